@@ -1,1 +1,31 @@
-//! placeholder
+//! Bytes to and from the structs that Linux speaks: netlink envelopes, `inet_diag` and its
+//! siblings, `tcp_info`, and the lines of `/proc/net`.
+//!
+//! This crate says what the kernel *said*. A short `tcp_info` is an older kernel, so a field it
+//! lacks is `None`; a number without a name stays that number. What it all means is `model`'s work.
+//!
+//! What it deliberately does not do: open, read or send anything, allocate per record, know about
+//! time, or translate units. Views borrow the buffer they were cut from.
+//!
+//! Integers are read with their byte order spelled out: `ne_` for the kernel's own order (netlink is
+//! spoken between one kernel and its own processes), `be_` for what travels on the network.
+//!
+//! ```
+//! use sockeye_wire::netlink::{Messages, Request};
+//!
+//! // A dump request, then the kernel's "done", as they lie in one buffer.
+//! let request = Request::dump(20, 7).finish();
+//! let first = Messages::new(&request).next().unwrap().unwrap();
+//! assert_eq!((first.kind, first.sequence, first.payload.len()), (20, 7, 0));
+//! ```
+
+#![no_std]
+extern crate alloc;
+
+mod bytes;
+mod error;
+pub mod inet_diag;
+pub mod netlink;
+pub mod tcp_info;
+
+pub use error::{Error, Layer};

@@ -1,0 +1,184 @@
+//! From what the kernel said to what we know.
+
+use crate::{
+    Algorithm, CgroupId, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo, Options,
+    Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Uid, Ulp,
+};
+use sockeye_wire::inet_diag::{
+    BbrInfo, DctcpInfo, InetDiag, MemoryInfo, MptcpInfo as WireMptcpInfo, SkMemInfo, SocketOptions,
+    VegasInfo, attribute, ulp,
+};
+use sockeye_wire::netlink::{Attribute, Attributes};
+use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
+
+impl Socket {
+    /// The socket that an `inet_diag` message describes. `protocol` is the one that was asked for.
+    ///
+    /// # Errors
+    /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
+    #[inline]
+    pub fn from_inet_diag(wire: &InetDiag<'_>, protocol: Protocol) -> Result<Self, sockeye_wire::Error> {
+        let state = State::from_number(wire.state());
+        let mut socket = Self::new(protocol, state);
+        socket.family = Family::from_number(wire.family());
+        let is_v6 = socket.family == Family::Inet6;
+        socket.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
+        socket.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
+        socket.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
+        socket.inode = (wire.inode() != 0).then_some(Inode(wire.inode()));
+        socket.cookie = Some(Cookie(wire.cookie()));
+        // Minimal sockets have no user; the kernel fills in 0, which is not root.
+        let minimal = matches!(state, State::TimeWait | State::SynRecv | State::NewSynRecv);
+        socket.uid = (!(minimal && socket.inode.is_none())).then_some(Uid(wire.uid()));
+        socket.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
+        socket.queues = if state == State::Listen {
+            Queues::Accept {
+                waiting: wire.receive_queue(),
+                backlog: Some(wire.send_queue()),
+            }
+        } else {
+            Queues::Data {
+                receive_bytes: wire.receive_queue(),
+                send_bytes: wire.send_queue(),
+            }
+        };
+        for attribute in wire.attributes() {
+            socket.take_inet_attribute(&attribute?);
+        }
+        Ok(socket)
+    }
+
+    #[inline]
+    fn take_inet_attribute(&mut self, attribute: &Attribute<'_>) {
+        let payload = attribute.payload;
+        match attribute.kind {
+            attribute::SHUTDOWN => self.shutdown = attribute.u8().map(Shutdown::from_bits),
+            attribute::CGROUP_ID => self.cgroup = attribute.u64().map(CgroupId),
+            attribute::SOCKOPT => self.options = SocketOptions::parse(payload).map(|o| Options(o.bits())),
+            attribute::MARK => self.mark = attribute.u32(),
+            attribute::INFO if self.protocol == Protocol::Mptcp => {
+                self.mptcp_info = Some(MptcpInfo::from(WireMptcpInfo::new(payload)));
+            }
+            attribute::INFO if self.protocol == Protocol::Tcp => {
+                self.tcp_info = Some(TcpInfo::from_wire(&WireTcpInfo::new(payload), self.state));
+            }
+            attribute::CONG => self.congestion = Some(Algorithm::from_c(payload)),
+            attribute::SKMEMINFO => self.memory = Some(Memory::from(SkMemInfo::new(payload))),
+            // The shorter form counts only where the longer one is missing (before Linux 3.6).
+            attribute::MEMINFO if self.memory.is_none() => {
+                self.memory = MemoryInfo::parse(payload).map(Memory::from);
+            }
+            attribute::VEGASINFO => self.congestion_info = VegasInfo::parse(payload).map(Into::into),
+            attribute::DCTCPINFO => self.congestion_info = DctcpInfo::parse(payload).map(Into::into),
+            attribute::BBRINFO => self.congestion_info = BbrInfo::parse(payload).map(Into::into),
+            attribute::TOS => self.tos = attribute.u8(),
+            attribute::TCLASS => self.tclass = attribute.u8(),
+            attribute::SKV6ONLY => self.v6only = attribute.u8().map(|flag| flag != 0),
+            attribute::CLASS_ID => self.class_id = attribute.u32(),
+            attribute::ULP_INFO => {
+                let name = Attributes::new(payload)
+                    .flatten()
+                    .find(|nested| nested.kind == ulp::NAME);
+                self.ulp = name.map(|name| Ulp::from_c(name.payload));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Port, TimerKind};
+
+    /// `struct inet_diag_msg` with the given family and state, then attributes.
+    fn message(family: u8, state: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![family, state, 1, 2, 0, 80, 0x9c, 0x40];
+        bytes.extend_from_slice(&[10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for word in [0_u32, 5, 0, 200, 3, 4, 0, 0] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        for (kind, payload) in attributes {
+            bytes.extend_from_slice(&u16::try_from(payload.len() + 4).unwrap().to_ne_bytes());
+            bytes.extend_from_slice(&kind.to_ne_bytes());
+            bytes.extend_from_slice(payload);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    }
+
+    fn socket(bytes: &[u8], protocol: Protocol) -> Socket {
+        Socket::from_inet_diag(&InetDiag::parse(bytes).unwrap(), protocol).unwrap()
+    }
+
+    #[test]
+    fn a_connection() {
+        let socket = socket(
+            &message(2, 1, &[(8, &[3]), (21, &77_u64.to_ne_bytes()), (4, b"bbr\0")]),
+            Protocol::Tcp,
+        );
+        assert_eq!(socket.local, Endpoint::inet([10, 0, 0, 1].into(), Port(80)));
+        assert_eq!(socket.peer.port(), Some(Port(40000)));
+        assert_eq!(
+            socket.queues,
+            Queues::Data {
+                receive_bytes: 3,
+                send_bytes: 4
+            }
+        );
+        assert_eq!(
+            socket.timer.map(|t| (t.kind, t.retransmits)),
+            Some((TimerKind::Retransmission, 2))
+        );
+        assert_eq!(
+            socket.shutdown,
+            Some(Shutdown {
+                receive: true,
+                send: true
+            })
+        );
+        assert_eq!(
+            (socket.cgroup, socket.uid, socket.inode),
+            (Some(CgroupId(77)), Some(Uid(0)), None)
+        );
+        assert_eq!(socket.congestion.unwrap().as_bytes(), b"bbr");
+        assert_eq!((socket.interface, socket.mark), (None, None));
+    }
+
+    #[test]
+    fn a_listener_has_an_accept_queue_and_time_wait_no_user() {
+        let listener = socket(&message(10, 10, &[(11, &[1])]), Protocol::Tcp);
+        assert_eq!(
+            listener.queues,
+            Queues::Accept {
+                waiting: 3,
+                backlog: Some(4)
+            }
+        );
+        assert_eq!((listener.v6only, listener.family), (Some(true), Family::Inet6));
+        assert_eq!(socket(&message(2, 6, &[]), Protocol::Tcp).uid, None);
+    }
+
+    #[test]
+    fn unknown_numbers_survive() {
+        let socket = socket(&message(99, 77, &[(4000, b"?")]), Protocol::Udp);
+        assert_eq!(
+            (socket.family, socket.state),
+            (Family::Unknown(99), State::Unknown(77))
+        );
+    }
+
+    #[test]
+    fn short_attributes_are_none_and_broken_ones_are_errors() {
+        let short = message(2, 1, &[(15, &[1]), (7, &[]), (16, &[0; 19])]);
+        let found = socket(&short, Protocol::Tcp);
+        assert_eq!((found.mark, found.congestion_info), (None, None));
+        assert_eq!(found.memory, Some(Memory::default()));
+        let mut broken = message(2, 1, &[]);
+        broken.extend_from_slice(&[200, 0, 8, 0]);
+        if cfg!(target_endian = "little") {
+            assert!(Socket::from_inet_diag(&InetDiag::parse(&broken).unwrap(), Protocol::Tcp).is_err());
+        }
+    }
+}

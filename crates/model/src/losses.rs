@@ -1,0 +1,56 @@
+/// What a listing could not see, or saw while it changed. All zeros: nothing is known to be missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Losses {
+    /// Dumps the kernel marked as interrupted, or that overran, and that were repeated.
+    pub repeated_dumps: u64,
+    /// Dumps that were still incomplete after the last repetition.
+    pub incomplete_dumps: u64,
+    /// Receptions that failed for want of buffer space (`ENOBUFS`).
+    pub overruns: u64,
+    /// Messages that did not fit into the buffer.
+    pub truncated_messages: u64,
+    /// Messages or lines that could not be understood, each skipped.
+    pub broken_records: u64,
+    /// Processes whose descriptors we may not read.
+    pub unreadable_processes: u64,
+    /// Processes that ended while they were being read: what they held may be missing.
+    pub vanished_processes: u64,
+    /// Network namespaces that could not be entered.
+    pub unreadable_namespaces: u64,
+}
+
+impl Losses {
+    /// Each counter with its name.
+    #[must_use]
+    pub fn counters(&self) -> [(&'static str, u64); 8] {
+        [
+            ("repeated_dumps", self.repeated_dumps),
+            ("incomplete_dumps", self.incomplete_dumps),
+            ("overruns", self.overruns),
+            ("truncated_messages", self.truncated_messages),
+            ("broken_records", self.broken_records),
+            ("unreadable_processes", self.unreadable_processes),
+            ("vanished_processes", self.vanished_processes),
+            ("unreadable_namespaces", self.unreadable_namespaces),
+        ]
+    }
+
+    /// Whether all is zero.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::ops::AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        self.repeated_dumps += other.repeated_dumps;
+        self.incomplete_dumps += other.incomplete_dumps;
+        self.overruns += other.overruns;
+        self.truncated_messages += other.truncated_messages;
+        self.broken_records += other.broken_records;
+        self.unreadable_processes += other.unreadable_processes;
+        self.vanished_processes += other.vanished_processes;
+        self.unreadable_namespaces += other.unreadable_namespaces;
+    }
+}

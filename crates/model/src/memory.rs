@@ -1,0 +1,55 @@
+use sockeye_wire::inet_diag::{MemoryInfo, SkMemInfo};
+
+/// Bytes of memory a socket holds and may hold, and what it lost (`ss -m`).
+///
+/// Source: `sock_diag_put_meminfo()`, `SK_MEMINFO_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// Allocated for received data (`sk_rmem_alloc`)
+    pub rmem_alloc_bytes: Option<u32>,
+    /// Limit of received data (`sk_rcvbuf`)
+    pub rcvbuf_bytes: Option<u32>,
+    /// Handed to the layers below (`sk_wmem_alloc`)
+    pub wmem_alloc_bytes: Option<u32>,
+    /// Limit of data to be sent (`sk_sndbuf`)
+    pub sndbuf_bytes: Option<u32>,
+    /// Reserved ahead (`sk_forward_alloc`)
+    pub fwd_alloc_bytes: Option<u32>,
+    /// Queued to be sent or acknowledged (`sk_wmem_queued`)
+    pub wmem_queued_bytes: Option<u32>,
+    /// Options, filters and the like (`sk_omem_alloc`)
+    pub optmem_bytes: Option<u32>,
+    /// Waiting while the socket was locked (`sk_backlog.len`)
+    pub backlog_bytes: Option<u32>,
+    /// Packets dropped for want of room (`sk_drops`)
+    pub drops: Option<u32>,
+}
+
+impl From<SkMemInfo<'_>> for Memory {
+    fn from(info: SkMemInfo<'_>) -> Self {
+        Self {
+            rmem_alloc_bytes: info.value(0),
+            rcvbuf_bytes: info.value(1),
+            wmem_alloc_bytes: info.value(2),
+            sndbuf_bytes: info.value(3),
+            fwd_alloc_bytes: info.value(4),
+            wmem_queued_bytes: info.value(5),
+            optmem_bytes: info.value(6),
+            backlog_bytes: info.value(7),
+            drops: info.value(8),
+        }
+    }
+}
+
+impl From<MemoryInfo> for Memory {
+    /// The older four numbers, for kernels before 3.6.
+    fn from(info: MemoryInfo) -> Self {
+        Self {
+            rmem_alloc_bytes: Some(info.rmem),
+            wmem_alloc_bytes: Some(info.tmem),
+            fwd_alloc_bytes: Some(info.fmem),
+            wmem_queued_bytes: Some(info.wmem),
+            ..Self::default()
+        }
+    }
+}

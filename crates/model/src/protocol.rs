@@ -1,0 +1,119 @@
+use core::fmt;
+
+/// What a socket speaks: the kernel's family and type together, as `ss`'s Netid column tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it all
+pub enum Protocol {
+    Tcp,
+    Mptcp,
+    Udp,
+    UdpLite,
+    /// RAW IP; the local "port" is the IP protocol number
+    Raw,
+    UnixStream,
+    UnixDgram,
+    UnixSeqpacket,
+    /// PACKET sockets of type RAW
+    PacketRaw,
+    /// PACKET sockets of type DGRAM
+    PacketDgram,
+    Netlink,
+    /// A UNIX or PACKET socket of a type this program has no name for
+    Unknown(u8),
+}
+
+impl Protocol {
+    /// Name, as `ss` prints it in its Netid column.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Mptcp => "mptcp",
+            Self::Udp => "udp",
+            Self::UdpLite => "udplite",
+            Self::Raw => "raw",
+            Self::UnixStream => "u_str",
+            Self::UnixDgram => "u_dgr",
+            Self::UnixSeqpacket => "u_seq",
+            Self::PacketRaw => "p_raw",
+            Self::PacketDgram => "p_dgr",
+            Self::Netlink => "nl",
+            Self::Unknown(_) => "???",
+        }
+    }
+
+    /// Whether its endpoints are IP addresses and ports.
+    #[must_use]
+    pub const fn is_inet(self) -> bool {
+        matches!(
+            self,
+            Self::Tcp | Self::Mptcp | Self::Udp | Self::UdpLite | Self::Raw
+        )
+    }
+
+    /// Whether its endpoints are UNIX names.
+    #[must_use]
+    pub const fn is_unix(self) -> bool {
+        matches!(self, Self::UnixStream | Self::UnixDgram | Self::UnixSeqpacket)
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Address family of the socket itself. An `Inet6` socket may well talk IPv4, from a v4-mapped address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Family {
+    Unix,
+    Inet,
+    Inet6,
+    Netlink,
+    Packet,
+    /// A number this program has no name for
+    Unknown(u8),
+}
+
+impl Family {
+    /// From `AF_*`.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Unix,
+            2 => Self::Inet,
+            10 => Self::Inet6,
+            16 => Self::Netlink,
+            17 => Self::Packet,
+            unknown => Self::Unknown(unknown),
+        }
+    }
+
+    /// `AF_*`.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Unix => 1,
+            Self::Inet => 2,
+            Self::Inet6 => 10,
+            Self::Netlink => 16,
+            Self::Packet => 17,
+            Self::Unknown(number) => number,
+        }
+    }
+
+    /// Name, as `ss -f` takes it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unix => "unix",
+            Self::Inet => "inet",
+            Self::Inet6 => "inet6",
+            Self::Netlink => "netlink",
+            Self::Packet => "packet",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}

@@ -1,0 +1,186 @@
+use crate::{
+    Algorithm, CgroupId, CongestionInfo, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo,
+    NetnsInode, Protocol, ShortText, State, TcpInfo, Timer, Uid,
+};
+
+/// One socket, whatever its family and whoever told of it.
+///
+/// Each `None` is something the source did not say: it was not asked, may not tell, or does not know.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Socket {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Its address family.
+    pub family: Family,
+    /// Its state.
+    pub state: State,
+    /// Our end.
+    pub local: Endpoint,
+    /// The other end.
+    pub peer: Endpoint,
+    /// The interface it is bound to (`SO_BINDTODEVICE`), or that a PACKET socket listens on.
+    pub interface: Option<InterfaceIndex>,
+    /// The network namespace it lives in; `None` where only one is being looked at.
+    pub netns: Option<NetnsInode>,
+    /// Its inode; `None` when no file holds it (TIME_WAIT, SYN_RECV, orphans).
+    pub inode: Option<Inode>,
+    /// Its name for life.
+    pub cookie: Option<Cookie>,
+    /// Who made it. TIME_WAIT and SYN_RECV do not remember.
+    pub uid: Option<Uid>,
+    /// What waits in it.
+    pub queues: Queues,
+    /// What it waits for; `None`: no timer runs, or the source does not know.
+    pub timer: Option<Timer>,
+    /// Firewall mark (`SO_MARK`); told to CAP_NET_ADMIN only.
+    pub mark: Option<u32>,
+    /// Its cgroup v2.
+    pub cgroup: Option<CgroupId>,
+    /// Its net_cls class or priority.
+    pub class_id: Option<u32>,
+    /// IPv4 type of service.
+    pub tos: Option<u8>,
+    /// IPv6 traffic class.
+    pub tclass: Option<u8>,
+    /// Which halves are shut down.
+    pub shutdown: Option<Shutdown>,
+    /// `IPV6_V6ONLY`, of listening and unconnected sockets.
+    pub v6only: Option<bool>,
+    /// Other options.
+    pub options: Option<Options>,
+    /// Its memory.
+    pub memory: Option<Memory>,
+    /// Its congestion control.
+    pub congestion: Option<Algorithm>,
+    /// What that tells about itself.
+    pub congestion_info: Option<CongestionInfo>,
+    /// A protocol layered upon TCP.
+    pub ulp: Option<Ulp>,
+    /// What TCP knows.
+    pub tcp_info: Option<TcpInfo>,
+    /// What MPTCP knows.
+    pub mptcp_info: Option<MptcpInfo>,
+    /// References held to it (procfs only).
+    pub references: Option<u32>,
+}
+
+/// What waits in a socket. The kernel uses the same two numbers for different things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// The source does not say.
+    Unknown,
+    /// Of a connected or unconnected socket.
+    Data {
+        /// Received, not yet read.
+        receive_bytes: u32,
+        /// Sent or to be sent, not yet acknowledged.
+        send_bytes: u32,
+    },
+    /// Of a listener.
+    Accept {
+        /// Connections established and waiting for `accept`.
+        waiting: u32,
+        /// How many may wait; `None` where the source does not know.
+        backlog: Option<u32>,
+    },
+}
+
+/// Halves of a connection that were shut down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shutdown {
+    /// No more will be received.
+    pub receive: bool,
+    /// No more will be sent.
+    pub send: bool,
+}
+
+/// Socket options as the kernel reports them together (Linux 5.10): bits in the order of
+/// `struct inet_diag_sockopt`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options(pub u16);
+
+impl Options {
+    /// Names of the bits, lowest first.
+    pub const NAMES: [&'static str; 11] = [
+        "recverr",
+        "is_icsk",
+        "freebind",
+        "hdrincl",
+        "mc_loop",
+        "transparent",
+        "mc_all",
+        "nodefrag",
+        "bind_address_no_port",
+        "recverr_rfc4884",
+        "defer_connect",
+    ];
+
+    /// Whether the option with this place in [`Options::NAMES`] is set.
+    #[must_use]
+    pub const fn is_set(self, place: usize) -> bool {
+        place < 16 && self.0 & 1 << place != 0
+    }
+}
+
+/// Name of an upper layer protocol (`tls`, `mptcp`, ...).
+pub type Ulp = ShortText<16>;
+
+impl Socket {
+    /// A socket of which nothing else is known.
+    #[must_use]
+    #[inline]
+    pub const fn new(protocol: Protocol, state: State) -> Self {
+        Self {
+            protocol,
+            family: Family::Unknown(0),
+            state,
+            local: Endpoint::None,
+            peer: Endpoint::None,
+            interface: None,
+            netns: None,
+            inode: None,
+            cookie: None,
+            uid: None,
+            queues: Queues::Unknown,
+            timer: None,
+            mark: None,
+            cgroup: None,
+            class_id: None,
+            tos: None,
+            tclass: None,
+            shutdown: None,
+            v6only: None,
+            options: None,
+            memory: None,
+            congestion: None,
+            congestion_info: None,
+            ulp: None,
+            tcp_info: None,
+            mptcp_info: None,
+            references: None,
+        }
+    }
+
+    /// Whether it waits for others to connect or to send: a TCP or UNIX listener, or a bound UDP socket
+    /// that is not connected.
+    #[must_use]
+    pub fn is_listener(&self) -> bool {
+        match self.protocol {
+            Protocol::Udp | Protocol::UdpLite | Protocol::Raw => {
+                self.state == State::Close && self.local.port().is_some_and(|port| port.0 != 0)
+            }
+            _ => self.state == State::Listen,
+        }
+    }
+}
+
+impl Shutdown {
+    /// From the kernel's bits: 1 receive, 2 send.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Self {
+        Self {
+            receive: bits & 1 != 0,
+            send: bits & 2 != 0,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+use core::fmt;
+
+/// The kernel's socket states, which are TCP's. UDP, RAW and UNIX sockets use some of them:
+/// `Established` for connected ones, `Close` for the others, `Listen` for UNIX listeners.
+///
+/// Source: `include/net/tcp_states.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the states have the names and meanings of RFC 9293
+pub enum State {
+    Established,
+    SynSent,
+    SynRecv,
+    FinWait1,
+    FinWait2,
+    TimeWait,
+    /// Neither connected nor listening (`ss`: UNCONN)
+    Close,
+    CloseWait,
+    LastAck,
+    Listen,
+    Closing,
+    /// A request not yet promoted to a socket; the kernel reports it as `SynRecv`
+    NewSynRecv,
+    /// Bound to a port, neither listening nor connected (Linux 6.8)
+    BoundInactive,
+    /// A number this program has no name for
+    Unknown(u8),
+}
+
+impl State {
+    /// All states that have a name, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::Established,
+        Self::SynSent,
+        Self::SynRecv,
+        Self::FinWait1,
+        Self::FinWait2,
+        Self::TimeWait,
+        Self::Close,
+        Self::CloseWait,
+        Self::LastAck,
+        Self::Listen,
+        Self::Closing,
+        Self::NewSynRecv,
+        Self::BoundInactive,
+    ];
+
+    /// From the kernel's number.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            1..=13 => Self::ALL[number as usize - 1],
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// The kernel's number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Established => 1,
+            Self::SynSent => 2,
+            Self::SynRecv => 3,
+            Self::FinWait1 => 4,
+            Self::FinWait2 => 5,
+            Self::TimeWait => 6,
+            Self::Close => 7,
+            Self::CloseWait => 8,
+            Self::LastAck => 9,
+            Self::Listen => 10,
+            Self::Closing => 11,
+            Self::NewSynRecv => 12,
+            Self::BoundInactive => 13,
+            Self::Unknown(number) => number,
+        }
+    }
+
+    /// Short name, as `ss` prints it in its State column.
+    #[must_use]
+    pub const fn short_name(self) -> &'static str {
+        match self {
+            Self::Established => "ESTAB",
+            Self::SynSent => "SYN-SENT",
+            Self::SynRecv | Self::NewSynRecv => "SYN-RECV",
+            Self::FinWait1 => "FIN-WAIT-1",
+            Self::FinWait2 => "FIN-WAIT-2",
+            Self::TimeWait => "TIME-WAIT",
+            Self::Close => "UNCONN",
+            Self::CloseWait => "CLOSE-WAIT",
+            Self::LastAck => "LAST-ACK",
+            Self::Listen => "LISTEN",
+            Self::Closing => "CLOSING",
+            Self::BoundInactive => "BOUND",
+            Self::Unknown(_) => "UNKNOWN",
+        }
+    }
+
+    /// Name in JSON and in filters: `time_wait`.
+    #[must_use]
+    pub const fn snake_name(self) -> &'static str {
+        match self {
+            Self::Established => "established",
+            Self::SynSent => "syn_sent",
+            Self::SynRecv | Self::NewSynRecv => "syn_recv",
+            Self::FinWait1 => "fin_wait_1",
+            Self::FinWait2 => "fin_wait_2",
+            Self::TimeWait => "time_wait",
+            Self::Close => "unconnected",
+            Self::CloseWait => "close_wait",
+            Self::LastAck => "last_ack",
+            Self::Listen => "listen",
+            Self::Closing => "closing",
+            Self::BoundInactive => "bound",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(number) => write!(f, "UNKNOWN({number})"),
+            named => f.pad(named.short_name()),
+        }
+    }
+}
+
+/// A set of states: bit `1 << number` for each, the form in which the kernel is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StateSet(u32);
+
+impl StateSet {
+    /// No state at all.
+    pub const EMPTY: Self = Self(0);
+    /// Every state of a full socket, and those of embryonic and dying ones.
+    pub const ALL: Self = Self(0x1fff & !1);
+    /// As [`StateSet::ALL`], and sockets merely bound (Linux 6.8 and later know them; others pass over the bit).
+    pub const ALL_AND_BOUND: Self = Self(0x3fff & !1);
+    /// What `ss` lists unasked: all but listening, unconnected, TIME_WAIT and SYN_RECV.
+    pub const CONNECTED: Self = Self::ALL
+        .without(State::Listen)
+        .without(State::Close)
+        .without(State::TimeWait)
+        .without(State::SynRecv)
+        .without(State::NewSynRecv);
+    /// What `ss -l` lists: listening and unconnected.
+    pub const LISTENING: Self = Self::EMPTY.with(State::Listen).with(State::Close);
+    /// All but listening and unconnected: `ss`'s state group `connected`... with SYN_SENT: `synchronized` has it not.
+    pub const SYNCHRONIZED: Self = Self::ALL
+        .without(State::Listen)
+        .without(State::Close)
+        .without(State::SynSent);
+    /// TIME_WAIT and SYN_RECV: kept as minimal sockets without a file.
+    pub const BUCKET: Self = Self::EMPTY
+        .with(State::TimeWait)
+        .with(State::SynRecv)
+        .with(State::NewSynRecv);
+    /// What belongs into host flows: neither half-open, nor listening, nor unconnected.
+    pub const FLOWS: Self = Self::ALL
+        .without(State::Listen)
+        .without(State::Close)
+        .without(State::SynSent)
+        .without(State::SynRecv)
+        .without(State::NewSynRecv);
+
+    /// From bits `1 << number`.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// Bits `1 << number`.
+    #[must_use]
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// This set and `state`.
+    #[must_use]
+    pub const fn with(self, state: State) -> Self {
+        Self(self.0 | Self::bit(state))
+    }
+
+    /// This set but for `state`.
+    #[must_use]
+    pub const fn without(self, state: State) -> Self {
+        Self(self.0 & !Self::bit(state))
+    }
+
+    /// Whether `state` is in it.
+    #[must_use]
+    pub const fn contains(self, state: State) -> bool {
+        self.0 & Self::bit(state) != 0
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// What is in either.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// What of [`StateSet::ALL_AND_BOUND`] is not in it.
+    #[must_use]
+    pub const fn complement(self) -> Self {
+        Self(!self.0 & Self::ALL_AND_BOUND.0)
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    const fn bit(state: State) -> u32 {
+        let number = state.number();
+        if number < 32 { 1 << number } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_there_and_back() {
+        for number in 0..=u8::MAX {
+            assert_eq!(State::from_number(number).number(), number);
+        }
+        assert_eq!(State::from_number(99).to_string(), "UNKNOWN(99)");
+    }
+
+    #[test]
+    fn sets_are_the_kernels_bits() {
+        assert_eq!(
+            StateSet::EMPTY
+                .with(State::Established)
+                .with(State::Listen)
+                .bits(),
+            1 << 1 | 1 << 10
+        );
+        assert_eq!(
+            StateSet::CONNECTED.bits(),
+            0xfff & !1 & !(1 << 10 | 1 << 7 | 1 << 6 | 1 << 3)
+        );
+        assert!(!StateSet::FLOWS.contains(State::SynSent) && StateSet::FLOWS.contains(State::TimeWait));
+        assert!(!StateSet::ALL.contains(State::Unknown(200)));
+        assert_eq!(
+            StateSet::LISTENING.complement().and(StateSet::LISTENING),
+            StateSet::EMPTY
+        );
+    }
+}

@@ -1,0 +1,277 @@
+use crate::State;
+use core::fmt;
+use sockeye_wire::tcp_info::TcpInfo as Wire;
+
+macro_rules! tcp_info {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $wire:ident;)*) => {
+        /// What the kernel knows about one TCP connection; `None` where this kernel does not say, or where
+        /// its number means "unknown".
+        ///
+        /// Field names are the kernel's (`tcpi_...`) with the unit behind them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct TcpInfo {
+            $($(#[$doc])* pub $name: Option<$type>,)*
+        }
+
+        impl TcpInfo {
+            /// Names of the fields, in the order of [`TcpInfo::visit`].
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            /// Calls `visit` with each field's name and value, in the kernel's order.
+            #[inline]
+            pub fn visit(&self, mut visit: impl FnMut(&'static str, Option<u64>)) {
+                $(visit(stringify!($name), self.$name.map(u64::from));)*
+            }
+
+            #[inline]
+            fn read(wire: &Wire<'_>) -> Self {
+                Self { $($name: wire.$wire(),)* }
+            }
+        }
+    };
+}
+
+tcp_info! {
+    /// Congestion state machine, see [`TcpInfo::ca_state`]
+    ca_state: u8 = ca_state;
+    /// Retransmissions of the segment at the head of the queue, timer-driven, since the last progress
+    retransmits: u8 = retransmits;
+    /// Unanswered zero window or keepalive probes
+    probes: u8 = probes;
+    /// Doublings of the retransmission timeout
+    backoff: u8 = backoff;
+    /// Negotiated options as bits: 1 timestamps, 2 SACK, 4 window scale, 8 ECN, 16 ECN seen, 32 SYN data
+    options: u8 = options;
+    /// Window scale of the peer
+    snd_wscale: u8 = snd_wscale;
+    /// Window scale of ours
+    rcv_wscale: u8 = rcv_wscale;
+    /// Whether the delivery rate was limited by the application having nothing to send
+    delivery_rate_app_limited: bool = delivery_rate_app_limited;
+    /// Why TCP Fast Open failed: 0 not used or fine, 1 cookie unavailable, 2 data not acked, 3 SYN retransmitted
+    fastopen_client_fail: u8 = fastopen_client_fail;
+    /// Retransmission timeout
+    rto_us: u32 = rto;
+    /// Delayed ACK timeout
+    ato_us: u32 = ato;
+    /// Maximum segment size sent
+    snd_mss_bytes: u32 = snd_mss;
+    /// Largest segment received lately, the estimate for delayed ACKs
+    rcv_mss_bytes: u32 = rcv_mss;
+    /// Segments in flight or lost, not acknowledged
+    unacked_segs: u32 = unacked;
+    /// Segments of these that SACK reported
+    sacked_segs: u32 = sacked;
+    /// Segments of these taken for lost
+    lost_segs: u32 = lost;
+    /// Segments of these retransmitted
+    retrans_segs: u32 = retrans;
+    /// Forward acknowledged segments (0 since Linux 4.15)
+    fackets_segs: u32 = fackets;
+    /// Since data was sent
+    last_data_sent_ms: u32 = last_data_sent;
+    /// Since an ACK was sent (the kernel does not remember: always 0)
+    last_ack_sent_ms: u32 = last_ack_sent;
+    /// Since data was received
+    last_data_recv_ms: u32 = last_data_recv;
+    /// Since an ACK was received
+    last_ack_recv_ms: u32 = last_ack_recv;
+    /// Path MTU
+    pmtu_bytes: u32 = pmtu;
+    /// Slow start threshold of the receive window
+    rcv_ssthresh_bytes: u32 = rcv_ssthresh;
+    /// Smoothed round trip time
+    rtt_us: u32 = rtt;
+    /// Its mean deviation
+    rttvar_us: u32 = rttvar;
+    /// Slow start threshold; 2147483647 is "none yet"
+    snd_ssthresh_segs: u32 = snd_ssthresh;
+    /// Congestion window
+    snd_cwnd_segs: u32 = snd_cwnd;
+    /// Maximum segment size advertised
+    advmss_bytes: u32 = advmss;
+    /// Reordering tolerated before a segment is taken for lost
+    reordering_segs: u32 = reordering;
+    /// Round trip time as the receiver estimates it
+    rcv_rtt_us: u32 = rcv_rtt;
+    /// Space for received data that auto-tuning aims at
+    rcv_space_bytes: u32 = rcv_space;
+    /// Retransmissions in the connection's life
+    total_retrans_segs: u32 = total_retrans;
+    /// Pacing rate; 18446744073709551615 is "unlimited"
+    pacing_rate_bytes_per_s: u64 = pacing_rate;
+    /// Its limit (`SO_MAX_PACING_RATE`); 18446744073709551615 is "unlimited"
+    max_pacing_rate_bytes_per_s: u64 = max_pacing_rate;
+    /// Data acknowledged by the peer
+    bytes_acked: u64 = bytes_acked;
+    /// Data received in order
+    bytes_received: u64 = bytes_received;
+    /// Segments sent
+    segs_out: u32 = segs_out;
+    /// Segments received
+    segs_in: u32 = segs_in;
+    /// Data in the send queue that was not sent even once
+    notsent_bytes: u32 = notsent_bytes;
+    /// Smallest round trip time of the last minutes (`net.ipv4.tcp_min_rtt_wlen`); absent while none was measured
+    min_rtt_us: u32 = min_rtt;
+    /// Segments received that held data
+    data_segs_in: u32 = data_segs_in;
+    /// Segments sent that held data
+    data_segs_out: u32 = data_segs_out;
+    /// Latest rate at which data was delivered
+    delivery_rate_bytes_per_s: u64 = delivery_rate;
+    /// Time with data in flight or waiting to be sent
+    busy_time_us: u64 = busy_time;
+    /// Of this, time limited by the peer's receive window
+    rwnd_limited_us: u64 = rwnd_limited;
+    /// Of this, time limited by our send buffer
+    sndbuf_limited_us: u64 = sndbuf_limited;
+    /// Segments delivered, counting retransmitted ones
+    delivered_segs: u32 = delivered;
+    /// Of these, segments marked by ECN
+    delivered_ce_segs: u32 = delivered_ce;
+    /// Data sent, counting retransmissions
+    bytes_sent: u64 = bytes_sent;
+    /// Of this, data retransmitted
+    bytes_retrans: u64 = bytes_retrans;
+    /// Duplicates the peer reported (DSACK): retransmissions that were not needed
+    dsack_dups: u32 = dsack_dups;
+    /// Reordering events seen
+    reord_seen: u32 = reord_seen;
+    /// Segments received out of order
+    rcv_ooopack: u32 = rcv_ooopack;
+    /// Window the peer advertises
+    snd_wnd_bytes: u32 = snd_wnd;
+    /// Window we advertise
+    rcv_wnd_bytes: u32 = rcv_wnd;
+    /// Changes of the transmit hash after trouble on the path
+    rehash: u32 = rehash;
+    /// Retransmission timeouts
+    total_rto: u16 = total_rto;
+    /// Of these, recoveries that ended
+    total_rto_recoveries: u16 = total_rto_recoveries;
+    /// Time spent in them
+    total_rto_time_ms: u32 = total_rto_time;
+    /// Segments received that were marked by ECN (AccECN)
+    received_ce_segs: u32 = received_ce;
+    /// Data delivered with ECT(1)
+    delivered_e1_bytes: u32 = delivered_e1_bytes;
+    /// Data delivered with ECT(0)
+    delivered_e0_bytes: u32 = delivered_e0_bytes;
+    /// Data delivered with CE
+    delivered_ce_bytes: u32 = delivered_ce_bytes;
+    /// Data received with ECT(1)
+    received_e1_bytes: u32 = received_e1_bytes;
+    /// Data received with ECT(0)
+    received_e0_bytes: u32 = received_e0_bytes;
+    /// Data received with CE
+    received_ce_bytes: u32 = received_ce_bytes;
+    /// Why AccECN is off, as bits
+    accecn_fail_mode: u16 = accecn_fail_mode;
+    /// AccECN options seen: 0 none, 1 empty, 2 counters
+    accecn_opt_seen: u16 = accecn_opt_seen;
+}
+
+impl TcpInfo {
+    /// What the wire says, for a socket in `state`.
+    ///
+    /// Of a listener the kernel puts the accept queue and the backlog into `tcpi_unacked` and
+    /// `tcpi_sacked`; they are [`crate::Queues::Accept`] here and absent from this struct.
+    #[must_use]
+    pub fn from_wire(wire: &Wire<'_>, state: State) -> Self {
+        let mut info = Self::read(wire);
+        info.min_rtt_us = info.min_rtt_us.filter(|&us| us != u32::MAX);
+        if state == State::Listen {
+            (info.unacked_segs, info.sacked_segs) = (None, None);
+        }
+        info
+    }
+
+    /// The congestion state machine's state.
+    #[must_use]
+    pub fn ca_state(&self) -> Option<CaState> {
+        self.ca_state.map(CaState::from_number)
+    }
+}
+
+/// State of TCP's congestion control (`enum tcp_ca_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CaState {
+    /// All is well
+    Open,
+    /// Duplicate ACKs or SACKs: something is going on
+    Disorder,
+    /// The window was cut after ECN or local congestion
+    Cwr,
+    /// Fast recovery
+    Recovery,
+    /// After a retransmission timeout
+    Loss,
+    /// A number this program has no name for
+    Unknown(u8),
+}
+
+impl CaState {
+    /// From the kernel's number.
+    #[must_use]
+    pub const fn from_number(number: u8) -> Self {
+        match number {
+            0 => Self::Open,
+            1 => Self::Disorder,
+            2 => Self::Cwr,
+            3 => Self::Recovery,
+            4 => Self::Loss,
+            unknown => Self::Unknown(unknown),
+        }
+    }
+}
+
+impl fmt::Display for CaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Open => "open",
+            Self::Disorder => "disorder",
+            Self::Cwr => "cwr",
+            Self::Recovery => "recovery",
+            Self::Loss => "loss",
+            Self::Unknown(number) => return write!(f, "unknown({number})"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_wire::tcp_info::{FIELDS, LEN};
+
+    #[test]
+    fn every_field_of_the_wire_is_here() {
+        // The wire's table lacks the four bit fields and has `state`, which the socket itself has.
+        assert_eq!(TcpInfo::NAMES.len(), FIELDS.len() - 1 + 4);
+        let mut all_present = 0;
+        let bytes = [1; LEN];
+        TcpInfo::from_wire(&Wire::new(&bytes), State::Established).visit(|name, value| {
+            assert!(value.is_some(), "{name} is absent from the longest struct");
+            all_present += 1;
+        });
+        assert_eq!(all_present, TcpInfo::NAMES.len());
+    }
+
+    #[test]
+    fn unknown_is_none() {
+        let bytes = [0xff; LEN];
+        assert_eq!(
+            TcpInfo::from_wire(&Wire::new(&bytes), State::Established).min_rtt_us,
+            None
+        );
+        assert!(
+            TcpInfo::from_wire(&Wire::new(&bytes[..148]), State::Established)
+                .segs_in
+                .is_some()
+        );
+        let listener = TcpInfo::from_wire(&Wire::new(&bytes), State::Listen);
+        assert_eq!((listener.unacked_segs, listener.sacked_segs), (None, None));
+        TcpInfo::from_wire(&Wire::new(&[]), State::Established)
+            .visit(|name, value| assert_eq!(value, None, "{name}"));
+    }
+}

@@ -1,0 +1,86 @@
+use core::fmt;
+use core::hash::{Hash, Hasher};
+
+/// Up to `N` bytes (at most 255) of text from outside, held in place.
+///
+/// The bytes are as they came: not necessarily UTF-8, possibly with control characters. Whoever
+/// prints them makes them harmless first.
+#[derive(Clone, Copy)]
+pub struct ShortText<const N: usize> {
+    len: u8,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> ShortText<N> {
+    /// The first `N` bytes of `text`.
+    #[must_use]
+    pub fn new(text: &[u8]) -> Self {
+        const { assert!(N <= 255) };
+        let len = text.len().min(N);
+        let mut bytes = [0; N];
+        bytes[..len].copy_from_slice(&text[..len]);
+        Self {
+            len: len as u8,
+            bytes,
+        }
+    }
+
+    /// The bytes up to the first NUL, as the kernel hands out C strings.
+    #[must_use]
+    pub fn from_c(text: &[u8]) -> Self {
+        Self::new(text.split(|&byte| byte == 0).next().unwrap_or_default())
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+}
+
+impl<const N: usize> PartialEq for ShortText<N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl<const N: usize> Eq for ShortText<N> {}
+
+impl<const N: usize> PartialOrd for ShortText<N> {
+    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<const N: usize> Ord for ShortText<N> {
+    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl<const N: usize> Hash for ShortText<N> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl<const N: usize> fmt::Debug for ShortText<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.as_bytes().escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_what_fits_and_compares_by_it() {
+        let text = ShortText::<4>::new(b"abcdef");
+        assert_eq!(text.as_bytes(), b"abcd");
+        assert_eq!(text, ShortText::new(b"abcdzz"));
+        assert!(text < ShortText::new(b"abce"));
+        assert_eq!(ShortText::<8>::from_c(b"cubic\0zz").as_bytes(), b"cubic");
+        assert_eq!(ShortText::<8>::from_c(b"").as_bytes(), b"");
+    }
+}

@@ -1,0 +1,60 @@
+use core::fmt;
+
+/// Bytes that cannot be what they claim to be.
+///
+/// Says where: which layer of the encoding, at which offset of the buffer it was handed, how many
+/// bytes that layer needs there and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Error {
+    /// The encoding that does not add up.
+    pub layer: Layer,
+    /// Offset in bytes from the start of the buffer given to the parser.
+    pub offset: usize,
+    /// Bytes needed at `offset`.
+    pub needed: usize,
+    /// Bytes found at `offset`.
+    pub got: usize,
+}
+
+/// The encodings this crate reads, outermost first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Layer {
+    /// `struct nlmsghdr`
+    NetlinkHeader,
+    /// `struct nlmsgerr`, and the code of `NLMSG_DONE`
+    NetlinkError,
+    /// `struct nlattr`
+    Attribute,
+    /// `struct inet_diag_msg`
+    InetDiag,
+    /// `struct unix_diag_msg`
+    UnixDiag,
+    /// `struct packet_diag_msg`
+    PacketDiag,
+    /// `struct netlink_diag_msg`
+    NetlinkDiag,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            layer,
+            offset,
+            needed,
+            got,
+        } = self;
+        let layer = match layer {
+            Layer::NetlinkHeader => "netlink header",
+            Layer::NetlinkError => "netlink error message",
+            Layer::Attribute => "netlink attribute",
+            Layer::InetDiag => "inet_diag message",
+            Layer::UnixDiag => "unix_diag message",
+            Layer::PacketDiag => "packet_diag message",
+            Layer::NetlinkDiag => "netlink_diag message",
+        };
+        write!(f, "{layer} at offset {offset}: needs {needed} bytes, has {got}")
+    }
+}
+
+impl core::error::Error for Error {}

@@ -1,0 +1,621 @@
+//! `inet_diag`: TCP, UDP, UDP-Lite, RAW and MPTCP sockets over `NETLINK_SOCK_DIAG`.
+//!
+//! ```text
+//! struct inet_diag_sockid { be16 sport, dport; be32 src[4], dst[4]; u32 if; u32 cookie[2]; }        48
+//! struct inet_diag_req    { u8 family, src_len, dst_len, ext; sockid id; u32 states, dbs; }         60
+//! struct inet_diag_req_v2 { u8 family, protocol, ext, pad; u32 states; sockid id; }                 56
+//! struct inet_diag_msg    { u8 family, state, timer, retrans; sockid id;
+//!                           u32 expires, rqueue, wqueue, uid, inode; }                              72
+//! ```
+//! Source: `include/uapi/linux/inet_diag.h`, `net/ipv4/inet_diag.c`.
+
+use crate::bytes::{array, be_u16, ne_u16, ne_u32, ne_u64};
+use crate::netlink::{Attributes, Request};
+use crate::{Error, Layer};
+use alloc::vec::Vec;
+
+/// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
+#[derive(Debug, Clone, Copy)]
+pub struct InetDiag<'a> {
+    fixed: &'a [u8; MESSAGE_LEN],
+    attributes: &'a [u8],
+}
+
+impl<'a> InetDiag<'a> {
+    /// Over the payload of one netlink message.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct inet_diag_msg`.
+    #[inline]
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
+        let (fixed, attributes) = payload.split_first_chunk().ok_or(Error {
+            layer: Layer::InetDiag,
+            offset: 0,
+            needed: MESSAGE_LEN,
+            got: payload.len(),
+        })?;
+        Ok(Self { fixed, attributes })
+    }
+
+    /// `idiag_family`: `AF_INET` or `AF_INET6`
+    #[must_use]
+    pub const fn family(&self) -> u8 {
+        self.fixed[0]
+    }
+
+    /// `idiag_state`: the kernel's TCP state number, also for UDP (1 connected, 7 not)
+    #[must_use]
+    pub const fn state(&self) -> u8 {
+        self.fixed[1]
+    }
+
+    /// `idiag_timer`: 0 none, 1 retransmission, 2 keepalive (or another of `sk_timer`), 3 TIME_WAIT, 4 zero window probe
+    #[must_use]
+    pub const fn timer(&self) -> u8 {
+        self.fixed[2]
+    }
+
+    /// `idiag_retrans`: retransmissions or probes of the running timer
+    #[must_use]
+    pub const fn retransmits(&self) -> u8 {
+        self.fixed[3]
+    }
+
+    /// `idiag_sport`: local port
+    #[must_use]
+    #[inline]
+    pub fn source_port(&self) -> u16 {
+        be_u16(self.fixed, 4).unwrap_or_default()
+    }
+
+    /// `idiag_dport`: peer's port
+    #[must_use]
+    #[inline]
+    pub fn destination_port(&self) -> u16 {
+        be_u16(self.fixed, 6).unwrap_or_default()
+    }
+
+    /// `idiag_src`: 16 bytes in network order, of which IPv4 uses the first four
+    #[must_use]
+    #[inline]
+    pub fn source(&self) -> [u8; 16] {
+        array(self.fixed, 8).unwrap_or_default()
+    }
+
+    /// `idiag_dst`: 16 bytes in network order, of which IPv4 uses the first four
+    #[must_use]
+    #[inline]
+    pub fn destination(&self) -> [u8; 16] {
+        array(self.fixed, 24).unwrap_or_default()
+    }
+
+    /// `idiag_if`: index of the interface the socket is bound to, 0 for none
+    #[must_use]
+    #[inline]
+    pub fn interface(&self) -> u32 {
+        self.field(40)
+    }
+
+    /// `idiag_cookie`, the low half first: names the socket for as long as the host is up
+    #[must_use]
+    #[inline]
+    pub fn cookie(&self) -> u64 {
+        u64::from(self.field(44)) | u64::from(self.field(48)) << 32
+    }
+
+    /// `idiag_expires`: milliseconds until the timer fires; a timer just overdue wraps around
+    #[must_use]
+    #[inline]
+    pub fn expires_ms(&self) -> u32 {
+        self.field(52)
+    }
+
+    /// `idiag_rqueue`: bytes to be read, or of a listener the connections waiting in its accept queue
+    #[must_use]
+    #[inline]
+    pub fn receive_queue(&self) -> u32 {
+        self.field(56)
+    }
+
+    /// `idiag_wqueue`: bytes not acknowledged, or of a listener its backlog
+    #[must_use]
+    #[inline]
+    pub fn send_queue(&self) -> u32 {
+        self.field(60)
+    }
+
+    /// `idiag_uid`, as the reader's user namespace names it
+    #[must_use]
+    #[inline]
+    pub fn uid(&self) -> u32 {
+        self.field(64)
+    }
+
+    /// `idiag_inode`: 0 where no file holds the socket
+    #[must_use]
+    #[inline]
+    pub fn inode(&self) -> u32 {
+        self.field(68)
+    }
+
+    /// What follows the fixed part; the types are the constants of [`attribute`].
+    #[must_use]
+    pub const fn attributes(&self) -> Attributes<'a> {
+        Attributes::new(self.attributes)
+    }
+
+    #[inline]
+    fn field(&self, at: usize) -> u32 {
+        ne_u32(self.fixed, at).unwrap_or_default()
+    }
+}
+
+/// What to ask of `inet_diag`.
+///
+/// The same question can be put in two ways: [`Query::one_pass`] for TCP of every family at once,
+/// [`Query::v2`] for one family of any protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// Bit `1 << state` for each state wanted.
+    pub states: u32,
+    /// Bit `1 << (attribute - 1)` for each attribute wanted that has to be asked for.
+    pub extensions: u8,
+    /// A program the kernel runs over each socket; empty for none.
+    pub bytecode: &'a [u8],
+}
+
+impl Query<'_> {
+    /// `TCPDIAG_GETSOCK`: the request of kernels before 3.3, which later ones still answer, and in
+    /// one walk over the hash table for IPv4 and IPv6 together (`inet_diag_dump_compat`).
+    ///
+    /// `None` if the bytecode is longer than an attribute can be.
+    #[must_use]
+    pub fn one_pass(&self, sequence: u32) -> Option<Vec<u8>> {
+        let mut payload = [0; 60];
+        payload[3] = self.extensions;
+        payload[52..56].copy_from_slice(&self.states.to_ne_bytes());
+        self.with_bytecode(Request::dump(TCPDIAG_GETSOCK, sequence).payload(&payload))
+            .map(Request::finish)
+    }
+
+    /// `SOCK_DIAG_BY_FAMILY` for one family and protocol, since Linux 3.3.
+    ///
+    /// `None` if the bytecode is longer than an attribute can be.
+    #[must_use]
+    pub fn v2(&self, family: u8, protocol: u16, sequence: u32) -> Option<Vec<u8>> {
+        let mut payload = [0; 56];
+        payload[0] = family;
+        // A protocol over 255 (MPTCP is 262) travels in an attribute, which takes precedence.
+        payload[1] = u8::try_from(protocol).unwrap_or(u8::MAX);
+        payload[2] = self.extensions;
+        payload[4..8].copy_from_slice(&self.states.to_ne_bytes());
+        let mut request = Request::dump(SOCK_DIAG_BY_FAMILY, sequence).payload(&payload);
+        if protocol > u16::from(u8::MAX) {
+            request = request.attribute(INET_DIAG_REQ_PROTOCOL, &u32::from(protocol).to_ne_bytes())?;
+        }
+        self.with_bytecode(request).map(Request::finish)
+    }
+
+    fn with_bytecode(&self, request: Request) -> Option<Request> {
+        match self.bytecode {
+            [] => Some(request),
+            bytecode => request.attribute(INET_DIAG_REQ_BYTECODE, bytecode),
+        }
+    }
+}
+
+/// `struct inet_diag_sockopt`: socket options as bits (since Linux 5.10).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketOptions(u16);
+
+impl SocketOptions {
+    /// Over the attribute's payload; `None` if it is too short.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        // Two bytes of bit fields. The compiler of a big-endian kernel fills each byte from its top.
+        let [low, high] = array(payload, 0)?;
+        let (low, high): (u8, u8) = if cfg!(target_endian = "big") {
+            (low.reverse_bits(), high.reverse_bits())
+        } else {
+            (low, high)
+        };
+        Some(Self(u16::from_le_bytes([low, high])))
+    }
+
+    /// The bits, the first member of the struct lowest.
+    #[must_use]
+    pub const fn bits(self) -> u16 {
+        self.0
+    }
+}
+
+/// `struct inet_diag_meminfo`: bytes of socket memory, the older and shorter form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryInfo {
+    /// `idiag_rmem`: receive memory in use
+    pub rmem: u32,
+    /// `idiag_wmem`: send memory queued
+    pub wmem: u32,
+    /// `idiag_fmem`: forward allocation
+    pub fmem: u32,
+    /// `idiag_tmem`: send memory in use by the layers below
+    pub tmem: u32,
+}
+
+impl MemoryInfo {
+    /// Over the attribute's payload; `None` if it is too short.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self {
+            rmem: ne_u32(payload, 0)?,
+            wmem: ne_u32(payload, 4)?,
+            fmem: ne_u32(payload, 8)?,
+            tmem: ne_u32(payload, 12)?,
+        })
+    }
+}
+
+/// `SK_MEMINFO_*`: the nine numbers of a socket's memory, as many as this kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SkMemInfo<'a>(&'a [u8]);
+
+impl<'a> SkMemInfo<'a> {
+    /// Over the attribute's payload.
+    #[must_use]
+    pub const fn new(payload: &'a [u8]) -> Self {
+        Self(payload)
+    }
+
+    /// The value with this number (`SK_MEMINFO_RMEM_ALLOC` is 0); `None` where the kernel has none.
+    #[must_use]
+    pub fn value(&self, number: usize) -> Option<u32> {
+        ne_u32(self.0, number.checked_mul(4)?)
+    }
+}
+
+/// `struct tcpvegas_info`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VegasInfo {
+    /// `tcpv_enabled`
+    pub enabled: u32,
+    /// `tcpv_rttcnt`
+    pub rtt_count: u32,
+    /// `tcpv_rtt`, microseconds
+    pub rtt: u32,
+    /// `tcpv_minrtt`, microseconds
+    pub min_rtt: u32,
+}
+
+impl VegasInfo {
+    /// Over the attribute's payload; `None` if it is too short.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self {
+            enabled: ne_u32(payload, 0)?,
+            rtt_count: ne_u32(payload, 4)?,
+            rtt: ne_u32(payload, 8)?,
+            min_rtt: ne_u32(payload, 12)?,
+        })
+    }
+}
+
+/// `struct tcp_dctcp_info`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DctcpInfo {
+    /// `dctcp_enabled`
+    pub enabled: u16,
+    /// `dctcp_ce_state`
+    pub ce_state: u16,
+    /// `dctcp_alpha`, in 1/1024
+    pub alpha: u32,
+    /// `dctcp_ab_ecn`, bytes
+    pub ab_ecn: u32,
+    /// `dctcp_ab_tot`, bytes
+    pub ab_tot: u32,
+}
+
+impl DctcpInfo {
+    /// Over the attribute's payload; `None` if it is too short.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self {
+            enabled: ne_u16(payload, 0)?,
+            ce_state: ne_u16(payload, 2)?,
+            alpha: ne_u32(payload, 4)?,
+            ab_ecn: ne_u32(payload, 8)?,
+            ab_tot: ne_u32(payload, 12)?,
+        })
+    }
+}
+
+/// `struct tcp_bbr_info`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BbrInfo {
+    /// `bbr_bw_lo` and `bbr_bw_hi`: bytes a second
+    pub bandwidth: u64,
+    /// `bbr_min_rtt`, microseconds
+    pub min_rtt: u32,
+    /// `bbr_pacing_gain`, in 1/256
+    pub pacing_gain: u32,
+    /// `bbr_cwnd_gain`, in 1/256
+    pub cwnd_gain: u32,
+}
+
+impl BbrInfo {
+    /// Over the attribute's payload; `None` if it is too short.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self {
+            bandwidth: u64::from(ne_u32(payload, 0)?) | u64::from(ne_u32(payload, 4)?) << 32,
+            min_rtt: ne_u32(payload, 8)?,
+            pacing_gain: ne_u32(payload, 12)?,
+            cwnd_gain: ne_u32(payload, 16)?,
+        })
+    }
+}
+
+macro_rules! mptcp_info {
+    ($($(#[$doc:meta])* $name:ident: $type:ident @ $offset:literal;)*) => {
+        /// `struct mptcp_info`, as long as this kernel's is. Source: `include/uapi/linux/mptcp.h`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub struct MptcpInfo<'a>(&'a [u8]);
+
+        impl<'a> MptcpInfo<'a> {
+            /// Over the attribute's payload.
+            #[must_use]
+            pub const fn new(payload: &'a [u8]) -> Self {
+                Self(payload)
+            }
+
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $name(&self) -> Option<mptcp_info!(@int $type)> {
+                mptcp_info!(@read $type)(self.0, $offset)
+            })*
+        }
+    };
+    (@int ne_u8) => { u8 };
+    (@int ne_u32) => { u32 };
+    (@int ne_u64) => { u64 };
+    (@read ne_u8) => { |bytes: &[u8], at: usize| bytes.get(at).copied() };
+    (@read ne_u32) => { ne_u32 };
+    (@read ne_u64) => { ne_u64 };
+}
+
+mptcp_info! {
+    /// `mptcpi_subflows`: additional subflows
+    subflows: ne_u8 @ 0;
+    /// `mptcpi_add_addr_signal`
+    add_addr_signal: ne_u8 @ 1;
+    /// `mptcpi_add_addr_accepted`
+    add_addr_accepted: ne_u8 @ 2;
+    /// `mptcpi_subflows_max`
+    subflows_max: ne_u8 @ 3;
+    /// `mptcpi_add_addr_signal_max`
+    add_addr_signal_max: ne_u8 @ 4;
+    /// `mptcpi_add_addr_accepted_max`
+    add_addr_accepted_max: ne_u8 @ 5;
+    /// `mptcpi_flags`: bit 0 fallback to TCP, bit 1 remote key received
+    flags: ne_u32 @ 8;
+    /// `mptcpi_token`
+    token: ne_u32 @ 12;
+    /// `mptcpi_write_seq`
+    write_seq: ne_u64 @ 16;
+    /// `mptcpi_snd_una`
+    snd_una: ne_u64 @ 24;
+    /// `mptcpi_rcv_nxt`
+    rcv_nxt: ne_u64 @ 32;
+    /// `mptcpi_local_addr_used` (5.16)
+    local_addr_used: ne_u8 @ 40;
+    /// `mptcpi_local_addr_max` (5.16)
+    local_addr_max: ne_u8 @ 41;
+    /// `mptcpi_csum_enabled` (5.16)
+    csum_enabled: ne_u8 @ 42;
+    /// `mptcpi_retransmits` (6.5)
+    retransmits: ne_u32 @ 44;
+    /// `mptcpi_bytes_retrans` (6.5)
+    bytes_retrans: ne_u64 @ 48;
+    /// `mptcpi_bytes_sent` (6.5)
+    bytes_sent: ne_u64 @ 56;
+    /// `mptcpi_bytes_received` (6.5)
+    bytes_received: ne_u64 @ 64;
+    /// `mptcpi_bytes_acked` (6.5)
+    bytes_acked: ne_u64 @ 72;
+    /// `mptcpi_subflows_total` (6.7)
+    subflows_total: ne_u8 @ 80;
+    /// `mptcpi_last_data_sent`, milliseconds ago (6.10)
+    last_data_sent: ne_u32 @ 84;
+    /// `mptcpi_last_data_recv`, milliseconds ago (6.10)
+    last_data_recv: ne_u32 @ 88;
+    /// `mptcpi_last_ack_recv`, milliseconds ago (6.10)
+    last_ack_recv: ne_u32 @ 92;
+}
+
+/// Types of the attributes that follow `struct inet_diag_msg`.
+///
+/// The first eight can be asked for, each by its bit in [`Query::extensions`].
+pub mod attribute {
+    /// [`super::MemoryInfo`]
+    pub const MEMINFO: u16 = 1;
+    /// [`crate::tcp_info::TcpInfo`]; of an MPTCP socket [`super::MptcpInfo`]
+    pub const INFO: u16 = 2;
+    /// [`super::VegasInfo`]; asking for it also brings DCTCPINFO or BBRINFO
+    pub const VEGASINFO: u16 = 3;
+    /// Name of the congestion control, ended by NUL
+    pub const CONG: u16 = 4;
+    /// `u8`: the IPv4 type of service
+    pub const TOS: u16 = 5;
+    /// `u8`: the IPv6 traffic class
+    pub const TCLASS: u16 = 6;
+    /// [`super::SkMemInfo`]
+    pub const SKMEMINFO: u16 = 7;
+    /// `u8`: bit 0 receiving is shut, bit 1 sending is shut; always there for full sockets
+    pub const SHUTDOWN: u16 = 8;
+    /// [`super::DctcpInfo`]
+    pub const DCTCPINFO: u16 = 9;
+    /// `u8`: the protocol number of a RAW socket
+    pub const PROTOCOL: u16 = 10;
+    /// `u8`: IPV6_V6ONLY, of listening and unconnected sockets
+    pub const SKV6ONLY: u16 = 11;
+    /// `u32`: SO_MARK, for readers with CAP_NET_ADMIN
+    pub const MARK: u16 = 15;
+    /// [`super::BbrInfo`]
+    pub const BBRINFO: u16 = 16;
+    /// `u32`: the net_cls class, or the socket's priority where there is none
+    pub const CLASS_ID: u16 = 17;
+    /// Nested: [`super::ulp`]; for readers with CAP_NET_ADMIN
+    pub const ULP_INFO: u16 = 19;
+    /// `u64`: inode of the cgroup v2
+    pub const CGROUP_ID: u16 = 21;
+    /// [`super::SocketOptions`]
+    pub const SOCKOPT: u16 = 22;
+
+    /// The bit in [`super::Query::extensions`] that asks for `attribute` (1 to 8).
+    #[must_use]
+    pub const fn extension(attribute: u16) -> u8 {
+        1 << (attribute - 1)
+    }
+}
+
+/// Attributes nested in [`attribute::ULP_INFO`]: the protocol layered upon TCP.
+pub mod ulp {
+    /// Its name: `tls`, `mptcp`, `espintcp`, `smc`
+    pub const NAME: u16 = 1;
+    /// Nested: kernel TLS
+    pub const TLS: u16 = 2;
+    /// Nested: an MPTCP subflow
+    pub const MPTCP: u16 = 3;
+}
+
+/// `TCPDIAG_GETSOCK`
+pub const TCPDIAG_GETSOCK: u16 = 18;
+/// `SOCK_DIAG_BY_FAMILY`
+pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `INET_DIAG_REQ_BYTECODE`
+pub const INET_DIAG_REQ_BYTECODE: u16 = 1;
+const INET_DIAG_REQ_PROTOCOL: u16 = 3;
+const MESSAGE_LEN: usize = 72;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::Messages;
+
+    /// An established connection 127.0.0.1:8080 <- 10.1.2.3:40000, as the kernel lays it out.
+    fn message() -> Vec<u8> {
+        let mut bytes = alloc::vec![2, 1, 1, 3];
+        bytes.extend_from_slice(&[0x1f, 0x90, 0x9c, 0x40]);
+        bytes.extend_from_slice(&[127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        bytes.extend_from_slice(&[10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        for word in [4_u32, 0x1111_2222, 0x3333_4444, 200, 5, 6, 1000, 77] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn reads_each_field_in_its_order() {
+        let bytes = message();
+        let socket = InetDiag::parse(&bytes).unwrap();
+        assert_eq!(
+            (
+                socket.family(),
+                socket.state(),
+                socket.timer(),
+                socket.retransmits()
+            ),
+            (2, 1, 1, 3)
+        );
+        assert_eq!((socket.source_port(), socket.destination_port()), (8080, 40000));
+        assert_eq!(socket.source()[..4], [127, 0, 0, 1]);
+        assert_eq!(socket.destination()[..4], [10, 1, 2, 3]);
+        assert_eq!((socket.interface(), socket.cookie()), (4, 0x3333_4444_1111_2222));
+        assert_eq!(
+            (socket.expires_ms(), socket.receive_queue(), socket.send_queue()),
+            (200, 5, 6)
+        );
+        assert_eq!((socket.uid(), socket.inode()), (1000, 77));
+        assert!(socket.attributes().next().is_none());
+    }
+
+    #[test]
+    fn a_short_message_is_an_error_at_every_length() {
+        let bytes = message();
+        for len in 0..bytes.len() {
+            let error = InetDiag::parse(&bytes[..len]).unwrap_err();
+            assert_eq!((error.layer, error.needed, error.got), (Layer::InetDiag, 72, len));
+        }
+    }
+
+    #[test]
+    fn queries_have_the_kernels_layout() {
+        let query = Query {
+            states: 0xfff,
+            extensions: attribute::extension(attribute::INFO),
+            bytecode: &[],
+        };
+        let bytes = query.one_pass(1).unwrap();
+        let request = Messages::new(&bytes).next().unwrap().unwrap();
+        assert_eq!(
+            (request.kind, request.payload.len(), request.payload[3]),
+            (18, 60, 2)
+        );
+        assert_eq!(request.payload[52..56], 0xfff_u32.to_ne_bytes());
+
+        let query = Query {
+            bytecode: &[1, 2, 3, 4],
+            ..query
+        };
+        let bytes = query.v2(10, 262, 1).unwrap();
+        let request = Messages::new(&bytes).next().unwrap().unwrap();
+        assert_eq!((request.kind, &request.payload[..4]), (20, &[10, 255, 2, 0][..]));
+        let attributes: Vec<_> = Attributes::new(&request.payload[56..])
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!((attributes[0].kind, attributes[0].u32()), (3, Some(262)));
+        assert_eq!(
+            (attributes[1].kind, attributes[1].payload),
+            (1, &[1, 2, 3, 4][..])
+        );
+    }
+
+    #[test]
+    fn a_program_too_long_for_an_attribute_is_refused() {
+        let bytecode = alloc::vec![0; 70_000];
+        let query = Query {
+            states: 1,
+            extensions: 0,
+            bytecode: &bytecode,
+        };
+        assert!(query.one_pass(1).is_none() && query.v2(2, 6, 1).is_none());
+    }
+
+    #[test]
+    fn bandwidth_of_bbr_is_two_halves() {
+        let mut bytes = Vec::new();
+        for word in [0x9_u32, 0x1, 30, 739, 512] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
+        assert_eq!(
+            BbrInfo::parse(&bytes).unwrap(),
+            BbrInfo {
+                bandwidth: 0x1_0000_0009,
+                min_rtt: 30,
+                pacing_gain: 739,
+                cwnd_gain: 512
+            }
+        );
+        assert_eq!(BbrInfo::parse(&bytes[..19]), None);
+    }
+
+    #[test]
+    fn values_a_kernel_lacks_are_none() {
+        let eight = [0_u8; 32];
+        assert_eq!(
+            (SkMemInfo::new(&eight).value(7), SkMemInfo::new(&eight).value(8)),
+            (Some(0), None)
+        );
+        assert_eq!(MptcpInfo::new(&[3]).subflows(), Some(3));
+        assert_eq!(MptcpInfo::new(&[3]).token(), None);
+    }
+}
