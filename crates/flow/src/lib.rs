@@ -1,0 +1,1 @@
+//! Folds sockets into host flows.

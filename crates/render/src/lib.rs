@@ -1,0 +1,1 @@
+//! Tables, JSON, JSON lines and CSV of sockets and flows, into anything that can be written to.

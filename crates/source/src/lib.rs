@@ -1,0 +1,1 @@
+//! Where sockets come from: the ladder of sources, the owners of sockets, and the names of things.

@@ -1,0 +1,1 @@
+//! System calls, as safe functions: netlink sockets and namespaces. The only crate that may hold `unsafe`.
