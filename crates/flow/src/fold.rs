@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(prefix(&flows[1]), ("192.0.2.0".to_owned(), 24));
         assert_eq!((flows[1].connections, flows.len()), (2, 2));
         assert_eq!(fold(GroupBy::Port, &sockets[..2]).len(), 1);
-        assert_eq!(fold(GroupBy::Uid, &sockets).len(), 2);
+        assert_eq!(fold(GroupBy::Uid, &sockets).len(), 3); // active of nobody, passive of nobody, passive of 33
         assert_eq!(fold(GroupBy::Netns, &sockets).len(), 2);
         for (ip, bits, first) in [
             ("1.2.3.4", 0, "0.0.0.0"),
