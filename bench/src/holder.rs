@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use nix::libc;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -21,6 +21,10 @@ pub const DESCRIPTORS_RESERVED: u64 = 100;
 /// Dies with its parent twice over: by signal, and because stdin is a pipe from it.
 pub fn hold(number: usize, connections: usize) -> Result<()> {
     set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
+    // Ctrl-C on a terminal reaches every process of the group; the parent takes it and ends us in order.
+    SigSet::from(Signal::SIGINT)
+        .thread_block()
+        .context("blocking SIGINT")?;
     raise_descriptor_limit()?;
 
     let listeners = (0..LISTENERS)

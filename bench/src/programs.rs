@@ -1,6 +1,5 @@
 //! Where the compared programs are.
 
-use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -14,15 +13,10 @@ pub fn beside_or_on_path(name: &str) -> Option<PathBuf> {
         .or_else(|| on_path(name))
 }
 
-/// Finds a program on the path. The folders of system programs are looked at too: an ordinary user's path often lacks them, and
-/// `ss` and `netstat` may live there.
+/// Finds a program on the path.
 pub fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    find(name, &path).or_else(|| find(name, OsStr::new("/usr/sbin:/sbin")))
-}
-
-fn find(name: &str, path: &OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path)
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
         .map(|folder| folder.join(name))
         .find(|program| is_executable(program))
 }

@@ -1,9 +1,14 @@
 //! Makes a host full of sockets, says so, and holds them until its stdin closes or it is ended.
 
 use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sockeye_bench::arguments::LoadArguments;
 use sockeye_bench::{holder, load::Load, netns};
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -47,8 +52,30 @@ fn run(arguments: &LoadArguments) -> Result<()> {
     writeln!(stdout, "ready {} sockets", load.sockets())
         .and_then(|()| stdout.flush())
         .context("stdout")?;
-    // No handler for SIGTERM or SIGINT is needed: the holders are killed when this process dies, however it dies.
-    let mut ignored = [0; 4096];
-    while std::io::stdin().read(&mut ignored).context("stdin")? > 0 {}
+    wait_for_the_end()?;
     load.stop()
+}
+
+/// Returns when stdin closes, or by SIGTERM or SIGINT. A signal before this, and SIGKILL at any time, ends this process at once; the
+/// holders die with it then too, only that nobody is left here to collect them.
+fn wait_for_the_end() -> Result<()> {
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
+    signals.thread_block().context("blocking signals")?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    let mut stdin = std::io::stdin();
+    loop {
+        let mut awaited = [
+            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut awaited, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(errno) => return Err(errno).context("poll"),
+        }
+        let [input, signal] = awaited.map(|awaited| awaited.any().unwrap_or(true));
+        if signal || (input && stdin.read(&mut [0; 4096]).context("stdin")? == 0) {
+            return Ok(());
+        }
+    }
 }
