@@ -9,6 +9,8 @@ use std::fmt::Write;
 pub struct Table {
     /// What was special about the host in this phase.
     pub title: String,
+    /// What makes these figures doubtful.
+    pub warning: Option<String>,
     /// Its lines.
     pub rows: Vec<Row>,
 }
@@ -80,6 +82,9 @@ impl Report {
         for table in &self.tables {
             put(&mut out, "");
             put(&mut out, &table.title);
+            if let Some(warning) = &table.warning {
+                put(&mut out, warning);
+            }
             let mut lines = vec![HEADINGS.map(str::to_owned)];
             lines.extend(table.rows.iter().map(cells));
             let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
@@ -111,6 +116,9 @@ impl Report {
         }
         for table in &self.tables {
             put(&mut out, &format!("\n### {}\n", escape(&table.title)));
+            if let Some(warning) = &table.warning {
+                put(&mut out, &format!("**{}**\n", escape(warning)));
+            }
             put(&mut out, &format!("| {} | verdict |", HEADINGS.join(" | ")));
             put(
                 &mut out,
@@ -249,6 +257,7 @@ mod tests {
             method: vec![],
             tables: vec![Table {
                 title: "79200 sockets".to_owned(),
+                warning: Some("DISTURBED".to_owned()),
                 rows,
             }],
         }
@@ -293,7 +302,10 @@ mod tests {
             text.contains("MISSED: 1.50 x floor (target <= 1.25 x floor)"),
             "{text}"
         );
-        assert!(text.contains("1.50 ms ±2 %"), "{text}");
+        assert!(
+            text.contains("1.50 ms ±2 %") && text.contains("\nDISTURBED\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use sockeye_bench::judgement::judge;
 use sockeye_bench::load::Load;
 use sockeye_bench::machine::Machine;
 use sockeye_bench::measure::{SUPERVISE, supervise};
+use sockeye_bench::neighbours;
 use sockeye_bench::netns;
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
@@ -143,11 +144,18 @@ fn measure(phase: Phase, load: Option<&Load>, installed: &Installed, rounds: usi
         Phase::Speed => format!("Speed, {sockets} sockets"),
         Phase::Memory => format!("Memory, {sockets} sockets"),
     };
+    let own = load.map_or(0, |load| load.sockets() as u64);
+    let others_before = neighbours::allocated()?.saturating_sub(own);
     let mut tell = |text: &str| progress(&format!("{title}: {text}"));
     let figures = interleaved(entries(phase), installed, sockets, WARM_UPS, rounds, &mut tell)?;
+    let others = others_before.max(neighbours::allocated()?.saturating_sub(own));
+    let warning = (others > neighbours::DISTURBING).then(|| {
+        format!("DISTURBED: {others} TCP sockets of others on this kernel; every dump walks past them too")
+    });
     Ok(Table {
         rows: judge(&figures, sockets),
         title,
+        warning,
     })
 }
 

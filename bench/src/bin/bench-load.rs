@@ -48,20 +48,26 @@ fn run(arguments: &LoadArguments) -> Result<()> {
     }
     let program = std::env::current_exe().context("finding this program")?;
     let load = Load::start_holders(&program, sockets)?;
+    // Before the word is given: whoever waits for it may send a signal at once.
+    let signals = take_signals()?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "ready {} sockets", load.sockets())
         .and_then(|()| stdout.flush())
         .context("stdout")?;
-    wait_for_the_end()?;
+    wait_for_the_end(&signals)?;
     load.stop()
 }
 
-/// Returns when stdin closes, or by SIGTERM or SIGINT. A signal before this, and SIGKILL at any time, ends this process at once; the
+/// From now on SIGTERM and SIGINT can be read instead of ending this process. Before, and by SIGKILL at any time, it ends at once; the
 /// holders die with it then too, only that nobody is left here to collect them.
-fn wait_for_the_end() -> Result<()> {
+fn take_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     signals.thread_block().context("blocking signals")?;
-    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")
+}
+
+/// Returns when stdin closes, or by a signal.
+fn wait_for_the_end(signals: &SignalFd) -> Result<()> {
     let mut stdin = std::io::stdin();
     loop {
         let mut awaited = [
