@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// One test's laboratory. Everything made in it is gone when it is dropped, also when the test panics.
 ///
-/// Its namespaces are called `skl-PID-SERIAL-PURPOSE-NAME`, its directory `skl-PID-SERIAL-PURPOSE`, so that labs of
-/// tests that run at the same time, and what killed runs left behind, can be told apart.
+/// Its namespaces are called `skl-PID-SERIAL-PURPOSE-NAME`, its directory `skl-PID-SERIAL-PURPOSE`, so that
+/// labs of tests that run at the same time, and what killed runs left behind, can be told apart.
 #[derive(Debug)]
 pub struct Lab {
     name: String,
@@ -26,7 +26,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Opens a laboratory, after sweeping away what dead test runs left behind. `purpose` becomes a part of the names.
+    /// Opens a laboratory, after sweeping away what dead test runs left behind. `purpose` becomes a part of
+    /// the names.
     ///
     /// Skips without CAP_NET_ADMIN and CAP_SYS_ADMIN as root, and without iproute2's `ip`.
     pub fn new(purpose: &str) -> Result<Self, Skip> {
@@ -38,8 +39,8 @@ impl Lab {
         let name = format!("{PREFIX}{}-{serial}-{}", std::process::id(), plain(purpose));
         let directory = std::env::temp_dir().join(&name);
         fs::create_dir(&directory).must(format_args!("create {}", directory.display()));
-        // Processes of other users are to reach their sockets and the holder's binary in it.
-        let open_to_all = fs::Permissions::from_mode(0o755);
+        // Processes of other users execute the holder's binary and bind UNIX sockets in it.
+        let open_to_all = fs::Permissions::from_mode(0o1777);
         fs::set_permissions(&directory, open_to_all).must("open the lab's directory to all");
         Ok(Self {
             name,
@@ -88,7 +89,8 @@ impl Lab {
 
     /// Joins two namespaces by a veth pair with addresses of its own, both ends up.
     ///
-    /// The Nth link of a lab (from 0) has the prefixes `10.77.N.0/24` and `fd77:0:0:N::/64`; `client` gets host number 1, `server` 2.
+    /// The Nth link of a lab (from 0) has the prefixes `10.77.N.0/24` and `fd77:0:0:N::/64`; `client` gets
+    /// host number 1, `server` 2.
     #[track_caller]
     pub fn link(&self, client: &Namespace, server: &Namespace) -> Link {
         let number = self.links.fetch_add(1, Ordering::Relaxed);

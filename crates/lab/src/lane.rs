@@ -97,7 +97,8 @@ impl Lane {
         }
     }
 
-    /// From now on packets in this direction reach nobody, silently. Panics on loopback, where nothing is cut.
+    /// From now on packets in this direction reach nobody, silently. Panics on loopback, where nothing is
+    /// cut.
     ///
     /// The sender's neighbour entry is pointed at a hardware address that the other end does not have.
     #[track_caller]

@@ -1,14 +1,16 @@
-//! The reality that Sockeye's kernel tests compare with: network namespaces joined by veth pairs, sockets brought
-//! into every state, and processes that hold them.
+//! The reality that Sockeye's kernel tests compare with: network namespaces joined by veth pairs, sockets
+//! brought into every state, and processes that hold them.
 //!
-//! A [`Lab`] is made by one test and takes everything along when it is dropped. In its [`Namespace`]s and over its
-//! [`Link`]s, makers give [`Specimen`]s: real sockets, each with the truth about it (addresses, inode, state, queues, timer,
-//! owner). A [`Lane`] is a path between two addresses; whatever it makes exists over IPv4, IPv6 and v4-mapped, on loopback and between
-//! namespaces. A [`Process`] is a child with any name, user and group that opens or shares sockets.
+//! A [`Lab`] is made by one test and takes everything along when it is dropped. In its [`Namespace`]s and
+//! over its [`Link`]s, makers give [`Specimen`]s: real sockets, each with the truth about it (addresses,
+//! inode, state, queues, timer, owner). A [`Lane`] is a path between two addresses; whatever it makes exists
+//! over IPv4, IPv6 and v4-mapped, on loopback and between namespaces. A [`Process`] is a child with any name,
+//! user and group that opens or shares sockets.
 //!
-//! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp` and runs `ip` by itself), it never
-//! touches the host's own network, and it is no library for programs: once a [`Lab`] is open, whatever fails panics, which is
-//! the failure of the test. Only what a machine may rightly lack is a [`Skip`], told aloud by [`need!`].
+//! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp` and runs
+//! `ip` by itself), it never touches the host's own network, and it is no library for programs: once a
+//! [`Lab`] is open, whatever fails panics, which is the failure of the test. Only what a machine may rightly
+//! lack is a [`Skip`], told aloud by [`need!`].
 //!
 //! ```no_run
 //! use sockeye_lab::{Lab, State, need};

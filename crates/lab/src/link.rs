@@ -80,7 +80,8 @@ impl Link {
         (self.ip(2, false), self.ip(2, true))
     }
 
-    /// A path over IPv4 between two fresh addresses, which no other lane shares: cutting it hurts nobody else.
+    /// A path over IPv4 between two fresh addresses, which no other lane shares: cutting it hurts nobody
+    /// else.
     #[track_caller]
     pub fn lane(&self) -> Lane {
         self.lane_between(false, false)

@@ -68,8 +68,11 @@ impl Namespace {
 
     /// Runs `act` inside, on a thread of its own that ends afterwards; a panic in it is passed on.
     ///
-    /// Sockets and processes made there belong to the namespace for good. `/proc/net` still shows the namespace of the
-    /// process's first thread: read `/proc/thread-self/net` instead, or use [`proc_net`](Self::proc_net).
+    /// Sockets and processes made there belong to the namespace for good. `/proc/net` still shows the
+    /// namespace of the process's first thread: read `/proc/thread-self/net` instead, or use
+    /// [`proc_net`](Self::proc_net).
+    ///
+    /// To run a program inside as another user, start a `Command` with `uid` and `gid` set from here.
     #[track_caller]
     pub fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let result = std::thread::scope(|scope| {
@@ -109,7 +112,8 @@ impl Namespace {
         ip_batch(Some(&self.0.name), &format!("{line}\n")).must(format_args!("ip -n {} {line}", self.0.name));
     }
 
-    /// The text of a file below `/proc/net` as seen from inside, e.g. `tcp6`; empty when the kernel has no such file.
+    /// The text of a file below `/proc/net` as seen from inside, e.g. `tcp6`; empty when the kernel has no
+    /// such file.
     pub fn proc_net(&self, file: &str) -> String {
         let path = format!("/proc/thread-self/net/{file}");
         self.run(|| {

@@ -21,6 +21,7 @@ pub struct ProcessPlan<'lab> {
     own_group: bool,
     opens: Vec<(&'static str, OsString, Option<UnixName>)>,
     shared: Option<OwnedFd>,
+    taken: Option<Specimen>,
 }
 
 /// A running child process that holds sockets; killed and reaped when dropped, or with its lab.
@@ -47,6 +48,7 @@ impl<'lab> ProcessPlan<'lab> {
             own_group: false,
             opens: Vec::new(),
             shared: None,
+            taken: None,
         }
     }
 
@@ -114,12 +116,23 @@ impl<'lab> ProcessPlan<'lab> {
 
     /// Gives it one more descriptor (2) for a socket of this process, so that both hold it. At most one.
     ///
-    /// Start two processes with the same specimen, and drop it, for a socket that those two share.
+    /// For a socket that two processes share and this one does not: one `sharing` it, then one
+    /// [`taking`](Self::taking) it.
     #[must_use]
     #[track_caller]
     pub fn sharing(mut self, specimen: &Specimen) -> Self {
         assert!(self.shared.is_none(), "lab: a process shares at most one socket");
         self.shared = Some(specimen.duplicate());
+        self
+    }
+
+    /// Hands a socket of this process over: the new process alone holds it, and its specimen comes first in
+    /// [`Process::sockets`]. Its user stays the one who made it. Counts as sharing.
+    #[must_use]
+    #[track_caller]
+    pub fn taking(mut self, specimen: Specimen) -> Self {
+        self = self.sharing(&specimen);
+        self.taken = Some(specimen);
         self
     }
 
@@ -178,6 +191,11 @@ impl<'lab> ProcessPlan<'lab> {
             living,
         };
 
+        if let Some(mut specimen) = self.taken {
+            specimen.socket = None;
+            specimen.pid = Some(pid);
+            process.sockets.push(specimen);
+        }
         let mut names = self.opens.iter().filter_map(|(_, _, name)| name.clone());
         let mut ready = false;
         for line in BufReader::new(stdout.expect("stdout was asked to be a pipe")).lines() {
@@ -231,7 +249,7 @@ impl Process {
         self.user
     }
 
-    /// What it opened, in the order asked for; the specimens have no descriptor in this process.
+    /// What it took and opened, in the order asked for; the specimens have no descriptor in this process.
     pub fn sockets(&self) -> &[Specimen] {
         &self.sockets
     }
@@ -255,8 +273,8 @@ impl Living {
     }
 }
 
-/// Starts the holder; while another thread's child has the binary, just copied, open for writing, the kernel says
-/// ETXTBSY.
+/// Starts the holder; while another thread's child has the binary, just copied, open for writing, the kernel
+/// says ETXTBSY.
 #[track_caller]
 fn spawn(command: &mut Command) -> Child {
     wait_for("the holder's start", || match command.spawn() {
@@ -303,9 +321,20 @@ fn held(
         uid: process.user,
         pid: Some(process.pid),
         recv_queue: 0,
-        // The standard library's backlog, which the kernel cuts at net.core.somaxconn.
-        send_queue: 0,
+        send_queue: match what {
+            "tcp-listen" => 128,
+            "unix-listen" => somaxconn(namespace),
+            _ => 0,
+        },
         timer: Timer::Off,
         socket: None,
     }
+}
+
+/// The standard library asks for a backlog of 128 for TCP and of -1 for UNIX, which is the most allowed.
+fn somaxconn(namespace: &Namespace) -> u32 {
+    let text = namespace
+        .run(|| fs::read_to_string("/proc/sys/net/core/somaxconn"))
+        .must("read somaxconn");
+    text.trim().parse().must("somaxconn")
 }

@@ -87,9 +87,10 @@ mod tests {
 
     #[test]
     fn a_listener_and_a_mapped_connection() {
-        let text = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-            \x20  0: 0100007F:0016 00000000:0000 0A 00000000:00000002 00:00000000 00000000     7        0 1234 1 0 100 0 0 10 0\n\
-            \x20  1: 0000000000000000FFFF00000100007F:0016 0000000000000000FFFF00000200007F:C001 01 0000000A:00000000 01:00000014 00000003  0  0 99 4\n";
+        let text = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n\
+            0: 0100007F:0016 00000000:0000 0A 00000000:00000002 00:00000000 00000000 7 0 1234 1 0 100 0 0 10 0\n\
+            1: 0000000000000000FFFF00000100007F:0016 0000000000000000FFFF00000200007F:C001 \
+            01 0000000A:00000000 01:00000014 00000003 0 0 99 4\n";
         let found: Vec<Row> = rows(text).collect();
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].local, "127.0.0.1:22".parse().unwrap());

@@ -23,8 +23,8 @@ impl Skip {
         &self.reason
     }
 
-    /// Prints `SKIP: TEST: reason` to the real stderr, past the test runner's capture, and appends the line to the
-    /// file named by the environment variable `SOCKEYE_SKIPS`, if any, so that a script can count.
+    /// Prints `SKIP: TEST: reason` to the real stderr, past the test runner's capture, and appends the line
+    /// to the file named by the environment variable `SOCKEYE_SKIPS`, if any, so that a script can count.
     pub fn tell(&self) {
         let thread = std::thread::current();
         let line = format!("SKIP: {}: {}\n", thread.name().unwrap_or("?"), self.reason);

@@ -1,15 +1,17 @@
 use crate::must::Must;
-use crate::procnet::Row;
+use crate::procnet::{self, Row};
 use crate::{Namespace, wait_for};
+use rustix::net::netlink::SocketAddrNetlink;
 use socket2::Socket;
+use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
 /// One socket in the kernel and the truth about it when it was made.
 ///
-/// Its file stays open as long as the specimen, unless it never had one ([`inode`](Self::inode) 0: TIME_WAIT and
-/// other orphans) or another process holds it.
+/// Its file stays open as long as the specimen, unless it never had one ([`inode`](Self::inode) 0: TIME_WAIT
+/// and other orphans) or another process holds it.
 #[derive(Debug)]
 pub struct Specimen {
     /// Where it lives.
@@ -20,7 +22,8 @@ pub struct Specimen {
     pub protocol: Protocol,
     /// The state it was brought into.
     pub state: State,
-    /// Local address as the kernel tells it (v4-mapped stays `::ffff:a.b.c.d`); `None` outside AF_INET and AF_INET6.
+    /// Local address as the kernel tells it (v4-mapped stays `::ffff:a.b.c.d`); `None` outside AF_INET and
+    /// AF_INET6.
     pub local: Option<SocketAddr>,
     /// Peer's address, if it has one.
     pub peer: Option<SocketAddr>,
@@ -38,7 +41,8 @@ pub struct Specimen {
     pub pid: Option<u32>,
     /// Bytes (of a listener: connections) known to wait in the receive queue; a FIN not yet read is one.
     pub recv_queue: u32,
-    /// Bytes known to wait in the send queue (of a listener: the backlog); a SYN or FIN not yet acknowledged is one.
+    /// Bytes known to wait in the send queue (of a listener: the backlog); a SYN or FIN not yet acknowledged
+    /// is one.
     pub send_queue: u32,
     /// The timer it was made for.
     pub timer: Timer,
@@ -125,12 +129,39 @@ impl Specimen {
         self.socket().try_clone().must("dup a socket").into()
     }
 
+    /// A listener's next connection, e.g. from a [`Process`](crate::Process); waits for it.
+    #[track_caller]
+    pub fn accept(&self) -> Self {
+        self.socket()
+            .set_nonblocking(true)
+            .must("make the listener non-blocking");
+        let accepted = wait_for("a connection to accept", || match self.socket().accept() {
+            Ok((socket, _)) => Some(socket),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => panic!("lab: accept: {error}"),
+        });
+        accepted
+            .set_nonblocking(false)
+            .must("make the connection blocking");
+        Self::of(accepted, &self.namespace, self.protocol, State::Established)
+    }
+
+    /// Netlink: the port id that the kernel gave it (`ss` and `/proc/net/netlink` call it port or Pid).
+    pub fn netlink_port(&self) -> Option<u32> {
+        let address = rustix::net::getsockname(self.fd()?).ok()?;
+        SocketAddrNetlink::try_from(address)
+            .ok()
+            .map(|address| address.pid())
+    }
+
     /// TCP: the socket's line in `/proc/net/tcp` or `tcp6` at this moment, found by its addresses.
     pub fn row(&self) -> Option<Row> {
         let (local, peer) = (self.local?, self.peer);
-        self.namespace
-            .tcp_rows()
-            .into_iter()
+        // One file only: each read makes the kernel walk the table of all namespaces.
+        let text = self
+            .namespace
+            .proc_net(if local.is_ipv4() { "tcp" } else { "tcp6" });
+        procnet::rows(&text)
             .find(|row| row.local == local && peer.map_or(row.peer.port() == 0, |peer| row.peer == peer))
     }
 
@@ -254,7 +285,8 @@ pub enum Protocol {
     Netlink(u8),
 }
 
-/// TCP's states by the kernel's numbers (include/net/tcp_states.h); other protocols use `Established`, `Listen` and `Close`.
+/// TCP's states by the kernel's numbers (include/net/tcp_states.h); other protocols use `Established`,
+/// `Listen` and `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {

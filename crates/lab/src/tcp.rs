@@ -1,6 +1,6 @@
 use crate::must::Must;
+use crate::wait::DEADLINE;
 use crate::{Lane, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State, Timer, Toward, wait_for};
-use crate::{wait::DEADLINE, wait_until};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
@@ -9,7 +9,8 @@ use std::time::Duration;
 /// A listener that takes no more, from [`Lane::full_accept_queue`].
 #[derive(Debug)]
 pub struct FullQueue {
-    /// Its receive queue is backlog + 1, for the kernel takes one more than asked; its send queue the backlog.
+    /// Its receive queue is backlog + 1, for the kernel takes one more than asked; its send queue the
+    /// backlog.
     pub listener: Specimen,
     /// Clients whose connection waits to be accepted: ESTABLISHED.
     pub queued: Vec<Specimen>,
@@ -31,8 +32,8 @@ impl Namespace {
         )
     }
 
-    /// A TCP socket that is bound but neither listens nor connects: CLOSE. `/proc/net/tcp` does not show it; inet_diag does, when asked
-    /// for bound-inactive sockets (Linux 6.8).
+    /// A TCP socket that is bound but neither listens nor connects: CLOSE. `/proc/net/tcp` does not show it;
+    /// inet_diag does, when asked for bound-inactive sockets (Linux 6.8).
     #[track_caller]
     pub fn tcp_bound(&self, local: &str, options: &SocketOptions) -> Specimen {
         let local = local.parse().must(format_args!("the address {local}"));
@@ -43,7 +44,8 @@ impl Namespace {
     }
 }
 
-/// TCP connections. Makers that say *cut* need a lane over a [link](crate::Link) of which they alone are the user.
+/// TCP connections. Makers that say *cut* need a lane over a [link](crate::Link) of which they alone are the
+/// user.
 impl Lane {
     /// A listener on the server's address, any port; on a mapped lane on the IPv6 wildcard.
     #[track_caller]
@@ -73,7 +75,8 @@ impl Lane {
         self.pair(Protocol::Tcp, listener)
     }
 
-    /// The client closed first, then the server: the client's end is in TIME_WAIT, the server's gone, the listener closed.
+    /// The client closed first, then the server: the client's end is in TIME_WAIT, the server's gone, the
+    /// listener closed.
     #[track_caller]
     pub fn time_wait(&self) -> Specimen {
         let Pair {
@@ -89,7 +92,8 @@ impl Lane {
         client
     }
 
-    /// The client has shut down its direction and the server has not: FIN_WAIT2 and CLOSE_WAIT, both files open.
+    /// The client has shut down its direction and the server has not: FIN_WAIT2 and CLOSE_WAIT, both files
+    /// open.
     #[track_caller]
     pub fn half_closed(&self) -> Pair {
         let mut pair = self.established();
@@ -99,7 +103,8 @@ impl Lane {
         pair
     }
 
-    /// The client has closed its file and the server has not: an orphan in FIN_WAIT2 with the time-wait timer, and CLOSE_WAIT.
+    /// The client has closed its file and the server has not: an orphan in FIN_WAIT2 with the time-wait
+    /// timer, and CLOSE_WAIT.
     #[track_caller]
     pub fn orphaned(&self) -> Pair {
         let mut pair = self.established();
@@ -121,7 +126,8 @@ impl Lane {
         self.calling(nobody)
     }
 
-    /// A server whose answers are lost: SYN_RECV (without inode) there, SYN_SENT at the client. The lane is cut toward the client.
+    /// A server whose answers are lost: SYN_RECV (without inode) there, SYN_SENT at the client. The lane is
+    /// cut toward the client.
     #[track_caller]
     pub fn syn_recv(&self) -> Pair {
         let listener = self.listener();
@@ -149,8 +155,8 @@ impl Lane {
         pair
     }
 
-    /// Both sides have sent a FIN and only the server's arrived: CLOSING at the client, FIN_WAIT1 at the server. The lane is
-    /// cut toward the server.
+    /// Both sides have sent a FIN and only the server's arrived: CLOSING at the client, FIN_WAIT1 at the
+    /// server. The lane is cut toward the server.
     #[track_caller]
     pub fn closing(&self) -> Pair {
         let mut pair = self.fin_wait1();
@@ -161,8 +167,8 @@ impl Lane {
         pair
     }
 
-    /// The client closed first and the server's FIN is lost: LAST_ACK at the server, FIN_WAIT2 at the client. The lane is cut
-    /// toward the client.
+    /// The client closed first and the server's FIN is lost: LAST_ACK at the server, FIN_WAIT2 at the client.
+    /// The lane is cut toward the client.
     #[track_caller]
     pub fn last_ack(&self) -> Pair {
         let mut pair = self.half_closed();
@@ -173,7 +179,8 @@ impl Lane {
         pair
     }
 
-    /// The client has sent this many bytes and the server has not read them: they are the server's receive queue.
+    /// The client has sent this many bytes and the server has not read them: they are the server's receive
+    /// queue.
     #[track_caller]
     pub fn unread(&self, bytes: u32) -> Pair {
         let mut pair = self.established();
@@ -187,8 +194,8 @@ impl Lane {
         pair
     }
 
-    /// The client has sent this many bytes and they are lost, and were sent again at least once: its send queue, timer `On`.
-    /// The lane is cut toward the server.
+    /// The client has sent this many bytes and they are lost, and were sent again at least once: its send
+    /// queue, timer `On`. The lane is cut toward the server.
     #[track_caller]
     pub fn retransmitting(&self, bytes: u32) -> Pair {
         let mut pair = self.established();
@@ -202,8 +209,8 @@ impl Lane {
         pair
     }
 
-    /// The server does not read and its window is closed: the client's send queue is full, its timer is `Persist`. The queues
-    /// are as `/proc/net/tcp` told.
+    /// The server does not read and its window is closed: the client's send queue is full, its timer is
+    /// `Persist`. The queues are as `/proc/net/tcp` told.
     #[track_caller]
     pub fn zero_window(&self) -> Pair {
         let mut lane = self.clone();
@@ -271,7 +278,8 @@ impl Lane {
         }
     }
 
-    /// An established MPTCP connection with its MPTCP listener. Each end also shows as a TCP socket, its subflow.
+    /// An established MPTCP connection with its MPTCP listener. Each end also shows as a TCP socket, its
+    /// subflow.
     pub fn mptcp(&self) -> Result<Pair, Skip> {
         let enabled = self
             .server
@@ -299,25 +307,15 @@ impl Lane {
     #[track_caller]
     fn pair(&self, protocol: Protocol, listener: &Specimen) -> Pair {
         let client = self.connected(protocol, SocketAddr::new(self.server_ip, listener.port()));
+        let server = listener.accept();
         let expected = client
             .local
-            .map(|address| SocketAddr::new(self.as_server_sees(address.ip()), address.port()));
-        listener
-            .socket()
-            .set_nonblocking(true)
-            .must("make the listener non-blocking");
-        let accepted = wait_for("a connection to accept", || match listener.socket().accept() {
-            Ok((socket, peer)) => (peer.as_socket() == expected).then_some(socket),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) => panic!("lab: accept: {error}"),
-        });
-        accepted
-            .set_nonblocking(false)
-            .must("make the connection blocking");
-        let server = Specimen::of(accepted, &self.server, protocol, State::Established);
-        if protocol == Protocol::Tcp {
-            server.wait_row("ESTABLISHED", |row| row.state == State::Established);
-        }
+            .map(|own| SocketAddr::new(self.as_server_sees(own.ip()), own.port()));
+        assert_eq!(
+            server.peer, expected,
+            "lab: somebody else's connection to {:?}",
+            listener.local
+        );
         Pair {
             client,
             server,
@@ -394,11 +392,6 @@ fn listen(namespace: &Namespace, protocol: Protocol, local: SocketAddr, options:
         .must(format_args!("listen on {local}"));
     let mut specimen = Specimen::of(socket, namespace, protocol, State::Listen);
     specimen.send_queue = u32::try_from(backlog).unwrap_or(0);
-    if protocol == Protocol::Tcp {
-        wait_until("the listener", || {
-            namespace.tcp_rows().iter().any(|row| row.inode == specimen.inode)
-        });
-    }
     specimen
 }
 

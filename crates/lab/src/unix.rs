@@ -34,8 +34,8 @@ impl UnixKind {
     }
 }
 
-/// UNIX sockets, which belong to a network namespace too. Names come from [`Lab::unix_path`](crate::Lab::unix_path)
-/// and [`Lab::unix_abstract`](crate::Lab::unix_abstract).
+/// UNIX sockets, which belong to a network namespace too. Names come from
+/// [`Lab::unix_path`](crate::Lab::unix_path) and [`Lab::unix_abstract`](crate::Lab::unix_abstract).
 impl Namespace {
     /// A socket with a name; stream and seqpacket sockets listen, a datagram socket is bound only.
     #[track_caller]
@@ -63,11 +63,11 @@ impl Namespace {
 
     /// A client connected to a named socket; the server's end has the name, the client's none.
     ///
-    /// Of stream and seqpacket sockets the accepted end is the pair's server, and the bound one its listener. Of
-    /// datagram sockets the bound one is the server, which has no peer.
+    /// Of stream and seqpacket sockets the accepted end is the pair's server, and the bound one its listener.
+    /// Of datagram sockets the bound one is the server, which has no peer but is ESTABLISHED all the same.
     #[track_caller]
     pub fn unix_connected(&self, kind: UnixKind, name: &UnixName) -> Pair {
-        let bound = self.unix_bound(kind, name);
+        let mut bound = self.unix_bound(kind, name);
         let connect = || {
             let socket = Socket::new(Domain::UNIX, kind.kind(), None)?;
             socket.connect(&address(name)?)?;
@@ -79,6 +79,8 @@ impl Namespace {
         let mut client = Specimen::of(client, self, kind.protocol(), State::Established);
         if kind == UnixKind::Datagram {
             client.peer_inode = Some(bound.inode);
+            // Since Linux 5.15 unix_dgram_connect marks both ends so.
+            bound.state = State::Established;
             return Pair {
                 client,
                 server: bound,

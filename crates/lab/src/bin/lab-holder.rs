@@ -1,9 +1,9 @@
 //! A process that takes a name, opens sockets, says what it opened, and stays until its stdin closes.
 //!
-//! `lab-holder COMM [WHAT NAME]...`, where WHAT is one of `tcp-listen`, `tcp-pair`, `tcp-connect`, `udp-bind`,
-//! `udp-connect` (NAME an address with a port) and `unix-listen` (NAME a path, or `@` and an abstract name).
-//! For each socket a line `socket WHAT INODE LOCAL PEER`, then `ready`; on failure a line `error ...`.
-//! Stderr is left alone: the parent may have put a socket to be shared there.
+//! `lab-holder COMM [WHAT NAME]...`, where WHAT is one of `tcp-listen`, `tcp-pair`, `tcp-connect`,
+//! `udp-bind`, `udp-connect` (NAME an address with a port) and `unix-listen` (NAME a path, or `@` and an
+//! abstract name). For each socket a line `socket WHAT INODE LOCAL PEER`, then `ready`; on failure a line
+//! `error ...`. Stderr is left alone: the parent may have put a socket to be shared there.
 //!
 //! Only the standard library is used, since the build script compiles this file by itself.
 
