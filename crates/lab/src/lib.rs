@@ -7,8 +7,8 @@
 //! over IPv4, IPv6 and v4-mapped, on loopback and between namespaces. A [`Process`] is a child with any name,
 //! user and group that opens or shares sockets.
 //!
-//! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp` and runs
-//! `ip` by itself), it never touches the host's own network, and it is no library for programs: once a
+//! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp`, asks
+//! inet_diag and runs `ip` by itself), it never touches the host's own network, and it is no library for programs: once a
 //! [`Lab`] is open, whatever fails panics, which is the failure of the test. Only what a machine may rightly
 //! lack is a [`Skip`], told aloud by [`need!`].
 //!
@@ -32,6 +32,7 @@ mod datagram;
 mod lab;
 mod lane;
 mod link;
+mod lookup;
 mod must;
 mod namespace;
 mod options;

@@ -1,7 +1,7 @@
 use crate::{State, Timer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A line of `/proc/net/tcp` or `tcp6` (or `udp`, ...), read without any code that is under test.
+/// A line of `/proc/net/tcp` or `tcp6`, or inet_diag's answer on one socket, read without any code under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Local address and port.
@@ -10,7 +10,7 @@ pub struct Row {
     pub peer: SocketAddr,
     /// State; an unknown number makes no row.
     pub state: State,
-    /// Send queue: bytes not yet acknowledged; of a listener 0.
+    /// Send queue: bytes not yet acknowledged; of a listener 0 in `/proc`, the backlog in inet_diag.
     pub send_queue: u32,
     /// Receive queue: bytes not yet read; of a listener the connections not yet accepted.
     pub recv_queue: u32,

@@ -1,6 +1,6 @@
 use crate::must::Must;
-use crate::procnet::{self, Row};
-use crate::{Namespace, wait_for};
+use crate::procnet::Row;
+use crate::{Namespace, lookup, wait_for};
 use rustix::net::netlink::SocketAddrNetlink;
 use socket2::Socket;
 use std::io;
@@ -154,18 +154,23 @@ impl Specimen {
             .map(|address| address.pid())
     }
 
-    /// TCP: the socket's line in `/proc/net/tcp` or `tcp6` at this moment, found by its addresses.
+    /// TCP: the socket as inet_diag shows it at this moment, found by its addresses.
     pub fn row(&self) -> Option<Row> {
         let (local, peer) = (self.local?, self.peer);
-        // One file only: each read makes the kernel walk the table of all namespaces.
-        let text = self
-            .namespace
-            .proc_net(if local.is_ipv4() { "tcp" } else { "tcp6" });
-        procnet::rows(&text)
-            .find(|row| row.local == local && peer.map_or(row.peer.port() == 0, |peer| row.peer == peer))
+        let row = self.namespace.run(|| lookup::tcp(local, peer));
+        if row.is_none() && self.state == State::Listen {
+            // A SYN from nowhere does not reach a listener that is bound to a device.
+            return self
+                .namespace
+                .tcp_rows()
+                .into_iter()
+                .find(|row| row.inode == self.inode);
+        }
+        row
     }
 
-    /// TCP: waits until the kernel shows the socket in a way that `condition` accepts, and gives that line.
+    /// TCP: waits until the kernel shows the socket in a way that `condition` accepts, and gives that
+    /// row.
     #[track_caller]
     pub fn wait_row(&self, what: &str, condition: impl Fn(&Row) -> bool) -> Row {
         let mut seen = None;

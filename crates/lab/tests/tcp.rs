@@ -51,6 +51,33 @@ fn established() {
 }
 
 #[test]
+fn proc_and_inet_diag_agree() {
+    let (_lab, client, server, link) = need!(linked("agree"));
+    let listener = server.tcp_listener("[::]:0", &SocketOptions::new());
+    let pairs = [
+        link.lane().unread(5),
+        link.lane_mapped().unread(6),
+        link.lane6().half_closed(),
+    ];
+    let (gone, calling) = (link.lane_mapped().time_wait(), link.lane6().syn_sent());
+    let mut all: Vec<_> = pairs
+        .iter()
+        .flat_map(Pair::specimens)
+        .chain([&gone, &calling, &listener])
+        .collect();
+    let rows = [client.tcp_rows(), server.tcp_rows()].concat();
+    assert_eq!(rows.len(), all.len());
+    all.retain(|specimen| specimen.state != State::SynSent);
+    for specimen in all {
+        let mut row = specimen.row().unwrap();
+        if row.state == State::Listen {
+            row.send_queue = 0;
+        }
+        assert!(rows.contains(&row), "{row:?} not in {rows:#?}");
+    }
+}
+
+#[test]
 fn listeners() {
     let (_lab, client, _server, link) = need!(linked("listeners"));
     let plain = SocketOptions::new();
@@ -209,7 +236,7 @@ fn options_are_set() {
             .any(|line| line.local == format!("0.0.0.0%{device}:8100")),
         "{lines:#?}"
     );
-    assert_eq!(tied.port(), 8100);
+    assert_eq!(tied.row().unwrap().state, State::Listen);
 
     for name in ["cubic", "reno", "bbr"] {
         if let Err(skip) = congestion_control(name) {
