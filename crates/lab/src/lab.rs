@@ -175,7 +175,7 @@ fn sweep() {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names
-            .filter(|name| owner_pid(name).is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()))
+            .filter(|name| owner_pid(name).is_some_and(|pid| !lives(pid)))
             .collect()
     };
     let namespaces = orphaned(Path::new(NETNS_DIRECTORY));
@@ -185,6 +185,17 @@ fn sweep() {
     for directory in orphaned(&std::env::temp_dir()) {
         let _ = fs::remove_dir_all(std::env::temp_dir().join(directory));
     }
+}
+
+/// A zombie that nobody has reaped yet does not live: its sockets and pipes are closed.
+fn lives(pid: u32) -> bool {
+    // PID (COMM) STATE ...: COMM may hold parentheses and spaces.
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(|byte| *byte == b')')
+        .next()
+        .and_then(|rest| rest.get(1));
+    stat.contains(&b')') && !matches!(state, Some(b'Z' | b'X'))
 }
 
 fn owner_pid(name: &str) -> Option<u32> {

@@ -103,22 +103,31 @@ fn after_a_panic() {
 #[test]
 fn after_a_killed_run() {
     let _first = need!(Lab::new("killed"));
-    let mut child = Command::new("true").spawn().unwrap();
-    let dead = child.id();
-    child.wait().unwrap();
-    let name = format!("skl-{dead}-0-killed-one");
-    let directory = std::env::temp_dir().join(&name);
-    std::fs::create_dir(&directory).unwrap();
-    output_of({
-        let mut add = Command::new("ip");
-        add.args(["netns", "add", &name]);
-        add
+    let mut reaped = Command::new("true").spawn().unwrap();
+    let mut zombie = Command::new("true").spawn().unwrap();
+    reaped.wait().unwrap();
+    let stat = format!("/proc/{}/stat", zombie.id());
+    wait_until("a zombie", || {
+        std::fs::read_to_string(&stat).unwrap().contains(") Z ")
     });
-    let _second = need!(Lab::new("sweeps"));
-    // A lab of a test beside us may be the one that sweeps.
-    wait_until("the sweep", || {
-        !Path::new("/run/netns").join(&name).exists() && !directory.exists()
+    let left = [reaped.id(), zombie.id()].map(|dead| {
+        let name = format!("skl-{dead}-0-killed-one");
+        let directory = std::env::temp_dir().join(&name);
+        std::fs::create_dir(&directory).unwrap();
+        output_of({
+            let mut add = Command::new("ip");
+            add.args(["netns", "add", &name]);
+            add
+        });
+        (Path::new("/run/netns").join(name), directory)
     });
+    let second = Lab::new("sweeps");
+    for (namespace, directory) in left {
+        // A lab of a test beside us may be the one that sweeps.
+        wait_until("the sweep", || !namespace.exists() && !directory.exists());
+    }
+    zombie.wait().unwrap();
+    drop(second.unwrap());
 }
 
 #[test]
