@@ -71,14 +71,14 @@ impl Lane {
     /// On a mapped lane the server's is an IPv6 socket with v4-mapped addresses.
     #[track_caller]
     pub fn udp_connected(&self) -> Pair {
-        let client = SocketAddr::new(self.client_ip(), 0);
-        let server = SocketAddr::new(self.as_server_sees(self.server_ip()), 0);
+        let client = self.at_client(self.client_ip(), 0);
+        let server = self.at_server(self.server_ip(), 0);
         let mut client =
             datagram(self.client(), Protocol::Udp, client, &self.client_options).must("bind UDP");
         let mut server =
             datagram(self.server(), Protocol::Udp, server, &self.server_options).must("bind UDP");
-        let to_server = SocketAddr::new(self.server_ip(), server.port());
-        let to_client = SocketAddr::new(self.as_server_sees(self.client_ip()), client.port());
+        let to_server = self.at_client(self.server_ip(), server.port());
+        let to_client = self.at_server(self.client_ip(), client.port());
         for (end, to) in [(&mut client, to_server), (&mut server, to_client)] {
             end.socket()
                 .connect(&SockAddr::from(to))

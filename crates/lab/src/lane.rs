@@ -3,7 +3,7 @@ use crate::must::Must;
 use crate::namespace::ip_batch;
 use crate::specimen::mapped;
 use crate::{Link, Namespace, SocketOptions};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// A path between a client's and a server's address, on which pairs of sockets are made in whatever state:
 /// over [loopback](Namespace::loopback) or over a [link](Link::lane), IPv4, IPv6 or v4-mapped.
@@ -14,6 +14,8 @@ pub struct Lane {
     pub(crate) client_ip: IpAddr,
     pub(crate) server_ip: IpAddr,
     pub(crate) mapped: bool,
+    /// The client's and the server's interface, which link-local addresses need; otherwise 0.
+    pub(crate) scopes: (u32, u32),
     pub(crate) link: Option<Link>,
     pub(crate) client_options: SocketOptions,
     pub(crate) server_options: SocketOptions,
@@ -51,6 +53,7 @@ impl Namespace {
             client_ip: ip,
             server_ip: ip,
             mapped,
+            scopes: (0, 0),
             link: None,
             client_options: SocketOptions::new(),
             server_options: SocketOptions::new(),
@@ -129,9 +132,21 @@ impl Lane {
         ip_batch(Some(from.namespace.name()), &script).must("point a neighbour entry");
     }
 
+    /// An address as the client's sockets show it.
+    pub(crate) fn at_client(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        scoped(ip, port, self.scopes.0)
+    }
+
     /// An address as the server's sockets show it.
-    pub(crate) fn as_server_sees(&self, ip: IpAddr) -> IpAddr {
-        if self.mapped { mapped(ip) } else { ip }
+    pub(crate) fn at_server(&self, ip: IpAddr, port: u16) -> SocketAddr {
+        scoped(if self.mapped { mapped(ip) } else { ip }, port, self.scopes.1)
+    }
+}
+
+fn scoped(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, scope).into(),
+        v4 @ IpAddr::V4(_) => SocketAddr::new(v4, port),
     }
 }
 

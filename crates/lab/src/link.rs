@@ -1,6 +1,9 @@
 use crate::must::Must;
 use crate::namespace::ip_batch;
-use crate::{Lane, Namespace, SocketOptions};
+use crate::{Lane, Namespace, SocketOptions, Toward};
+use rustix::net::netdevice::name_to_index;
+use socket2::{Domain, Socket, Type};
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -99,6 +102,23 @@ impl Link {
         self.lane_between(false, true)
     }
 
+    /// The same over IPv6 link-local addresses, by which sockets are tied to their device.
+    #[track_caller]
+    pub fn lane_link_local(&self) -> Lane {
+        let mut lane = self.lane_between(true, false);
+        let [client, server] = [lane.client_ip, lane.server_ip].map(link_local);
+        lane.scopes = (self.0.client.index(), self.0.server.index());
+        let addresses = [(&self.0.client, client), (&self.0.server, server)];
+        for (end, own) in addresses {
+            let script = format!("addr add {own}/64 dev {} nodad\n", end.device);
+            ip_batch(Some(end.namespace.name()), &script).must("give a link-local address");
+        }
+        (lane.client_ip, lane.server_ip) = (client, server);
+        lane.mend(Toward::Client);
+        lane.mend(Toward::Server);
+        lane
+    }
+
     #[track_caller]
     fn lane_between(&self, v6: bool, mapped: bool) -> Lane {
         let lane = self.0.lanes.fetch_add(1, Ordering::Relaxed);
@@ -111,6 +131,7 @@ impl Link {
             client_ip: self.ip(client, v6),
             server_ip: self.ip(server, v6),
             mapped,
+            scopes: (0, 0),
             link: Some(self.clone()),
             client_options: SocketOptions::new(),
             server_options: SocketOptions::new(),
@@ -146,5 +167,30 @@ impl Link {
         } else {
             IpAddr::from([10, 77, number, host])
         }
+    }
+}
+
+impl End {
+    /// The interface's number.
+    #[track_caller]
+    fn index(&self) -> u32 {
+        let index = || {
+            let any = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
+            Ok::<_, io::Error>(name_to_index(any, &self.device)?)
+        };
+        self.namespace
+            .run(index)
+            .must(format_args!("the index of {}", self.device))
+    }
+}
+
+/// `fd77:0:0:N::H` as `fe80::N:H`.
+fn link_local(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => {
+            let [_, _, _, number, .., host] = v6.segments();
+            IpAddr::from([0xfe80, 0, 0, 0, 0, 0, number, host])
+        }
+        v4 @ IpAddr::V4(_) => v4,
     }
 }

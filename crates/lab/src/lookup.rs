@@ -1,7 +1,8 @@
 //! One TCP socket asked of inet_diag by its addresses.
 //!
-//! `/proc/net/tcp` would do, but to show one namespace the kernel walks the table of all, which takes it 20 ms on a
-//! machine with 262,144 buckets, and waits ask often. Written apart from the code under test, on purpose.
+//! `/proc/net/tcp` would do, but to show one namespace the kernel walks the table of all, which takes it 20
+//! ms on a machine with 262,144 buckets, and waits ask often. Written apart from the code under test, on
+//! purpose.
 
 use crate::must::Must;
 use crate::procnet::Row;
@@ -24,13 +25,19 @@ pub(crate) fn tcp(local: SocketAddr, peer: Option<SocketAddr>) -> Option<Row> {
         .must("ask sock_diag for one socket");
     let mut answer = [0; 8192];
     let length = (&netlink).read(&mut answer).must("read sock_diag's answer");
-    row(&answer[..length], local.is_ipv4())
-        .filter(|row| row.local == local && peer.map_or(row.peer.port() == 0, |peer| row.peer == peer))
+    row(&answer[..length], local.is_ipv4()).filter(|row| {
+        same(row.local, local) && peer.map_or(row.peer.port() == 0, |peer| same(row.peer, peer))
+    })
 }
 
-/// `struct nlmsghdr` (16 bytes), then `struct inet_diag_req_v2` (56): family, protocol, extensions, padding, states, and
-/// `struct inet_diag_sockid`: ports, addresses, interface, cookie. include/uapi/linux/inet_diag.h, Linux 3.3.
+/// `struct nlmsghdr` (16 bytes), then `struct inet_diag_req_v2` (56): family, protocol, extensions, padding,
+/// states, and `struct inet_diag_sockid`: ports, addresses, interface, cookie.
+/// include/uapi/linux/inet_diag.h, Linux 3.3.
 fn request(local: SocketAddr, peer: Option<SocketAddr>) -> Vec<u8> {
+    let interface = match local {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
     let mut bytes = Vec::with_capacity(72);
     bytes.extend(72u32.to_ne_bytes());
     bytes.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
@@ -47,13 +54,13 @@ fn request(local: SocketAddr, peer: Option<SocketAddr>) -> Vec<u8> {
     bytes.extend(peer.map_or(0, |peer| peer.port()).to_be_bytes());
     bytes.extend(sixteen(Some(local.ip())));
     bytes.extend(sixteen(peer.map(|peer| peer.ip())));
-    bytes.extend(0u32.to_ne_bytes());
+    bytes.extend(interface.to_ne_bytes());
     bytes.extend([0xff; 8]); // INET_DIAG_NOCOOKIE
     bytes
 }
 
-/// `struct inet_diag_msg`: family, state, timer, retransmissions, `inet_diag_sockid`, then expiry, queues, uid, inode.
-/// An error message, such as ENOENT, is no row.
+/// `struct inet_diag_msg`: family, state, timer, retransmissions, `inet_diag_sockid`, then expiry, queues,
+/// uid, inode. An error message, such as ENOENT, is no row.
 fn row(answer: &[u8], v4: bool) -> Option<Row> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let message = answer.get(16..).filter(|_| kind == SOCK_DIAG_BY_FAMILY)?;
@@ -82,6 +89,11 @@ fn row(answer: &[u8], v4: bool) -> Option<Row> {
         uid: word(64)?,
         inode: u64::from(word(68)?),
     })
+}
+
+/// The kernel tells a link-local address's interface elsewhere.
+fn same(told: SocketAddr, asked: SocketAddr) -> bool {
+    (told.ip(), told.port()) == (asked.ip(), asked.port())
 }
 
 fn sixteen(ip: Option<IpAddr>) -> [u8; 16] {

@@ -22,7 +22,8 @@ pub struct Specimen {
     pub protocol: Protocol,
     /// The state it was brought into.
     pub state: State,
-    /// Local address as the kernel tells it (v4-mapped stays `::ffff:a.b.c.d`); `None` outside AF_INET and
+    /// Local address as the kernel tells it (v4-mapped stays `::ffff:a.b.c.d`, link-local has its scope id);
+    /// `None` outside AF_INET and
     /// AF_INET6.
     pub local: Option<SocketAddr>,
     /// Peer's address, if it has one.

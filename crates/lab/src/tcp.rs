@@ -3,7 +3,7 @@ use crate::wait::DEADLINE;
 use crate::{Lane, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State, Timer, Toward, wait_for};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
 /// A listener that takes no more, from [`Lane::full_accept_queue`].
@@ -122,7 +122,7 @@ impl Lane {
     #[track_caller]
     pub fn syn_sent(&self) -> Specimen {
         self.cut(Toward::Server);
-        let nobody = SocketAddr::new(self.server_ip, 9);
+        let nobody = self.at_client(self.server_ip, 9);
         self.calling(nobody)
     }
 
@@ -132,7 +132,7 @@ impl Lane {
     pub fn syn_recv(&self) -> Pair {
         let listener = self.listener();
         self.cut(Toward::Client);
-        let mut client = self.calling(SocketAddr::new(self.server_ip, listener.port()));
+        let mut client = self.calling(self.at_client(self.server_ip, listener.port()));
         client.become_state(State::SynSent);
         let mut server = self.server_end(&client, &listener);
         server.become_state(State::SynRecv);
@@ -257,7 +257,7 @@ impl Lane {
         let mut lane = self.clone();
         lane.server_options.backlog = Some(backlog.into());
         let mut listener = lane.listener();
-        let to = SocketAddr::new(lane.server_ip, listener.port());
+        let to = lane.at_client(lane.server_ip, listener.port());
         let (mut queued, mut unaccepted) = (Vec::new(), Vec::new());
         for taken in 1..=u32::from(backlog) + 1 {
             let client = lane.connected(Protocol::Tcp, to);
@@ -306,11 +306,9 @@ impl Lane {
     /// Connects and accepts.
     #[track_caller]
     fn pair(&self, protocol: Protocol, listener: &Specimen) -> Pair {
-        let client = self.connected(protocol, SocketAddr::new(self.server_ip, listener.port()));
+        let client = self.connected(protocol, self.at_client(self.server_ip, listener.port()));
         let server = listener.accept();
-        let expected = client
-            .local
-            .map(|own| SocketAddr::new(self.as_server_sees(own.ip()), own.port()));
+        let expected = client.local.map(|own| self.at_server(own.ip(), own.port()));
         assert_eq!(
             server.peer, expected,
             "lab: somebody else's connection to {:?}",
@@ -329,7 +327,7 @@ impl Lane {
         let socket = self
             .client
             .run(|| {
-                let socket = bound(protocol, SocketAddr::new(self.client_ip, 0), &self.client_options)?;
+                let socket = bound(protocol, self.at_client(self.client_ip, 0), &self.client_options)?;
                 socket.connect_timeout(&SockAddr::from(to), DEADLINE)?;
                 Ok::<_, io::Error>(socket)
             })
@@ -345,7 +343,7 @@ impl Lane {
             .run(|| {
                 let socket = bound(
                     Protocol::Tcp,
-                    SocketAddr::new(self.client_ip, 0),
+                    self.at_client(self.client_ip, 0),
                     &self.client_options,
                 )?;
                 socket.set_nonblocking(true)?;
@@ -365,18 +363,16 @@ impl Lane {
 
     /// What the server's kernel holds for a client before it is accepted.
     fn server_end(&self, client: &Specimen, listener: &Specimen) -> Specimen {
-        let local = SocketAddr::new(self.as_server_sees(self.server_ip), listener.port());
-        let peer = SocketAddr::new(self.as_server_sees(self.client_ip), client.port());
+        let local = self.at_server(self.server_ip, listener.port());
+        let peer = self.at_server(self.client_ip, client.port());
         Specimen::fileless(&self.server, listener.family, State::SynRecv, local, peer)
     }
 
     fn listen_address(&self) -> SocketAddr {
-        let ip = if self.mapped {
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED)
-        } else {
-            self.server_ip
-        };
-        SocketAddr::new(ip, 0)
+        if self.mapped {
+            return SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        }
+        self.at_server(self.server_ip, 0)
     }
 }
 

@@ -78,6 +78,37 @@ fn proc_and_inet_diag_agree() {
 }
 
 #[test]
+fn link_local() {
+    let (_lab, client, server, link) = need!(linked("link_local"));
+    let pair = link.lane_link_local().established();
+    let filter = format!("sport = :{}", pair.server.port());
+    let said = server.output("ss", &["-Htane", "state", "established", &filter]);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let (client_device, server_device) = link.devices();
+    let ip = |specimen: &sockeye_lab::Specimen| specimen.local.unwrap().ip();
+    assert_eq!(
+        words[2],
+        format!("[{}]%{server_device}:{}", ip(&pair.server), pair.server.port())
+    );
+    assert_eq!(words[3], format!("[{}]:{}", ip(&pair.client), pair.client.port()));
+    assert!(
+        client
+            .output("ss", &["-Htan"])
+            .contains(&format!("%{client_device}:"))
+    );
+    assert_eq!(pair.client.row().unwrap().inode, pair.client.inode);
+    assert_eq!(
+        link.lane_link_local().half_closed().server.state,
+        State::CloseWait
+    );
+    assert_eq!(link.lane_link_local().syn_recv().server.state, State::SynRecv);
+    assert_eq!(
+        link.lane_link_local().udp_connected().server.state,
+        State::Established
+    );
+}
+
+#[test]
 fn listeners() {
     let (_lab, client, _server, link) = need!(linked("listeners"));
     let plain = SocketOptions::new();
