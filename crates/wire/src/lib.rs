@@ -28,6 +28,8 @@ pub mod inet_diag;
 pub mod netlink;
 pub mod netlink_diag;
 pub mod packet_diag;
+pub mod proc_net;
+pub mod proc_pid;
 pub mod tcp_info;
 pub mod unix_diag;
 

@@ -3,6 +3,7 @@
 mod inet;
 mod netlink;
 mod packet;
+mod procfs;
 mod unix;
 
 use crate::{Cookie, Family, Inode, Memory, Protocol, Queues, Socket, State};
