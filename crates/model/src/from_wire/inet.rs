@@ -1,8 +1,6 @@
-//! From what the kernel said to what we know.
-
 use crate::{
-    Algorithm, CgroupId, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo, Options,
-    Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Uid, Ulp,
+    Algorithm, CgroupId, Endpoint, Family, InterfaceIndex, Memory, MptcpInfo, Options, Protocol, Queues,
+    Shutdown, Socket, State, TcpInfo, Timer, Uid, Ulp,
 };
 use sockeye_wire::inet_diag::{
     BbrInfo, DctcpInfo, InetDiag, MemoryInfo, MptcpInfo as WireMptcpInfo, SkMemInfo, SocketOptions,
@@ -19,14 +17,12 @@ impl Socket {
     #[inline]
     pub fn from_inet_diag(wire: &InetDiag<'_>, protocol: Protocol) -> Result<Self, sockeye_wire::Error> {
         let state = State::from_number(wire.state());
-        let mut socket = Self::new(protocol, state);
-        socket.family = Family::from_number(wire.family());
-        let is_v6 = socket.family == Family::Inet6;
+        let family = Family::from_number(wire.family());
+        let mut socket = Self::named(protocol, family, state, wire.inode(), wire.cookie());
+        let is_v6 = family == Family::Inet6;
         socket.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
         socket.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
         socket.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
-        socket.inode = (wire.inode() != 0).then_some(Inode(wire.inode()));
-        socket.cookie = Some(Cookie(wire.cookie()));
         // Minimal sockets have no user; the kernel fills in 0, which is not root.
         let minimal = matches!(state, State::TimeWait | State::SynRecv | State::NewSynRecv);
         socket.uid = (!(minimal && socket.inode.is_none())).then_some(Uid(wire.uid()));
@@ -88,6 +84,7 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
+    use super::super::build;
     use super::*;
     use crate::{Port, TimerKind};
 
@@ -96,16 +93,8 @@ mod tests {
         let mut bytes = vec![family, state, 1, 2, 0, 80, 0x9c, 0x40];
         bytes.extend_from_slice(&[10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         bytes.extend_from_slice(&[10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        for word in [0_u32, 5, 0, 200, 3, 4, 0, 0] {
-            bytes.extend_from_slice(&word.to_ne_bytes());
-        }
-        for (kind, payload) in attributes {
-            bytes.extend_from_slice(&u16::try_from(payload.len() + 4).unwrap().to_ne_bytes());
-            bytes.extend_from_slice(&kind.to_ne_bytes());
-            bytes.extend_from_slice(payload);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        bytes
+        bytes.extend(build::words(&[0, 5, 0, 200, 3, 4, 0, 0]));
+        build::attributes(bytes, attributes)
     }
 
     fn socket(bytes: &[u8], protocol: Protocol) -> Socket {
