@@ -34,7 +34,7 @@ impl Stat {
         let pid = number(line[..open].trim_ascii_end())?;
         let mut rest = line
             .get(close + 1..)?
-            .split(|byte| byte.is_ascii_whitespace())
+            .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());
         let state = rest.next()?;
         let pgid = rest.nth(1).and_then(number);
