@@ -336,13 +336,25 @@ fn request(
                 _ => query.v2(family, protocol, sequence),
             }
         }
-        Kind::Unix => Some(unix_diag::request(
-            question.states.bits(),
-            question.detail.memory,
+        Kind::Unix => {
+            use unix_diag::show::{MEMINFO, NAME, PEER, RQLEN, UID};
+            let memory = if question.detail.memory { MEMINFO } else { 0 };
+            let query = unix_diag::Query {
+                states: question.states.bits(),
+                show: NAME | PEER | RQLEN | UID | memory,
+            };
+            Some(query.dump(sequence))
+        }
+        // The queues of these are told as part of their memory.
+        Kind::Packet => Some(packet_diag::dump(
+            packet_diag::show::INFO | packet_diag::show::MEMINFO,
             sequence,
         )),
-        Kind::Packet => Some(packet_diag::request(question.detail.memory, sequence)),
-        Kind::Netlink => Some(netlink_diag::request(question.detail.memory, sequence)),
+        Kind::Netlink => Some(netlink_diag::dump(
+            netlink_diag::PROTOCOL_ALL,
+            netlink_diag::show::MEMINFO | netlink_diag::show::GROUPS,
+            sequence,
+        )),
     }
 }
 

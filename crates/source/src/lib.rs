@@ -31,6 +31,8 @@
 
 mod dump;
 mod ladder;
+pub mod names;
+pub mod owners;
 mod procfs;
 mod question;
 
