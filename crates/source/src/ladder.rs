@@ -39,9 +39,25 @@ pub fn list(
     Ok(climb.answer)
 }
 
+/// Whether `rung` can list, or why not.
+pub(crate) fn try_rung(
+    listing: &Listing,
+    rung: Rung,
+    question: &Question<'_>,
+    take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
+) -> Result<(), String> {
+    let mut climb = Climb {
+        question,
+        take,
+        answer: Answer::default(),
+        sequence: 0,
+    };
+    climb.rung(listing, rung).map_err(|error| error.to_string())?
+}
+
 /// Protocols that the kernel lists together.
-struct Listing {
-    what: &'static str,
+pub(crate) struct Listing {
+    pub(crate) what: &'static str,
     protocols: ProtocolSet,
     kind: Kind,
     /// Kernels may lack it.
@@ -49,7 +65,7 @@ struct Listing {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     /// Protocol number for `sock_diag`
     Inet(Protocol, u16),
     Unix,
@@ -57,7 +73,7 @@ enum Kind {
     Netlink,
 }
 
-const LISTINGS: &[Listing] = &[
+pub(crate) const LISTINGS: &[Listing] = &[
     Listing {
         what: "netlink",
         protocols: ProtocolSet::NETLINK,
@@ -123,11 +139,7 @@ impl Climb<'_> {
             fallen: Vec::new(),
         };
         for rung in rungs(listing, self.question) {
-            let attempt = match rung {
-                Rung::OnePass | Rung::DiagV2 => self.netlink(listing, rung)?,
-                Rung::Procfs => self.procfs(listing)?,
-            };
-            match attempt {
+            match self.rung(listing, rung)? {
                 Ok(()) => {
                     used.rung = Some(rung);
                     break;
@@ -142,7 +154,14 @@ impl Climb<'_> {
         Ok(())
     }
 
-    /// Lists by netlink. The inner error is a reason to try the next rung; nothing was handed out then.
+    /// Lists by one rung. The inner error is a reason to try the next one; nothing was handed out then.
+    fn rung(&mut self, listing: &Listing, rung: Rung) -> Result<Result<(), String>, Error> {
+        match rung {
+            Rung::OnePass | Rung::DiagV2 => self.netlink(listing, rung),
+            Rung::Procfs => self.procfs(listing),
+        }
+    }
+
     fn netlink(&mut self, listing: &Listing, rung: Rung) -> Result<Result<(), String>, Error> {
         let families: &[u8] = match (rung, listing.kind) {
             (Rung::OnePass, _) => &[AF_UNSPEC],
@@ -298,7 +317,7 @@ impl Climb<'_> {
 }
 
 /// The rungs to try for `listing`, best first.
-fn rungs(listing: &Listing, question: &Question<'_>) -> impl Iterator<Item = Rung> {
+pub(crate) fn rungs(listing: &Listing, question: &Question<'_>) -> impl Iterator<Item = Rung> + use<> {
     let tcp_of_both =
         matches!(listing.kind, Kind::Inet(Protocol::Tcp, _)) && question.families == Families::BOTH;
     let (one_pass, v2, procfs) = match question.choice {

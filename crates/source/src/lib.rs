@@ -33,10 +33,20 @@ mod dump;
 mod ladder;
 pub mod names;
 pub mod owners;
+mod probe;
 mod procfs;
 mod question;
 
 pub use ladder::list;
+pub use probe::{Finding, Probe, probe};
 pub use question::{
     Answer, Choice, Detail, Error, Families, Place, Program, ProtocolSet, Question, Rung, Used,
 };
+
+/// Runs `act` inside another network namespace, on a thread of its own.
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn within<T: Send>(place: Place<'_>, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    sockeye_sys::netns::within(place.fd, act).map_err(|errno| Error::Namespace(place.inode, errno))
+}
