@@ -102,7 +102,7 @@ socket_columns! {
     /// Whether it takes IPv6 only
     V6only "v6only" "V6only" Left;
     /// Other socket options that are on
-    Options "options" "Options" Left;
+    Options "socket_options" "Options" Left;
     /// Memory held, of memory allowed
     Memory "memory" "Memory" Left;
     /// Packets dropped for want of room
@@ -156,7 +156,10 @@ impl SocketColumn {
         let by_unit = || all.iter().find(|column| strip_unit(&column.name()) == alias);
         match exact.or_else(by_unit) {
             Some(column) => Ok(*column),
-            None => Err(UnknownColumn::new(name.trim(), all.iter().map(|column| column.name()))),
+            None => Err(UnknownColumn::new(
+                name.trim(),
+                all.iter().map(|column| column.name()),
+            )),
         }
     }
 
@@ -176,7 +179,10 @@ impl SocketColumn {
             }
         }
         if columns.is_empty() {
-            return Err(UnknownColumn::new("", Self::all().iter().map(|column| column.name())));
+            return Err(UnknownColumn::new(
+                "",
+                Self::all().iter().map(|column| column.name()),
+            ));
         }
         Ok(columns)
     }
@@ -271,7 +277,9 @@ impl UnknownColumn {
         let distance = |known: &str| distance(&wanted, known).min(distance(&wanted, strip_unit(known)));
         let nearest = known.iter().min_by_key(|known| distance(known));
         let limit = wanted.chars().count() / 2;
-        let nearest = nearest.filter(|known| distance(known) <= limit && limit > 0).cloned();
+        let nearest = nearest
+            .filter(|known| distance(known) <= limit && limit > 0)
+            .cloned();
         Self {
             name: name.to_owned(),
             nearest,
@@ -350,17 +358,29 @@ mod tests {
     fn names_people_type() {
         let list = SocketColumn::parse_list("state, rtt,cwnd,Recv-Q,retrans,").unwrap();
         let names: Vec<_> = list.iter().map(|column| column.name()).collect();
-        assert_eq!(names, ["state", "rtt_us", "snd_cwnd_segs", "recv_q", "total_retrans_segs"]);
-        assert_eq!(SocketColumn::parse_list("tcp_info").unwrap().len(), TcpInfo::NAMES.len());
+        assert_eq!(
+            names,
+            ["state", "rtt_us", "snd_cwnd_segs", "recv_q", "total_retrans_segs"]
+        );
+        assert_eq!(
+            SocketColumn::parse_list("tcp_info").unwrap().len(),
+            TcpInfo::NAMES.len()
+        );
         assert!(SocketColumn::parse_list(" , ").is_err());
     }
 
     #[test]
     fn a_mistake_is_told_with_the_nearest_name() {
         let error = SocketColumn::parse_list("local,pear").unwrap_err().to_string();
-        assert!(error.starts_with("unknown column 'pear'; did you mean 'peer'? (known: netid, "), "{error}");
+        assert!(
+            error.starts_with("unknown column 'pear'; did you mean 'peer'? (known: netid, "),
+            "{error}"
+        );
         let error = SocketColumn::from_name("\x1b[2Jzzzzzzzzzzz").unwrap_err();
         assert_eq!(error.nearest, None);
-        assert!(error.to_string().starts_with("unknown column '\\x1b[2Jzz"), "{error}");
+        assert!(
+            error.to_string().starts_with("unknown column '\\x1b[2Jzz"),
+            "{error}"
+        );
     }
 }

@@ -90,7 +90,10 @@ impl FlowColumn {
         let wanted = name.trim().to_ascii_lowercase().replace('-', "_");
         let found = Self::ALL.iter().find(|column| column.name() == wanted);
         found.copied().ok_or_else(|| {
-            UnknownColumn::new(name.trim(), Self::ALL.iter().map(|column| Cow::Borrowed(column.name())))
+            UnknownColumn::new(
+                name.trim(),
+                Self::ALL.iter().map(|column| Cow::Borrowed(column.name())),
+            )
         })
     }
 

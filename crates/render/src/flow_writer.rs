@@ -78,10 +78,19 @@ impl FlowLayout {
             (netns, &[C::Netns]),
             (true, key),
             (true, &[C::Connections]),
-            (self.details.info, &[C::Sent, C::Received, C::Rtt, C::Retrans, C::DeliveryRate]),
+            (
+                self.details.info,
+                &[C::Sent, C::Received, C::Rtt, C::Retrans, C::DeliveryRate],
+            ),
             (
                 self.details.rates,
-                &[C::SentRate, C::ReceivedRate, C::RetransRate, C::OpenedRate, C::ClosedRate],
+                &[
+                    C::SentRate,
+                    C::ReceivedRate,
+                    C::RetransRate,
+                    C::OpenedRate,
+                    C::ClosedRate,
+                ],
             ),
             (self.details.states, &[C::States]),
             (owners, &[C::Owners]),
@@ -110,7 +119,9 @@ impl<W: Write> FlowWriter<W> {
             (Format::Csv, None) => FlowColumn::ALL.to_vec(),
             _ => layout.table_columns(),
         };
-        let headings = columns.iter().map(|column| Heading::new(column.header(), column.align()));
+        let headings = columns
+            .iter()
+            .map(|column| Heading::new(column.header(), column.align()));
         let mut table = Table::new(headings.collect(), layout.style, layout.width);
         table.no_header = layout.no_header;
         Self {

@@ -32,17 +32,23 @@ pub(crate) fn push_hexadecimal(out: &mut Vec<u8>, number: u64) {
 
 /// Appends `number` short: exact below 10,000, then three digits and a decimal prefix: `12.3M`.
 pub(crate) fn push_human(out: &mut Vec<u8>, number: u128) {
-    let (mut tenths, mut unit) = (number.saturating_mul(10), 0);
     if number < 10_000 {
         push_decimal(out, number as u64);
         return;
     }
-    while tenths >= 9_995 && unit < UNITS.len() {
-        tenths = (tenths + 500) / 1000;
+    let (mut divisor, mut unit) = (1000, 0);
+    // Each test on the rounded value: 999,950 is 1.0M, not 1000K.
+    while (number.saturating_add(divisor / 2)) / divisor >= 1000 && unit + 1 < UNITS.len() {
+        divisor *= 1000;
         unit += 1;
     }
-    push_tenths(out, tenths);
-    out.push(UNITS[unit - 1]);
+    let tenths = (number.saturating_mul(10).saturating_add(divisor / 2)) / divisor;
+    if tenths < 1000 {
+        push_tenths(out, tenths as u64);
+    } else {
+        push_decimal(out, (number.saturating_add(divisor / 2) / divisor) as u64);
+    }
+    out.push(UNITS[unit]);
 }
 
 /// Appends a rate given in bytes a second as bits a second: `12.3Mbit/s`.
@@ -56,20 +62,20 @@ pub(crate) fn push_time_us(out: &mut Vec<u8>, us: u64) {
     let seconds = us / 1_000_000;
     match us {
         0 => out.push(b'0'),
-        ..100 => {
+        1..100 => {
             push_decimal(out, us);
             out.extend_from_slice(b"us");
         }
-        ..1_000_000 => {
+        100..1_000_000 => {
             push_ms(out, us);
             out.extend_from_slice(b"ms");
         }
-        ..60_000_000 => {
-            push_tenths(out, u128::from(us / 100_000));
+        1_000_000..60_000_000 => {
+            push_tenths(out, us / 100_000);
             out.push(b's');
         }
-        ..3_600_000_000 => push_two(out, seconds / 60, b'm', seconds % 60, b's'),
-        ..86_400_000_000 => push_two(out, seconds / 3600, b'h', seconds / 60 % 60, b'm'),
+        60_000_000..3_600_000_000 => push_two(out, seconds / 60, b'm', seconds % 60, b's'),
+        3_600_000_000..86_400_000_000 => push_two(out, seconds / 3600, b'h', seconds / 60 % 60, b'm'),
         _ => push_two(out, seconds / 86_400, b'd', seconds / 3600 % 24, b'h'),
     }
 }
@@ -77,9 +83,9 @@ pub(crate) fn push_time_us(out: &mut Vec<u8>, us: u64) {
 /// Appends microseconds as milliseconds with three significant digits, without the unit: `0.123`.
 pub(crate) fn push_ms(out: &mut Vec<u8>, us: u64) {
     let decimals = match us {
-        ..1_000 => 3,
-        ..10_000 => 2,
-        ..100_000 => 1,
+        0..1_000 => 3,
+        1_000..10_000 => 2,
+        10_000..100_000 => 1,
         _ => 0,
     };
     push_decimal(out, us / 1000);
@@ -95,15 +101,10 @@ pub(crate) fn push_ms(out: &mut Vec<u8>, us: u64) {
     }
 }
 
-/// `number` is ten times the value; at or above a hundred the tenth is dropped.
-fn push_tenths(out: &mut Vec<u8>, number: u128) {
-    if number >= 1000 {
-        push_decimal(out, ((number + 5) / 10) as u64);
-    } else {
-        push_decimal(out, (number / 10) as u64);
-        out.push(b'.');
-        out.push(b'0' + (number % 10) as u8);
-    }
+fn push_tenths(out: &mut Vec<u8>, tenths: u64) {
+    push_decimal(out, tenths / 10);
+    out.push(b'.');
+    out.push(b'0' + (tenths % 10) as u8);
 }
 
 fn push_two(out: &mut Vec<u8>, large: u64, large_unit: u8, small: u64, small_unit: u8) {

@@ -90,9 +90,20 @@ enum Body {
         columns: Vec<SocketColumn>,
         info: bool,
     },
-    Json { rows: usize, line: Vec<u8>, kept: Kept },
-    Jsonl { line: Vec<u8>, kept: Kept },
-    Csv { columns: CsvColumns, line: Vec<u8>, kept: Kept },
+    Json {
+        rows: usize,
+        line: Vec<u8>,
+        kept: Kept,
+    },
+    Jsonl {
+        line: Vec<u8>,
+        kept: Kept,
+    },
+    Csv {
+        columns: CsvColumns,
+        line: Vec<u8>,
+        kept: Kept,
+    },
 }
 
 impl<W: Write> SocketWriter<W> {
@@ -101,14 +112,28 @@ impl<W: Write> SocketWriter<W> {
         let body = match layout.format {
             Format::Table => {
                 let columns = layout.columns.unwrap_or_else(|| layout.details.columns());
-                let headings = columns.iter().map(|column| Heading::new(&column.header(), column.align()));
+                let headings = columns
+                    .iter()
+                    .map(|column| Heading::new(&column.header(), column.align()));
                 let mut table = Table::new(headings.collect(), layout.style, layout.width);
                 table.no_header = layout.no_header;
                 table.holds_all = layout.sort.is_some();
-                Body::Table { table, columns, info: layout.details.info }
+                table.has_details = layout.details.info;
+                Body::Table {
+                    table,
+                    columns,
+                    info: layout.details.info,
+                }
             }
-            Format::Json => Body::Json { rows: 0, line: Vec::new(), kept: Kept::default() },
-            Format::Jsonl => Body::Jsonl { line: Vec::new(), kept: Kept::default() },
+            Format::Json => Body::Json {
+                rows: 0,
+                line: Vec::new(),
+                kept: Kept::default(),
+            },
+            Format::Jsonl => Body::Jsonl {
+                line: Vec::new(),
+                kept: Kept::default(),
+            },
             Format::Csv => Body::Csv {
                 columns: CsvColumns::new(layout.columns.unwrap_or_else(SocketColumn::all)),
                 line: Vec::new(),
@@ -214,7 +239,9 @@ impl<W: Write> SocketWriter<W> {
             }
             Body::Json { kept, .. } => {
                 for (nth, &place) in order.iter().flatten().enumerate() {
-                    self.output.bytes.extend_from_slice(if nth == 0 { b"\n" } else { b",\n" });
+                    self.output
+                        .bytes
+                        .extend_from_slice(if nth == 0 { b"\n" } else { b",\n" });
                     self.output.bytes.extend_from_slice(kept.row(place));
                     self.output.write_large()?;
                 }

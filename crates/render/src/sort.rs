@@ -21,7 +21,9 @@ impl SortKey {
     pub fn parse(text: &str) -> Result<Self, UnknownColumn> {
         let text = text.trim();
         let (text, minus) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
-        let (name, word) = text.strip_suffix(":desc").map_or((text, false), |rest| (rest, true));
+        let (name, word) = text
+            .strip_suffix(":desc")
+            .map_or((text, false), |rest| (rest, true));
         let name = name.strip_suffix(":asc").unwrap_or(name);
         Ok(Self {
             column: SocketColumn::from_name(name)?,
@@ -89,7 +91,11 @@ pub(crate) fn value(column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) 
         C::ClassId => number(socket.class_id.map(u64::from)),
         C::Tos => number(socket.tos.map(u64::from)),
         C::Tclass => number(socket.tclass.map(u64::from)),
-        C::Shutdown => number(socket.shutdown.map(|s| u64::from(s.receive) + 2 * u64::from(s.send))),
+        C::Shutdown => number(
+            socket
+                .shutdown
+                .map(|s| u64::from(s.receive) + 2 * u64::from(s.send)),
+        ),
         C::V6only => number(socket.v6only.map(u64::from)),
         C::Options => number(socket.options.map(|options| options.0.into())),
         C::Memory => number(socket.memory.as_ref().and_then(held)),
@@ -97,7 +103,9 @@ pub(crate) fn value(column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) 
         C::Congestion | C::CongestionInfo => text(socket.congestion?.as_bytes()),
         C::Ulp => text(socket.ulp?.as_bytes()),
         C::References => number(socket.references.map(u64::from)),
-        C::Netns => socket.netns.map(|inode| named(names.netns(inode), inode.0.into())),
+        C::Netns => socket
+            .netns
+            .map(|inode| named(names.netns(inode), inode.0.into())),
         C::Cgroup => socket.cgroup.map(|id| named(names.cgroup(id), id.0)),
         C::Process => text(entry.owners?.first()?.process.comm.as_bytes()),
         C::Tcp(field) => {
@@ -116,7 +124,11 @@ pub(crate) fn value(column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) 
 
 /// Bytes of memory a socket holds.
 fn held(memory: &Memory) -> Option<u64> {
-    let parts = [memory.rmem_alloc_bytes, memory.wmem_queued_bytes, memory.fwd_alloc_bytes];
+    let parts = [
+        memory.rmem_alloc_bytes,
+        memory.wmem_queued_bytes,
+        memory.fwd_alloc_bytes,
+    ];
     let known = parts.into_iter().flatten().map(u64::from);
     (parts != [None; 3]).then(|| known.sum())
 }
@@ -145,7 +157,12 @@ mod tests {
     #[test]
     fn keys() {
         let column = SocketColumn::from_name("recv_q").unwrap();
-        for (text, descending) in [("recv_q", false), ("-recv_q", true), ("Recv-Q:desc", true), ("recv_q:asc", false)] {
+        for (text, descending) in [
+            ("recv_q", false),
+            ("-recv_q", true),
+            ("Recv-Q:desc", true),
+            ("recv_q:asc", false),
+        ] {
             assert_eq!(SortKey::parse(text), Ok(SortKey { column, descending }), "{text}");
         }
         assert!(SortKey::parse("-").is_err());
@@ -161,8 +178,15 @@ mod tests {
         let (nine, ten, mapped, v6) = (at("9.0.0.1"), at("10.0.0.1"), at("::ffff:9.0.0.2"), at("::1"));
         assert!(nine < mapped && mapped < ten && ten < v6);
         for descending in [false, true] {
-            let key = SortKey { column: SocketColumn::Local, descending };
-            assert_eq!(key.compare(None, nine.as_ref()), Ordering::Greater, "absent comes last");
+            let key = SortKey {
+                column: SocketColumn::Local,
+                descending,
+            };
+            assert_eq!(
+                key.compare(None, nine.as_ref()),
+                Ordering::Greater,
+                "absent comes last"
+            );
         }
     }
 }

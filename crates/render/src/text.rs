@@ -127,12 +127,24 @@ mod tests {
     fn text_from_outside() {
         check(b"", "", r#""""#);
         check(b"nginx: worker", "nginx: worker", r#""nginx: worker""#);
-        check(b"a\x1b[31m\n\t\0b", "a\\x1b[31m\\x0a\\x09\\x00b", r#""a\u001b[31m\n\t\u0000b""#);
+        check(
+            b"a\x1b[31m\n\t\0b",
+            "a\\x1b[31m\\x0a\\x09\\x00b",
+            r#""a\u001b[31m\n\t\u0000b""#,
+        );
         check(b"\x7f", "\\x7f", r#""\u007f""#);
         check("\u{9b}2J".as_bytes(), "\\u{9b}2J", r#""\u009b2J""#);
-        check("a\u{202e}b\u{200b}".as_bytes(), "a\\u{202e}b\\u{200b}", r#""a\u202eb\u200b""#);
+        check(
+            "a\u{202e}b\u{200b}".as_bytes(),
+            "a\\u{202e}b\\u{200b}",
+            r#""a\u202eb\u200b""#,
+        );
         check("\u{e0041}".as_bytes(), "\\u{e0041}", r#""\udb40\udc41""#);
-        check(b"\xff\xfeok\xc3", "\\xff\\xfeok\\xc3", "\"\u{fffd}\u{fffd}ok\u{fffd}\"");
+        check(
+            b"\xff\xfeok\xc3",
+            "\\xff\\xfeok\\xc3",
+            "\"\u{fffd}\u{fffd}ok\u{fffd}\"",
+        );
         check("žluťoučký 馬".as_bytes(), "žluťoučký 馬", "\"žluťoučký 馬\"");
         check(br#"q"\x2d"#, r#"q"\x2d"#, r#""q\"\\x2d""#);
     }
