@@ -65,7 +65,7 @@ fn push_endpoint(
                 None => out.push(b'*'),
             }
         }
-        Endpoint::Netlink { protocol, port } => {
+        Endpoint::Netlink { protocol, port, .. } => {
             match netlink_name(*protocol) {
                 Some(name) => out.extend_from_slice(name.as_bytes()),
                 None => push_decimal(out, (*protocol).into()),

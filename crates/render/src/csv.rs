@@ -247,7 +247,7 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
             }
             line.empty(3);
         }
-        Endpoint::Netlink { protocol, port } => {
+        Endpoint::Netlink { protocol, port, .. } => {
             line.empty(10);
             line.number(Some(*protocol));
             line.word(netlink_name(*protocol).unwrap_or_default());
