@@ -167,7 +167,11 @@ fn push_endpoint(
             }
             fields.end();
         }
-        Endpoint::Netlink { protocol, port, group } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             let mut fields = object.object(key);
             fields.number("netlink_protocol", Some(*protocol));
             fields.text("netlink_protocol_name", netlink_name(*protocol));
