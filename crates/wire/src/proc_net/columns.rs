@@ -163,15 +163,18 @@ impl<'a> Columns<'a> {
     #[inline]
     pub(super) fn decimal(&mut self) -> u64 {
         self.more();
-        let mut value = 0_u64;
         let start = self.at;
-        while let Some(digit) = self.line.get(self.at).map(|byte| byte.wrapping_sub(b'0')) {
+        let rest = self.line.get(start..).unwrap_or_default();
+        let mut value = 0_u64;
+        let mut len = 0;
+        while let Some(&byte) = rest.get(len) {
+            let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
                 break;
             }
-            self.at += 1;
+            len += 1;
             // 19 digits cannot overflow.
-            if self.at - start < 20 {
+            if len < 20 {
                 value = value * 10 + u64::from(digit);
             } else if let Some(grown) = value
                 .checked_mul(10)
@@ -179,11 +182,11 @@ impl<'a> Columns<'a> {
             {
                 value = grown;
             } else {
-                self.fail(start, 20, self.at - start);
-                break;
+                self.fail(start, 20, len);
+                return 0;
             }
         }
-        self.end_number(start);
+        self.end_number(rest, len);
         value
     }
 
@@ -228,28 +231,31 @@ impl<'a> Columns<'a> {
     #[inline]
     fn digits(&mut self, digits_max: u32) -> u64 {
         let start = self.at;
+        let rest = self.line.get(start..).unwrap_or_default();
         let mut value = 0_u64;
+        let mut len = 0;
         let limit = u64::MAX >> (64 - 4 * digits_max);
-        while let Some(&byte) = self.line.get(self.at) {
+        while let Some(&byte) = rest.get(len) {
             let digit = u64::from(NIBBLES[usize::from(byte)]);
             if digit > 15 {
                 break;
             }
+            len += 1;
             if value > limit >> 4 {
-                self.fail(start, digits_max as usize, self.at - start);
-                break;
+                self.fail(start, digits_max as usize, len);
+                return 0;
             }
-            self.at += 1;
             value = value << 4 | digit;
         }
-        self.end_number(start);
+        self.end_number(rest, len);
         value
     }
 
-    /// Refuses a number of no digits, or with something stuck to it.
+    /// Steps over a number `len` long; refuses one of no digits, or with something stuck to it.
     #[inline]
-    fn end_number(&mut self, start: usize) {
-        if self.at == start || !matches!(self.line.get(self.at), None | Some(b' ' | b':')) {
+    fn end_number(&mut self, rest: &[u8], len: usize) {
+        self.at += len;
+        if len == 0 || !matches!(rest.get(len), None | Some(b' ' | b':')) {
             self.fail(self.at, 1, 0);
         }
     }
