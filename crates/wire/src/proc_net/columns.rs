@@ -156,7 +156,7 @@ impl<'a> Columns<'a> {
 
     #[inline]
     fn chunk(&self) -> Option<[u8; 8]> {
-        self.line.get(self.at..)?.first_chunk().copied()
+        self.peek().copied()
     }
 
     /// A column of decimal digits.
@@ -220,6 +220,24 @@ impl<'a> Columns<'a> {
                 0
             }
         }
+    }
+
+    /// The next `N` bytes, if there are so many.
+    #[inline]
+    pub(super) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.line.get(self.at..)?.first_chunk()
+    }
+
+    /// Whether a column ends before the byte `len` from here.
+    #[inline]
+    pub(super) fn ends_at(&self, len: usize) -> bool {
+        matches!(self.line.get(self.at + len), None | Some(b' '))
+    }
+
+    /// Steps over so many bytes, which [`Columns::peek`] has shown to be there.
+    #[inline]
+    pub(super) fn skip(&mut self, len: usize) {
+        self.at += len;
     }
 
     /// All that is left, blanks included.
@@ -286,7 +304,7 @@ fn blanks_before(bytes: [u8; 8]) -> usize {
 /// Each byte's low nibble (and 9 more for a letter) is its value, which must be below 16. The values are
 /// then spelled out again and compared with what came, which finds every other byte that was no digit.
 #[inline]
-fn hex8(text: [u8; 8]) -> Option<u32> {
+pub(super) fn hex8(text: [u8; 8]) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let text = u64::from_be_bytes(text);
     let values = (text & (0x0f * ONES)) + 9 * (text >> 6 & ONES);
@@ -297,6 +315,12 @@ fn hex8(text: [u8; 8]) -> Option<u32> {
     let bytes = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
     let halves = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
     Some((halves | halves >> 16) as u32)
+}
+
+/// Four capital hexadecimal digits.
+#[inline]
+pub(super) fn hex4([a, b, c, d]: [u8; 4]) -> Option<u32> {
+    hex8([b'0', b'0', b'0', b'0', a, b, c, d])
 }
 
 /// Value of each hexadecimal digit, 255 for what is none.
