@@ -26,7 +26,7 @@ pub struct Socket {
     pub inode: Option<Inode>,
     /// Its name for life.
     pub cookie: Option<Cookie>,
-    /// Who made it. TIME_WAIT and SYN_RECV do not remember.
+    /// Who made it. A socket without a file may not remember: TIME_WAIT never does.
     pub uid: Option<Uid>,
     /// What waits in it.
     pub queues: Queues,

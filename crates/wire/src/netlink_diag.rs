@@ -57,7 +57,7 @@ impl<'a> NetlinkDiag<'a> {
         self.fixed[2]
     }
 
-    /// `ndiag_state`: netlink's own numbers, 0 not connected, 1 connected
+    /// `ndiag_state`: netlink's own numbers, 1 connected, 0 not any more; and 7 (`TCP_CLOSE`) never yet
     #[must_use]
     pub const fn state(&self) -> u8 {
         self.fixed[3]
@@ -84,7 +84,7 @@ impl<'a> NetlinkDiag<'a> {
         self.field(12)
     }
 
-    /// `ndiag_ino`: 0 for the kernel's own sockets
+    /// `ndiag_ino`; the kernel's own sockets have one too, though no process holds it
     #[must_use]
     #[inline]
     pub fn inode(&self) -> u32 {

@@ -1,6 +1,6 @@
 use crate::{
     Algorithm, CgroupId, Endpoint, Family, InterfaceIndex, Memory, MptcpInfo, Options, Protocol, Queues,
-    Shutdown, Socket, State, TcpInfo, Timer, Uid, Ulp,
+    Shutdown, Socket, State, TcpInfo, Timer, Ulp,
 };
 use sockeye_wire::inet_diag::{
     BbrInfo, DctcpInfo, InetDiag, MemoryInfo, MptcpInfo as WireMptcpInfo, SkMemInfo, SocketOptions,
@@ -23,9 +23,7 @@ impl Socket {
         socket.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
         socket.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
         socket.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
-        // Minimal sockets have no user; the kernel fills in 0, which is not root.
-        let minimal = matches!(state, State::TimeWait | State::SynRecv | State::NewSynRecv);
-        socket.uid = (!(minimal && socket.inode.is_none())).then_some(Uid(wire.uid()));
+        socket.take_uid(wire.uid());
         socket.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
         socket.queues = if state == State::Listen {
             Queues::Accept {
@@ -129,7 +127,7 @@ mod tests {
         );
         assert_eq!(
             (socket.cgroup, socket.uid, socket.inode),
-            (Some(CgroupId(77)), Some(Uid(0)), None)
+            (Some(CgroupId(77)), None, None)
         );
         assert_eq!(socket.congestion.unwrap().as_bytes(), b"bbr");
         assert_eq!((socket.interface, socket.mark), (None, None));

@@ -6,7 +6,7 @@ mod packet;
 mod procfs;
 mod unix;
 
-use crate::{Cookie, Family, Inode, Memory, Protocol, Queues, Socket, State};
+use crate::{Cookie, Family, Inode, Memory, Protocol, Queues, Socket, State, Uid};
 use sockeye_wire::inet_diag::SkMemInfo;
 
 impl Socket {
@@ -18,6 +18,14 @@ impl Socket {
         socket.inode = (inode != 0).then_some(Inode(inode));
         socket.cookie = Some(Cookie(cookie));
         socket
+    }
+
+    /// Its user. Without a file a 0 means that nobody knows: TIME_WAIT (also one that still waits for a FIN,
+    /// which shows as FIN_WAIT2), SYN_RECV, and before Linux 6.17 whatever was not accepted yet or is
+    /// closed already.
+    #[inline]
+    fn take_uid(&mut self, uid: u32) {
+        self.uid = (uid != 0 || self.inode.is_some()).then_some(Uid(uid));
     }
 
     /// Its memory, of a family whose queues the kernel does not tell apart from it: all that waits

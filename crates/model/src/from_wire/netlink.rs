@@ -44,11 +44,12 @@ impl Socket {
 }
 
 impl State {
-    /// From netlink's own numbers (`net/netlink/af_netlink.c`): 0 unconnected, 1 connected.
+    /// From netlink's own numbers (`net/netlink/af_netlink.c`): 1 connected, 0 not any more, and 7 never
+    /// yet, which is what every socket of the kernel starts with.
     #[must_use]
     pub const fn from_netlink_number(number: u8) -> Self {
         match number {
-            0 => Self::Close,
+            0 | 7 => Self::Close,
             1 => Self::Established,
             unknown => Self::Unknown(unknown),
         }
@@ -108,9 +109,11 @@ mod tests {
 
     #[test]
     fn an_unconnected_socket_has_no_peer() {
-        let found = socket(0, &[(attribute::MEMINFO, &[])]);
-        assert_eq!((found.state, found.peer), (State::Close, Endpoint::None));
-        assert_eq!(found.queues, Queues::Unknown);
+        for number in [0, 7] {
+            let found = socket(number, &[(attribute::MEMINFO, &[])]);
+            assert_eq!((found.state, found.peer), (State::Close, Endpoint::None));
+            assert_eq!(found.queues, Queues::Unknown);
+        }
         assert_eq!(socket(9, &[]).state, State::Unknown(9));
     }
 }

@@ -19,9 +19,7 @@ impl Socket {
         let endpoint = |address: Address| Endpoint::from_wire(line.is_v6, address.bytes, address.port);
         socket.local = endpoint(line.local);
         socket.peer = endpoint(line.remote);
-        // Minimal sockets have no user: TIME_WAIT shows 0, SYN_RECV that of its listener.
-        let minimal = matches!(state, State::TimeWait | State::SynRecv | State::NewSynRecv);
-        socket.uid = (!(minimal && socket.inode.is_none())).then_some(Uid(line.uid));
+        socket.take_uid(line.uid);
         socket.timer = timer(line);
         socket.queues = if protocol == Protocol::Tcp && state == State::Listen {
             Queues::Accept {
@@ -245,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn minimal_sockets_have_no_user() {
+    fn without_a_file_nobody_is_not_root() {
         let found = inet(
             "06 00000000:00000000 03:00000F6E 00000000 0 0 0 3 0",
             Protocol::Tcp,
@@ -259,7 +257,16 @@ mod tests {
             "03 00000000:00000000 01:00000064 00000002 33 0 0 0 0",
             Protocol::Tcp,
         );
-        assert_eq!((embryo.uid, embryo.timer.map(|t| t.retransmits)), (None, Some(2)));
+        assert_eq!(
+            (embryo.uid, embryo.timer.map(|t| t.retransmits)),
+            (Some(Uid(33)), Some(2)),
+            "it shows its listener's user"
+        );
+        let waiting = inet(
+            "05 00000000:00000000 03:000016D7 00000000 0 0 0 3 0",
+            Protocol::Tcp,
+        );
+        assert_eq!((waiting.state, waiting.uid), (State::FinWait2, None));
     }
 
     #[test]

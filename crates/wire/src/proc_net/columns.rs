@@ -156,22 +156,25 @@ impl<'a> Columns<'a> {
 
     #[inline]
     fn chunk(&self) -> Option<[u8; 8]> {
-        self.line.get(self.at..)?.first_chunk().copied()
+        self.peek().copied()
     }
 
     /// A column of decimal digits.
     #[inline]
     pub(super) fn decimal(&mut self) -> u64 {
         self.more();
-        let mut value = 0_u64;
         let start = self.at;
-        while let Some(digit) = self.line.get(self.at).map(|byte| byte.wrapping_sub(b'0')) {
+        let rest = self.line.get(start..).unwrap_or_default();
+        let mut value = 0_u64;
+        let mut len = 0;
+        while let Some(&byte) = rest.get(len) {
+            let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
                 break;
             }
-            self.at += 1;
+            len += 1;
             // 19 digits cannot overflow.
-            if self.at - start < 20 {
+            if len < 20 {
                 value = value * 10 + u64::from(digit);
             } else if let Some(grown) = value
                 .checked_mul(10)
@@ -179,11 +182,11 @@ impl<'a> Columns<'a> {
             {
                 value = grown;
             } else {
-                self.fail(start, 20, self.at - start);
-                break;
+                self.fail(start, 20, len);
+                return 0;
             }
         }
-        self.end_number(start);
+        self.end_number(rest, len);
         value
     }
 
@@ -219,6 +222,24 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// The next `N` bytes, if there are so many.
+    #[inline]
+    pub(super) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
+        self.line.get(self.at..)?.first_chunk()
+    }
+
+    /// Whether a column ends before the byte `len` from here.
+    #[inline]
+    pub(super) fn ends_at(&self, len: usize) -> bool {
+        matches!(self.line.get(self.at + len), None | Some(b' '))
+    }
+
+    /// Steps over so many bytes, which [`Columns::peek`] has shown to be there.
+    #[inline]
+    pub(super) fn skip(&mut self, len: usize) {
+        self.at += len;
+    }
+
     /// All that is left, blanks included.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.line.get(self.at..).unwrap_or_default()
@@ -228,28 +249,31 @@ impl<'a> Columns<'a> {
     #[inline]
     fn digits(&mut self, digits_max: u32) -> u64 {
         let start = self.at;
+        let rest = self.line.get(start..).unwrap_or_default();
         let mut value = 0_u64;
+        let mut len = 0;
         let limit = u64::MAX >> (64 - 4 * digits_max);
-        while let Some(&byte) = self.line.get(self.at) {
+        while let Some(&byte) = rest.get(len) {
             let digit = u64::from(NIBBLES[usize::from(byte)]);
             if digit > 15 {
                 break;
             }
+            len += 1;
             if value > limit >> 4 {
-                self.fail(start, digits_max as usize, self.at - start);
-                break;
+                self.fail(start, digits_max as usize, len);
+                return 0;
             }
-            self.at += 1;
             value = value << 4 | digit;
         }
-        self.end_number(start);
+        self.end_number(rest, len);
         value
     }
 
-    /// Refuses a number of no digits, or with something stuck to it.
+    /// Steps over a number `len` long; refuses one of no digits, or with something stuck to it.
     #[inline]
-    fn end_number(&mut self, start: usize) {
-        if self.at == start || !matches!(self.line.get(self.at), None | Some(b' ' | b':')) {
+    fn end_number(&mut self, rest: &[u8], len: usize) {
+        self.at += len;
+        if len == 0 || !matches!(rest.get(len), None | Some(b' ' | b':')) {
             self.fail(self.at, 1, 0);
         }
     }
@@ -280,7 +304,7 @@ fn blanks_before(bytes: [u8; 8]) -> usize {
 /// Each byte's low nibble (and 9 more for a letter) is its value, which must be below 16. The values are
 /// then spelled out again and compared with what came, which finds every other byte that was no digit.
 #[inline]
-fn hex8(text: [u8; 8]) -> Option<u32> {
+pub(super) fn hex8(text: [u8; 8]) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let text = u64::from_be_bytes(text);
     let values = (text & (0x0f * ONES)) + 9 * (text >> 6 & ONES);
@@ -291,6 +315,12 @@ fn hex8(text: [u8; 8]) -> Option<u32> {
     let bytes = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
     let halves = (bytes | bytes >> 8) & 0x0000_ffff_0000_ffff;
     Some((halves | halves >> 16) as u32)
+}
+
+/// Four capital hexadecimal digits.
+#[inline]
+pub(super) fn hex4([a, b, c, d]: [u8; 4]) -> Option<u32> {
+    hex8([b'0', b'0', b'0', b'0', a, b, c, d])
 }
 
 /// Value of each hexadecimal digit, 255 for what is none.

@@ -24,7 +24,7 @@ pub struct NetlinkLine {
     pub references: i64,
     /// `Drops`: messages lost for want of room; missing on old kernels
     pub drops: Option<u32>,
-    /// `Inode`: 0 for the kernel's own sockets; missing on old kernels
+    /// `Inode`; the kernel's own sockets have one too. Missing on old kernels
     pub inode: Option<u64>,
 }
 
