@@ -8,7 +8,9 @@ use sockeye_model::{Endpoint, Family, Losses, Protocol, Socket, State, StateSet}
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
-use sockeye_wire::{netlink_diag, packet_diag, unix_diag};
+use sockeye_wire::netlink_diag::{self, NetlinkDiag};
+use sockeye_wire::packet_diag::{self, PacketDiag};
+use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -214,19 +216,21 @@ impl Climb<'_> {
                 Err(errno) => break Err(Failure::System("open a sock_diag socket", errno)),
             };
             let mut broken = 0;
+            let mut place = Socket::new(Protocol::Tcp, State::Close);
             let mut deliver = |message: &Message<'_>| {
-                let Some(decoded) = decode(message, listing.kind) else {
-                    return ControlFlow::Continue(());
-                };
-                let Ok(mut socket) = decoded else {
-                    broken += 1;
-                    return ControlFlow::Continue(());
-                };
-                if !wanted(&socket, question) || !seen.first_sight(&socket) {
+                match decode(message, listing.kind, &mut place) {
+                    None => return ControlFlow::Continue(()),
+                    Some(Ok(())) => {}
+                    Some(Err(_)) => {
+                        broken += 1;
+                        return ControlFlow::Continue(());
+                    }
+                }
+                if !wanted(&place, question) || !seen.first_sight(&place) {
                     return ControlFlow::Continue(());
                 }
-                socket.netns = question.netns.map(|place| place.inode);
-                take(&socket)
+                place.netns = question.netns.map(|place| place.inode);
+                take(&place)
             };
             let course = dump::run(&socket, &request, self.sequence, &mut deliver);
             losses.broken_records += broken;
@@ -394,25 +398,23 @@ fn extensions(detail: Detail) -> u8 {
     bits
 }
 
-/// The socket in `message`; `None` if it holds none.
+/// Reads the socket in `message` into `socket`; `None` if it holds none.
 #[inline]
-fn decode(message: &Message<'_>, kind: Kind) -> Option<Result<Socket, sockeye_wire::Error>> {
+fn decode(message: &Message<'_>, kind: Kind, socket: &mut Socket) -> Option<Result<(), sockeye_wire::Error>> {
     if message.kind != TCPDIAG_GETSOCK && message.kind != SOCK_DIAG_BY_FAMILY {
         return None;
     }
-    Some(match kind {
+    let payload = message.payload;
+    let read = match kind {
+        // In place: of these there may be very many.
         Kind::Inet(protocol, _) => {
-            InetDiag::parse(message.payload).and_then(|wire| Socket::from_inet_diag(&wire, protocol))
+            return Some(InetDiag::parse(payload).and_then(|wire| socket.read_inet_diag(&wire, protocol)));
         }
-        Kind::Unix => {
-            unix_diag::UnixDiag::parse(message.payload).and_then(|wire| Socket::from_unix_diag(&wire))
-        }
-        Kind::Packet => {
-            packet_diag::PacketDiag::parse(message.payload).and_then(|wire| Socket::from_packet_diag(&wire))
-        }
-        Kind::Netlink => netlink_diag::NetlinkDiag::parse(message.payload)
-            .and_then(|wire| Socket::from_netlink_diag(&wire)),
-    })
+        Kind::Unix => UnixDiag::parse(payload).and_then(|wire| Socket::from_unix_diag(&wire)),
+        Kind::Packet => PacketDiag::parse(payload).and_then(|wire| Socket::from_packet_diag(&wire)),
+        Kind::Netlink => NetlinkDiag::parse(payload).and_then(|wire| Socket::from_netlink_diag(&wire)),
+    };
+    Some(read.map(|read| *socket = read))
 }
 
 /// Whether the question wants it: some sources tell of more than they were asked for.
