@@ -27,5 +27,54 @@
 //! );
 //! ```
 
-mod api_stub;
-pub use api_stub::*;
+mod compile;
+mod display;
+mod error;
+mod eval;
+mod expr;
+mod field;
+mod filter;
+mod glob;
+mod host;
+mod lexer;
+mod parse;
+mod peers;
+mod resolve;
+mod states;
+mod units;
+
+pub use error::ParseError;
+pub use filter::{Filter, Kernel, Needs, Program};
+pub use peers::PeerClass;
+pub use resolve::{NoResolve, Resolve};
+
+/// Reads an expression. An empty one matches everything.
+///
+/// See the [crate] for the language. Errors name the place and what was expected there.
+///
+/// # Errors
+/// At the first thing that cannot be understood or looked up.
+pub fn parse(text: &str, resolve: &dyn Resolve) -> Result<Filter, ParseError> {
+    parse::parse(text, resolve).map(Filter::new)
+}
+
+/// Reads an expression from the words of a command line; spaces within them separate as well, as in `ss`.
+///
+/// # Errors
+/// As [`parse`]; to be rendered over [`join_words`].
+pub fn parse_words<S: AsRef<str>>(words: &[S], resolve: &dyn Resolve) -> Result<Filter, ParseError> {
+    parse(&join_words(words), resolve)
+}
+
+/// The text that [`parse_words`] reads, over which its errors are rendered.
+#[must_use]
+pub fn join_words<S: AsRef<str>>(words: &[S]) -> String {
+    let mut text = String::new();
+    for word in words {
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word.as_ref());
+    }
+    text
+}

@@ -308,7 +308,7 @@ pub fn audit(program: &[u8], net_admin: bool) -> Result<(), Fault> {
         }
         let (yes, no) = (usize::from(operation.yes), usize::from(operation.no));
         let len_min = operation.len_min(rest).ok_or(invalid)?;
-        let steps = |step: usize| step >= len_min && step <= rest.len() + BEYOND && step % 4 == 0;
+        let steps = |step: usize| step >= len_min && step <= rest.len() + BEYOND && step.is_multiple_of(4);
         if operation.code != code::NOP && !(steps(no) && (no >= rest.len() || is_start(program, at + no))) {
             return Err(invalid);
         }
@@ -329,7 +329,7 @@ fn is_start(program: &[u8], wanted: usize) -> bool {
     let mut at = 0;
     while at < wanted {
         match program.get(at + 1) {
-            Some(&yes) if yes >= 4 && yes % 4 == 0 => at += usize::from(yes),
+            Some(&yes) if yes >= 4 && yes.is_multiple_of(4) => at += usize::from(yes),
             _ => return false,
         }
     }
