@@ -77,6 +77,11 @@ impl Owners {
         self.table.of(inode)
     }
 
+    /// Every socket that somebody holds, in no order, with all who do.
+    pub fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
+        self.table.iter()
+    }
+
     /// Processes we could not read (`unreadable_processes`) and processes that ended under our hands
     /// (`vanished_processes`).
     #[must_use]

@@ -77,6 +77,13 @@ struct Host<'fd> {
     counts_descriptors: bool,
 }
 
+/// What became of a process.
+enum Outcome {
+    Read,
+    /// To step 2.
+    PutOff,
+}
+
 /// What one thread found.
 #[derive(Debug, Default)]
 struct Finds {
@@ -90,12 +97,12 @@ struct Finds {
 }
 
 impl Finds {
-    fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<(), Errno> {
+    fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<Outcome, Errno> {
         let path = Decimal::with_suffix(pid.0, "/fd");
         let path = path.as_c_str();
         let count = if host.counts_descriptors {
             match Descriptors::count(host.proc, path)? {
-                0 => return Ok(()), // a kernel thread, or a process that has ended
+                0 => return Ok(Outcome::Read), // a kernel thread, or a process that has ended
                 count => Some(count),
             }
         } else {
@@ -107,7 +114,7 @@ impl Finds {
             && self.bigs.len() < big::BIGS_MAX
         {
             self.bigs.push(Big::new(descriptors, count));
-            return Ok(());
+            return Ok(Outcome::PutOff);
         }
         let held_before = self.held.len();
         let process = self.processes.len() as u32;
@@ -132,7 +139,7 @@ impl Finds {
         found: u32,
         count: Option<u32>,
         has_sockets: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<Outcome, Errno> {
         let is_short = count.is_some_and(|count| found < count);
         if has_sockets || is_short {
             let stat = Stat::beside(descriptors.folder())?;
@@ -144,12 +151,13 @@ impl Finds {
             }
         }
         self.descriptors += found as usize;
-        Ok(())
+        Ok(Outcome::Read)
     }
 
-    fn note(&mut self, outcome: Result<(), Errno>) {
+    fn note(&mut self, outcome: Result<Outcome, Errno>) {
         match outcome {
-            Ok(()) => self.processes_read += 1,
+            Ok(Outcome::PutOff) => {}
+            Ok(Outcome::Read) => self.processes_read += 1,
             Err(Errno::NOENT | Errno::SRCH) => self.losses.vanished_processes += 1,
             Err(_) => self.losses.unreadable_processes += 1,
         }
