@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
 
 use sockeye_model::{CgroupId, Names};
-use sockeye_source::names::{Interfaces, Namespaces, SystemNames, Wanted};
+use sockeye_source::names::{Cgroups, Interfaces, Namespaces, SystemNames, Wanted};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -60,32 +61,39 @@ fn interfaces_follow_the_thread_into_its_namespace() {
 
 #[test]
 fn cgroups_of_this_host_have_paths() {
+    let Some(mount) = Cgroups::read().mount().map(Path::to_owned) else {
+        println!("SKIP: no cgroup2 mount");
+        return;
+    };
+    let path = format!("/sockeye-test-{}", std::process::id());
+    let folder = mount.join(&path[1..]);
+    let inner = folder.join("inner");
+    if let Err(error) = fs::create_dir(&folder) {
+        println!("SKIP: cannot make a cgroup: {error}");
+        return;
+    }
+    let id = |folder: &Path| fs::metadata(folder).map(|metadata| CgroupId(metadata.ino()));
+    let made = fs::create_dir(&inner);
+    let ids = (id(&folder), id(&inner));
     let names = SystemNames::new(Wanted {
         cgroups: true,
         ..Wanted::NONE
     });
-    let Some(mount) = names.cgroups().mount() else {
-        println!("SKIP: no cgroup2 mount");
-        return;
-    };
-    let folders = fs::read_dir(mount)
-        .unwrap()
-        .flatten()
-        .filter(|entry| entry.path().is_dir());
-    let mut compared = 0;
-    for folder in folders {
-        // The walk takes inodes from the listing; here from each folder itself.
-        let Ok(metadata) = folder.metadata() else { continue };
-        let path = format!("/{}", folder.file_name().to_string_lossy());
-        let id = CgroupId(metadata.ino());
-        if names.cgroups().id(&path) == Some(id) {
-            assert_eq!(names.cgroup(id), Some(&*path));
-            compared += 1;
-        }
-    }
-    if compared == 0 {
-        println!("SKIP: no cgroups but the root");
-    }
+    let found = ids
+        .0
+        .as_ref()
+        .map(|outer| names.cgroup(*outer).map(str::to_owned));
+    let found_inner = ids
+        .1
+        .as_ref()
+        .map(|inner| names.cgroup(*inner).map(str::to_owned));
+    let back = names.cgroups().id(&path);
+    let _ = fs::remove_dir(&inner);
+    fs::remove_dir(&folder).unwrap();
+    made.unwrap();
+    assert_eq!(found.unwrap().as_deref(), Some(&*path));
+    assert_eq!(found_inner.unwrap(), Some(format!("{path}/inner")));
+    assert_eq!(back, ids.0.ok());
 }
 
 /// What the next test runs again, where namespaces can be made without a trace.

@@ -169,22 +169,23 @@ impl Finds {
         // In turns: two threads in one table get into each other's way (4 % with two threads).
         ranges.sort_by_key(|(_, range)| range.start);
         let next = AtomicUsize::new(0);
-        let mut held = on_threads(threads(options, ranges.len()), || {
+        let mut parts = on_threads(threads(options, ranges.len()), || {
             let (mut held, mut buffer) = (Vec::new(), Vec::new());
             while let Some((index, range)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                 bigs[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
             }
             held
-        })
-        .concat();
+        });
+        let mut rest = Vec::new();
         for (index, big) in (0..).zip(bigs) {
-            big.read_rest(index, &mut self.buffer, &mut held);
+            big.read_rest(index, &mut self.buffer, &mut rest);
         }
+        parts.push(rest);
         let mut has_sockets = vec![false; bigs.len()];
-        for one in &held {
+        for one in parts.iter().flatten() {
             has_sockets[one.process as usize] = true;
         }
-        // `held` names processes by their place among `bigs`; from here on by that among all.
+        // So far what is held names processes by their place among `bigs`; from here on by that among all.
         let mut places = Vec::with_capacity(bigs.len());
         for (big, has_sockets) in bigs.iter().zip(has_sockets) {
             let place = self.processes.len();
@@ -194,10 +195,13 @@ impl Finds {
             self.note(outcome);
             places.push((self.processes.len() > place).then_some(place as u32));
         }
-        self.held.extend(
-            held.iter()
-                .filter_map(|one| places[one.process as usize].map(|process| Held { process, ..*one })),
-        );
+        self.held.reserve_exact(parts.iter().map(Vec::len).sum());
+        for part in parts {
+            self.held.extend(
+                part.iter()
+                    .filter_map(|one| places[one.process as usize].map(|process| Held { process, ..*one })),
+            );
+        }
     }
 
     fn append(&mut self, other: Self) {
