@@ -1,7 +1,7 @@
-use super::stat::number;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat, readlinkat_raw, seek, statat};
 use rustix::io::Errno;
+use sockeye_wire::proc_pid;
 use std::ffi::CStr;
 use std::io::Write;
 use std::mem::MaybeUninit;
@@ -101,7 +101,7 @@ impl Descriptors {
         let mut found = 0;
         while let Some(name) = names.next() {
             let name = name?;
-            let Some(fd) = number(name.file_name().to_bytes()) else {
+            let Some(fd) = number(name.file_name()) else {
                 continue; // "." and ".."
             };
             if fd < range.start {
@@ -149,9 +149,18 @@ const MISSED_MAX: u32 = 8;
 /// The kernel fills at most what is free in the buffer; more than this gains nothing.
 const LIST_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Inode out of `socket:[N]` (net/socket.c, sockfs_dname).
+/// Inode out of `socket:[N]`; sockfs numbers its inodes in 32 bits (`get_next_ino`).
 fn socket_inode(target: &[u8]) -> Option<u32> {
-    number(target.strip_prefix(b"socket:[")?.strip_suffix(b"]")?)
+    u32::try_from(proc_pid::socket_inode(target)?).ok()
+}
+
+/// The number that a name in `/proc` or in `/proc/PID/fd` is, if it is one.
+pub(super) fn number(name: &CStr) -> Option<u32> {
+    name.to_str()
+        .ok()
+        .filter(|name| !name.starts_with('+'))?
+        .parse()
+        .ok()
 }
 
 /// A number as a path, on the stack.
@@ -224,5 +233,19 @@ mod tests {
     fn writes_numbers_as_paths() {
         assert_eq!(Decimal::new(0).as_c_str(), c"0");
         assert_eq!(Decimal::with_suffix(u32::MAX, "/fd").as_c_str(), c"4294967295/fd");
+        assert_eq!(number(Decimal::new(u32::MAX).as_c_str()), Some(u32::MAX));
+        for other in [
+            c"",
+            c".",
+            c"..",
+            c"+1",
+            c"-1",
+            c"1a",
+            c"self",
+            c"4294967296",
+            c"\xff",
+        ] {
+            assert_eq!(number(other), None, "{other:?}");
+        }
     }
 }

@@ -6,8 +6,8 @@
 //!    100,000 sockets keeps all threads busy.
 
 use super::big::{self, Big};
-use super::descriptors::{ALL, Decimal, Descriptors};
-use super::stat::{Stat, number};
+use super::descriptors::{ALL, Decimal, Descriptors, number};
+use super::stat::Stat;
 use super::table::{Held, Table};
 use super::{Owners, ScanError, ScanOptions};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -224,7 +224,7 @@ fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
     let mut pids = Vec::new();
     while let Some(name) = names.next() {
-        pids.extend(number(name?.file_name().to_bytes()).map(Pid));
+        pids.extend(number(name?.file_name()).map(Pid));
     }
     Ok(pids)
 }
