@@ -46,7 +46,10 @@ impl Stat {
 mod tests {
     use super::*;
 
-    fn check(line: &[u8], expected: Result<(u32, &[u8], Option<u32>, bool), Errno>) {
+    /// pid, name, process group, whether dead
+    type Said<'a> = (u32, &'a [u8], Option<u32>, bool);
+
+    fn check(line: &[u8], expected: Result<Said<'_>, Errno>) {
         let found = Stat::parse(line);
         let found = found.as_ref().map(|stat| {
             let process = &stat.process;
