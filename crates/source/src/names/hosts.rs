@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
 /// Names of hosts, looked up by many threads at once and remembered.
@@ -42,6 +42,9 @@ pub struct HostCounts {
     /// Addresses that were not looked up, because there were too many already.
     pub skipped: usize,
 }
+
+/// How long a listing may be held up by host names, if the user has not said otherwise.
+pub const HOSTS_WAIT: Duration = Duration::from_secs(1);
 
 /// Look-ups that run at the same time. Each mostly waits for a server.
 const THREADS_MAX: usize = 32;

@@ -17,7 +17,7 @@ mod services;
 mod users;
 
 pub use cgroups::Cgroups;
-pub use hosts::{Answer, HostCounts, Hosts, ResolveError, resolve};
+pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
@@ -115,7 +115,8 @@ impl SystemNames {
         }
     }
 
-    /// Waits until all host names that were asked for are there, but no longer than this.
+    /// Waits until all host names that were asked for are there, but no longer than this; a usual deadline is
+    /// [`HOSTS_WAIT`] from now. All zeros if none was asked for.
     pub fn wait_for_hosts(&self, deadline: Instant) -> HostCounts {
         self.hosts
             .get()

@@ -6,8 +6,8 @@
 //!    100,000 sockets keeps all threads busy.
 
 use super::big::{self, Big};
-use super::descriptors::{ALL, Decimal, Descriptors};
-use super::stat::{Stat, number};
+use super::descriptors::{ALL, Decimal, Descriptors, number};
+use super::stat::Stat;
 use super::table::{Held, Table};
 use super::{Owners, ScanError, ScanOptions};
 use rustix::fd::{AsFd, BorrowedFd};
@@ -77,6 +77,13 @@ struct Host<'fd> {
     counts_descriptors: bool,
 }
 
+/// What became of a process.
+enum Outcome {
+    Read,
+    /// To step 2.
+    PutOff,
+}
+
 /// What one thread found.
 #[derive(Debug, Default)]
 struct Finds {
@@ -90,12 +97,12 @@ struct Finds {
 }
 
 impl Finds {
-    fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<(), Errno> {
+    fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<Outcome, Errno> {
         let path = Decimal::with_suffix(pid.0, "/fd");
         let path = path.as_c_str();
         let count = if host.counts_descriptors {
             match Descriptors::count(host.proc, path)? {
-                0 => return Ok(()), // a kernel thread, or a process that has ended
+                0 => return Ok(Outcome::Read), // a kernel thread, or a process that has ended
                 count => Some(count),
             }
         } else {
@@ -107,7 +114,7 @@ impl Finds {
             && self.bigs.len() < big::BIGS_MAX
         {
             self.bigs.push(Big::new(descriptors, count));
-            return Ok(());
+            return Ok(Outcome::PutOff);
         }
         let held_before = self.held.len();
         let process = self.processes.len() as u32;
@@ -132,7 +139,7 @@ impl Finds {
         found: u32,
         count: Option<u32>,
         has_sockets: bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<Outcome, Errno> {
         let is_short = count.is_some_and(|count| found < count);
         if has_sockets || is_short {
             let stat = Stat::beside(descriptors.folder())?;
@@ -144,12 +151,13 @@ impl Finds {
             }
         }
         self.descriptors += found as usize;
-        Ok(())
+        Ok(Outcome::Read)
     }
 
-    fn note(&mut self, outcome: Result<(), Errno>) {
+    fn note(&mut self, outcome: Result<Outcome, Errno>) {
         match outcome {
-            Ok(()) => self.processes_read += 1,
+            Ok(Outcome::PutOff) => {}
+            Ok(Outcome::Read) => self.processes_read += 1,
             Err(Errno::NOENT | Errno::SRCH) => self.losses.vanished_processes += 1,
             Err(_) => self.losses.unreadable_processes += 1,
         }
@@ -157,24 +165,27 @@ impl Finds {
 
     /// Step 2.
     fn read_bigs(&mut self, options: &ScanOptions, bigs: &[Big]) {
-        let ranges: Vec<_> = big::ranges(bigs).collect();
+        let mut ranges: Vec<_> = big::ranges(bigs).collect();
+        // In turns: two threads in one table get into each other's way (4 % with two threads).
+        ranges.sort_by_key(|(_, range)| range.start);
         let next = AtomicUsize::new(0);
-        let mut held = on_threads(threads(options, ranges.len()), || {
+        let mut parts = on_threads(threads(options, ranges.len()), || {
             let (mut held, mut buffer) = (Vec::new(), Vec::new());
             while let Some((index, range)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                 bigs[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
             }
             held
-        })
-        .concat();
+        });
+        let mut rest = Vec::new();
         for (index, big) in (0..).zip(bigs) {
-            big.read_rest(index, &mut self.buffer, &mut held);
+            big.read_rest(index, &mut self.buffer, &mut rest);
         }
+        parts.push(rest);
         let mut has_sockets = vec![false; bigs.len()];
-        for one in &held {
+        for one in parts.iter().flatten() {
             has_sockets[one.process as usize] = true;
         }
-        // `held` names processes by their place among `bigs`; from here on by that among all.
+        // So far what is held names processes by their place among `bigs`; from here on by that among all.
         let mut places = Vec::with_capacity(bigs.len());
         for (big, has_sockets) in bigs.iter().zip(has_sockets) {
             let place = self.processes.len();
@@ -184,10 +195,13 @@ impl Finds {
             self.note(outcome);
             places.push((self.processes.len() > place).then_some(place as u32));
         }
-        self.held.extend(
-            held.iter()
-                .filter_map(|one| places[one.process as usize].map(|process| Held { process, ..*one })),
-        );
+        self.held.reserve_exact(parts.iter().map(Vec::len).sum());
+        for part in parts {
+            self.held.extend(
+                part.iter()
+                    .filter_map(|one| places[one.process as usize].map(|process| Held { process, ..*one })),
+            );
+        }
     }
 
     fn append(&mut self, other: Self) {
@@ -210,7 +224,7 @@ fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
     let mut pids = Vec::new();
     while let Some(name) = names.next() {
-        pids.extend(number(name?.file_name().to_bytes()).map(Pid));
+        pids.extend(number(name?.file_name()).map(Pid));
     }
     Ok(pids)
 }
@@ -257,4 +271,44 @@ fn on_threads<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
         }
         results
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_listed_instead() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let inode = rustix::fs::fstat(&listener).unwrap().st_ino as u32;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = open("/proc", flags, Mode::empty()).unwrap();
+        for counts_descriptors in [false, true] {
+            let host = Host {
+                proc: proc.as_fd(),
+                counts_descriptors,
+            };
+            let mut finds = Finds::default();
+            let outcome = finds.read_process(&host, Pid(std::process::id()));
+            finds.note(outcome);
+            let found = finds.held.iter().find(|held| held.inode == inode);
+            assert_eq!(found.map(|held| held.fd), Some(listener.as_raw_fd() as u32));
+            assert_eq!(finds.processes_read, 1);
+            assert!(finds.descriptors >= 4, "{}", finds.descriptors);
+        }
+    }
+
+    #[test]
+    fn threads_are_as_many_as_the_work_is_worth() {
+        let asked = |threads| ScanOptions {
+            threads,
+            ..ScanOptions::default()
+        };
+        assert_eq!(threads(&asked(5), 100), 5);
+        assert_eq!(threads(&asked(5), 3), 3);
+        assert_eq!(threads(&asked(5), 0), 1);
+        assert!((1..=THREADS_MAX).contains(&threads(&asked(0), 100)));
+        assert_eq!(on_threads(3, || 7), [7; 3]);
+    }
 }

@@ -75,6 +75,14 @@ impl Table {
         &self.owners[self.starts[slot] as usize..self.starts[slot + 1] as usize]
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
+        let slots = self.keys.iter().zip(self.starts.windows(2));
+        slots.filter(|(key, _)| **key != 0).map(|(key, bounds)| {
+            let owners = &self.owners[bounds[0] as usize..bounds[1] as usize];
+            (Inode(*key), owners)
+        })
+    }
+
     pub(super) fn len(&self) -> usize {
         self.owners.len()
     }
@@ -128,6 +136,12 @@ mod tests {
         assert_eq!(pids_and_fds(&table, 9), [(10, 7), (20, 4), (20, 8)]);
         assert_eq!(pids_and_fds(&table, 5), [(20, 3)]);
         assert_eq!(pids_and_fds(&table, 6), []);
+        let mut all: Vec<_> = table
+            .iter()
+            .map(|(inode, owners)| (inode.0, owners.len()))
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, [(5, 1), (9, 3)]);
     }
 
     #[test]
