@@ -22,6 +22,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod bytecode;
 mod bytes;
 mod error;
 pub mod inet_diag;

@@ -1,6 +1,6 @@
 use crate::{
-    Algorithm, CgroupId, Endpoint, Family, InterfaceIndex, Memory, MptcpInfo, Options, Protocol, Queues,
-    Shutdown, Socket, State, TcpInfo, Timer, Ulp,
+    Algorithm, CgroupId, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo, Options,
+    Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Ulp,
 };
 use sockeye_wire::inet_diag::{
     BbrInfo, DctcpInfo, InetDiag, MemoryInfo, MptcpInfo as WireMptcpInfo, SkMemInfo, SocketOptions,
@@ -14,18 +14,35 @@ impl Socket {
     ///
     /// # Errors
     /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
-    #[inline]
     pub fn from_inet_diag(wire: &InetDiag<'_>, protocol: Protocol) -> Result<Self, sockeye_wire::Error> {
+        let mut socket = Self::new(protocol, State::Close);
+        socket.read_inet_diag(wire, protocol)?;
+        Ok(socket)
+    }
+
+    /// As [`Socket::from_inet_diag`], into a socket that is there already.
+    ///
+    /// # Errors
+    /// The same; what was read up to there stands in the socket then.
+    #[inline]
+    pub fn read_inet_diag(
+        &mut self,
+        wire: &InetDiag<'_>,
+        protocol: Protocol,
+    ) -> Result<(), sockeye_wire::Error> {
         let state = State::from_number(wire.state());
         let family = Family::from_number(wire.family());
-        let mut socket = Self::named(protocol, family, state, wire.inode(), wire.cookie());
+        self.clear(protocol, state);
+        self.family = family;
+        self.inode = (wire.inode() != 0).then_some(Inode(wire.inode()));
+        self.cookie = Some(Cookie(wire.cookie()));
         let is_v6 = family == Family::Inet6;
-        socket.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
-        socket.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
-        socket.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
-        socket.take_uid(wire.uid());
-        socket.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
-        socket.queues = if state == State::Listen {
+        self.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
+        self.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
+        self.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
+        self.take_uid(wire.uid());
+        self.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
+        self.queues = if state == State::Listen {
             Queues::Accept {
                 waiting: wire.receive_queue(),
                 backlog: Some(wire.send_queue()),
@@ -37,9 +54,9 @@ impl Socket {
             }
         };
         for attribute in wire.attributes() {
-            socket.take_inet_attribute(&attribute?);
+            self.take_inet_attribute(&attribute?);
         }
-        Ok(socket)
+        Ok(())
     }
 
     #[inline]
