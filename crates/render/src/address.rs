@@ -415,6 +415,7 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 4,
                 port: 812,
+                group: None,
             },
             |_| {},
             "diag:812",
@@ -424,6 +425,7 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 99,
                 port: 0,
+                group: None,
             },
             |_| {},
             "99:kernel",
