@@ -49,8 +49,8 @@ fn push_endpoint(
         }
         Endpoint::Unix { name, inode } => {
             match name {
-                Some(name) => push_unix_name(out, name.as_bytes()),
-                None => out.push(b'*'),
+                Some(name) if !name.as_bytes().is_empty() => push_unix_name(out, name.as_bytes()),
+                _ => out.push(b'*'),
             }
             if let Some(inode) = inode {
                 out.push(b' ');
@@ -400,7 +400,7 @@ mod tests {
             &"n".repeat(108),
             &"n".repeat(108),
         );
-        check(unix(Some(b""), None), |_| {}, "", "");
+        check(unix(Some(b""), None), |_| {}, "*", "*");
         check(unix(None, inode), |_| {}, "* 77", "* 77");
         let packet = |ethertype, interface| Endpoint::Packet { ethertype, interface };
         check(

@@ -96,9 +96,7 @@ pub(crate) fn push_socket(
     for &column in &columns.0 {
         match column {
             SocketColumn::Tcp(field) => match (field.name(), scratch.tcp[field.place()]) {
-                ("ca_state", Some(number)) => line
-                    .field()
-                    .extend_from_slice(cell::ca_state_name(number).as_bytes()),
+                ("ca_state", Some(number)) => cell::push_ca_state(line.field(), number),
                 (_, value) => line.number(value),
             },
             SocketColumn::Mptcp(field) => {

@@ -49,6 +49,7 @@ mod sort;
 mod table;
 mod tcp_words;
 mod text;
+mod unit;
 
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
 pub use flow_column::FlowColumn;

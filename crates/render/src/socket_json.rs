@@ -299,7 +299,7 @@ fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
         match name {
             "ca_state" => {
                 out.push(b'"');
-                out.extend_from_slice(crate::cell::ca_state_name(value).as_bytes());
+                crate::cell::push_ca_state(out, value);
                 out.push(b'"');
             }
             "delivery_rate_app_limited" => {

@@ -6,7 +6,8 @@
 //!
 //! On a terminal nothing is ever cut. When the columns do not fit, first the gaps shrink from two to one;
 //! then rows (and the header with them) continue, indented, on further lines, always at the same columns. A
-//! last column leaning left may overflow the line: it counts with the width of its header.
+//! last column leaning left may overflow the line: it counts with the width of its header. Details are
+//! broken between words.
 
 use crate::column::Align;
 use crate::format::Style;
@@ -207,11 +208,7 @@ impl Table {
         out.push(b'\n');
         if self.has_details {
             let end = self.cells[first + self.headings.len()].end;
-            if end > start {
-                push_blanks(out, DETAILS_INDENT);
-                push_tinted(out, &self.bytes[start..end], Tint::Dim, self.style);
-                out.push(b'\n');
-            }
+            self.push_details(out, &self.bytes[start..end]);
         }
     }
 
@@ -221,9 +218,7 @@ impl Table {
         for (column, heading) in self.headings.iter().enumerate() {
             let padding = self.widths[column] - display_width(&heading.text);
             if self.breaks[column] {
-                push_tinted(out, &line, Tint::Dim, self.style);
-                out.push(b'\n');
-                line.clear();
+                self.push_header_line(out, &mut line);
                 blanks = INDENT;
             } else if column > 0 {
                 blanks += self.gap;
@@ -240,8 +235,30 @@ impl Table {
                 blanks += padding;
             }
         }
-        push_tinted(out, &line, Tint::Dim, self.style);
-        out.push(b'\n');
+        self.push_header_line(out, &mut line);
+    }
+
+    fn push_header_line(&self, out: &mut Vec<u8>, line: &mut Vec<u8>) {
+        if !line.is_empty() {
+            push_tinted(out, line, Tint::Dim, self.style);
+            out.push(b'\n');
+            line.clear();
+        }
+    }
+
+    /// A line of details; on a terminal broken between words, into as many as it takes.
+    fn push_details(&self, out: &mut Vec<u8>, details: &[u8]) {
+        let room = self
+            .terminal
+            .map_or(usize::MAX, |terminal| terminal.saturating_sub(DETAILS_INDENT));
+        let mut rest = details;
+        while !rest.is_empty() {
+            let (line, after) = split_line(rest, room);
+            push_blanks(out, DETAILS_INDENT);
+            push_tinted(out, line, Tint::Dim, self.style);
+            out.push(b'\n');
+            rest = after;
+        }
     }
 
     /// Decides the gap, and at which columns rows continue on a further line.
@@ -325,6 +342,22 @@ fn push_blanks(out: &mut Vec<u8>, count: usize) {
         out.extend_from_slice(blanks);
     } else {
         out.resize(out.len() + count, b' ');
+    }
+}
+
+/// The words that fit into `room`, at least one, and what follows them.
+fn split_line(text: &[u8], room: usize) -> (&[u8], &[u8]) {
+    if text.len() <= room {
+        return (text, &[]);
+    }
+    let is_blank = |byte: &u8| *byte == b' ';
+    let fitting = text[..room + 1].iter().rposition(is_blank);
+    match fitting
+        .filter(|at| *at > 0)
+        .or_else(|| text.iter().position(is_blank))
+    {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
     }
 }
 

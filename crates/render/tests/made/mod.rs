@@ -311,3 +311,51 @@ pub(crate) fn bare_flow() -> Flow {
         uid: None,
     })
 }
+
+/// Compares with `testdata/render/NAME`. With `BLESS=1` in the environment writes it instead: look at
+/// the difference before it is committed.
+#[track_caller]
+pub(crate) fn check_golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/render")
+        .join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, text).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert!(text == expected, "{name}, expected:\n{expected}\ngot:\n{text}");
+}
+
+/// Removes colours.
+pub(crate) fn without_escapes(text: &str) -> String {
+    let mut plain = String::new();
+    let mut parts = text.split('\x1b');
+    plain.push_str(parts.next().unwrap());
+    for part in parts {
+        plain.push_str(part.split_once('m').unwrap().1);
+    }
+    plain
+}
+
+/// Takes `left` bytes, then fails.
+pub(crate) struct Full {
+    pub(crate) left: usize,
+    pub(crate) kind: std::io::ErrorKind,
+}
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let taken = bytes.len().min(self.left);
+        self.left -= taken;
+        if taken == 0 {
+            Err(self.kind.into())
+        } else {
+            Ok(taken)
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
