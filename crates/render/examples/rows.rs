@@ -98,7 +98,11 @@ fn socket(is_full: bool) -> Socket {
     socket.uid = Some(Uid(1000));
     socket.cookie = Some(Cookie(0xffff_1234));
     if is_full {
-        let bytes: [u8; sockeye_wire::tcp_info::LEN] = std::array::from_fn(|place| (place % 4) as u8);
+        // Numbers of one to seven digits, as most of a real connection's are.
+        let mut bytes = [0; sockeye_wire::tcp_info::LEN];
+        for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            *word = 10_u32.pow(place as u32 % 7).to_ne_bytes();
+        }
         let wire = sockeye_wire::tcp_info::TcpInfo::new(&bytes);
         socket.tcp_info = Some(TcpInfo::from_wire(&wire, State::Established));
         socket.congestion = Some(Algorithm::new(b"cubic"));

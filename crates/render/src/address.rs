@@ -1,6 +1,6 @@
 //! Addresses, as `ss` writes them.
 
-use crate::number::{push_decimal, push_hexadecimal};
+use crate::number::{push_decimal, push_hexadecimal, push_padded};
 use crate::text::push_clean;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Names, Port, Protocol, Socket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -163,7 +163,7 @@ fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
         text[at] = b'.';
         at += 1;
     }
-    out.extend_from_slice(&text[..at - 1]);
+    push_padded(out, &text, at - 1);
 }
 
 /// RFC 5952: lower case, the longest run of zeros shortened, v4-mapped addresses with dots.

@@ -97,6 +97,7 @@ pub(crate) fn push_socket(
         match column {
             SocketColumn::Tcp(field) => match (field.name(), scratch.tcp[field.place()]) {
                 ("ca_state", Some(number)) => cell::push_ca_state(line.field(), number),
+                ("delivery_rate_app_limited", value) => line.boolean(value.map(|value| value != 0)),
                 (_, value) => line.number(value),
             },
             SocketColumn::Mptcp(field) => {

@@ -11,6 +11,7 @@
 
 use crate::column::Align;
 use crate::format::Style;
+use crate::number::push_padded;
 use crate::text::display_width;
 
 #[derive(Debug)]
@@ -123,6 +124,8 @@ impl Table {
     pub(crate) fn end_row(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.cells.len().is_multiple_of(self.stride()));
         if self.settled {
+            // What follows the last cell is not shown: it lets that be copied as fast as the others.
+            self.bytes.extend_from_slice(&[0; 32]);
             self.push_held(0, out);
             self.bytes.clear();
             self.cells.clear();
@@ -197,7 +200,7 @@ impl Table {
                     broken = false;
                 }
                 push_blanks(out, blanks);
-                push_tinted(out, &self.bytes[start..cell.end], cell.tint, self.style);
+                push_tinted(out, &self.bytes[start..], cell.end - start, cell.tint, self.style);
                 blanks = 0;
             }
             if self.headings[column].align == Align::Left {
@@ -240,7 +243,7 @@ impl Table {
 
     fn push_header_line(&self, out: &mut Vec<u8>, line: &mut Vec<u8>) {
         if !line.is_empty() {
-            push_tinted(out, line, Tint::Dim, self.style);
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
             out.push(b'\n');
             line.clear();
         }
@@ -255,7 +258,7 @@ impl Table {
         while !rest.is_empty() {
             let (line, after) = split_line(rest, room);
             push_blanks(out, DETAILS_INDENT);
-            push_tinted(out, line, Tint::Dim, self.style);
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
             out.push(b'\n');
             rest = after;
         }
@@ -325,21 +328,26 @@ fn last_overflows(heading: &Heading) -> bool {
     !heading.text.ends_with(b"Address:Port")
 }
 
+/// Appends the first `len` bytes of `text`.
 #[inline]
-fn push_tinted(out: &mut Vec<u8>, text: &[u8], tint: Tint, style: Style) {
-    if style == Style::Plain || tint == Tint::None || text.is_empty() {
-        out.extend_from_slice(text);
-    } else {
+fn push_tinted(out: &mut Vec<u8>, text: &[u8], len: usize, tint: Tint, style: Style) {
+    let is_tinted = style == Style::Color && tint != Tint::None && len > 0;
+    if is_tinted {
         out.extend_from_slice(tint.code());
-        out.extend_from_slice(text);
+    }
+    match text.first_chunk::<32>() {
+        Some(chunk) if len <= 32 => push_padded(out, chunk, len),
+        _ => out.extend_from_slice(&text[..len]),
+    }
+    if is_tinted {
         out.extend_from_slice(b"\x1b[0m");
     }
 }
 
 #[inline]
 fn push_blanks(out: &mut Vec<u8>, count: usize) {
-    if let Some(blanks) = BLANKS.get(..count) {
-        out.extend_from_slice(blanks);
+    if count <= BLANKS.len() {
+        push_padded(out, BLANKS, count);
     } else {
         out.resize(out.len() + count, b' ');
     }
@@ -371,7 +379,7 @@ const HELD_ROWS_MAX: usize = 2048;
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;
 const DETAILS_INDENT: usize = 4;
-const BLANKS: &[u8] = &[b' '; 64];
+const BLANKS: &[u8; 16] = &[b' '; 16];
 
 #[cfg(test)]
 mod tests {
