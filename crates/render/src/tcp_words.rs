@@ -239,8 +239,8 @@ fn label(name: &str) -> String {
 
 /// Of each field of tcp_info.
 static LABELS: LazyLock<Vec<(String, Unit)>> = LazyLock::new(|| {
-    let labelled = |name: &&str| (label(name), Unit::of(name));
-    TcpInfo::NAMES.iter().map(labelled).collect()
+    let labelled = |field: TcpField| (field.short_name().replace('_', "-"), Unit::of(field.name()));
+    TcpField::all().map(labelled).collect()
 });
 
 const CA_STATE: TcpField = TcpField::named("ca_state");
@@ -336,28 +336,29 @@ mod tests {
             },
             &mut all,
         );
-        let text = String::from_utf8(text).unwrap();
+        let text = format!(" {} ", String::from_utf8(text).unwrap());
         for name in TcpInfo::NAMES {
-            let label = match *name {
-                "ca_state" => "unknown(5)".to_owned(),
-                "options" => "ts".to_owned(),
-                "snd_wscale" | "rcv_wscale" => "wscale 5/5".to_owned(),
-                "rttvar_us" => "0.005/0.005".to_owned(),
-                "snd_cwnd_segs" | "snd_ssthresh_segs" => strip_unit(name)[4..].to_owned(),
-                "total_retrans_segs" => "retrans 5/5".to_owned(),
-                "bytes_received" => "recv".to_owned(),
-                "bytes_sent" => "sent 5B".to_owned(),
-                "bytes_acked" => "acked 5B".to_owned(),
-                "busy_time_us" => "busy".to_owned(),
-                "delivery_rate_bytes_per_s" => "deliver 40bit/s".to_owned(),
-                "delivery_rate_app_limited" => "app-limited".to_owned(),
-                "pacing_rate_bytes_per_s" => "pacing 40bit/s".to_owned(),
-                _ => strip_unit(name).replace('_', "-"),
+            let words = match *name {
+                "ca_state" => "unknown(5)",
+                "options" => "ts",
+                "snd_wscale" | "rcv_wscale" => "wscale 5/5",
+                "rtt_us" | "rttvar_us" => "rtt 0.005/0.005ms",
+                "snd_cwnd_segs" => "cwnd 5",
+                "snd_ssthresh_segs" => "ssthresh 5",
+                "retrans_segs" | "total_retrans_segs" => "retrans 5/5",
+                "bytes_sent" => "sent 5B",
+                "bytes_acked" => "acked 5B",
+                "bytes_received" => "recv 5B",
+                "busy_time_us" => "busy 5us",
+                "rwnd_limited_us" => "rwnd-limited 100%",
+                "sndbuf_limited_us" => "sndbuf-limited 100%",
+                "delivery_rate_bytes_per_s" => "deliver 40bit/s",
+                "delivery_rate_app_limited" => "app-limited",
+                "pacing_rate_bytes_per_s" => "pacing 40bit/s",
+                other => &TcpField::named(other).short_name().replace('_', "-"),
             };
-            assert!(
-                text.contains(&format!("{label} ")) || text.contains(&label),
-                "{name} is not in: {text}"
-            );
+            let times = text.matches(&format!(" {words} ")).count();
+            assert_eq!(times, 1, "{name} as '{words}' in: {text}");
         }
     }
 
