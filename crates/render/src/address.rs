@@ -65,7 +65,11 @@ fn push_endpoint(
                 None => out.push(b'*'),
             }
         }
-        Endpoint::Netlink { protocol, port } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             match netlink_name(*protocol) {
                 Some(name) => out.extend_from_slice(name.as_bytes()),
                 None => push_decimal(out, (*protocol).into()),
@@ -74,6 +78,10 @@ fn push_endpoint(
             match port {
                 0 => out.extend_from_slice(b"kernel"),
                 port => push_decimal(out, (*port).into()),
+            }
+            if let Some(group) = group {
+                out.extend_from_slice(b" group ");
+                push_decimal(out, (*group).into());
             }
         }
     }
@@ -415,6 +423,7 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 4,
                 port: 812,
+                group: None,
             },
             |_| {},
             "diag:812",
@@ -424,10 +433,11 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 99,
                 port: 0,
+                group: Some(3),
             },
             |_| {},
-            "99:kernel",
-            "99:kernel",
+            "99:kernel group 3",
+            "99:kernel group 3",
         );
     }
 

@@ -67,7 +67,7 @@ fn socket_fields(column: SocketColumn) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-const ENDPOINT_FIELDS: [&str; 13] = [
+const ENDPOINT_FIELDS: [&str; 14] = [
     "ip",
     "port",
     "host",
@@ -81,6 +81,7 @@ const ENDPOINT_FIELDS: [&str; 13] = [
     "netlink_protocol",
     "netlink_protocol_name",
     "port_id",
+    "group",
 ];
 
 /// Appends a line.
@@ -214,13 +215,13 @@ fn push_socket_column(line: &mut Line<'_>, column: SocketColumn, entry: &Entry<'
 /// Appends [`ENDPOINT_FIELDS`].
 fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, names: &dyn Names) {
     match endpoint {
-        Endpoint::None => line.empty(13),
+        Endpoint::None => line.empty(14),
         Endpoint::Inet { ip, port } => {
             push_ip(line.field(), *ip);
             line.number(Some(port.0));
             line.text(names.host(*ip));
             line.text(names.service(socket.protocol, *port).filter(|_| port.0 != 0));
-            line.empty(9);
+            line.empty(10);
         }
         Endpoint::Unix { name, inode } => {
             line.empty(4);
@@ -229,7 +230,7 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
             line.bytes(abstract_name.or(name));
             line.boolean(name.map(|_| abstract_name.is_some()));
             line.number(inode.map(|inode| inode.0));
-            line.empty(6);
+            line.empty(7);
         }
         Endpoint::Packet { ethertype, interface } => {
             line.empty(7);
@@ -244,13 +245,18 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
                 Some((index, None)) => line.number(Some(index.0)),
                 None => line.empty(1),
             }
-            line.empty(3);
+            line.empty(4);
         }
-        Endpoint::Netlink { protocol, port } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             line.empty(10);
             line.number(Some(*protocol));
             line.word(netlink_name(*protocol).unwrap_or_default());
             line.number(Some(*port));
+            line.number(*group);
         }
     }
 }

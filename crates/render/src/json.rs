@@ -94,6 +94,14 @@ impl<'a> Object<'a> {
     }
 }
 
+/// `text` as a JSON string, with its quotes.
+#[must_use]
+pub fn json_string(text: &str) -> String {
+    let mut out = Vec::new();
+    push_json(&mut out, text.as_bytes());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Appends the keys with which a document ends.
 pub(crate) fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
     let mut fields = Object { out, is_empty: true };

@@ -168,11 +168,16 @@ fn push_endpoint(
             }
             fields.end();
         }
-        Endpoint::Netlink { protocol, port } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             let mut fields = object.object(key);
             fields.number("netlink_protocol", Some(*protocol));
             fields.text("netlink_protocol_name", netlink_name(*protocol));
             fields.number("port_id", Some(*port));
+            fields.number("group", *group);
             fields.end();
         }
     }

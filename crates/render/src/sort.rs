@@ -145,7 +145,7 @@ fn endpoint(endpoint: &Endpoint) -> Option<Value> {
             let interface = interface.map_or(0, |interface| interface.0);
             Some(Value::Pair((*ethertype).into(), interface.into()))
         }
-        Endpoint::Netlink { protocol, port } => Some(Value::Pair((*protocol).into(), (*port).into())),
+        Endpoint::Netlink { protocol, port, .. } => Some(Value::Pair((*protocol).into(), (*port).into())),
     }
 }
 

@@ -176,6 +176,7 @@ pub(crate) fn sockets() -> Vec<Socket> {
             Endpoint::Netlink {
                 protocol: 0,
                 port: 812,
+                group: None,
             },
         ),
         (
@@ -183,6 +184,7 @@ pub(crate) fn sockets() -> Vec<Socket> {
             Endpoint::Netlink {
                 protocol: 200,
                 port: u32::MAX,
+                group: Some(u32::MAX),
             },
         ),
         (Protocol::Unknown(77), Endpoint::None),

@@ -1,0 +1,223 @@
+//! What was wrong with an expression, where, and what would have been right.
+
+use std::fmt::{self, Write as _};
+use std::ops::Range;
+
+/// A mistake in a filter expression.
+///
+/// Displayed as one line; [`ParseError::render`] puts a caret under it. Both are safe to print, whatever
+/// the expression contained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// Where, in bytes of the text.
+    pub span: Range<usize>,
+    /// What stands there; `None`: the text ends.
+    pub found: Option<String>,
+    /// What could have stood there: `a port`, `')'`.
+    pub expected: Vec<String>,
+    /// What stands before it, where that helps.
+    pub after: Option<String>,
+    /// What was perhaps meant.
+    pub hint: Option<String>,
+}
+
+impl ParseError {
+    /// The message, the expression and a caret, three lines each ended by a newline; of a long expression
+    /// the part around the mistake.
+    #[must_use]
+    pub fn render(&self, text: &str) -> String {
+        let mut out = format!("sockeye: filter: {self}\n");
+        let start = floor(text, self.span.start);
+        let end = floor(text, self.span.end).max(start);
+        let before = text[..start].chars().count();
+        let skipped = before.saturating_sub(WINDOW_BEFORE);
+        let _ = write!(out, "  {}", if skipped > 0 { "..." } else { "" });
+        let from = text.char_indices().nth(skipped).map_or(text.len(), |(at, _)| at);
+        let mut shown = text[from..].chars();
+        out.extend(shown.by_ref().take(WINDOW).map(harmless));
+        let whole = shown.next().is_none();
+        let _ = writeln!(out, "{}", if whole { "" } else { "..." });
+        let column = before - skipped + if skipped > 0 { 3 } else { 0 };
+        let carets = text[start..end]
+            .chars()
+            .count()
+            .clamp(1, WINDOW - (before - skipped));
+        let _ = writeln!(out, "  {:column$}{}", "", "^".repeat(carets));
+        out
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected ")?;
+        for (place, what) in self.expected.iter().enumerate() {
+            match place {
+                0 => {}
+                last if last + 1 == self.expected.len() => f.write_str(" or ")?,
+                _ => f.write_str(", ")?,
+            }
+            f.write_str(what)?;
+        }
+        if let Some(after) = &self.after {
+            write!(f, " after '{}'", Quoted(after))?;
+        }
+        match &self.found {
+            Some(found) => write!(f, ", found '{}'", Quoted(found))?,
+            None => f.write_str(", found the end of the expression")?,
+        }
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// The word among `known` that `word` may be a slip of.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    if word.len() > 24 {
+        return None;
+    }
+    let word = word.to_ascii_lowercase();
+    let allowed = (word.len() / 3).min(2);
+    known
+        .into_iter()
+        .filter(|known| !known.is_empty())
+        .map(|known| {
+            let begun = word.len() >= 3 && known.starts_with(&word);
+            (if begun { 1 } else { distance(&word, known) }, known)
+        })
+        .filter(|&(distance, _)| distance <= allowed.max(1) && word.len() > 1)
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, known)| format!("did you mean '{known}'?"))
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut rows = [
+        vec![0; b.len() + 1],
+        (0..=b.len()).collect::<Vec<_>>(),
+        vec![0; b.len() + 1],
+    ];
+    for i in 1..=a.len() {
+        rows[2][0] = i;
+        for j in 1..=b.len() {
+            let differ = usize::from(a[i - 1] != b[j - 1]);
+            let mut best = (rows[1][j - 1] + differ)
+                .min(rows[1][j] + 1)
+                .min(rows[2][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[0][j - 2] + 1);
+            }
+            rows[2][j] = best;
+        }
+        rows.rotate_left(1);
+    }
+    rows[1][b.len()]
+}
+
+/// Text from the user on its way back to a terminal.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut chars = self.0.chars();
+        for char in chars.by_ref().take(QUOTED_MAX) {
+            f.write_char(harmless(char))?;
+        }
+        if chars.next().is_some() {
+            f.write_str("...")?;
+        }
+        Ok(())
+    }
+}
+
+/// `char`, unless it could move the cursor, change the terminal, reverse or hide text. Always one column.
+fn harmless(char: char) -> char {
+    match char {
+        '\t' | '\n' | '\r' => ' ',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' => '?',
+        control if control.is_control() => '?',
+        harmless => harmless,
+    }
+}
+
+/// The last place at or before `at` where a character begins.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+const WINDOW_BEFORE: usize = 50;
+const WINDOW: usize = 90;
+const QUOTED_MAX: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(span: Range<usize>) -> ParseError {
+        ParseError {
+            span,
+            found: Some("\u{1b}[31mx\u{202e}".into()),
+            expected: vec!["a port".into(), "'*'".into(), "a service".into()],
+            after: Some("=".into()),
+            hint: None,
+        }
+    }
+
+    #[test]
+    fn nothing_from_the_text_reaches_the_terminal_as_control() {
+        assert_eq!(
+            error(8..20).render("dport = \u{1b}[31mx\u{202e}\n\ty"),
+            "sockeye: filter: expected a port, '*' or a service after '=', found '?[31mx?'\n\
+             \x20 dport = ?[31mx?  y\n\
+             \x20         ^^^^^^^^^^\n"
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_shown_around_the_mistake() {
+        let text = format!("{}é)", "sport = 80 or ".repeat(5000));
+        let rendered = error(70_002..70_003).render(&text);
+        let lines: Vec<_> = rendered.lines().collect();
+        assert!(
+            lines[1].starts_with("  ...") && lines[1].chars().count() < 120,
+            "{rendered}"
+        );
+        let column = lines[2].find('^').unwrap();
+        assert_eq!(lines[1].chars().nth(column), Some(')'), "{rendered}");
+    }
+
+    #[test]
+    fn any_span_can_be_rendered() {
+        let text = "é".repeat(100);
+        for start in 0..210 {
+            for end in [0, start, start + 1, start + 300] {
+                assert_eq!(error(start..end).render(&text).lines().count(), 3);
+            }
+        }
+    }
+
+    #[test]
+    fn slips_are_recognized() {
+        let check = |word: &str, expected: Option<&str>| {
+            let known = ["established", "time-wait", "dport", "rtt"];
+            assert_eq!(
+                nearest(word, known),
+                expected.map(|known| format!("did you mean '{known}'?"))
+            );
+        };
+        check("establshed", Some("established"));
+        check("estab", Some("established"));
+        check("dprot", Some("dport"));
+        check("TIME_WAIT", Some("time-wait"));
+        check("xyzzy", None);
+        check("", None);
+    }
+}

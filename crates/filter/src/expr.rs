@@ -1,0 +1,304 @@
+//! The tree an expression becomes.
+
+use crate::field::Field;
+use sockeye_model::{CgroupId, Family, Protocol, StateSet, TimerKind};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// An expression. `And` and `Or` hold at least two, none of which is of their own kind.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    /// Everything: the empty filter, `src *`
+    All,
+    And(Vec<Self>),
+    Or(Vec<Self>),
+    Not(Box<Self>),
+    Test(Test),
+}
+
+/// A single condition.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Test {
+    State(StateSet),
+    /// `sport`, `dport` without a family
+    Port(Side, Ports),
+    Host(Host),
+    Unix {
+        side: Side,
+        pattern: Box<str>,
+    },
+    Netlink {
+        side: Side,
+        protocol: Option<u8>,
+        port: Option<u32>,
+    },
+    Packet {
+        side: Side,
+        ethertype: Option<u16>,
+        interface: Option<u32>,
+    },
+    /// Understood, never true: no source of ours knows vsock.
+    Vsock {
+        side: Side,
+        cid: Option<u32>,
+        port: Option<u32>,
+    },
+    Autobound(Ports),
+    /// 0: bound to none
+    Device(u32),
+    Fwmark {
+        mark: u32,
+        mask: u32,
+    },
+    Cgroup {
+        id: CgroupId,
+        path: Box<str>,
+    },
+    Number(Field, Compare, u64),
+    Text {
+        field: TextField,
+        negated: bool,
+        /// Pattern, not literal
+        like: bool,
+        value: Box<str>,
+    },
+    /// `None`: no timer runs
+    Timer(Option<TimerKind>),
+    /// Index into [`PROTOCOLS`]
+    Protocol(usize),
+    Family(Family),
+    /// Bits of [`crate::PeerClass`]
+    Peers(u8),
+}
+
+/// An address, a port or both, of IPv4 or IPv6 sockets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Host {
+    pub(crate) side: Side,
+    /// Named by a prefix, `inet:` or `inet6:`
+    pub(crate) family: Option<Inet>,
+    pub(crate) net: Option<Net>,
+    pub(crate) ports: Option<Ports>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Inet {
+    V4,
+    V6,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Destination,
+}
+
+/// The beginning of an address; the other bits are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Net {
+    V4 { address: u32, len: u8 },
+    V6 { address: u128, len: u8 },
+}
+
+/// Ports from `low` to `high`; none when `low` is greater, and then they are 1 and 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ports {
+    pub(crate) low: u16,
+    pub(crate) high: u16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextField {
+    Owner,
+    Congestion,
+}
+
+impl Expr {
+    /// Both, flattened.
+    pub(crate) fn and(self, other: Self) -> Self {
+        let mut all = match self {
+            Self::And(all) => all,
+            one => vec![one],
+        };
+        match other {
+            Self::And(more) => all.extend(more),
+            one => all.push(one),
+        }
+        Self::And(all)
+    }
+
+    /// Either, flattened.
+    pub(crate) fn or(self, other: Self) -> Self {
+        let mut any = match self {
+            Self::Or(any) => any,
+            one => vec![one],
+        };
+        match other {
+            Self::Or(more) => any.extend(more),
+            one => any.push(one),
+        }
+        Self::Or(any)
+    }
+
+    #[allow(clippy::should_implement_trait)] // it is no operator here
+    pub(crate) fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+
+    /// Levels of nesting; a test alone has one.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::All | Self::Test(_) => 1,
+            Self::Not(inner) => 1 + inner.depth(),
+            Self::And(inner) | Self::Or(inner) => 1 + inner.iter().map(Self::depth).max().unwrap_or(0),
+        }
+    }
+
+    /// Calls `visit` with each test in it.
+    pub(crate) fn visit<'a>(&'a self, visit: &mut impl FnMut(&'a Test)) {
+        match self {
+            Self::All => {}
+            Self::Test(test) => visit(test),
+            Self::Not(inner) => inner.visit(visit),
+            Self::And(inner) | Self::Or(inner) => inner.iter().for_each(|inner| inner.visit(visit)),
+        }
+    }
+}
+
+impl Net {
+    pub(crate) fn v4(address: Ipv4Addr, len: u8) -> Self {
+        let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
+        Self::V4 {
+            address: address.to_bits() & mask,
+            len,
+        }
+    }
+
+    pub(crate) fn v6(address: Ipv6Addr, len: u8) -> Self {
+        let mask = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+        Self::V6 {
+            address: address.to_bits() & mask,
+            len,
+        }
+    }
+}
+
+impl Ports {
+    pub(crate) const NONE: Self = Self { low: 1, high: 0 };
+
+    pub(crate) const fn one(port: u16) -> Self {
+        Self {
+            low: port,
+            high: port,
+        }
+    }
+
+    pub(crate) const fn contains(self, port: u16) -> bool {
+        self.low <= port && port <= self.high
+    }
+}
+
+impl Side {
+    pub(crate) const fn host_word(self) -> &'static str {
+        match self {
+            Self::Source => "src",
+            Self::Destination => "dst",
+        }
+    }
+
+    pub(crate) const fn port_word(self) -> &'static str {
+        match self {
+            Self::Source => "sport",
+            Self::Destination => "dport",
+        }
+    }
+}
+
+impl Compare {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+        }
+    }
+
+    /// Of several values: whether none may be equal, rather than any be so.
+    pub(crate) const fn is_negated(self) -> bool {
+        matches!(self, Self::NotEqual)
+    }
+
+    /// What is then asked of each.
+    pub(crate) const fn positive(self) -> Self {
+        match self {
+            Self::NotEqual => Self::Equal,
+            other => other,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn holds(self, left: u64, right: u64) -> bool {
+        match self {
+            Self::Equal => left == right,
+            Self::NotEqual => left != right,
+            Self::Less => left < right,
+            Self::LessOrEqual => left <= right,
+            Self::Greater => left > right,
+            Self::GreaterOrEqual => left >= right,
+        }
+    }
+}
+
+/// Names after `proto =`, the first of each entry being the one it is printed by.
+pub(crate) const PROTOCOLS: &[(&[&str], &[Protocol])] = &[
+    (&["tcp"], &[Protocol::Tcp]),
+    (&["mptcp"], &[Protocol::Mptcp]),
+    (&["udp"], &[Protocol::Udp]),
+    (&["udplite"], &[Protocol::UdpLite]),
+    (&["raw"], &[Protocol::Raw]),
+    (
+        &["unix"],
+        &[Protocol::UnixStream, Protocol::UnixDgram, Protocol::UnixSeqpacket],
+    ),
+    (&["u_str", "unix_stream"], &[Protocol::UnixStream]),
+    (&["u_dgr", "unix_dgram"], &[Protocol::UnixDgram]),
+    (&["u_seq", "unix_seqpacket"], &[Protocol::UnixSeqpacket]),
+    (&["packet"], &[Protocol::PacketRaw, Protocol::PacketDgram]),
+    (&["p_raw", "packet_raw"], &[Protocol::PacketRaw]),
+    (&["p_dgr", "packet_dgram"], &[Protocol::PacketDgram]),
+    (&["nl", "netlink"], &[Protocol::Netlink]),
+];
+
+/// Names after `family =`, the first of a family being the one it is printed by. 40 is `AF_VSOCK`.
+pub(crate) const FAMILIES: &[(&str, Family)] = &[
+    ("inet", Family::Inet),
+    ("inet6", Family::Inet6),
+    ("unix", Family::Unix),
+    ("packet", Family::Packet),
+    ("link", Family::Packet),
+    ("netlink", Family::Netlink),
+    ("vsock", Family::Unknown(40)),
+];
+
+/// Names after `timer =`, the first of a kind being the one it is printed by.
+pub(crate) const TIMERS: &[(&str, Option<TimerKind>)] = &[
+    ("off", None),
+    ("none", None),
+    ("on", Some(TimerKind::Retransmission)),
+    ("keepalive", Some(TimerKind::Keepalive)),
+    ("timewait", Some(TimerKind::TimeWait)),
+    ("persist", Some(TimerKind::ZeroWindowProbe)),
+    ("probe", Some(TimerKind::ZeroWindowProbe)),
+];

@@ -1,0 +1,313 @@
+use crate::compile;
+use crate::expr::{Expr, Inet, PROTOCOLS, Test, TextField};
+use sockeye_model::{Entry, Family, Protocol, StateSet};
+
+/// An expression, ready to judge sockets. The default one matches everything.
+///
+/// Displayed, it is an expression again, in a canonical form, which parses to an equal filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    expr: Expr,
+    /// The family that all host conditions name which name one: as in `ss`, the listing is then confined to
+    /// it. Where they name different ones (of which `ss` says that results "will probably be unexpected"),
+    /// each family holds for its own condition.
+    confined_to: Option<Family>,
+    states: Option<StateSet>,
+    needs: Needs,
+}
+
+/// What has to be asked for before a filter can be judged. What was not asked for is absent, and a condition
+/// on it does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// `INET_DIAG_INFO`: `rtt`, `idle`, ...
+    pub tcp_info: bool,
+    /// `INET_DIAG_SKMEMINFO`: `drops`, `rcvbuf`, ...
+    pub memory: bool,
+    /// `INET_DIAG_CONG`
+    pub congestion: bool,
+    /// [`Entry::owners`]: `owner`, `pid`, `pgid`
+    pub owners: bool,
+    /// `SO_MARK`, which the kernel tells CAP_NET_ADMIN only. Without it `fwmark` judges by 0, as `ss` does.
+    pub mark: bool,
+    /// `INET_DIAG_CGROUP_ID` (Linux 5.9)
+    pub cgroup: bool,
+    /// [`sockeye_model::Socket::netns`]
+    pub netns: bool,
+    /// `autobound` of IP sockets: only the kernel knows whether a port was chosen by it, and only
+    /// [`Filter::program`] asks. [`Filter::matches`] alone goes by the range of ephemeral ports.
+    pub kernel_only: bool,
+}
+
+/// What may be in a program for the kernel that will run it.
+///
+/// One dump tells: `EPERM` means that `net_admin` must be off; `EINVAL`, that the kernel is older than one of
+/// the conditions, so that [`Kernel::OLDEST`] is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel {
+    /// We have CAP_NET_ADMIN, and Linux is 4.8 or later: `fwmark`.
+    pub net_admin: bool,
+    /// Linux 4.8: `dev`.
+    pub device_condition: bool,
+    /// Linux 5.9: `cgroup`.
+    pub cgroup_condition: bool,
+}
+
+impl Kernel {
+    /// Everything.
+    pub const FULL: Self = Self {
+        net_admin: true,
+        device_condition: true,
+        cgroup_condition: true,
+    };
+    /// What any user of a recent kernel may ask.
+    pub const UNPRIVILEGED: Self = Self {
+        net_admin: false,
+        ..Self::FULL
+    };
+    /// What every kernel understands that has `inet_diag`.
+    pub const OLDEST: Self = Self {
+        net_admin: false,
+        device_condition: false,
+        cgroup_condition: false,
+    };
+}
+
+/// The part of a filter the kernel decides, for dumps of TCP, UDP, UDP-Lite, RAW and MPTCP.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Program {
+    /// For [`sockeye_wire::inet_diag::Query::bytecode`]. Empty: the kernel can decide nothing, or the program
+    /// became too long.
+    pub bytecode: Vec<u8>,
+    /// With this program and [`Filter::states`] asked for, what comes back is the whole answer:
+    /// [`Filter::matches`] need not run. Otherwise it has to.
+    pub exact: bool,
+}
+
+impl Filter {
+    pub(crate) fn new(expr: Expr) -> Self {
+        let mut families = Vec::new();
+        let mut needs = Needs::default();
+        let mut names_states = false;
+        expr.visit(&mut |test| {
+            names_states |= matches!(test, Test::State(_));
+            needs = needs.or(test.needs());
+            families.extend(test.named_family().filter(|family| !families.contains(family)));
+        });
+        Self {
+            confined_to: match families[..] {
+                [family] => Some(family),
+                _ => None,
+            },
+            states: names_states.then(|| possible_states(&expr, true)),
+            needs,
+            expr,
+        }
+    }
+
+    /// Whether it is the empty expression, which matches everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.expr == Expr::All
+    }
+
+    /// Whether the socket is to be listed. Does not allocate.
+    ///
+    /// Of what is absent (`None`) no condition of ours holds, neither `=` nor `!=`; `not ( ... )` then does.
+    /// `ss`'s conditions go on as in `ss`: no interface is index 0, no mark is 0, and `!=` is `not ... =`.
+    #[must_use]
+    #[inline]
+    pub fn matches(&self, entry: &Entry<'_>) -> bool {
+        self.confined_to
+            .is_none_or(|family| family == entry.socket.family)
+            && self.expr.matches(entry)
+    }
+
+    /// The states to ask for: all that a matching socket can be in. `None`: the expression names no state
+    /// at all, so whatever is listed by default is meant.
+    #[must_use]
+    pub const fn states(&self) -> Option<StateSet> {
+        self.states
+    }
+
+    /// What else to ask for.
+    #[must_use]
+    pub const fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    /// What the kernel can decide of it.
+    ///
+    /// The program lists every socket that [`Filter::matches`] lists, with one exception: see
+    /// [`Needs::kernel_only`]. It is right for both address families at once.
+    #[must_use]
+    pub fn program(&self, kernel: Kernel) -> Program {
+        compile::compile(&self.expr, self.confined_to, kernel)
+    }
+
+    /// Whether any socket of this protocol could match: if not, it need not be dumped.
+    #[must_use]
+    pub fn may_match(&self, protocol: Protocol) -> bool {
+        let confined = self
+            .confined_to
+            .map_or(Some(true), |family| family_of(protocol, family));
+        confined != Some(false) && judge(&self.expr, protocol) != Some(false)
+    }
+
+    /// What both match.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self.expr == Expr::All, other.expr == Expr::All) {
+            (true, _) => return other,
+            (_, true) => return self,
+            _ => {}
+        }
+        let confinements = [self.confined_to, other.confined_to];
+        let mut expr = self.expr.and(other.expr);
+        let both = Self::new(expr.clone());
+        // What one side is confined to it stays confined to, also where the other names another family.
+        for family in confinements.into_iter().flatten() {
+            if both.confined_to != Some(family) {
+                expr = Expr::Test(Test::Family(family)).and(expr);
+            }
+        }
+        Self::new(expr)
+    }
+
+    pub(crate) const fn expr(&self) -> &Expr {
+        &self.expr
+    }
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self::new(Expr::All)
+    }
+}
+
+impl Needs {
+    /// What either needs.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self {
+            tcp_info: self.tcp_info || other.tcp_info,
+            memory: self.memory || other.memory,
+            congestion: self.congestion || other.congestion,
+            owners: self.owners || other.owners,
+            mark: self.mark || other.mark,
+            cgroup: self.cgroup || other.cgroup,
+            netns: self.netns || other.netns,
+            kernel_only: self.kernel_only || other.kernel_only,
+        }
+    }
+}
+
+impl Test {
+    fn needs(&self) -> Needs {
+        let none = Needs::default();
+        match self {
+            Self::Number(field, ..) => field.needs(),
+            Self::Text { field, .. } => match field {
+                TextField::Owner => Needs { owners: true, ..none },
+                TextField::Congestion => Needs {
+                    congestion: true,
+                    ..none
+                },
+            },
+            Self::Fwmark { .. } => Needs { mark: true, ..none },
+            Self::Cgroup { .. } => Needs { cgroup: true, ..none },
+            Self::Autobound(_) => Needs {
+                kernel_only: true,
+                ..none
+            },
+            _ => none,
+        }
+    }
+
+    /// The family a host condition is prefixed with.
+    fn named_family(&self) -> Option<Family> {
+        match self {
+            Self::Host(host) => host.family.map(|family| match family {
+                Inet::V4 => Family::Inet,
+                Inet::V6 => Family::Inet6,
+            }),
+            Self::Unix { .. } => Some(Family::Unix),
+            Self::Netlink { .. } => Some(Family::Netlink),
+            Self::Packet { .. } => Some(Family::Packet),
+            Self::Vsock { .. } => Some(Family::Unknown(AF_VSOCK)),
+            _ => None,
+        }
+    }
+}
+
+/// States in which a socket can match `expr` (or, if not `positive`, its negation).
+fn possible_states(expr: &Expr, positive: bool) -> StateSet {
+    let inner = |inner: &[Expr], all: bool| {
+        let sets = inner.iter().map(|inner| possible_states(inner, positive));
+        if all {
+            sets.fold(StateSet::ALL_AND_BOUND, StateSet::and)
+        } else {
+            sets.fold(StateSet::EMPTY, StateSet::or)
+        }
+    };
+    match expr {
+        Expr::All if !positive => StateSet::EMPTY,
+        Expr::Not(inner) => possible_states(inner, !positive),
+        Expr::And(parts) => inner(parts, positive),
+        Expr::Or(parts) => inner(parts, !positive),
+        Expr::Test(Test::State(set)) => {
+            if positive {
+                *set
+            } else {
+                set.complement()
+            }
+        }
+        Expr::All | Expr::Test(_) => StateSet::ALL_AND_BOUND,
+    }
+}
+
+/// What can be said knowing only the protocol.
+fn judge(expr: &Expr, protocol: Protocol) -> Option<bool> {
+    let any = |inner: &[Expr], decisive: bool| {
+        let mut answer = Some(!decisive);
+        for inner in inner {
+            match judge(inner, protocol) {
+                Some(value) if value == decisive => return Some(decisive),
+                Some(_) => {}
+                None => answer = None,
+            }
+        }
+        answer
+    };
+    let only_if = |possible: bool| if possible { None } else { Some(false) };
+    match expr {
+        Expr::All => Some(true),
+        Expr::Not(inner) => judge(inner, protocol).map(|value| !value),
+        Expr::And(parts) => any(parts, false),
+        Expr::Or(parts) => any(parts, true),
+        Expr::Test(test) => match test {
+            Test::Port(..) | Test::Host(_) | Test::Peers(_) => only_if(protocol.is_inet()),
+            Test::Unix { .. } => only_if(protocol.is_unix()),
+            Test::Netlink { .. } => only_if(protocol == Protocol::Netlink),
+            Test::Packet { .. } => only_if(matches!(protocol, Protocol::PacketRaw | Protocol::PacketDgram)),
+            Test::Vsock { .. } => Some(false),
+            Test::Protocol(index) => Some(PROTOCOLS.get(*index)?.1.contains(&protocol)),
+            Test::Family(family) => family_of(protocol, *family),
+            _ => None,
+        },
+    }
+}
+
+/// Whether sockets of this protocol are of that family; `None`: some are.
+fn family_of(protocol: Protocol, family: Family) -> Option<bool> {
+    match protocol {
+        Protocol::Unknown(_) => None,
+        Protocol::Netlink => Some(family == Family::Netlink),
+        Protocol::PacketRaw | Protocol::PacketDgram => Some(family == Family::Packet),
+        protocol if protocol.is_unix() => Some(family == Family::Unix),
+        _ if matches!(family, Family::Inet | Family::Inet6) => None,
+        _ => Some(false),
+    }
+}
+
+const AF_VSOCK: u8 = 40;

@@ -1,0 +1,505 @@
+//! Text to tree, by the grammar of `misc/ssfilter.y` with what we added.
+//!
+//! ```text
+//! filter  = [ states ] [ list ]          the leading states hold for the whole list
+//! list    = expr { [ "and" | "or" ] expr }     from left to right: no precedence, as in ss
+//! expr    = "(" list ")" | "not" expr | states | condition
+//! states  = ( "state" | "exclude" ) NAME { ( "state" | "exclude" ) NAME }
+//! ```
+
+use crate::error::nearest;
+use crate::expr::{Compare, Expr, FAMILIES, PROTOCOLS, Ports, Side, TIMERS, Test, TextField};
+use crate::field::Field;
+use crate::host;
+use crate::lexer::{Lexer, Operator, Token, Value, ValueKind};
+use crate::units::Kind;
+use crate::{ParseError, PeerClass, Resolve, states};
+use sockeye_model::StateSet;
+use std::ops::Range;
+
+/// How deep an expression may be nested; a change between `and` and `or` is a level, too.
+pub(crate) const DEPTH_MAX: usize = 200;
+
+pub(crate) fn parse(text: &str, resolve: &dyn Resolve) -> Result<Expr, ParseError> {
+    let mut parser = Parser {
+        lexer: Lexer::new(text),
+        resolve,
+        depth: 0,
+    };
+    let expr = parser.filter()?;
+    match parser.lexer.next() {
+        (Token::End, _) => Ok(expr),
+        (_, span) => Err(parser.error(span, &["'and'", "'or'", "a condition", "the end"])),
+    }
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    resolve: &'a dyn Resolve,
+    /// Of open parentheses and `not`s
+    depth: usize,
+}
+
+/// A condition's word and, once it was read, its operator: what a value stands after.
+struct Head<'a> {
+    word: &'a str,
+    operator: Option<(Operator, Range<usize>)>,
+}
+
+impl<'a> Parser<'a> {
+    fn filter(&mut self) -> Result<Expr, ParseError> {
+        match self.lexer.peek().0 {
+            Token::End => return Ok(Expr::All),
+            Token::Word("state" | "exclude" | "excl") => {}
+            _ => return self.list(None),
+        }
+        let states = self.expr()?;
+        match self.lexer.peek().0 {
+            Token::End => Ok(states),
+            Token::And | Token::Or => self.list(Some(states)),
+            _ => Ok(states.and(self.list(None)?)),
+        }
+    }
+
+    fn list(&mut self, first: Option<Expr>) -> Result<Expr, ParseError> {
+        let mut expr = match first {
+            Some(first) => first,
+            None => self.expr()?,
+        };
+        let mut depth = expr.depth();
+        loop {
+            let (token, span) = self.lexer.peek();
+            let is_and = match token {
+                Token::Or => false,
+                Token::And | Token::Word(_) | Token::Open | Token::Not => true,
+                Token::Close | Token::End => return Ok(expr),
+                Token::Stray(_) => return Err(self.error(span, &["'and'", "'or'", "a condition", "the end"])),
+            };
+            if matches!(token, Token::And | Token::Or) {
+                self.lexer.next();
+            }
+            let right = self.expr()?;
+            let level = |expr: &Expr| match (expr, is_and) {
+                (Expr::And(_), true) | (Expr::Or(_), false) => 0,
+                _ => 1,
+            };
+            depth = (depth + level(&expr)).max(right.depth() + level(&right));
+            if depth + self.depth > DEPTH_MAX {
+                return Err(self.too_deep(span));
+            }
+            expr = if is_and { expr.and(right) } else { expr.or(right) };
+        }
+    }
+
+    fn expr(&mut self) -> Result<Expr, ParseError> {
+        let (token, span) = self.lexer.next();
+        match token {
+            Token::Open => {
+                self.descend(&span)?;
+                let inner = self.list(None)?;
+                self.depth -= 1;
+                match self.lexer.next() {
+                    (Token::Close, _) => Ok(inner),
+                    (_, span) => Err(self.error(span, &["')'", "'and'", "'or'"])),
+                }
+            }
+            Token::Not => {
+                self.descend(&span)?;
+                let inner = self.expr()?;
+                self.depth -= 1;
+                Ok(inner.not())
+            }
+            Token::Word(word) => self.condition(word, span),
+            _ => Err(self.error(span, &["a condition", "'('", "'not'"])),
+        }
+    }
+
+    fn condition(&mut self, word: &'a str, span: Range<usize>) -> Result<Expr, ParseError> {
+        match word {
+            "state" | "exclude" | "excl" => self.states(word),
+            "src" => self.host(word, Side::Source),
+            "dst" => self.host(word, Side::Destination),
+            "sport" => self.port(word, Side::Source),
+            "dport" => self.port(word, Side::Destination),
+            "autobound" => {
+                let ports = self.resolve.ephemeral_ports();
+                let (low, high) = (*ports.start(), *ports.end());
+                let ports = if low <= high {
+                    Ports { low, high }
+                } else {
+                    Ports::NONE
+                };
+                Ok(Expr::Test(Test::Autobound(ports)))
+            }
+            "dev" | "interface" => self.equal(word, host::DEVICE, |resolve, text| {
+                host::device(text, resolve).map(Test::Device)
+            }),
+            "fwmark" => self.equal(word, "a mark, or a mark and a mask (0x1/0xff)", |_, text| {
+                let (mark, mask) = match text.split_once('/') {
+                    Some((mark, mask)) => (host::signed(mark)?, host::signed(mask)?),
+                    None => (host::signed(text)?, u32::MAX),
+                };
+                Some(Test::Fwmark { mark, mask })
+            }),
+            "cgroup" => self.equal(word, "the path of a cgroup v2", |resolve, text| {
+                let id = resolve.cgroup(text)?;
+                Some(Test::Cgroup {
+                    id,
+                    path: text.into(),
+                })
+            }),
+            "proto" | "protocol" => {
+                let names = PROTOCOLS.iter().flat_map(|(names, _)| names.iter().copied());
+                self.named(word, "a protocol (tcp, udp, unix, ...)", names, |text| {
+                    let found = PROTOCOLS.iter().position(|(names, _)| names.contains(&text));
+                    found.map(Test::Protocol)
+                })
+            }
+            "family" => {
+                let names = FAMILIES.iter().map(|&(name, _)| name);
+                self.named(word, "a family (inet, inet6, unix, ...)", names, |text| {
+                    let found = FAMILIES.iter().find(|(name, _)| *name == text);
+                    found.map(|&(_, family)| Test::Family(family))
+                })
+            }
+            "timer" => {
+                let names = TIMERS.iter().map(|&(name, _)| name);
+                self.named(
+                    word,
+                    "a timer (on, keepalive, timewait, persist, off)",
+                    names,
+                    |text| {
+                        let found = TIMERS.iter().find(|(name, _)| *name == text);
+                        found.map(|&(_, kind)| Test::Timer(kind))
+                    },
+                )
+            }
+            "peers" | "peer" => self.peers(word),
+            "owner" => self.text(word, TextField::Owner),
+            "congestion" | "cong" => self.text(word, TextField::Congestion),
+            _ => match Field::NAMES.iter().find(|(name, _)| *name == word) {
+                Some(&(_, field)) => self.number(word, field),
+                None => Err(self.unknown_word(word, span)),
+            },
+        }
+    }
+
+    /// A run of states, united and excluded as `ss` does it.
+    fn states(&mut self, first: &'a str) -> Result<Expr, ParseError> {
+        let mut word = first;
+        let mut set: Option<StateSet> = None;
+        loop {
+            let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
+            let names = || states::NAMES.iter().map(|&(name, _)| name);
+            let value = self.value(&head, ValueKind::Host, "the name of a state")?;
+            let named = states::named(&value.text).ok_or_else(|| {
+                let mut error = self.not_found(&head, &value, "the name of a state");
+                error.hint = nearest(&value.text.replace('_', "-"), names());
+                error
+            })?;
+            let added = (word == "state") != head.is(Operator::NotEqual);
+            set = Some(match set {
+                None if added => named,
+                Some(set) if added => set.or(named),
+                None => named.complement(),
+                Some(set) => set.and(named.complement()),
+            });
+            match self.lexer.peek().0 {
+                Token::Word(next @ ("state" | "exclude" | "excl")) => {
+                    self.lexer.next();
+                    word = next;
+                }
+                _ => return Ok(Expr::Test(Test::State(set.unwrap_or(StateSet::EMPTY)))),
+            }
+        }
+    }
+
+    fn host(&mut self, word: &'a str, side: Side) -> Result<Expr, ParseError> {
+        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
+        let value = self.value(&head, ValueKind::Host, "an address")?;
+        let condition = host::parse(&value.text, side, false, self.resolve)
+            .map_err(|expected| self.not_found(&head, &value, expected))?;
+        let expr = condition.into_expr(side);
+        Ok(if head.is(Operator::NotEqual) {
+            expr.not()
+        } else {
+            expr
+        })
+    }
+
+    fn port(&mut self, word: &'a str, side: Side) -> Result<Expr, ParseError> {
+        let head = self.head(word, &COMPARISONS)?;
+        let value = self.value(&head, ValueKind::Host, "a port")?;
+        let mut condition = host::parse(&value.text, side, true, self.resolve)
+            .map_err(|expected| self.not_found(&head, &value, expected))?;
+        let operator = head
+            .operator
+            .as_ref()
+            .map_or(Operator::Equal, |&(operator, _)| operator);
+        if !matches!(operator, Operator::Equal | Operator::NotEqual) {
+            // More or less than a single port; than "any port" or a range there is no such thing.
+            let host::Condition::Inet {
+                ports: Some(ports), ..
+            } = &mut condition
+            else {
+                return Err(self.not_found(&head, &value, "a port"));
+            };
+            if ports.low != ports.high {
+                return Err(self.not_found(&head, &value, "a single port"));
+            }
+            let port = ports.low;
+            *ports = match operator {
+                Operator::GreaterOrEqual => Ports {
+                    low: port,
+                    high: u16::MAX,
+                },
+                Operator::LessOrEqual => Ports { low: 0, high: port },
+                Operator::Greater => port
+                    .checked_add(1)
+                    .map_or(Ports::NONE, |low| Ports { low, high: u16::MAX }),
+                _ => port
+                    .checked_sub(1)
+                    .map_or(Ports::NONE, |high| Ports { low: 0, high }),
+            };
+        }
+        let expr = condition.into_expr(side);
+        Ok(if operator == Operator::NotEqual {
+            expr.not()
+        } else {
+            expr
+        })
+    }
+
+    /// A condition that knows `=` and `!=`, the latter being `not` the former.
+    fn equal(
+        &mut self,
+        word: &'a str,
+        expected: &'static str,
+        read: impl Fn(&dyn Resolve, &str) -> Option<Test>,
+    ) -> Result<Expr, ParseError> {
+        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
+        let value = self.value(&head, ValueKind::Name, expected)?;
+        let test = read(self.resolve, &value.text).ok_or_else(|| self.not_found(&head, &value, expected))?;
+        let expr = Expr::Test(test);
+        Ok(if head.is(Operator::NotEqual) {
+            expr.not()
+        } else {
+            expr
+        })
+    }
+
+    /// As [`Self::equal`], with names to choose from.
+    fn named(
+        &mut self,
+        word: &'a str,
+        expected: &'static str,
+        names: impl Iterator<Item = &'static str>,
+        read: impl Fn(&str) -> Option<Test>,
+    ) -> Result<Expr, ParseError> {
+        let ahead = self.lexer.clone();
+        self.equal(word, expected, |_, text| read(text))
+            .map_err(|mut error| {
+                let name = ahead.slice(error.span.clone());
+                error.hint = error.hint.or_else(|| nearest(name, names));
+                error
+            })
+    }
+
+    fn peers(&mut self, word: &'a str) -> Result<Expr, ParseError> {
+        const EXPECTED: &str = "'public', 'private' or 'loopback'";
+        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
+        let value = self.value(&head, ValueKind::Name, EXPECTED)?;
+        let mut classes = match (
+            &*value.text,
+            PeerClass::ALL.iter().find(|class| class.name() == value.text),
+        ) {
+            (_, Some(class)) => class.bit(),
+            ("all", None) => ALL_CLASSES,
+            ("none", None) => 0,
+            _ => return Err(self.not_found(&head, &value, EXPECTED)),
+        };
+        if head.is(Operator::NotEqual) {
+            classes ^= ALL_CLASSES;
+        }
+        Ok(Expr::Test(Test::Peers(classes)))
+    }
+
+    fn text(&mut self, word: &'a str, field: TextField) -> Result<Expr, ParseError> {
+        use Operator::{Equal, Like, NotEqual, NotLike};
+        let head = self.head(word, &[Equal, NotEqual, Like, NotLike])?;
+        let value = self.value(&head, ValueKind::Name, "a name")?;
+        Ok(Expr::Test(Test::Text {
+            field,
+            negated: head.is(NotEqual) || head.is(NotLike),
+            like: head.is(Like) || head.is(NotLike),
+            value: value.text.into(),
+        }))
+    }
+
+    fn number(&mut self, word: &'a str, field: Field) -> Result<Expr, ParseError> {
+        let expected = match field {
+            Field::Uid => "a user's number or name",
+            Field::Netns => "the inode or name of a network namespace",
+            field => field.kind().description(),
+        };
+        let head = self.head(word, &COMPARISONS)?;
+        let value = self.value(&head, ValueKind::Name, expected)?;
+        let number = field
+            .kind()
+            .parse(&value.text)
+            .or_else(|| match field {
+                Field::Uid => self.resolve.user(&value.text).map(|uid| uid.0.into()),
+                Field::Netns => self.resolve.netns(&value.text).map(|netns| netns.0.into()),
+                _ => None,
+            })
+            .ok_or_else(|| {
+                let mut error = self.not_found(&head, &value, expected);
+                let lacks_unit = matches!(field.kind(), Kind::Time | Kind::Rate)
+                    && Kind::Count.parse(&value.text).is_some();
+                error.hint = lacks_unit.then(|| "which unit?".into());
+                error
+            })?;
+        let compare = match head.operator {
+            None | Some((Operator::Equal | Operator::Like | Operator::NotLike, _)) => Compare::Equal,
+            Some((Operator::NotEqual, _)) => Compare::NotEqual,
+            Some((Operator::Less, _)) => Compare::Less,
+            Some((Operator::LessOrEqual, _)) => Compare::LessOrEqual,
+            Some((Operator::Greater, _)) => Compare::Greater,
+            Some((Operator::GreaterOrEqual, _)) => Compare::GreaterOrEqual,
+        };
+        Ok(Expr::Test(Test::Number(field, compare, number)))
+    }
+
+    /// The operator after a condition's word, if there is one; it has to be one of `allowed`.
+    fn head(&mut self, word: &'a str, allowed: &[Operator]) -> Result<Head<'a>, ParseError> {
+        let operator = self.lexer.operator();
+        match operator {
+            Some((operator, span)) if !allowed.contains(&operator) => {
+                let mut error = self.error(span, &[]);
+                error.expected = allowed
+                    .iter()
+                    .map(|operator| format!("'{}'", operator.word()))
+                    .collect();
+                error.after = Some(word.to_owned());
+                Err(error)
+            }
+            operator => Ok(Head { word, operator }),
+        }
+    }
+
+    fn value(&mut self, head: &Head<'_>, kind: ValueKind, expected: &str) -> Result<Value, ParseError> {
+        if let Some(value) = self.lexer.value(kind) {
+            return Ok(value);
+        }
+        let mut error = self.error(self.lexer.rest_of_word(), &[expected]);
+        error.after = Some(self.after(head));
+        Err(error)
+    }
+
+    fn not_found(&self, head: &Head<'_>, value: &Value, expected: &str) -> ParseError {
+        let mut error = self.error(value.span.clone(), &[expected]);
+        error.after = Some(self.after(head));
+        error
+    }
+
+    fn after(&self, head: &Head<'_>) -> String {
+        let word = || head.word.to_owned();
+        head.operator
+            .as_ref()
+            .map_or_else(word, |(_, span)| self.lexer.slice(span.clone()).to_owned())
+    }
+
+    fn error(&self, span: Range<usize>, expected: &[&str]) -> ParseError {
+        let found = self.lexer.slice(span.clone());
+        ParseError {
+            span,
+            found: (!found.is_empty()).then(|| found.to_owned()),
+            expected: expected.iter().map(|&what| what.to_owned()).collect(),
+            after: None,
+            hint: None,
+        }
+    }
+
+    fn unknown_word(&self, word: &str, span: Range<usize>) -> ParseError {
+        let mut error = self.error(span, &["a condition (state, src, dport, owner, ...)"]);
+        let fields = Field::NAMES.iter().map(|&(name, _)| name);
+        error.hint = if host::looks_like_address(word) {
+            Some(format!("did you mean 'dst {word}'?"))
+        } else if states::named(word).is_some() {
+            Some(format!("did you mean 'state {word}'?"))
+        } else {
+            nearest(word, WORDS.iter().copied().chain(fields))
+        };
+        error
+    }
+
+    fn descend(&mut self, span: &Range<usize>) -> Result<(), ParseError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(self.too_deep(span.clone()));
+        }
+        Ok(())
+    }
+
+    fn too_deep(&self, span: Range<usize>) -> ParseError {
+        let mut error = self.error(span, &[]);
+        error.expected = vec![format!("at most {DEPTH_MAX} levels of nesting")];
+        error
+    }
+}
+
+impl Head<'_> {
+    fn is(&self, wanted: Operator) -> bool {
+        matches!(self.operator, Some((operator, _)) if operator == wanted)
+    }
+}
+
+impl Operator {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Like => "~",
+            Self::NotLike => "!~",
+        }
+    }
+}
+
+const COMPARISONS: [Operator; 6] = [
+    Operator::Equal,
+    Operator::NotEqual,
+    Operator::Less,
+    Operator::LessOrEqual,
+    Operator::Greater,
+    Operator::GreaterOrEqual,
+];
+
+const ALL_CLASSES: u8 = PeerClass::Public.bit() | PeerClass::Private.bit() | PeerClass::Loopback.bit();
+
+/// Words that begin a condition, besides the names of [`Field`]s.
+pub(crate) const WORDS: &[&str] = &[
+    "state",
+    "exclude",
+    "src",
+    "dst",
+    "sport",
+    "dport",
+    "dev",
+    "interface",
+    "fwmark",
+    "cgroup",
+    "autobound",
+    "owner",
+    "congestion",
+    "timer",
+    "proto",
+    "family",
+    "peers",
+    "not",
+    "and",
+    "or",
+];

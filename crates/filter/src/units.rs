@@ -1,0 +1,151 @@
+//! Numbers with units: `10m`, `1.5M`, `10Mbit`.
+
+/// What a number measures, which decides the units it takes and the one it is kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Kept in microseconds. A unit is a must, but for 0.
+    Time,
+    /// Kept in bytes: bare, or with k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024), and perhaps a B behind.
+    Bytes,
+    /// Kept in bits a second. A unit is a must, but for 0: bit, kbit, ... or B/s, kB/s, ...
+    Rate,
+    /// A count: bare or with k, M, G, T.
+    Count,
+    /// A name: a decimal or 0x... number.
+    Id,
+}
+
+impl Kind {
+    /// What to write, for error messages.
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Time => "a time with a unit (10us, 50ms, 2s, 10m, 1h, 1d)",
+            Self::Bytes => "a number of bytes (1500, 64k, 1M, 1Mi)",
+            Self::Rate => "a rate with a unit (10Mbit, 500kbit, 1MB/s)",
+            Self::Count => "a number",
+            Self::Id => "a number",
+        }
+    }
+
+    /// Reads a number; `None` when it is not one of this kind, or too big.
+    pub(crate) fn parse(self, text: &str) -> Option<u64> {
+        if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            return match self {
+                Self::Time | Self::Rate => None,
+                _ if hex.starts_with('+') => None,
+                _ => u64::from_str_radix(hex, 16).ok(),
+            };
+        }
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() || fraction.contains('.') || (fraction.is_empty() && number.contains('.')) {
+            return None;
+        }
+        let is_zero = number.bytes().all(|byte| byte == b'0' || byte == b'.');
+        let (scale, divisor) = self.scale(unit, is_zero)?;
+        // 15 digits behind the point are more than any unit has.
+        let fraction = &fraction[..fraction.len().min(15)];
+        let mantissa: u128 = [whole, fraction].concat().parse().ok()?;
+        let shifted = mantissa.checked_mul(scale)?;
+        let value = shifted / 10_u128.pow(fraction.len() as u32) / divisor;
+        u64::try_from(value).ok()
+    }
+
+    /// By what to multiply and to divide, to get to the unit kept.
+    fn scale(self, unit: &str, is_zero: bool) -> Option<(u128, u128)> {
+        match self {
+            Self::Time => Some(match unit {
+                "us" | "µs" | "μs" => (1, 1),
+                "ms" => (1000, 1),
+                "s" | "sec" => (1_000_000, 1),
+                "m" | "min" => (60_000_000, 1),
+                "h" => (3_600_000_000, 1),
+                "d" => (86_400_000_000, 1),
+                "" if is_zero => (1, 1),
+                _ => return None,
+            }),
+            Self::Bytes => prefix(unit.strip_suffix('B').unwrap_or(unit)).map(|scale| (scale, 1)),
+            Self::Count => match unit {
+                "Ki" | "Mi" | "Gi" | "Ti" => None,
+                unit => prefix(unit).map(|scale| (scale, 1)),
+            },
+            Self::Rate if unit.is_empty() && is_zero => Some((1, 1)),
+            Self::Rate => {
+                for bits in ["bit/s", "bits/s", "bps", "bit"] {
+                    if let Some(rest) = unit.strip_suffix(bits) {
+                        return prefix(rest).map(|scale| (scale, 1));
+                    }
+                }
+                prefix(unit.strip_suffix("B/s")?).map(|scale| (scale * 8, 1))
+            }
+            Self::Id => unit.is_empty().then_some((1, 1)),
+        }
+    }
+
+    /// The unit a kept number is printed with.
+    pub(crate) const fn unit(self) -> &'static str {
+        match self {
+            Self::Time => "us",
+            Self::Rate => "bit",
+            Self::Bytes | Self::Count | Self::Id => "",
+        }
+    }
+}
+
+fn prefix(unit: &str) -> Option<u128> {
+    Some(match unit {
+        "" => 1,
+        "k" | "K" => 1000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "Ki" | "ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kind;
+
+    #[test]
+    fn numbers_come_with_units() {
+        for (kind, text, expected) in [
+            (Kind::Time, "50ms", Some(50_000)),
+            (Kind::Time, "10m", Some(600_000_000)),
+            (Kind::Time, "1.5s", Some(1_500_000)),
+            (Kind::Time, "0", Some(0)),
+            (Kind::Time, "50", None),
+            (Kind::Time, "50 ms", None),
+            (Kind::Time, "ms", None),
+            (Kind::Time, "1.s", None),
+            (Kind::Time, "1.2.3s", None),
+            (Kind::Time, "99999999999999999999d", None),
+            (Kind::Bytes, "1M", Some(1_000_000)),
+            (Kind::Bytes, "1MiB", Some(1 << 20)),
+            (Kind::Bytes, "64k", Some(64_000)),
+            (Kind::Bytes, "0x10", Some(16)),
+            (Kind::Bytes, "-1", None),
+            (Kind::Bytes, "1m", None),
+            (Kind::Rate, "10Mbit", Some(10_000_000)),
+            (Kind::Rate, "1MB/s", Some(8_000_000)),
+            (Kind::Rate, "1kbps", Some(1000)),
+            (Kind::Rate, "10M", None),
+            (Kind::Rate, "0", Some(0)),
+            (Kind::Count, "3k", Some(3000)),
+            (Kind::Count, "3s", None),
+            (Kind::Id, "0xff", Some(255)),
+            (Kind::Id, "0x+ff", None),
+            (Kind::Id, "1k", None),
+            (Kind::Id, "", None),
+        ] {
+            assert_eq!(kind.parse(text), expected, "{text}");
+        }
+    }
+}
