@@ -3,6 +3,8 @@
 //! Needs no privilege. What `fwmark` does is only seen with CAP_NET_ADMIN, without which its programs are
 //! not sent.
 
+#![allow(clippy::unwrap_used)] // it is a test
+
 mod generate;
 
 use generate::{Names, Pool, Rng};

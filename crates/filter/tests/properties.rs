@@ -1,5 +1,7 @@
 //! What must be true of every filter and every socket.
 
+#![allow(clippy::unwrap_used)] // it is a test
+
 mod generate;
 
 use generate::{Names, Pool, Rng, owners, socket, subject};
@@ -171,7 +173,7 @@ fn no_text_makes_the_parser_panic() {
     ];
     let mut rng = Rng(5);
     let (mut good, mut bad) = (0, 0);
-    for _ in 0..60_000 {
+    for _ in 0..30_000 {
         let mut text = String::new();
         for _ in 0..rng.below(12) {
             text.push_str(rng.pick(PIECES));
@@ -197,8 +199,8 @@ fn no_text_makes_the_parser_panic() {
             }
         }
     }
-    assert!(good > 1000 && bad > 10_000, "{good} {bad}");
-    for _ in 0..20_000 {
+    assert!(good > 500 && bad > 10_000, "{good} {bad}");
+    for _ in 0..10_000 {
         let bytes: Vec<u8> = (0..rng.below(40)).map(|_| rng.next() as u8).collect();
         let text = String::from_utf8_lossy(&bytes);
         if let Err(error) = parse(&text, &NoResolve) {
