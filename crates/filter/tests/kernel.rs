@@ -9,8 +9,8 @@ mod generate;
 
 use generate::{Names, Pool, Rng};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
-use sockeye_filter::{Filter, Kernel, parse};
-use sockeye_model::{Entry, Protocol, Socket, StateSet};
+use sockeye_filter::{Filter, Kernel, Resolve, parse};
+use sockeye_model::{CgroupId, Entry, Protocol, Socket, State, StateSet};
 use sockeye_wire::inet_diag::{InetDiag, Query};
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::collections::BTreeSet;
@@ -257,6 +257,54 @@ const FIXED: &[&str] = &[
     "timer = timewait",
     "recvq > 0 or state listening",
 ];
+
+/// Knows one cgroup.
+struct Cgroup(CgroupId);
+
+impl Resolve for Cgroup {
+    fn cgroup(&self, path: &str) -> Option<CgroupId> {
+        (path == "/mine").then_some(self.0)
+    }
+}
+
+#[test]
+fn sockets_are_found_by_their_cgroup() {
+    let sockets = Sockets::make();
+    let all = dump(&[], StateSet::ALL).unwrap();
+    let ours = all.iter().filter(|socket| sockets.is_ours(socket));
+    let Some(cgroup) = ours.clone().find_map(|socket| socket.cgroup) else {
+        println!("SKIP: this kernel does not tell cgroups");
+        return;
+    };
+    for text in ["cgroup = /mine", "cgroup != /mine"] {
+        let filter = parse(text, &Cgroup(cgroup)).unwrap();
+        let expected = keys(ours.clone().filter(|socket| filter.matches(&Entry::new(socket))));
+        let listed = dump(&filter.program(Kernel::UNPRIVILEGED).bytecode, StateSet::ALL).unwrap();
+        assert_eq!(
+            keys(listed.iter().filter(|socket| sockets.is_ours(socket))),
+            expected,
+            "{text}"
+        );
+        // Minimal sockets (TIME_WAIT) have none.
+        assert!(expected.len() >= 7, "{text}: {expected:?}");
+    }
+}
+
+/// Jumps as far as they can go.
+#[test]
+fn the_kernel_takes_a_program_of_60_kilobytes() {
+    let sockets = Sockets::make();
+    let text = "sport 1 or ".repeat(4000) + &format!("dport {}", sockets.listening[0]);
+    let program = filter(&text).program(Kernel::OLDEST);
+    assert!(program.exact && program.bytecode.len() > 60_000);
+    let listed = dump(&program.bytecode, StateSet::ALL.without(State::Listen)).unwrap();
+    assert!(listed.len() >= 3);
+    assert!(
+        listed
+            .iter()
+            .all(|socket| socket.peer.port().map(|port| port.0) == Some(sockets.listening[0]))
+    );
+}
 
 /// Only the kernel knows whether a port was asked for.
 #[test]
