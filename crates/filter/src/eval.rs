@@ -39,7 +39,7 @@ impl Test {
                 protocol: wanted,
                 port: wanted_port,
             } => match *side.of(socket) {
-                Endpoint::Netlink { protocol, port } => {
+                Endpoint::Netlink { protocol, port, .. } => {
                     wanted.is_none_or(|wanted| wanted == protocol)
                         && wanted_port.is_none_or(|wanted| wanted == port)
                 }

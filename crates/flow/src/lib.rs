@@ -1,1 +1,37 @@
-//! Folds sockets into host flows.
+//! Folds sockets into host flows: who talks to whom, in which direction, how many, how well.
+//!
+//! First the listeners are told ([`Listeners::add`]), since they decide direction; then each connection
+//! ([`Fold::add`]); at the end there are flows ([`Fold::finish`]). Two folds make rates.
+//!
+//! What it deliberately does not do: ask for sockets, look at a clock (elapsed time is an argument),
+//! keep sockets, or sort flows for display.
+//!
+//! ```
+//! use sockeye_flow::{Fold, Listeners};
+//! use sockeye_model::{Direction, Endpoint, Entry, GroupBy, Port, Protocol, Socket, State};
+//!
+//! let mut listener = Socket::new(Protocol::Tcp, State::Listen);
+//! listener.local = Endpoint::inet([0, 0, 0, 0].into(), Port(443));
+//! let mut listeners = Listeners::default();
+//! listeners.add(&listener);
+//!
+//! let mut connection = Socket::new(Protocol::Tcp, State::Established);
+//! connection.local = Endpoint::inet([10, 0, 0, 1].into(), Port(443));
+//! connection.peer = Endpoint::inet([10, 0, 0, 7].into(), Port(51234));
+//! let mut fold = Fold::new(GroupBy::Host, &listeners);
+//! fold.add(&Entry::new(&connection));
+//!
+//! let flow = &fold.finish().flows[0];
+//! assert_eq!(flow.key.direction, Direction::Passive);
+//! assert_eq!((flow.key.port, flow.connections), (Some(Port(443)), 1));
+//! ```
+
+mod fold;
+mod listeners;
+mod order;
+mod sample;
+
+pub use fold::{Fold, Folded};
+pub use listeners::Listeners;
+pub use order::{SortKey, sort};
+pub use sample::Sample;

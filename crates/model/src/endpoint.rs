@@ -33,6 +33,8 @@ pub enum Endpoint {
         protocol: u8,
         /// Its port id, often but not always a pid; 0 is the kernel
         port: u32,
+        /// Of a peer: the multicast group it stands for, if any
+        group: Option<u32>,
     },
 }
 

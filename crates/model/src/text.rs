@@ -25,6 +25,17 @@ impl<const N: usize> ShortText<N> {
         }
     }
 
+    /// The first `N` bytes of `start` and `end` together.
+    #[must_use]
+    pub fn joined(start: &[u8], end: &[u8]) -> Self {
+        let mut text = Self::new(start);
+        let len = usize::from(text.len);
+        let taken = end.len().min(N - len);
+        text.bytes[len..len + taken].copy_from_slice(&end[..taken]);
+        text.len = (len + taken) as u8;
+        text
+    }
+
     /// The bytes up to the first NUL, as the kernel hands out C strings.
     #[must_use]
     pub fn from_c(text: &[u8]) -> Self {
@@ -82,5 +93,8 @@ mod tests {
         assert!(text < ShortText::new(b"abce"));
         assert_eq!(ShortText::<8>::from_c(b"cubic\0zz").as_bytes(), b"cubic");
         assert_eq!(ShortText::<8>::from_c(b"").as_bytes(), b"");
+        assert_eq!(ShortText::<4>::joined(b"ab", b"cdef").as_bytes(), b"abcd");
+        assert_eq!(ShortText::<4>::joined(b"abcdef", b"g").as_bytes(), b"abcd");
+        assert_eq!(ShortText::<4>::joined(b"\0", b"").as_bytes(), b"\0");
     }
 }

@@ -1,1 +1,59 @@
-//! Tables, JSON, JSON lines and CSV of sockets and flows, into anything that can be written to.
+//! Listings of sockets and flows as tables, JSON, JSON lines and CSV, into anything that can be written to.
+//!
+//! A [`SocketWriter`] or [`FlowWriter`] is made from a layout, then takes rows one by one. Rows stream:
+//! a table looks at the first 2,048 of them for the widths of its columns and holds nothing afterwards;
+//! only sorting keeps all rows, rendered. No row costs an allocation.
+//!
+//! Text from outside (names of processes, hosts, paths) is made harmless for a terminal. Absent values
+//! are `-` in tables, empty in CSV, and have no key in JSON.
+//!
+//! What it deliberately does not do: look names up (it asks [`sockeye_model::Names`]), decide whether a
+//! terminal wants colours or how wide it is, filter, fold, or choose the top N.
+//!
+//! ```
+//! use sockeye_model::{Endpoint, Entry, NoNames, Port, Protocol, Socket, State};
+//! use sockeye_render::{SocketLayout, SocketWriter, Summary};
+//!
+//! let mut socket = Socket::new(Protocol::Tcp, State::Listen);
+//! socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(80));
+//! socket.peer = Endpoint::inet([0, 0, 0, 0].into(), Port(0));
+//!
+//! let mut out = Vec::new();
+//! let mut listing = SocketWriter::new(&mut out, SocketLayout::default());
+//! listing.begin()?;
+//! listing.row(&Entry::new(&socket), &NoNames)?;
+//! listing.finish(&Summary::default())?;
+//! assert_eq!(
+//!     String::from_utf8_lossy(&out),
+//!     "State   Recv-Q  Send-Q  Local Address:Port  Peer Address:Port\n\
+//!      LISTEN       -       -  127.0.0.1:80        0.0.0.0:*\n"
+//! );
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod address;
+mod cell;
+mod column;
+mod csv;
+mod flow_cell;
+mod flow_column;
+mod flow_json;
+mod flow_writer;
+mod format;
+mod json;
+mod number;
+mod rows;
+mod socket_json;
+mod socket_writer;
+mod sort;
+mod table;
+mod tcp_words;
+mod text;
+
+pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
+pub use flow_column::FlowColumn;
+pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
+pub use format::{Format, SCHEMA_VERSION, Style, Summary};
+pub use json::json_string;
+pub use socket_writer::{Details, SocketLayout, SocketWriter};
+pub use sort::SortKey;

@@ -1,1 +1,53 @@
 //! Where sockets come from: the ladder of sources, the owners of sockets, and the names of things.
+//!
+//! Ask a [`Question`] of [`list`]; it climbs down the ladder (one-pass netlink dump, `sock_diag` v2,
+//! `/proc/net`) until a rung answers, streams the sockets, and says in its [`Answer`] which rung that
+//! was, why not a better one, and what was lost on the way.
+//!
+//! What it deliberately does not do: judge, fold or print sockets, or keep them.
+//!
+//! ```
+//! use sockeye_model::StateSet;
+//! use sockeye_source::{list, Choice, Detail, Families, ProtocolSet, Question};
+//! use std::ops::ControlFlow;
+//!
+//! let question = Question {
+//!     protocols: ProtocolSet::TCP,
+//!     families: Families::BOTH,
+//!     states: StateSet::ALL,
+//!     detail: Detail::default(),
+//!     program: None,
+//!     choice: Choice::Auto,
+//!     netns: None,
+//! };
+//! let mut sockets = 0;
+//! let answer = list(&question, &mut |_socket| {
+//!     sockets += 1;
+//!     ControlFlow::Continue(())
+//! })
+//! .unwrap();
+//! println!("{sockets} TCP sockets, told by {}", answer.used[0].rung.unwrap());
+//! ```
+
+mod dump;
+mod halves;
+mod ladder;
+pub mod names;
+pub mod owners;
+mod probe;
+mod procfs;
+mod question;
+
+pub use ladder::list;
+pub use probe::{Finding, Probe, probe};
+pub use question::{
+    Answer, Choice, Detail, Error, Families, Place, Program, ProtocolSet, Question, Rung, Used,
+};
+
+/// Runs `act` inside another network namespace, on a thread of its own.
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn within<T: Send>(place: Place<'_>, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    sockeye_sys::netns::within(place.fd, act).map_err(|errno| Error::Namespace(place.inode, errno))
+}

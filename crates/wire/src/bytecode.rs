@@ -190,6 +190,14 @@ impl Assembler {
         self.bytes[start + 1] = OPERATION_LEN as u8;
     }
 
+    /// Goes on with a finished program: the whole accepts what both do. Its jumps are relative, and its
+    /// "no" lies behind its end, so it can only come last.
+    #[must_use]
+    pub fn finish_with(mut self, program: &[u8]) -> Option<Vec<u8>> {
+        self.bytes.extend_from_slice(program);
+        self.finish()
+    }
+
     /// The program; `None` when it is empty (the kernel refuses such), too long, or jumps to a label that
     /// was never placed or lies behind.
     #[must_use]

@@ -3,7 +3,8 @@ use core::fmt;
 /// Bytes that cannot be what they claim to be.
 ///
 /// Says where: which layer of the encoding, at which offset of the buffer it was handed, how many
-/// bytes that layer needs there and how many there are.
+/// bytes that layer needs there and how many there are. In text, bytes that cannot be what is needed do
+/// not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
     /// The encoding that does not add up.
@@ -34,6 +35,16 @@ pub enum Layer {
     PacketDiag,
     /// `struct netlink_diag_msg`
     NetlinkDiag,
+    /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
+    ProcNetInet,
+    /// A line of `/proc/net/unix`
+    ProcNetUnix,
+    /// A line of `/proc/net/packet`
+    ProcNetPacket,
+    /// A line of `/proc/net/netlink`
+    ProcNetNetlink,
+    /// `/proc/PID/stat`
+    ProcPidStat,
 }
 
 impl fmt::Display for Error {
@@ -52,6 +63,11 @@ impl fmt::Display for Error {
             Layer::UnixDiag => "unix_diag message",
             Layer::PacketDiag => "packet_diag message",
             Layer::NetlinkDiag => "netlink_diag message",
+            Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
+            Layer::ProcNetUnix => "line of /proc/net/unix",
+            Layer::ProcNetPacket => "line of /proc/net/packet",
+            Layer::ProcNetNetlink => "line of /proc/net/netlink",
+            Layer::ProcPidStat => "/proc/PID/stat",
         };
         write!(f, "{layer} at offset {offset}: needs {needed} bytes, has {got}")
     }

@@ -27,6 +27,11 @@ mod bytes;
 mod error;
 pub mod inet_diag;
 pub mod netlink;
+pub mod netlink_diag;
+pub mod packet_diag;
+pub mod proc_net;
+pub mod proc_pid;
 pub mod tcp_info;
+pub mod unix_diag;
 
 pub use error::{Error, Layer};

@@ -1,8 +1,6 @@
-//! From what the kernel said to what we know.
-
 use crate::{
     Algorithm, CgroupId, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo, Options,
-    Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Uid, Ulp,
+    Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Ulp,
 };
 use sockeye_wire::inet_diag::{
     BbrInfo, DctcpInfo, InetDiag, MemoryInfo, MptcpInfo as WireMptcpInfo, SkMemInfo, SocketOptions,
@@ -16,22 +14,35 @@ impl Socket {
     ///
     /// # Errors
     /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
-    #[inline]
     pub fn from_inet_diag(wire: &InetDiag<'_>, protocol: Protocol) -> Result<Self, sockeye_wire::Error> {
+        let mut socket = Self::new(protocol, State::Close);
+        socket.read_inet_diag(wire, protocol)?;
+        Ok(socket)
+    }
+
+    /// As [`Socket::from_inet_diag`], into a socket that is there already.
+    ///
+    /// # Errors
+    /// The same; what was read up to there stands in the socket then.
+    #[inline]
+    pub fn read_inet_diag(
+        &mut self,
+        wire: &InetDiag<'_>,
+        protocol: Protocol,
+    ) -> Result<(), sockeye_wire::Error> {
         let state = State::from_number(wire.state());
-        let mut socket = Self::new(protocol, state);
-        socket.family = Family::from_number(wire.family());
-        let is_v6 = socket.family == Family::Inet6;
-        socket.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
-        socket.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
-        socket.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
-        socket.inode = (wire.inode() != 0).then_some(Inode(wire.inode()));
-        socket.cookie = Some(Cookie(wire.cookie()));
-        // Minimal sockets have no user; the kernel fills in 0, which is not root.
-        let minimal = matches!(state, State::TimeWait | State::SynRecv | State::NewSynRecv);
-        socket.uid = (!(minimal && socket.inode.is_none())).then_some(Uid(wire.uid()));
-        socket.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
-        socket.queues = if state == State::Listen {
+        let family = Family::from_number(wire.family());
+        self.clear(protocol, state);
+        self.family = family;
+        self.inode = (wire.inode() != 0).then_some(Inode(wire.inode()));
+        self.cookie = Some(Cookie(wire.cookie()));
+        let is_v6 = family == Family::Inet6;
+        self.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
+        self.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
+        self.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
+        self.take_uid(wire.uid());
+        self.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
+        self.queues = if state == State::Listen {
             Queues::Accept {
                 waiting: wire.receive_queue(),
                 backlog: Some(wire.send_queue()),
@@ -43,9 +54,9 @@ impl Socket {
             }
         };
         for attribute in wire.attributes() {
-            socket.take_inet_attribute(&attribute?);
+            self.take_inet_attribute(&attribute?);
         }
-        Ok(socket)
+        Ok(())
     }
 
     #[inline]
@@ -88,6 +99,7 @@ impl Socket {
 
 #[cfg(test)]
 mod tests {
+    use super::super::build;
     use super::*;
     use crate::{Port, TimerKind};
 
@@ -96,16 +108,8 @@ mod tests {
         let mut bytes = vec![family, state, 1, 2, 0, 80, 0x9c, 0x40];
         bytes.extend_from_slice(&[10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         bytes.extend_from_slice(&[10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        for word in [0_u32, 5, 0, 200, 3, 4, 0, 0] {
-            bytes.extend_from_slice(&word.to_ne_bytes());
-        }
-        for (kind, payload) in attributes {
-            bytes.extend_from_slice(&u16::try_from(payload.len() + 4).unwrap().to_ne_bytes());
-            bytes.extend_from_slice(&kind.to_ne_bytes());
-            bytes.extend_from_slice(payload);
-            bytes.resize(bytes.len().next_multiple_of(4), 0);
-        }
-        bytes
+        bytes.extend(build::words(&[0, 5, 0, 200, 3, 4, 0, 0]));
+        build::attributes(bytes, attributes)
     }
 
     fn socket(bytes: &[u8], protocol: Protocol) -> Socket {
@@ -140,7 +144,7 @@ mod tests {
         );
         assert_eq!(
             (socket.cgroup, socket.uid, socket.inode),
-            (Some(CgroupId(77)), Some(Uid(0)), None)
+            (Some(CgroupId(77)), None, None)
         );
         assert_eq!(socket.congestion.unwrap().as_bytes(), b"bbr");
         assert_eq!((socket.interface, socket.mark), (None, None));

@@ -1,0 +1,243 @@
+//! What was typed, as values. Errors are whole sentences for stderr; the programs exit with 2 then.
+
+use crate::load::SOCKETS_DEFAULT;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A mistake on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}; try --help", self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// What `bench-load` is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadArguments {
+    /// Explain itself.
+    Help,
+    /// Make the load.
+    Make {
+        /// Both ends of each connection counted.
+        sockets: usize,
+        /// Not on the host, but in a network namespace made for it.
+        private_netns: bool,
+    },
+    /// Be one of the processes of a load.
+    Hold {
+        /// Which one.
+        number: usize,
+        /// How many connections it holds.
+        connections: usize,
+    },
+}
+
+impl LoadArguments {
+    /// The answer to `--help`.
+    pub const HELP: &str = "\
+usage: bench-load [--sockets N] [--private-netns]
+
+Holds N TCP sockets (default 79200), both ends of loopback connections, in at least four processes.
+Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTERM or SIGINT.
+
+  --sockets N       how many sockets, both ends counted, listeners not
+  --private-netns   make them in a network namespace of their own (root)";
+
+    /// Reads the arguments after the program's name.
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
+        let mut arguments = arguments;
+        let (mut sockets, mut private_netns) = (SOCKETS_DEFAULT, false);
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--help" | "-h") => return Ok(Self::Help),
+                Some("--sockets") => sockets = number("--sockets", arguments.next())?,
+                Some("--private-netns") => private_netns = true,
+                Some("--hold") => {
+                    let number_of_holder = number("--hold", arguments.next())?;
+                    let connections = number("--hold", arguments.next())?;
+                    return Ok(Self::Hold {
+                        number: number_of_holder,
+                        connections,
+                    });
+                }
+                _ => return Err(unknown(&argument)),
+            }
+        }
+        Ok(Self::Make {
+            sockets,
+            private_netns,
+        })
+    }
+}
+
+/// What `bench-compare` is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompareArguments {
+    /// Only explain itself.
+    pub help: bool,
+    /// The binary on trial; None: beside this program, or on the path.
+    pub sockeye: Option<PathBuf>,
+    /// Rounds for the record.
+    pub rounds: usize,
+    /// Sockets for the speed phase.
+    pub sockets: usize,
+    /// Sockets for the memory phase.
+    pub memory_sockets: usize,
+    /// A document to put the report into.
+    pub markdown: Option<PathBuf>,
+    /// Exit with 1 if a target is missed or not judged, or a command failed.
+    pub strict: bool,
+    /// On the host itself instead of in a network namespace of its own.
+    pub host_netns: bool,
+}
+
+impl CompareArguments {
+    /// The answer to `--help`.
+    pub const HELP: &str = "\
+usage: bench-compare [--sockeye FILE] [--rounds N] [--sockets N] [--quick] [--markdown FILE] [--strict]
+
+Fills a network namespace with TCP sockets, runs sockeye and its peers there in turn, and prints medians,
+their ratios, and which targets are met. Exits with 0 also when some are missed, unless --strict.
+
+  --sockeye FILE      the binary on trial (default: beside this program, then on the path)
+  --rounds N          measured rounds (default 15)
+  --sockets N         sockets for the speed figures (default 79200)
+  --memory-sockets N  sockets for the memory figures (default 100800)
+  --quick             3 rounds and 2000 sockets: shows that everything runs, not how fast it is
+  --markdown FILE     put the report into this document, between its two markers
+  --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
+  --host-netns        stay in the current network namespace; its own sockets are then measured too";
+
+    /// Reads the arguments after the program's name.
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
+        let mut arguments = arguments;
+        let (mut rounds, mut sockets, mut memory_sockets, mut quick) = (None, None, None, false);
+        let mut parsed = Self {
+            help: false,
+            sockeye: None,
+            rounds: 0,
+            sockets: 0,
+            memory_sockets: 0,
+            markdown: None,
+            strict: false,
+            host_netns: false,
+        };
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--help" | "-h") => parsed.help = true,
+                Some("--sockeye") => parsed.sockeye = Some(value("--sockeye", arguments.next())?.into()),
+                Some("--rounds") => rounds = Some(number("--rounds", arguments.next())?),
+                Some("--sockets") => sockets = Some(number("--sockets", arguments.next())?),
+                Some("--memory-sockets") => {
+                    memory_sockets = Some(number("--memory-sockets", arguments.next())?);
+                }
+                Some("--quick") => quick = true,
+                Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
+                Some("--strict") => parsed.strict = true,
+                Some("--host-netns") => parsed.host_netns = true,
+                _ => return Err(unknown(&argument)),
+            }
+        }
+        // What is typed wins over what --quick implies.
+        parsed.rounds = rounds.unwrap_or(if quick { 3 } else { 15 });
+        parsed.sockets = sockets.unwrap_or(if quick { 2_000 } else { SOCKETS_DEFAULT });
+        parsed.memory_sockets = memory_sockets.unwrap_or(if quick { 2_000 } else { 100_800 });
+        if parsed.rounds == 0 {
+            return Err(Usage("--rounds must be at least 1".to_owned()));
+        }
+        Ok(parsed)
+    }
+}
+
+fn value(option: &str, argument: Option<OsString>) -> Result<OsString, Usage> {
+    argument.ok_or_else(|| Usage(format!("{option} needs a value")))
+}
+
+fn number(option: &str, argument: Option<OsString>) -> Result<usize, Usage> {
+    let argument = value(option, argument)?;
+    let parsed = argument.to_str().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| Usage(format!("{option} needs a number, not {argument:?}")))
+}
+
+fn unknown(argument: &OsString) -> Usage {
+    Usage(format!("unknown argument {argument:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> impl Iterator<Item = OsString> {
+        line.split_whitespace()
+            .map(OsString::from)
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
+    fn compare(line: &str) -> Result<CompareArguments, Usage> {
+        CompareArguments::parse(words(line))
+    }
+
+    #[test]
+    fn load_arguments() {
+        let load = |line| LoadArguments::parse(words(line));
+        assert_eq!(
+            load(""),
+            Ok(LoadArguments::Make {
+                sockets: 79_200,
+                private_netns: false
+            })
+        );
+        assert_eq!(
+            load("--private-netns --sockets 200"),
+            Ok(LoadArguments::Make {
+                sockets: 200,
+                private_netns: true
+            })
+        );
+        assert_eq!(
+            load("--hold 3 9900"),
+            Ok(LoadArguments::Hold {
+                number: 3,
+                connections: 9_900
+            })
+        );
+        assert_eq!(load("-h"), Ok(LoadArguments::Help));
+        for mistake in ["--sockets", "--sockets many", "--sockets -1", "--hold 3", "200"] {
+            assert!(load(mistake).is_err(), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn compare_defaults_and_quick() {
+        let full = compare("").expect("valid");
+        assert_eq!(
+            (full.rounds, full.sockets, full.memory_sockets),
+            (15, 79_200, 100_800)
+        );
+        let quick = compare("--rounds 5 --quick").expect("valid");
+        assert_eq!(
+            (quick.rounds, quick.sockets, quick.memory_sockets),
+            (5, 2_000, 2_000)
+        );
+    }
+
+    #[test]
+    fn compare_mistakes_name_the_option() {
+        for (mistake, named) in [
+            ("--rounds 0", "--rounds"),
+            ("--sockeye", "--sockeye"),
+            ("--markdown", "--markdown"),
+            ("fast", "fast"),
+        ] {
+            let message = compare(mistake).expect_err(mistake).to_string();
+            assert!(message.contains(named), "{message}");
+        }
+    }
+}

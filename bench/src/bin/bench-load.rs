@@ -1,0 +1,87 @@
+//! Makes a host full of sockets, says so, and holds them until its stdin closes or it is ended.
+
+use anyhow::{Context, Result, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use sockeye_bench::arguments::LoadArguments;
+use sockeye_bench::{holder, load::Load, netns};
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = match LoadArguments::parse(std::env::args_os().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(usage) => {
+            eprintln!("bench-load: {usage}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench-load: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &LoadArguments) -> Result<()> {
+    let (sockets, private_netns) = match *arguments {
+        LoadArguments::Help => {
+            println!("{}", LoadArguments::HELP);
+            return Ok(());
+        }
+        LoadArguments::Hold { number, connections } => return holder::hold(number, connections),
+        LoadArguments::Make {
+            sockets,
+            private_netns,
+        } => (sockets, private_netns),
+    };
+    if private_netns {
+        ensure!(
+            netns::enter_private()?,
+            "--private-netns needs CAP_SYS_ADMIN (root)"
+        );
+    }
+    let program = std::env::current_exe().context("finding this program")?;
+    let load = Load::start_holders(&program, sockets)?;
+    // Before the word is given: whoever waits for it may send a signal at once.
+    let signals = take_signals()?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "ready {} sockets", load.sockets())
+        .and_then(|()| stdout.flush())
+        .context("stdout")?;
+    wait_for_the_end(&signals)?;
+    load.stop()
+}
+
+/// From now on SIGTERM and SIGINT can be read instead of ending this process. Before, and by SIGKILL at any time, it ends at once; the
+/// holders die with it then too, only that nobody is left here to collect them.
+fn take_signals() -> Result<SignalFd> {
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
+    signals.thread_block().context("blocking signals")?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")
+}
+
+/// Returns when stdin closes, or by a signal.
+fn wait_for_the_end(signals: &SignalFd) -> Result<()> {
+    let mut stdin = std::io::stdin();
+    loop {
+        let mut awaited = [
+            PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut awaited, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(errno) => return Err(errno).context("poll"),
+        }
+        let [input, signal] = awaited.map(|awaited| awaited.any().unwrap_or(true));
+        if signal || (input && stdin.read(&mut [0; 4096]).context("stdin")? == 0) {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Measures Sockeye against its peers, and against the cheapest dump that the kernel offers.
+//!
+//! Three programs stand on this library:
+//!
+//! - `bench-load` fills a host (or a private network namespace) with TCP connections over loopback and holds them;
+//! - `bench-floor` makes the cheapest possible dump: records are counted and thrown away. It is the limit;
+//! - `bench-compare` starts the load, runs Sockeye and its peers interleaved, and prints medians and their ratios.
+//!
+//! What it deliberately does not do: share code with Sockeye (a mistake there must not move the limit too), measure
+//! anything but whole processes from start to exit, or judge by absolute times. Machines are shared and vary by the
+//! minute; only ratios of medians out of one interleaved run are compared with a target.
+//!
+//! ```
+//! use sockeye_bench::statistics::{median, ratio};
+//!
+//! let ours_ns = median(&[70, 71, 190]).expect("not empty");
+//! let floor_ns = median(&[60, 59, 61]).expect("not empty");
+//! assert_eq!(ratio(ours_ns, floor_ns).map(|r| format!("{r:.2}")), Some("1.18".to_owned()));
+//! ```
+
+pub mod arguments;
+pub mod document;
+pub mod floor;
+pub mod holder;
+pub mod judgement;
+pub mod load;
+pub mod machine;
+pub mod measure;
+pub mod neighbours;
+pub mod netns;
+pub mod programs;
+pub mod report;
+pub mod run;
+pub mod statistics;
+pub mod suite;

@@ -1,0 +1,199 @@
+//! A host full of sockets: the holders, shared out, started, waited for and stopped.
+
+use crate::holder::{DESCRIPTORS_RESERVED, descriptor_limit};
+use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Sockets of the default load, counting both ends of each connection.
+pub const SOCKETS_DEFAULT: usize = 79_200;
+
+/// Fewest processes that share the load, as on the host the targets were set on.
+pub const HOLDERS_MIN: usize = 4;
+
+/// Connections of each holder, as even as possible, within the descriptors that one process may have.
+pub fn shares(sockets: usize, descriptor_limit: u64) -> Result<Vec<usize>> {
+    let connections = sockets.div_ceil(2);
+    let room =
+        usize::try_from(descriptor_limit.saturating_sub(DESCRIPTORS_RESERVED) / 2).unwrap_or(usize::MAX);
+    ensure!(
+        room > 0,
+        "at most {descriptor_limit} open files a process (ulimit -Hn): too few to hold connections"
+    );
+    let holders = connections.div_ceil(room).max(HOLDERS_MIN);
+    Ok((0..holders)
+        .map(|number| connections / holders + usize::from(number < connections % holders))
+        .collect())
+}
+
+/// Processes that hold connections. Dropping it stops them all.
+#[derive(Debug)]
+pub struct Load {
+    processes: Vec<Process>,
+    sockets: usize,
+}
+
+impl Load {
+    /// Starts `program --hold NUMBER CONNECTIONS` for each holder, and returns when all connections stand.
+    pub fn start_holders(program: &Path, sockets: usize) -> Result<Self> {
+        let shares = shares(sockets, descriptor_limit()?)?;
+        let commands = shares.iter().enumerate().map(|(number, connections)| {
+            ["--hold".to_owned(), number.to_string(), connections.to_string()]
+                .map(OsString::from)
+                .to_vec()
+        });
+        Self::start(program, commands)
+    }
+
+    /// Starts a whole `bench-load` and returns when all its connections stand.
+    pub fn start_program(program: &Path, sockets: usize) -> Result<Self> {
+        Self::start(
+            program,
+            std::iter::once(vec!["--sockets".into(), sockets.to_string().into()]),
+        )
+    }
+
+    fn start(program: &Path, commands: impl Iterator<Item = Vec<OsString>>) -> Result<Self> {
+        let mut load = Self {
+            processes: Vec::new(),
+            sockets: 0,
+        };
+        let mut answers = Vec::new();
+        for arguments in commands {
+            let (process, stdout) = Process::start(program, &arguments)?;
+            load.processes.push(process);
+            answers.push(stdout);
+        }
+        for stdout in answers {
+            load.sockets += ready_sockets(stdout)?;
+        }
+        Ok(load)
+    }
+
+    /// Sockets held, both ends of each connection, listeners not counted.
+    pub fn sockets(&self) -> usize {
+        self.sockets
+    }
+
+    /// How many processes were started for it.
+    pub fn processes(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Ends the processes and waits for them; an error if one had ended badly before.
+    pub fn stop(mut self) -> Result<()> {
+        for process in &mut self.processes {
+            process.stdin = None;
+        }
+        for process in &mut self.processes {
+            let status = process.child.wait().context("waiting for a holder")?;
+            ensure!(
+                status.success(),
+                "a process of the load had ended early: {status}"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Ask all first, then wait: they end side by side. After `stop` they are gone and this does nothing.
+        for process in &mut self.processes {
+            process.stdin = None;
+        }
+        for process in &mut self.processes {
+            let _ = process.child.wait();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// The process lives as long as this end of the pipe is open.
+    stdin: Option<ChildStdin>,
+}
+
+impl Process {
+    fn start(program: &Path, arguments: &[OsString]) -> Result<(Self, ChildStdout)> {
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let stdin = child.stdin.take();
+        let stdout = child
+            .stdout
+            .take()
+            .context("a child started with a pipe has one")?;
+        Ok((Self { child, stdin }, stdout))
+    }
+}
+
+fn ready_sockets(stdout: ChildStdout) -> Result<usize> {
+    let mut line = String::new();
+    // Bounded, whatever the program at the other end is.
+    BufReader::new(stdout.take(1024))
+        .read_line(&mut line)
+        .context("waiting for the load")?;
+    match parse_ready(&line) {
+        Some(sockets) => Ok(sockets),
+        None if line.is_empty() => bail!("a process of the load ended before its connections stood"),
+        None => bail!("expected `ready N` from the load, got {line:?}"),
+    }
+}
+
+fn parse_ready(line: &str) -> Option<usize> {
+    let mut words = line.split_whitespace();
+    (words.next()? == "ready")
+        .then(|| words.next()?.parse().ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_load_fits_four_processes_of_twenty_thousand_descriptors() {
+        assert_eq!(shares(SOCKETS_DEFAULT, 20_000).expect("fits"), vec![9_900; 4]);
+    }
+
+    #[test]
+    fn a_bigger_load_takes_more_holders() {
+        let shares = shares(100_800, 20_000).expect("fits");
+        assert_eq!(shares.len(), 6);
+        assert_eq!(shares.iter().sum::<usize>(), 50_400);
+    }
+
+    #[test]
+    fn an_odd_number_of_sockets_is_rounded_up() {
+        assert_eq!(shares(7, 1024).expect("fits"), vec![1, 1, 1, 1]);
+        assert_eq!(shares(9, 1024).expect("fits"), vec![2, 1, 1, 1]);
+        assert_eq!(shares(0, 1024).expect("fits"), vec![0; 4]);
+    }
+
+    #[test]
+    fn no_holder_exceeds_its_descriptors() {
+        assert!(
+            shares(79_200, 1024)
+                .expect("fits")
+                .iter()
+                .all(|share| 2 * share + 100 <= 1024)
+        );
+        assert!(shares(10, 100).is_err());
+    }
+
+    #[test]
+    fn ready_line() {
+        assert_eq!(parse_ready("ready 200 sockets\n"), Some(200));
+        assert_eq!(parse_ready("ready 50\n"), Some(50));
+        assert_eq!(parse_ready("ready\n"), None);
+        assert_eq!(parse_ready("already 3\n"), None);
+        assert_eq!(parse_ready(""), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! What can be typed. Completions and man pages are made from the same definitions.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Shows every connection of this host.
+///
+/// Without a command it is `sockeye flows`: connections folded into host flows.
+#[derive(Debug, Parser)]
+#[command(name = "sockeye", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Exit status: 0 fine, 1 something failed, 2 a mistake on the command line.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) flows: FlowOptions,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Who talks to whom: connections folded into host flows
+    Flows(FlowsArgs),
+    /// Every socket, one row each
+    #[command(visible_alias = "s")]
+    Sockets(SocketsArgs),
+    /// What this kernel and your rights allow; which source is used, and why
+    Doctor(DoctorArgs),
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell to write it for
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a folder
+    Man {
+        /// The folder; it has to exist
+        folder: std::path::PathBuf,
+    },
+}
+
+/// Connections folded into host flows.
+///
+/// A flow is all connections between the same two hosts, in the same direction, for the same service.
+/// `-->`: we connected to the peer; `<--`: the peer connected to a port we listen on. Listening and
+/// half-open sockets are left out.
+#[derive(Debug, Args)]
+pub(crate) struct FlowsArgs {
+    #[command(flatten)]
+    pub(crate) options: FlowOptions,
+    /// Which connections: an expression as ss takes it, for example: dport = :443 and dst 10.0.0.0/8
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct FlowOptions {
+    /// Connected UDP sockets instead of TCP connections
+    #[arg(short = 'u', long)]
+    pub(crate) udp: bool,
+    /// TCP connections (the default)
+    #[arg(short = 't', long, conflicts_with = "udp")]
+    pub(crate) tcp: bool,
+    /// Count the connections in each state
+    #[arg(short = 's', long)]
+    pub(crate) states: bool,
+    /// Sums and medians of TCP's own figures: bytes, round trip time, retransmissions, delivery rate
+    #[arg(short = 'i', long)]
+    pub(crate) info: bool,
+    /// Only flows with these peers
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Peers::All)]
+    pub(crate) filter_peers: Peers,
+    /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
+    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = crate::flows::parse_group_by)]
+    pub(crate) group_by: sockeye_model::GroupBy,
+    /// Sort by: connections, direction, local, peer, port, process, uid, netns, sent, received, rtt,
+    /// retrans, delivery-rate, sent-rate, received-rate, opened, closed; with '-' before it the other way round
+    #[arg(long, value_name = "KEY", default_value = "connections", allow_hyphen_values = true,
+          value_parser = crate::flows::parse_sort)]
+    pub(crate) sort: crate::flows::Sorting,
+    /// Only the first N flows
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
+    /// Again and again, every so many seconds, with the rates between two samples
+    #[arg(short = 'w', long, value_name = "SECS", value_parser = parse_seconds)]
+    pub(crate) watch: Option<std::time::Duration>,
+    /// With -w: end after so many samples
+    #[arg(long, value_name = "N", requires = "watch")]
+    pub(crate) count: Option<u64>,
+    /// Columns of the table or of CSV, separated by commas; 'help' lists them
+    #[arg(long, value_name = "LIST")]
+    pub(crate) columns: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peers {
+    /// Every peer
+    All,
+    /// Peers on the internet
+    Public,
+    /// Peers on this host or a private network
+    Private,
+}
+
+/// Every socket, one row each.
+///
+/// Without -a or -l: sockets that are neither listening nor unconnected nor in TIME_WAIT or SYN_RECV,
+/// unless the filter names states. Without a protocol: all of them.
+#[derive(Debug, Args)]
+pub(crate) struct SocketsArgs {
+    /// TCP sockets
+    #[arg(short = 't', long)]
+    pub(crate) tcp: bool,
+    /// UDP sockets
+    #[arg(short = 'u', long)]
+    pub(crate) udp: bool,
+    /// RAW sockets
+    #[arg(short = 'w', long)]
+    pub(crate) raw: bool,
+    /// UNIX sockets
+    #[arg(short = 'x', long)]
+    pub(crate) unix: bool,
+    /// PACKET sockets
+    #[arg(short = '0', long)]
+    pub(crate) packet: bool,
+    /// MPTCP sockets
+    #[arg(short = 'M', long)]
+    pub(crate) mptcp: bool,
+    /// Sockets of these protocols: all, inet, tcp, udp, udplite, raw, mptcp, unix, unix_stream,
+    /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
+    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::sockets::parse_protocols)]
+    pub(crate) protocols: Option<sockeye_source::ProtocolSet>,
+    /// Sockets in every state
+    #[arg(short = 'a', long)]
+    pub(crate) all: bool,
+    /// Listening and unconnected sockets only
+    #[arg(short = 'l', long, conflicts_with = "all")]
+    pub(crate) listening: bool,
+    /// User, inode, cookie, mark, cgroup
+    #[arg(short = 'e', long)]
+    pub(crate) extended: bool,
+    /// Timers: kind, time left, retransmissions
+    #[arg(short = 'o', long)]
+    pub(crate) timers: bool,
+    /// Memory in use, its limits, and drops
+    #[arg(short = 'm', long)]
+    pub(crate) memory: bool,
+    /// What TCP knows: congestion control and every field of tcp_info
+    #[arg(short = 'i', long)]
+    pub(crate) info: bool,
+    /// Look up the names of hosts
+    #[arg(short = 'r', long, conflicts_with = "numeric")]
+    pub(crate) resolve: bool,
+    /// Columns of the table or of CSV, separated by commas; 'help' lists them
+    #[arg(long, value_name = "LIST")]
+    pub(crate) columns: Option<String>,
+    /// Sort by a column; with '-' before its name largest first
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub(crate) sort: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which sockets: an expression as ss takes it, for example: state time-wait and sport = :443
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+/// What this kernel and your rights allow.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// table or json
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(crate) format: FormatArg,
+}
+
+/// What all listings have in common.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Which processes hold the sockets
+    #[arg(short = 'p', long)]
+    pub(crate) processes: bool,
+    /// Numbers instead of names
+    #[arg(short = 'n', long)]
+    pub(crate) numeric: bool,
+    /// IPv4 sockets only
+    #[arg(short = '4', long)]
+    pub(crate) ipv4: bool,
+    /// IPv6 sockets only
+    #[arg(short = '6', long)]
+    pub(crate) ipv6: bool,
+    /// In another network namespace: its name, a process in it, a path, or 'all'
+    #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
+    pub(crate) netns: Option<String>,
+    /// Where the sockets are read from
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    pub(crate) source: SourceArg,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(crate) format: FormatArg,
+    /// Leave out the header line
+    #[arg(short = 'H', long)]
+    pub(crate) no_header: bool,
+    /// Colours in tables
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+    /// How long to wait for the names of hosts, in seconds
+    #[arg(long, value_name = "SECS", default_value = "0.5", value_parser = parse_seconds)]
+    pub(crate) names_timeout: std::time::Duration,
+    /// Say on stderr which source was used
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// Columns for people
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Jsonl,
+    /// Comma-separated values
+    Csv,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceArg {
+    /// The best that works
+    Auto,
+    /// Netlink only: one pass for TCP of IPv4 and IPv6, sock_diag for the rest
+    Diag,
+    /// Netlink only, and sock_diag v2 for all
+    DiagV2,
+    /// /proc/net only
+    Procfs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// Seconds, possibly with a fraction, more than none.
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of seconds, like 2 or 0.5".to_owned())?;
+    if !(0.001..=1e9).contains(&seconds) {
+        return Err("expected at least 0.001 and at most 1000000000 seconds".to_owned());
+    }
+    Ok(std::time::Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn seconds() {
+        assert_eq!(parse_seconds("0.5").unwrap().as_millis(), 500);
+        for bad in ["", "x", "0", "-1", "nan", "inf", "1e300"] {
+            assert!(parse_seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ss_flags_may_stand_together_and_after_the_filter() {
+        let cli = Cli::try_parse_from(["sockeye", "sockets", "-tanH", "sport", "=", ":22", "-p4"]).unwrap();
+        let Some(Command::Sockets(args)) = cli.command else {
+            panic!("not sockets")
+        };
+        assert!(args.tcp && args.all && args.common.numeric && args.common.no_header);
+        assert!(args.common.processes && args.common.ipv4);
+        assert_eq!(args.filter, ["sport", "=", ":22"]);
+        assert!(
+            Cli::try_parse_from(["sockeye", "-n", "--top", "3"])
+                .unwrap()
+                .flows
+                .common
+                .numeric
+        );
+        assert!(Cli::try_parse_from(["sockeye", "flwos"]).is_err());
+    }
+}

@@ -1,0 +1,145 @@
+//! `sockeye doctor`: what works here, what does not, what is missing, and what it would give.
+
+use crate::args::{DoctorArgs, FormatArg};
+use crate::stdout;
+use anyhow::{Context, bail};
+use rustix::thread::CapabilitySet;
+use sockeye_source::{Finding, Probe, probe};
+use std::fmt::Write as _;
+use std::io::Write;
+
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    let report = Report::collect();
+    let text = match args.format {
+        FormatArg::Table => report.table(),
+        FormatArg::Json | FormatArg::Jsonl => report.json(),
+        FormatArg::Csv => bail!(crate::listing::Usage(
+            "sockeye: doctor has no CSV; use table or json\n".to_owned()
+        )),
+    };
+    stdout::open()?
+        .write_all(text.as_bytes())
+        .context("write to standard output")
+}
+
+struct Report {
+    kernel: String,
+    user: u32,
+    rights: Vec<Right>,
+    probes: Vec<Probe>,
+}
+
+/// A capability, and what it is good for.
+struct Right {
+    name: &'static str,
+    held: Option<bool>,
+    gives: &'static str,
+}
+
+impl Report {
+    fn collect() -> Self {
+        let uname = rustix::system::uname();
+        let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
+        let right = |name, set, gives| Right {
+            name,
+            held: effective.map(|effective| effective.contains(set)),
+            gives,
+        };
+        Self {
+            kernel: uname.release().to_string_lossy().into_owned(),
+            user: rustix::process::geteuid().as_raw(),
+            rights: vec![
+                right(
+                    "CAP_NET_ADMIN",
+                    CapabilitySet::NET_ADMIN,
+                    "marks of sockets (-e, fwmark) and ULP details",
+                ),
+                right(
+                    "CAP_SYS_PTRACE",
+                    CapabilitySet::SYS_PTRACE,
+                    "owners of other users' sockets (-p)",
+                ),
+                right(
+                    "CAP_SYS_ADMIN",
+                    CapabilitySet::SYS_ADMIN,
+                    "other network namespaces (--netns)",
+                ),
+            ],
+            probes: probe(),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "kernel {}, user {}\n", self.kernel, self.user);
+        for right in &self.rights {
+            let held = match right.held {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "could not tell",
+            };
+            let _ = writeln!(text, "{:<15} {held:<4} {}", right.name, right.gives);
+        }
+        if self.rights.iter().any(|right| right.held == Some(false)) {
+            let _ = writeln!(
+                text,
+                "\nTo grant what is missing without root (to whoever may run the file):\n  \
+                 setcap cap_net_admin,cap_sys_ptrace,cap_sys_admin+ep $(command -v sockeye)"
+            );
+        }
+        let _ = writeln!(text, "\nSockets   Source    Works");
+        for (place, probe) in self.probes.iter().enumerate() {
+            // The first rung that works is the one that is used.
+            let earlier = self.probes[..place]
+                .iter()
+                .any(|other| other.what == probe.what && other.finding == Finding::Yes);
+            let finding = match &probe.finding {
+                Finding::Yes if earlier => "yes".to_owned(),
+                Finding::Yes => "yes, used".to_owned(),
+                Finding::No(reason) => format!("no: {reason}"),
+                Finding::CouldNotTell(reason) => format!("could not tell: {reason}"),
+            };
+            let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.rung.name());
+        }
+        text
+    }
+
+    fn json(&self) -> String {
+        let rights: Vec<_> = self
+            .rights
+            .iter()
+            .map(|right| {
+                let held = right
+                    .held
+                    .map_or("null", |held| if held { "true" } else { "false" });
+                format!("{{\"name\":\"{}\",\"held\":{held}}}", right.name)
+            })
+            .collect();
+        let probes: Vec<_> = self
+            .probes
+            .iter()
+            .map(|probe| {
+                let (finding, reason) = match &probe.finding {
+                    Finding::Yes => ("yes", None),
+                    Finding::No(reason) => ("no", Some(reason)),
+                    Finding::CouldNotTell(reason) => ("could_not_tell", Some(reason)),
+                };
+                let reason = reason.map_or(String::new(), |reason| {
+                    format!(",\"reason\":{}", sockeye_render::json_string(reason))
+                });
+                format!(
+                    "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\"{reason}}}",
+                    probe.what,
+                    probe.rung.name()
+                )
+            })
+            .collect();
+        format!(
+            "{{\"kernel\":{},\"uid\":{},\"rights\":[{}],\"sources\":[{}]}}\n",
+            sockeye_render::json_string(&self.kernel),
+            self.user,
+            rights.join(","),
+            probes.join(",")
+        )
+    }
+}

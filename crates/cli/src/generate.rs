@@ -1,0 +1,22 @@
+//! Completions and manual pages, from the definitions of [`crate::args`].
+
+use crate::args::Cli;
+use anyhow::Context;
+use clap::CommandFactory;
+use std::io::Write;
+use std::path::Path;
+
+/// Prints a completion script.
+pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "sockeye", &mut script);
+    crate::stdout::open()?
+        .write_all(&script)
+        .context("write to standard output")
+}
+
+/// Writes a page for `sockeye` and one for each of its commands.
+pub(crate) fn manual(folder: &Path) -> anyhow::Result<()> {
+    clap_mangen::generate_to(Cli::command(), folder)
+        .with_context(|| format!("write manual pages into {}", folder.display()))
+}

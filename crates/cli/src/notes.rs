@@ -1,0 +1,94 @@
+//! What is said on stderr beside the listing: what could not be seen, what to try, which source was used.
+
+use sockeye_model::Losses;
+use sockeye_source::Used;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Writes to stderr. That nobody reads it is no reason to fail.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// One line for each kind of loss, with the remedy where there is one.
+pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
+    let mut text = String::new();
+    let mut line = |count: u64, what: &str, remedy: &str| {
+        if count > 0 {
+            let _ = writeln!(
+                text,
+                "sockeye: {count} {what}{}{remedy}",
+                if remedy.is_empty() { "" } else { "; " }
+            );
+        }
+    };
+    line(
+        losses.repeated_dumps,
+        "interrupted listing(s) of the kernel were repeated",
+        "",
+    );
+    line(
+        losses.incomplete_dumps,
+        "listing(s) of the kernel stayed incomplete: sockets may be missing",
+        "sockets come and go faster than they can be read: try again, or narrow the filter",
+    );
+    line(
+        losses.overruns,
+        "overrun(s) of the netlink buffer",
+        "raise net.core.rmem_default",
+    );
+    line(
+        losses.truncated_messages,
+        "message(s) of the kernel were cut short",
+        "",
+    );
+    line(
+        losses.broken_records,
+        "record(s) of the kernel could not be understood and were skipped",
+        "",
+    );
+    if owners_wanted || every_place {
+        line(
+            losses.unreadable_processes,
+            match (owners_wanted, every_place) {
+                (true, false) => "process(es) of others could not be read: owners may be missing",
+                (false, _) => "process(es) of others could not be read: namespaces may be missing",
+                (true, true) => {
+                    "process(es) of others could not be read: owners and namespaces may be missing"
+                }
+            },
+            "run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+        );
+        line(
+            losses.vanished_processes,
+            "process(es) ended while they were being read",
+            "",
+        );
+    }
+    line(
+        losses.unreadable_namespaces,
+        "network namespace(s) could not be entered: their sockets are missing",
+        "run as root, or grant CAP_SYS_ADMIN",
+    );
+    say(&text);
+}
+
+/// With `-v`: which rung of the ladder told of what, and why not a better one. Without: only that a
+/// worse one had to do.
+pub(crate) fn sources(used: &[Used], verbose: bool) {
+    let mut text = String::new();
+    for used in used {
+        for (rung, reason) in &used.fallen {
+            if verbose {
+                let _ = writeln!(text, "sockeye: {}: {rung} did not answer: {reason}", used.what);
+            }
+        }
+        if verbose {
+            let _ = match used.rung {
+                Some(rung) => writeln!(text, "sockeye: {}: read by {rung}", used.what),
+                None => writeln!(text, "sockeye: {}: this kernel has none", used.what),
+            };
+        }
+    }
+    say(&text);
+}

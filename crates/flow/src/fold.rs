@@ -1,0 +1,542 @@
+use crate::sample::{Counted, Counters};
+use crate::{Listeners, Sample};
+use sockeye_model::{
+    Direction, Entry, Flow, FlowKey, GroupBy, Process, Rates, Socket, State, TcpInfo, Totals,
+};
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+/// A fold under way: connections go in one by one, flows come out at the end.
+///
+/// Memory grows with the number of flows, not of connections; but for medians (8 bytes a connection)
+/// and rates (some 60), when these are asked for.
+#[derive(Debug)]
+pub struct Fold<'a> {
+    group_by: GroupBy,
+    listeners: &'a Listeners,
+    places: HashMap<FlowKey, u32>,
+    heaps: Vec<Heap>,
+    /// Which (flow, pid) pairs are noted already.
+    owners_seen: HashSet<(u32, u32)>,
+    measure: bool,
+    rates: Option<Rating<'a>>,
+}
+
+/// What a fold leaves behind.
+#[derive(Debug, Default)]
+pub struct Folded {
+    /// The flows, in no particular order.
+    pub flows: Vec<Flow>,
+    /// What the next fold needs to make rates; empty unless [`Fold::with_rates`].
+    pub sample: Sample,
+}
+
+/// The connections of one flow so far.
+#[derive(Debug)]
+struct Heap {
+    flow: Flow,
+    rtt_us: Vec<u32>,
+    delivery_rate: Vec<u64>,
+    changed: Counters,
+    opened: u32,
+    closed: u32,
+}
+
+#[derive(Debug)]
+struct Rating<'a> {
+    before: Option<(&'a Sample, Duration)>,
+    now: Sample,
+}
+
+impl<'a> Fold<'a> {
+    /// Begins a fold. `listeners` decide the direction of each connection.
+    #[must_use]
+    pub fn new(group_by: GroupBy, listeners: &'a Listeners) -> Self {
+        Self {
+            group_by,
+            listeners,
+            places: HashMap::new(),
+            heaps: Vec::new(),
+            owners_seen: HashSet::new(),
+            measure: false,
+            rates: None,
+        }
+    }
+
+    /// Also sums up tcp_info.
+    #[must_use]
+    pub fn with_totals(mut self) -> Self {
+        self.measure = true;
+        self
+    }
+
+    /// Also notes each connection's counters for the next fold and, given the last one's and the time
+    /// between, makes rates.
+    #[must_use]
+    pub fn with_rates(mut self, before: Option<(&'a Sample, Duration)>) -> Self {
+        self.rates = Some(Rating {
+            before,
+            now: Sample::default(),
+        });
+        self
+    }
+
+    /// Folds in one connection. The caller leaves out what belongs in no flow (listeners, half-open ones).
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let key = self.key(entry.socket);
+        if self.group_by != GroupBy::Process {
+            let place = self.place(key);
+            self.heap_up(place, entry);
+            return;
+        }
+        let owners = entry.owners.unwrap_or_default();
+        if owners.is_empty() {
+            let place = self.place(key);
+            self.heap_up(place, entry);
+        }
+        for (index, owner) in owners.iter().enumerate() {
+            // A process may hold the same socket by several descriptors.
+            if owners[..index]
+                .iter()
+                .any(|before| before.process == owner.process)
+            {
+                continue;
+            }
+            let place = self.place(FlowKey {
+                process: Some(owner.process),
+                ..key
+            });
+            self.heap_up(place, entry);
+        }
+    }
+
+    /// The flows, and what the next fold may need.
+    #[must_use]
+    pub fn finish(mut self) -> Folded {
+        self.note_closed();
+        let elapsed = self
+            .rates
+            .as_ref()
+            .and_then(|rating| rating.before)
+            .map(|(_, elapsed)| elapsed);
+        let flows = self
+            .heaps
+            .into_iter()
+            .map(|mut heap| {
+                heap.flow.owners.sort_unstable();
+                if let Some(totals) = &mut heap.flow.totals {
+                    totals.rtt_us_median = median(&mut heap.rtt_us);
+                    totals.delivery_rate_bytes_per_s_median = median(&mut heap.delivery_rate);
+                }
+                heap.flow.rates = elapsed.map(|elapsed| {
+                    let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+                    Rates {
+                        sent_bytes_per_s: per_second(heap.changed.bytes_acked as f64),
+                        received_bytes_per_s: per_second(heap.changed.bytes_received as f64),
+                        retrans_segs_per_s: per_second(heap.changed.retrans_segs as f64),
+                        opened_per_s: per_second(f64::from(heap.opened)),
+                        closed_per_s: per_second(f64::from(heap.closed)),
+                    }
+                });
+                heap.flow
+            })
+            .collect();
+        Folded {
+            flows,
+            sample: self.rates.map(|rating| rating.now).unwrap_or_default(),
+        }
+    }
+
+    fn key(&self, socket: &Socket) -> FlowKey {
+        let direction = if self.listeners.cover(socket) {
+            Direction::Passive
+        } else {
+            Direction::Active
+        };
+        let nothing = FlowKey {
+            netns: socket.netns,
+            direction,
+            local: None,
+            peer: None,
+            peer_prefix: None,
+            port: None,
+            process: None,
+            uid: None,
+        };
+        let port = match direction {
+            Direction::Passive => socket.local.port(),
+            Direction::Active => socket.peer.port(),
+        };
+        let local = socket.local.ip().map(|ip| ip.to_canonical());
+        let peer = socket.peer.ip().map(|ip| ip.to_canonical());
+        match self.group_by {
+            GroupBy::Host => FlowKey {
+                local,
+                peer,
+                port,
+                ..nothing
+            },
+            GroupBy::Port => FlowKey { port, ..nothing },
+            GroupBy::Uid => FlowKey {
+                uid: socket.uid,
+                ..nothing
+            },
+            GroupBy::Process | GroupBy::Netns => nothing,
+            GroupBy::Prefix { v4, v6 } => {
+                let bits = if peer.is_some_and(|ip| ip.is_ipv6()) {
+                    v6
+                } else {
+                    v4
+                };
+                let peer = peer.map(|ip| first_of_prefix(ip, bits));
+                FlowKey {
+                    local,
+                    peer,
+                    peer_prefix: Some(bits),
+                    port,
+                    ..nothing
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, key: FlowKey) -> u32 {
+        *self.places.entry(key).or_insert_with(|| {
+            self.heaps.push(Heap::new(key));
+            // As many flows as connections at most, whose number the kernel keeps in 32 bits.
+            u32::try_from(self.heaps.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    fn heap_up(&mut self, place: u32, entry: &Entry<'_>) {
+        let socket = entry.socket;
+        let heap = &mut self.heaps[place as usize];
+        heap.flow.connections += 1;
+        if let Some(count) = heap.flow.states.get_mut(usize::from(socket.state.number())) {
+            *count += 1;
+        }
+        for owner in entry.owners.unwrap_or_default() {
+            heap.own(owner.process, place, &mut self.owners_seen);
+        }
+        if self.measure {
+            if let Some(info) = &socket.tcp_info {
+                heap.measure(info);
+            }
+        }
+        if let Some(rating) = &mut self.rates {
+            rating.note(socket, place, heap);
+        }
+    }
+
+    /// Counts connections that the last sample had and this one has not, each with its flow, also where
+    /// nothing else is left of it.
+    fn note_closed(&mut self) {
+        let Some(Rating { before, mut now }) = self.rates.take() else {
+            return;
+        };
+        if let Some((sample, _)) = before {
+            for (cookie, counted) in &sample.connections {
+                if !now.connections.contains_key(cookie) {
+                    let place = self.place(sample.keys[counted.key as usize]);
+                    self.heaps[place as usize].closed += 1;
+                }
+            }
+        }
+        now.keys = self.heaps.iter().map(|heap| heap.flow.key).collect();
+        self.rates = Some(Rating { before, now });
+    }
+}
+
+impl Heap {
+    fn new(key: FlowKey) -> Self {
+        Self {
+            flow: Flow::new(key),
+            rtt_us: Vec::new(),
+            delivery_rate: Vec::new(),
+            changed: Counters::default(),
+            opened: 0,
+            closed: 0,
+        }
+    }
+
+    fn own(&mut self, process: Process, place: u32, seen: &mut HashSet<(u32, u32)>) {
+        // Neighbours mostly belong to the same process.
+        let is_last = self
+            .flow
+            .owners
+            .last()
+            .is_some_and(|last| last.pid == process.pid);
+        if !is_last && seen.insert((place, process.pid.0)) {
+            self.flow.owners.push(process);
+        }
+    }
+
+    fn measure(&mut self, info: &TcpInfo) {
+        let totals = self.flow.totals.get_or_insert_with(Totals::default);
+        totals.measured += 1;
+        totals.bytes_acked += info.bytes_acked.unwrap_or(0);
+        totals.bytes_received += info.bytes_received.unwrap_or(0);
+        totals.retrans_segs += info.total_retrans_segs.map_or(0, u64::from);
+        // No sample yet shows as 0.
+        self.rtt_us.extend(info.rtt_us.filter(|&us| us != 0));
+        if let Some(rate) = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0) {
+            totals.delivery_rate_bytes_per_s_sum = totals.delivery_rate_bytes_per_s_sum.saturating_add(rate);
+            self.delivery_rate.push(rate);
+        }
+    }
+}
+
+impl Rating<'_> {
+    fn note(&mut self, socket: &Socket, place: u32, heap: &mut Heap) {
+        // A connection gets a new cookie when it becomes TIME_WAIT: neither opened nor closed by that,
+        // but gone as far as data goes.
+        let Some(cookie) = socket.cookie.filter(|_| socket.state != State::TimeWait) else {
+            return;
+        };
+        let counters = Counters::of(socket.tcp_info.as_ref());
+        if let Some((sample, _)) = self.before {
+            let before = sample.connections.get(&cookie.0).map(|counted| counted.counters);
+            heap.opened += u32::from(before.is_none());
+            heap.changed += counters.since(before.unwrap_or_default());
+        }
+        self.now
+            .connections
+            .insert(cookie.0, Counted { counters, key: place });
+    }
+}
+
+fn first_of_prefix(ip: IpAddr, bits: u8) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX
+                .checked_shl(32_u32.saturating_sub(u32::from(bits)))
+                .unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() & mask))
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX
+                .checked_shl(128_u32.saturating_sub(u32::from(bits)))
+                .unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & mask))
+        }
+    }
+}
+
+/// The middle value, the lower of two.
+fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
+    let middle = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable(middle).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Comm, Cookie, Endpoint, Fd, Owner, Pid, Port, Protocol, Uid};
+
+    fn connection(cookie: u64, local: &str, peer: &str) -> Socket {
+        let end = |text: &str| {
+            let address: std::net::SocketAddr = text.parse().unwrap();
+            Endpoint::inet(address.ip(), Port(address.port()))
+        };
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        (socket.local, socket.peer, socket.cookie) = (end(local), end(peer), Some(Cookie(cookie)));
+        socket
+    }
+
+    fn listeners() -> Listeners {
+        let mut listener = connection(0, "0.0.0.0:80", "0.0.0.0:0");
+        listener.state = State::Listen;
+        let mut listeners = Listeners::default();
+        listeners.add(&listener);
+        listeners
+    }
+
+    fn fold(group_by: GroupBy, sockets: &[Socket]) -> Vec<Flow> {
+        let listeners = listeners();
+        let mut fold = Fold::new(group_by, &listeners).with_totals();
+        for socket in sockets {
+            fold.add(&Entry::new(socket));
+        }
+        let mut flows = fold.finish().flows;
+        flows.sort_by_key(|flow| flow.key);
+        flows
+    }
+
+    #[test]
+    fn connections_between_the_same_hosts_are_one_flow() {
+        let mut gone = connection(5, "10.0.0.1:80", "10.0.0.3:50002");
+        gone.state = State::TimeWait;
+        let flows = fold(
+            GroupBy::Host,
+            &[
+                connection(1, "10.0.0.1:40001", "10.0.0.2:3306"),
+                connection(2, "10.0.0.1:40002", "10.0.0.2:3306"),
+                connection(3, "10.0.0.1:80", "10.0.0.3:50001"),
+                connection(4, "[::ffff:10.0.0.1]:80", "[::ffff:10.0.0.3]:50003"),
+                gone,
+            ],
+        );
+        assert_eq!(flows.len(), 2);
+        assert_eq!(
+            (flows[0].key.direction, flows[0].key.port, flows[0].connections),
+            (Direction::Active, Some(Port(3306)), 2)
+        );
+        assert_eq!(
+            (flows[1].key.direction, flows[1].key.port, flows[1].connections),
+            (Direction::Passive, Some(Port(80)), 3)
+        );
+        assert_eq!(
+            (
+                flows[1].in_state(State::Established),
+                flows[1].in_state(State::TimeWait)
+            ),
+            (2, 1)
+        );
+    }
+
+    #[test]
+    fn prefixes_ports_and_users() {
+        let mut sockets = [
+            connection(1, "10.0.0.1:80", "192.0.2.1:1"),
+            connection(2, "10.0.0.1:80", "192.0.2.200:2"),
+            connection(3, "[2001:db8::1]:80", "[2001:db8:0:1::7]:3"),
+        ];
+        sockets[0].uid = Some(Uid(33));
+        let flows = fold(GroupBy::Prefix { v4: 24, v6: 64 }, &sockets);
+        // The listener on 0.0.0.0 does not cover IPv6, so that connection is active and sorts first.
+        let prefix = |flow: &Flow| (flow.key.peer.unwrap().to_string(), flow.key.peer_prefix.unwrap());
+        assert_eq!(prefix(&flows[0]), ("2001:db8:0:1::".to_owned(), 64));
+        assert_eq!(prefix(&flows[1]), ("192.0.2.0".to_owned(), 24));
+        assert_eq!((flows[1].connections, flows.len()), (2, 2));
+        assert_eq!(fold(GroupBy::Port, &sockets[..2]).len(), 1);
+        assert_eq!(fold(GroupBy::Uid, &sockets).len(), 3); // active of nobody, passive of nobody, passive of 33
+        assert_eq!(fold(GroupBy::Netns, &sockets).len(), 2);
+        for (ip, bits, first) in [
+            ("1.2.3.4", 0, "0.0.0.0"),
+            ("1.2.3.4", 32, "1.2.3.4"),
+            ("::7", 0, "::"),
+            ("::7", 128, "::7"),
+        ] {
+            assert_eq!(
+                first_of_prefix(ip.parse().unwrap(), bits),
+                first.parse::<IpAddr>().unwrap()
+            );
+        }
+    }
+
+    #[test]
+    fn a_flow_shows_all_its_owners_once() {
+        let owner = |pid, fd| Owner {
+            process: Process {
+                pid: Pid(pid),
+                pgid: None,
+                comm: Comm::new(b"httpd"),
+            },
+            fd: Fd(fd),
+        };
+        let socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        let owners = [owner(9, 3), owner(7, 3), owner(7, 4)];
+        let entry = Entry {
+            socket: &socket,
+            owners: Some(&owners),
+        };
+        let listeners = listeners();
+        let mut by_host = Fold::new(GroupBy::Host, &listeners);
+        by_host.add(&entry);
+        by_host.add(&entry);
+        let pids: Vec<_> = by_host.finish().flows[0]
+            .owners
+            .iter()
+            .map(|process| process.pid.0)
+            .collect();
+        assert_eq!(pids, [7, 9]);
+        let mut by_process = Fold::new(GroupBy::Process, &listeners);
+        by_process.add(&entry);
+        by_process.add(&Entry {
+            owners: Some(&[]),
+            ..entry
+        });
+        let mut counts: Vec<_> = by_process
+            .finish()
+            .flows
+            .iter()
+            .map(|f| (f.key.process.map(|p| p.pid.0), f.connections))
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(None, 1), (Some(7), 1), (Some(9), 1)]);
+    }
+
+    #[test]
+    fn sums_and_medians() {
+        let sockets: Vec<_> = [(10, 100), (30, 0), (20, 50)]
+            .into_iter()
+            .map(|(rtt, rate)| {
+                let mut socket = connection(rtt.into(), "10.0.0.1:80", "10.0.0.3:1");
+                socket.tcp_info = Some(TcpInfo {
+                    rtt_us: Some(rtt),
+                    bytes_acked: Some(5),
+                    delivery_rate_bytes_per_s: Some(rate),
+                    ..TcpInfo::default()
+                });
+                socket
+            })
+            .collect();
+        let totals = fold(GroupBy::Host, &sockets)[0].totals.unwrap();
+        assert_eq!(
+            (totals.measured, totals.bytes_acked, totals.rtt_us_median),
+            (3, 15, Some(20))
+        );
+        assert_eq!(totals.delivery_rate_bytes_per_s_sum, 150);
+        assert_eq!(totals.delivery_rate_bytes_per_s_median, Some(50));
+        assert_eq!(median::<u32>(&mut []), None);
+    }
+
+    #[test]
+    fn two_samples_make_rates() {
+        let listeners = listeners();
+        let with_bytes = |cookie, peer: &str, acked| {
+            let mut socket = connection(cookie, "10.0.0.1:80", peer);
+            socket.tcp_info = Some(TcpInfo {
+                bytes_acked: Some(acked),
+                ..TcpInfo::default()
+            });
+            socket
+        };
+        let run = |sockets: &[Socket], before: Option<(&Sample, Duration)>| {
+            let mut fold = Fold::new(GroupBy::Host, &listeners).with_rates(before);
+            for socket in sockets {
+                fold.add(&Entry::new(socket));
+            }
+            fold.finish()
+        };
+        let first = run(
+            &[with_bytes(1, "10.0.0.3:1", 100), with_bytes(2, "10.0.0.9:1", 7)],
+            None,
+        );
+        assert_eq!(first.flows[0].rates, None);
+        let second = run(
+            &[with_bytes(1, "10.0.0.3:1", 300), with_bytes(3, "10.0.0.3:2", 40)],
+            Some((&first.sample, Duration::from_secs(2))),
+        );
+        let rates_of = |peer: &str| {
+            let peer: IpAddr = peer.parse().unwrap();
+            second
+                .flows
+                .iter()
+                .find(|flow| flow.key.peer == Some(peer))
+                .unwrap()
+                .rates
+                .unwrap()
+        };
+        assert_eq!(rates_of("10.0.0.3").sent_bytes_per_s, 120.0);
+        assert_eq!(
+            (
+                rates_of("10.0.0.3").opened_per_s,
+                rates_of("10.0.0.3").closed_per_s
+            ),
+            (0.5, 0.0)
+        );
+        assert_eq!(rates_of("10.0.0.9").closed_per_s, 0.5);
+    }
+}

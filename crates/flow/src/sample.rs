@@ -1,0 +1,52 @@
+use sockeye_model::{FlowKey, TcpInfo};
+use std::collections::HashMap;
+
+/// What each connection had counted when a fold saw it; kept for the next fold, which makes rates of it.
+#[derive(Debug, Clone, Default)]
+pub struct Sample {
+    pub(crate) connections: HashMap<u64, Counted>,
+    pub(crate) keys: Vec<FlowKey>,
+}
+
+/// One connection's counters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted {
+    pub(crate) counters: Counters,
+    /// Index into [`Sample::keys`]
+    pub(crate) key: u32,
+}
+
+/// Counters of tcp_info that only grow.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) retrans_segs: u64,
+}
+
+impl Counters {
+    pub(crate) fn of(info: Option<&TcpInfo>) -> Self {
+        info.map_or_else(Self::default, |info| Self {
+            bytes_acked: info.bytes_acked.unwrap_or(0),
+            bytes_received: info.bytes_received.unwrap_or(0),
+            retrans_segs: info.total_retrans_segs.map_or(0, u64::from),
+        })
+    }
+
+    /// What was added since `before`.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            bytes_acked: self.bytes_acked.saturating_sub(before.bytes_acked),
+            bytes_received: self.bytes_received.saturating_sub(before.bytes_received),
+            retrans_segs: self.retrans_segs.saturating_sub(before.retrans_segs),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes_acked += other.bytes_acked;
+        self.bytes_received += other.bytes_received;
+        self.retrans_segs += other.retrans_segs;
+    }
+}

@@ -1,0 +1,105 @@
+use crate::must::Must;
+use crate::tcp::bound;
+use crate::{Lane, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+
+impl Namespace {
+    /// A UDP socket bound to this address.
+    #[track_caller]
+    pub fn udp_bound(&self, local: &str, options: &SocketOptions) -> Specimen {
+        datagram(
+            self,
+            Protocol::Udp,
+            local.parse().must(format_args!("the address {local}")),
+            options,
+        )
+        .must(format_args!("bind UDP {local}"))
+    }
+
+    /// A UDP-Lite socket bound to this address; skips on a kernel without UDP-Lite.
+    pub fn udp_lite_bound(&self, local: &str, options: &SocketOptions) -> Result<Specimen, Skip> {
+        let local = local.parse().must(format_args!("the address {local}"));
+        datagram(self, Protocol::UdpLite, local, options)
+            .map_err(|error| Skip::new(format!("no UDP-Lite socket from this kernel: {error}")))
+    }
+
+    /// A raw IPv4 (or IPv6) socket for an IP protocol number; ICMP is 1, ICMPv6 58.
+    #[track_caller]
+    pub fn raw(&self, protocol: u8, v6: bool) -> Specimen {
+        let domain = if v6 { Domain::IPV6 } else { Domain::IPV4 };
+        self.unbound(domain, Type::RAW, i32::from(protocol), Protocol::Raw(protocol))
+    }
+
+    /// A packet socket for an ethertype (ETH_P_ALL is 3) on every interface.
+    #[track_caller]
+    pub fn packet(&self, ethertype: u16) -> Specimen {
+        // socket(AF_PACKET) takes it in network order.
+        let number = i32::from(ethertype.to_be());
+        self.unbound(Domain::PACKET, Type::RAW, number, Protocol::Packet(ethertype))
+    }
+
+    /// A netlink socket of this family (NETLINK_ROUTE is 0), bound to a port id of the kernel's choice.
+    #[track_caller]
+    pub fn netlink(&self, family: u8) -> Specimen {
+        // include/linux/socket.h: AF_NETLINK
+        let specimen = self.unbound(
+            Domain::from(16),
+            Type::RAW,
+            i32::from(family),
+            Protocol::Netlink(family),
+        );
+        let any = rustix::net::netlink::SocketAddrNetlink::new(0, 0);
+        rustix::net::bind(specimen.socket(), &any).must("bind a netlink socket");
+        specimen
+    }
+
+    #[track_caller]
+    fn unbound(&self, domain: Domain, kind: Type, number: i32, protocol: Protocol) -> Specimen {
+        let number = Some(socket2::Protocol::from(number));
+        let socket = self
+            .run(|| Socket::new(domain, kind, number))
+            .must(format_args!("make a socket of {protocol:?}"));
+        Specimen::of(socket, self, protocol, State::Close)
+    }
+}
+
+impl Lane {
+    /// Two UDP sockets connected to each other (which the kernel calls ESTABLISHED); no listener.
+    ///
+    /// On a mapped lane the server's is an IPv6 socket with v4-mapped addresses.
+    #[track_caller]
+    pub fn udp_connected(&self) -> Pair {
+        let client = self.at_client(self.client_ip(), 0);
+        let server = self.at_server(self.server_ip(), 0);
+        let mut client =
+            datagram(self.client(), Protocol::Udp, client, &self.client_options).must("bind UDP");
+        let mut server =
+            datagram(self.server(), Protocol::Udp, server, &self.server_options).must("bind UDP");
+        let to_server = self.at_client(self.server_ip(), server.port());
+        let to_client = self.at_server(self.client_ip(), client.port());
+        for (end, to) in [(&mut client, to_server), (&mut server, to_client)] {
+            end.socket()
+                .connect(&SockAddr::from(to))
+                .must(format_args!("connect UDP to {to}"));
+            end.peer = Some(to);
+            end.state = State::Established;
+        }
+        Pair {
+            client,
+            server,
+            listener: None,
+        }
+    }
+}
+
+fn datagram(
+    namespace: &Namespace,
+    protocol: Protocol,
+    local: SocketAddr,
+    options: &SocketOptions,
+) -> io::Result<Specimen> {
+    let socket = namespace.run(|| bound(protocol, local, options))?;
+    Ok(Specimen::of(socket, namespace, protocol, State::Close))
+}

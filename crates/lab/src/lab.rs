@@ -1,0 +1,248 @@
+use crate::must::Must;
+use crate::namespace::{Namespace, ip_batch};
+use crate::process::{Living, ProcessPlan};
+use crate::{Link, Skip, UnixName};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// One test's laboratory. Everything made in it is gone when it is dropped, also when the test panics.
+///
+/// Its namespaces are called `skl-PID-SERIAL-PURPOSE-NAME`, its directory `skl-PID-SERIAL-PURPOSE`, so that
+/// labs of tests that run at the same time, and what killed runs left behind, can be told apart.
+#[derive(Debug)]
+pub struct Lab {
+    name: String,
+    directory: PathBuf,
+    namespaces: Mutex<Vec<Namespace>>,
+    links: AtomicU32,
+    processes: Mutex<Vec<Arc<Living>>>,
+    holder: OnceLock<PathBuf>,
+}
+
+impl Lab {
+    /// Opens a laboratory, after sweeping away what dead test runs left behind. `purpose` becomes a part of
+    /// the names.
+    ///
+    /// Skips without CAP_NET_ADMIN and CAP_SYS_ADMIN as root, and without iproute2's `ip`.
+    pub fn new(purpose: &str) -> Result<Self, Skip> {
+        permitted()?;
+        program("ip")?;
+        sweep();
+        static SERIAL: AtomicU32 = AtomicU32::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{serial}-{}", std::process::id(), plain(purpose));
+        let directory = std::env::temp_dir().join(&name);
+        fs::create_dir(&directory).must(format_args!("create {}", directory.display()));
+        // Processes of other users execute the holder's binary and bind UNIX sockets in it.
+        let open_to_all = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(&directory, open_to_all).must("open the lab's directory to all");
+        Ok(Self {
+            name,
+            directory,
+            namespaces: Mutex::default(),
+            links: AtomicU32::new(0),
+            processes: Mutex::default(),
+            holder: OnceLock::new(),
+        })
+    }
+
+    /// The lab's own name, `skl-PID-SERIAL-PURPOSE`; all its namespaces' names begin with it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A directory of the lab's own, deleted with it.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A path-named UNIX address in the lab's directory; `file` may hold any byte but `/` and NUL.
+    pub fn unix_path(&self, file: impl AsRef<[u8]>) -> UnixName {
+        UnixName::Path(self.directory.join(OsStr::from_bytes(file.as_ref())))
+    }
+
+    /// An abstract UNIX address that no other lab uses: the lab's name, `@`, and `tail`.
+    pub fn unix_abstract(&self, tail: impl AsRef<[u8]>) -> UnixName {
+        let mut name = self.name.clone().into_bytes();
+        name.push(b'@');
+        name.extend_from_slice(tail.as_ref());
+        UnixName::Abstract(name)
+    }
+
+    /// Makes a network namespace that `ip netns` shows, with the loopback interface up.
+    #[track_caller]
+    pub fn namespace(&self, name: &str) -> Namespace {
+        let label = plain(name);
+        let namespace = Namespace::create(&format!("{}-{label}", self.name), &label);
+        self.namespaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(namespace.clone());
+        namespace
+    }
+
+    /// Joins two namespaces by a veth pair with addresses of its own, both ends up.
+    ///
+    /// The Nth link of a lab (from 0) has the prefixes `10.77.N.0/24` and `fd77:0:0:N::/64`; `client` gets
+    /// host number 1, `server` 2.
+    #[track_caller]
+    pub fn link(&self, client: &Namespace, server: &Namespace) -> Link {
+        let number = self.links.fetch_add(1, Ordering::Relaxed);
+        let number = u8::try_from(number).must("number of links");
+        Link::create(client, server, number)
+    }
+
+    /// A process to be started with this `comm` (of which the kernel keeps 15 bytes; any byte but NUL).
+    pub fn process(&self, comm: impl AsRef<[u8]>) -> ProcessPlan<'_> {
+        ProcessPlan::new(self, OsString::from_vec(comm.as_ref().to_vec()))
+    }
+
+    /// The holder's binary, copied to where every user can execute it.
+    pub(crate) fn holder(&self) -> &Path {
+        self.holder.get_or_init(|| {
+            let path = self.directory.join("lab-holder");
+            fs::copy(env!("LAB_HOLDER"), &path).must(format_args!("copy {}", env!("LAB_HOLDER")));
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).must("make the holder executable");
+            path
+        })
+    }
+
+    pub(crate) fn adopt(&self, process: Arc<Living>) {
+        self.processes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(process);
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        // 1. Processes, which would keep namespaces alive.
+        let processes = std::mem::take(self.processes.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for process in processes {
+            process.end();
+        }
+        // 2. Links, by name: a namespace with a socket left in it lives on, and its devices with it.
+        let namespaces = std::mem::take(self.namespaces.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for namespace in &namespaces {
+            namespace.delete_links();
+        }
+        // 3. Namespaces and the directory.
+        delete_namespaces(namespaces.iter().map(Namespace::name));
+        if let Err(error) = fs::remove_dir_all(&self.directory) {
+            eprintln!("lab: remove {}: {error}", self.directory.display());
+        }
+    }
+}
+
+/// Finds a program that a test compares with (`ss`, `lsof`, ...), or skips.
+pub fn program(name: &str) -> Result<PathBuf, Skip> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
+        .ok_or_else(|| Skip::new(format!("the program {name} is not installed")))
+}
+
+/// Runs a command to its end and gives its stdout; panics unless it exits with 0.
+#[track_caller]
+pub fn output_of(mut command: Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .must(format_args!("run {command:?}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "lab: {command:?}: {}: {stderr}",
+        output.status
+    );
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Removes the namespaces and directories of labs whose process is dead.
+///
+/// Two sweeps may meet over the same left-overs, therefore no failure counts.
+fn sweep() {
+    let orphaned = |directory: &Path| -> Vec<String> {
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names
+            .filter(|name| owner_pid(name).is_some_and(|pid| !lives(pid)))
+            .collect()
+    };
+    let namespaces = orphaned(Path::new(NETNS_DIRECTORY));
+    if !namespaces.is_empty() {
+        delete_namespaces(namespaces.iter().map(String::as_str));
+    }
+    for directory in orphaned(&std::env::temp_dir()) {
+        let _ = fs::remove_dir_all(std::env::temp_dir().join(directory));
+    }
+}
+
+/// A zombie that nobody has reaped yet does not live: its sockets and pipes are closed.
+fn lives(pid: u32) -> bool {
+    // PID (COMM) STATE ...: COMM may hold parentheses and spaces.
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit(|byte| *byte == b')')
+        .next()
+        .and_then(|rest| rest.get(1));
+    stat.contains(&b')') && !matches!(state, Some(b'Z' | b'X'))
+}
+
+fn owner_pid(name: &str) -> Option<u32> {
+    name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
+}
+
+fn delete_namespaces<'a>(names: impl Iterator<Item = &'a str>) {
+    let script: String = names.map(|name| format!("netns del {name}\n")).collect();
+    // Called from Drop: report, never panic.
+    if let Err(error) = ip_batch(None, &script) {
+        eprintln!("lab: {error}");
+    }
+}
+
+/// Checks for what every lab needs: root with CAP_NET_ADMIN and CAP_SYS_ADMIN.
+fn permitted() -> Result<(), Skip> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Skip::new("making namespaces and links needs root"));
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0);
+    for (capability, name) in [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN")] {
+        if effective & (1 << capability) == 0 {
+            return Err(Skip::new(format!(
+                "making namespaces and links needs {name}, which this root lacks"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a name fit for `ip netns`, a path and the eye.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(32)
+        .collect()
+}
+
+const PREFIX: &str = "skl-";
+pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";

@@ -1,0 +1,182 @@
+use crate::must::Must;
+use crate::procnet::{self, Row};
+use crate::{lab, output_of, program};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A network namespace of a [`Lab`](crate::Lab). Cheap to clone; the lab deletes it.
+#[derive(Debug, Clone)]
+pub struct Namespace(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    label: String,
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    links: Mutex<Vec<String>>,
+}
+
+impl Namespace {
+    #[track_caller]
+    pub(crate) fn create(name: &str, label: &str) -> Self {
+        ip_batch(None, &format!("netns add {name}\n")).must("add a namespace");
+        ip_batch(Some(name), "link set lo up\n").must("bring lo up");
+        let path = Path::new(lab::NETNS_DIRECTORY).join(name);
+        let file = File::open(&path).must(format_args!("open {}", path.display()));
+        let inode = file
+            .metadata()
+            .must(format_args!("stat {}", path.display()))
+            .ino();
+        Self(Arc::new(Inner {
+            name: name.to_owned(),
+            label: label.to_owned(),
+            path,
+            file,
+            inode,
+            links: Mutex::default(),
+        }))
+    }
+
+    /// The name that `ip netns` shows.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The last part of the name, as given to [`Lab::namespace`](crate::Lab::namespace).
+    pub fn label(&self) -> &str {
+        &self.0.label
+    }
+
+    /// The file that stands for it below `/run/netns`.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The inode of its nsfs file, by which processes and sockets name it.
+    pub fn inode(&self) -> u64 {
+        self.0.inode
+    }
+
+    /// Runs `act` inside, on a thread of its own that ends afterwards; a panic in it is passed on.
+    ///
+    /// Sockets and processes made there belong to the namespace for good. `/proc/net` still shows the
+    /// namespace of the process's first thread: read `/proc/thread-self/net` instead, or use
+    /// [`proc_net`](Self::proc_net).
+    ///
+    /// To run a program inside as another user, start a `Command` with `uid` and `gid` set from here.
+    #[track_caller]
+    pub fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let result = std::thread::scope(|scope| {
+            // The thread takes its caller's name, which is the test's: skips and panics are told by it.
+            let caller = std::thread::current();
+            let builder = std::thread::Builder::new().name(caller.name().unwrap_or("lab").to_owned());
+            let inside = move || {
+                move_into_link_name_space(self.0.file.as_fd(), Some(LinkNameSpaceType::Network))
+                    .must(format_args!("enter {}", self.0.name));
+                act()
+            };
+            builder.spawn_scoped(scope, inside).must("start a thread").join()
+        });
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// A command that will run inside (by `nsenter --net=`, which leaves mounts alone).
+    pub fn command<S: AsRef<std::ffi::OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net={}", self.0.path.display()))
+            .arg("--")
+            .arg(program)
+            .args(arguments);
+        command
+    }
+
+    /// Runs a program inside and gives its stdout; panics unless it exits with 0.
+    #[track_caller]
+    pub fn output<S: AsRef<std::ffi::OsStr>>(&self, program: &str, arguments: &[S]) -> String {
+        output_of(self.command(program, arguments))
+    }
+
+    /// Runs `ip` inside with these words, as one would type them after `ip`.
+    #[track_caller]
+    pub fn ip(&self, line: &str) {
+        ip_batch(Some(&self.0.name), &format!("{line}\n")).must(format_args!("ip -n {} {line}", self.0.name));
+    }
+
+    /// The text of a file below `/proc/net` as seen from inside, e.g. `tcp6`; empty when the kernel has no
+    /// such file.
+    pub fn proc_net(&self, file: &str) -> String {
+        let path = format!("/proc/thread-self/net/{file}");
+        self.run(|| {
+            fs::read(&path)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .unwrap_or_default()
+        })
+    }
+
+    /// Every TCP socket, as `/proc/net/tcp` and `tcp6` tell.
+    pub fn tcp_rows(&self) -> Vec<Row> {
+        procnet::rows(&self.proc_net("tcp"))
+            .chain(procnet::rows(&self.proc_net("tcp6")))
+            .collect()
+    }
+
+    pub(crate) fn note_link(&self, device: &str) {
+        self.0
+            .links
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(device.to_owned());
+    }
+
+    /// Deletes the veth ends made here; the other end of a pair may have taken one along already.
+    pub(crate) fn delete_links(&self) {
+        let links = std::mem::take(&mut *self.0.links.lock().unwrap_or_else(PoisonError::into_inner));
+        let script: String = links
+            .iter()
+            .map(|device| format!("link del {device}\n"))
+            .collect();
+        if !script.is_empty() {
+            let _ = ip_batch(Some(&self.0.name), &script);
+        }
+    }
+}
+
+/// Feeds lines to one `ip -force -batch -`, in a named namespace or the current one; every line is tried.
+pub(crate) fn ip_batch(namespace: Option<&str>, script: &str) -> Result<(), String> {
+    let program = program("ip").map_err(|skip| skip.reason().to_owned())?;
+    let mut command = Command::new(program);
+    if let Some(name) = namespace {
+        command.args(["-n", name]);
+    }
+    command
+        .args(["-force", "-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let mut run = || -> std::io::Result<_> {
+        let mut child = command.spawn()?;
+        if let Some(mut stdin) = child.stdin.take() {
+            stdin.write_all(script.as_bytes())?;
+        }
+        child.wait_with_output()
+    };
+    let output = run().map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "ip {}: {}\n{script}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    ))
+}

@@ -1,0 +1,340 @@
+use crate::must::Must;
+use crate::specimen::Family;
+use crate::{Lab, Namespace, Protocol, Specimen, State, Timer, UnixName, wait_for};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A process to be started: its name, where it lives, who it is, what it opens. From [`Lab::process`].
+#[derive(Debug)]
+pub struct ProcessPlan<'lab> {
+    lab: &'lab Lab,
+    comm: OsString,
+    namespace: Option<Namespace>,
+    user: Option<(u32, u32)>,
+    own_group: bool,
+    opens: Vec<(&'static str, OsString, Option<UnixName>)>,
+    shared: Option<OwnedFd>,
+    taken: Option<Specimen>,
+}
+
+/// A running child process that holds sockets; killed and reaped when dropped, or with its lab.
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    comm: Vec<u8>,
+    user: u32,
+    sockets: Vec<Specimen>,
+    living: Arc<Living>,
+}
+
+/// The child itself, which its [`Process`] and its lab both may end.
+#[derive(Debug)]
+pub(crate) struct Living(Mutex<Child>);
+
+impl<'lab> ProcessPlan<'lab> {
+    pub(crate) fn new(lab: &'lab Lab, comm: OsString) -> Self {
+        Self {
+            lab,
+            comm,
+            namespace: None,
+            user: None,
+            own_group: false,
+            opens: Vec::new(),
+            shared: None,
+            taken: None,
+        }
+    }
+
+    /// Runs it in this network namespace. Needed before it may open anything.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &Namespace) -> Self {
+        self.namespace = Some(namespace.clone());
+        self
+    }
+
+    /// Runs it as this user and group, e.g. 65534 for nobody.
+    #[must_use]
+    pub fn user(mut self, uid: u32, gid: u32) -> Self {
+        self.user = Some((uid, gid));
+        self
+    }
+
+    /// Makes it the leader of a process group of its own.
+    #[must_use]
+    pub fn own_group(mut self) -> Self {
+        self.own_group = true;
+        self
+    }
+
+    /// Opens a TCP listener on an address with a port (0 for any).
+    #[must_use]
+    pub fn tcp_listen(self, local: &str) -> Self {
+        self.open("tcp-listen", local.into(), None)
+    }
+
+    /// Connects to an address by TCP.
+    #[must_use]
+    pub fn tcp_connect(self, peer: SocketAddr) -> Self {
+        self.open("tcp-connect", peer.to_string().into(), None)
+    }
+
+    /// Opens a TCP listener and connects to itself: three sockets, in the order listener, client, server.
+    #[must_use]
+    pub fn tcp_pair(self, local: &str) -> Self {
+        self.open("tcp-pair", local.into(), None)
+    }
+
+    /// Opens a UDP socket on an address.
+    #[must_use]
+    pub fn udp_bind(self, local: &str) -> Self {
+        self.open("udp-bind", local.into(), None)
+    }
+
+    /// Opens a UDP socket connected to an address.
+    #[must_use]
+    pub fn udp_connect(self, peer: SocketAddr) -> Self {
+        self.open("udp-connect", peer.to_string().into(), None)
+    }
+
+    /// Opens a UNIX stream listener.
+    #[must_use]
+    pub fn unix_listen(self, name: &UnixName) -> Self {
+        let argument = match name {
+            UnixName::Path(path) => path.clone().into_os_string(),
+            UnixName::Abstract(name) => OsString::from_vec([b"@", &name[..]].concat()),
+            UnixName::Unnamed => panic!("lab: a UNIX listener needs a name"),
+        };
+        self.open("unix-listen", argument, Some(name.clone()))
+    }
+
+    /// Gives it one more descriptor (2) for a socket of this process, so that both hold it. At most one.
+    ///
+    /// For a socket that two processes share and this one does not: one `sharing` it, then one
+    /// [`taking`](Self::taking) it.
+    #[must_use]
+    #[track_caller]
+    pub fn sharing(mut self, specimen: &Specimen) -> Self {
+        assert!(self.shared.is_none(), "lab: a process shares at most one socket");
+        self.shared = Some(specimen.duplicate());
+        self
+    }
+
+    /// Hands a socket of this process over: the new process alone holds it, and its specimen comes first in
+    /// [`Process::sockets`]. Its user stays the one who made it. Counts as sharing.
+    #[must_use]
+    #[track_caller]
+    pub fn taking(mut self, specimen: Specimen) -> Self {
+        self = self.sharing(&specimen);
+        self.taken = Some(specimen);
+        self
+    }
+
+    fn open(mut self, what: &'static str, argument: OsString, name: Option<UnixName>) -> Self {
+        self.opens.push((what, argument, name));
+        self
+    }
+
+    /// Starts it and waits until everything is open.
+    #[track_caller]
+    pub fn start(self) -> Process {
+        let mut command = Command::new(self.lab.holder());
+        command
+            .arg(&self.comm)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        command.args(
+            self.opens
+                .iter()
+                .flat_map(|(what, argument, _)| [OsStr::new(what), argument]),
+        );
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        if self.own_group {
+            command.process_group(0);
+        }
+        match self.shared {
+            Some(fd) => command.stderr(Stdio::from(fd)),
+            None => command.stderr(Stdio::null()),
+        };
+        let mut child = match &self.namespace {
+            // A child is born into the namespace of the thread that starts it.
+            Some(namespace) => namespace.run(|| spawn(&mut command)),
+            None => {
+                assert!(
+                    self.opens.is_empty(),
+                    "lab: a process that opens sockets needs a namespace"
+                );
+                spawn(&mut command)
+            }
+        };
+        drop(command);
+        let pid = child.id();
+        let stdout = child.stdout.take();
+        let living = Arc::new(Living(Mutex::new(child)));
+        self.lab.adopt(Arc::clone(&living));
+        let uid = self
+            .user
+            .map_or(rustix::process::geteuid().as_raw(), |(uid, _)| uid);
+        let mut process = Process {
+            pid,
+            comm: Vec::new(),
+            user: uid,
+            sockets: Vec::new(),
+            living,
+        };
+
+        if let Some(mut specimen) = self.taken {
+            specimen.socket = None;
+            specimen.pid = Some(pid);
+            process.sockets.push(specimen);
+        }
+        let mut names = self.opens.iter().filter_map(|(_, _, name)| name.clone());
+        let mut ready = false;
+        for line in BufReader::new(stdout.expect("stdout was asked to be a pipe")).lines() {
+            let line = line.must("read from the holder");
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                ["socket", what, inode, local, peer] => {
+                    let namespace = self.namespace.as_ref().expect("checked before the start");
+                    let name = (what == "unix-listen").then(|| names.next()).flatten();
+                    process
+                        .sockets
+                        .push(held(namespace, &process, what, [inode, local, peer], name));
+                }
+                ["ready"] => {
+                    ready = true;
+                    break;
+                }
+                _ => panic!("lab: the holder says: {line}"),
+            }
+        }
+        assert!(ready, "lab: the holder ended too early");
+        let mut comm = fs::read(format!("/proc/{pid}/comm")).must("read the holder's comm");
+        comm.pop();
+        process.comm = comm;
+        process
+    }
+}
+
+impl Process {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Its process group.
+    #[track_caller]
+    pub fn group(&self) -> u32 {
+        let pid = i32::try_from(self.pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let group = rustix::process::getpgid(pid).must("getpgid");
+        group.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Its `comm` as the kernel has it, cut at 15 bytes.
+    pub fn comm(&self) -> &[u8] {
+        &self.comm
+    }
+
+    /// Its user.
+    pub fn uid(&self) -> u32 {
+        self.user
+    }
+
+    /// What it took and opened, in the order asked for; the specimens have no descriptor in this process.
+    pub fn sockets(&self) -> &[Specimen] {
+        &self.sockets
+    }
+
+    /// Kills it now; its sockets are closed when this returns.
+    pub fn end(self) {}
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.living.end();
+    }
+}
+
+impl Living {
+    pub(crate) fn end(&self) {
+        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Both do nothing to a child that was reaped before.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+/// Starts the holder; while another thread's child has the binary, just copied, open for writing, the kernel
+/// says ETXTBSY.
+#[track_caller]
+fn spawn(command: &mut Command) -> Child {
+    wait_for("the holder's start", || match command.spawn() {
+        Ok(child) => Some(child),
+        Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => None,
+        Err(error) => panic!("lab: start the holder: {error}"),
+    })
+}
+
+/// Describes a socket by the holder's line on it.
+#[track_caller]
+fn held(
+    namespace: &Namespace,
+    process: &Process,
+    what: &str,
+    [inode, local, peer]: [&str; 3],
+    name: Option<UnixName>,
+) -> Specimen {
+    let local: Option<SocketAddr> = local.parse().ok();
+    let peer: Option<SocketAddr> = peer.parse().ok();
+    let (protocol, state) = match what {
+        "tcp-listen" => (Protocol::Tcp, State::Listen),
+        "tcp-client" | "tcp-server" => (Protocol::Tcp, State::Established),
+        "udp" if peer.is_some() => (Protocol::Udp, State::Established),
+        "udp" => (Protocol::Udp, State::Close),
+        "unix-listen" => (Protocol::UnixStream, State::Listen),
+        other => panic!("lab: the holder made {other}"),
+    };
+    Specimen {
+        namespace: namespace.clone(),
+        family: match local {
+            None => Family::Unix,
+            Some(SocketAddr::V4(_)) => Family::Inet,
+            Some(SocketAddr::V6(_)) => Family::Inet6,
+        },
+        protocol,
+        state,
+        local,
+        peer,
+        name,
+        peer_inode: None,
+        inode: inode.parse().must("the holder's inode"),
+        cookie: None,
+        uid: process.user,
+        pid: Some(process.pid),
+        recv_queue: 0,
+        send_queue: match what {
+            "tcp-listen" => 128,
+            "unix-listen" => somaxconn(namespace),
+            _ => 0,
+        },
+        timer: Timer::Off,
+        socket: None,
+    }
+}
+
+/// The standard library asks for a backlog of 128 for TCP and of -1 for UNIX, which is the most allowed.
+fn somaxconn(namespace: &Namespace) -> u32 {
+    let text = namespace
+        .run(|| fs::read_to_string("/proc/sys/net/core/somaxconn"))
+        .must("read somaxconn");
+    text.trim().parse().must("somaxconn")
+}

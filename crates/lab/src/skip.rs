@@ -1,0 +1,69 @@
+use std::fmt;
+use std::fs::OpenOptions;
+use std::io::Write;
+
+/// Why a test cannot be run here: a missing right, program or kernel feature.
+///
+/// A test hands it to [`need!`](crate::need), which says so on stderr and returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skip {
+    reason: String,
+}
+
+impl Skip {
+    /// Makes a skip; `reason` names what is missing and, where known, how to get it.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+
+    /// What is missing.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Prints `SKIP: TEST: reason` to the real stderr, past the test runner's capture, and appends the line
+    /// to the file named by the environment variable `SOCKEYE_SKIPS`, if any, so that a script can count.
+    pub fn tell(&self) {
+        let thread = std::thread::current();
+        let line = format!("SKIP: {}: {}\n", thread.name().unwrap_or("?"), self.reason);
+        // eprint! would be swallowed for a passing test.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        if let Some(path) = std::env::var_os("SOCKEYE_SKIPS") {
+            let log = OpenOptions::new().append(true).create(true).open(path);
+            let _ = log.and_then(|mut file| file.write_all(line.as_bytes()));
+        }
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "skip: {}", self.reason)
+    }
+}
+
+impl std::error::Error for Skip {}
+
+/// Takes the value out of a `Result<T, Skip>`; when it is a skip, tells it and returns from the test.
+///
+/// ```no_run
+/// # use sockeye_lab::{need, Lab};
+/// fn a_kernel_test() {
+///     let lab = need!(Lab::new("docs"));
+///     let _web = lab.namespace("web");
+/// }
+/// # a_kernel_test();
+/// ```
+#[macro_export]
+macro_rules! need {
+    ($attempt:expr) => {
+        match $attempt {
+            Ok(value) => value,
+            Err(skip) => {
+                $crate::Skip::tell(&skip);
+                return;
+            }
+        }
+    };
+}

@@ -1,0 +1,33 @@
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+/// How long a wait lasts before it is a failure.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Asks `attempt` every millisecond or so until it gives a value; panics after [`DEADLINE`], naming `what`.
+#[track_caller]
+pub fn wait_for<T>(what: impl Display, attempt: impl FnMut() -> Option<T>) -> T {
+    wait_within(DEADLINE, what, attempt)
+}
+
+/// [`wait_for`] with a deadline of one's own.
+#[track_caller]
+pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        let waited = started.elapsed();
+        assert!(waited < limit, "lab: waited {waited:?} in vain for {what}");
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Waits until `condition` holds; see [`wait_for`].
+#[track_caller]
+pub fn wait_until(what: impl Display, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
+}

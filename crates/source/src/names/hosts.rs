@@ -1,0 +1,293 @@
+use super::ledger::Ledger;
+use dns_lookup::{LookupErrorKind, getnameinfo};
+use std::collections::{HashSet, VecDeque};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
+
+/// Names of hosts, looked up by many threads at once and remembered.
+///
+/// Nobody ever waits for a resolver: [`Hosts::host`] answers from what has come in, [`Hosts::wait`] gives up
+/// at its deadline. Look-ups that hang keep their thread and go on behind the back of the caller, so that a
+/// later listing of the same program has what came too late for this one.
+#[derive(Debug)]
+pub struct Hosts {
+    shared: Arc<Shared>,
+}
+
+/// What a resolver says about an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Its name, as it came: not to be trusted.
+    Name(String),
+    /// That it has none.
+    NoName,
+    /// That it could not find out.
+    Failed,
+}
+
+/// How far the look-ups have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostCounts {
+    /// Addresses with a name.
+    pub named: usize,
+    /// Addresses that have none.
+    pub nameless: usize,
+    /// Look-ups that failed, and names that no host may have.
+    pub failed: usize,
+    /// Look-ups without an answer yet: after [`Hosts::wait`], those that did not come in time.
+    pub pending: usize,
+    /// Addresses that were not looked up, because there were too many already.
+    pub skipped: usize,
+}
+
+/// How long a listing may be held up by host names, if the user has not said otherwise.
+pub const HOSTS_WAIT: Duration = Duration::from_secs(1);
+
+/// Look-ups that run at the same time. Each mostly waits for a server.
+const THREADS_MAX: usize = 32;
+
+/// Addresses that are asked for in the life of one [`Hosts`].
+const ADDRESSES_MAX: usize = 16_384;
+
+/// What glibc's name service modules get by with; most of it is never touched.
+const STACK_BYTES: usize = 512 * 1024;
+
+struct Shared {
+    resolver: Box<dyn Fn(IpAddr) -> Answer + Send + Sync>,
+    names: Ledger<IpAddr, Box<str>>,
+    work: Mutex<Work>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Work {
+    queue: VecDeque<IpAddr>,
+    asked: HashSet<IpAddr>,
+    threads: usize,
+    counts: HostCounts,
+}
+
+impl Default for Hosts {
+    /// Asks the resolver of this host: `/etc/hosts`, then the name servers.
+    fn default() -> Self {
+        Self::with_resolver(ask_system)
+    }
+}
+
+impl Hosts {
+    /// Asks this function, from several threads at once.
+    pub fn with_resolver(resolver: impl Fn(IpAddr) -> Answer + Send + Sync + 'static) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                resolver: Box::new(resolver),
+                names: Ledger::default(),
+                work: Mutex::default(),
+                done: Condvar::new(),
+            }),
+        }
+    }
+
+    /// Starts to look these up, each once, and returns at once. A v4-mapped address counts as the IPv4
+    /// address in it; the unspecified address has no name.
+    pub fn prefetch(&self, ips: impl IntoIterator<Item = IpAddr>) {
+        let mut work = self.shared.lock();
+        for ip in ips {
+            let ip = ip.to_canonical();
+            if ip.is_unspecified() || work.asked.contains(&ip) {
+                continue;
+            }
+            if work.asked.len() >= ADDRESSES_MAX {
+                work.counts.skipped += 1;
+                continue;
+            }
+            work.asked.insert(ip);
+            work.queue.push_back(ip);
+            work.counts.pending += 1;
+            if work.threads < THREADS_MAX {
+                self.start_thread(&mut work);
+            }
+        }
+    }
+
+    /// Waits until nothing is pending, but no longer than until the deadline.
+    pub fn wait(&self, deadline: Instant) -> HostCounts {
+        let mut work = self.shared.lock();
+        while work.counts.pending > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let woken = self.shared.done.wait_timeout(work, left);
+            work = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        work.counts
+    }
+
+    /// The name of this address, if it has one and it has come in.
+    #[must_use]
+    pub fn host(&self, ip: IpAddr) -> Option<&str> {
+        self.shared.names.get(&ip.to_canonical()).map(|name| &**name)
+    }
+
+    fn start_thread(&self, work: &mut Work) {
+        let shared = Arc::clone(&self.shared);
+        let thread = thread::Builder::new()
+            .name("host-names".to_owned())
+            .stack_size(STACK_BYTES);
+        match thread.spawn(move || shared.serve()) {
+            Ok(_detached) => work.threads += 1,
+            // The threads there are take the queue; are there none, nobody will.
+            Err(_) if work.threads == 0 => {
+                let lost = work.queue.drain(..).count();
+                work.counts.pending -= lost;
+                work.counts.failed += lost;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Drop for Hosts {
+    /// Nobody is left to read the answers: threads end after the look-up they are at.
+    fn drop(&mut self) {
+        self.shared.lock().queue.clear();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One thread: takes addresses until there are none.
+    fn serve(&self) {
+        let mut work = self.lock();
+        while let Some(ip) = work.queue.pop_front() {
+            drop(work);
+            let answer = (self.resolver)(ip);
+            let named = match &answer {
+                Answer::Name(name) => host_name(name),
+                Answer::NoName | Answer::Failed => None,
+            };
+            if let Some(name) = named {
+                self.names.insert(ip, Box::from(name));
+            }
+            work = self.lock();
+            work.counts.pending -= 1;
+            match (named, &answer) {
+                (Some(_), _) => work.counts.named += 1,
+                (None, Answer::NoName) => work.counts.nameless += 1,
+                (None, _) => work.counts.failed += 1,
+            }
+            self.done.notify_all();
+        }
+        work.threads -= 1;
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
+
+/// Whoever controls an address controls its PTR record: only letters, digits, `-`, `_` and dots pass, in
+/// labels of up to 63 and names of up to 253 (RFC 1035, 2.3.4).
+fn host_name(name: &str) -> Option<&str> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    (name.len() <= 253 && name.split('.').all(is_label)).then_some(name)
+}
+
+/// `getnameinfo(3)`, which blocks for as long as the resolver pleases.
+fn ask_system(ip: IpAddr) -> Answer {
+    // <netdb.h>, the same in glibc and musl.
+    const NI_NUMERICSERV: i32 = 2;
+    const NI_NAMEREQD: i32 = 8;
+    match getnameinfo(&SocketAddr::new(ip, 0), NI_NAMEREQD | NI_NUMERICSERV) {
+        Ok((name, _)) => Answer::Name(name),
+        Err(error) if matches!(error.kind(), LookupErrorKind::NoName) => Answer::NoName,
+        Err(_) => Answer::Failed,
+    }
+}
+
+/// Why a host name has no addresses.
+#[derive(Debug)]
+pub enum ResolveError {
+    /// The resolver says so.
+    Failed(io::Error),
+    /// It has not said anything by the deadline.
+    TimedOut,
+}
+
+impl fmt::Display for ResolveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(_) => f.write_str("the resolver knows no address of this host"),
+            Self::TimedOut => f.write_str("the resolver did not answer in time"),
+        }
+    }
+}
+
+impl std::error::Error for ResolveError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Failed(error) => Some(error),
+            Self::TimedOut => None,
+        }
+    }
+}
+
+/// The addresses of a host, each once, in the resolver's order. Waits no longer than until the deadline.
+///
+/// # Errors
+/// When the resolver knows none, fails, or is too slow.
+pub fn resolve(name: &str, deadline: Instant) -> Result<Vec<IpAddr>, ResolveError> {
+    let name = name.to_owned();
+    resolve_with(deadline, move || {
+        (name.as_str(), 0)
+            .to_socket_addrs()
+            .map(|addresses| addresses.map(|address| address.ip()).collect())
+    })
+}
+
+fn resolve_with(
+    deadline: Instant,
+    ask: impl FnOnce() -> io::Result<Vec<IpAddr>> + Send + 'static,
+) -> Result<Vec<IpAddr>, ResolveError> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let thread = thread::Builder::new()
+        .name("host-address".to_owned())
+        .stack_size(STACK_BYTES);
+    thread
+        .spawn(move || sender.send(ask()))
+        .map_err(ResolveError::Failed)?;
+    match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(Ok(found)) => {
+            let mut ips = Vec::with_capacity(found.len());
+            for ip in found {
+                if !ips.contains(&ip) {
+                    ips.push(ip);
+                }
+            }
+            Ok(ips)
+        }
+        Ok(Err(error)) => Err(ResolveError::Failed(error)),
+        Err(RecvTimeoutError::Timeout) => Err(ResolveError::TimedOut),
+        Err(RecvTimeoutError::Disconnected) => Err(ResolveError::Failed(io::Error::other(
+            "the look-up ended without an answer",
+        ))),
+    }
+}
+
+#[cfg(test)]
+#[path = "hosts_tests.rs"]
+mod tests;

@@ -1,0 +1,86 @@
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use sockeye_model::InterfaceIndex;
+use std::fs;
+
+/// The network interfaces of one namespace.
+#[derive(Debug, Default, Clone)]
+pub struct Interfaces {
+    by_index: Vec<(InterfaceIndex, Box<str>)>,
+}
+
+impl Interfaces {
+    /// Those of the namespace that the calling thread is in.
+    ///
+    /// Names come from `/proc/thread-self/net/dev`: unlike `/sys/class/net` it follows the thread, and
+    /// unlike `/proc/net` it follows *this* thread. Indices come from `SIOCGIFINDEX`. Where either cannot
+    /// be had, interfaces have no names.
+    #[must_use]
+    pub fn snapshot() -> Self {
+        let names = fs::read("/proc/thread-self/net/dev").unwrap_or_default();
+        let names = String::from_utf8_lossy(&names);
+        let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        else {
+            return Self::default();
+        };
+        Self::from_pairs(names_in(&names).filter_map(|name| {
+            // Gone since, or not UTF-8.
+            let index = name_to_index(&socket, name).ok()?;
+            Some((InterfaceIndex(index), name.to_owned()))
+        }))
+    }
+
+    /// From what somebody else knows.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (InterfaceIndex, String)>) -> Self {
+        let mut by_index: Vec<_> = pairs
+            .into_iter()
+            .map(|(index, name)| (index, name.into_boxed_str()))
+            .collect();
+        by_index.sort();
+        Self { by_index }
+    }
+
+    /// The name of this interface.
+    #[must_use]
+    pub fn name(&self, index: InterfaceIndex) -> Option<&str> {
+        let place = self.by_index.binary_search_by_key(&index, |(other, _)| *other);
+        place.ok().map(|place| &*self.by_index[place].1)
+    }
+
+    /// The interface with this name.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<InterfaceIndex> {
+        let entry = self.by_index.iter().find(|(_, other)| **other == *name);
+        entry.map(|(index, _)| *index)
+    }
+}
+
+/// Each line but the two of the head is `  name: numbers…`; no name holds a colon or a space
+/// (net/core/dev.c, dev_valid_name).
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .skip(2)
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_names_of_a_namespace() {
+        let text = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes\n    lo: 1 2\nveth0@x:1 2\nbroken\n";
+        assert_eq!(names_in(text).collect::<Vec<_>>(), ["lo", "veth0@x"]);
+        assert_eq!(names_in("").count(), 0);
+    }
+
+    #[test]
+    fn knows_loopback_both_ways() {
+        let interfaces = Interfaces::snapshot();
+        assert_eq!(interfaces.name(InterfaceIndex(1)), Some("lo"));
+        assert_eq!(interfaces.index("lo"), Some(InterfaceIndex(1)));
+        assert_eq!(interfaces.name(InterfaceIndex(0)), None);
+        assert_eq!(interfaces.index("nosuch"), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! Names for numbers: services, users, interfaces, cgroups, network namespaces, hosts; and, for those who
+//! type names, the way back.
+//!
+//! Each kind is read when the first name of it is asked for, and not at all if it was not [`Wanted`].
+//! What is not known has no name: a missing `/etc/services` is no error, numbers are printed.
+//!
+//! What it deliberately does not do: ask the name service switch (LDAP users, for one, have no name
+//! here), trust what a resolver answers (host names are checked letter by letter), or wait for a host
+//! name longer than [`SystemNames::wait_for_hosts`] was told to.
+
+mod cgroups;
+mod hosts;
+mod interfaces;
+mod ledger;
+mod namespaces;
+mod services;
+mod users;
+
+pub use cgroups::Cgroups;
+pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
+pub use interfaces::Interfaces;
+pub use namespaces::{NamedNamespace, Namespaces};
+pub use services::Services;
+pub use users::Users;
+
+use ledger::Ledger;
+use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Which kinds of numbers shall have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // the names say it all
+pub struct Wanted {
+    pub services: bool,
+    pub users: bool,
+    pub interfaces: bool,
+    pub cgroups: bool,
+    pub namespaces: bool,
+    pub hosts: bool,
+}
+
+impl Wanted {
+    /// None: everything numeric.
+    pub const NONE: Self = Self {
+        services: false,
+        users: false,
+        interfaces: false,
+        cgroups: false,
+        namespaces: false,
+        hosts: false,
+    };
+
+    /// All, at the price of asking a resolver.
+    pub const ALL: Self = Self {
+        services: true,
+        users: true,
+        interfaces: true,
+        cgroups: true,
+        namespaces: true,
+        hosts: true,
+    };
+}
+
+/// The names this host knows.
+///
+/// ```
+/// use sockeye_model::{Names, Port, Protocol};
+/// use sockeye_source::names::{SystemNames, Wanted};
+///
+/// let numeric = SystemNames::new(Wanted::NONE); // reads nothing, now or later
+/// assert_eq!(numeric.service(Protocol::Tcp, Port(22)), None);
+/// ```
+#[derive(Debug, Default)]
+pub struct SystemNames {
+    wanted: Wanted,
+    services: OnceLock<Services>,
+    users: OnceLock<Users>,
+    interfaces: OnceLock<Interfaces>,
+    interfaces_elsewhere: Ledger<NetnsInode, Interfaces>,
+    own_netns: OnceLock<Option<NetnsInode>>,
+    cgroups: OnceLock<Cgroups>,
+    namespaces: OnceLock<Namespaces>,
+    hosts: OnceLock<Hosts>,
+}
+
+impl SystemNames {
+    /// Names of the wanted kinds; nothing is read yet.
+    #[must_use]
+    pub fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            ..Self::default()
+        }
+    }
+
+    /// What was wanted.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
+    /// Adds the interfaces of another network namespace, as a thread inside it saw them
+    /// ([`Interfaces::snapshot`]). The first that is told for a namespace stays.
+    pub fn add_interfaces(&self, netns: NetnsInode, interfaces: Interfaces) {
+        self.interfaces_elsewhere.insert(netns, interfaces);
+    }
+
+    /// Starts to look for the names of these addresses, and does not wait for them. Nothing happens if no
+    /// host names are wanted.
+    pub fn prefetch_hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
+        if self.wanted.hosts {
+            self.hosts().prefetch(ips);
+        }
+    }
+
+    /// Waits until all host names that were asked for are there, but no longer than this; a usual deadline is
+    /// [`HOSTS_WAIT`] from now. All zeros if none was asked for.
+    pub fn wait_for_hosts(&self, deadline: Instant) -> HostCounts {
+        self.hosts
+            .get()
+            .map(|hosts| hosts.wait(deadline))
+            .unwrap_or_default()
+    }
+
+    /// The services, also if no names of theirs are wanted: a filter may name one.
+    pub fn services(&self) -> &Services {
+        self.services.get_or_init(Services::read)
+    }
+
+    /// The users, also if no names of theirs are wanted.
+    pub fn users(&self) -> &Users {
+        self.users.get_or_init(Users::read)
+    }
+
+    /// The interfaces of our own namespace, also if no names of theirs are wanted. To be called the first
+    /// time by a thread that is in it.
+    pub fn interfaces(&self) -> &Interfaces {
+        self.interfaces.get_or_init(Interfaces::snapshot)
+    }
+
+    /// The cgroups, also if no names of theirs are wanted.
+    pub fn cgroups(&self) -> &Cgroups {
+        self.cgroups.get_or_init(Cgroups::read)
+    }
+
+    /// The named network namespaces, also if no names of theirs are wanted.
+    pub fn namespaces(&self) -> &Namespaces {
+        self.namespaces.get_or_init(Namespaces::read)
+    }
+
+    fn hosts(&self) -> &Hosts {
+        self.hosts.get_or_init(Hosts::default)
+    }
+}
+
+impl Names for SystemNames {
+    fn interface(&self, index: InterfaceIndex, netns: Option<NetnsInode>) -> Option<&str> {
+        if !self.wanted.interfaces {
+            return None;
+        }
+        let elsewhere = netns.and_then(|netns| self.interfaces_elsewhere.get(&netns));
+        if let Some(interfaces) = elsewhere {
+            return interfaces.name(index);
+        }
+        let is_own = netns.is_none() || netns == *self.own_netns.get_or_init(namespaces::own);
+        is_own.then(|| self.interfaces().name(index)).flatten()
+    }
+
+    fn service(&self, protocol: Protocol, port: Port) -> Option<&str> {
+        if self.wanted.services {
+            self.services().name(protocol, port)
+        } else {
+            None
+        }
+    }
+
+    fn host(&self, ip: IpAddr) -> Option<&str> {
+        self.hosts.get()?.host(ip)
+    }
+
+    fn user(&self, uid: Uid) -> Option<&str> {
+        if self.wanted.users {
+            self.users().name(uid)
+        } else {
+            None
+        }
+    }
+
+    fn cgroup(&self, id: CgroupId) -> Option<&str> {
+        if self.wanted.cgroups {
+            self.cgroups().path(id)
+        } else {
+            None
+        }
+    }
+
+    fn netns(&self, inode: NetnsInode) -> Option<&str> {
+        if self.wanted.namespaces {
+            self.namespaces().name(inode)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_only_what_is_wanted() {
+        let names = SystemNames::new(Wanted {
+            users: true,
+            ..Wanted::NONE
+        });
+        names.prefetch_hosts([IpAddr::from([127, 0, 0, 1])]);
+        assert_eq!(names.host([127, 0, 0, 1].into()), None);
+        assert_eq!(names.service(Protocol::Tcp, Port(22)), None);
+        assert_eq!(names.interface(InterfaceIndex(1), None), None);
+        assert_eq!(names.cgroup(CgroupId(1)), None);
+        assert_eq!(names.netns(NetnsInode(1)), None);
+        assert_eq!(names.user(Uid(0)), Some("root"));
+        assert!(names.users.get().is_some());
+        assert!(names.services.get().is_none() && names.interfaces.get().is_none());
+        assert!(names.cgroups.get().is_none() && names.namespaces.get().is_none());
+        assert!(names.hosts.get().is_none());
+    }
+
+    #[test]
+    fn interfaces_are_looked_up_in_their_namespace() {
+        let names = SystemNames::new(Wanted::ALL);
+        let own = namespaces::own().expect("proc is mounted");
+        let other = NetnsInode(own.0 ^ 1);
+        assert_eq!(names.interface(InterfaceIndex(1), None), Some("lo"));
+        assert_eq!(names.interface(InterfaceIndex(1), Some(own)), Some("lo"));
+        assert_eq!(names.interface(InterfaceIndex(1), Some(other)), None);
+        names.add_interfaces(
+            other,
+            Interfaces::from_pairs([(InterfaceIndex(1), "uplink".to_owned())]),
+        );
+        assert_eq!(names.interface(InterfaceIndex(1), Some(other)), Some("uplink"));
+        assert_eq!(names.interface(InterfaceIndex(2), Some(other)), None);
+        assert_eq!(names.interface(InterfaceIndex(1), Some(own)), Some("lo"));
+    }
+}

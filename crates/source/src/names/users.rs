@@ -1,0 +1,70 @@
+use sockeye_model::Uid;
+use std::fs;
+
+/// Names of users, from `/etc/passwd`.
+#[derive(Debug, Default, Clone)]
+pub struct Users {
+    /// By number; of several with the same number the first in the file is first.
+    entries: Vec<(Uid, Box<str>)>,
+}
+
+impl Users {
+    /// From the file of this host; without it nobody has a name.
+    #[must_use]
+    pub fn read() -> Self {
+        let bytes = fs::read("/etc/passwd").unwrap_or_default();
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// From the text of the file (passwd(5)).
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let mut entries: Vec<_> = text
+            .lines()
+            .filter_map(|line| {
+                // name:password:uid:gid:...
+                let mut fields = line.split(':');
+                let name = fields.next().filter(|name| !name.is_empty())?;
+                let uid = fields.nth(1)?.parse().ok()?;
+                Some((Uid(uid), Box::from(name)))
+            })
+            .collect();
+        entries.sort_by_key(|(uid, _)| *uid);
+        Self { entries }
+    }
+
+    /// The name of this user.
+    #[must_use]
+    pub fn name(&self, uid: Uid) -> Option<&str> {
+        let first = self.entries.partition_point(|(other, _)| *other < uid);
+        let (found, name) = self.entries.get(first)?;
+        (*found == uid).then_some(name)
+    }
+
+    /// The user with this name.
+    #[must_use]
+    pub fn uid(&self, name: &str) -> Option<Uid> {
+        let entry = self.entries.iter().find(|(_, other)| **other == *name);
+        entry.map(|(uid, _)| *uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_users_both_ways() {
+        let users = Users::parse(
+            "root:x:0:0:root:/root:/bin/sh\n# no\n\n:x:5:5\nwww-data:x:33:33\ntoor:x:0:0\nbad:x:minus:1\n+::::::\nlast:x:4294967294:1",
+        );
+        assert_eq!(users.name(Uid(0)), Some("root"));
+        assert_eq!(users.name(Uid(33)), Some("www-data"));
+        assert_eq!(users.name(Uid(4_294_967_294)), Some("last"));
+        assert_eq!(users.name(Uid(5)), None);
+        assert_eq!(users.name(Uid(u32::MAX)), None);
+        assert_eq!(users.uid("toor"), Some(Uid(0)));
+        assert_eq!(users.uid("nobody-knows"), None);
+        assert_eq!(users.uid(""), None);
+    }
+}

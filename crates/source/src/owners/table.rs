@@ -1,0 +1,164 @@
+use sockeye_model::{Fd, Inode, Owner, Process};
+
+/// What one descriptor leads to, before its process is known by name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub(super) inode: u32,
+    /// Place in the list of processes.
+    pub(super) process: u32,
+    pub(super) fd: u32,
+}
+
+/// Sockets to owners: an open hash whose slots point into one array of owners, each socket's side by side.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Table {
+    /// Inode per slot; 0 is an empty slot (sockfs never gives out inode 0: `get_next_ino`).
+    keys: Vec<u32>,
+    /// Owners of slot i are `owners[starts[i]..starts[i + 1]]`.
+    starts: Vec<u32>,
+    owners: Vec<Owner>,
+}
+
+impl Table {
+    /// Counts owners per slot, turns counts into places, then puts each owner into its place.
+    pub(super) fn new(processes: &[Process], held: &[Held]) -> Self {
+        let Some(some_process) = processes.first() else {
+            return Self::default();
+        };
+        // At most four fifths full, also if no socket is shared.
+        let slots = (held.len() + held.len() / 4 + 1).next_power_of_two();
+        let mut table = Self {
+            keys: vec![0; slots],
+            starts: vec![0; slots + 1],
+            owners: vec![
+                Owner {
+                    process: *some_process,
+                    fd: Fd(0)
+                };
+                held.len()
+            ],
+        };
+        for one in held {
+            let slot = table.slot(one.inode);
+            table.keys[slot] = one.inode;
+            table.starts[slot] += 1;
+        }
+        // Now ends, which the last step counts down to starts.
+        let mut sum = 0;
+        for start in &mut table.starts {
+            sum += *start;
+            *start = sum;
+        }
+        for one in held.iter().rev() {
+            let slot = table.slot(one.inode);
+            table.starts[slot] -= 1;
+            table.owners[table.starts[slot] as usize] = Owner {
+                process: processes[one.process as usize],
+                fd: Fd(one.fd),
+            };
+        }
+        for bounds in table.starts.windows(2) {
+            if bounds[1] - bounds[0] > 1 {
+                table.owners[bounds[0] as usize..bounds[1] as usize]
+                    .sort_unstable_by_key(|owner| (owner.process.pid, owner.fd));
+            }
+        }
+        table
+    }
+
+    pub(super) fn of(&self, inode: Inode) -> &[Owner] {
+        if self.keys.is_empty() || inode.0 == 0 {
+            return &[];
+        }
+        let slot = self.slot(inode.0);
+        // An empty slot has no owners: both bounds are the same.
+        &self.owners[self.starts[slot] as usize..self.starts[slot + 1] as usize]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
+        let slots = self.keys.iter().zip(self.starts.windows(2));
+        slots.filter(|(key, _)| **key != 0).map(|(key, bounds)| {
+            let owners = &self.owners[bounds[0] as usize..bounds[1] as usize];
+            (Inode(*key), owners)
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The slot of this inode, or the empty one where it would go. Ends because some slot is always empty.
+    fn slot(&self, inode: u32) -> usize {
+        let mask = self.keys.len() - 1;
+        // Inodes are handed out one after the other; Fibonacci's multiplier spreads them.
+        let mut slot = (u64::from(inode).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
+        while self.keys[slot] != inode && self.keys[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Comm, Pid};
+
+    fn process(pid: u32) -> Process {
+        Process {
+            pid: Pid(pid),
+            pgid: None,
+            comm: Comm::new(b"x"),
+        }
+    }
+
+    fn pids_and_fds(table: &Table, inode: u32) -> Vec<(u32, u32)> {
+        let owners = table.of(Inode(inode)).iter();
+        owners.map(|owner| (owner.process.pid.0, owner.fd.0)).collect()
+    }
+
+    #[test]
+    fn an_empty_table_knows_nobody() {
+        assert!(Table::default().of(Inode(1)).is_empty());
+        let table = Table::new(&[process(1)], &[]);
+        assert!(table.of(Inode(1)).is_empty());
+        assert!(table.of(Inode(0)).is_empty());
+    }
+
+    #[test]
+    fn a_shared_socket_has_all_its_owners_in_order() {
+        let held = [(9, 1, 7), (5, 0, 3), (9, 0, 8), (9, 0, 4)].map(|(inode, process, fd)| Held {
+            inode,
+            process,
+            fd,
+        });
+        let table = Table::new(&[process(20), process(10)], &held);
+        assert_eq!(pids_and_fds(&table, 9), [(10, 7), (20, 4), (20, 8)]);
+        assert_eq!(pids_and_fds(&table, 5), [(20, 3)]);
+        assert_eq!(pids_and_fds(&table, 6), []);
+        let mut all: Vec<_> = table
+            .iter()
+            .map(|(inode, owners)| (inode.0, owners.len()))
+            .collect();
+        all.sort_unstable();
+        assert_eq!(all, [(5, 1), (9, 3)]);
+    }
+
+    #[test]
+    fn finds_each_of_many_and_nothing_else() {
+        for count in [1, 2, 3, 4, 5, 100, 819, 820, 10_000_u32] {
+            let held: Vec<_> = (1..=count)
+                .map(|n| Held {
+                    inode: n * 3,
+                    process: 0,
+                    fd: n,
+                })
+                .collect();
+            let table = Table::new(&[process(1)], &held);
+            for n in 1..=count {
+                assert_eq!(pids_and_fds(&table, n * 3), [(1, n)]);
+                assert_eq!(pids_and_fds(&table, n * 3 + 1), []);
+            }
+        }
+    }
+}

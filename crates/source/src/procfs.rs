@@ -1,0 +1,172 @@
+//! The last rung of the ladder: the text files of `/proc/net`.
+//!
+//! They cost the kernel three times what a dump costs, hand out at most a page a read, and know less: no
+//! cookie, mark, cgroup or backlog, nothing of tcp_info. But they are there on every kernel, and where
+//! a sandbox forbids netlink.
+
+use crate::question::Families;
+use rustix::io::Errno;
+use sockeye_model::{Protocol, Socket, State};
+use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
+use std::fs::File;
+use std::ops::ControlFlow;
+
+/// One file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    Tcp,
+    Tcp6,
+    Udp,
+    Udp6,
+    UdpLite,
+    UdpLite6,
+    Raw,
+    Raw6,
+    Unix,
+    Packet,
+    Netlink,
+}
+
+impl Table {
+    /// The files that list `protocol`; empty if none does (MPTCP).
+    pub(crate) fn inet(protocol: Protocol, families: Families) -> &'static [Self] {
+        let both: &'static [Self; 2] = match protocol {
+            Protocol::Tcp => &[Self::Tcp, Self::Tcp6],
+            Protocol::Udp => &[Self::Udp, Self::Udp6],
+            Protocol::UdpLite => &[Self::UdpLite, Self::UdpLite6],
+            Protocol::Raw => &[Self::Raw, Self::Raw6],
+            _ => return &[],
+        };
+        match families {
+            Families { v4: true, v6: true } => both,
+            Families { v4: true, v6: false } => &both[..1],
+            Families { v4: false, v6: true } => &both[1..],
+            Families { v4: false, v6: false } => &[],
+        }
+    }
+
+    /// Its path. `thread-self` rather than `self`: a thread may be in another namespace than its process.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::Tcp => "/proc/thread-self/net/tcp",
+            Self::Tcp6 => "/proc/thread-self/net/tcp6",
+            Self::Udp => "/proc/thread-self/net/udp",
+            Self::Udp6 => "/proc/thread-self/net/udp6",
+            Self::UdpLite => "/proc/thread-self/net/udplite",
+            Self::UdpLite6 => "/proc/thread-self/net/udplite6",
+            Self::Raw => "/proc/thread-self/net/raw",
+            Self::Raw6 => "/proc/thread-self/net/raw6",
+            Self::Unix => "/proc/thread-self/net/unix",
+            Self::Packet => "/proc/thread-self/net/packet",
+            Self::Netlink => "/proc/thread-self/net/netlink",
+        }
+    }
+
+    fn parse(self, line: &[u8]) -> Result<Socket, sockeye_wire::Error> {
+        let inet = |protocol| InetLine::parse(line).map(|line| Socket::from_proc_inet(&line, protocol));
+        match self {
+            Self::Tcp | Self::Tcp6 => inet(Protocol::Tcp),
+            Self::Udp | Self::Udp6 => inet(Protocol::Udp),
+            Self::UdpLite | Self::UdpLite6 => inet(Protocol::UdpLite),
+            Self::Raw | Self::Raw6 => inet(Protocol::Raw),
+            Self::Unix => UnixLine::parse(line).map(|line| Socket::from_proc_unix(&line)),
+            Self::Packet => PacketLine::parse(line).map(|line| Socket::from_proc_packet(&line)),
+            Self::Netlink => NetlinkLine::parse(line).map(|line| Socket::from_proc_netlink(&line)),
+        }
+    }
+
+    /// Whether listeners come before all others (`tcp_seq_next`).
+    const fn has_listeners_first(self) -> bool {
+        matches!(self, Self::Tcp | Self::Tcp6)
+    }
+}
+
+/// How a file was read.
+#[derive(Debug, Default)]
+pub(crate) struct Course {
+    /// Lines that could not be understood.
+    pub(crate) broken: u64,
+    /// The reader of the sockets had enough.
+    pub(crate) stopped: bool,
+}
+
+/// Opens a table of the calling thread's network namespace.
+pub(crate) fn open(table: Table) -> Result<File, Errno> {
+    use rustix::fs::{Mode, OFlags, open};
+    open(table.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+}
+
+/// Hands every socket of the table to `take`. With `only_listeners` it ends where the listeners end, if
+/// the table is in that order.
+pub(crate) fn read(
+    file: &File,
+    table: Table,
+    only_listeners: bool,
+    take: &mut dyn FnMut(Socket) -> ControlFlow<()>,
+) -> Result<Course, Errno> {
+    let mut lines = Lines {
+        table,
+        only_listeners,
+        take,
+        course: Course::default(),
+    };
+    let mut buffer = vec![0; BUFFER_LEN];
+    let mut filled = 0;
+    loop {
+        let got = match rustix::io::read(file, &mut buffer[filled..]) {
+            Ok(got) => got,
+            Err(Errno::INTR) => continue,
+            Err(errno) => return Err(errno),
+        };
+        filled += got;
+        let complete = match buffer[..filled].iter().rposition(|&byte| byte == b'\n') {
+            // The end of the file ends its last line.
+            _ if got == 0 => filled,
+            Some(newline) => newline + 1,
+            // A line longer than the buffer is no line of these files.
+            None if filled == buffer.len() => {
+                lines.course.broken += 1;
+                filled = 0;
+                continue;
+            }
+            None => 0,
+        };
+        if lines.all(&buffer[..complete]).is_break() || got == 0 {
+            return Ok(lines.course);
+        }
+        buffer.copy_within(complete..filled, 0);
+        filled -= complete;
+    }
+}
+
+struct Lines<'a> {
+    table: Table,
+    only_listeners: bool,
+    take: &'a mut dyn FnMut(Socket) -> ControlFlow<()>,
+    course: Course,
+}
+
+impl Lines<'_> {
+    fn all(&mut self, text: &[u8]) -> ControlFlow<()> {
+        for line in text.split(|&byte| byte == b'\n') {
+            if line.is_empty() || is_header(line) {
+                continue;
+            }
+            let Ok(socket) = self.table.parse(line) else {
+                self.course.broken += 1;
+                continue;
+            };
+            if self.only_listeners && self.table.has_listeners_first() && socket.state != State::Listen {
+                return ControlFlow::Break(());
+            }
+            if (self.take)(socket).is_break() {
+                self.course.stopped = true;
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The kernel hands out at most a page at a time of most of these files.
+const BUFFER_LEN: usize = 32 * 1024;

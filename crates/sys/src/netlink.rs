@@ -1,0 +1,73 @@
+//! A socket to the kernel's `sock_diag`.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with, sockopt,
+};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// A `NETLINK_SOCK_DIAG` socket. It asks about the network namespace it was opened in, wherever its
+/// user goes afterwards.
+#[derive(Debug)]
+pub struct DiagSocket {
+    fd: OwnedFd,
+}
+
+/// What came in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of it in the buffer.
+    pub len: usize,
+    /// Whether it was longer than the buffer; the rest is lost.
+    pub truncated: bool,
+}
+
+impl DiagSocket {
+    /// Opens one in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// The errno of `socket(2)`: `EPROTONOSUPPORT` where the kernel has no `sock_diag`, `EPERM` or
+    /// `EACCES` where a sandbox forbids netlink.
+    pub fn open() -> Result<Self, Errno> {
+        let fd = socket_with(
+            AddressFamily::NETLINK,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            Some(netlink::SOCK_DIAG),
+        )?;
+        // The kernel answers at once or not at all; nothing of ours may hang on it for ever.
+        sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(PATIENCE))?;
+        Ok(Self { fd })
+    }
+
+    /// Sends one request to the kernel.
+    ///
+    /// # Errors
+    /// The errno of `send(2)`.
+    pub fn send(&self, request: &[u8]) -> Result<(), Errno> {
+        send(&self.fd, request, SendFlags::empty()).map(drop)
+    }
+
+    /// Receives one datagram of messages into `buffer`.
+    ///
+    /// # Errors
+    /// The errno of `recv(2)`; `ENOBUFS` says that messages were lost, `EAGAIN` that none came for ten
+    /// seconds.
+    pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
+        loop {
+            match recv(&self.fd, &mut *buffer, RecvFlags::TRUNC) {
+                Ok((len, whole)) => {
+                    return Ok(Received {
+                        len: len.min(whole),
+                        truncated: whole > len,
+                    });
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,0 +1,60 @@
+//! Lines of `/proc/net/*`: sockets as text, one a line, the same on every kernel since 2.6.
+//!
+//! | file | line | kernel source |
+//! |---|---|---|
+//! | `tcp`, `tcp6`, `udp`, `udp6`, `udplite`, `udplite6`, `raw`, `raw6` | [`InetLine`] | `net/ipv4/{tcp_ipv4,udp,raw}.c`, `net/ipv6/{tcp_ipv6,datagram}.c` |
+//! | `unix` | [`UnixLine`] | `net/unix/af_unix.c` |
+//! | `packet` | [`PacketLine`] | `net/packet/af_packet.c` |
+//! | `netlink` | [`NetlinkLine`] | `net/netlink/af_netlink.c` |
+//!
+//! A parser takes one line, with or without its newline, allocates nothing, and goes by columns
+//! separated by blanks, not by places: columns have grown and have been appended, but have kept their
+//! order. [`is_header`] knows the line with the columns' names.
+//!
+//! ```
+//! use sockeye_wire::proc_net::{InetLine, Tail};
+//!
+//! let line = b"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000002 00:00000000 00000000  1000        0 1129 1 \
+//!              000000008f2c43e3 100 0 0 10 0";
+//! let socket = InetLine::parse(line).unwrap();
+//! assert_eq!((socket.local.port, socket.state, socket.receive_queue), (8080, 10, 2));
+//! assert!(matches!(socket.tail, Tail::Tcp { snd_cwnd: 10, .. }));
+//! ```
+
+mod columns;
+mod inet;
+mod netlink;
+mod packet;
+mod unix;
+
+pub use inet::{Address, InetLine, Tail};
+pub use netlink::NetlinkLine;
+pub use packet::PacketLine;
+pub use unix::UnixLine;
+
+/// Whether this is the first line of one of these files, which names the columns.
+#[must_use]
+pub fn is_header(line: &[u8]) -> bool {
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+    matches!(word, Some(b"sl" | b"Num" | b"sk"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers() {
+        for header in [
+            &b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when"[..],
+            b"Num       RefCount Protocol Flags    Type St Inode Path",
+            b"sk               RefCnt Type Proto  Iface R Rmem   User   Inode",
+            b"sk               Eth Pid        Groups   Rmem",
+        ] {
+            assert!(is_header(header));
+        }
+        for other in [&b""[..], b"   ", b"   0: 00000000:07E8", b"skx"] {
+            assert!(!is_header(other));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What `/proc/PID` tells about a process: its `stat`, and where its links to sockets and namespaces lead.
+//!
+//! Source: `fs/proc/array.c` (`do_task_stat`), proc(5).
+//!
+//! ```
+//! use sockeye_wire::proc_pid::{Stat, socket_inode};
+//!
+//! let stat = Stat::parse(b"42 (a) b) S 1 40 40 0 -1 4194560").unwrap();
+//! assert_eq!((stat.pid, stat.comm, stat.state, stat.parent, stat.group), (42, &b"a) b"[..], b'S', 1, 40));
+//! assert_eq!(socket_inode(b"socket:[1129]"), Some(1129));
+//! ```
+
+use crate::{Error, Layer};
+
+/// The first columns of `/proc/PID/stat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat<'a> {
+    /// Its number.
+    pub pid: u32,
+    /// Its name: any bytes, parentheses, blanks, newlines and escape sequences among them. Mostly at
+    /// most 15, but kernel threads' may be longer. The kernel itself changes nothing about it here.
+    pub comm: &'a [u8],
+    /// A letter: `R` running, `S` sleeping, `D` waiting for a disk or the like, `Z` zombie, `T` stopped, ...
+    pub state: u8,
+    /// Its parent, 0 for none (that we may see).
+    pub parent: u32,
+    /// Its process group; 0 for one outside of our pid namespace.
+    pub group: u32,
+}
+
+impl<'a> Stat<'a> {
+    /// Over the file as it was read; a part that holds the first five columns is enough.
+    ///
+    /// # Errors
+    /// When one of them is missing or not what it should be.
+    pub fn parse(stat: &'a [u8]) -> Result<Self, Error> {
+        let broken = |offset, needed, got| Error {
+            layer: Layer::ProcPidStat,
+            offset,
+            needed,
+            got,
+        };
+        let open = stat
+            .iter()
+            .position(|&byte| byte == b'(')
+            .ok_or(broken(0, 1, 0))?;
+        let pid = stat[..open].strip_suffix(b" ").and_then(decimal);
+        let pid = pid.ok_or(broken(0, 1, 0))?;
+        // What follows the name has no parentheses, so the last one ends it.
+        let close = stat
+            .iter()
+            .rposition(|&byte| byte == b')')
+            .filter(|&close| close > open)
+            .ok_or(broken(stat.len(), 1, 0))?;
+        let mut at = close + 1;
+        let mut column = || {
+            let start = at + 1;
+            let rest = stat.get(at..)?.strip_prefix(b" ")?;
+            let len = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+            at = start + len;
+            Some((start, rest.get(..len)?))
+        };
+        let (state_at, state) = column().ok_or(broken(close + 1, 2, 0))?;
+        let &[state] = state else {
+            return Err(broken(state_at, 1, state.len()));
+        };
+        let mut number = || {
+            let (start, digits) = column().ok_or(broken(stat.len(), 1, 0))?;
+            decimal(digits).ok_or(broken(start, 1, 0))
+        };
+        Ok(Self {
+            pid,
+            comm: &stat[open + 1..close],
+            state,
+            parent: number()?,
+            group: number()?,
+        })
+    }
+}
+
+/// The inode in `socket:[N]`, where a link of `/proc/PID/fd` leads to a socket.
+#[must_use]
+#[inline]
+pub fn socket_inode(target: &[u8]) -> Option<u64> {
+    bracketed(target.strip_prefix(b"socket:[")?)
+}
+
+/// The inode in `net:[N]`, where `/proc/PID/ns/net` leads.
+#[must_use]
+#[inline]
+pub fn netns_inode(target: &[u8]) -> Option<u64> {
+    bracketed(target.strip_prefix(b"net:[")?)
+}
+
+#[inline]
+fn bracketed(rest: &[u8]) -> Option<u64> {
+    decimal_u64(rest.strip_suffix(b"]")?)
+}
+
+fn decimal(digits: &[u8]) -> Option<u32> {
+    u32::try_from(decimal_u64(digits)?).ok()
+}
+
+/// All of `digits` as a number: at least one, nothing else, no overflow.
+#[inline]
+fn decimal_u64(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, &byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value.checked_mul(10)?.checked_add(u64::from(digit))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_anything_in_them() {
+        for comm in [
+            &b"nginx"[..],
+            b"",
+            b"(sd-pam)",
+            b") R 1 1 (",
+            b"a\nb\x1b[31m",
+            b"a b",
+            b")",
+            b"\xff\xfe",
+        ] {
+            let mut stat = b"4194304 (".to_vec();
+            stat.extend_from_slice(comm);
+            stat.extend_from_slice(b") D 0 4194303 0 0 -1 0\n");
+            assert_eq!(
+                Stat::parse(&stat),
+                Ok(Stat {
+                    pid: 4_194_304,
+                    comm,
+                    state: b'D',
+                    parent: 0,
+                    group: 4_194_303
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn broken_ones() {
+        for bad in [
+            &b""[..],
+            b"1",
+            b"1 (a",
+            b"(a) S 1 1 ",
+            b"x (a) S 1 1 ",
+            b"1 )a( S 1 1 ",
+            b"1 (a)",
+            b"1 (a) ",
+            b"1 (a) S",
+            b"1 (a) SS 1 1 ",
+            b"1 (a)S 1 1 ",
+            b"1 (a) S 1",
+            b"1 (a) S 1 ",
+            b"1 (a) S -1 1 ",
+            b"1 (a) S 1 x ",
+            b"4294967296 (a) S 1 1 ",
+        ] {
+            let error = Stat::parse(bad).unwrap_err();
+            assert!(
+                error.layer == Layer::ProcPidStat && error.offset <= bad.len(),
+                "{}",
+                bad.escape_ascii()
+            );
+        }
+        // A buffer that ends within the group would yield another group; the file always goes on.
+        assert_eq!(Stat::parse(b"1 (a) S 1 12").map(|stat| stat.group), Ok(12));
+    }
+
+    #[test]
+    fn link_targets() {
+        assert_eq!(socket_inode(b"socket:[0]"), Some(0));
+        assert_eq!(netns_inode(b"net:[4026531840]"), Some(4_026_531_840));
+        for other in [
+            &b""[..],
+            b"socket:[]",
+            b"socket:[1",
+            b"socket:[1]x",
+            b"socket:[-1]",
+            b"socket:[1 ]",
+            b"net:[1]",
+            b"/socket:[1]",
+            b"socket:[18446744073709551616]",
+        ] {
+            assert_eq!(socket_inode(other), None, "{}", other.escape_ascii());
+        }
+        assert_eq!(netns_inode(b"socket:[1]"), None);
+    }
+}
