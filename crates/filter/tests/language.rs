@@ -426,6 +426,7 @@ fn other_families_have_addresses_too() {
     socket.local = Endpoint::Netlink {
         protocol: 16,
         port: 4_294_963_000,
+        group: None,
     };
     let entry = Entry::new(&socket);
     for (text, expected) in [

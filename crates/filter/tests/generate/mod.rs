@@ -315,6 +315,7 @@ pub(crate) fn socket(rng: &mut Rng) -> Socket {
             socket.local = Endpoint::Netlink {
                 protocol: rng.below(3) as u8,
                 port: rng.below(3) as u32,
+                group: None,
             };
         }
         _ => {
