@@ -600,6 +600,17 @@ mod tests {
     }
 
     #[test]
+    fn a_program_goes_on_with_another() {
+        let second = one(Condition::PortAtMost(End::Source, 8080));
+        for (first, expected) in [(8080, true), (8081, false)] {
+            let mut assembler = Assembler::default();
+            assembler.condition(&Condition::PortAtLeast(End::Source, first), Assembler::REJECT);
+            let both = assembler.finish_with(&second).unwrap();
+            assert_eq!((audit(&both, false), run(&both, &mapped())), (Ok(()), expected));
+        }
+    }
+
+    #[test]
     fn any_bytes_are_run_to_an_end() {
         let mut state = 1_u64;
         for _ in 0..2000 {
