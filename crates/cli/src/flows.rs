@@ -235,10 +235,7 @@ pub(crate) fn parse_group_by(text: &str) -> Result<GroupBy, String> {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
-    list.split(',')
-        .map(|name| FlowColumn::from_name(name.trim()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    FlowColumn::parse_list(list).map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {

@@ -25,7 +25,9 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .map(SortKey::parse)
         .transpose()
         .map_err(|error| Usage(format!("sockeye: --sort: {error}\n")))?;
-    let protocols = protocols(args);
+    let asked = protocols(args);
+    // A filter on ports, say, spares the dumps of all that has none.
+    let protocols = asked.retain(|protocol| filter.may_match(protocol));
     let states = filter.states().unwrap_or(if args.all {
         StateSet::ALL
     } else if args.listening {
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         format: Format::from(args.common.format),
         columns,
         details: Details {
-            netid: !protocols.is_single(),
+            netid: !asked.is_single(),
             netns: listing.places().are_many(),
             owners: args.common.processes,
             timers: args.timers,
@@ -158,10 +160,7 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
-    list.split(',')
-        .map(|name| SocketColumn::from_name(name.trim()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    SocketColumn::parse_list(list).map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {

@@ -18,10 +18,7 @@ pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u
     if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
         return None;
     }
-    let middle = match question.netns {
-        None => middle(),
-        Some(place) => sockeye_sys::netns::within(place.fd, middle).ok()?,
-    }?;
+    let middle = question.inside(middle).ok()??;
     let mut upper = Assembler::default();
     let (no, yes) = (upper.label(), upper.label());
     upper.condition(&Condition::PortAtLeast(End::Source, middle), no);
