@@ -57,7 +57,11 @@ pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
                     "process(es) of others could not be read: owners and namespaces may be missing"
                 }
             },
-            "run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+            if rustix::process::geteuid().is_root() {
+                "something protects them even from root: a sandbox, a user namespace, a security module"
+            } else {
+                "run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
+            },
         );
         line(
             losses.vanished_processes,
