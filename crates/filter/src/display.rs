@@ -103,8 +103,10 @@ impl fmt::Display for Test {
                     write!(f, "peers = {}", class.name())
                 } else if let Some(class) = PeerClass::ALL.iter().find(but_one) {
                     write!(f, "peers != {}", class.name())
-                } else {
+                } else if *classes == 0 {
                     f.write_str("peers = none")
+                } else {
+                    f.write_str("peers = all")
                 }
             }
             // All others are compared.

@@ -83,7 +83,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
     let allowed = (word.len() / 3).min(2);
     known
         .into_iter()
-        .filter(|known| !known.is_empty())
+        .filter(|known| known.starts_with(&word) || known.len().abs_diff(word.len()) <= allowed.max(1))
         .map(|known| {
             let begun = word.len() >= 3 && known.starts_with(&word);
             (if begun { 1 } else { distance(&word, known) }, known)

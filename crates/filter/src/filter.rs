@@ -4,7 +4,8 @@ use sockeye_model::{Entry, Family, Protocol, StateSet};
 
 /// An expression, ready to judge sockets. The default one matches everything.
 ///
-/// Displayed, it is an expression again, in a canonical form, which parses to an equal filter.
+/// Displayed, it is an expression again, in a canonical form, which parses to an equal filter. Control
+/// characters in names are kept in it: make them harmless before it reaches a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     expr: Expr,

@@ -124,7 +124,7 @@ fn inet(
 /// Address and port, each possibly empty.
 fn split(text: &str) -> Result<(&str, &str), &'static str> {
     if let Some(rest) = text.strip_prefix('[') {
-        let (address, port) = rest.split_once(']').ok_or("']' after the IPv6 address")?;
+        let (address, port) = rest.split_once(']').ok_or("an IPv6 address in [ ]")?;
         return Ok((address, port.strip_prefix(':').unwrap_or(port)));
     }
     if let Some(port) = text.strip_prefix('*') {

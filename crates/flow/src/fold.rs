@@ -1,9 +1,9 @@
 use crate::sample::{Counted, Counters};
 use crate::{Listeners, Sample};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sockeye_model::{
     Direction, Entry, Flow, FlowKey, GroupBy, Process, Rates, Socket, State, TcpInfo, Totals,
 };
-use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -219,10 +219,10 @@ impl<'a> Fold<'a> {
         for owner in entry.owners.unwrap_or_default() {
             heap.own(owner.process, place, &mut self.owners_seen);
         }
-        if self.measure {
-            if let Some(info) = &socket.tcp_info {
-                heap.measure(info);
-            }
+        if self.measure
+            && let Some(info) = &socket.tcp_info
+        {
+            heap.measure(info);
         }
         if let Some(rating) = &mut self.rates {
             rating.note(socket, place, heap);

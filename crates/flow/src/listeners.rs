@@ -1,5 +1,5 @@
+use foldhash::HashMap;
 use sockeye_model::{InterfaceIndex, NetnsInode, Port, Socket};
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// On which addresses and ports the host listens, per namespace: what tells a passive connection from
@@ -33,7 +33,7 @@ impl Default for Listeners {
     fn default() -> Self {
         Self {
             ports: Box::new([0; 1024]),
-            by_port: HashMap::new(),
+            by_port: HashMap::default(),
         }
     }
 }

@@ -1,5 +1,5 @@
+use foldhash::HashMap;
 use sockeye_model::{FlowKey, TcpInfo};
-use std::collections::HashMap;
 
 /// What each connection had counted when a fold saw it; kept for the next fold, which makes rates of it.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Addresses, as `ss` writes them.
 
-use crate::number::{push_decimal, push_hexadecimal};
+use crate::number::{push_decimal, push_hexadecimal, push_padded};
 use crate::text::push_clean;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Names, Port, Protocol, Socket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -49,8 +49,8 @@ fn push_endpoint(
         }
         Endpoint::Unix { name, inode } => {
             match name {
-                Some(name) => push_unix_name(out, name.as_bytes()),
-                None => out.push(b'*'),
+                Some(name) if !name.as_bytes().is_empty() => push_unix_name(out, name.as_bytes()),
+                _ => out.push(b'*'),
             }
             if let Some(inode) = inode {
                 out.push(b' ');
@@ -65,7 +65,11 @@ fn push_endpoint(
                 None => out.push(b'*'),
             }
         }
-        Endpoint::Netlink { protocol, port, .. } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             match netlink_name(*protocol) {
                 Some(name) => out.extend_from_slice(name.as_bytes()),
                 None => push_decimal(out, (*protocol).into()),
@@ -74,6 +78,10 @@ fn push_endpoint(
             match port {
                 0 => out.extend_from_slice(b"kernel"),
                 port => push_decimal(out, (*port).into()),
+            }
+            if let Some(group) = group {
+                out.extend_from_slice(b" group ");
+                push_decimal(out, (*group).into());
             }
         }
     }
@@ -163,7 +171,7 @@ fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
         text[at] = b'.';
         at += 1;
     }
-    out.extend_from_slice(&text[..at - 1]);
+    push_padded(out, &text, at - 1);
 }
 
 /// RFC 5952: lower case, the longest run of zeros shortened, v4-mapped addresses with dots.
@@ -400,7 +408,7 @@ mod tests {
             &"n".repeat(108),
             &"n".repeat(108),
         );
-        check(unix(Some(b""), None), |_| {}, "", "");
+        check(unix(Some(b""), None), |_| {}, "*", "*");
         check(unix(None, inode), |_| {}, "* 77", "* 77");
         let packet = |ethertype, interface| Endpoint::Packet { ethertype, interface };
         check(
@@ -415,6 +423,7 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 4,
                 port: 812,
+                group: None,
             },
             |_| {},
             "diag:812",
@@ -424,10 +433,11 @@ mod tests {
             Endpoint::Netlink {
                 protocol: 99,
                 port: 0,
+                group: Some(3),
             },
             |_| {},
-            "99:kernel",
-            "99:kernel",
+            "99:kernel group 3",
+            "99:kernel group 3",
         );
     }
 

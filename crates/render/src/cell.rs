@@ -2,11 +2,13 @@
 
 use crate::address;
 use crate::column::{SocketColumn, TcpField};
-use crate::number::{push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_time_us};
+use crate::number::{push_decimal, push_hexadecimal, push_human, push_time_us};
 use crate::table::{Table, Tint};
 use crate::tcp_words;
 use crate::text::push_clean;
+use crate::unit::Unit;
 use sockeye_model::{CaState, Entry, Memory, Names, Options, Owner, Queues, State, Timer, TimerKind};
+use std::io::Write;
 
 /// Values of a row that are gathered in one go.
 #[derive(Debug)]
@@ -202,47 +204,24 @@ fn push_rarer(
         }
         C::Tcp(field) => {
             if let Some(value) = scratch.tcp[field.place()] {
-                push_with_unit(out, field.name(), value);
+                Unit::of(field.name()).push(out, value);
             }
         }
         C::Mptcp(field) => {
             if let Some(value) = socket.mptcp_info.as_ref().and_then(|info| field.value(info)) {
-                push_with_unit(out, field.name(), value);
+                Unit::of(field.name()).push(out, value);
             }
         }
     }
 }
 
-/// Appends a value in the unit its field's name ends with, for eyes.
-pub(crate) fn push_with_unit(out: &mut Vec<u8>, name: &str, value: u64) {
-    if name == "ca_state" {
-        out.extend_from_slice(ca_state_name(value).as_bytes());
-    } else if name.ends_with("rate_bytes_per_s") && value == u64::MAX {
-        out.extend_from_slice(b"unlimited");
-    } else if name.ends_with("_bytes_per_s") {
-        push_bit_rate(out, value);
-    } else if name.ends_with("_bytes") || name.starts_with("bytes_") {
-        push_human(out, value.into());
-        out.push(b'B');
-    } else if name.ends_with("_us") {
-        if name.contains("rtt") && value < 60_000_000 {
-            push_ms(out, value);
-            out.extend_from_slice(b"ms");
-        } else {
-            push_time_us(out, value);
-        }
-    } else if name.ends_with("_ms") {
-        push_time_us(out, value.saturating_mul(1000));
-    } else {
-        push_decimal(out, value);
-    }
-}
-
-pub(crate) fn ca_state_name(number: u64) -> String {
-    u8::try_from(number).map_or_else(
-        |_| number.to_string(),
-        |number| CaState::from_number(number).to_string(),
-    )
+/// Appends the name of a state of congestion control; one without a name as its number.
+pub(crate) fn push_ca_state(out: &mut Vec<u8>, number: u64) {
+    // Writing into a Vec cannot fail.
+    let _ = match u8::try_from(number) {
+        Ok(number) => write!(out, "{}", CaState::from_number(number)),
+        Err(_) => write!(out, "{number}"),
+    };
 }
 
 /// Appends the name of a state; one without a name as its number.

@@ -43,7 +43,7 @@ macro_rules! socket_columns {
             pub fn header(self) -> Cow<'static, str> {
                 match self {
                     $(Self::$variant => Cow::Borrowed($header),)*
-                    Self::Tcp(field) => Cow::Borrowed(strip_unit(field.name())),
+                    Self::Tcp(field) => Cow::Borrowed(field.short_name()),
                     Self::Mptcp(_) => self.name(),
                 }
             }
@@ -153,7 +153,10 @@ impl SocketColumn {
         };
         let all = Self::all();
         let exact = all.iter().find(|column| column.name() == alias);
-        let by_unit = || all.iter().find(|column| strip_unit(&column.name()) == alias);
+        let by_unit = || {
+            all.iter()
+                .find(|column| matches!(column, Self::Tcp(field) if field.short_name() == alias))
+        };
         match exact.or_else(by_unit) {
             Some(column) => Ok(*column),
             None => Err(UnknownColumn::new(
@@ -217,6 +220,14 @@ impl TcpField {
     #[must_use]
     pub const fn name(self) -> &'static str {
         TcpInfo::NAMES[self.0 as usize]
+    }
+
+    /// Its name without its unit, unless another field would be called the same: `delivered_ce_segs` is
+    /// not `delivered_ce_bytes`.
+    pub(crate) fn short_name(self) -> &'static str {
+        let short = strip_unit(self.name());
+        let same = TcpInfo::NAMES.iter().filter(|name| strip_unit(name) == short);
+        if same.count() == 1 { short } else { self.name() }
     }
 
     pub(crate) const fn place(self) -> usize {

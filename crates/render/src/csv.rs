@@ -67,7 +67,7 @@ fn socket_fields(column: SocketColumn) -> Vec<String> {
     names.iter().map(|&name| name.to_owned()).collect()
 }
 
-const ENDPOINT_FIELDS: [&str; 13] = [
+const ENDPOINT_FIELDS: [&str; 14] = [
     "ip",
     "port",
     "host",
@@ -81,6 +81,7 @@ const ENDPOINT_FIELDS: [&str; 13] = [
     "netlink_protocol",
     "netlink_protocol_name",
     "port_id",
+    "group",
 ];
 
 /// Appends a line.
@@ -96,9 +97,8 @@ pub(crate) fn push_socket(
     for &column in &columns.0 {
         match column {
             SocketColumn::Tcp(field) => match (field.name(), scratch.tcp[field.place()]) {
-                ("ca_state", Some(number)) => line
-                    .field()
-                    .extend_from_slice(cell::ca_state_name(number).as_bytes()),
+                ("ca_state", Some(number)) => cell::push_ca_state(line.field(), number),
+                ("delivery_rate_app_limited", value) => line.boolean(value.map(|value| value != 0)),
                 (_, value) => line.number(value),
             },
             SocketColumn::Mptcp(field) => {
@@ -215,13 +215,13 @@ fn push_socket_column(line: &mut Line<'_>, column: SocketColumn, entry: &Entry<'
 /// Appends [`ENDPOINT_FIELDS`].
 fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, names: &dyn Names) {
     match endpoint {
-        Endpoint::None => line.empty(13),
+        Endpoint::None => line.empty(14),
         Endpoint::Inet { ip, port } => {
             push_ip(line.field(), *ip);
             line.number(Some(port.0));
             line.text(names.host(*ip));
             line.text(names.service(socket.protocol, *port).filter(|_| port.0 != 0));
-            line.empty(9);
+            line.empty(10);
         }
         Endpoint::Unix { name, inode } => {
             line.empty(4);
@@ -230,7 +230,7 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
             line.bytes(abstract_name.or(name));
             line.boolean(name.map(|_| abstract_name.is_some()));
             line.number(inode.map(|inode| inode.0));
-            line.empty(6);
+            line.empty(7);
         }
         Endpoint::Packet { ethertype, interface } => {
             line.empty(7);
@@ -245,13 +245,18 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
                 Some((index, None)) => line.number(Some(index.0)),
                 None => line.empty(1),
             }
-            line.empty(3);
+            line.empty(4);
         }
-        Endpoint::Netlink { protocol, port, .. } => {
+        Endpoint::Netlink {
+            protocol,
+            port,
+            group,
+        } => {
             line.empty(10);
             line.number(Some(*protocol));
             line.word(netlink_name(*protocol).unwrap_or_default());
             line.number(Some(*port));
+            line.number(*group);
         }
     }
 }

@@ -7,6 +7,16 @@
 //! Text from outside (names of processes, hosts, paths) is made harmless for a terminal. Absent values
 //! are `-` in tables, empty in CSV, and have no key in JSON.
 //!
+//! - **Tables** are for eyes: decimal units (`1.2M`), times as one says them (`1h58m`), addresses as `ss`
+//!   writes them. A terminal's width never costs data: gaps shrink, then rows continue on further lines.
+//! - **JSON** has everything that is known, whatever columns were chosen, after the schemas in
+//!   `docs/schema`. Numbers are exact, those above 2^53 too. Text that is not UTF-8 has U+FFFD in place of
+//!   what is wrong, and its bytes in hexadecimal beside it, under its name with `_hex`.
+//! - **JSON lines** are the same objects; a last line `{"summary":...}` only if something was lost or the
+//!   listing was interrupted.
+//! - **CSV** has exact numbers in the units its header names, one or more fields a column. Text from
+//!   outside that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front) gets a `'` in front.
+//!
 //! What it deliberately does not do: look names up (it asks [`sockeye_model::Names`]), decide whether a
 //! terminal wants colours or how wide it is, filter, fold, or choose the top N.
 //!
@@ -49,6 +59,7 @@ mod sort;
 mod table;
 mod tcp_words;
 mod text;
+mod unit;
 
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
 pub use flow_column::FlowColumn;

@@ -3,10 +3,23 @@
 /// Appends `number` in decimal.
 #[inline]
 pub(crate) fn push_decimal(out: &mut Vec<u8>, number: u64) {
-    if number < 10 {
-        out.push(b'0' + number as u8);
-        return;
+    // Copies of constant length are a few instructions; most numbers are this short.
+    match number {
+        0..10 => out.push(b'0' + number as u8),
+        10..100 => out.extend_from_slice(pair(number)),
+        100..1_000 => {
+            let [b, c] = *pair(number % 100);
+            out.extend_from_slice(&[b'0' + (number / 100) as u8, b, c]);
+        }
+        1_000..10_000 => {
+            let ([a, b], [c, d]) = (*pair(number / 100), *pair(number % 100));
+            out.extend_from_slice(&[a, b, c, d]);
+        }
+        _ => push_digits(out, number),
     }
+}
+
+fn push_digits(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut rest = number;
@@ -23,6 +36,17 @@ pub(crate) fn push_decimal(out: &mut Vec<u8>, number: u64) {
         digits[at] = b'0' + rest as u8;
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends the first `len` of `padded`.
+///
+/// All are copied and the rest taken back: a copy of constant length is a few instructions, one of
+/// variable length is a call, and rows are made of short copies.
+#[inline]
+pub(crate) fn push_padded<const N: usize>(out: &mut Vec<u8>, padded: &[u8; N], len: usize) {
+    let start = out.len();
+    out.extend_from_slice(padded);
+    out.truncate(start + len);
 }
 
 /// Appends `0x` and `number` in hexadecimal.

@@ -1,8 +1,9 @@
 //! A socket as a JSON object: `docs/schema/sockets.schema.json`, `$defs/socket`.
 
 use crate::address::{ethertype_name, netlink_name, push_ip};
+use crate::column::TcpField;
 use crate::json::Object;
-use crate::number::push_decimal;
+use crate::number::{push_decimal, push_padded};
 use sockeye_model::{
     CongestionInfo, Endpoint, Entry, Family, Memory, Names, Options, Process, Protocol, Queues, Socket,
     State, TcpInfo, TimerKind,
@@ -295,23 +296,23 @@ fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
     let out = object.key("tcp_info");
     let start = out.len();
     // Room for all at once: the longest row is what this has to be fast for.
-    out.reserve(4096);
-    info.visit(|name, value| {
-        let Some(value) = value else { return };
-        out.extend_from_slice(b",\"");
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(b"\":");
-        match name {
-            "ca_state" => {
+    out.reserve(TcpField::COUNT * 56);
+    let mut place = 0;
+    info.visit(|_, value| {
+        let (key, len) = &TCP_KEYS[place];
+        if let Some(value) = value {
+            push_padded(out, key, *len);
+            if place == CA_STATE.place() {
                 out.push(b'"');
-                out.extend_from_slice(crate::cell::ca_state_name(value).as_bytes());
+                crate::cell::push_ca_state(out, value);
                 out.push(b'"');
-            }
-            "delivery_rate_app_limited" => {
+            } else if place == APP_LIMITED.place() {
                 out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
+            } else {
+                push_decimal(out, value);
             }
-            _ => push_decimal(out, value),
         }
+        place += 1;
     });
     if out.len() == start {
         out.push(b'{');
@@ -320,3 +321,25 @@ fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
     }
     out.push(b'}');
 }
+
+const CA_STATE: TcpField = TcpField::named("ca_state");
+const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");
+
+/// `,"name":` of each field of tcp_info, padded, and its length.
+static TCP_KEYS: [([u8; 32], usize); TcpField::COUNT] = {
+    let mut keys = [([0; 32], 0); TcpField::COUNT];
+    let mut place = 0;
+    while place < keys.len() {
+        let name = TcpInfo::NAMES[place].as_bytes();
+        let key = &mut keys[place];
+        (key.0[0], key.0[1]) = (b',', b'"');
+        let mut at = 0;
+        while at < name.len() {
+            key.0[at + 2] = name[at];
+            at += 1;
+        }
+        (key.0[at + 2], key.0[at + 3], key.1) = (b'"', b':', at + 4);
+        place += 1;
+    }
+    keys
+};

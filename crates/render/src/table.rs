@@ -6,10 +6,12 @@
 //!
 //! On a terminal nothing is ever cut. When the columns do not fit, first the gaps shrink from two to one;
 //! then rows (and the header with them) continue, indented, on further lines, always at the same columns. A
-//! last column leaning left may overflow the line: it counts with the width of its header.
+//! last column leaning left may overflow the line: it counts with the width of its header. Details are
+//! broken between words.
 
 use crate::column::Align;
 use crate::format::Style;
+use crate::number::push_padded;
 use crate::text::display_width;
 
 #[derive(Debug)]
@@ -122,6 +124,8 @@ impl Table {
     pub(crate) fn end_row(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.cells.len().is_multiple_of(self.stride()));
         if self.settled {
+            // What follows the last cell is not shown: it lets that be copied as fast as the others.
+            self.bytes.extend_from_slice(&[0; 32]);
             self.push_held(0, out);
             self.bytes.clear();
             self.cells.clear();
@@ -196,7 +200,7 @@ impl Table {
                     broken = false;
                 }
                 push_blanks(out, blanks);
-                push_tinted(out, &self.bytes[start..cell.end], cell.tint, self.style);
+                push_tinted(out, &self.bytes[start..], cell.end - start, cell.tint, self.style);
                 blanks = 0;
             }
             if self.headings[column].align == Align::Left {
@@ -207,11 +211,7 @@ impl Table {
         out.push(b'\n');
         if self.has_details {
             let end = self.cells[first + self.headings.len()].end;
-            if end > start {
-                push_blanks(out, DETAILS_INDENT);
-                push_tinted(out, &self.bytes[start..end], Tint::Dim, self.style);
-                out.push(b'\n');
-            }
+            self.push_details(out, &self.bytes[start..end]);
         }
     }
 
@@ -221,9 +221,7 @@ impl Table {
         for (column, heading) in self.headings.iter().enumerate() {
             let padding = self.widths[column] - display_width(&heading.text);
             if self.breaks[column] {
-                push_tinted(out, &line, Tint::Dim, self.style);
-                out.push(b'\n');
-                line.clear();
+                self.push_header_line(out, &mut line);
                 blanks = INDENT;
             } else if column > 0 {
                 blanks += self.gap;
@@ -240,8 +238,30 @@ impl Table {
                 blanks += padding;
             }
         }
-        push_tinted(out, &line, Tint::Dim, self.style);
-        out.push(b'\n');
+        self.push_header_line(out, &mut line);
+    }
+
+    fn push_header_line(&self, out: &mut Vec<u8>, line: &mut Vec<u8>) {
+        if !line.is_empty() {
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
+            out.push(b'\n');
+            line.clear();
+        }
+    }
+
+    /// A line of details; on a terminal broken between words, into as many as it takes.
+    fn push_details(&self, out: &mut Vec<u8>, details: &[u8]) {
+        let room = self
+            .terminal
+            .map_or(usize::MAX, |terminal| terminal.saturating_sub(DETAILS_INDENT));
+        let mut rest = details;
+        while !rest.is_empty() {
+            let (line, after) = split_line(rest, room);
+            push_blanks(out, DETAILS_INDENT);
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
+            out.push(b'\n');
+            rest = after;
+        }
     }
 
     /// Decides the gap, and at which columns rows continue on a further line.
@@ -308,23 +328,44 @@ fn last_overflows(heading: &Heading) -> bool {
     !heading.text.ends_with(b"Address:Port")
 }
 
+/// Appends the first `len` bytes of `text`.
 #[inline]
-fn push_tinted(out: &mut Vec<u8>, text: &[u8], tint: Tint, style: Style) {
-    if style == Style::Plain || tint == Tint::None || text.is_empty() {
-        out.extend_from_slice(text);
-    } else {
+fn push_tinted(out: &mut Vec<u8>, text: &[u8], len: usize, tint: Tint, style: Style) {
+    let is_tinted = style == Style::Color && tint != Tint::None && len > 0;
+    if is_tinted {
         out.extend_from_slice(tint.code());
-        out.extend_from_slice(text);
+    }
+    match text.first_chunk::<32>() {
+        Some(chunk) if len <= 32 => push_padded(out, chunk, len),
+        _ => out.extend_from_slice(&text[..len]),
+    }
+    if is_tinted {
         out.extend_from_slice(b"\x1b[0m");
     }
 }
 
 #[inline]
 fn push_blanks(out: &mut Vec<u8>, count: usize) {
-    if let Some(blanks) = BLANKS.get(..count) {
-        out.extend_from_slice(blanks);
+    if count <= BLANKS.len() {
+        push_padded(out, BLANKS, count);
     } else {
         out.resize(out.len() + count, b' ');
+    }
+}
+
+/// The words that fit into `room`, at least one, and what follows them.
+fn split_line(text: &[u8], room: usize) -> (&[u8], &[u8]) {
+    if text.len() <= room {
+        return (text, &[]);
+    }
+    let is_blank = |byte: &u8| *byte == b' ';
+    let fitting = text[..room + 1].iter().rposition(is_blank);
+    match fitting
+        .filter(|at| *at > 0)
+        .or_else(|| text.iter().position(is_blank))
+    {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
     }
 }
 
@@ -338,7 +379,7 @@ const HELD_ROWS_MAX: usize = 2048;
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;
 const DETAILS_INDENT: usize = 4;
-const BLANKS: &[u8] = &[b' '; 64];
+const BLANKS: &[u8; 16] = &[b' '; 16];
 
 #[cfg(test)]
 mod tests {

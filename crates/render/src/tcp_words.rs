@@ -3,11 +3,13 @@
 //! Every field that is present and not zero is told once: the ones that people look for first and
 //! together (`rtt 0.12/0.03ms`), the others by their names, in the kernel's order.
 
-use crate::cell::{ca_state_name, push_with_unit};
+use crate::cell::push_ca_state;
 use crate::column::{TcpField, strip_unit};
 use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
+use crate::unit::Unit;
 use sockeye_model::{CongestionInfo, Socket, TcpInfo};
+use std::sync::LazyLock;
 
 /// Appends what TCP or MPTCP knows about `socket`, and its congestion control and upper layer.
 pub(crate) fn push(out: &mut Vec<u8>, socket: &Socket) {
@@ -31,7 +33,7 @@ pub(crate) fn push(out: &mut Vec<u8>, socket: &Socket) {
     if let Some(info) = &socket.mptcp_info {
         info.visit(|name, value| {
             if let Some(value) = value.filter(|&value| value > 0) {
-                line.labelled(name, value);
+                line.labelled(&label(name), Unit::of(name), value);
             }
         });
     }
@@ -56,7 +58,7 @@ fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
     let mut take = |field: TcpField| values[field.place()].take().filter(|&value| value > 0);
 
     if let Some(number) = take(CA_STATE) {
-        line.word().extend_from_slice(ca_state_name(number).as_bytes());
+        push_ca_state(line.word(), number);
     }
     push_options(line, &mut take);
     match (take(RTT), take(RTTVAR)) {
@@ -69,13 +71,17 @@ fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
             line.out.extend_from_slice(b"ms");
         }
     }
-    for field in [MIN_RTT, RTO, CWND] {
+    for (field, name, unit) in [
+        (MIN_RTT, "min-rtt", Unit::RoundTripUs),
+        (RTO, "rto", Unit::Us),
+        (CWND, "cwnd", Unit::None),
+    ] {
         if let Some(value) = take(field) {
-            line.labelled(field.name(), value);
+            line.labelled(name, unit, value);
         }
     }
     if let Some(ssthresh) = take(SSTHRESH).filter(|&segs| segs < INFINITE_SSTHRESH) {
-        line.labelled("ssthresh", ssthresh);
+        line.labelled("ssthresh", Unit::None, ssthresh);
     }
     match (take(RETRANS), take(TOTAL_RETRANS)) {
         (None, None) => {}
@@ -86,30 +92,30 @@ fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
             push_decimal(line.out, total.unwrap_or(0));
         }
     }
-    for (field, name) in [
-        (LOST, "lost"),
-        (UNACKED, "unacked"),
-        (SENT, "sent_bytes"),
-        (ACKED, "acked_bytes"),
-        (RECEIVED, "recv_bytes"),
-        (NOTSENT, "notsent_bytes"),
-        (DELIVERY_RATE, "deliver_bytes_per_s"),
+    for (field, name, unit) in [
+        (LOST, "lost", Unit::None),
+        (UNACKED, "unacked", Unit::None),
+        (SENT, "sent", Unit::Bytes),
+        (ACKED, "acked", Unit::Bytes),
+        (RECEIVED, "recv", Unit::Bytes),
+        (NOTSENT, "notsent", Unit::Bytes),
+        (DELIVERY_RATE, "deliver", Unit::BytesPerSecond),
     ] {
         if let Some(value) = take(field) {
-            line.labelled(name, value);
+            line.labelled(name, unit, value);
         }
     }
     if take(APP_LIMITED).is_some() {
         line.word().extend_from_slice(b"app-limited");
     }
     if let Some(rate) = take(PACING_RATE).filter(|&rate| rate != u64::MAX) {
-        line.labelled("pacing_bytes_per_s", rate);
+        line.labelled("pacing", Unit::BytesPerSecond, rate);
     }
     let _unlimited = values[MAX_PACING_RATE.place()].take_if(|rate| *rate == u64::MAX);
     push_limits(line, values);
-    for (name, value) in TcpInfo::NAMES.iter().zip(values) {
+    for ((label, unit), value) in LABELS.iter().zip(values) {
         if let Some(value) = value.filter(|&value| value > 0) {
-            line.labelled(name, value);
+            line.labelled(label, *unit, value);
         }
     }
 }
@@ -219,23 +225,23 @@ impl Line<'_> {
         self.out.push(b' ');
     }
 
-    /// `snd-mss 1448B` from `snd_mss_bytes`.
-    fn labelled(&mut self, name: &str, value: u64) {
-        let label = match name {
-            "snd_cwnd_segs" => "cwnd",
-            _ => strip_unit(name),
-        };
-        let start = self.word().len();
-        self.out.extend_from_slice(label.as_bytes());
-        for byte in &mut self.out[start..] {
-            if *byte == b'_' {
-                *byte = b'-';
-            }
-        }
-        self.out.push(b' ');
-        push_with_unit(self.out, name, value);
+    /// `snd-mss 1448B`.
+    fn labelled(&mut self, label: &str, unit: Unit, value: u64) {
+        self.name(label);
+        unit.push(self.out, value);
     }
 }
+
+/// `snd-mss` from `snd_mss_bytes`.
+fn label(name: &str) -> String {
+    strip_unit(name).replace('_', "-")
+}
+
+/// Of each field of tcp_info.
+static LABELS: LazyLock<Vec<(String, Unit)>> = LazyLock::new(|| {
+    let labelled = |field: TcpField| (field.short_name().replace('_', "-"), Unit::of(field.name()));
+    TcpField::all().map(labelled).collect()
+});
 
 const CA_STATE: TcpField = TcpField::named("ca_state");
 const OPTIONS: TcpField = TcpField::named("options");
@@ -330,28 +336,29 @@ mod tests {
             },
             &mut all,
         );
-        let text = String::from_utf8(text).unwrap();
+        let text = format!(" {} ", String::from_utf8(text).unwrap());
         for name in TcpInfo::NAMES {
-            let label = match *name {
-                "ca_state" => "unknown(5)".to_owned(),
-                "options" => "ts".to_owned(),
-                "snd_wscale" | "rcv_wscale" => "wscale 5/5".to_owned(),
-                "rttvar_us" => "0.005/0.005".to_owned(),
-                "snd_cwnd_segs" | "snd_ssthresh_segs" => strip_unit(name)[4..].to_owned(),
-                "total_retrans_segs" => "retrans 5/5".to_owned(),
-                "bytes_received" => "recv".to_owned(),
-                "bytes_sent" => "sent 5B".to_owned(),
-                "bytes_acked" => "acked 5B".to_owned(),
-                "busy_time_us" => "busy".to_owned(),
-                "delivery_rate_bytes_per_s" => "deliver 40bit/s".to_owned(),
-                "delivery_rate_app_limited" => "app-limited".to_owned(),
-                "pacing_rate_bytes_per_s" => "pacing 40bit/s".to_owned(),
-                _ => strip_unit(name).replace('_', "-"),
+            let words = match *name {
+                "ca_state" => "unknown(5)",
+                "options" => "ts",
+                "snd_wscale" | "rcv_wscale" => "wscale 5/5",
+                "rtt_us" | "rttvar_us" => "rtt 0.005/0.005ms",
+                "snd_cwnd_segs" => "cwnd 5",
+                "snd_ssthresh_segs" => "ssthresh 5",
+                "retrans_segs" | "total_retrans_segs" => "retrans 5/5",
+                "bytes_sent" => "sent 5B",
+                "bytes_acked" => "acked 5B",
+                "bytes_received" => "recv 5B",
+                "busy_time_us" => "busy 5us",
+                "rwnd_limited_us" => "rwnd-limited 100%",
+                "sndbuf_limited_us" => "sndbuf-limited 100%",
+                "delivery_rate_bytes_per_s" => "deliver 40bit/s",
+                "delivery_rate_app_limited" => "app-limited",
+                "pacing_rate_bytes_per_s" => "pacing 40bit/s",
+                other => &TcpField::named(other).short_name().replace('_', "-"),
             };
-            assert!(
-                text.contains(&format!("{label} ")) || text.contains(&label),
-                "{name} is not in: {text}"
-            );
+            let times = text.matches(&format!(" {words} ")).count();
+            assert_eq!(times, 1, "{name} as '{words}' in: {text}");
         }
     }
 

@@ -41,74 +41,76 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Sends `request` and hands every message of the answer to `take`, until the dump is done or `take`
-/// breaks off.
+/// A request and the socket to put it to.
+#[derive(Debug)]
+pub(crate) struct Dump {
+    pub(crate) socket: DiagSocket,
+    pub(crate) request: Vec<u8>,
+}
+
+/// Sends each request and hands every message of the answers to `take`, until all dumps are done or
+/// `take` breaks off. Several dumps run at once; which message comes first is chance.
 ///
-/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes; where the reader is slower than the
-/// kernel, the kernel waits.
+/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for each dump; where the reader is
+/// slower than the kernel, the kernel waits.
 pub(crate) fn run(
-    socket: &DiagSocket,
-    request: &[u8],
+    dumps: &[Dump],
     sequence: u32,
     take: &mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
 ) -> Result<Course, Failure> {
-    socket
-        .send(request)
-        .map_err(|errno| Failure::System("send to sock_diag", errno))?;
+    for dump in dumps {
+        let sent = dump.socket.send(&dump.request);
+        sent.map_err(|errno| Failure::System("send to sock_diag", errno))?;
+    }
     let mut reading = Reading {
         course: Course::default(),
         sequence,
         take,
     };
-
-    // 1. One buffer on this thread: on most hosts that is the whole answer, or it is a refusal.
-    let mut first = vec![0; BUFFER_LEN];
-    let fill = Fill::receive(socket, &mut first);
-    let last = fill.ends_dump(&first);
-    reading.buffer(&first, &fill)?;
-    if last || reading.course.stopped {
+    // 1. Of a single dump, one buffer on this thread: on most hosts that is the whole answer, or it is a
+    // refusal.
+    if let [dump] = dumps
+        && reading.one(&dump.socket)?.is_break()
+    {
         return Ok(reading.course);
     }
 
-    // 2. The rest with the kernel working ahead on a thread of its own. Buffers go round in a circle.
-    let (filled_in, filled) = sync_channel::<(Vec<u8>, Fill)>(BUFFERS);
-    let (empty_in, empty) = sync_channel::<Vec<u8>>(BUFFERS);
+    // 2. The rest with the kernel working ahead on threads of its own. Buffers go round in circles, one
+    // for each dump.
+    let (filled_in, filled) = sync_channel::<(usize, Vec<u8>, Fill)>(BUFFERS * dumps.len());
     std::thread::scope(move |scope| {
-        let reader = move || {
-            for mut buffer in empty {
-                let fill = Fill::receive(socket, &mut buffer);
-                let last = fill.ends_dump(&buffer);
-                if filled_in.send((buffer, fill)).is_err() || last {
-                    break;
+        let mut circles = Vec::with_capacity(dumps.len());
+        for (place, dump) in dumps.iter().enumerate() {
+            let (empty_in, empty) = sync_channel::<Vec<u8>>(BUFFERS);
+            let filled_in = filled_in.clone();
+            let reader = move || {
+                for mut buffer in empty {
+                    let fill = Fill::receive(&dump.socket, &mut buffer);
+                    let last = fill.ends_dump(&buffer);
+                    if filled_in.send((place, buffer, fill)).is_err() || last {
+                        break;
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new().name("kernel".into());
+            if thread.stack_size(STACK_LEN).spawn_scoped(scope, reader).is_err() {
+                // No thread to be had: this dump is read by this one, before the others go on.
+                while reading.one(&dump.socket)?.is_continue() {}
+            } else {
+                for _ in 0..BUFFERS {
+                    let _ = empty_in.send(vec![0; BUFFER_LEN]);
                 }
             }
-        };
-        if std::thread::Builder::new()
-            .name("kernel".into())
-            .spawn_scoped(scope, reader)
-            .is_err()
-        {
-            // No thread to be had: read and render in turn.
-            loop {
-                let fill = Fill::receive(socket, &mut first);
-                let last = fill.ends_dump(&first);
-                reading.buffer(&first, &fill)?;
-                if last || reading.course.stopped {
-                    return Ok(reading.course);
-                }
-            }
+            circles.push(empty_in);
         }
-        let _ = empty_in.send(first);
-        for _ in 1..BUFFERS {
-            let _ = empty_in.send(vec![0; BUFFER_LEN]);
-        }
-        for (buffer, fill) in filled {
+        drop(filled_in);
+        for (place, buffer, fill) in filled {
             reading.buffer(&buffer, &fill)?;
             if reading.course.stopped {
                 break;
             }
-            // The reader may have ended already, which is no loss.
-            let _ = empty_in.send(buffer);
+            // The dump may have ended already; then nobody wants the buffer.
+            let _ = circles[place].send(buffer);
         }
         Ok(reading.course)
     })
@@ -153,6 +155,19 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
+    /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
+    fn one(&mut self, socket: &DiagSocket) -> Result<ControlFlow<()>, Failure> {
+        let mut buffer = vec![0; BUFFER_LEN];
+        let fill = Fill::receive(socket, &mut buffer);
+        let last = fill.ends_dump(&buffer);
+        self.buffer(&buffer, &fill)?;
+        Ok(if last || self.course.stopped {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
+    }
+
     fn buffer(&mut self, buffer: &[u8], fill: &Fill) -> Result<(), Failure> {
         let len = match *fill {
             Fill::Bytes { len, truncated } => {
@@ -204,5 +219,7 @@ impl Reading<'_> {
 const BUFFER_LEN: usize = 32 * 1024;
 /// How far the kernel may be ahead of the reader.
 const BUFFERS: usize = 8;
+/// A reader's stack holds next to nothing.
+const STACK_LEN: usize = 64 * 1024;
 /// The kernel's own limit (`include/linux/err.h`).
 const MAX_ERRNO: i32 = 4095;

@@ -1,6 +1,7 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
-use crate::dump::{self, Course, Failure};
+use crate::dump::{self, Course, Dump, Failure};
+use crate::halves;
 use crate::procfs;
 use crate::question::{Answer, Choice, Detail, Error, Families, ProtocolSet, Question, Rung, Used};
 use rustix::io::Errno;
@@ -193,28 +194,41 @@ impl Climb<'_> {
     /// what the ones before it missed.
     fn repeated(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<Result<(), Failure>, Error> {
         let question = self.question;
-        let take = &mut *self.take;
+        let mut may_halve = true;
         let mut program = question.program;
-        let mut seen = Seen::default();
+        // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
+        let mut seen = Seen {
+            repeats: matches!(listing.kind, Kind::Netlink),
+            ..Seen::default()
+        };
         let mut losses = Losses::default();
         let mut tries = 0;
         let outcome = loop {
             self.sequence += 1;
             let bytecode = program.map_or(&[][..], |program| program.bytes);
-            let Some(request) = request(listing.kind, rung, family, question, bytecode, self.sequence) else {
+            let halves = (rung == Rung::OnePass && tries == 0 && may_halve)
+                .then(|| halves::programs(question, bytecode))
+                .flatten();
+            let programs: &[&[u8]] = match &halves {
+                Some([upper, lower]) => &[upper, lower],
+                None => &[bytecode],
+            };
+            let mut dumps = Vec::with_capacity(programs.len());
+            for bytecode in programs {
+                let Some(request) = request(listing.kind, rung, family, question, bytecode, self.sequence)
+                else {
+                    break;
+                };
+                match self.open()? {
+                    Ok(socket) => dumps.push(Dump { socket, request }),
+                    Err(errno) => return Ok(Err(Failure::System("open a sock_diag socket", errno))),
+                }
+            }
+            if dumps.len() < programs.len() {
                 // Longer than an attribute can be: we judge each socket ourselves.
-                program = None;
+                (program, may_halve) = (None, false);
                 continue;
-            };
-            let socket = match question.netns {
-                None => DiagSocket::open(),
-                Some(place) => sockeye_sys::netns::within(place.fd, DiagSocket::open)
-                    .map_err(|errno| Error::Namespace(place.inode, errno))?,
-            };
-            let socket = match socket {
-                Ok(socket) => socket,
-                Err(errno) => break Err(Failure::System("open a sock_diag socket", errno)),
-            };
+            }
             let mut broken = 0;
             let mut place = Socket::new(Protocol::Tcp, State::Close);
             let mut deliver = |message: &Message<'_>| {
@@ -230,13 +244,17 @@ impl Climb<'_> {
                     return ControlFlow::Continue(());
                 }
                 place.netns = question.netns.map(|place| place.inode);
-                take(&place)
+                (self.take)(&place)
             };
-            let course = dump::run(&socket, &request, self.sequence, &mut deliver);
+            let course = dump::run(&dumps, self.sequence, &mut deliver);
             losses.broken_records += broken;
             let course = match course {
                 // A program may be refused where the request is not: marks need CAP_NET_ADMIN, and old
                 // kernels know fewer instructions. Then we judge each socket ourselves.
+                Err(Failure::Refused(..)) if seen.is_empty() && halves.is_some() => {
+                    may_halve = false;
+                    continue;
+                }
                 Err(Failure::Refused(..)) if program.is_some_and(|p| !p.required) && seen.is_empty() => {
                     program = None;
                     continue;
@@ -265,6 +283,15 @@ impl Climb<'_> {
         };
         self.answer.losses += losses;
         Ok(outcome)
+    }
+
+    /// A socket to `sock_diag` where the question is asked.
+    fn open(&self) -> Result<Result<DiagSocket, Errno>, Error> {
+        match self.question.netns {
+            None => Ok(DiagSocket::open()),
+            Some(place) => sockeye_sys::netns::within(place.fd, DiagSocket::open)
+                .map_err(|errno| Error::Namespace(place.inode, errno)),
+        }
     }
 
     fn procfs(&mut self, listing: &Listing) -> Result<Result<(), String>, Error> {
@@ -439,6 +466,8 @@ fn count(losses: &mut Losses, course: Course) {
 /// a hash table only when there is something to repeat.
 #[derive(Default)]
 struct Seen {
+    /// Whether what comes may have come before.
+    repeats: bool,
     order: Vec<u64>,
     set: HashSet<u64>,
 }
@@ -447,14 +476,16 @@ impl Seen {
     #[inline]
     fn first_sight(&mut self, socket: &Socket) -> bool {
         let identity = identity(socket);
-        if !self.set.is_empty() && !self.set.insert(identity) {
+        if self.repeats && !self.set.insert(identity) {
             return false;
         }
         self.order.push(identity);
         true
     }
 
+    /// The next dump may repeat all that came so far.
     fn remember(&mut self) {
+        self.repeats = true;
         self.set.extend(self.order.iter().copied());
     }
 

@@ -30,6 +30,7 @@
 //! ```
 
 mod dump;
+mod halves;
 mod ladder;
 pub mod names;
 pub mod owners;

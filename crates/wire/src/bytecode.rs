@@ -190,6 +190,14 @@ impl Assembler {
         self.bytes[start + 1] = OPERATION_LEN as u8;
     }
 
+    /// Goes on with a finished program: the whole accepts what both do. Its jumps are relative, and its
+    /// "no" lies behind its end, so it can only come last.
+    #[must_use]
+    pub fn finish_with(mut self, program: &[u8]) -> Option<Vec<u8>> {
+        self.bytes.extend_from_slice(program);
+        self.finish()
+    }
+
     /// The program; `None` when it is empty (the kernel refuses such), too long, or jumps to a label that
     /// was never placed or lies behind.
     #[must_use]
@@ -589,6 +597,17 @@ mod tests {
         let mut two = two.finish().unwrap();
         two[2..4].copy_from_slice(&12_u16.to_ne_bytes());
         assert_eq!(audit(&two, true), Err(Fault::Invalid(0)));
+    }
+
+    #[test]
+    fn a_program_goes_on_with_another() {
+        let second = one(Condition::PortAtMost(End::Source, 8080));
+        for (first, expected) in [(8080, true), (8081, false)] {
+            let mut assembler = Assembler::default();
+            assembler.condition(&Condition::PortAtLeast(End::Source, first), Assembler::REJECT);
+            let both = assembler.finish_with(&second).unwrap();
+            assert_eq!((audit(&both, false), run(&both, &mapped())), (Ok(()), expected));
+        }
     }
 
     #[test]

@@ -348,7 +348,8 @@ mod tests {
         assert_eq!(hex8(*b"0123ABCD"), Some(0x0123_abcd));
         assert_eq!(hex8(*b"FFFFFFFF"), Some(u32::MAX));
         for place in 0..8 {
-            for byte in 0..=u8::MAX {
+            let step = if cfg!(miri) { 23 } else { 1 };
+            for byte in (0..=u8::MAX).step_by(step) {
                 let mut text = *b"9A0F1B2C";
                 text[place] = byte;
                 let expected = text.iter().try_fold(0_u32, |value, &byte| {

@@ -397,7 +397,8 @@ mod tests {
             );
             assert_eq!((once.rest(), slowly.rest()), (&b""[..], &b""[..]));
             // Any byte changed: still the same, be it good or bad.
-            for place in 0..text.len() {
+            let step = if cfg!(miri) { 17 } else { 1 };
+            for place in (0..text.len()).step_by(step) {
                 for byte in [b' ', b':', b'0', b'F', b'f', b'G', b'\n'] {
                     let mut text = text.clone().into_bytes();
                     text[place] = byte;

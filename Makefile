@@ -1,0 +1,60 @@
+# make        builds the release binary and shows this host's flows
+# make test   installs the peers the tests compare with (as root, with apt) and runs every check
+# make bench  measures against the netlink floor, ss and netstat
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+MUSL := $(shell uname -m)-unknown-linux-musl
+
+# A static binary where the target is installed, else the host's own.
+ifneq ($(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(MUSL)/lib),)
+TARGET := $(MUSL)
+else
+TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+endif
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release
+
+.PHONY: run build test check bench bench-doc miri fuzz install clean
+
+run: build
+	@echo
+	$(RELEASE)/sockeye flows
+
+build:
+	$(CARGO) build --locked --release --target $(TARGET) -p sockeye
+	@ls -l $(RELEASE)/sockeye
+
+test:
+	scripts/test
+
+check:
+	scripts/check
+
+bench: build
+	$(CARGO) build --locked --release --target $(TARGET) -p sockeye-bench
+	$(RELEASE)/bench-compare $(BENCH)
+
+# As bench, and writes the table into the document.
+bench-doc: BENCH += --markdown docs/BENCHMARKS.md
+bench-doc: bench
+
+miri:
+	scripts/miri
+
+# SECONDS for each target.
+fuzz:
+	scripts/fuzz $(or $(SECONDS),600)
+
+install: build
+	install -D -m 755 $(RELEASE)/sockeye $(DESTDIR)$(PREFIX)/bin/sockeye
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
+	$(RELEASE)/sockeye man $(DESTDIR)$(PREFIX)/share/man/man1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(RELEASE)/sockeye completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockeye
+	mkdir -p $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	$(RELEASE)/sockeye completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sockeye
+	mkdir -p $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(RELEASE)/sockeye completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sockeye.fish
+
+clean:
+	$(CARGO) clean

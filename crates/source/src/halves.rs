@@ -1,0 +1,110 @@
+//! One big dump as two halves at once, on two cores.
+//!
+//! The kernel's dump runs on one core, and is most of what a listing costs. Two dumps at once, each with
+//! a program that lets through one half of the sockets, take both cores; both walk the whole hash table,
+//! but filling in the messages costs more than walking. Which half a socket belongs to follows from its
+//! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
+
+use crate::question::Question;
+use sockeye_wire::bytecode::{Assembler, Condition, End};
+use std::fs::read_to_string;
+
+/// The programs of the two halves, each followed by the question's own; `None` where one dump is better:
+/// few sockets, one core.
+pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return None;
+    }
+    if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
+        return None;
+    }
+    let middle = match question.netns {
+        None => middle(),
+        Some(place) => sockeye_sys::netns::within(place.fd, middle).ok()?,
+    }?;
+    let mut upper = Assembler::default();
+    let (no, yes) = (upper.label(), upper.label());
+    upper.condition(&Condition::PortAtLeast(End::Source, middle), no);
+    upper.jump(yes);
+    upper.place(no);
+    upper.condition(
+        &Condition::PortAtLeast(End::Destination, middle),
+        Assembler::REJECT,
+    );
+    upper.place(yes);
+    let mut lower = Assembler::default();
+    lower.condition(&Condition::PortAtMost(End::Source, middle - 1), Assembler::REJECT);
+    lower.condition(
+        &Condition::PortAtMost(End::Destination, middle - 1),
+        Assembler::REJECT,
+    );
+    Some([upper.finish_with(program)?, lower.finish_with(program)?])
+}
+
+/// Whether this release of the kernel runs two dumps at once. Before Linux 6.9 a mutex let one wait for
+/// the other ("inet_diag: remove three mutexes in diag dumps", E. Dumazet, January 2024), and halves
+/// would only cost a second walk.
+fn dumps_run_at_once(release: &str) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) >= (6, 9),
+        _ => false,
+    }
+}
+
+/// The port that halves the calling thread's namespace, if it has enough sockets to be worth it.
+///
+/// One end of a connection nearly always has an ephemeral port, and these are evenly spread.
+fn middle() -> Option<u16> {
+    let in_use = tcp_sockets(&read_to_string("/proc/thread-self/net/sockstat").ok()?)?;
+    if in_use < WORTH_HALVING {
+        return None;
+    }
+    let range = read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ports = range
+        .split_ascii_whitespace()
+        .filter_map(|port| port.parse::<u16>().ok());
+    let (low, high) = (ports.next()?, ports.next()?);
+    Some(low.midpoint(high)).filter(|&middle| middle > 0)
+}
+
+/// TCP sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat`.
+fn tcp_sockets(sockstat: &str) -> Option<u64> {
+    let mut words = sockstat
+        .lines()
+        .find_map(|line| line.strip_prefix("TCP: "))?
+        .split_ascii_whitespace();
+    let mut sum = 0;
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        if name == "inuse" || name == "tw" {
+            sum += value.parse::<u64>().ok()?;
+        }
+    }
+    Some(sum)
+}
+
+/// Fewer are listed in less time than two walks over the hash table may take.
+const WORTH_HALVING: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases() {
+        assert!(dumps_run_at_once("6.18.44-fc") && dumps_run_at_once("6.9.0") && dumps_run_at_once("7.0"));
+        assert!(
+            !dumps_run_at_once("6.8.12-generic") && !dumps_run_at_once("5.15.0") && !dumps_run_at_once("")
+        );
+    }
+
+    #[test]
+    fn sockets_in_use() {
+        let text = "sockets: used 18\nTCP: inuse 5 orphan 1 tw 588 alloc 2 mem 60\nUDP: inuse 0 mem 256\n";
+        assert_eq!(tcp_sockets(text), Some(593));
+        assert_eq!(tcp_sockets("UDP: inuse 7"), None);
+        assert_eq!(tcp_sockets("TCP: inuse x"), None);
+    }
+}
