@@ -3,7 +3,9 @@
 
 mod live;
 
-use live::{Told, attempt, check, check_unix_name, endpoint, is_row_of, linked, row_of, sockets, ss};
+use live::{
+    Told, attempt, check, check_unix_name, endpoint, exchange, is_row_of, linked, row_of, sockets, ss,
+};
 use serde_json::Value;
 use sockeye_lab::{Family, Lab, Lane, Link, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State};
 use sockeye_lab::{Timer, UnixKind, UnixName, congestion_control, need, output_of, program, wait_for};
@@ -315,15 +317,6 @@ fn is_as_sent(end: &Specimen, pair: &Pair) -> bool {
         "{row}"
     );
     true
-}
-
-fn exchange(from: &Specimen, to: &Specimen, bytes: usize) {
-    use std::io::{Read, Write};
-    std::thread::scope(|scope| {
-        scope.spawn(|| from.socket().write_all(&vec![b'd'; bytes]).unwrap());
-        let mut buffer = vec![0; bytes];
-        to.socket().read_exact(&mut buffer).unwrap();
-    });
 }
 
 #[test]
