@@ -2,11 +2,10 @@
 
 use crate::args::{DoctorArgs, FormatArg};
 use crate::stdout;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use rustix::thread::CapabilitySet;
 use sockeye_source::{Finding, Probe, probe};
 use std::fmt::Write as _;
-use std::io::Write;
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let report = Report::collect();
@@ -17,9 +16,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
             "sockeye: doctor has no CSV; use table or json\n".to_owned()
         )),
     };
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 struct Report {

@@ -9,7 +9,6 @@ use sockeye_flow::{Fold, Listeners, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, State, StateSet};
 use sockeye_render::{FlowColumn, FlowDetails, FlowLayout, FlowWriter, Format};
 use sockeye_source::{Detail, ProtocolSet};
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -91,9 +90,7 @@ impl Watch<'_> {
                 .map(|(sample, at)| (sample, started.duration_since(*at)));
             let (flows, sample) = self.fold(last, &mut told)?;
             if samples > 0 && self.layout.format == Format::Table {
-                stdout::open()?
-                    .write_all(b"\n")
-                    .context("write to standard output")?;
+                stdout::write(b"\n")?;
             }
             self.print(&flows, before.is_some(), &told)?;
             samples += 1;
@@ -104,7 +101,9 @@ impl Watch<'_> {
                 return Ok(());
             }
             before = Some((sample, started));
-            std::thread::sleep(interval.saturating_sub(started.elapsed()));
+            if !stdout::pause(interval.saturating_sub(started.elapsed())) {
+                return Ok(());
+            }
         }
     }
 
@@ -182,7 +181,7 @@ impl Watch<'_> {
                     .try_for_each(|flow| writer.row(flow, &self.names.names))
             })
             .and_then(|()| writer.finish(&listing::summary(told, &sources)))
-            .context("write to standard output")?;
+            .context(stdout::WRITING)?;
         self.listing.report(told, self.options.common.verbose);
         Ok(())
     }
@@ -247,9 +246,7 @@ fn print_columns() -> anyhow::Result<()> {
         text.push_str(column.name());
         text.push('\n');
     }
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 #[cfg(test)]

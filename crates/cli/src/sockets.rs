@@ -8,7 +8,6 @@ use anyhow::Context;
 use sockeye_model::StateSet;
 use sockeye_render::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
 use sockeye_source::{Detail, ProtocolSet};
-use std::io::Write;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
@@ -99,7 +98,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let sources = listing::sources(&told);
     written
         .and_then(|()| writer.finish(&listing::summary(&told, &sources)))
-        .context("write to standard output")?;
+        .context(stdout::WRITING)?;
     listing.report(&told, args.common.verbose);
     Ok(())
 }
@@ -170,9 +169,7 @@ fn print_columns() -> anyhow::Result<()> {
         text.push_str(&column.name());
         text.push('\n');
     }
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 /// A list of protocols, as `-A` takes it.
