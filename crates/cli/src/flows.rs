@@ -1,7 +1,7 @@
 //! `sockeye flows`: who talks to whom.
 
 use crate::args::{FlowOptions, Peers};
-use crate::listing::{self, Listing, Told, Usage};
+use crate::listing::{self, Listing, Told};
 use crate::lookup::Lookup;
 use crate::stdout;
 use anyhow::Context;
@@ -16,7 +16,11 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
     if options.columns.as_deref() == Some("help") {
         return print_columns();
     }
-    let names = Lookup::new(options.common.numeric, true, options.common.names_timeout);
+    let names = Lookup::new(
+        options.common.numeric,
+        !options.common.numeric,
+        options.common.names_timeout,
+    );
     let mut filter = listing::filter(words, &names)?;
     let peers = match options.filter_peers {
         Peers::All => None,
@@ -234,10 +238,7 @@ pub(crate) fn parse_group_by(text: &str) -> Result<GroupBy, String> {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
-    list.split(',')
-        .map(|name| FlowColumn::from_name(name.trim()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    FlowColumn::parse_list(list).map_err(|error| listing::unknown_column("--columns", "flows", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {

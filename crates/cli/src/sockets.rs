@@ -1,7 +1,7 @@
 //! `sockeye sockets`: every socket, one row each.
 
 use crate::args::SocketsArgs;
-use crate::listing::{self, Listing, Usage};
+use crate::listing::{self, Listing};
 use crate::lookup::Lookup;
 use crate::stdout;
 use anyhow::Context;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .as_deref()
         .map(SortKey::parse)
         .transpose()
-        .map_err(|error| Usage(format!("sockeye: --sort: {error}\n")))?;
+        .map_err(|error| listing::unknown_column("--sort", "sockets", error))?;
     let protocols = protocols(args);
     let states = filter.states().unwrap_or(if args.all {
         StateSet::ALL
@@ -157,10 +157,8 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
-    list.split(',')
-        .map(|name| SocketColumn::from_name(name.trim()))
-        .collect::<Result<_, _>>()
-        .map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    SocketColumn::parse_list(list)
+        .map_err(|error| listing::unknown_column("--columns", "sockets", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {

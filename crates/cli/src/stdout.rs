@@ -65,7 +65,10 @@ fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Resul
     let until = limit.map(|limit| Instant::now() + limit);
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let timeout = left.map(Timespec::try_from).transpose().map_err(io::Error::other)?;
+        let timeout = left
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(io::Error::other)?;
         let mut polled = [PollFd::new(fd, events)];
         match poll(&mut polled, timeout.as_ref()) {
             Err(rustix::io::Errno::INTR) => {}
