@@ -7,7 +7,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Without a command it is `sockeye flows`: connections folded into host flows.
 #[derive(Debug, Parser)]
 #[command(name = "sockeye", version, args_conflicts_with_subcommands = true)]
-#[command(after_help = "Exit status: 0 fine, 1 something failed, 2 a mistake on the command line.")]
+#[command(after_help = "\
+Examples:
+  sockeye -np                                who talks to this host, by which processes
+  sockeye sockets -tlnp                      what listens on TCP, and who holds it
+  sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
+  sockeye help sockets                       more, and the flags
+
+Exit status: 0 fine, 1 something failed, 2 a mistake on the command line.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -17,12 +24,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Who talks to whom: connections folded into host flows
     Flows(FlowsArgs),
-    /// Every socket, one row each
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
-    /// What this kernel and your rights allow; which source is used, and why
     Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions {
@@ -36,12 +40,13 @@ pub(crate) enum Command {
     },
 }
 
-/// Connections folded into host flows.
+/// Who talks to whom: connections folded into host flows
 ///
 /// A flow is all connections between the same two hosts, in the same direction, for the same service.
 /// `-->`: we connected to the peer; `<--`: the peer connected to a port we listen on. Listening and
 /// half-open sockets are left out.
 #[derive(Debug, Args)]
+#[command(after_help = FLOWS_EXAMPLES)]
 pub(crate) struct FlowsArgs {
     #[command(flatten)]
     pub(crate) options: FlowOptions,
@@ -76,13 +81,14 @@ pub(crate) struct FlowOptions {
           value_parser = crate::flows::parse_sort)]
     pub(crate) sort: crate::flows::Sorting,
     /// Only the first N flows
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_top)]
     pub(crate) top: Option<usize>,
-    /// Again and again, every so many seconds, with the rates between two samples
-    #[arg(short = 'w', long, value_name = "SECS", value_parser = parse_seconds)]
+    /// Again and again, every so many seconds, with the rates between two samples; ^C ends it
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = parse_seconds)]
     pub(crate) watch: Option<std::time::Duration>,
     /// With -w: end after so many samples
-    #[arg(long, value_name = "N", requires = "watch")]
+    #[arg(long, value_name = "N", requires = "watch", allow_negative_numbers = true,
+          value_parser = parse_count)]
     pub(crate) count: Option<u64>,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
@@ -101,11 +107,12 @@ pub(crate) enum Peers {
     Private,
 }
 
-/// Every socket, one row each.
+/// Every socket, one row each
 ///
 /// Without -a or -l: sockets that are neither listening nor unconnected nor in TIME_WAIT or SYN_RECV,
-/// unless the filter names states. Without a protocol: all of them.
+/// unless the filter names states. Without a protocol: all of them. The flags mean what they mean to ss.
 #[derive(Debug, Args)]
+#[command(after_help = SOCKETS_EXAMPLES)]
 pub(crate) struct SocketsArgs {
     /// TCP sockets
     #[arg(short = 't', long)]
@@ -130,10 +137,10 @@ pub(crate) struct SocketsArgs {
     #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::sockets::parse_protocols)]
     pub(crate) protocols: Option<sockeye_source::ProtocolSet>,
     /// Sockets in every state
-    #[arg(short = 'a', long)]
+    #[arg(short = 'a', long, overrides_with = "listening")]
     pub(crate) all: bool,
-    /// Listening and unconnected sockets only
-    #[arg(short = 'l', long, conflicts_with = "all")]
+    /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
+    #[arg(short = 'l', long, overrides_with = "all")]
     pub(crate) listening: bool,
     /// User, inode, cookie, mark, cgroup
     #[arg(short = 'e', long)]
@@ -147,8 +154,8 @@ pub(crate) struct SocketsArgs {
     /// What TCP knows: congestion control and every field of tcp_info
     #[arg(short = 'i', long)]
     pub(crate) info: bool,
-    /// Look up the names of hosts
-    #[arg(short = 'r', long, conflicts_with = "numeric")]
+    /// Look up the names of hosts; with -n too, ports and users stay numbers
+    #[arg(short = 'r', long)]
     pub(crate) resolve: bool,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
@@ -163,12 +170,22 @@ pub(crate) struct SocketsArgs {
     pub(crate) filter: Vec<String>,
 }
 
-/// What this kernel and your rights allow.
+/// What this kernel and your rights allow; which source is used, and why
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// table or json
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    pub(crate) format: FormatArg,
+    /// In which form: table, json or jsonl
+    #[arg(long, value_enum, default_value_t = DoctorFormat::Table)]
+    pub(crate) format: DoctorFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoctorFormat {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+    /// The same
+    Jsonl,
 }
 
 /// What all listings have in common.
@@ -177,7 +194,7 @@ pub(crate) struct Common {
     /// Which processes hold the sockets
     #[arg(short = 'p', long)]
     pub(crate) processes: bool,
-    /// Numbers instead of names
+    /// Numbers instead of the names of services, users and hosts
     #[arg(short = 'n', long)]
     pub(crate) numeric: bool,
     /// IPv4 sockets only
@@ -189,7 +206,7 @@ pub(crate) struct Common {
     /// In another network namespace: its name, a process in it, a path, or 'all'
     #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
     pub(crate) netns: Option<String>,
-    /// Where the sockets are read from
+    /// Where the sockets are read from; `sockeye doctor` tells what works here
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     pub(crate) source: SourceArg,
     /// In which form
@@ -202,7 +219,8 @@ pub(crate) struct Common {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
     /// How long to wait for the names of hosts, in seconds
-    #[arg(long, value_name = "SECS", default_value = "0.5", value_parser = parse_seconds)]
+    #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
+          value_parser = parse_seconds)]
     pub(crate) names_timeout: std::time::Duration,
     /// Say on stderr which source was used
     #[arg(short = 'v', long)]
@@ -241,6 +259,45 @@ pub(crate) enum ColorArg {
     Always,
     /// Never
     Never,
+}
+
+const FLOWS_EXAMPLES: &str = "\
+Examples:
+  sockeye flows -np                          with the processes, without looking up names
+  sockeye flows --filter-peers public        only peers on the internet
+  sockeye flows -n 'dport = :443'            whom we reach by HTTPS
+  sockeye flows -n --group-by process        which process has how many connections
+  sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
+
+The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
+Put it in quotes where it holds ( ) < > ! & or |.";
+
+const SOCKETS_EXAMPLES: &str = "\
+Examples:
+  sockeye sockets -tlnp                      what listens on TCP, and who holds it
+  sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
+  sockeye sockets -tn state close-wait       connections that the program forgot to close
+  sockeye sockets -tni dst 10.0.0.0/8        all that TCP knows of connections into 10.0.0.0/8
+  sockeye sockets -tn 'rtt > 50ms' --sort -rtt_us --columns local,peer,rtt_us
+  sockeye sockets -a --format jsonl          everything, for a script
+
+The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
+Put it in quotes where it holds ( ) < > ! & or |.";
+
+/// How many rows; none is an answer too.
+fn parse_top(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+/// How many samples.
+fn parse_count(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "expected a whole number, 1 or more".to_owned())
 }
 
 /// Seconds, possibly with a fraction, more than none.

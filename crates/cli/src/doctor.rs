@@ -1,25 +1,18 @@
 //! `sockeye doctor`: what works here, what does not, what is missing, and what it would give.
 
-use crate::args::{DoctorArgs, FormatArg};
+use crate::args::{DoctorArgs, DoctorFormat};
 use crate::stdout;
-use anyhow::{Context, bail};
 use rustix::thread::CapabilitySet;
 use sockeye_source::{Finding, Probe, probe};
 use std::fmt::Write as _;
-use std::io::Write;
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let report = Report::collect();
     let text = match args.format {
-        FormatArg::Table => report.table(),
-        FormatArg::Json | FormatArg::Jsonl => report.json(),
-        FormatArg::Csv => bail!(crate::listing::Usage(
-            "sockeye: doctor has no CSV; use table or json\n".to_owned()
-        )),
+        DoctorFormat::Table => report.table(),
+        DoctorFormat::Json | DoctorFormat::Jsonl => report.json(),
     };
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 struct Report {
@@ -57,7 +50,12 @@ impl Report {
                 right(
                     "CAP_SYS_PTRACE",
                     CapabilitySet::SYS_PTRACE,
-                    "owners of other users' sockets (-p)",
+                    "owners of other users' sockets (-p), namespaces of their processes (--netns)",
+                ),
+                right(
+                    "CAP_DAC_READ_SEARCH",
+                    CapabilitySet::DAC_READ_SEARCH,
+                    "owners of other users' sockets (-p); needed beside CAP_SYS_PTRACE",
                 ),
                 right(
                     "CAP_SYS_ADMIN",
@@ -78,13 +76,13 @@ impl Report {
                 Some(false) => "no",
                 None => "could not tell",
             };
-            let _ = writeln!(text, "{:<15} {held:<4} {}", right.name, right.gives);
+            let _ = writeln!(text, "{:<19} {held:<4} {}", right.name, right.gives);
         }
         if self.rights.iter().any(|right| right.held == Some(false)) {
             let _ = writeln!(
                 text,
                 "\nTo grant what is missing without root (to whoever may run the file):\n  \
-                 setcap cap_net_admin,cap_sys_ptrace,cap_sys_admin+ep $(command -v sockeye)"
+                 setcap cap_net_admin,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin+ep $(command -v sockeye)"
             );
         }
         let _ = writeln!(text, "\nSockets   Source    Works");
@@ -96,6 +94,10 @@ impl Report {
             let finding = match &probe.finding {
                 Finding::Yes if earlier => "yes".to_owned(),
                 Finding::Yes => "yes, used".to_owned(),
+                // The kernel looks for a handler of the protocol, and for a module that has it.
+                Finding::No(reason) if reason.contains("(os error 2)") => {
+                    format!("no: {reason}; this kernel has no module {}", module(probe.what))
+                }
                 Finding::No(reason) => format!("no: {reason}"),
                 Finding::CouldNotTell(reason) => format!("could not tell: {reason}"),
             };
@@ -141,5 +143,14 @@ impl Report {
             rights.join(","),
             probes.join(",")
         )
+    }
+}
+
+/// The kernel module that lists these sockets by netlink.
+fn module(what: &str) -> String {
+    match what {
+        "packet" => "af_packet_diag".to_owned(),
+        "udplite" => "udp_diag".to_owned(),
+        other => format!("{other}_diag"),
     }
 }

@@ -1,7 +1,7 @@
 //! `sockeye flows`: who talks to whom.
 
 use crate::args::{FlowOptions, Peers};
-use crate::listing::{self, Listing, Told, Usage};
+use crate::listing::{self, Listing, Told};
 use crate::lookup::Lookup;
 use crate::stdout;
 use anyhow::Context;
@@ -9,7 +9,6 @@ use sockeye_flow::{Fold, Listeners, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, State, StateSet};
 use sockeye_render::{FlowColumn, FlowDetails, FlowLayout, FlowWriter, Format};
 use sockeye_source::{Detail, ProtocolSet};
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,11 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
     if options.columns.as_deref() == Some("help") {
         return print_columns();
     }
-    let names = Lookup::new(options.common.numeric, true, options.common.names_timeout);
+    let names = Lookup::new(
+        options.common.numeric,
+        !options.common.numeric,
+        options.common.names_timeout,
+    );
     let mut filter = listing::filter(words, &names)?;
     let peers = match options.filter_peers {
         Peers::All => None,
@@ -91,9 +94,7 @@ impl Watch<'_> {
                 .map(|(sample, at)| (sample, started.duration_since(*at)));
             let (flows, sample) = self.fold(last, &mut told)?;
             if samples > 0 && self.layout.format == Format::Table {
-                stdout::open()?
-                    .write_all(b"\n")
-                    .context("write to standard output")?;
+                stdout::write(b"\n")?;
             }
             self.print(&flows, before.is_some(), &told)?;
             samples += 1;
@@ -104,7 +105,9 @@ impl Watch<'_> {
                 return Ok(());
             }
             before = Some((sample, started));
-            std::thread::sleep(interval.saturating_sub(started.elapsed()));
+            if !stdout::pause(interval.saturating_sub(started.elapsed())) {
+                return Ok(());
+            }
         }
     }
 
@@ -182,7 +185,7 @@ impl Watch<'_> {
                     .try_for_each(|flow| writer.row(flow, &self.names.names))
             })
             .and_then(|()| writer.finish(&listing::summary(told, &sources)))
-            .context("write to standard output")?;
+            .context(stdout::WRITING)?;
         self.listing.report(told, self.options.common.verbose);
         Ok(())
     }
@@ -235,7 +238,7 @@ pub(crate) fn parse_group_by(text: &str) -> Result<GroupBy, String> {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
-    FlowColumn::parse_list(list).map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    FlowColumn::parse_list(list).map_err(|error| listing::unknown_column("--columns", "flows", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {
@@ -244,9 +247,7 @@ fn print_columns() -> anyhow::Result<()> {
         text.push_str(column.name());
         text.push('\n');
     }
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 #[cfg(test)]

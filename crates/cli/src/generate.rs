@@ -3,16 +3,13 @@
 use crate::args::Cli;
 use anyhow::Context;
 use clap::CommandFactory;
-use std::io::Write;
 use std::path::Path;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "sockeye", &mut script);
-    crate::stdout::open()?
-        .write_all(&script)
-        .context("write to standard output")
+    crate::stdout::write(&script)
 }
 
 /// Writes a page for `sockeye` and one for each of its commands.

@@ -6,7 +6,7 @@ use crate::notes;
 use crate::places::Places;
 use sockeye_filter::{Filter, Kernel, Program, join_words, parse_words};
 use sockeye_model::{Entry, Losses, Socket, StateSet};
-use sockeye_render::{Format, Summary};
+use sockeye_render::{Format, Summary, UnknownColumn};
 use sockeye_source::owners::{Owners, ScanOptions};
 use sockeye_source::{Choice, Detail, Families, Place, ProtocolSet, Question, Used, list};
 use std::fmt;
@@ -23,6 +23,15 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// There are far too many columns to list them where one was mistyped.
+pub(crate) fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Usage {
+    let UnknownColumn { name, nearest, .. } = error;
+    let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+    Usage(format!(
+        "sockeye: {option}: unknown column '{name}'{guess}\n`sockeye {command} --columns help` lists all columns.\n"
+    ))
+}
 
 /// A listing as it was asked for, ready to be taken once or again and again.
 #[derive(Debug)]

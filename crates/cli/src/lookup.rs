@@ -16,13 +16,13 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// With `numeric`, services and users stay numbers. Interfaces, cgroups and namespaces always have
+    /// With `numeric`, services and users stay numbers; names of hosts are looked up if `hosts`. Interfaces, cgroups and namespaces always have
     /// their names: the numbers say little, and they are read only when one turns up.
     pub(crate) fn new(numeric: bool, hosts: bool, patience: Duration) -> Self {
         let wanted = Wanted {
             services: !numeric,
             users: !numeric,
-            hosts: hosts && !numeric,
+            hosts,
             ..Wanted::ALL
         };
         Self {

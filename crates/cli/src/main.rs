@@ -13,22 +13,43 @@ mod stdout;
 
 use args::{Cli, Command};
 use clap::Parser;
+use clap::error::ContextKind;
+use listing::Usage;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let outcome = match cli.command {
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => run(cli),
+        Err(message) => tell(message),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<()> {
+    match cli.command {
         None => flows::run(&cli.flows, &[]),
         Some(Command::Flows(args)) => flows::run(&args.options, &args.filter),
         Some(Command::Sockets(args)) => sockets::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man { folder }) => generate::manual(&folder),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error),
     }
+}
+
+/// Help and version are output like any other, with its full disks and closed pipes; a mistake is told in
+/// our own voice.
+fn tell(mut message: clap::Error) -> anyhow::Result<()> {
+    if !message.use_stderr() {
+        return stdout::write(message.render().to_string().as_bytes());
+    }
+    // A filter begins with no flag: `-- -S` is no remedy for a flag that we lack.
+    message.remove(ContextKind::Suggested);
+    let text = message.render().to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    Err(Usage(format!("sockeye: {text}")).into())
 }
 
 /// Says what failed and chooses the exit status.
@@ -37,7 +58,7 @@ fn report(error: &anyhow::Error) -> ExitCode {
         // Who read our output has had enough, as in `sockeye sockets | head`.
         return ExitCode::SUCCESS;
     }
-    if let Some(usage) = error.downcast_ref::<listing::Usage>() {
+    if let Some(usage) = error.downcast_ref::<Usage>() {
         notes::say(&usage.0);
         return ExitCode::from(2);
     }

@@ -6,75 +6,116 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 /// Writes to stderr. That nobody reads it is no reason to fail.
+///
+/// What was typed, and what files are called, may turn up in it: control characters are made visible.
 pub(crate) fn say(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let mut clean = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && character != '\n' {
+            clean.extend(character.escape_default());
+        } else {
+            clean.push(character);
+        }
+    }
+    let _ = std::io::stderr().write_all(clean.as_bytes());
 }
 
 /// One line for each kind of loss, with the remedy where there is one.
 pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
     let mut text = String::new();
-    let mut line = |count: u64, what: &str, remedy: &str| {
+    let mut line = |count: u64, [one, many]: [&str; 2], remedy: &str| {
         if count > 0 {
             let _ = writeln!(
                 text,
-                "sockeye: {count} {what}{}{remedy}",
+                "sockeye: {count} {}{}{remedy}",
+                if count == 1 { one } else { many },
                 if remedy.is_empty() { "" } else { "; " }
             );
         }
     };
     line(
         losses.repeated_dumps,
-        "interrupted listing(s) of the kernel were repeated",
+        [
+            "interrupted listing of the kernel was repeated",
+            "interrupted listings of the kernel were repeated",
+        ],
         "",
     );
     line(
         losses.incomplete_dumps,
-        "listing(s) of the kernel stayed incomplete: sockets may be missing",
+        [
+            "listing of the kernel stayed incomplete: sockets may be missing",
+            "listings of the kernel stayed incomplete: sockets may be missing",
+        ],
         "sockets come and go faster than they can be read: try again, or narrow the filter",
     );
     line(
         losses.overruns,
-        "overrun(s) of the netlink buffer",
+        ["overrun of the netlink buffer", "overruns of the netlink buffer"],
         "raise net.core.rmem_default",
     );
     line(
         losses.truncated_messages,
-        "message(s) of the kernel were cut short",
+        [
+            "message of the kernel was cut short",
+            "messages of the kernel were cut short",
+        ],
         "",
     );
     line(
         losses.broken_records,
-        "record(s) of the kernel could not be understood and were skipped",
+        [
+            "record of the kernel could not be understood and was skipped",
+            "records of the kernel could not be understood and were skipped",
+        ],
         "",
     );
     if owners_wanted || every_place {
         line(
             losses.unreadable_processes,
             match (owners_wanted, every_place) {
-                (true, false) => "process(es) of others could not be read: owners may be missing",
-                (false, _) => "process(es) of others could not be read: namespaces may be missing",
-                (true, true) => {
-                    "process(es) of others could not be read: owners and namespaces may be missing"
-                }
+                (true, false) => [
+                    "process could not be read: owners may be missing",
+                    "processes could not be read: owners may be missing",
+                ],
+                (false, _) => [
+                    "process could not be read: namespaces may be missing",
+                    "processes could not be read: namespaces may be missing",
+                ],
+                (true, true) => [
+                    "process could not be read: owners and namespaces may be missing",
+                    "processes could not be read: owners and namespaces may be missing",
+                ],
             },
-            if rustix::process::geteuid().is_root() {
-                "something protects them even from root: a sandbox, a user namespace, a security module"
-            } else {
-                "run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"
-            },
+            remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
         );
         line(
             losses.vanished_processes,
-            "process(es) ended while they were being read",
+            [
+                "process ended while it was being read",
+                "processes ended while they were being read",
+            ],
             "",
         );
     }
     line(
         losses.unreadable_namespaces,
-        "network namespace(s) could not be entered: their sockets are missing",
-        "run as root, or grant CAP_SYS_ADMIN",
+        [
+            "network namespace could not be entered: its sockets are missing",
+            "network namespaces could not be entered: their sockets are missing",
+        ],
+        remedy("run as root, or grant CAP_SYS_ADMIN"),
     );
     say(&text);
+}
+
+/// What may be done about missing rights; there is little left to try for root.
+fn remedy(unprivileged: &'static str) -> &'static str {
+    if rustix::process::geteuid().is_root() {
+        "root here is confined: try outside the container, or as root of the host"
+    } else {
+        unprivileged
+    }
 }
 
 /// With `-v`: which rung of the ladder told of what, and why not a better one. Without: only that a

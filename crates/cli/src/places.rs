@@ -1,10 +1,14 @@
 //! `--netns`: from what was typed to open namespaces.
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_model::{Losses, NetnsInode};
 use sockeye_source::Place;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +62,12 @@ impl Places {
 
 impl Namespace {
     fn open(path: &Path) -> std::io::Result<Self> {
-        let file = File::open(path)?;
+        // A name may stand for anything: opening a FIFO must not wait, and reading a disk must not begin.
+        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        if rustix::fs::fstatfs(&file)?.f_type != NSFS_MAGIC {
+            return Err(std::io::Error::other("it is no namespace"));
+        }
         let inode = u32::try_from(file.metadata()?.st_ino()).map_err(std::io::Error::other)?;
         Ok(Self {
             file,
@@ -83,11 +92,14 @@ fn one(text: &str) -> anyhow::Result<Namespace> {
     } else {
         named(text)
     };
-    Namespace::open(&path).with_context(|| {
-        format!(
-            "open network namespace {text:?} at {}; `ip netns list` shows names, a number is taken for a pid",
-            path.display()
-        )
+    Namespace::open(&path).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => {
+                "namespaces of others' processes need CAP_SYS_PTRACE: run as root of the host"
+            }
+            _ => "`ip netns list` shows names, a number is taken for a pid, text with a '/' for a path",
+        };
+        anyhow!("cannot open network namespace {text:?} ({path:?}): {error}; {remedy}")
     })
 }
 
@@ -97,26 +109,34 @@ fn named(name: &str) -> PathBuf {
 
 /// Every namespace that has a name or a process.
 fn all(losses: &mut Losses) -> anyhow::Result<Vec<Namespace>> {
+    allow_many_files();
     let mut found: BTreeMap<u32, Namespace> = BTreeMap::new();
-    let mut look = |path: &Path, losses: &mut Losses| match std::fs::metadata(path) {
-        Ok(metadata) => {
-            let known = u32::try_from(metadata.st_ino()).is_ok_and(|inode| found.contains_key(&inode));
-            if known {
-                return;
+    let mut look = |path: &Path, losses: &mut Losses| {
+        match std::fs::metadata(path) {
+            Ok(metadata) => {
+                let known = u32::try_from(metadata.st_ino()).is_ok_and(|inode| found.contains_key(&inode));
+                if known {
+                    return Ok(());
+                }
+                match Namespace::open(path) {
+                    Ok(namespace) => drop(found.insert(namespace.inode.0, namespace)),
+                    Err(error) if Errno::from_io_error(&error) == Some(Errno::MFILE) => bail!(
+                        "no file descriptor left after {} network namespaces; raise the limit (ulimit -n)",
+                        found.len()
+                    ),
+                    Err(_) => losses.unreadable_namespaces += 1,
+                }
             }
-            match Namespace::open(path) {
-                Ok(namespace) => drop(found.insert(namespace.inode.0, namespace)),
-                Err(_) => losses.unreadable_namespaces += 1,
-            }
+            // A process that just ended takes nothing with it that we could list.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(_) => losses.unreadable_processes += 1,
         }
-        // A process that just ended takes nothing with it that we could list.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(_) => losses.unreadable_processes += 1,
+        Ok(())
     };
-    look(Path::new("/proc/self/ns/net"), losses);
+    look(Path::new("/proc/self/ns/net"), losses)?;
     if let Ok(names) = std::fs::read_dir("/run/netns") {
         for name in names.flatten() {
-            look(&name.path(), losses);
+            look(&name.path(), losses)?;
         }
     }
     for process in std::fs::read_dir("/proc").context("read /proc")?.flatten() {
@@ -126,7 +146,7 @@ fn all(losses: &mut Losses) -> anyhow::Result<Vec<Namespace>> {
             .iter()
             .all(u8::is_ascii_digit)
         {
-            look(&process.path().join("ns/net"), losses);
+            look(&process.path().join("ns/net"), losses)?;
         }
     }
     if found.is_empty() {
@@ -134,3 +154,19 @@ fn all(losses: &mut Losses) -> anyhow::Result<Vec<Namespace>> {
     }
     Ok(found.into_values().collect())
 }
+
+/// Each namespace needs a descriptor, and there may be more of them than the soft limit, which is often
+/// 1024; up to the hard one it is ours to raise.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+}
+
+/// `NSFS_MAGIC` of `include/uapi/linux/magic.h`: the file system whose files are namespaces.
+const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;

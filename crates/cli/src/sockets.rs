@@ -1,14 +1,13 @@
 //! `sockeye sockets`: every socket, one row each.
 
 use crate::args::SocketsArgs;
-use crate::listing::{self, Listing, Usage};
+use crate::listing::{self, Listing};
 use crate::lookup::Lookup;
 use crate::stdout;
 use anyhow::Context;
 use sockeye_model::StateSet;
 use sockeye_render::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
 use sockeye_source::{Detail, ProtocolSet};
-use std::io::Write;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
@@ -24,7 +23,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .as_deref()
         .map(SortKey::parse)
         .transpose()
-        .map_err(|error| Usage(format!("sockeye: --sort: {error}\n")))?;
+        .map_err(|error| listing::unknown_column("--sort", "sockets", error))?;
     let asked = protocols(args);
     // A filter on ports, say, spares the dumps of all that has none.
     let protocols = asked.retain(|protocol| filter.may_match(protocol));
@@ -101,7 +100,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let sources = listing::sources(&told);
     written
         .and_then(|()| writer.finish(&listing::summary(&told, &sources)))
-        .context("write to standard output")?;
+        .context(stdout::WRITING)?;
     listing.report(&told, args.common.verbose);
     Ok(())
 }
@@ -160,7 +159,8 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
-    SocketColumn::parse_list(list).map_err(|error| Usage(format!("sockeye: --columns: {error}\n")).into())
+    SocketColumn::parse_list(list)
+        .map_err(|error| listing::unknown_column("--columns", "sockets", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {
@@ -169,9 +169,7 @@ fn print_columns() -> anyhow::Result<()> {
         text.push_str(&column.name());
         text.push('\n');
     }
-    stdout::open()?
-        .write_all(text.as_bytes())
-        .context("write to standard output")
+    stdout::write(text.as_bytes())
 }
 
 /// A list of protocols, as `-A` takes it.

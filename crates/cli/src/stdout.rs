@@ -1,17 +1,84 @@
 //! Standard output, as it is: a terminal with a width, or something that takes bytes.
 
 use crate::args::ColorArg;
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockeye_render::Style;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Standard output without the line buffer of the standard library: renderers write large pieces.
 ///
 /// # Errors
-/// When it was closed before we began.
-pub(crate) fn open() -> io::Result<File> {
-    io::stdout().as_fd().try_clone_to_owned().map(File::from)
+/// When there is no descriptor left. One closed before we began is `/dev/null` by now: the standard library
+/// sees to that.
+pub(crate) fn open() -> io::Result<Stdout> {
+    io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(|fd| Stdout(File::from(fd)))
+}
+
+/// Writes a text that is there as a whole.
+pub(crate) fn write(text: &[u8]) -> anyhow::Result<()> {
+    open()
+        .and_then(|mut stdout| stdout.write_all(text))
+        .context(WRITING)
+}
+
+/// What failed when a write did.
+pub(crate) const WRITING: &str = "write to standard output";
+
+/// Standard output, written to until all is written.
+#[derive(Debug)]
+pub(crate) struct Stdout(File);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                // Whoever we share it with made it non-blocking (node, ssh): wait as if it were not.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(&self.0, PollFlags::OUT, None)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Waits for the next sample, and tells whether somebody still reads: a reader that went away is noticed
+/// now, not when there is something to write.
+pub(crate) fn pause(interval: Duration) -> bool {
+    let stdout = io::stdout();
+    wait(&stdout, PollFlags::empty(), Some(interval)).unwrap_or(true)
+}
+
+/// Polls until one of `events` or an error shows up (false: an error) or the time is over.
+fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Result<bool> {
+    let until = limit.map(|limit| Instant::now() + limit);
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(fd, events)];
+        match poll(&mut polled, timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => {
+                let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+                return Ok(!polled[0].revents().intersects(broken));
+            }
+        }
+    }
 }
 
 /// Columns of the terminal behind it; `None` if there is none.
