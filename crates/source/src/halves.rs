@@ -6,12 +6,21 @@
 //! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
 
 use crate::question::Question;
+use sockeye_model::{State, StateSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
 
 /// The programs of the two halves, each followed by the question's own; `None` where one dump is better:
 /// few sockets, one core.
 pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
+    // Listeners have a small table of their own.
+    if question
+        .states
+        .and(StateSet::EMPTY.with(State::Listen).complement())
+        .is_empty()
+    {
+        return None;
+    }
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return None;
     }
