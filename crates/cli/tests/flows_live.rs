@@ -343,13 +343,19 @@ fn owners_and_groups() {
     let (lab, client, server, link) = need!(linked("groups"));
     let listener = server.tcp_listener("0.0.0.0:9200", &SocketOptions::new());
     let (a, b) = (link.lane(), link.lane());
-    let shared = a.established_to(&listener);
+    // Not of this process: between fork and exec, children of other tests hold what is ours.
+    let Pair {
+        client: shared,
+        server: _far,
+        ..
+    } = a.established_to(&listener);
     let sharer = lab
         .process("sharer")
         .in_namespace(&client)
         .own_group()
-        .sharing(&shared.client)
+        .sharing(&shared)
         .start();
+    let taker = lab.process("taker").in_namespace(&client).taking(shared).start();
     let to = SocketAddr::new(b.server_ip(), 9200);
     let nobody = lab
         .process("nobody's")
@@ -359,7 +365,6 @@ fn owners_and_groups() {
         .tcp_connect(to)
         .start();
     let _accepted = [listener.accept(), listener.accept()];
-    let me = std::process::id();
 
     let rows = flows(&client, &["-n", "-p"]);
     assert_eq!(rows.len(), 2);
@@ -372,7 +377,7 @@ fn owners_and_groups() {
             .collect()
     };
     let row = row_with(&rows, "peer_ip", a.server_ip().to_string());
-    let mut both = vec![u64::from(me), sharer.pid().into()];
+    let mut both = vec![u64::from(taker.pid()), sharer.pid().into()];
     both.sort_unstable();
     assert_eq!((pids(row), &row["connections"]), (both, &1.into()), "{row}");
     let sharing = row["owners"]
@@ -405,12 +410,16 @@ fn owners_and_groups() {
         .collect();
     assert_eq!(
         by_pid,
-        BTreeMap::from([(me.into(), 1), (sharer.pid().into(), 1), (nobody.pid().into(), 2)])
+        BTreeMap::from([
+            (taker.pid().into(), 1),
+            (sharer.pid().into(), 1),
+            (nobody.pid().into(), 2)
+        ])
     );
 
     let rows = flows(&client, &["-n", "--group-by", "uid"]);
     assert_eq!(row_with(&rows, "uid", 65534)["connections"], 2);
-    assert_eq!(row_with(&rows, "uid", shared.client.uid)["connections"], 1);
+    assert_eq!(row_with(&rows, "uid", taker.uid())["connections"], 1);
 
     let rows = flows(&client, &["-n", "--group-by", "port"]);
     assert_eq!(rows.len(), 1);
@@ -745,13 +754,23 @@ fn rates_of_a_run(namespace: &Namespace, lane: &Lane, listener: &Specimen) -> Op
 
 #[test]
 fn formats_agree() {
-    let (_lab, client, _server, link) = need!(linked("formats"));
-    let mut held = Vec::new();
-    for (count, lane) in [(3, link.lane()), (2, link.lane6()), (1, client.loopback())] {
-        let listener = lane.listener();
-        let pairs: Vec<Pair> = (0..count).map(|_| lane.established_to(&listener)).collect();
-        held.push((listener, pairs));
-    }
+    let (lab, client, server, link) = need!(linked("formats"));
+    // Everything is held by processes of its own, so that no child of another test shows among the owners.
+    let (v4, v6) = link.server_addresses();
+    let [v4, v6] = [v4, v6].map(|ip| SocketAddr::new(ip, 9500));
+    let listening = lab.process("listening").in_namespace(&server);
+    let _far = listening
+        .tcp_listen(&v4.to_string())
+        .tcp_listen(&v6.to_string())
+        .start();
+    let calling = lab.process("calling").in_namespace(&client);
+    let calling = calling
+        .tcp_connect(v4)
+        .tcp_connect(v4)
+        .tcp_connect(v4)
+        .tcp_connect(v6)
+        .tcp_connect(v6);
+    let holder = calling.tcp_pair("127.0.0.1:0").start();
     let rows = flows(&client, &["-n", "-p", "-s"]);
     assert_eq!(rows.len(), 4);
     let ask = |format: &str| sockeye(&client, &["flows", "-n", "-p", "-s", "--format", format]);
@@ -811,7 +830,7 @@ fn formats_agree() {
         );
         assert_eq!(words[4..6], ["ESTAB", &text("connections")], "{table}");
         assert!(
-            words[6..].join(" ").contains(&std::process::id().to_string()),
+            words[6..].join(" ").contains(&holder.pid().to_string()),
             "{table}"
         );
     }

@@ -215,8 +215,10 @@ fn check_queues(row: &Value, specimen: &Specimen, told: Told, context: &str) {
     }
 }
 
+/// The specimen's process is among the owners. So may be a child of this process that another test is about
+/// to start: between fork and exec it holds every descriptor we have.
 #[track_caller]
-fn check_owner(owners: &[Value], specimen: &Specimen, context: &str) {
+pub(crate) fn check_owner(owners: &[Value], specimen: &Specimen, context: &str) {
     let Some(pid) = specimen.pid else {
         assert!(owners.is_empty(), "{context}");
         return;
