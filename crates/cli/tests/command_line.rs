@@ -149,7 +149,7 @@ fn a_mistake_in_a_filter_has_a_caret_under_it() {
         ),
         (
             "dport = :99999",
-            "sockeye: filter: expected a port from 0 to 65535, found ':99999'\n  dport = :99999\n          ^^^^^^\n",
+            "sockeye: filter: expected a port (0 to 65535) after '=', found ':99999'\n  dport = :99999\n          ^^^^^^\n",
         ),
     ] {
         for command in ["sockets", "flows"] {
