@@ -21,7 +21,7 @@ fn nothing_is_lost_on_a_terminal_of_any_width() {
         &lab.unix_abstract("a-name-longer-than-twenty-columns"),
     );
     for line in [
-        "sockets -an",
+        "sockets -tuxan",
         "sockets -taneop",
         "sockets -tan --columns local,peer,state",
         "flows -nps",
@@ -78,22 +78,22 @@ fn a_terminal_gets_colours_unless_told_otherwise() {
     let lab = need!(Lab::new("color"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
-    let colored = |change: &dyn Fn(&mut Command)| {
+    let colored = |change: &dyn Fn(&mut Command) -> &mut Command| {
         let mut command = command();
         command.args(["sockets", "-tan"]);
         change(&mut command);
         on_terminal(&here, 80, &mut command).contains('\x1b')
     };
-    assert!(colored(&|_| {}));
-    assert!(colored(&|command| drop(command.env("NO_COLOR", ""))));
-    assert!(colored(&|command| drop(command.env_remove("TERM"))));
-    assert!(!colored(&|command| drop(command.env("NO_COLOR", "1"))));
-    assert!(!colored(&|command| drop(command.env("TERM", "dumb"))));
-    assert!(!colored(&|command| drop(command.args(["--color", "never"]))));
-    assert!(!colored(&|command| drop(command.args(["--format", "json"]))));
-    assert!(colored(&|command| drop(
-        command.env("NO_COLOR", "1").args(["--color", "always"])
-    )));
+    assert!(colored(&|command| command));
+    assert!(colored(&|command| command.env("NO_COLOR", "")));
+    assert!(colored(&|command| command.env_remove("TERM")));
+    assert!(!colored(&|command| command.env("NO_COLOR", "1")));
+    assert!(!colored(&|command| command.env("TERM", "dumb")));
+    assert!(!colored(&|command| command.args(["--color", "never"])));
+    assert!(!colored(&|command| command.args(["--format", "json"])));
+    assert!(colored(&|command| command
+        .env("NO_COLOR", "1")
+        .args(["--color", "always"])));
 }
 
 #[test]
