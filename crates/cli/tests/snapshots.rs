@@ -65,9 +65,9 @@ fn processes() {
         said.ok()
             .replace(&format!("({pid}"), "(PID")
             .replace(&format!("/{pid})"), "/PGID)")
-            .replace(&client, "CLNT")
+            .replace(&client, "CPORT")
     };
-    check("sockets_processes", &masked("sockets -tanp --sort state"));
+    check("sockets_processes", &masked("sockets -tanp --sort local"));
     check("flows_processes", &masked("flows -np --sort direction"));
     check(
         "flows_by_process",
