@@ -272,6 +272,12 @@ const BIG: [&str; 5] = [
 
 /// More sockets than can be listed in what a pipe holds.
 fn many(namespace: &Namespace) -> Vec<UdpSocket> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("raise the limit of open files");
     let open = || {
         (0..800)
             .map(|_| UdpSocket::bind("127.0.0.1:0").expect("bind"))

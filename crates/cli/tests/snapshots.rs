@@ -69,9 +69,18 @@ fn processes() {
     };
     check("sockets_processes", &masked("sockets -tanp --sort local"));
     check("flows_processes", &masked("flows -np --sort direction"));
+    // The number's length is the column's width.
+    let table = masked("flows -n --group-by process --sort direction");
+    let lines = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     check(
         "flows_by_process",
-        &masked("flows -n --group-by process --sort direction"),
+        &(lines.collect::<Vec<_>>().join(
+            "
+",
+        ) + "
+"),
     );
 }
 
