@@ -232,7 +232,7 @@ fn few_descriptors_no_threads_and_little_memory_are_enough() {
         "--nofile=16:16",
         "--nproc=1:1",
         "--as=200000000",
-        "--stack=262144",
+        "--stack=1048576",
     ] {
         for line in [
             "sockets -tanp",
