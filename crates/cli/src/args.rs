@@ -66,7 +66,7 @@ pub(crate) struct FlowOptions {
     /// Count the connections in each state
     #[arg(short = 's', long)]
     pub(crate) states: bool,
-    /// Sums and medians of TCP's own figures: bytes, round trip time, retransmissions, delivery rate
+    /// TCP's own figures: sums of bytes and retransmissions, medians of round trip time and delivery rate
     #[arg(short = 'i', long)]
     pub(crate) info: bool,
     /// Only flows with these peers

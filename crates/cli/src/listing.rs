@@ -68,7 +68,11 @@ impl Listing {
             SourceArg::DiagV2 => Choice::DiagV2,
             SourceArg::Procfs => Choice::Procfs,
         };
-        let program = filter.program(Kernel::FULL);
+        let program = filter.program(if may_see_marks() {
+            Kernel::FULL
+        } else {
+            Kernel::UNPRIVILEGED
+        });
         let owners_wanted = common.processes || filter.needs().owners;
         Ok(Self {
             filter,
@@ -112,10 +116,6 @@ impl Listing {
         take: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
         let needs = self.filter.needs();
-        let program = (!self.program.bytecode.is_empty()).then_some(sockeye_source::Program {
-            bytes: &self.program.bytecode,
-            required: needs.kernel_only,
-        });
         let detail = detail.or(Detail {
             tcp_info: needs.tcp_info,
             memory: needs.memory,
@@ -128,7 +128,7 @@ impl Listing {
             families: self.families,
             states,
             detail,
-            program,
+            program: &self.program.bytecode,
             choice: self.choice,
             netns,
         };
@@ -157,7 +157,7 @@ impl Listing {
             families: Families::BOTH,
             states,
             detail: Detail::default(),
-            program: None,
+            program: &[],
             choice: self.choice,
             netns,
         };
@@ -210,6 +210,12 @@ impl Listing {
         notes::sources(&told.used, verbose);
         notes::losses(&told.losses, self.owners_wanted, self.places.are_many());
     }
+}
+
+/// Whether the kernel runs programs for us that look at marks.
+fn may_see_marks() -> bool {
+    let sets = rustix::thread::capabilities(None);
+    sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }
 
 /// What ends a JSON document.

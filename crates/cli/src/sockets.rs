@@ -24,7 +24,9 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .map(SortKey::parse)
         .transpose()
         .map_err(|error| listing::unknown_column("--sort", "sockets", error))?;
-    let protocols = protocols(args);
+    let asked = protocols(args);
+    // A filter on ports, say, spares the dumps of all that has none.
+    let protocols = asked.retain(|protocol| filter.may_match(protocol));
     let states = filter.states().unwrap_or(if args.all {
         StateSet::ALL
     } else if args.listening {
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         format: Format::from(args.common.format),
         columns,
         details: Details {
-            netid: !protocols.is_single(),
+            netid: !asked.is_single(),
             netns: listing.places().are_many(),
             owners: args.common.processes,
             timers: args.timers,

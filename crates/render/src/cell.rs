@@ -2,7 +2,7 @@
 
 use crate::address;
 use crate::column::{SocketColumn, TcpField};
-use crate::number::{push_decimal, push_hexadecimal, push_human, push_time_us};
+use crate::number::{push_decimal, push_hexadecimal, push_human, push_short, push_time_us};
 use crate::table::{Table, Tint};
 use crate::tcp_words;
 use crate::text::push_clean;
@@ -83,7 +83,7 @@ fn push(
         SocketColumn::Local => address::push_local(out, socket, names),
         SocketColumn::Peer => address::push_peer(out, socket, names),
         SocketColumn::Process => push_owners(out, entry.owners.unwrap_or_default()),
-        SocketColumn::Netid => out.extend_from_slice(socket.protocol.name().as_bytes()),
+        SocketColumn::Netid => push_short(out, socket.protocol.name().as_bytes()),
         _ => push_rarer(out, column, entry, names, scratch),
     }
     Tint::None
@@ -227,7 +227,7 @@ pub(crate) fn push_ca_state(out: &mut Vec<u8>, number: u64) {
 /// Appends the name of a state; one without a name as its number.
 #[inline]
 pub(crate) fn push_state(out: &mut Vec<u8>, state: State) {
-    out.extend_from_slice(state.short_name().as_bytes());
+    push_short(out, state.short_name().as_bytes());
     if let State::Unknown(number) = state {
         out.push(b'(');
         push_decimal(out, number.into());
@@ -248,7 +248,7 @@ pub(crate) const fn tint(state: State) -> Tint {
 
 /// `keepalive 1h58m 0`: what runs, how long still, retransmissions or probes so far.
 fn push_timer(out: &mut Vec<u8>, timer: Timer) {
-    out.extend_from_slice(timer.kind.name().as_bytes());
+    push_short(out, timer.kind.name().as_bytes());
     if let TimerKind::Unknown(number) = timer.kind {
         out.push(b'(');
         push_decimal(out, number.into());
@@ -301,9 +301,9 @@ fn push_memory(out: &mut Vec<u8>, memory: &Memory) {
         ("snd ", memory.wmem_alloc_bytes, memory.sndbuf_bytes),
     ] {
         let Some(held) = held else { continue };
-        out.extend_from_slice(between.as_bytes());
+        push_short(out, between.as_bytes());
         between = " ";
-        out.extend_from_slice(word.as_bytes());
+        push_short(out, word.as_bytes());
         push_human(out, held.into());
         if let Some(limit) = limit {
             out.push(b'/');
@@ -320,9 +320,9 @@ fn push_memory(out: &mut Vec<u8>, memory: &Memory) {
         let Some(value) = value.filter(|&value| value > 0) else {
             continue;
         };
-        out.extend_from_slice(between.as_bytes());
+        push_short(out, between.as_bytes());
         between = " ";
-        out.extend_from_slice(word.as_bytes());
+        push_short(out, word.as_bytes());
         push_human(out, value.into());
     }
 }

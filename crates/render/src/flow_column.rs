@@ -64,9 +64,9 @@ flow_columns! {
     /// Segments retransmitted
     Retrans "retrans" "Retrans" Right;
     /// Sum of the delivery rates
-    DeliveryRate "delivery_rate" "Delivery" Right;
+    DeliveryRate "delivery_rate" "Delivery Sum" Right;
     /// Median of the delivery rates
-    DeliveryRateMedian "delivery_rate_median" "Delivery Median" Right;
+    DeliveryRateMedian "delivery_rate_median" "Delivery" Right;
     /// Data acknowledged by the peers, a second
     SentRate "sent_rate" "Sent/s" Right;
     /// Data received, a second

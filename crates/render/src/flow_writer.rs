@@ -80,7 +80,7 @@ impl FlowLayout {
             (true, &[C::Connections]),
             (
                 self.details.info,
-                &[C::Sent, C::Received, C::Rtt, C::Retrans, C::DeliveryRate],
+                &[C::Sent, C::Received, C::Rtt, C::Retrans, C::DeliveryRateMedian],
             ),
             (
                 self.details.rates,

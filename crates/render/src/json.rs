@@ -5,7 +5,7 @@
 //! of each wrong sequence, and its exact bytes beside it under its name with `_hex`.
 
 use crate::format::{SCHEMA_VERSION, Summary};
-use crate::number::push_decimal;
+use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
 
 /// An object being written; [`Object::end`] closes it.
@@ -29,10 +29,12 @@ impl<'a> Object<'a> {
     /// Writes a key, which must not need escapes.
     #[inline]
     pub(crate) fn key(&mut self, name: &str) -> &mut Vec<u8> {
-        self.out
-            .extend_from_slice(if self.is_empty { b"\"" } else { b",\"" });
+        if !self.is_empty {
+            self.out.push(b',');
+        }
         self.is_empty = false;
-        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b'"');
+        push_short(self.out, name.as_bytes());
         self.out.extend_from_slice(b"\":");
         self.out
     }
@@ -54,8 +56,7 @@ impl<'a> Object<'a> {
 
     pub(crate) fn boolean(&mut self, name: &str, value: Option<bool>) {
         if let Some(value) = value {
-            self.key(name)
-                .extend_from_slice(if value { b"true" } else { b"false" });
+            push_short(self.key(name), if value { b"true" } else { b"false" });
         }
     }
 
@@ -64,7 +65,7 @@ impl<'a> Object<'a> {
     pub(crate) fn word(&mut self, name: &str, value: &str) {
         let out = self.key(name);
         out.push(b'"');
-        out.extend_from_slice(value.as_bytes());
+        push_short(out, value.as_bytes());
         out.push(b'"');
     }
 

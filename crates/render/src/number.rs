@@ -20,8 +20,9 @@ pub(crate) fn push_decimal(out: &mut Vec<u8>, number: u64) {
 }
 
 fn push_digits(out: &mut Vec<u8>, number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
+    // Twice the room: the copy of constant length at the end may begin at any digit.
+    let mut digits = [0; 2 * DIGITS_MAX];
+    let mut at = DIGITS_MAX;
     let mut rest = number;
     while rest >= 100 {
         at -= 2;
@@ -35,7 +36,37 @@ fn push_digits(out: &mut Vec<u8>, number: u64) {
         at -= 1;
         digits[at] = b'0' + rest as u8;
     }
-    out.extend_from_slice(&digits[at..]);
+    if let Some(padded) = digits[at..].first_chunk::<DIGITS_MAX>() {
+        push_padded(out, padded, DIGITS_MAX - at);
+    }
+}
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+/// Appends bytes that are probably few: two copies of constant length that may overlap, instead of one of
+/// variable length, which is a call (and with musl a slow one).
+#[inline]
+pub(crate) fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        0 => {}
+        1..4 => bytes.iter().for_each(|&byte| out.push(byte)),
+        4..8 => push_overlapping::<4>(out, bytes),
+        8..16 => push_overlapping::<8>(out, bytes),
+        16..=32 => push_overlapping::<16>(out, bytes),
+        _ => out.extend_from_slice(bytes),
+    }
+}
+
+/// Appends `N` to `2 * N` bytes.
+#[inline]
+fn push_overlapping<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        let start = out.len();
+        out.extend_from_slice(first);
+        out.truncate(start + bytes.len() - N);
+        out.extend_from_slice(last);
+    }
 }
 
 /// Appends the first `len` of `padded`.
@@ -167,6 +198,17 @@ mod tests {
         let mut out = Vec::new();
         push(&mut out);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn short_pushes_of_every_length() {
+        let bytes: Vec<u8> = (0..80).collect();
+        for len in 0..bytes.len() {
+            let mut out = vec![9, 9];
+            push_short(&mut out, &bytes[..len]);
+            assert_eq!(out[..2], [9, 9]);
+            assert_eq!(out[2..], bytes[..len]);
+        }
     }
 
     #[test]

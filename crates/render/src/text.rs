@@ -1,5 +1,7 @@
 //! Text from outside made harmless: process names, paths, host names may hold anything.
 
+use crate::number::push_short;
+
 /// Appends `text` so that it can neither steer a terminal nor break a line.
 ///
 /// Control characters and bytes that are not UTF-8 become `\x1b`; C1 controls and the characters that
@@ -7,7 +9,7 @@
 /// All else stays as it is, a backslash too: systemd's own names hold `\x2d`. The exact text is in JSON.
 pub(crate) fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
     if text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
-        out.extend_from_slice(text);
+        push_short(out, text);
         return;
     }
     for chunk in text.utf8_chunks() {
@@ -33,7 +35,7 @@ pub(crate) fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
     let plain = |&byte: &u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
     let mut lossy = false;
     if text.iter().all(plain) {
-        out.extend_from_slice(text);
+        push_short(out, text);
     } else {
         for chunk in text.utf8_chunks() {
             for character in chunk.valid().chars() {

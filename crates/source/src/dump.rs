@@ -35,8 +35,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
-            Self::Refused(errno, None) => write!(f, "the kernel refused: {errno}"),
-            Self::Refused(errno, Some(words)) => write!(f, "the kernel refused: {errno} ({words})"),
+            Self::Refused(errno, None) => write!(f, "{REFUSED}: {errno}"),
+            Self::Refused(errno, Some(words)) => write!(f, "{REFUSED}: {errno} ({words})"),
         }
     }
 }
@@ -215,6 +215,8 @@ impl Reading<'_> {
     }
 }
 
+/// How every [`Failure::Refused`] begins.
+pub(crate) const REFUSED: &str = "the kernel refused";
 /// The kernel never fills more than 32 KiB at once (`netlink_dump`), so a larger buffer gains nothing.
 const BUFFER_LEN: usize = 32 * 1024;
 /// How far the kernel may be ahead of the reader.
@@ -223,3 +225,145 @@ const BUFFERS: usize = 8;
 const STACK_LEN: usize = 64 * 1024;
 /// The kernel's own limit (`include/linux/err.h`).
 const MAX_ERRNO: i32 = 4095;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = u32::try_from(16 + payload.len()).unwrap().to_ne_bytes().to_vec();
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(&sequence.to_ne_bytes());
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// Reads what was received, as answers to request 7; the reader stops after `most` messages.
+    fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (Result<Course, Failure>, usize) {
+        let mut taken = 0;
+        let mut take = |_: &Message<'_>| {
+            taken += 1;
+            if taken == most {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        let mut reading = Reading {
+            course: Course::default(),
+            sequence: 7,
+            take: &mut take,
+        };
+        let outcome = received
+            .iter()
+            .try_for_each(|(bytes, fill)| reading.buffer(bytes, fill));
+        let course = outcome.map(|()| reading.course);
+        (course, taken)
+    }
+
+    fn whole(bytes: Vec<u8>) -> (Vec<u8>, Fill) {
+        let len = bytes.len();
+        (
+            bytes,
+            Fill::Bytes {
+                len,
+                truncated: false,
+            },
+        )
+    }
+
+    #[test]
+    fn answers_to_other_requests_are_passed_over() {
+        let bytes = [
+            message(20, 0, 6, &[]),
+            message(20, 0, 7, &[]),
+            message(NLMSG_DONE, 0, 7, &[0; 4]),
+        ]
+        .concat();
+        let (course, taken) = read(&[whole(bytes)], 99);
+        assert_eq!((course, taken), (Ok(Course::default()), 1));
+    }
+
+    #[test]
+    fn interruption_loss_and_truncation_are_told() {
+        let cut = message(20, 0, 7, &[]);
+        let received = [
+            whole(message(20, 0x10, 7, &[])),
+            (Vec::new(), Fill::Lost(Errno::NOBUFS)),
+            (
+                cut.clone(),
+                Fill::Bytes {
+                    len: cut.len(),
+                    truncated: true,
+                },
+            ),
+            whole([message(20, 0, 7, &[]), vec![1, 2, 3]].concat()),
+        ];
+        let (course, taken) = read(&received, 99);
+        let expected = Course {
+            interrupted: true,
+            overruns: 1,
+            truncated: 1,
+            broken: 1,
+            stopped: false,
+        };
+        assert_eq!((course, taken), (Ok(expected), 3));
+        for (bytes, fill) in &received[1..] {
+            assert!(
+                read(&[(bytes.clone(), *fill)], 99).0.unwrap().interrupted,
+                "each alone is a reason to repeat"
+            );
+        }
+    }
+
+    #[test]
+    fn refusals_keep_their_errno_and_whoever_has_enough_stops() {
+        let refusal = message(
+            NLMSG_ERROR,
+            0,
+            7,
+            &[(-22_i32).to_ne_bytes().to_vec(), vec![0; 16]].concat(),
+        );
+        assert_eq!(
+            read(&[whole(refusal)], 99).0,
+            Err(Failure::Refused(Errno::INVAL, None))
+        );
+        let nonsense = message(
+            NLMSG_ERROR,
+            0,
+            7,
+            &[i32::MIN.to_ne_bytes().to_vec(), vec![0; 16]].concat(),
+        );
+        assert_eq!(
+            read(&[whole(nonsense)], 99).0,
+            Err(Failure::Refused(Errno::BADMSG, None))
+        );
+        let timeout = (Vec::new(), Fill::Lost(Errno::AGAIN));
+        assert!(matches!(
+            read(&[timeout], 99).0,
+            Err(Failure::System(_, Errno::AGAIN))
+        ));
+        let three = [
+            message(20, 0, 7, &[]),
+            message(20, 0, 7, &[]),
+            message(20, 0, 7, &[]),
+        ]
+        .concat();
+        let (course, taken) = read(&[whole(three)], 2);
+        assert!(course.unwrap().stopped && taken == 2);
+    }
+
+    #[test]
+    fn where_a_dump_ends() {
+        let ends = |bytes: Vec<u8>| whole(bytes.clone()).1.ends_dump(&bytes);
+        assert!(ends(
+            [message(20, 0, 7, &[]), message(NLMSG_DONE, 0, 7, &[0; 4])].concat()
+        ));
+        assert!(ends(message(NLMSG_ERROR, 0, 7, &[0; 20])) && ends(Vec::new()));
+        assert!(!ends(message(20, 0, 7, &[])));
+        assert!(!Fill::Lost(Errno::NOBUFS).ends_dump(&[]) && Fill::Lost(Errno::AGAIN).ends_dump(&[]));
+    }
+}

@@ -6,22 +6,28 @@
 //! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
 
 use crate::question::Question;
+use sockeye_model::{State, StateSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
 
 /// The programs of the two halves, each followed by the question's own; `None` where one dump is better:
 /// few sockets, one core.
 pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
+    // Listeners have a small table of their own.
+    if question
+        .states
+        .and(StateSet::EMPTY.with(State::Listen).complement())
+        .is_empty()
+    {
+        return None;
+    }
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return None;
     }
     if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
         return None;
     }
-    let middle = match question.netns {
-        None => middle(),
-        Some(place) => sockeye_sys::netns::within(place.fd, middle).ok()?,
-    }?;
+    let middle = question.inside(middle).ok()??;
     let mut upper = Assembler::default();
     let (no, yes) = (upper.label(), upper.label());
     upper.condition(&Condition::PortAtLeast(End::Source, middle), no);

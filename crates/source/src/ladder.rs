@@ -1,20 +1,18 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
-use crate::dump::{self, Course, Dump, Failure};
+use crate::dump::{self, Dump, Failure, REFUSED};
 use crate::halves;
 use crate::procfs;
 use crate::question::{Answer, Choice, Detail, Error, Families, ProtocolSet, Question, Rung, Used};
+use crate::repeat::{self, Seen};
 use rustix::io::Errno;
-use sockeye_model::{Endpoint, Family, Losses, Protocol, Socket, State, StateSet};
+use sockeye_model::{Family, Protocol, Socket, State, StateSet};
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
 use sockeye_wire::netlink_diag::{self, NetlinkDiag};
 use sockeye_wire::packet_diag::{self, PacketDiag};
 use sockeye_wire::unix_diag::{self, UnixDiag};
-use std::collections::HashSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
 
 /// Hands every socket that `question` asks for to `take`, each once, until `take` breaks off.
@@ -55,7 +53,10 @@ pub(crate) fn try_rung(
         answer: Answer::default(),
         sequence: 0,
     };
-    climb.rung(listing, rung).map_err(|error| error.to_string())?
+    climb.rung(listing, rung).map_err(|obstacle| match obstacle {
+        Obstacle::Rung(reason) => reason,
+        Obstacle::Place(error) => error.to_string(),
+    })
 }
 
 /// Protocols that the kernel lists together.
@@ -134,6 +135,20 @@ struct Climb<'a> {
     sequence: u32,
 }
 
+/// Why a rung did not answer. Nothing was handed out then.
+enum Obstacle {
+    /// The next rung may do better.
+    Rung(String),
+    /// No rung can.
+    Place(Error),
+}
+
+impl From<Failure> for Obstacle {
+    fn from(failure: Failure) -> Self {
+        Self::Rung(failure.to_string())
+    }
+}
+
 impl Climb<'_> {
     fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
         let mut used = Used {
@@ -142,12 +157,13 @@ impl Climb<'_> {
             fallen: Vec::new(),
         };
         for rung in rungs(listing, self.question) {
-            match self.rung(listing, rung)? {
+            match self.rung(listing, rung) {
                 Ok(()) => {
                     used.rung = Some(rung);
                     break;
                 }
-                Err(reason) => used.fallen.push((rung, reason)),
+                Err(Obstacle::Rung(reason)) => used.fallen.push((rung, reason)),
+                Err(Obstacle::Place(error)) => return Err(error),
             }
         }
         if used.rung.is_none() && !listing.optional {
@@ -157,81 +173,102 @@ impl Climb<'_> {
         Ok(())
     }
 
-    /// Lists by one rung. The inner error is a reason to try the next one; nothing was handed out then.
-    fn rung(&mut self, listing: &Listing, rung: Rung) -> Result<Result<(), String>, Error> {
+    fn rung(&mut self, listing: &Listing, rung: Rung) -> Result<(), Obstacle> {
         match rung {
-            Rung::OnePass | Rung::DiagV2 => self.netlink(listing, rung),
+            Rung::OnePass => self.netlink(listing, rung, AF_UNSPEC),
+            Rung::DiagV2 => self.each_family(listing),
             Rung::Procfs => self.procfs(listing),
         }
     }
 
-    fn netlink(&mut self, listing: &Listing, rung: Rung) -> Result<Result<(), String>, Error> {
-        let families: &[u8] = match (rung, listing.kind) {
-            (Rung::OnePass, _) => &[AF_UNSPEC],
-            (_, Kind::Inet(..)) => match self.question.families {
-                Families { v4: true, v6: true } => &[AF_INET, AF_INET6],
-                Families { v4: true, v6: false } => &[AF_INET],
-                Families { v6: true, .. } => &[AF_INET6],
-                Families { .. } => &[],
-            },
-            _ => &[AF_UNSPEC],
+    /// `sock_diag` v2 is asked for one family of IP at a time.
+    fn each_family(&mut self, listing: &Listing) -> Result<(), Obstacle> {
+        let families = match listing.kind {
+            Kind::Inet(..) => {
+                let Families { v4, v6 } = self.question.families;
+                [v4.then_some(AF_INET), v6.then_some(AF_INET6)]
+            }
+            _ => [Some(AF_UNSPEC), None],
         };
-        for (already_listed, &family) in families.iter().enumerate() {
-            match self.repeated(listing, rung, family)? {
+        let mut listed = false;
+        for family in families.into_iter().flatten() {
+            match self.netlink(listing, Rung::DiagV2, family) {
                 Ok(()) => {}
-                // A kernel without IPv6 refuses its half; the other half stands.
-                Err(Failure::Refused(..)) if already_listed > 0 => {}
-                Err(failure) => return Ok(Err(failure.to_string())),
+                // The first half is out and must not be listed twice. A kernel without IPv6 has no second
+                // one; whatever else went wrong is a loss.
+                Err(Obstacle::Rung(reason)) if listed => {
+                    self.answer.losses.incomplete_dumps += u64::from(!reason.starts_with(REFUSED));
+                }
+                Err(obstacle) => return Err(obstacle),
             }
             if self.answer.stopped {
                 break;
             }
+            listed = true;
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
-    /// One dump, and again while the kernel says that it was interrupted. A repeated dump hands out only
-    /// what the ones before it missed.
-    fn repeated(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<Result<(), Failure>, Error> {
-        let question = self.question;
-        let mut may_halve = true;
-        let mut program = question.program;
-        // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
-        let mut seen = Seen {
-            repeats: matches!(listing.kind, Kind::Netlink),
-            ..Seen::default()
+    /// Lists by netlink. What the kernel refuses is asked again more simply: not in halves, and without a
+    /// program; then we judge each socket ourselves. Marks in a program need CAP_NET_ADMIN, old kernels
+    /// know fewer instructions, and a program may be longer than a message can be.
+    fn netlink(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<(), Obstacle> {
+        let program = match listing.kind {
+            Kind::Inet(..) => self.question.program,
+            _ => &[],
         };
-        let mut losses = Losses::default();
-        let mut tries = 0;
-        let outcome = loop {
+        let halves = if rung == Rung::OnePass {
+            halves::programs(self.question, program)
+        } else {
+            None
+        };
+        let plans = [
+            halves.map(Vec::from),
+            (!program.is_empty()).then(|| vec![program.to_vec()]),
+            Some(vec![Vec::new()]),
+        ];
+        let mut refused = None;
+        for programs in plans.into_iter().flatten() {
             self.sequence += 1;
-            let bytecode = program.map_or(&[][..], |program| program.bytes);
-            let halves = (rung == Rung::OnePass && tries == 0 && may_halve)
-                .then(|| halves::programs(question, bytecode))
-                .flatten();
-            let programs: &[&[u8]] = match &halves {
-                Some([upper, lower]) => &[upper, lower],
-                None => &[bytecode],
-            };
-            let mut dumps = Vec::with_capacity(programs.len());
-            for bytecode in programs {
-                let Some(request) = request(listing.kind, rung, family, question, bytecode, self.sequence)
-                else {
-                    break;
-                };
-                match self.open()? {
-                    Ok(socket) => dumps.push(Dump { socket, request }),
-                    Err(errno) => return Ok(Err(Failure::System("open a sock_diag socket", errno))),
-                }
+            let requests: Option<Vec<_>> = programs
+                .iter()
+                .map(|program| request(listing.kind, rung, family, self.question, program, self.sequence))
+                .collect();
+            let Some(requests) = requests else { continue };
+            match self.dump(listing, requests)? {
+                Err(refusal @ Failure::Refused(..)) => refused = Some(refusal),
+                outcome => return Ok(outcome?),
             }
-            if dumps.len() < programs.len() {
-                // Longer than an attribute can be: we judge each socket ourselves.
-                (program, may_halve) = (None, false);
-                continue;
+        }
+        refused.map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+
+    /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
+    fn dump(&mut self, listing: &Listing, requests: Vec<Vec<u8>>) -> Result<Result<(), Failure>, Obstacle> {
+        let question = self.question;
+        let netns = question.netns.map(|place| place.inode);
+        // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
+        let mut seen = match listing.kind {
+            Kind::Netlink => Seen::with_repeats(),
+            _ => Seen::default(),
+        };
+        let mut broken = 0;
+        let mut place = Socket::new(Protocol::Tcp, State::Close);
+        let mut unreachable = None;
+        let outcome = repeat::until_complete(&mut seen, &mut self.answer.losses, |seen| {
+            let mut dumps = Vec::with_capacity(requests.len());
+            for request in &requests {
+                let socket = question.inside(DiagSocket::open).unwrap_or_else(|error| {
+                    unreachable = Some(error);
+                    Err(Errno::PERM)
+                });
+                let socket = socket.map_err(|errno| Failure::System("open a sock_diag socket", errno))?;
+                dumps.push(Dump {
+                    socket,
+                    request: request.clone(),
+                });
             }
-            let mut broken = 0;
-            let mut place = Socket::new(Protocol::Tcp, State::Close);
-            let mut deliver = |message: &Message<'_>| {
+            dump::run(&dumps, self.sequence, &mut |message| {
                 match decode(message, listing.kind, &mut place) {
                     None => return ControlFlow::Continue(()),
                     Some(Ok(())) => {}
@@ -243,59 +280,20 @@ impl Climb<'_> {
                 if !wanted(&place, question) || !seen.first_sight(&place) {
                     return ControlFlow::Continue(());
                 }
-                place.netns = question.netns.map(|place| place.inode);
+                place.netns = netns;
                 (self.take)(&place)
-            };
-            let course = dump::run(&dumps, self.sequence, &mut deliver);
-            losses.broken_records += broken;
-            let course = match course {
-                // A program may be refused where the request is not: marks need CAP_NET_ADMIN, and old
-                // kernels know fewer instructions. Then we judge each socket ourselves.
-                Err(Failure::Refused(..)) if seen.is_empty() && halves.is_some() => {
-                    may_halve = false;
-                    continue;
-                }
-                Err(Failure::Refused(..)) if program.is_some_and(|p| !p.required) && seen.is_empty() => {
-                    program = None;
-                    continue;
-                }
-                Err(failure) if seen.is_empty() => break Err(failure),
-                // Sockets are out already; what is missing is counted, not listed twice.
-                Err(_) => {
-                    losses.incomplete_dumps += 1;
-                    break Ok(());
-                }
-                Ok(course) => course,
-            };
-            count(&mut losses, course);
-            if course.stopped {
-                self.answer.stopped = true;
-            } else if course.interrupted {
-                tries += 1;
-                if tries < TRIES {
-                    losses.repeated_dumps += 1;
-                    seen.remember();
-                    continue;
-                }
-                losses.incomplete_dumps += 1;
-            }
-            break Ok(());
-        };
-        self.answer.losses += losses;
-        Ok(outcome)
-    }
-
-    /// A socket to `sock_diag` where the question is asked.
-    fn open(&self) -> Result<Result<DiagSocket, Errno>, Error> {
-        match self.question.netns {
-            None => Ok(DiagSocket::open()),
-            Some(place) => sockeye_sys::netns::within(place.fd, DiagSocket::open)
-                .map_err(|errno| Error::Namespace(place.inode, errno)),
+            })
+        });
+        self.answer.losses.broken_records += broken;
+        if let Some(error) = unreachable {
+            return Err(Obstacle::Place(error));
         }
+        Ok(outcome.map(|stopped| self.answer.stopped |= stopped))
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<Result<(), String>, Error> {
+    fn procfs(&mut self, listing: &Listing) -> Result<(), Obstacle> {
         let question = self.question;
+        let netns = question.netns.map(|place| place.inode);
         let tables = match listing.kind {
             Kind::Inet(protocol, _) => procfs::Table::inet(protocol, question.families),
             Kind::Unix => &[procfs::Table::Unix],
@@ -303,39 +301,33 @@ impl Climb<'_> {
             Kind::Netlink => &[procfs::Table::Netlink],
         };
         if tables.is_empty() {
-            return Ok(Err("has no table for it".to_owned()));
-        }
-        if question.program.is_some_and(|program| program.required) {
-            return Ok(Err("only the kernel can decide this filter".to_owned()));
+            return Err(Obstacle::Rung("has no table for it".to_owned()));
         }
         let only_listeners = question.states == StateSet::EMPTY.with(State::Listen);
         let mut listed = false;
         for &table in tables {
-            let file = match question.netns {
-                None => procfs::open(table),
-                Some(place) => sockeye_sys::netns::within(place.fd, || procfs::open(table))
-                    .map_err(|errno| Error::Namespace(place.inode, errno))?,
-            };
-            let file = match file {
+            let file = match question.inside(|| procfs::open(table)).map_err(Obstacle::Place)? {
                 Ok(file) => file,
                 // A kernel without IPv6 lacks its table; the other one stands.
                 Err(Errno::NOENT) if listed => continue,
-                Err(errno) => return Ok(Err(format!("open {}: {errno}", table.path()))),
+                Err(errno) => return Err(Obstacle::Rung(format!("open {}: {errno}", table.path()))),
             };
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
                 if !wanted(&socket, question) {
                     return ControlFlow::Continue(());
                 }
-                socket.netns = question.netns.map(|place| place.inode);
+                socket.netns = netns;
                 take(&socket)
             });
             match read {
-                Ok(read) => {
-                    self.answer.losses.broken_records += read.broken;
-                    self.answer.stopped |= read.stopped;
+                Ok(course) => {
+                    self.answer.losses.broken_records += course.broken;
+                    self.answer.stopped |= course.stopped;
                 }
-                Err(errno) if !listed => return Ok(Err(format!("read {}: {errno}", table.path()))),
+                Err(errno) if !listed => {
+                    return Err(Obstacle::Rung(format!("read {}: {errno}", table.path())));
+                }
                 Err(_) => self.answer.losses.incomplete_dumps += 1,
             }
             listed = true;
@@ -343,7 +335,7 @@ impl Climb<'_> {
                 break;
             }
         }
-        Ok(Ok(()))
+        Ok(())
     }
 }
 
@@ -456,60 +448,6 @@ fn wanted(socket: &Socket, question: &Question<'_>) -> bool {
         }
 }
 
-fn count(losses: &mut Losses, course: Course) {
-    losses.overruns += course.overruns;
-    losses.truncated_messages += course.truncated;
-    losses.broken_records += course.broken;
-}
-
-/// Which sockets were handed out, so that a repeated dump does not list one twice: 8 bytes a socket, and
-/// a hash table only when there is something to repeat.
-#[derive(Default)]
-struct Seen {
-    /// Whether what comes may have come before.
-    repeats: bool,
-    order: Vec<u64>,
-    set: HashSet<u64>,
-}
-
-impl Seen {
-    #[inline]
-    fn first_sight(&mut self, socket: &Socket) -> bool {
-        let identity = identity(socket);
-        if self.repeats && !self.set.insert(identity) {
-            return false;
-        }
-        self.order.push(identity);
-        true
-    }
-
-    /// The next dump may repeat all that came so far.
-    fn remember(&mut self) {
-        self.repeats = true;
-        self.set.extend(self.order.iter().copied());
-    }
-
-    fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-}
-
-/// The cookie where there is one; it is never reused.
-#[inline]
-fn identity(socket: &Socket) -> u64 {
-    match socket.cookie {
-        Some(cookie) => cookie.0,
-        None => {
-            let mut hasher = DefaultHasher::new();
-            let ends: [&Endpoint; 2] = [&socket.local, &socket.peer];
-            (ends, socket.inode).hash(&mut hasher);
-            hasher.finish()
-        }
-    }
-}
-
-/// How often a dump is tried before it is told as incomplete.
-const TRIES: u32 = 4;
 const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;

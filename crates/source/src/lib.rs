@@ -16,7 +16,7 @@
 //!     families: Families::BOTH,
 //!     states: StateSet::ALL,
 //!     detail: Detail::default(),
-//!     program: None,
+//!     program: &[],
 //!     choice: Choice::Auto,
 //!     netns: None,
 //! };
@@ -37,12 +37,11 @@ pub mod owners;
 mod probe;
 mod procfs;
 mod question;
+mod repeat;
 
 pub use ladder::list;
 pub use probe::{Finding, Probe, probe};
-pub use question::{
-    Answer, Choice, Detail, Error, Families, Place, Program, ProtocolSet, Question, Rung, Used,
-};
+pub use question::{Answer, Choice, Detail, Error, Families, Place, ProtocolSet, Question, Rung, Used};
 
 /// Runs `act` inside another network namespace, on a thread of its own.
 ///

@@ -65,7 +65,7 @@ const fn question(choice: Choice) -> Question<'static> {
             congestion: false,
             service_class: false,
         },
-        program: None,
+        program: &[],
         choice,
         netns: None,
     }

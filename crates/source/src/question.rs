@@ -15,12 +15,24 @@ pub struct Question<'a> {
     pub states: StateSet,
     /// What beyond the addresses.
     pub detail: Detail,
-    /// A program by which the kernel passes over sockets nobody wants.
-    pub program: Option<Program<'a>>,
+    /// Bytecode by which the kernel passes over IP sockets nobody wants; empty for none. The kernel may
+    /// refuse it and other sources do not run it: what comes may be more than it lets through.
+    pub program: &'a [u8],
     /// Which source.
     pub choice: Choice,
     /// Where; `None`: where we are.
     pub netns: Option<Place<'a>>,
+}
+
+impl Question<'_> {
+    /// Runs `act` where the question is asked.
+    pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        match self.netns {
+            None => Ok(act()),
+            Some(place) => sockeye_sys::netns::within(place.fd, act)
+                .map_err(|errno| Error::Namespace(place.inode, errno)),
+        }
+    }
 }
 
 /// A set of protocols.
@@ -77,6 +89,27 @@ impl ProtocolSet {
     #[must_use]
     pub const fn is_single(self) -> bool {
         self.0.is_power_of_two()
+    }
+
+    /// Those of its protocols, by one socket type each, that `keep` says yes to.
+    #[must_use]
+    pub fn retain(self, keep: impl Fn(Protocol) -> bool) -> Self {
+        let kinds = [
+            (Self::TCP, Protocol::Tcp),
+            (Self::MPTCP, Protocol::Mptcp),
+            (Self::UDP, Protocol::Udp),
+            (Self::UDPLITE, Protocol::UdpLite),
+            (Self::RAW, Protocol::Raw),
+            (Self::UNIX_STREAM, Protocol::UnixStream),
+            (Self::UNIX_DGRAM, Protocol::UnixDgram),
+            (Self::UNIX_SEQPACKET, Protocol::UnixSeqpacket),
+            (Self::PACKET, Protocol::PacketRaw),
+            (Self::NETLINK, Protocol::Netlink),
+        ];
+        let kept = kinds
+            .into_iter()
+            .filter(|(set, kind)| self.intersects(*set) && keep(*kind));
+        kept.fold(Self::EMPTY, |all, (set, _)| all.or(set))
     }
 
     /// Whether sockets of `protocol` are in it. Types without a name belong to all of their family.
@@ -136,15 +169,6 @@ impl Detail {
             service_class: self.service_class | other.service_class,
         }
     }
-}
-
-/// Bytecode for `INET_DIAG_REQ_BYTECODE`.
-#[derive(Debug, Clone, Copy)]
-pub struct Program<'a> {
-    /// The bytes.
-    pub bytes: &'a [u8],
-    /// Whether the kernel alone can decide it, so that no other source can answer.
-    pub required: bool,
 }
 
 /// A network namespace other than ours.

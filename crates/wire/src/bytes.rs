@@ -3,6 +3,8 @@
 //! Every function gives `None` when the slice ends too early: the caller decides whether that is an
 //! older kernel or a broken message.
 
+use crate::{Error, Layer};
+
 macro_rules! read {
     ($($name:ident: $int:ty, $from:ident;)*) => {$(
         #[inline]
@@ -25,4 +27,18 @@ read! {
 #[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
+}
+
+/// The fixed part of a message and what follows it.
+///
+/// # Errors
+/// When the message is shorter than its fixed part.
+#[inline]
+pub(crate) fn split_fixed<const N: usize>(payload: &[u8], layer: Layer) -> Result<(&[u8; N], &[u8]), Error> {
+    payload.split_first_chunk().ok_or(Error {
+        layer,
+        offset: 0,
+        needed: N,
+        got: payload.len(),
+    })
 }

@@ -9,7 +9,7 @@
 //! ```
 //! Source: `include/uapi/linux/inet_diag.h`, `net/ipv4/inet_diag.c`.
 
-use crate::bytes::{array, be_u16, ne_u16, ne_u32, ne_u64};
+use crate::bytes::{array, be_u16, ne_u16, ne_u32, ne_u64, split_fixed};
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
@@ -28,12 +28,7 @@ impl<'a> InetDiag<'a> {
     /// When it is shorter than `struct inet_diag_msg`.
     #[inline]
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = payload.split_first_chunk().ok_or(Error {
-            layer: Layer::InetDiag,
-            offset: 0,
-            needed: MESSAGE_LEN,
-            got: payload.len(),
-        })?;
+        let (fixed, attributes) = split_fixed(payload, Layer::InetDiag)?;
         Ok(Self { fixed, attributes })
     }
 

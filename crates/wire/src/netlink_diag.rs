@@ -10,7 +10,7 @@
 //! and its test for "told already" has not worked since the table became an `rhashtable` (seen with
 //! 6.18). The cookie tells which are the same.
 
-use crate::bytes::ne_u32;
+use crate::bytes::{ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -30,12 +30,7 @@ impl<'a> NetlinkDiag<'a> {
     /// When it is shorter than `struct netlink_diag_msg`.
     #[inline]
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = payload.split_first_chunk().ok_or(Error {
-            layer: Layer::NetlinkDiag,
-            offset: 0,
-            needed: MESSAGE_LEN,
-            got: payload.len(),
-        })?;
+        let (fixed, attributes) = split_fixed(payload, Layer::NetlinkDiag)?;
         Ok(Self { fixed, attributes })
     }
 

@@ -6,7 +6,7 @@
 //! ```
 //! Source: `include/uapi/linux/packet_diag.h`, `net/packet/diag.c`.
 
-use crate::bytes::{array, ne_u16, ne_u32};
+use crate::bytes::{array, ne_u16, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -26,12 +26,7 @@ impl<'a> PacketDiag<'a> {
     /// When it is shorter than `struct packet_diag_msg`.
     #[inline]
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = payload.split_first_chunk().ok_or(Error {
-            layer: Layer::PacketDiag,
-            offset: 0,
-            needed: MESSAGE_LEN,
-            got: payload.len(),
-        })?;
+        let (fixed, attributes) = split_fixed(payload, Layer::PacketDiag)?;
         Ok(Self { fixed, attributes })
     }
 

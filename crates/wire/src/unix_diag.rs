@@ -7,7 +7,7 @@
 //! Source: `include/uapi/linux/unix_diag.h`, `net/unix/diag.c`. The kernel tells only of sockets that
 //! a file holds: a connection nobody has accepted yet is missing here, though `/proc/net/unix` has it.
 
-use crate::bytes::ne_u32;
+use crate::bytes::{ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -27,12 +27,7 @@ impl<'a> UnixDiag<'a> {
     /// When it is shorter than `struct unix_diag_msg`.
     #[inline]
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = payload.split_first_chunk().ok_or(Error {
-            layer: Layer::UnixDiag,
-            offset: 0,
-            needed: MESSAGE_LEN,
-            got: payload.len(),
-        })?;
+        let (fixed, attributes) = split_fixed(payload, Layer::UnixDiag)?;
         Ok(Self { fixed, attributes })
     }
 

@@ -30,7 +30,12 @@ impl Socket {
         wire: &InetDiag<'_>,
         protocol: Protocol,
     ) -> Result<(), sockeye_wire::Error> {
-        let state = State::from_number(wire.state());
+        let state = match State::from_number(wire.state()) {
+            // TCP's tables hold nothing that is closed. Sockets merely bound, which have no state of their
+            // own, are told so when asked for (Linux 6.8, net/ipv4/inet_diag.c: TCPF_BOUND_INACTIVE).
+            State::Close if protocol == Protocol::Tcp => State::BoundInactive,
+            state => state,
+        };
         let family = Family::from_number(wire.family());
         self.clear(protocol, state);
         self.family = family;
@@ -114,6 +119,13 @@ mod tests {
 
     fn socket(bytes: &[u8], protocol: Protocol) -> Socket {
         Socket::from_inet_diag(&InetDiag::parse(bytes).unwrap(), protocol).unwrap()
+    }
+
+    #[test]
+    fn a_closed_tcp_socket_is_one_merely_bound() {
+        let bytes = message(2, 7, &[]);
+        assert_eq!(socket(&bytes, Protocol::Tcp).state, State::BoundInactive);
+        assert_eq!(socket(&bytes, Protocol::Udp).state, State::Close);
     }
 
     #[test]

@@ -1,0 +1,210 @@
+//! A dump that the kernel interrupts is repeated, and what it handed out already is not handed out again.
+
+use crate::dump::{Course, Failure};
+use sockeye_model::{Endpoint, Losses, Socket};
+use std::collections::HashSet;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+/// Runs `dump` until it is not interrupted, at most [`TRIES`] times, and counts what went wrong. Says
+/// whether the reader had enough.
+///
+/// # Errors
+/// When a dump fails before any socket was seen, so that another source may be asked instead. After that a
+/// failure is counted: what is out must not be listed twice.
+pub(crate) fn until_complete(
+    seen: &mut Seen,
+    losses: &mut Losses,
+    mut dump: impl FnMut(&mut Seen) -> Result<Course, Failure>,
+) -> Result<bool, Failure> {
+    for tries in 1..=TRIES {
+        let course = match dump(seen) {
+            Ok(course) => course,
+            Err(failure) if seen.is_empty() => return Err(failure),
+            Err(_) => break,
+        };
+        losses.overruns += course.overruns;
+        losses.truncated_messages += course.truncated;
+        losses.broken_records += course.broken;
+        if course.stopped || !course.interrupted {
+            return Ok(course.stopped);
+        }
+        if tries < TRIES {
+            losses.repeated_dumps += 1;
+            seen.remember();
+        }
+    }
+    losses.incomplete_dumps += 1;
+    Ok(false)
+}
+
+/// Which sockets were handed out: 8 bytes a socket, and a hash table only when there is something to
+/// repeat.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Whether what comes may have come before.
+    repeats: bool,
+    order: Vec<u64>,
+    set: HashSet<u64>,
+}
+
+impl Seen {
+    /// For a dump that repeats itself.
+    pub(crate) fn with_repeats() -> Self {
+        Self {
+            repeats: true,
+            ..Self::default()
+        }
+    }
+
+    /// Notes `socket`, and says whether it is new.
+    #[inline]
+    pub(crate) fn first_sight(&mut self, socket: &Socket) -> bool {
+        let identity = identity(socket);
+        if self.repeats && !self.set.insert(identity) {
+            return false;
+        }
+        self.order.push(identity);
+        true
+    }
+
+    /// The next dump may repeat all that came so far.
+    fn remember(&mut self) {
+        self.repeats = true;
+        self.set.extend(self.order.iter().copied());
+    }
+
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+/// The cookie where there is one; it is never reused.
+#[inline]
+fn identity(socket: &Socket) -> u64 {
+    match socket.cookie {
+        Some(cookie) => cookie.0,
+        None => {
+            let mut hasher = DefaultHasher::new();
+            let ends: [&Endpoint; 2] = [&socket.local, &socket.peer];
+            (ends, socket.inode).hash(&mut hasher);
+            hasher.finish()
+        }
+    }
+}
+
+/// How often a dump is tried before it is told as incomplete.
+const TRIES: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use sockeye_model::{Cookie, Protocol, State};
+
+    /// A kernel that lists these cookies at each call, and says how each call went.
+    fn check(
+        calls: &[(&[u64], Result<Course, Failure>)],
+        listed: &[u64],
+        outcome: &Result<bool, Failure>,
+        losses: &Losses,
+    ) {
+        let (mut seen, mut counted, mut out) = (Seen::default(), Losses::default(), Vec::new());
+        let mut calls = calls.iter();
+        let found = until_complete(&mut seen, &mut counted, |seen| {
+            let (cookies, course) = calls.next().expect("no more calls than expected");
+            for &cookie in *cookies {
+                let mut socket = Socket::new(Protocol::Tcp, State::Established);
+                socket.cookie = Some(Cookie(cookie));
+                if seen.first_sight(&socket) {
+                    out.push(cookie);
+                }
+            }
+            course.clone()
+        });
+        assert_eq!((&found, &counted), (outcome, losses));
+        assert_eq!(out, listed);
+        assert!(calls.next().is_none(), "as many calls as expected");
+    }
+
+    fn interrupted() -> Result<Course, Failure> {
+        Ok(Course {
+            interrupted: true,
+            ..Course::default()
+        })
+    }
+
+    #[test]
+    fn a_repeated_dump_adds_only_what_was_missed() {
+        let losses = Losses {
+            repeated_dumps: 1,
+            ..Losses::default()
+        };
+        let calls = [
+            (&[1, 2][..], interrupted()),
+            (&[2, 3, 1, 4], Ok(Course::default())),
+        ];
+        check(&calls, &[1, 2, 3, 4], &Ok(false), &losses);
+    }
+
+    #[test]
+    fn after_four_interruptions_it_is_told_as_incomplete() {
+        let losses = Losses {
+            repeated_dumps: 3,
+            incomplete_dumps: 1,
+            ..Losses::default()
+        };
+        let calls: Vec<_> = (0..4).map(|_| (&[7][..], interrupted())).collect();
+        check(&calls, &[7], &Ok(false), &losses);
+    }
+
+    #[test]
+    fn a_failure_falls_to_the_next_source_only_while_nothing_is_out() {
+        let failure = || Err(Failure::System("receive", Errno::AGAIN));
+        check(
+            &[(&[], failure())],
+            &[],
+            &failure().map(|_: Course| false),
+            &Losses::default(),
+        );
+        let losses = Losses {
+            incomplete_dumps: 1,
+            ..Losses::default()
+        };
+        check(&[(&[5], failure())], &[5], &Ok(false), &losses);
+    }
+
+    #[test]
+    fn each_loss_is_counted_and_enough_is_enough() {
+        let course = Course {
+            interrupted: true,
+            overruns: 1,
+            truncated: 2,
+            broken: 3,
+            stopped: true,
+        };
+        let losses = Losses {
+            overruns: 1,
+            truncated_messages: 2,
+            broken_records: 3,
+            ..Losses::default()
+        };
+        check(&[(&[1], Ok(course))], &[1], &Ok(true), &losses);
+    }
+
+    #[test]
+    fn a_dump_that_repeats_itself_is_listed_once() {
+        let mut seen = Seen::with_repeats();
+        let mut socket = Socket::new(Protocol::Netlink, State::Close);
+        socket.local = Endpoint::Netlink {
+            protocol: 0,
+            port: 9,
+            group: None,
+        };
+        assert!(seen.first_sight(&socket));
+        assert!(
+            !seen.first_sight(&socket),
+            "told apart by its ends where there is no cookie"
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! What the target `filter_expressions` does with its bytes, and the test that replays its corpus too.
+
+use sockeye_filter::{Kernel, NoResolve, parse};
+use sockeye_model::{Endpoint, Entry, Family, InterfaceIndex, Port, Protocol, Socket, State};
+use sockeye_wire::bytecode::{Subject, audit, run};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An expression: refused with a message that can be printed, or printed, parsed again, compiled, and judged
+/// as the kernel would judge it.
+pub(crate) fn filter_expressions(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let filter = match parse(&text, &NoResolve) {
+        Ok(filter) => filter,
+        Err(error) => {
+            assert!(text.get(error.span.clone()).is_some(), "{error:?}");
+            let rendered = error.render(&text);
+            assert_eq!(rendered.lines().count(), 3, "{rendered:?}");
+            assert!(
+                !rendered.contains(|c: char| c.is_control() && c != '\n'),
+                "{rendered:?}"
+            );
+            return;
+        }
+    };
+    let printed = filter.to_string();
+    let again = parse(&printed, &NoResolve);
+    assert!(again.as_ref() == Ok(&filter), "{printed:?} {again:?}");
+    for kernel in [Kernel::FULL, Kernel::UNPRIVILEGED, Kernel::OLDEST] {
+        let program = filter.program(kernel);
+        if !program.bytecode.is_empty() {
+            assert_eq!(audit(&program.bytecode, kernel.net_admin), Ok(()), "{printed}");
+        }
+        for (socket, subject) in sockets() {
+            let listed = filter.states().is_none_or(|states| states.contains(socket.state))
+                && run(&program.bytecode, &subject);
+            let matches = filter.matches(&Entry::new(&socket));
+            assert!(listed || !matches, "{printed}: the program loses {socket:?}");
+            assert!(
+                !program.exact || listed == matches,
+                "{printed}: not exact for {socket:?}"
+            );
+        }
+    }
+}
+
+/// IPv4, IPv6 and v4-mapped; as a record and as the kernel sees it.
+fn sockets() -> impl Iterator<Item = (Socket, Subject)> {
+    let v4 = |ip: [u8; 4]| IpAddr::V4(Ipv4Addr::from(ip));
+    let v6 = |ip: Ipv6Addr| IpAddr::V6(ip);
+    let mapped = |ip: [u8; 4]| v6(Ipv4Addr::from(ip).to_ipv6_mapped());
+    [
+        (
+            v4([127, 0, 0, 1]),
+            80,
+            v4([10, 0, 0, 1]),
+            40000,
+            State::Established,
+            0,
+        ),
+        (v4([0; 4]), 22, v4([0; 4]), 0, State::Listen, 1),
+        (
+            v6(Ipv6Addr::UNSPECIFIED),
+            443,
+            v6(Ipv6Addr::UNSPECIFIED),
+            0,
+            State::Listen,
+            0,
+        ),
+        (
+            v6(Ipv6Addr::LOCALHOST),
+            40000,
+            v6(Ipv6Addr::LOCALHOST),
+            443,
+            State::TimeWait,
+            0,
+        ),
+        (
+            mapped([127, 0, 0, 1]),
+            80,
+            mapped([8, 8, 8, 8]),
+            65535,
+            State::CloseWait,
+            2,
+        ),
+    ]
+    .into_iter()
+    .map(
+        |(source, source_port, destination, destination_port, state, interface)| {
+            let mut socket = Socket::new(Protocol::Tcp, state);
+            socket.family = if source.is_ipv6() {
+                Family::Inet6
+            } else {
+                Family::Inet
+            };
+            socket.local = Endpoint::inet(source, Port(source_port));
+            socket.peer = Endpoint::inet(destination, Port(destination_port));
+            socket.interface = (interface != 0).then_some(InterfaceIndex(interface));
+            let subject = Subject {
+                family: socket.family.number(),
+                source: octets(source),
+                destination: octets(destination),
+                source_port,
+                destination_port,
+                interface,
+                ..Subject::default()
+            };
+            (socket, subject)
+        },
+    )
+}
+
+fn octets(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V6(ip) => ip.octets(),
+        IpAddr::V4(ip) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&ip.octets());
+            bytes
+        }
+    }
+}
