@@ -262,6 +262,12 @@ impl fmt::Display for Error {
                 if *errno == rustix::io::Errno::PERM {
                     write!(f, "; entering a namespace needs CAP_SYS_ADMIN: run as root")?;
                 }
+                if *errno == rustix::io::Errno::AGAIN {
+                    write!(
+                        f,
+                        "; entering a namespace needs a thread: raise the limit (ulimit -u)"
+                    )?;
+                }
                 Ok(())
             }
             Self::NoSource(used) => {

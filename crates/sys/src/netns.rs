@@ -11,14 +11,17 @@ use std::os::fd::BorrowedFd;
 /// an open file of `/proc/thread-self/net` stay with the namespace they were opened in.
 ///
 /// # Errors
-/// The errno of `setns(2)`: `EPERM` without CAP_SYS_ADMIN, `EINVAL` if it is no network namespace.
+/// The errno of `setns(2)`: `EPERM` without CAP_SYS_ADMIN, `EINVAL` if it is no network namespace; `EAGAIN`
+/// if no thread could be started.
 pub fn within<T: Send>(netns: BorrowedFd<'_>, act: impl FnOnce() -> T + Send) -> Result<T, Errno> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
+        let inside = || {
             move_into_link_name_space(netns, Some(LinkNameSpaceType::Network))?;
             Ok(act())
-        });
-        thread
+        };
+        std::thread::Builder::new()
+            .spawn_scoped(scope, inside)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
