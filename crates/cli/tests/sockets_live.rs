@@ -825,6 +825,73 @@ fn namespaces_by_name_pid_path_and_all() {
 }
 
 #[test]
+fn formats_columns_and_order() {
+    let (_lab, client, _server, link) = need!(linked("formats"));
+    let pairs = [
+        client.loopback().unread(300),
+        client.loopback6().unread(200),
+        link.lane().unread(100),
+    ];
+    let gone = client.loopback().time_wait();
+    let rows = sockets(&client, &["-tain", "--sort", "inode"]);
+    // A socket without a file comes last either way, or first: what matters is the order of the others.
+    let inodes =
+        |rows: &[Value]| -> Vec<u64> { rows.iter().filter_map(|row| row["inode"].as_u64()).collect() };
+    let sorted = inodes(&rows);
+    assert!(sorted.is_sorted() && sorted.len() + 1 == rows.len(), "{sorted:?}");
+    assert!(rows.iter().any(|row| is_row_of(row, &gone)));
+    let reversed: Vec<u64> = sorted.iter().rev().copied().collect();
+    assert_eq!(inodes(&sockets(&client, &["-tan", "--sort", "-inode"])), reversed);
+    let largest = sockets(&client, &["-tn", "--sort", "-recv_q"]);
+    let queues: Vec<u64> = largest
+        .iter()
+        .map(|row| row["recv_queue_bytes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(queues[..2], [300, 200]);
+    assert!(pairs.iter().all(|pair| pair.client.timer == Timer::Off));
+
+    let lines = live::sockeye(
+        &client,
+        &["sockets", "-tain", "--sort", "inode", "--format", "jsonl"],
+    );
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let lines: Vec<Value> = lines
+        .into_iter()
+        .filter(|line| line["summary"].is_null())
+        .collect();
+    assert_eq!(lines.len(), rows.len());
+    let columns = ["--columns", "inode,cookie,snd_mss_bytes", "--sort", "inode"];
+    let csv = live::sockeye(
+        &client,
+        &[&["sockets", "-tan", "--format", "csv"], &columns[..]].concat(),
+    );
+    let table = live::sockeye(&client, &[&["sockets", "-tanH"], &columns[..]].concat());
+    let mut csv = csv.lines();
+    assert_eq!(csv.next(), Some("inode,cookie,snd_mss_bytes"));
+    let mut table = table.lines();
+    for (row, line) in rows.iter().zip(&lines) {
+        for key in ["inode", "cookie", "state", "local", "peer", "recv_queue_bytes"] {
+            assert_eq!(row[key], line[key], "{key}");
+        }
+        let cell = |value: &Value| value.as_u64().map_or(String::new(), |number| number.to_string());
+        let cells = [&row["inode"], &row["cookie"], &row["tcp_info"]["snd_mss_bytes"]].map(cell);
+        assert_eq!(csv.next().unwrap().split(',').collect::<Vec<_>>(), cells);
+        let words: Vec<&str> = table.next().unwrap().split_whitespace().collect();
+        if !cells.contains(&String::new()) {
+            // For people: bytes with a unit, the cookie in hexadecimal as in ss.
+            assert_eq!((words[0], words.len()), (&cells[0][..], 3), "{words:?}");
+            assert!(words[2].ends_with('B'), "{words:?}");
+            let cookie = u64::from_str_radix(words[1].strip_prefix("0x").unwrap(), 16).unwrap();
+            assert_eq!(row["cookie"], cookie);
+        }
+    }
+    assert_eq!((csv.next(), table.next()), (None, None));
+}
+
+#[test]
 fn which_states_without_words() {
     let (_lab, client, _server, link) = need!(linked("defaults"));
     let pair = link.lane().half_closed();
