@@ -73,22 +73,22 @@ pub(crate) struct FlowOptions {
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Peers::All)]
     pub(crate) filter_peers: Peers,
     /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
-    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = crate::flows::parse_group_by)]
+    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = crate::values::group_by)]
     pub(crate) group_by: sockeye_model::GroupBy,
     /// Sort by: connections, direction, local, peer, port, process, uid, netns, sent, received, rtt,
     /// retrans, delivery-rate, sent-rate, received-rate, opened, closed; with '-' before it the other way round
     #[arg(long, value_name = "KEY", default_value = "connections", allow_hyphen_values = true,
-          value_parser = crate::flows::parse_sort)]
-    pub(crate) sort: crate::flows::Sorting,
+          value_parser = crate::values::sorting)]
+    pub(crate) sort: crate::values::Sorting,
     /// Only the first N flows
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_top)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::values::top)]
     pub(crate) top: Option<usize>,
     /// Again and again, every so many seconds, with the rates between two samples; ^C ends it
-    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = parse_seconds)]
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = crate::values::seconds)]
     pub(crate) watch: Option<std::time::Duration>,
     /// With -w: end after so many samples
     #[arg(long, value_name = "N", requires = "watch", allow_negative_numbers = true,
-          value_parser = parse_count)]
+          value_parser = crate::values::count)]
     pub(crate) count: Option<u64>,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
@@ -134,8 +134,8 @@ pub(crate) struct SocketsArgs {
     pub(crate) mptcp: bool,
     /// Sockets of these protocols: all, inet, tcp, udp, udplite, raw, mptcp, unix, unix_stream,
     /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
-    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::sockets::parse_protocols)]
-    pub(crate) protocols: Option<sockeye_source::ProtocolSet>,
+    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
+    pub(crate) protocols: Option<sockeye_model::ProtocolSet>,
     /// Sockets in every state
     #[arg(short = 'a', long, overrides_with = "listening")]
     pub(crate) all: bool,
@@ -220,7 +220,7 @@ pub(crate) struct Common {
     pub(crate) color: ColorArg,
     /// How long to wait for the names of hosts, in seconds
     #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
-          value_parser = parse_seconds)]
+          value_parser = crate::values::seconds)]
     pub(crate) names_timeout: std::time::Duration,
     /// Say on stderr which source was used
     #[arg(short = 'v', long)]
@@ -286,31 +286,6 @@ The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup,
 parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
 Put it in quotes where it holds ( ) < > ! & or |.";
 
-/// How many rows; none is an answer too.
-fn parse_top(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number, 0 or more".to_owned())
-}
-
-/// How many samples.
-fn parse_count(text: &str) -> Result<u64, String> {
-    text.parse()
-        .ok()
-        .filter(|count| *count > 0)
-        .ok_or_else(|| "expected a whole number, 1 or more".to_owned())
-}
-
-/// Seconds, possibly with a fraction, more than none.
-fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "expected a number of seconds, like 2 or 0.5".to_owned())?;
-    if !(0.001..=1e9).contains(&seconds) {
-        return Err("expected at least 0.001 and at most 1000000000 seconds".to_owned());
-    }
-    Ok(std::time::Duration::from_secs_f64(seconds))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -319,14 +294,6 @@ mod tests {
     #[test]
     fn the_definitions_hold_together() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn seconds() {
-        assert_eq!(parse_seconds("0.5").unwrap().as_millis(), 500);
-        for bad in ["", "x", "0", "-1", "nan", "inf", "1e300"] {
-            assert!(parse_seconds(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::args::{DoctorArgs, DoctorFormat};
 use crate::stdout;
 use rustix::thread::CapabilitySet;
-use sockeye_source::{Finding, Probe, probe};
+use sockeye_source::{Finding, Probe, Reason, probe};
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
@@ -95,11 +95,13 @@ impl Report {
                 Finding::Yes if earlier => "yes".to_owned(),
                 Finding::Yes => "yes, used".to_owned(),
                 // The kernel looks for a handler of the protocol, and for a module that has it.
-                Finding::No(reason) if reason.contains("(os error 2)") => {
+                Finding::No(reason @ Reason::Refused(..)) if reason.is_absence() => {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
+                Finding::No(reason) if reason.is_forbidden() => {
+                    format!("no: {reason}; a sandbox or a security module forbids it")
+                }
                 Finding::No(reason) => format!("no: {reason}"),
-                Finding::CouldNotTell(reason) => format!("could not tell: {reason}"),
             };
             let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.rung.name());
         }
@@ -122,13 +124,12 @@ impl Report {
             .iter()
             .map(|probe| {
                 let (finding, reason) = match &probe.finding {
-                    Finding::Yes => ("yes", None),
-                    Finding::No(reason) => ("no", Some(reason)),
-                    Finding::CouldNotTell(reason) => ("could_not_tell", Some(reason)),
+                    Finding::Yes => ("yes", String::new()),
+                    Finding::No(reason) => {
+                        let reason = sockeye_render::json_string(&reason.to_string());
+                        ("no", format!(",\"reason\":{reason}"))
+                    }
                 };
-                let reason = reason.map_or(String::new(), |reason| {
-                    format!(",\"reason\":{}", sockeye_render::json_string(reason))
-                });
                 format!(
                     "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\"{reason}}}",
                     probe.what,

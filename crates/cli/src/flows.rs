@@ -1,14 +1,17 @@
 //! `sockeye flows`: who talks to whom.
 
 use crate::args::{FlowOptions, Peers};
-use crate::listing::{self, Listing, Told};
+use crate::listing::{self, Ask, Listing, Scope, Told};
 use crate::lookup::Lookup;
+use crate::notes;
 use crate::stdout;
+use crate::usage::Usage;
+use crate::values::Sorting;
 use anyhow::Context;
-use sockeye_flow::{Fold, Listeners, Sample, SortKey, sort};
-use sockeye_model::{Flow, GroupBy, Protocol, State, StateSet};
+use sockeye_flow::{Fold, Listeners, Sample, sort};
+use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_render::{FlowColumn, FlowDetails, FlowLayout, FlowWriter, Format};
-use sockeye_source::{Detail, ProtocolSet};
+use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -16,46 +19,38 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
     if options.columns.as_deref() == Some("help") {
         return print_columns();
     }
-    let names = Lookup::new(
-        options.common.numeric,
-        !options.common.numeric,
-        options.common.names_timeout,
-    );
-    let mut filter = listing::filter(words, &names)?;
+    let columns = options.columns.as_deref().map(columns).transpose()?;
     let peers = match options.filter_peers {
         Peers::All => None,
         Peers::Public => Some("peers = public"),
         Peers::Private => Some("not peers = public"),
     };
-    if let Some(peers) = peers {
-        filter = filter.and(listing::filter(&[peers.to_owned()], &names)?);
-    }
-    let columns = options.columns.as_deref().map(columns).transpose()?;
-    let mut listing = Listing::new(&options.common, filter)?;
+    let lookup = Lookup::new(&options.common, !options.common.numeric, words)?;
+    let mut listing = Listing::new(&options.common, words, peers, &lookup)?;
     if options.group_by == GroupBy::Process {
         listing.want_owners();
     }
-    names.visit(listing.places());
-    let (protocol, protocols) = if options.udp {
-        (Protocol::Udp, ProtocolSet::UDP)
-    } else {
-        (Protocol::Tcp, ProtocolSet::TCP)
-    };
+    let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
     let states = listing
-        .filter
+        .filter()
         .states()
         .unwrap_or(StateSet::FLOWS)
         .and(StateSet::FLOWS);
+    if states.is_empty() {
+        notes::say(
+            "sockeye: no flow has a connection in such a state: listening, unconnected and half-open sockets \
+             are left out; `sockeye sockets` lists them\n",
+        );
+    }
     let watch = Watch {
         options,
         listing: &listing,
-        names: &names,
         layout: FlowLayout {
             format: Format::from(options.common.format),
             columns,
             group_by: options.group_by,
             details: FlowDetails {
-                netns: listing.places().are_many(),
+                netns: lookup.places.are_many(),
                 states: options.states,
                 owners: options.common.processes,
                 info: options.info,
@@ -66,7 +61,7 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
             width: stdout::width(),
             no_header: options.common.no_header,
         },
-        protocols,
+        protocol,
         states,
     };
     watch.run()
@@ -75,10 +70,9 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
 /// A listing of flows, once or again and again.
 struct Watch<'a> {
     options: &'a FlowOptions,
-    listing: &'a Listing,
-    names: &'a Lookup,
+    listing: &'a Listing<'a>,
     layout: FlowLayout,
-    protocols: ProtocolSet,
+    protocol: Protocol,
     states: StateSet,
 }
 
@@ -118,42 +112,54 @@ impl Watch<'_> {
         told: &mut Told,
     ) -> anyhow::Result<(Vec<Flow>, Sample)> {
         let owners = self.listing.owners(told)?;
-        let mut listeners = Listeners::default();
+        let protocols = ProtocolSet::of(&[self.protocol]);
         let listening = if self.options.udp {
             State::Close
         } else {
             State::Listen
         };
-        self.listing.run_unfiltered(
-            self.protocols,
-            StateSet::EMPTY.with(listening),
-            told,
-            &mut |socket| {
-                listeners.add(socket);
-            },
-        )?;
+        let mut listeners = Listeners::default();
+        let everywhere = Ask {
+            protocols,
+            families: Families::BOTH,
+            states: StateSet::EMPTY.with(listening),
+            detail: Detail::default(),
+            scope: Scope::All,
+        };
+        self.listing.run(&everywhere, None, told, &mut |entry, _| {
+            listeners.add(entry.socket);
+            ControlFlow::Continue(())
+        })?;
+
+        let with_rates = self.options.watch.is_some();
         let mut fold = Fold::new(self.options.group_by, &listeners);
         if self.options.info {
             fold = fold.with_totals();
         }
-        if self.options.watch.is_some() {
+        if with_rates {
             fold = fold.with_rates(before);
         }
-        let detail = Detail {
-            tcp_info: self.options.info || self.options.watch.is_some(),
-            ..Detail::default()
-        };
-        self.listing.run(
-            self.protocols,
-            self.states,
-            detail,
-            owners.as_ref(),
-            told,
-            &mut |entry| {
-                fold.add(entry);
-                ControlFlow::Continue(())
+        let connections = Ask {
+            protocols,
+            families: self.listing.families(),
+            // What changes from sample to sample, as states and round trip times do, must not decide which
+            // connections are followed.
+            states: if with_rates { StateSet::FLOWS } else { self.states },
+            detail: Detail {
+                tcp_info: self.options.info || with_rates,
+                ..Detail::default()
             },
-        )?;
+            scope: if with_rates { Scope::All } else { Scope::Matching },
+        };
+        self.listing
+            .run(&connections, owners.as_ref(), told, &mut |entry, matches| {
+                if matches && self.states.contains(entry.socket.state) {
+                    fold.add(entry);
+                } else {
+                    fold.pass_over(entry.socket);
+                }
+                ControlFlow::Continue(())
+            })?;
         let folded = fold.finish();
         let mut flows = folded.flows;
         let Sorting { key, descending } = self.options.sort;
@@ -171,7 +177,7 @@ impl Watch<'_> {
                     flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),
                 ]
             });
-            self.names.hosts(hosts.flatten());
+            self.listing.lookup.hosts(hosts.flatten());
         }
         let mut layout = self.layout.clone();
         layout.details.rates = has_rates;
@@ -182,7 +188,7 @@ impl Watch<'_> {
             .and_then(|()| {
                 flows
                     .iter()
-                    .try_for_each(|flow| writer.row(flow, &self.names.names))
+                    .try_for_each(|flow| writer.row(flow, self.listing.lookup))
             })
             .and_then(|()| writer.finish(&listing::summary(told, &sources)))
             .context(stdout::WRITING)?;
@@ -191,54 +197,8 @@ impl Watch<'_> {
     }
 }
 
-/// `--sort`, understood.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sorting {
-    key: SortKey,
-    descending: bool,
-}
-
-/// A key, with `-` before it the other way round.
-pub(crate) fn parse_sort(text: &str) -> Result<Sorting, String> {
-    let (name, reversed) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
-    let found = SortKey::NAMES.iter().find(|(known, _)| *known == name);
-    let (_, key) = found.ok_or_else(|| {
-        let known: Vec<_> = SortKey::NAMES.iter().map(|(known, _)| *known).collect();
-        format!("no such key; there are {}", known.join(", "))
-    })?;
-    Ok(Sorting {
-        key: *key,
-        descending: key.largest_first() != reversed,
-    })
-}
-
-/// `host`, `port`, `process`, `uid`, `netns`, `prefix/N` or `prefix/N,M`.
-pub(crate) fn parse_group_by(text: &str) -> Result<GroupBy, String> {
-    match text {
-        "host" => return Ok(GroupBy::Host),
-        "port" => return Ok(GroupBy::Port),
-        "process" => return Ok(GroupBy::Process),
-        "uid" => return Ok(GroupBy::Uid),
-        "netns" => return Ok(GroupBy::Netns),
-        _ => {}
-    }
-    let known = "expected host, port, process, uid, netns, prefix/N or prefix/N,M";
-    let lengths = text.strip_prefix("prefix/").ok_or(known)?;
-    let (v4, v6) = lengths.split_once(',').unwrap_or((lengths, "64"));
-    let length = |text: &str, most: u8| {
-        text.parse::<u8>()
-            .ok()
-            .filter(|bits| *bits <= most)
-            .ok_or_else(|| format!("expected a length of 0 to {most} bits, found {text:?}"))
-    };
-    Ok(GroupBy::Prefix {
-        v4: length(v4, 32)?,
-        v6: length(v6, 128)?,
-    })
-}
-
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
-    FlowColumn::parse_list(list).map_err(|error| listing::unknown_column("--columns", "flows", error).into())
+    FlowColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {
@@ -248,41 +208,4 @@ fn print_columns() -> anyhow::Result<()> {
         text.push('\n');
     }
     stdout::write(text.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups() {
-        assert_eq!(
-            parse_group_by("prefix/24"),
-            Ok(GroupBy::Prefix { v4: 24, v6: 64 })
-        );
-        assert_eq!(
-            parse_group_by("prefix/0,128"),
-            Ok(GroupBy::Prefix { v4: 0, v6: 128 })
-        );
-        for bad in [
-            "",
-            "hosts",
-            "prefix",
-            "prefix/",
-            "prefix/33",
-            "prefix/24,129",
-            "prefix/-1",
-        ] {
-            assert!(parse_group_by(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn counts_sort_largest_first_and_names_do_not() {
-        assert!(parse_sort("connections").unwrap().descending);
-        assert!(!parse_sort("-connections").unwrap().descending);
-        assert!(!parse_sort("peer").unwrap().descending);
-        assert!(parse_sort("-peer").unwrap().descending);
-        assert!(parse_sort("size").is_err());
-    }
 }

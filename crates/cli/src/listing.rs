@@ -3,47 +3,50 @@
 use crate::args::{Common, FormatArg, SourceArg};
 use crate::lookup::Lookup;
 use crate::notes;
-use crate::places::Places;
+use crate::usage::Usage;
 use sockeye_filter::{Filter, Kernel, Program, join_words, parse_words};
-use sockeye_model::{Entry, Losses, Socket, StateSet};
-use sockeye_render::{Format, Summary, UnknownColumn};
+use sockeye_model::{Entry, Losses, ProtocolSet, StateSet};
+use sockeye_render::{Format, Summary};
 use sockeye_source::owners::{Owners, ScanOptions};
-use sockeye_source::{Choice, Detail, Families, Place, ProtocolSet, Question, Used, list};
-use std::fmt;
+use sockeye_source::{Choice, Detail, Families, Place, Question, Used, list};
 use std::ops::ControlFlow;
-
-/// A mistake on the command line, with the text that explains it.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.trim_end())
-    }
-}
-
-impl std::error::Error for Usage {}
-
-/// There are far too many columns to list them where one was mistyped.
-pub(crate) fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Usage {
-    let UnknownColumn { name, nearest, .. } = error;
-    let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
-    Usage(format!(
-        "sockeye: {option}: unknown column '{name}'{guess}\n`sockeye {command} --columns help` lists all columns.\n"
-    ))
-}
 
 /// A listing as it was asked for, ready to be taken once or again and again.
 #[derive(Debug)]
-pub(crate) struct Listing {
-    pub(crate) filter: Filter,
-    program: Program,
-    places: Places,
+pub(crate) struct Listing<'a> {
+    pub(crate) lookup: &'a Lookup,
+    /// Where to look; at least one.
+    rooms: Vec<Room<'a>>,
     families: Families,
     choice: Choice,
     owners_wanted: bool,
-    /// What was lost while the places were sought.
-    found_losses: Losses,
+}
+
+/// One namespace, and the filter as it is meant there: `dev eth0` is another number in each.
+#[derive(Debug)]
+struct Room<'a> {
+    netns: Option<Place<'a>>,
+    filter: Filter,
+    program: Program,
+}
+
+/// One pass over the sockets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ask {
+    pub(crate) protocols: ProtocolSet,
+    pub(crate) families: Families,
+    pub(crate) states: StateSet,
+    pub(crate) detail: Detail,
+    pub(crate) scope: Scope,
+}
+
+/// Which sockets are handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Those that match the filter.
+    Matching,
+    /// All, each with whether it matches.
+    All,
 }
 
 /// What was said beside the sockets.
@@ -51,43 +54,70 @@ pub(crate) struct Listing {
 pub(crate) struct Told {
     pub(crate) losses: Losses,
     pub(crate) used: Vec<Used>,
+    /// `/proc` is mounted so that it hides the processes of others.
+    processes_hidden: bool,
 }
 
-impl Listing {
-    pub(crate) fn new(common: &Common, filter: Filter) -> anyhow::Result<Self> {
-        let mut found_losses = Losses::default();
-        let places = Places::find(common.netns.as_deref(), &mut found_losses)?;
-        let families = match (common.ipv4, common.ipv6) {
-            (true, false) => Families { v4: true, v6: false },
-            (false, true) => Families { v4: false, v6: true },
-            _ => Families::BOTH,
-        };
-        let choice = match common.source {
-            SourceArg::Auto => Choice::Auto,
-            SourceArg::Diag => Choice::Diag,
-            SourceArg::DiagV2 => Choice::DiagV2,
-            SourceArg::Procfs => Choice::Procfs,
-        };
-        let program = filter.program(if may_see_marks() {
+impl<'a> Listing<'a> {
+    /// Parses the filter in `words`, and `also` holds beside it.
+    pub(crate) fn new(
+        common: &Common,
+        words: &[String],
+        also: Option<&str>,
+        lookup: &'a Lookup,
+    ) -> anyhow::Result<Self> {
+        let kernel = if may_see_marks() {
             Kernel::FULL
         } else {
             Kernel::UNPRIVILEGED
-        });
-        let owners_wanted = common.processes || filter.needs().owners;
+        };
+        let (mut rooms, mut mistake) = (Vec::new(), None);
+        for netns in lookup.places.iter() {
+            let resolver = lookup.inside(netns);
+            let parsed = parse_words(words, &resolver).and_then(|filter| match also {
+                Some(also) => Ok(filter.and(sockeye_filter::parse(also, &resolver)?)),
+                None => Ok(filter),
+            });
+            match parsed {
+                Ok(filter) => rooms.push(Room {
+                    netns,
+                    program: filter.program(kernel),
+                    filter,
+                }),
+                Err(error) => mistake = mistake.or(Some(error)),
+            }
+        }
+        // An interface that only some namespaces have is no mistake.
+        if let (true, Some(mistake)) = (rooms.is_empty(), mistake) {
+            return Err(Usage(mistake.render(&join_words(words))).into());
+        }
+        let owners_wanted = common.processes || rooms.iter().any(|room| room.filter.needs().owners);
         Ok(Self {
-            filter,
-            program,
-            places,
-            families,
-            choice,
+            lookup,
+            rooms,
+            families: match (common.ipv4, common.ipv6) {
+                (true, false) => Families { v4: true, v6: false },
+                (false, true) => Families { v4: false, v6: true },
+                _ => Families::BOTH,
+            },
+            choice: match common.source {
+                SourceArg::Auto => Choice::Auto,
+                SourceArg::Diag => Choice::Diag,
+                SourceArg::DiagV2 => Choice::DiagV2,
+                SourceArg::Procfs => Choice::Procfs,
+            },
             owners_wanted,
-            found_losses,
         })
     }
 
-    /// Where it looks.
-    pub(crate) const fn places(&self) -> &Places {
-        &self.places
+    /// The filter. It differs between namespaces by numbers of interfaces only.
+    pub(crate) fn filter(&self) -> &Filter {
+        &self.rooms[0].filter
+    }
+
+    /// Of which families sockets are wanted.
+    pub(crate) const fn families(&self) -> Families {
+        self.families
     }
 
     /// Looks for owners though nobody asked to see them.
@@ -101,84 +131,56 @@ impl Listing {
             return Ok(None);
         }
         let owners = Owners::scan(&ScanOptions::default())?;
-        told.losses += owners.losses();
+        let mut losses = owners.losses();
+        // The search for namespaces came upon the same processes.
+        losses.unreadable_processes = losses
+            .unreadable_processes
+            .saturating_sub(told.losses.unreadable_processes);
+        told.losses += losses;
+        told.processes_hidden |= owners.hides_processes();
         Ok(Some(owners))
     }
 
-    /// Hands every matching socket of every place to `take`, which may break off.
+    /// Hands sockets of every place to `take`, with whether they match the filter; it may break off.
     pub(crate) fn run(
         &self,
-        protocols: ProtocolSet,
-        states: StateSet,
-        detail: Detail,
+        ask: &Ask,
         owners: Option<&Owners>,
         told: &mut Told,
-        take: &mut dyn FnMut(&Entry<'_>) -> ControlFlow<()>,
+        take: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
-        let needs = self.filter.needs();
-        let detail = detail.or(Detail {
-            tcp_info: needs.tcp_info,
-            memory: needs.memory,
-            congestion: needs.congestion,
-            service_class: false,
-        });
-        let matches_all = self.filter.is_empty();
-        let question = |netns| Question {
-            protocols,
-            families: self.families,
-            states,
-            detail,
-            program: &self.program.bytecode,
-            choice: self.choice,
-            netns,
-        };
-        self.each_place(question, told, &mut |socket| {
-            let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
-            let entry = Entry { socket, owners };
-            if matches_all || self.filter.matches(&entry) {
-                take(&entry)
-            } else {
-                ControlFlow::Continue(())
-            }
-        })
-    }
-
-    /// Hands every socket of every place to `take`, whether it matches the filter or not, with nothing but
-    /// what every source tells.
-    pub(crate) fn run_unfiltered(
-        &self,
-        protocols: ProtocolSet,
-        states: StateSet,
-        told: &mut Told,
-        take: &mut dyn FnMut(&Socket),
-    ) -> anyhow::Result<()> {
-        let question = |netns| Question {
-            protocols,
-            families: Families::BOTH,
-            states,
-            detail: Detail::default(),
-            program: &[],
-            choice: self.choice,
-            netns,
-        };
-        self.each_place(question, told, &mut |socket| {
-            take(socket);
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Asks in every place.
-    fn each_place<'a>(
-        &'a self,
-        question: impl Fn(Option<Place<'a>>) -> Question<'a>,
-        told: &mut Told,
-        take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
-    ) -> anyhow::Result<()> {
-        for netns in self.places.iter() {
-            let answer = match list(&question(netns), take) {
+        for room in &self.rooms {
+            let needs = room.filter.needs();
+            let everything = ask.scope == Scope::All;
+            let question = Question {
+                protocols: ask.protocols,
+                families: ask.families,
+                states: ask.states,
+                detail: ask.detail.or(Detail {
+                    tcp_info: needs.tcp_info,
+                    memory: needs.memory,
+                    congestion: needs.congestion,
+                    service_class: false,
+                }),
+                program: if everything { &[] } else { &room.program.bytecode },
+                choice: self.choice,
+                netns: room.netns,
+            };
+            let matches_all = room.filter.is_empty();
+            let answer = list(&question, &mut |socket| {
+                let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
+                let entry = Entry { socket, owners };
+                let matches = matches_all || room.filter.matches(&entry);
+                if matches || everything {
+                    take(&entry, matches)
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            let answer = match answer {
                 Ok(answer) => answer,
                 // One namespace of many that cannot be entered is a gap, not the end.
-                Err(sockeye_source::Error::Namespace(..)) if self.places.are_many() => {
+                Err(sockeye_source::Error::Namespace(..)) if self.rooms.len() > 1 => {
                     told.losses.unreadable_namespaces += 1;
                     continue;
                 }
@@ -200,20 +202,25 @@ impl Listing {
     /// What was said, with what was lost before the listing began.
     pub(crate) fn begin(&self) -> Told {
         Told {
-            losses: self.found_losses,
-            used: Vec::new(),
+            losses: self.lookup.found_losses,
+            ..Told::default()
         }
     }
 
     /// Says on stderr what has to be said.
     pub(crate) fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
-        notes::losses(&told.losses, self.owners_wanted, self.places.are_many());
+        notes::losses(&told.losses, self.owners_wanted, self.lookup.places.are_many());
+        if told.processes_hidden {
+            notes::say(
+                "sockeye: /proc hides the processes of others (hidepid): owners may be missing; run as root\n",
+            );
+        }
     }
 }
 
 /// Whether the kernel runs programs for us that look at marks.
-fn may_see_marks() -> bool {
+pub(crate) fn may_see_marks() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }
@@ -233,11 +240,6 @@ pub(crate) fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str
         sources,
         ..Summary::default()
     }
-}
-
-/// The filter in `words`.
-pub(crate) fn filter(words: &[String], names: &Lookup) -> anyhow::Result<Filter> {
-    parse_words(words, names).map_err(|error| Usage(error.render(&join_words(words))).into())
 }
 
 impl From<FormatArg> for Format {

@@ -1,43 +1,55 @@
 //! Names, in both directions: for what is printed, and for what was typed in a filter.
 
+use crate::args::Common;
 use crate::notes;
 use crate::places::Places;
 use sockeye_filter::Resolve;
-use sockeye_model::{CgroupId, InterfaceIndex, NetnsInode, Uid};
-use sockeye_source::names::{Interfaces, SystemNames, Wanted, resolve};
+use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
+use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, resolve};
+use sockeye_source::{Place, within};
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-/// The names this listing may use.
+/// The places that are looked into, and the names that things have there.
 #[derive(Debug)]
 pub(crate) struct Lookup {
-    pub(crate) names: SystemNames,
+    pub(crate) places: Places,
+    /// What was lost while the places were sought.
+    pub(crate) found_losses: Losses,
+    names: SystemNames,
     patience: Duration,
 }
 
 impl Lookup {
-    /// With `numeric`, services and users stay numbers; names of hosts are looked up if `hosts`. Interfaces, cgroups and namespaces always have
-    /// their names: the numbers say little, and they are read only when one turns up.
-    pub(crate) fn new(numeric: bool, hosts: bool, patience: Duration) -> Self {
+    /// Finds the places. With `-n`, services and users stay numbers; hosts have names if `hosts`.
+    /// Interfaces, cgroups and namespaces always do: their numbers say little, and their names are read only
+    /// when one turns up.
+    pub(crate) fn new(common: &Common, hosts: bool, filter: &[String]) -> anyhow::Result<Self> {
+        let mut found_losses = Losses::default();
+        // A filter that asks for a namespace needs sockets that say where they are.
+        let own = filter
+            .iter()
+            .any(|word| word.contains("netns"))
+            .then_some("/proc/self/ns/net");
+        let places = Places::find(common.netns.as_deref().or(own), &mut found_losses)?;
         let wanted = Wanted {
-            services: !numeric,
-            users: !numeric,
+            services: !common.numeric,
+            users: !common.numeric,
             hosts,
             ..Wanted::ALL
         };
-        Self {
+        Ok(Self {
+            places,
+            found_losses,
             names: SystemNames::new(wanted),
-            patience,
-        }
+            patience: common.names_timeout,
+        })
     }
 
-    /// Learns the names of the interfaces in `places`, since their indices mean nothing elsewhere.
-    pub(crate) fn visit(&self, places: &Places) {
-        for place in places.iter().into_iter().flatten() {
-            if let Ok(interfaces) = sockeye_source::within(place, Interfaces::snapshot) {
-                self.names.add_interfaces(place.inode, interfaces);
-            }
-        }
+    /// The meaning of names in a filter for sockets of this place.
+    pub(crate) const fn inside<'a>(&'a self, netns: Option<Place<'a>>) -> Inside<'a> {
+        Inside { lookup: self, netns }
     }
 
     /// Looks for the names of these hosts, for no longer than the user has patience, and says how many
@@ -45,47 +57,118 @@ impl Lookup {
     pub(crate) fn hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
         self.names.prefetch_hosts(ips);
         let counts = self.names.wait_for_hosts(Instant::now() + self.patience);
-        if counts.pending > 0 {
-            let all = counts.named + counts.nameless + counts.failed + counts.pending;
+        let late = counts.pending + counts.skipped;
+        if late > 0 {
+            let all = counts.named + counts.nameless + counts.failed + late;
             notes::say(&format!(
-                "sockeye: {} of {all} host names did not come in {:?}; -n asks for none, --names-timeout waits longer\n",
-                counts.pending, self.patience
+                "sockeye: {late} of {all} host names did not come in {:?}; -n asks for none, --names-timeout waits longer\n",
+                self.patience
             ));
+        }
+    }
+
+    /// Learns the interfaces of another place when the first of them is to be named.
+    fn learn_interfaces(&self, netns: NetnsInode) {
+        let place = self
+            .places
+            .iter()
+            .into_iter()
+            .flatten()
+            .find(|place| place.inode == netns);
+        if let Some(place) = place {
+            // Without the right to enter they stay numbers.
+            let interfaces =
+                within(place, Interfaces::snapshot).unwrap_or_else(|_| Interfaces::from_pairs([]));
+            self.names.add_interfaces(netns, interfaces);
         }
     }
 }
 
-impl Resolve for Lookup {
+impl Names for Lookup {
+    fn interface(&self, index: InterfaceIndex, netns: Option<NetnsInode>) -> Option<&str> {
+        if let Some(netns) = netns
+            && !self.names.knows_interfaces_of(netns)
+        {
+            self.learn_interfaces(netns);
+        }
+        self.names.interface(index, netns)
+    }
+
+    fn service(&self, protocol: Protocol, port: Port) -> Option<&str> {
+        self.names.service(protocol, port)
+    }
+
+    fn host(&self, ip: IpAddr) -> Option<&str> {
+        self.names.host(ip)
+    }
+
+    fn user(&self, uid: Uid) -> Option<&str> {
+        self.names.user(uid)
+    }
+
+    fn cgroup(&self, id: CgroupId) -> Option<&str> {
+        self.names.cgroup(id)
+    }
+
+    fn netns(&self, inode: NetnsInode) -> Option<&str> {
+        self.names.netns(inode)
+    }
+}
+
+/// What names in a filter mean in one place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Inside<'a> {
+    lookup: &'a Lookup,
+    netns: Option<Place<'a>>,
+}
+
+impl Inside<'_> {
+    fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Option<T> {
+        match self.netns {
+            None => Some(act()),
+            Some(place) => within(place, act).ok(),
+        }
+    }
+}
+
+impl Resolve for Inside<'_> {
     fn service(&self, name: &str) -> Option<u16> {
-        self.names.services().port(name, None).map(|port| port.0)
+        self.lookup.names.services().port(name, None).map(|port| port.0)
     }
 
     fn host(&self, name: &str) -> Vec<IpAddr> {
         // Whoever typed a name wants it looked up, however long it takes, within reason.
-        resolve(name, Instant::now() + Duration::from_secs(5)).unwrap_or_default()
+        resolve(name, Instant::now() + Duration::from_secs(5)).unwrap_or_else(|error| {
+            if matches!(error, ResolveError::TimedOut) {
+                notes::say(&format!("sockeye: the resolver does not answer for {name:?}\n"));
+            }
+            Vec::new()
+        })
     }
 
     fn interface(&self, name: &str) -> Option<InterfaceIndex> {
-        self.names.interfaces().index(name)
+        match self.netns {
+            None => self.lookup.names.interfaces().index(name),
+            Some(_) => self.run(Interfaces::snapshot)?.index(name),
+        }
     }
 
     fn cgroup(&self, path: &str) -> Option<CgroupId> {
-        self.names.cgroups().id(path)
+        self.lookup.names.cgroups().id(path)
     }
 
     fn user(&self, name: &str) -> Option<Uid> {
-        self.names.users().uid(name)
+        self.lookup.names.users().uid(name)
     }
 
     fn netns(&self, name: &str) -> Option<NetnsInode> {
-        self.names
-            .namespaces()
-            .named(name)
-            .map(|namespace| namespace.inode)
+        let namespaces = self.lookup.names.namespaces();
+        namespaces.named(name).map(|namespace| namespace.inode)
     }
 
-    fn ephemeral_ports(&self) -> std::ops::RangeInclusive<u16> {
-        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    fn ephemeral_ports(&self) -> RangeInclusive<u16> {
+        let read = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+        let text = self.run(read).unwrap_or_default();
         let mut ports = text.split_ascii_whitespace().filter_map(|port| port.parse().ok());
         match (ports.next(), ports.next()) {
             (Some(low), Some(high)) => low..=high,

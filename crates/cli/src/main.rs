@@ -10,12 +10,14 @@ mod notes;
 mod places;
 mod sockets;
 mod stdout;
+mod usage;
+mod values;
 
 use args::{Cli, Command};
 use clap::Parser;
 use clap::error::ContextKind;
-use listing::Usage;
 use std::process::ExitCode;
+use usage::Usage;
 
 fn main() -> ExitCode {
     let outcome = match Cli::try_parse() {

@@ -118,21 +118,30 @@ fn remedy(unprivileged: &'static str) -> &'static str {
     }
 }
 
-/// With `-v`: which rung of the ladder told of what, and why not a better one. Without: only that a
-/// worse one had to do.
+/// What no source could list, and what was not listed to its end, with the reason; with `-v` also which
+/// rung of the ladder told of what, and why not a better one.
 pub(crate) fn sources(used: &[Used], verbose: bool) {
     let mut text = String::new();
     for used in used {
-        for (rung, reason) in &used.fallen {
-            if verbose {
-                let _ = writeln!(text, "sockeye: {}: {rung} did not answer: {reason}", used.what);
+        let what = used.what;
+        let missing = used.rung.is_none() && !used.optional;
+        if verbose || missing {
+            for (rung, reason) in &used.fallen {
+                let _ = writeln!(text, "sockeye: {what}: {rung} did not answer: {reason}");
             }
         }
-        if verbose {
-            let _ = match used.rung {
-                Some(rung) => writeln!(text, "sockeye: {}: read by {rung}", used.what),
-                None => writeln!(text, "sockeye: {}: this kernel has none", used.what),
-            };
+        let _ = match used.rung {
+            Some(rung) if verbose => writeln!(text, "sockeye: {what}: read by {rung}"),
+            Some(_) => Ok(()),
+            None if missing => writeln!(
+                text,
+                "sockeye: {what} sockets could not be listed; `sockeye doctor` tells what works here"
+            ),
+            None if verbose => writeln!(text, "sockeye: {what}: nothing here lists them"),
+            None => Ok(()),
+        };
+        if let Some(reason) = &used.broke_off {
+            let _ = writeln!(text, "sockeye: {what}: the listing broke off: {reason}");
         }
     }
     say(&text);

@@ -1,13 +1,15 @@
 //! `sockeye sockets`: every socket, one row each.
 
 use crate::args::SocketsArgs;
-use crate::listing::{self, Listing};
+use crate::listing::{self, Ask, Listing, Scope};
 use crate::lookup::Lookup;
+use crate::notes;
 use crate::stdout;
+use crate::usage::Usage;
 use anyhow::Context;
-use sockeye_model::StateSet;
+use sockeye_model::{Endpoint, Protocol, ProtocolSet, StateSet};
 use sockeye_render::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
-use sockeye_source::{Detail, ProtocolSet};
+use sockeye_source::Detail;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
@@ -15,15 +17,16 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     if args.columns.as_deref() == Some("help") {
         return print_columns();
     }
-    let names = Lookup::new(args.common.numeric, args.resolve, args.common.names_timeout);
-    let filter = listing::filter(&args.filter, &names)?;
     let columns = args.columns.as_deref().map(columns).transpose()?;
     let sort = args
         .sort
         .as_deref()
         .map(SortKey::parse)
         .transpose()
-        .map_err(|error| listing::unknown_column("--sort", "sockets", error))?;
+        .map_err(|error| Usage::unknown_column("--sort", "sockets", error))?;
+    let lookup = Lookup::new(&args.common, args.resolve, &args.filter)?;
+    let listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
+    let filter = listing.filter();
     let asked = protocols(args);
     // A filter on ports, say, spares the dumps of all that has none.
     let protocols = asked.retain(|protocol| filter.may_match(protocol));
@@ -32,33 +35,36 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     } else if args.listening {
         StateSet::LISTENING
     } else {
-        StateSet::CONNECTED
+        StateSet::SS_DEFAULT
     });
-    let detail = detail(args, columns.as_deref(), sort);
-    let listing = Listing::new(&args.common, filter)?;
-    names.visit(listing.places());
+    let ask = Ask {
+        protocols,
+        families: listing.families(),
+        states,
+        detail: detail(args, columns.as_deref(), sort),
+        scope: Scope::Matching,
+    };
+    let marks = args.extended
+        || columns
+            .iter()
+            .flatten()
+            .any(|column| *column == SocketColumn::Mark);
+    if marks && !listing::may_see_marks() {
+        notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
+    }
     let mut told = listing.begin();
 
     // Owners first: a socket opened after this has none, one closed after this is not listed.
     let owners = listing.owners(&mut told)?;
     if args.resolve {
+        // A listing of its own, so that names are there when rows stream. What it loses, the other loses too.
         let mut hosts: Vec<IpAddr> = Vec::new();
-        listing.run(
-            protocols,
-            states,
-            Detail::default(),
-            owners.as_ref(),
-            &mut listing.begin(),
-            &mut |entry| {
-                hosts.extend(
-                    [&entry.socket.local, &entry.socket.peer]
-                        .into_iter()
-                        .filter_map(sockeye_model::Endpoint::ip),
-                );
-                ControlFlow::Continue(())
-            },
-        )?;
-        names.hosts(hosts);
+        listing.run(&ask, owners.as_ref(), &mut listing.begin(), &mut |entry, _| {
+            let ends = [&entry.socket.local, &entry.socket.peer];
+            hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
+            ControlFlow::Continue(())
+        })?;
+        lookup.hosts(hosts);
     }
 
     let layout = SocketLayout {
@@ -66,7 +72,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         columns,
         details: Details {
             netid: !asked.is_single(),
-            netns: listing.places().are_many(),
+            netns: lookup.places.are_many(),
             owners: args.common.processes,
             timers: args.timers,
             extended: args.extended,
@@ -80,27 +86,27 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     };
     let mut writer = SocketWriter::new(stdout::open()?, layout);
     let mut written = writer.begin();
+    let (mut listed, mut rows) = (Ok(()), 0_u64);
     if written.is_ok() {
-        listing.run(
-            protocols,
-            states,
-            detail,
-            owners.as_ref(),
-            &mut told,
-            &mut |entry| {
-                written = writer.row(entry, &names.names);
-                if written.is_ok() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            },
-        )?;
+        listed = listing.run(&ask, owners.as_ref(), &mut told, &mut |entry, _| {
+            written = writer.row(entry, &lookup);
+            rows += 1;
+            if written.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
     }
+    if listed.is_err() && rows == 0 {
+        return listed;
+    }
+    // Also after a failure: what is out is no use without its end.
     let sources = listing::sources(&told);
     written
         .and_then(|()| writer.finish(&listing::summary(&told, &sources)))
         .context(stdout::WRITING)?;
+    listed?;
     listing.report(&told, args.common.verbose);
     Ok(())
 }
@@ -108,12 +114,12 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
 /// What was asked for by flags; all of it if nothing was.
 fn protocols(args: &SocketsArgs) -> ProtocolSet {
     let flags = [
-        (args.tcp, ProtocolSet::TCP),
-        (args.udp, ProtocolSet::UDP),
-        (args.raw, ProtocolSet::RAW),
+        (args.tcp, ProtocolSet::of(&[Protocol::Tcp])),
+        (args.udp, ProtocolSet::of(&[Protocol::Udp])),
+        (args.raw, ProtocolSet::of(&[Protocol::Raw])),
         (args.unix, ProtocolSet::UNIX),
         (args.packet, ProtocolSet::PACKET),
-        (args.mptcp, ProtocolSet::MPTCP),
+        (args.mptcp, ProtocolSet::of(&[Protocol::Mptcp])),
     ];
     let listed = args.protocols.unwrap_or(ProtocolSet::EMPTY);
     let asked = flags
@@ -123,7 +129,7 @@ fn protocols(args: &SocketsArgs) -> ProtocolSet {
     if !asked.is_empty() {
         asked
     } else if args.common.ipv4 || args.common.ipv6 {
-        INET
+        ProtocolSet::INET
     } else {
         ProtocolSet::ALL
     }
@@ -160,7 +166,7 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
 
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
     SocketColumn::parse_list(list)
-        .map_err(|error| listing::unknown_column("--columns", "sockets", error).into())
+        .map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
 }
 
 fn print_columns() -> anyhow::Result<()> {
@@ -170,53 +176,4 @@ fn print_columns() -> anyhow::Result<()> {
         text.push('\n');
     }
     stdout::write(text.as_bytes())
-}
-
-/// A list of protocols, as `-A` takes it.
-pub(crate) fn parse_protocols(list: &str) -> Result<ProtocolSet, String> {
-    list.split(',').try_fold(ProtocolSet::EMPTY, |all, name| {
-        let found = PROTOCOLS.iter().find(|(known, _)| *known == name.trim());
-        let (_, one) = found.ok_or_else(|| {
-            let known: Vec<_> = PROTOCOLS.iter().map(|(known, _)| *known).collect();
-            format!("no protocol {name:?}; there are {}", known.join(", "))
-        })?;
-        Ok(all.or(*one))
-    })
-}
-
-const INET: ProtocolSet = ProtocolSet::TCP
-    .or(ProtocolSet::UDP)
-    .or(ProtocolSet::UDPLITE)
-    .or(ProtocolSet::RAW)
-    .or(ProtocolSet::MPTCP);
-
-const PROTOCOLS: [(&str, ProtocolSet); 13] = [
-    ("all", ProtocolSet::ALL),
-    ("inet", INET),
-    ("tcp", ProtocolSet::TCP),
-    ("udp", ProtocolSet::UDP),
-    ("udplite", ProtocolSet::UDPLITE),
-    ("raw", ProtocolSet::RAW),
-    ("mptcp", ProtocolSet::MPTCP),
-    ("unix", ProtocolSet::UNIX),
-    ("unix_stream", ProtocolSet::UNIX_STREAM),
-    ("unix_dgram", ProtocolSet::UNIX_DGRAM),
-    ("unix_seqpacket", ProtocolSet::UNIX_SEQPACKET),
-    ("packet", ProtocolSet::PACKET),
-    ("netlink", ProtocolSet::NETLINK),
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn protocol_lists() {
-        assert_eq!(
-            parse_protocols("tcp,udp"),
-            Ok(ProtocolSet::TCP.or(ProtocolSet::UDP))
-        );
-        assert!(parse_protocols("tcp,sctp").unwrap_err().contains("\"sctp\""));
-        assert!(parse_protocols("").is_err());
-    }
 }

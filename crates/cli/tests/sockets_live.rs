@@ -926,8 +926,7 @@ fn as_nobody() {
     let (_lab, client, _server, _link) = need!(linked("nobody"));
     need!(program("setpriv"));
     let pair = client.loopback().established();
-    let binary = _lab.directory().join("sockeye");
-    std::fs::copy(live::SOCKEYE, &binary).unwrap();
+    let binary = _lab.for_everyone(std::path::Path::new(live::SOCKEYE));
     let words = [
         "--reuid=65534",
         "--regid=65534",

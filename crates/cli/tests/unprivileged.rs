@@ -5,7 +5,6 @@ mod binary;
 use binary::{SOCKEYE, Said, clean, run, sockets};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need, program};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -59,11 +58,18 @@ fn nobody_sees_every_address_and_the_owners_of_his_own() {
         "sockets -an",
         "flows -n",
         "flows -nis --format json",
-        "sockets -taneomi",
+        "sockets -tanomi",
     ] {
         let said = say(line);
         assert!(said.quiet().contains("127.0.0.1"), "{line}: {said}");
     }
+    // Nor is he told of marks who did not ask for them.
+    let said = say("sockets -tane");
+    assert!(said.ok().contains("127.0.0.1"), "{said}");
+    assert!(
+        said.error().contains("marks are told to CAP_NET_ADMIN only"),
+        "{said}"
+    );
     let said = say("flows -np");
     assert!(said.ok().contains("own("), "{said}");
     assert!(said.error().contains("owners may be missing"), "{said}");
@@ -295,10 +301,7 @@ fn too_few_descriptors_for_all_namespaces_is_told_and_the_soft_limit_is_raised()
 
 /// The binary where everyone may execute it.
 fn for_all(lab: &Lab) -> PathBuf {
-    let path = lab.directory().join("sockeye");
-    std::fs::copy(SOCKEYE, &path).expect("copy");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("permit");
-    path
+    lab.for_everyone(std::path::Path::new(SOCKEYE))
 }
 
 #[track_caller]

@@ -8,12 +8,12 @@
 //! A port that is equal to something is asked for by `S_COND` without an address, not by `S_EQ` (Linux 4.16):
 //! every kernel knows the former, and it is a single operation as well.
 
-use crate::expr::{Expr, Host, Inet, Net, PROTOCOLS, Ports, Side, Test};
+use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test};
 use crate::peers::{
     LOOPBACK_V4, LOOPBACK_V6, PRIVATE_V4, PRIVATE_V6, PeerClass, UNSPECIFIED_V4, UNSPECIFIED_V6,
 };
 use crate::{Kernel, Program};
-use sockeye_model::Family;
+use sockeye_model::{Family, ProtocolSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End, LEN_MAX, Label, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -115,10 +115,8 @@ impl Lowering {
                 Some(Formula::Const(false))
             }
             // Which protocol it is run for is not known here.
-            Test::Protocol(index) => {
-                let (_, protocols) = PROTOCOLS.get(*index)?;
-                let inet = protocols.iter().any(|protocol| protocol.is_inet());
-                (!inet).then_some(Formula::Const(false))
+            Test::Protocol(protocols) => {
+                (!protocols.intersects(ProtocolSet::INET)).then_some(Formula::Const(false))
             }
             Test::Device(_) | Test::Fwmark { .. } | Test::Cgroup { .. } => None,
             Test::State(_) | Test::Number(..) | Test::Text { .. } | Test::Timer(_) => None,

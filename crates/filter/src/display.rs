@@ -1,8 +1,6 @@
 //! The canonical form of an expression, which parses to the same tree.
 
-use crate::expr::{
-    Compare, Expr, FAMILIES, Host, Inet, Net, PROTOCOLS, Ports, Side, TIMERS, Test, TextField,
-};
+use crate::expr::{Compare, Expr, FAMILIES, Host, Inet, Net, Ports, Side, TIMERS, Test, TextField};
 use crate::lexer;
 use crate::states;
 use crate::{Filter, PeerClass};
@@ -183,9 +181,9 @@ impl Test {
                 let known = TIMERS.iter().find(|(_, known)| known == kind);
                 f.write_str(known.map_or("off", |(name, _)| name))?;
             }
-            Self::Protocol(index) => {
+            Self::Protocol(protocols) => {
                 word("proto")?;
-                f.write_str(PROTOCOLS.get(*index).map_or("tcp", |(names, _)| names[0]))?;
+                f.write_str(protocols.name().unwrap_or("all"))?;
             }
             Self::Family(family) => {
                 word("family")?;

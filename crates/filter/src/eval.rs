@@ -1,6 +1,6 @@
 //! Does this socket match? No allocation, no look-up: a walk over the tree.
 
-use crate::expr::{Expr, Host, Inet, Net, PROTOCOLS, Ports, Side, Test, TextField};
+use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test, TextField};
 use crate::field::Field;
 use crate::{PeerClass, glob};
 use sockeye_model::{Endpoint, Entry, Family, Owner, Socket, UnixName};
@@ -92,9 +92,7 @@ impl Test {
                 text_matches(algorithm.as_bytes(), value.as_bytes(), *like, usize::MAX) != *negated
             }),
             Self::Timer(kind) => socket.timer.map(|timer| timer.kind) == *kind,
-            Self::Protocol(index) => PROTOCOLS
-                .get(*index)
-                .is_some_and(|(_, protocols)| protocols.contains(&socket.protocol)),
+            Self::Protocol(protocols) => protocols.contains(socket.protocol),
             Self::Family(family) => socket.family == *family,
             Self::Peers(classes) => socket
                 .peer

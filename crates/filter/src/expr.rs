@@ -1,7 +1,7 @@
 //! The tree an expression becomes.
 
 use crate::field::Field;
-use sockeye_model::{CgroupId, Family, Protocol, StateSet, TimerKind};
+use sockeye_model::{CgroupId, Family, ProtocolSet, StateSet, TimerKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An expression. `And` and `Or` hold at least two, none of which is of their own kind.
@@ -63,8 +63,7 @@ pub(crate) enum Test {
     },
     /// `None`: no timer runs
     Timer(Option<TimerKind>),
-    /// Index into [`PROTOCOLS`]
-    Protocol(usize),
+    Protocol(ProtocolSet),
     Family(Family),
     /// Bits of [`crate::PeerClass`]
     Peers(u8),
@@ -260,26 +259,6 @@ impl Compare {
         }
     }
 }
-
-/// Names after `proto =`, the first of each entry being the one it is printed by.
-pub(crate) const PROTOCOLS: &[(&[&str], &[Protocol])] = &[
-    (&["tcp"], &[Protocol::Tcp]),
-    (&["mptcp"], &[Protocol::Mptcp]),
-    (&["udp"], &[Protocol::Udp]),
-    (&["udplite"], &[Protocol::UdpLite]),
-    (&["raw"], &[Protocol::Raw]),
-    (
-        &["unix"],
-        &[Protocol::UnixStream, Protocol::UnixDgram, Protocol::UnixSeqpacket],
-    ),
-    (&["u_str", "unix_stream"], &[Protocol::UnixStream]),
-    (&["u_dgr", "unix_dgram"], &[Protocol::UnixDgram]),
-    (&["u_seq", "unix_seqpacket"], &[Protocol::UnixSeqpacket]),
-    (&["packet"], &[Protocol::PacketRaw, Protocol::PacketDgram]),
-    (&["p_raw", "packet_raw"], &[Protocol::PacketRaw]),
-    (&["p_dgr", "packet_dgram"], &[Protocol::PacketDgram]),
-    (&["nl", "netlink"], &[Protocol::Netlink]),
-];
 
 /// Names after `family =`, the first of a family being the one it is printed by. 40 is `AF_VSOCK`.
 pub(crate) const FAMILIES: &[(&str, Family)] = &[

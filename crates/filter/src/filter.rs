@@ -1,5 +1,5 @@
 use crate::compile;
-use crate::expr::{Expr, Inet, PROTOCOLS, Test, TextField};
+use crate::expr::{Expr, Inet, Test, TextField};
 use sockeye_model::{Entry, Family, Protocol, StateSet};
 
 /// An expression, ready to judge sockets. The default one matches everything.
@@ -292,7 +292,7 @@ fn judge(expr: &Expr, protocol: Protocol) -> Option<bool> {
             Test::Netlink { .. } => only_if(protocol == Protocol::Netlink),
             Test::Packet { .. } => only_if(matches!(protocol, Protocol::PacketRaw | Protocol::PacketDgram)),
             Test::Vsock { .. } => Some(false),
-            Test::Protocol(index) => Some(PROTOCOLS.get(*index)?.1.contains(&protocol)),
+            Test::Protocol(protocols) => Some(protocols.contains(protocol)),
             Test::Family(family) => family_of(protocol, *family),
             _ => None,
         },

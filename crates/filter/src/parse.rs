@@ -8,13 +8,13 @@
 //! ```
 
 use crate::error::nearest;
-use crate::expr::{Compare, Expr, FAMILIES, PROTOCOLS, Ports, Side, TIMERS, Test, TextField};
+use crate::expr::{Compare, Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField};
 use crate::field::Field;
 use crate::host;
 use crate::lexer::{Lexer, Operator, Token, Value, ValueKind};
 use crate::units::Kind;
 use crate::{ParseError, PeerClass, Resolve, states};
-use sockeye_model::StateSet;
+use sockeye_model::{ProtocolSet, StateSet};
 use std::ops::Range;
 
 /// How deep an expression may be nested; a change between `and` and `or` is a level, too.
@@ -149,10 +149,9 @@ impl<'a> Parser<'a> {
                 })
             }),
             "proto" | "protocol" => {
-                let names = PROTOCOLS.iter().flat_map(|(names, _)| names.iter().copied());
+                let names = ProtocolSet::NAMES.iter().map(|(name, _)| *name);
                 self.named(word, "a protocol (tcp, udp, unix, ...)", names, |text| {
-                    let found = PROTOCOLS.iter().position(|(names, _)| names.contains(&text));
-                    found.map(Test::Protocol)
+                    ProtocolSet::from_name(text).map(Test::Protocol)
                 })
             }
             "family" => {

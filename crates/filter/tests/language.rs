@@ -96,7 +96,7 @@ fn expressions_have_one_canonical_form() {
         ("owner!~x", "owner !~ x"),
         ("peers != public", "peers != public"),
         ("timer = none", "timer = off"),
-        ("proto != unix_stream", "proto != u_str"),
+        ("proto != unix_stream", "proto != unix_stream"),
     ] {
         check(text, expected);
     }

@@ -1,4 +1,4 @@
-use crate::sample::{Counted, Counters};
+use crate::sample::{ConnectionId, Counters};
 use crate::{Listeners, Sample};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sockeye_model::{
@@ -41,6 +41,16 @@ struct Heap {
     changed: Counters,
     opened: u32,
     closed: u32,
+    /// Whether any connection of it could be followed from sample to sample.
+    followed: bool,
+}
+
+/// What became of one connection since the last sample.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    id: ConnectionId,
+    counted: Counters,
+    opened: bool,
 }
 
 #[derive(Debug)]
@@ -84,31 +94,28 @@ impl<'a> Fold<'a> {
 
     /// Folds in one connection. The caller leaves out what belongs in no flow (listeners, half-open ones).
     pub fn add(&mut self, entry: &Entry<'_>) {
+        let change = self.follow(entry.socket);
         let key = self.key(entry.socket);
-        if self.group_by != GroupBy::Process {
+        let owners = entry.owners.unwrap_or_default();
+        if self.group_by != GroupBy::Process || owners.is_empty() {
             let place = self.place(key);
-            self.heap_up(place, entry);
+            self.heap_up(place, entry, change);
             return;
         }
-        let owners = entry.owners.unwrap_or_default();
-        if owners.is_empty() {
-            let place = self.place(key);
-            self.heap_up(place, entry);
-        }
-        for (index, owner) in owners.iter().enumerate() {
-            // A process may hold the same socket by several descriptors.
-            if owners[..index]
-                .iter()
-                .any(|before| before.process == owner.process)
-            {
-                continue;
-            }
+        // A process may hold the same socket by several descriptors, which lie together.
+        for of_one in owners.chunk_by(|a, b| a.process == b.process) {
             let place = self.place(FlowKey {
-                process: Some(owner.process),
+                process: Some(of_one[0].process),
                 ..key
             });
-            self.heap_up(place, entry);
+            self.heap_up(place, entry, change);
         }
+    }
+
+    /// Takes note of a connection that is in no flow: with rates, so that it is known when it does turn up
+    /// in one, and what it had counted until then is not taken for news.
+    pub fn pass_over(&mut self, socket: &Socket) {
+        self.follow(socket);
     }
 
     /// The flows, and what the next fold may need.
@@ -129,7 +136,7 @@ impl<'a> Fold<'a> {
                     totals.rtt_us_median = median(&mut heap.rtt_us);
                     totals.delivery_rate_bytes_per_s_median = median(&mut heap.delivery_rate);
                 }
-                heap.flow.rates = elapsed.map(|elapsed| {
+                heap.flow.rates = elapsed.filter(|_| heap.followed).map(|elapsed| {
                     let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
                     Rates {
                         sent_bytes_per_s: per_second(heap.changed.bytes_acked as f64),
@@ -209,7 +216,7 @@ impl<'a> Fold<'a> {
         })
     }
 
-    fn heap_up(&mut self, place: u32, entry: &Entry<'_>) {
+    fn heap_up(&mut self, place: u32, entry: &Entry<'_>, change: Option<Change>) {
         let socket = entry.socket;
         let heap = &mut self.heaps[place as usize];
         heap.flow.connections += 1;
@@ -224,9 +231,29 @@ impl<'a> Fold<'a> {
         {
             heap.measure(info);
         }
-        if let Some(rating) = &mut self.rates {
-            rating.note(socket, place, heap);
+        if let (Some(change), Some(rating)) = (change, &mut self.rates) {
+            rating.now.members.push((change.id, place));
+            heap.followed = true;
+            heap.changed += change.counted;
+            heap.opened += u32::from(change.opened);
         }
+    }
+
+    /// Notes what a connection has counted, and says what is new. `None` if no rates are wanted or the
+    /// connection cannot be followed.
+    fn follow(&mut self, socket: &Socket) -> Option<Change> {
+        let rating = self.rates.as_mut()?;
+        // What is in TIME_WAIT moves no data any more. It keeps its cookie and is closed as of now.
+        let id = ConnectionId::of(socket).filter(|_| socket.state != State::TimeWait)?;
+        let counters = Counters::of(socket.tcp_info.as_ref());
+        rating.now.connections.insert(id, counters);
+        let (sample, _) = rating.before.unzip();
+        let before = sample.and_then(|sample| sample.connections.get(&id));
+        Some(Change {
+            id,
+            counted: counters.since(before.copied().unwrap_or_default()),
+            opened: sample.is_some() && before.is_none(),
+        })
     }
 
     /// Counts connections that the last sample had and this one has not, each with its flow, also where
@@ -236,10 +263,11 @@ impl<'a> Fold<'a> {
             return;
         };
         if let Some((sample, _)) = before {
-            for (cookie, counted) in &sample.connections {
-                if !now.connections.contains_key(cookie) {
-                    let place = self.place(sample.keys[counted.key as usize]);
-                    self.heaps[place as usize].closed += 1;
+            for (id, key) in &sample.members {
+                if !now.connections.contains_key(id) {
+                    let place = self.place(sample.keys[*key as usize]);
+                    let heap = &mut self.heaps[place as usize];
+                    (heap.closed, heap.followed) = (heap.closed + 1, true);
                 }
             }
         }
@@ -257,6 +285,7 @@ impl Heap {
             changed: Counters::default(),
             opened: 0,
             closed: 0,
+            followed: false,
         }
     }
 
@@ -275,34 +304,24 @@ impl Heap {
     fn measure(&mut self, info: &TcpInfo) {
         let totals = self.flow.totals.get_or_insert_with(Totals::default);
         totals.measured += 1;
-        totals.bytes_acked += info.bytes_acked.unwrap_or(0);
-        totals.bytes_received += info.bytes_received.unwrap_or(0);
-        totals.retrans_segs += info.total_retrans_segs.map_or(0, u64::from);
+        add(&mut totals.bytes_acked, info.bytes_acked);
+        add(&mut totals.bytes_received, info.bytes_received);
+        add(&mut totals.retrans_segs, info.total_retrans_segs.map(u64::from));
+        add(
+            &mut totals.delivery_rate_bytes_per_s_sum,
+            info.delivery_rate_bytes_per_s,
+        );
         // No sample yet shows as 0.
         self.rtt_us.extend(info.rtt_us.filter(|&us| us != 0));
-        if let Some(rate) = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0) {
-            totals.delivery_rate_bytes_per_s_sum = totals.delivery_rate_bytes_per_s_sum.saturating_add(rate);
-            self.delivery_rate.push(rate);
-        }
+        self.delivery_rate
+            .extend(info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0));
     }
 }
 
-impl Rating<'_> {
-    fn note(&mut self, socket: &Socket, place: u32, heap: &mut Heap) {
-        // A connection gets a new cookie when it becomes TIME_WAIT: neither opened nor closed by that,
-        // but gone as far as data goes.
-        let Some(cookie) = socket.cookie.filter(|_| socket.state != State::TimeWait) else {
-            return;
-        };
-        let counters = Counters::of(socket.tcp_info.as_ref());
-        if let Some((sample, _)) = self.before {
-            let before = sample.connections.get(&cookie.0).map(|counted| counted.counters);
-            heap.opened += u32::from(before.is_none());
-            heap.changed += counters.since(before.unwrap_or_default());
-        }
-        self.now
-            .connections
-            .insert(cookie.0, Counted { counters, key: place });
+/// Adds what is known to what is known.
+fn add(sum: &mut Option<u64>, value: Option<u64>) {
+    if let Some(value) = value {
+        *sum = Some(sum.unwrap_or(0).saturating_add(value));
     }
 }
 
@@ -485,9 +504,10 @@ mod tests {
         let totals = fold(GroupBy::Host, &sockets)[0].totals.unwrap();
         assert_eq!(
             (totals.measured, totals.bytes_acked, totals.rtt_us_median),
-            (3, 15, Some(20))
+            (3, Some(15), Some(20))
         );
-        assert_eq!(totals.delivery_rate_bytes_per_s_sum, 150);
+        assert_eq!(totals.delivery_rate_bytes_per_s_sum, Some(150));
+        assert_eq!(totals.bytes_received, None, "nobody told");
         assert_eq!(totals.delivery_rate_bytes_per_s_median, Some(50));
         assert_eq!(median::<u32>(&mut []), None);
     }
@@ -538,5 +558,70 @@ mod tests {
             (0.5, 0.0)
         );
         assert_eq!(rates_of("10.0.0.9").closed_per_s, 0.5);
+    }
+
+    #[test]
+    fn what_was_counted_before_a_connection_turned_up_is_no_news() {
+        let listeners = listeners();
+        let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        let mut count = |bytes| {
+            socket.tcp_info = Some(TcpInfo {
+                bytes_received: Some(bytes),
+                ..TcpInfo::default()
+            });
+            socket.clone()
+        };
+        let mut first = Fold::new(GroupBy::Host, &listeners).with_rates(None);
+        first.pass_over(&count(1_000_000));
+        let first = first.finish();
+        assert!(first.flows.is_empty());
+        let second_ago = Some((&first.sample, Duration::from_secs(1)));
+        let mut second = Fold::new(GroupBy::Host, &listeners).with_rates(second_ago);
+        second.add(&Entry::new(&count(1_000_300)));
+        let rates = second.finish().flows[0].rates.unwrap();
+        assert_eq!((rates.received_bytes_per_s, rates.opened_per_s), (300.0, 0.0));
+    }
+
+    #[test]
+    fn a_connection_of_two_processes_is_closed_in_both_groups() {
+        let listeners = listeners();
+        let owners = [7, 9].map(|pid| Owner {
+            process: Process {
+                pid: Pid(pid),
+                pgid: None,
+                comm: Comm::new(b"httpd"),
+            },
+            fd: Fd(3),
+        });
+        let socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        let mut first = Fold::new(GroupBy::Process, &listeners).with_rates(None);
+        first.add(&Entry {
+            socket: &socket,
+            owners: Some(&owners),
+        });
+        let first = first.finish();
+        let second_ago = Some((&first.sample, Duration::from_secs(1)));
+        let second = Fold::new(GroupBy::Process, &listeners)
+            .with_rates(second_ago)
+            .finish();
+        assert_eq!(second.flows.len(), 2);
+        assert!(
+            second
+                .flows
+                .iter()
+                .all(|flow| flow.rates.unwrap().closed_per_s == 1.0)
+        );
+    }
+
+    #[test]
+    fn without_cookies_there_are_no_rates() {
+        let listeners = listeners();
+        let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        socket.cookie = None;
+        let sample = Sample::default();
+        let mut fold =
+            Fold::new(GroupBy::Host, &listeners).with_rates(Some((&sample, Duration::from_secs(1))));
+        fold.add(&Entry::new(&socket));
+        assert_eq!(fold.finish().flows[0].rates, None);
     }
 }

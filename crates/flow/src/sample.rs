@@ -1,19 +1,25 @@
 use foldhash::HashMap;
-use sockeye_model::{FlowKey, TcpInfo};
+use sockeye_model::{Cookie, FlowKey, NetnsInode, Socket, TcpInfo};
 
 /// What each connection had counted when a fold saw it; kept for the next fold, which makes rates of it.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
-    pub(crate) connections: HashMap<u64, Counted>,
+    pub(crate) connections: HashMap<ConnectionId, Counters>,
+    /// Which connection was in which flow; one of several processes is in several.
+    pub(crate) members: Vec<(ConnectionId, u32)>,
+    /// What the numbers in `members` stand for.
     pub(crate) keys: Vec<FlowKey>,
 }
 
-/// One connection's counters.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Counted {
-    pub(crate) counters: Counters,
-    /// Index into [`Sample::keys`]
-    pub(crate) key: u32,
+/// Tells connections apart. Old kernels number cookies anew in each namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ConnectionId(Option<NetnsInode>, Cookie);
+
+impl ConnectionId {
+    /// `None` where the source knows no cookies (procfs).
+    pub(crate) fn of(socket: &Socket) -> Option<Self> {
+        socket.cookie.map(|cookie| Self(socket.netns, cookie))
+    }
 }
 
 /// Counters of tcp_info that only grow.

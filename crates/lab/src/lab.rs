@@ -57,6 +57,21 @@ impl Lab {
         &self.name
     }
 
+    /// A copy of a program in a place where everyone may execute it.
+    ///
+    /// Copied by install(1): a child that another test's thread forks in the meantime would inherit our own
+    /// descriptor, and "text file busy" is what executing the copy would give.
+    #[must_use]
+    pub fn for_everyone(&self, program: &Path) -> PathBuf {
+        let copy = self
+            .directory()
+            .join(program.file_name().expect("a program has a name"));
+        let mut install = Command::new("install");
+        install.args(["-m", "755"]).arg(program).arg(&copy);
+        output_of(install);
+        copy
+    }
+
     /// A directory of the lab's own, deleted with it.
     pub fn directory(&self) -> &Path {
         &self.directory

@@ -15,7 +15,7 @@ pub struct Flow {
     pub owners: Vec<Process>,
     /// What TCP counted over all of them, if it was asked.
     pub totals: Option<Totals>,
-    /// What changed between two samples, if there were two.
+    /// What changed between two samples, if there were two and connections could be told apart.
     pub rates: Option<Rates>,
 }
 
@@ -71,21 +71,21 @@ pub enum GroupBy {
     },
 }
 
-/// Sums and medians of tcp_info over the connections that have it.
+/// Sums and medians of tcp_info over the connections that have it; `None` where no source told any value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Connections counted here.
     pub measured: u32,
     /// Sum of `tcpi_bytes_acked`: data the peers have got.
-    pub bytes_acked: u64,
+    pub bytes_acked: Option<u64>,
     /// Sum of `tcpi_bytes_received`.
-    pub bytes_received: u64,
+    pub bytes_received: Option<u64>,
     /// Median of `tcpi_rtt`.
     pub rtt_us_median: Option<u32>,
     /// Sum of `tcpi_total_retrans`.
-    pub retrans_segs: u64,
+    pub retrans_segs: Option<u64>,
     /// Sum of `tcpi_delivery_rate`.
-    pub delivery_rate_bytes_per_s_sum: u64,
+    pub delivery_rate_bytes_per_s_sum: Option<u64>,
     /// Median of `tcpi_delivery_rate`.
     pub delivery_rate_bytes_per_s_median: Option<u64>,
 }
@@ -101,7 +101,7 @@ pub struct Rates {
     pub retrans_segs_per_s: f64,
     /// Connections there now and not before.
     pub opened_per_s: f64,
-    /// Connections there before and not now.
+    /// Connections there before and not now, or in TIME_WAIT now.
     pub closed_per_s: f64,
 }
 

@@ -11,6 +11,8 @@ pub struct Losses {
     pub truncated_messages: u64,
     /// Messages or lines that could not be understood, each skipped.
     pub broken_records: u64,
+    /// Protocols that no source could list.
+    pub unlisted_protocols: u64,
     /// Processes whose descriptors we may not read.
     pub unreadable_processes: u64,
     /// Processes that ended while they were being read: what they held may be missing.
@@ -22,13 +24,14 @@ pub struct Losses {
 impl Losses {
     /// Each counter with its name.
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 8] {
+    pub fn counters(&self) -> [(&'static str, u64); 9] {
         [
             ("repeated_dumps", self.repeated_dumps),
             ("incomplete_dumps", self.incomplete_dumps),
             ("overruns", self.overruns),
             ("truncated_messages", self.truncated_messages),
             ("broken_records", self.broken_records),
+            ("unlisted_protocols", self.unlisted_protocols),
             ("unreadable_processes", self.unreadable_processes),
             ("vanished_processes", self.vanished_processes),
             ("unreadable_namespaces", self.unreadable_namespaces),
@@ -49,6 +52,7 @@ impl std::ops::AddAssign for Losses {
         self.overruns += other.overruns;
         self.truncated_messages += other.truncated_messages;
         self.broken_records += other.broken_records;
+        self.unlisted_protocols += other.unlisted_protocols;
         self.unreadable_processes += other.unreadable_processes;
         self.vanished_processes += other.vanished_processes;
         self.unreadable_namespaces += other.unreadable_namespaces;

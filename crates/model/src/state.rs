@@ -137,7 +137,7 @@ impl StateSet {
     /// As [`StateSet::ALL`], and sockets merely bound (Linux 6.8 and later know them; others pass over the bit).
     pub const ALL_AND_BOUND: Self = Self(0x3fff & !1);
     /// What `ss` lists unasked: all but listening, unconnected, TIME_WAIT and SYN_RECV.
-    pub const CONNECTED: Self = Self::ALL
+    pub const SS_DEFAULT: Self = Self::ALL
         .without(State::Listen)
         .without(State::Close)
         .without(State::TimeWait)
@@ -145,16 +145,6 @@ impl StateSet {
         .without(State::NewSynRecv);
     /// What `ss -l` lists: listening and unconnected.
     pub const LISTENING: Self = Self::EMPTY.with(State::Listen).with(State::Close);
-    /// All but listening and unconnected: `ss`'s state group `connected`... with SYN_SENT: `synchronized` has it not.
-    pub const SYNCHRONIZED: Self = Self::ALL
-        .without(State::Listen)
-        .without(State::Close)
-        .without(State::SynSent);
-    /// TIME_WAIT and SYN_RECV: kept as minimal sockets without a file.
-    pub const BUCKET: Self = Self::EMPTY
-        .with(State::TimeWait)
-        .with(State::SynRecv)
-        .with(State::NewSynRecv);
     /// What belongs into host flows: neither half-open, nor listening, nor unconnected.
     pub const FLOWS: Self = Self::ALL
         .without(State::Listen)
@@ -187,10 +177,13 @@ impl StateSet {
         Self(self.0 & !Self::bit(state))
     }
 
-    /// Whether `state` is in it.
+    /// Whether `state` is in it. One without a name is in a set that leaves no state out.
     #[must_use]
     pub const fn contains(self, state: State) -> bool {
-        self.0 & Self::bit(state) != 0
+        match state {
+            State::Unknown(_) => self.0 & Self::ALL.0 == Self::ALL.0,
+            named => self.0 & Self::bit(named) != 0,
+        }
     }
 
     /// What is in both.
@@ -218,8 +211,10 @@ impl StateSet {
     }
 
     const fn bit(state: State) -> u32 {
-        let number = state.number();
-        if number < 32 { 1 << number } else { 0 }
+        match state {
+            State::Unknown(_) => 0,
+            named => 1 << named.number(),
+        }
     }
 }
 
@@ -245,11 +240,11 @@ mod tests {
             1 << 1 | 1 << 10
         );
         assert_eq!(
-            StateSet::CONNECTED.bits(),
+            StateSet::SS_DEFAULT.bits(),
             0xfff & !1 & !(1 << 10 | 1 << 7 | 1 << 6 | 1 << 3)
         );
         assert!(!StateSet::FLOWS.contains(State::SynSent) && StateSet::FLOWS.contains(State::TimeWait));
-        assert!(!StateSet::ALL.contains(State::Unknown(200)));
+        assert!(StateSet::ALL.contains(State::Unknown(200)) && !StateSet::FLOWS.contains(State::Unknown(2)));
         assert_eq!(
             StateSet::LISTENING.complement().and(StateSet::LISTENING),
             StateSet::EMPTY

@@ -365,11 +365,11 @@ pub(crate) fn push_flow(
                 }
             }
             C::Measured => line.number(totals.map(|totals| totals.measured)),
-            C::Sent => line.number(totals.map(|totals| totals.bytes_acked)),
-            C::Received => line.number(totals.map(|totals| totals.bytes_received)),
+            C::Sent => line.number(totals.and_then(|totals| totals.bytes_acked)),
+            C::Received => line.number(totals.and_then(|totals| totals.bytes_received)),
             C::Rtt => line.number(totals.and_then(|totals| totals.rtt_us_median)),
-            C::Retrans => line.number(totals.map(|totals| totals.retrans_segs)),
-            C::DeliveryRate => line.number(totals.map(|totals| totals.delivery_rate_bytes_per_s_sum)),
+            C::Retrans => line.number(totals.and_then(|totals| totals.retrans_segs)),
+            C::DeliveryRate => line.number(totals.and_then(|totals| totals.delivery_rate_bytes_per_s_sum)),
             C::DeliveryRateMedian => {
                 line.number(totals.and_then(|totals| totals.delivery_rate_bytes_per_s_median));
             }

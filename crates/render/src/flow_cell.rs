@@ -73,15 +73,18 @@ pub(crate) fn push(
                 push_decimal(out, totals.measured.into());
             }
         }
-        C::Sent => human(out, totals.map(|totals| totals.bytes_acked)),
-        C::Received => human(out, totals.map(|totals| totals.bytes_received)),
+        C::Sent => human(out, totals.and_then(|totals| totals.bytes_acked)),
+        C::Received => human(out, totals.and_then(|totals| totals.bytes_received)),
         C::Rtt => {
             if let Some(us) = totals.and_then(|totals| totals.rtt_us_median) {
                 push_time_us(out, us.into());
             }
         }
-        C::Retrans => human(out, totals.map(|totals| totals.retrans_segs)),
-        C::DeliveryRate => bits(out, totals.map(|totals| totals.delivery_rate_bytes_per_s_sum)),
+        C::Retrans => human(out, totals.and_then(|totals| totals.retrans_segs)),
+        C::DeliveryRate => bits(
+            out,
+            totals.and_then(|totals| totals.delivery_rate_bytes_per_s_sum),
+        ),
         C::DeliveryRateMedian => bits(
             out,
             totals.and_then(|totals| totals.delivery_rate_bytes_per_s_median),

@@ -111,14 +111,11 @@ pub(crate) fn total_fields(totals: &Totals) -> [(&'static str, Option<u64>); 7] 
     } = *totals;
     [
         ("measured", Some(measured.into())),
-        ("bytes_acked", Some(bytes_acked)),
-        ("bytes_received", Some(bytes_received)),
+        ("bytes_acked", bytes_acked),
+        ("bytes_received", bytes_received),
         ("rtt_us_median", rtt_us_median.map(u64::from)),
-        ("retrans_segs", Some(retrans_segs)),
-        (
-            "delivery_rate_bytes_per_s_sum",
-            Some(delivery_rate_bytes_per_s_sum),
-        ),
+        ("retrans_segs", retrans_segs),
+        ("delivery_rate_bytes_per_s_sum", delivery_rate_bytes_per_s_sum),
         (
             "delivery_rate_bytes_per_s_median",
             delivery_rate_bytes_per_s_median,

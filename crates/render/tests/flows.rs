@@ -28,11 +28,11 @@ fn ordinary() -> Vec<Flow> {
     ];
     active.totals = Some(Totals {
         measured: 20,
-        bytes_acked: 1_234_567,
-        bytes_received: 3_400_000_000,
+        bytes_acked: Some(1_234_567),
+        bytes_received: Some(3_400_000_000),
         rtt_us_median: Some(3_420),
-        retrans_segs: 3,
-        delivery_rate_bytes_per_s_sum: 1_540_000,
+        retrans_segs: Some(3),
+        delivery_rate_bytes_per_s_sum: Some(1_540_000),
         delivery_rate_bytes_per_s_median: Some(77_000),
     });
     active.rates = Some(Rates {

@@ -20,6 +20,7 @@ const LOSSY: Summary<'_> = Summary {
         overruns: 3,
         truncated_messages: 4,
         broken_records: 5,
+        unlisted_protocols: 9,
         unreadable_processes: u64::MAX,
         vanished_processes: 6,
         unreadable_namespaces: 7,

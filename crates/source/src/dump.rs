@@ -1,14 +1,15 @@
 //! One netlink dump as a stream: the kernel fills a buffer on one thread while another thread reads the
 //! buffer before.
 
+use crate::answer::Reason;
+use rustix::io::Errno;
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 
 /// How a dump went.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Course {
     /// The kernel said that what it dumped changed meanwhile, or messages were lost on the way.
     pub(crate) interrupted: bool,
@@ -20,32 +21,25 @@ pub(crate) struct Course {
     pub(crate) broken: u64,
     /// The reader of the stream had enough
     pub(crate) stopped: bool,
+    /// What ended it before its end
+    pub(crate) failure: Option<Reason>,
 }
 
-/// Why a dump did not even begin, or did not reach its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// No socket: the operation and its errno
-    System(&'static str, rustix::io::Errno),
-    /// The kernel refused the request: errno, and its own words where it has any
-    Refused(rustix::io::Errno, Option<String>),
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
-            Self::Refused(errno, None) => write!(f, "{REFUSED}: {errno}"),
-            Self::Refused(errno, Some(words)) => write!(f, "{REFUSED}: {errno} ({words})"),
+impl Course {
+    /// A dump that did not even begin.
+    pub(crate) fn failed(reason: Reason) -> Self {
+        Self {
+            failure: Some(reason),
+            ..Self::default()
         }
     }
 }
 
 /// A request and the socket to put it to.
 #[derive(Debug)]
-pub(crate) struct Dump {
+pub(crate) struct Dump<'a> {
     pub(crate) socket: DiagSocket,
-    pub(crate) request: Vec<u8>,
+    pub(crate) request: &'a [u8],
 }
 
 /// Sends each request and hands every message of the answers to `take`, until all dumps are done or
@@ -54,13 +48,14 @@ pub(crate) struct Dump {
 /// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for each dump; where the reader is
 /// slower than the kernel, the kernel waits.
 pub(crate) fn run(
-    dumps: &[Dump],
+    dumps: &[Dump<'_>],
     sequence: u32,
     take: &mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
-) -> Result<Course, Failure> {
+) -> Course {
     for dump in dumps {
-        let sent = dump.socket.send(&dump.request);
-        sent.map_err(|errno| Failure::System("send to sock_diag", errno))?;
+        if let Err(errno) = dump.socket.send(dump.request) {
+            return Course::failed(Reason::System("send to sock_diag", errno));
+        }
     }
     let mut reading = Reading {
         course: Course::default(),
@@ -70,9 +65,9 @@ pub(crate) fn run(
     // 1. Of a single dump, one buffer on this thread: on most hosts that is the whole answer, or it is a
     // refusal.
     if let [dump] = dumps
-        && reading.one(&dump.socket)?.is_break()
+        && reading.one(&dump.socket).is_break()
     {
-        return Ok(reading.course);
+        return reading.course;
     }
 
     // 2. The rest with the kernel working ahead on threads of its own. Buffers go round in circles, one
@@ -86,7 +81,7 @@ pub(crate) fn run(
             let reader = move || {
                 for mut buffer in empty {
                     let fill = Fill::receive(&dump.socket, &mut buffer);
-                    let last = fill.ends_dump(&buffer);
+                    let last = fill.ends_dump(&buffer, sequence);
                     if filled_in.send((place, buffer, fill)).is_err() || last {
                         break;
                     }
@@ -95,7 +90,10 @@ pub(crate) fn run(
             let thread = std::thread::Builder::new().name("kernel".into());
             if thread.stack_size(STACK_LEN).spawn_scoped(scope, reader).is_err() {
                 // No thread to be had: this dump is read by this one, before the others go on.
-                while reading.one(&dump.socket)?.is_continue() {}
+                while reading.one(&dump.socket).is_continue() {}
+                if reading.has_enough() {
+                    return reading.course;
+                }
             } else {
                 for _ in 0..BUFFERS {
                     let _ = empty_in.send(vec![0; BUFFER_LEN]);
@@ -105,14 +103,14 @@ pub(crate) fn run(
         }
         drop(filled_in);
         for (place, buffer, fill) in filled {
-            reading.buffer(&buffer, &fill)?;
-            if reading.course.stopped {
+            reading.buffer(&buffer, &fill);
+            if reading.has_enough() {
                 break;
             }
             // The dump may have ended already; then nobody wants the buffer.
             let _ = circles[place].send(buffer);
         }
-        Ok(reading.course)
+        reading.course
     })
 }
 
@@ -120,7 +118,7 @@ pub(crate) fn run(
 #[derive(Debug, Clone, Copy)]
 enum Fill {
     Bytes { len: usize, truncated: bool },
-    Lost(rustix::io::Errno),
+    Lost(Errno),
 }
 
 impl Fill {
@@ -135,15 +133,16 @@ impl Fill {
     }
 
     /// Whether nothing follows: the last message is an end or an error, or receiving failed for good.
-    fn ends_dump(&self, buffer: &[u8]) -> bool {
+    fn ends_dump(&self, buffer: &[u8], sequence: u32) -> bool {
         match *self {
             Self::Bytes { len, .. } => {
                 len == 0
                     || Messages::new(&buffer[..len])
-                        .any(|m| m.is_ok_and(|m| m.kind == NLMSG_DONE || m.kind == NLMSG_ERROR))
+                        .flatten()
+                        .any(|message| ends(&message, sequence))
             }
             // After an overrun the kernel goes on with the dump.
-            Self::Lost(errno) => errno != rustix::io::Errno::NOBUFS,
+            Self::Lost(errno) => errno != Errno::NOBUFS,
         }
     }
 }
@@ -156,31 +155,43 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
-    fn one(&mut self, socket: &DiagSocket) -> Result<ControlFlow<()>, Failure> {
+    fn one(&mut self, socket: &DiagSocket) -> ControlFlow<()> {
         let mut buffer = vec![0; BUFFER_LEN];
         let fill = Fill::receive(socket, &mut buffer);
-        let last = fill.ends_dump(&buffer);
-        self.buffer(&buffer, &fill)?;
-        Ok(if last || self.course.stopped {
+        let last = fill.ends_dump(&buffer, self.sequence);
+        self.buffer(&buffer, &fill);
+        if last || self.has_enough() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
-        })
+        }
     }
 
-    fn buffer(&mut self, buffer: &[u8], fill: &Fill) -> Result<(), Failure> {
+    /// Whether nothing more is to be read: nobody wants more, or one of the dumps failed.
+    const fn has_enough(&self) -> bool {
+        self.course.stopped || self.course.failure.is_some()
+    }
+
+    fn buffer(&mut self, buffer: &[u8], fill: &Fill) {
         let len = match *fill {
+            Fill::Bytes { len: 0, .. } => {
+                self.course.failure = Some(Reason::Unfinished);
+                return;
+            }
             Fill::Bytes { len, truncated } => {
                 self.course.truncated += u64::from(truncated);
                 self.course.interrupted |= truncated;
                 len
             }
-            Fill::Lost(rustix::io::Errno::NOBUFS) => {
+            Fill::Lost(Errno::NOBUFS) => {
                 self.course.overruns += 1;
                 self.course.interrupted = true;
-                return Ok(());
+                return;
             }
-            Fill::Lost(errno) => return Err(Failure::System("receive from sock_diag", errno)),
+            Fill::Lost(errno) => {
+                self.course.failure = Some(Reason::System("receive from sock_diag", errno));
+                return;
+            }
         };
         for message in Messages::new(&buffer[..len]) {
             let Ok(message) = message else {
@@ -188,35 +199,39 @@ impl Reading<'_> {
                 self.course.interrupted = true;
                 break;
             };
+            if ends(&message, self.sequence) {
+                self.course.failure = refusal(&message);
+                break;
+            }
             if message.sequence != self.sequence {
                 continue;
             }
             self.course.interrupted |= message.interrupted();
-            if message.kind == NLMSG_DONE || message.kind == NLMSG_ERROR {
-                return Self::end(&message);
-            }
             if (self.take)(&message).is_break() {
                 self.course.stopped = true;
                 break;
             }
         }
-        Ok(())
-    }
-
-    fn end(message: &Message<'_>) -> Result<(), Failure> {
-        match message.outcome() {
-            Ok(outcome) if outcome.code == 0 => Ok(()),
-            Ok(outcome) if (-MAX_ERRNO..0).contains(&outcome.code) => Err(Failure::Refused(
-                rustix::io::Errno::from_raw_os_error(-outcome.code),
-                outcome.message.map(str::to_owned),
-            )),
-            _ => Err(Failure::Refused(rustix::io::Errno::BADMSG, None)),
-        }
     }
 }
 
-/// How every [`Failure::Refused`] begins.
-pub(crate) const REFUSED: &str = "the kernel refused";
+/// Whether `message` ends the dump with this number.
+fn ends(message: &Message<'_>, sequence: u32) -> bool {
+    message.sequence == sequence && (message.kind == NLMSG_DONE || message.kind == NLMSG_ERROR)
+}
+
+/// What the kernel had against the request, from the message that ends the dump.
+fn refusal(end: &Message<'_>) -> Option<Reason> {
+    match end.outcome() {
+        Ok(outcome) if outcome.code == 0 => None,
+        Ok(outcome) if (-MAX_ERRNO..0).contains(&outcome.code) => Some(Reason::Refused(
+            Errno::from_raw_os_error(-outcome.code),
+            outcome.message.map(str::to_owned),
+        )),
+        _ => Some(Reason::Refused(Errno::BADMSG, None)),
+    }
+}
+
 /// The kernel never fills more than 32 KiB at once (`netlink_dump`), so a larger buffer gains nothing.
 const BUFFER_LEN: usize = 32 * 1024;
 /// How far the kernel may be ahead of the reader.
@@ -229,7 +244,6 @@ const MAX_ERRNO: i32 = 4095;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     fn message(kind: u16, flags: u16, sequence: u32, payload: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(16 + payload.len()).unwrap().to_ne_bytes().to_vec();
@@ -242,7 +256,7 @@ mod tests {
     }
 
     /// Reads what was received, as answers to request 7; the reader stops after `most` messages.
-    fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (Result<Course, Failure>, usize) {
+    fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (Course, usize) {
         let mut taken = 0;
         let mut take = |_: &Message<'_>| {
             taken += 1;
@@ -257,11 +271,10 @@ mod tests {
             sequence: 7,
             take: &mut take,
         };
-        let outcome = received
-            .iter()
-            .try_for_each(|(bytes, fill)| reading.buffer(bytes, fill));
-        let course = outcome.map(|()| reading.course);
-        (course, taken)
+        for (bytes, fill) in received {
+            reading.buffer(bytes, fill);
+        }
+        (reading.course, taken)
     }
 
     fn whole(bytes: Vec<u8>) -> (Vec<u8>, Fill) {
@@ -284,7 +297,7 @@ mod tests {
         ]
         .concat();
         let (course, taken) = read(&[whole(bytes)], 99);
-        assert_eq!((course, taken), (Ok(Course::default()), 1));
+        assert_eq!((course, taken), (Course::default(), 1));
     }
 
     #[test]
@@ -308,12 +321,12 @@ mod tests {
             overruns: 1,
             truncated: 1,
             broken: 1,
-            stopped: false,
+            ..Course::default()
         };
-        assert_eq!((course, taken), (Ok(expected), 3));
+        assert_eq!((course, taken), (expected, 3));
         for (bytes, fill) in &received[1..] {
             assert!(
-                read(&[(bytes.clone(), *fill)], 99).0.unwrap().interrupted,
+                read(&[(bytes.clone(), *fill)], 99).0.interrupted,
                 "each alone is a reason to repeat"
             );
         }
@@ -327,25 +340,16 @@ mod tests {
             7,
             &[(-22_i32).to_ne_bytes().to_vec(), vec![0; 16]].concat(),
         );
+        let failure = |bytes| read(&[whole(bytes)], 99).0.failure;
+        assert_eq!(failure(refusal), Some(Reason::Refused(Errno::INVAL, None)));
+        let nonsense = [i32::MIN.to_ne_bytes().to_vec(), vec![0; 16]].concat();
         assert_eq!(
-            read(&[whole(refusal)], 99).0,
-            Err(Failure::Refused(Errno::INVAL, None))
+            failure(message(NLMSG_ERROR, 0, 7, &nonsense)),
+            Some(Reason::Refused(Errno::BADMSG, None))
         );
-        let nonsense = message(
-            NLMSG_ERROR,
-            0,
-            7,
-            &[i32::MIN.to_ne_bytes().to_vec(), vec![0; 16]].concat(),
-        );
-        assert_eq!(
-            read(&[whole(nonsense)], 99).0,
-            Err(Failure::Refused(Errno::BADMSG, None))
-        );
-        let timeout = (Vec::new(), Fill::Lost(Errno::AGAIN));
-        assert!(matches!(
-            read(&[timeout], 99).0,
-            Err(Failure::System(_, Errno::AGAIN))
-        ));
+        assert_eq!(failure(Vec::new()), Some(Reason::Unfinished));
+        let (course, _) = read(&[(Vec::new(), Fill::Lost(Errno::AGAIN))], 99);
+        assert!(matches!(course.failure, Some(Reason::System(_, Errno::AGAIN))));
         let three = [
             message(20, 0, 7, &[]),
             message(20, 0, 7, &[]),
@@ -353,17 +357,18 @@ mod tests {
         ]
         .concat();
         let (course, taken) = read(&[whole(three)], 2);
-        assert!(course.unwrap().stopped && taken == 2);
+        assert!(course.stopped && taken == 2);
     }
 
     #[test]
     fn where_a_dump_ends() {
-        let ends = |bytes: Vec<u8>| whole(bytes.clone()).1.ends_dump(&bytes);
+        let ends = |bytes: Vec<u8>| whole(bytes.clone()).1.ends_dump(&bytes, 7);
         assert!(ends(
             [message(20, 0, 7, &[]), message(NLMSG_DONE, 0, 7, &[0; 4])].concat()
         ));
         assert!(ends(message(NLMSG_ERROR, 0, 7, &[0; 20])) && ends(Vec::new()));
         assert!(!ends(message(20, 0, 7, &[])));
-        assert!(!Fill::Lost(Errno::NOBUFS).ends_dump(&[]) && Fill::Lost(Errno::AGAIN).ends_dump(&[]));
+        assert!(!ends(message(NLMSG_DONE, 0, 6, &[0; 4])), "another dump's");
+        assert!(!Fill::Lost(Errno::NOBUFS).ends_dump(&[], 7) && Fill::Lost(Errno::AGAIN).ends_dump(&[], 7));
     }
 }

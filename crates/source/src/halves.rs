@@ -64,7 +64,12 @@ fn dumps_run_at_once(release: &str) -> bool {
 ///
 /// One end of a connection nearly always has an ephemeral port, and these are evenly spread.
 fn middle() -> Option<u16> {
-    let in_use = tcp_sockets(&read_to_string("/proc/thread-self/net/sockstat").ok()?)?;
+    // IPv6 sockets, talking IPv4 or not, are counted in a file of their own, which may be missing.
+    let in_use = tcp_sockets("TCP: ", &read_to_string("/proc/thread-self/net/sockstat").ok()?)?
+        + read_to_string("/proc/thread-self/net/sockstat6")
+            .ok()
+            .and_then(|text| tcp_sockets("TCP6: ", &text))
+            .unwrap_or(0);
     if in_use < WORTH_HALVING {
         return None;
     }
@@ -76,11 +81,12 @@ fn middle() -> Option<u16> {
     Some(low.midpoint(high)).filter(|&middle| middle > 0)
 }
 
-/// TCP sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat`.
-fn tcp_sockets(sockstat: &str) -> Option<u64> {
+/// TCP sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat` (`TCP: inuse 5 ... tw 2`) or
+/// `sockstat6` (`TCP6: inuse 5`).
+fn tcp_sockets(line: &str, sockstat: &str) -> Option<u64> {
     let mut words = sockstat
         .lines()
-        .find_map(|line| line.strip_prefix("TCP: "))?
+        .find_map(|text| text.strip_prefix(line))?
         .split_ascii_whitespace();
     let mut sum = 0;
     while let (Some(name), Some(value)) = (words.next(), words.next()) {
@@ -109,8 +115,9 @@ mod tests {
     #[test]
     fn sockets_in_use() {
         let text = "sockets: used 18\nTCP: inuse 5 orphan 1 tw 588 alloc 2 mem 60\nUDP: inuse 0 mem 256\n";
-        assert_eq!(tcp_sockets(text), Some(593));
-        assert_eq!(tcp_sockets("UDP: inuse 7"), None);
-        assert_eq!(tcp_sockets("TCP: inuse x"), None);
+        assert_eq!(tcp_sockets("TCP: ", text), Some(593));
+        assert_eq!(tcp_sockets("TCP6: ", "TCP6: inuse 7\nUDP6: inuse 1\n"), Some(7));
+        assert_eq!(tcp_sockets("TCP: ", "UDP: inuse 7"), None);
+        assert_eq!(tcp_sockets("TCP: ", "TCP: inuse x"), None);
     }
 }

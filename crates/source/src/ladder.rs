@@ -1,12 +1,13 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
-use crate::dump::{self, Dump, Failure, REFUSED};
+use crate::answer::{Answer, Error, Reason, Rung, Used};
+use crate::dump::{self, Course, Dump};
 use crate::halves;
 use crate::procfs;
-use crate::question::{Answer, Choice, Detail, Error, Families, ProtocolSet, Question, Rung, Used};
-use crate::repeat::{self, Seen};
+use crate::question::{Choice, Detail, Families, Question};
+use crate::repeat::{self, Ending, Seen};
 use rustix::io::Errno;
-use sockeye_model::{Family, Protocol, Socket, State, StateSet};
+use sockeye_model::{Family, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
@@ -17,11 +18,11 @@ use std::ops::ControlFlow;
 
 /// Hands every socket that `question` asks for to `take`, each once, until `take` breaks off.
 ///
-/// An optional protocol that this kernel lacks (MPTCP, UDP-Lite) is no error: its entry in
-/// [`Answer::used`] says so.
+/// A protocol that no rung can list does not end the others' listing: its entry in [`Answer::used`] says
+/// why, and it is counted as a loss, unless kernels may lack it (MPTCP, UDP-Lite).
 ///
 /// # Errors
-/// When the namespace cannot be entered, or a protocol cannot be listed by any rung allowed.
+/// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
 pub fn list(
     question: &Question<'_>,
     take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
@@ -37,26 +38,38 @@ pub fn list(
             climb.listing(listing)?;
         }
     }
+    let Answer { used, losses, .. } = &climb.answer;
+    if losses.unlisted_protocols > 0 && used.iter().all(|used| used.rung.is_none()) {
+        return Err(Error::NoSource(climb.answer.used));
+    }
     Ok(climb.answer)
 }
 
-/// Whether `rung` can list, or why not.
-pub(crate) fn try_rung(
-    listing: &Listing,
-    rung: Rung,
-    question: &Question<'_>,
-    take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
-) -> Result<(), String> {
+/// Whether `rung` works, or why not.
+pub(crate) fn try_rung(listing: &Listing, rung: Rung, question: &Question<'_>) -> Result<(), Reason> {
+    if rung == Rung::Procfs {
+        // Reading it to its end costs as much with many sockets as listing them.
+        return tables(listing.kind, question)?
+            .iter()
+            .take(1)
+            .try_for_each(|&table| {
+                procfs::open(table)
+                    .map(drop)
+                    .map_err(|errno| Reason::File("open", table.path(), errno))
+            });
+    }
     let mut climb = Climb {
         question,
-        take,
+        take: &mut |_| ControlFlow::Continue(()),
         answer: Answer::default(),
         sequence: 0,
     };
-    climb.rung(listing, rung).map_err(|obstacle| match obstacle {
-        Obstacle::Rung(reason) => reason,
-        Obstacle::Place(error) => error.to_string(),
-    })
+    match climb.netlink_rung(listing, rung) {
+        Ok(_) => Ok(()),
+        Err(Obstacle::Rung(reason)) => Err(reason),
+        Err(Obstacle::Place(Error::Namespace(_, errno))) => Err(Reason::System("enter the namespace", errno)),
+        Err(Obstacle::Place(Error::NoSource(_))) => Err(Reason::NoTable),
+    }
 }
 
 /// Protocols that the kernel lists together.
@@ -80,7 +93,7 @@ pub(crate) enum Kind {
 pub(crate) const LISTINGS: &[Listing] = &[
     Listing {
         what: "netlink",
-        protocols: ProtocolSet::NETLINK,
+        protocols: ProtocolSet::of(&[Protocol::Netlink]),
         kind: Kind::Netlink,
         optional: false,
     },
@@ -98,31 +111,31 @@ pub(crate) const LISTINGS: &[Listing] = &[
     },
     Listing {
         what: "raw",
-        protocols: ProtocolSet::RAW,
+        protocols: ProtocolSet::of(&[Protocol::Raw]),
         kind: Kind::Inet(Protocol::Raw, 255),
         optional: false,
     },
     Listing {
         what: "udp",
-        protocols: ProtocolSet::UDP,
+        protocols: ProtocolSet::of(&[Protocol::Udp]),
         kind: Kind::Inet(Protocol::Udp, 17),
         optional: false,
     },
     Listing {
         what: "udplite",
-        protocols: ProtocolSet::UDPLITE,
+        protocols: ProtocolSet::of(&[Protocol::UdpLite]),
         kind: Kind::Inet(Protocol::UdpLite, 136),
         optional: true,
     },
     Listing {
         what: "mptcp",
-        protocols: ProtocolSet::MPTCP,
+        protocols: ProtocolSet::of(&[Protocol::Mptcp]),
         kind: Kind::Inet(Protocol::Mptcp, 262),
         optional: true,
     },
     Listing {
         what: "tcp",
-        protocols: ProtocolSet::TCP,
+        protocols: ProtocolSet::of(&[Protocol::Tcp]),
         kind: Kind::Inet(Protocol::Tcp, 6),
         optional: false,
     },
@@ -138,51 +151,63 @@ struct Climb<'a> {
 /// Why a rung did not answer. Nothing was handed out then.
 enum Obstacle {
     /// The next rung may do better.
-    Rung(String),
+    Rung(Reason),
     /// No rung can.
     Place(Error),
 }
 
-impl From<Failure> for Obstacle {
-    fn from(failure: Failure) -> Self {
-        Self::Rung(failure.to_string())
+impl From<Reason> for Obstacle {
+    fn from(reason: Reason) -> Self {
+        Self::Rung(reason)
     }
 }
+
+impl From<Error> for Obstacle {
+    fn from(error: Error) -> Self {
+        Self::Place(error)
+    }
+}
+
+/// How a rung answered: to the end, or why not.
+type Outcome = Option<Reason>;
 
 impl Climb<'_> {
     fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
         let mut used = Used {
             what: listing.what,
+            optional: listing.optional,
             rung: None,
             fallen: Vec::new(),
+            broke_off: None,
         };
         for rung in rungs(listing, self.question) {
-            match self.rung(listing, rung) {
-                Ok(()) => {
-                    used.rung = Some(rung);
+            let outcome = match rung {
+                Rung::OnePass | Rung::DiagV2 => self.netlink_rung(listing, rung),
+                Rung::Procfs => self.procfs(listing),
+            };
+            match outcome {
+                Ok(broke_off) => {
+                    (used.rung, used.broke_off) = (Some(rung), broke_off);
                     break;
                 }
                 Err(Obstacle::Rung(reason)) => used.fallen.push((rung, reason)),
                 Err(Obstacle::Place(error)) => return Err(error),
             }
         }
-        if used.rung.is_none() && !listing.optional {
-            return Err(Error::NoSource(used));
-        }
+        self.answer.losses.unlisted_protocols += u64::from(used.rung.is_none() && !listing.optional);
         self.answer.used.push(used);
         Ok(())
     }
 
-    fn rung(&mut self, listing: &Listing, rung: Rung) -> Result<(), Obstacle> {
+    fn netlink_rung(&mut self, listing: &Listing, rung: Rung) -> Result<Outcome, Obstacle> {
         match rung {
             Rung::OnePass => self.netlink(listing, rung, AF_UNSPEC),
-            Rung::DiagV2 => self.each_family(listing),
-            Rung::Procfs => self.procfs(listing),
+            _ => self.each_family(listing),
         }
     }
 
     /// `sock_diag` v2 is asked for one family of IP at a time.
-    fn each_family(&mut self, listing: &Listing) -> Result<(), Obstacle> {
+    fn each_family(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
         let families = match listing.kind {
             Kind::Inet(..) => {
                 let Families { v4, v6 } = self.question.families;
@@ -190,14 +215,17 @@ impl Climb<'_> {
             }
             _ => [Some(AF_UNSPEC), None],
         };
-        let mut listed = false;
+        let (mut listed, mut broke_off) = (false, None);
         for family in families.into_iter().flatten() {
             match self.netlink(listing, Rung::DiagV2, family) {
-                Ok(()) => {}
+                Ok(outcome) => broke_off = broke_off.or(outcome),
                 // The first half is out and must not be listed twice. A kernel without IPv6 has no second
                 // one; whatever else went wrong is a loss.
                 Err(Obstacle::Rung(reason)) if listed => {
-                    self.answer.losses.incomplete_dumps += u64::from(!reason.starts_with(REFUSED));
+                    if !reason.is_absence() {
+                        self.answer.losses.incomplete_dumps += 1;
+                        broke_off = broke_off.or(Some(reason));
+                    }
                 }
                 Err(obstacle) => return Err(obstacle),
             }
@@ -206,13 +234,13 @@ impl Climb<'_> {
             }
             listed = true;
         }
-        Ok(())
+        Ok(broke_off)
     }
 
     /// Lists by netlink. What the kernel refuses is asked again more simply: not in halves, and without a
     /// program; then we judge each socket ourselves. Marks in a program need CAP_NET_ADMIN, old kernels
     /// know fewer instructions, and a program may be longer than a message can be.
-    fn netlink(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<(), Obstacle> {
+    fn netlink(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<Outcome, Obstacle> {
         let program = match listing.kind {
             Kind::Inet(..) => self.question.program,
             _ => &[],
@@ -227,7 +255,7 @@ impl Climb<'_> {
             (!program.is_empty()).then(|| vec![program.to_vec()]),
             Some(vec![Vec::new()]),
         ];
-        let mut refused = None;
+        let mut refusal = None;
         for programs in plans.into_iter().flatten() {
             self.sequence += 1;
             let requests: Option<Vec<_>> = programs
@@ -235,16 +263,16 @@ impl Climb<'_> {
                 .map(|program| request(listing.kind, rung, family, self.question, program, self.sequence))
                 .collect();
             let Some(requests) = requests else { continue };
-            match self.dump(listing, requests)? {
-                Err(refusal @ Failure::Refused(..)) => refused = Some(refusal),
-                outcome => return Ok(outcome?),
+            match self.dump(listing, &requests) {
+                Err(Obstacle::Rung(reason @ Reason::Refused(..))) => refusal = Some(reason),
+                outcome => return outcome,
             }
         }
-        refused.map_or(Ok(()), |refusal| Err(refusal.into()))
+        refusal.map_or(Ok(None), |reason| Err(reason.into()))
     }
 
     /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
-    fn dump(&mut self, listing: &Listing, requests: Vec<Vec<u8>>) -> Result<Result<(), Failure>, Obstacle> {
+    fn dump(&mut self, listing: &Listing, requests: &[Vec<u8>]) -> Result<Outcome, Obstacle> {
         let question = self.question;
         let netns = question.netns.map(|place| place.inode);
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
@@ -255,19 +283,21 @@ impl Climb<'_> {
         let mut broken = 0;
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
-        let outcome = repeat::until_complete(&mut seen, &mut self.answer.losses, |seen| {
-            let mut dumps = Vec::with_capacity(requests.len());
-            for request in &requests {
-                let socket = question.inside(DiagSocket::open).unwrap_or_else(|error| {
-                    unreachable = Some(error);
-                    Err(Errno::PERM)
-                });
-                let socket = socket.map_err(|errno| Failure::System("open a sock_diag socket", errno))?;
-                dumps.push(Dump {
-                    socket,
-                    request: request.clone(),
-                });
-            }
+        let ending = repeat::until_complete(&mut seen, &mut self.answer.losses, |seen| {
+            let opened = question.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
+            let sockets: Result<Vec<_>, Errno> = opened.unwrap_or_else(|error| {
+                unreachable = Some(error);
+                Err(Errno::PERM)
+            });
+            let sockets = match sockets {
+                Ok(sockets) => sockets,
+                Err(errno) => return Course::failed(Reason::System("open a sock_diag socket", errno)),
+            };
+            let dumps: Vec<_> = sockets
+                .into_iter()
+                .zip(requests)
+                .map(|(socket, request)| Dump { socket, request })
+                .collect();
             dump::run(&dumps, self.sequence, &mut |message| {
                 match decode(message, listing.kind, &mut place) {
                     None => return ControlFlow::Continue(()),
@@ -286,37 +316,36 @@ impl Climb<'_> {
         });
         self.answer.losses.broken_records += broken;
         if let Some(error) = unreachable {
-            return Err(Obstacle::Place(error));
+            return Err(error.into());
         }
-        Ok(outcome.map(|stopped| self.answer.stopped |= stopped))
+        match ending? {
+            Ending::Complete | Ending::Interrupted => Ok(None),
+            Ending::BrokenOff(reason) => Ok(Some(reason)),
+            Ending::Stopped => {
+                self.answer.stopped = true;
+                Ok(None)
+            }
+        }
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<(), Obstacle> {
+    fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
         let question = self.question;
         let netns = question.netns.map(|place| place.inode);
-        let tables = match listing.kind {
-            Kind::Inet(protocol, _) => procfs::Table::inet(protocol, question.families),
-            Kind::Unix => &[procfs::Table::Unix],
-            Kind::Packet => &[procfs::Table::Packet],
-            Kind::Netlink => &[procfs::Table::Netlink],
-        };
-        if tables.is_empty() {
-            return Err(Obstacle::Rung("has no table for it".to_owned()));
-        }
         let only_listeners = question.states == StateSet::EMPTY.with(State::Listen);
-        let mut listed = false;
-        for &table in tables {
-            let file = match question.inside(|| procfs::open(table)).map_err(Obstacle::Place)? {
+        let (mut listed, mut broke_off) = (false, None);
+        for &table in tables(listing.kind, question)? {
+            let file = match question.inside(|| procfs::open(table))? {
                 Ok(file) => file,
                 // A kernel without IPv6 lacks its table; the other one stands.
                 Err(Errno::NOENT) if listed => continue,
-                Err(errno) => return Err(Obstacle::Rung(format!("open {}: {errno}", table.path()))),
+                Err(errno) => return Err(Reason::File("open", table.path(), errno).into()),
             };
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
                 if !wanted(&socket, question) {
                     return ControlFlow::Continue(());
                 }
+                listed = true;
                 socket.netns = netns;
                 take(&socket)
             });
@@ -325,17 +354,36 @@ impl Climb<'_> {
                     self.answer.losses.broken_records += course.broken;
                     self.answer.stopped |= course.stopped;
                 }
-                Err(errno) if !listed => {
-                    return Err(Obstacle::Rung(format!("read {}: {errno}", table.path())));
+                Err(errno) => {
+                    let reason = Reason::File("read", table.path(), errno);
+                    if !listed {
+                        return Err(reason.into());
+                    }
+                    self.answer.losses.incomplete_dumps += 1;
+                    broke_off = broke_off.or(Some(reason));
                 }
-                Err(_) => self.answer.losses.incomplete_dumps += 1,
             }
             listed = true;
             if self.answer.stopped {
                 break;
             }
         }
-        Ok(())
+        Ok(broke_off)
+    }
+}
+
+/// The files of procfs that list these sockets.
+fn tables(kind: Kind, question: &Question<'_>) -> Result<&'static [procfs::Table], Reason> {
+    let tables = match kind {
+        Kind::Inet(protocol, _) => procfs::Table::inet(protocol, question.families),
+        Kind::Unix => &[procfs::Table::Unix],
+        Kind::Packet => &[procfs::Table::Packet],
+        Kind::Netlink => &[procfs::Table::Netlink],
+    };
+    if tables.is_empty() {
+        Err(Reason::NoTable)
+    } else {
+        Ok(tables)
     }
 }
 
@@ -440,7 +488,8 @@ fn decode(message: &Message<'_>, kind: Kind, socket: &mut Socket) -> Option<Resu
 #[inline]
 fn wanted(socket: &Socket, question: &Question<'_>) -> bool {
     question.states.contains(socket.state)
-        && question.protocols.contains(socket.protocol)
+        // A type without a name can only be of a family that was asked for.
+        && (question.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
         && match socket.family {
             Family::Inet => question.families.v4,
             Family::Inet6 => question.families.v6,

@@ -7,12 +7,12 @@
 //! What it deliberately does not do: judge, fold or print sockets, or keep them.
 //!
 //! ```
-//! use sockeye_model::StateSet;
-//! use sockeye_source::{list, Choice, Detail, Families, ProtocolSet, Question};
+//! use sockeye_model::{ProtocolSet, StateSet};
+//! use sockeye_source::{list, Choice, Detail, Families, Question};
 //! use std::ops::ControlFlow;
 //!
 //! let question = Question {
-//!     protocols: ProtocolSet::TCP,
+//!     protocols: ProtocolSet::from_name("tcp").unwrap(),
 //!     families: Families::BOTH,
 //!     states: StateSet::ALL,
 //!     detail: Detail::default(),
@@ -29,6 +29,7 @@
 //! println!("{sockets} TCP sockets, told by {}", answer.used[0].rung.unwrap());
 //! ```
 
+mod answer;
 mod dump;
 mod halves;
 mod ladder;
@@ -39,9 +40,10 @@ mod procfs;
 mod question;
 mod repeat;
 
+pub use answer::{Answer, Error, Reason, Rung, Used};
 pub use ladder::list;
 pub use probe::{Finding, Probe, probe};
-pub use question::{Answer, Choice, Detail, Error, Families, Place, ProtocolSet, Question, Rung, Used};
+pub use question::{Choice, Detail, Families, Place, Question};
 
 /// Runs `act` inside another network namespace, on a thread of its own.
 ///

@@ -1,9 +1,9 @@
 //! What each rung of the ladder can do here, without listing anything.
 
+use crate::answer::{Reason, Rung};
 use crate::ladder;
-use crate::question::{Choice, Detail, Families, ProtocolSet, Question, Rung};
-use sockeye_model::StateSet;
-use std::ops::ControlFlow;
+use crate::question::{Choice, Detail, Families, Question};
+use sockeye_model::{ProtocolSet, StateSet};
 
 /// Whether one rung can list the sockets of one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,57 +16,37 @@ pub struct Probe {
     pub finding: Finding,
 }
 
-/// An answer that may also be "nobody knows".
+/// Whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// It works.
     Yes,
     /// It does not, for this reason.
-    No(String),
-    /// Something forbids to find out.
-    CouldNotTell(String),
+    No(Reason),
 }
 
-/// Tries every rung for every protocol, asking for no state at all, which costs the kernel next to
-/// nothing.
+/// Tries every rung for every protocol. Netlink is asked for no state at all, and files are only opened,
+/// so that it costs next to nothing however many sockets there are.
 #[must_use]
 pub fn probe() -> Vec<Probe> {
-    ladder::LISTINGS
-        .iter()
-        .flat_map(|listing| {
-            ladder::rungs(listing, &question(Choice::Auto)).map(|rung| {
-                let finding = match ladder::try_rung(listing, rung, &question(Choice::Auto), &mut |_| {
-                    ControlFlow::Continue(())
-                }) {
-                    Ok(()) => Finding::Yes,
-                    Err(reason) if reason.contains("not permitted") || reason.contains("denied") => {
-                        Finding::CouldNotTell(reason)
-                    }
-                    Err(reason) => Finding::No(reason),
-                };
-                Probe {
-                    what: listing.what,
-                    rung,
-                    finding,
-                }
-            })
-        })
-        .collect()
-}
-
-const fn question(choice: Choice) -> Question<'static> {
-    Question {
+    let question = Question {
         protocols: ProtocolSet::ALL,
         families: Families::BOTH,
         states: StateSet::EMPTY,
-        detail: Detail {
-            tcp_info: false,
-            memory: false,
-            congestion: false,
-            service_class: false,
-        },
+        detail: Detail::default(),
         program: &[],
-        choice,
+        choice: Choice::Auto,
         netns: None,
-    }
+    };
+    let probes = ladder::LISTINGS.iter().flat_map(|listing| {
+        ladder::rungs(listing, &question).map(|rung| Probe {
+            what: listing.what,
+            rung,
+            finding: match ladder::try_rung(listing, rung, &question) {
+                Ok(()) => Finding::Yes,
+                Err(reason) => Finding::No(reason),
+            },
+        })
+    });
+    probes.collect()
 }

@@ -1,41 +1,59 @@
 //! A dump that the kernel interrupts is repeated, and what it handed out already is not handed out again.
 
-use crate::dump::{Course, Failure};
+use crate::answer::Reason;
+use crate::dump::Course;
 use sockeye_model::{Endpoint, Losses, Socket};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-/// Runs `dump` until it is not interrupted, at most [`TRIES`] times, and counts what went wrong. Says
-/// whether the reader had enough.
+/// Runs `dump` until it is not interrupted, at most [`TRIES`] times, and counts what went wrong.
 ///
 /// # Errors
 /// When a dump fails before any socket was seen, so that another source may be asked instead. After that a
-/// failure is counted: what is out must not be listed twice.
+/// failure is counted and told: what is out must not be listed twice.
 pub(crate) fn until_complete(
     seen: &mut Seen,
     losses: &mut Losses,
-    mut dump: impl FnMut(&mut Seen) -> Result<Course, Failure>,
-) -> Result<bool, Failure> {
+    mut dump: impl FnMut(&mut Seen) -> Course,
+) -> Result<Ending, Reason> {
     for tries in 1..=TRIES {
-        let course = match dump(seen) {
-            Ok(course) => course,
-            Err(failure) if seen.is_empty() => return Err(failure),
-            Err(_) => break,
-        };
+        let course = dump(seen);
         losses.overruns += course.overruns;
         losses.truncated_messages += course.truncated;
         losses.broken_records += course.broken;
-        if course.stopped || !course.interrupted {
-            return Ok(course.stopped);
+        if course.stopped {
+            return Ok(Ending::Stopped);
         }
-        if tries < TRIES {
-            losses.repeated_dumps += 1;
-            seen.remember();
+        match course.failure {
+            Some(reason) if seen.is_empty() => return Err(reason),
+            Some(reason) => {
+                losses.incomplete_dumps += 1;
+                return Ok(Ending::BrokenOff(reason));
+            }
+            None if !course.interrupted => return Ok(Ending::Complete),
+            None if tries < TRIES => {
+                losses.repeated_dumps += 1;
+                seen.remember();
+            }
+            None => {}
         }
     }
     losses.incomplete_dumps += 1;
-    Ok(false)
+    Ok(Ending::Interrupted)
+}
+
+/// How a dump ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// All is out.
+    Complete,
+    /// The reader had enough.
+    Stopped,
+    /// The kernel interrupted each try: sockets may be missing.
+    Interrupted,
+    /// It failed after some sockets were out.
+    BrokenOff(Reason),
 }
 
 /// Which sockets were handed out: 8 bytes a socket, and a hash table only when there is something to
@@ -103,12 +121,7 @@ mod tests {
     use sockeye_model::{Cookie, Protocol, State};
 
     /// A kernel that lists these cookies at each call, and says how each call went.
-    fn check(
-        calls: &[(&[u64], Result<Course, Failure>)],
-        listed: &[u64],
-        outcome: &Result<bool, Failure>,
-        losses: &Losses,
-    ) {
+    fn check(calls: &[(&[u64], Course)], listed: &[u64], ending: &Result<Ending, Reason>, losses: &Losses) {
         let (mut seen, mut counted, mut out) = (Seen::default(), Losses::default(), Vec::new());
         let mut calls = calls.iter();
         let found = until_complete(&mut seen, &mut counted, |seen| {
@@ -122,16 +135,16 @@ mod tests {
             }
             course.clone()
         });
-        assert_eq!((&found, &counted), (outcome, losses));
+        assert_eq!((&found, &counted), (ending, losses));
         assert_eq!(out, listed);
         assert!(calls.next().is_none(), "as many calls as expected");
     }
 
-    fn interrupted() -> Result<Course, Failure> {
-        Ok(Course {
+    fn interrupted() -> Course {
+        Course {
             interrupted: true,
             ..Course::default()
-        })
+        }
     }
 
     #[test]
@@ -140,11 +153,8 @@ mod tests {
             repeated_dumps: 1,
             ..Losses::default()
         };
-        let calls = [
-            (&[1, 2][..], interrupted()),
-            (&[2, 3, 1, 4], Ok(Course::default())),
-        ];
-        check(&calls, &[1, 2, 3, 4], &Ok(false), &losses);
+        let calls = [(&[1, 2][..], interrupted()), (&[2, 3, 1, 4], Course::default())];
+        check(&calls, &[1, 2, 3, 4], &Ok(Ending::Complete), &losses);
     }
 
     #[test]
@@ -155,23 +165,27 @@ mod tests {
             ..Losses::default()
         };
         let calls: Vec<_> = (0..4).map(|_| (&[7][..], interrupted())).collect();
-        check(&calls, &[7], &Ok(false), &losses);
+        check(&calls, &[7], &Ok(Ending::Interrupted), &losses);
     }
 
     #[test]
     fn a_failure_falls_to_the_next_source_only_while_nothing_is_out() {
-        let failure = || Err(Failure::System("receive", Errno::AGAIN));
-        check(
-            &[(&[], failure())],
-            &[],
-            &failure().map(|_: Course| false),
-            &Losses::default(),
-        );
-        let losses = Losses {
-            incomplete_dumps: 1,
+        let reason = Reason::System("receive", Errno::AGAIN);
+        let failed = Course {
+            failure: Some(reason.clone()),
+            overruns: 1,
+            ..Course::default()
+        };
+        let overrun = Losses {
+            overruns: 1,
             ..Losses::default()
         };
-        check(&[(&[5], failure())], &[5], &Ok(false), &losses);
+        check(&[(&[], failed.clone())], &[], &Err(reason.clone()), &overrun);
+        let losses = Losses {
+            incomplete_dumps: 1,
+            ..overrun
+        };
+        check(&[(&[5], failed)], &[5], &Ok(Ending::BrokenOff(reason)), &losses);
     }
 
     #[test]
@@ -182,6 +196,7 @@ mod tests {
             truncated: 2,
             broken: 3,
             stopped: true,
+            failure: None,
         };
         let losses = Losses {
             overruns: 1,
@@ -189,7 +204,7 @@ mod tests {
             broken_records: 3,
             ..Losses::default()
         };
-        check(&[(&[1], Ok(course))], &[1], &Ok(true), &losses);
+        check(&[(&[1], course)], &[1], &Ok(Ending::Stopped), &losses);
     }
 
     #[test]

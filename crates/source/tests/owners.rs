@@ -346,7 +346,12 @@ impl Stage {
     fn new(name: &str) -> Self {
         let folder = env::temp_dir().join(format!("sockeye-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("proc")).unwrap();
-        fs::copy(env::current_exe().unwrap(), folder.join("actor")).unwrap();
+        // By cp(1): a child forked meanwhile would inherit our descriptor, and the copy would be busy.
+        let copied = Command::new("cp")
+            .arg(env::current_exe().unwrap())
+            .arg(folder.join("actor"))
+            .status();
+        assert!(copied.unwrap().success());
         Self(folder)
     }
 }

@@ -284,11 +284,11 @@ pub(crate) fn full_flow() -> Flow {
     flow.owners = odd_owners().iter().map(|owner| owner.process).collect();
     flow.totals = Some(Totals {
         measured: u32::MAX,
-        bytes_acked: u64::MAX,
-        bytes_received: u64::MAX,
+        bytes_acked: Some(u64::MAX),
+        bytes_received: Some(u64::MAX),
         rtt_us_median: Some(u32::MAX),
-        retrans_segs: u64::MAX,
-        delivery_rate_bytes_per_s_sum: u64::MAX,
+        retrans_segs: Some(u64::MAX),
+        delivery_rate_bytes_per_s_sum: Some(u64::MAX),
         delivery_rate_bytes_per_s_median: Some(u64::MAX),
     });
     flow.rates = Some(Rates {

@@ -107,6 +107,15 @@ impl SystemNames {
         self.interfaces_elsewhere.insert(netns, interfaces);
     }
 
+    /// Whether the interfaces of this namespace are known, or are our own.
+    pub fn knows_interfaces_of(&self, netns: NetnsInode) -> bool {
+        self.is_own(netns) || self.interfaces_elsewhere.get(&netns).is_some()
+    }
+
+    fn is_own(&self, netns: NetnsInode) -> bool {
+        *self.own_netns.get_or_init(namespaces::own) == Some(netns)
+    }
+
     /// Starts to look for the names of these addresses, and does not wait for them. Nothing happens if no
     /// host names are wanted.
     pub fn prefetch_hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
@@ -164,7 +173,7 @@ impl Names for SystemNames {
         if let Some(interfaces) = elsewhere {
             return interfaces.name(index);
         }
-        let is_own = netns.is_none() || netns == *self.own_netns.get_or_init(namespaces::own);
+        let is_own = netns.is_none_or(|netns| self.is_own(netns));
         is_own.then(|| self.interfaces().name(index)).flatten()
     }
 

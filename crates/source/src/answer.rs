@@ -1,0 +1,153 @@
+//! What a source says beside the sockets: where they came from, what was lost, why nothing came.
+
+use rustix::io::Errno;
+use sockeye_model::{Losses, NetnsInode};
+use std::fmt;
+
+/// One rung of the ladder of sources, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rung {
+    /// `TCPDIAG_GETSOCK`: IPv4 and IPv6 in one walk of the kernel.
+    OnePass,
+    /// `SOCK_DIAG_BY_FAMILY`.
+    DiagV2,
+    /// `/proc/net`.
+    Procfs,
+}
+
+impl Rung {
+    /// Name, as `doctor`, `-v` and JSON show it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnePass => "one-pass",
+            Self::DiagV2 => "diag-v2",
+            Self::Procfs => "procfs",
+        }
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Where the sockets of one protocol came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Used {
+    /// What was asked for: `tcp`, `udp`, `unix`...
+    pub what: &'static str,
+    /// Kernels may lack it, so that no answer is no loss.
+    pub optional: bool,
+    /// The rung that answered; `None` if none did.
+    pub rung: Option<Rung>,
+    /// The better rungs that did not answer, each with the reason.
+    pub fallen: Vec<(Rung, Reason)>,
+    /// Why the answer ended before its end, if it did.
+    pub broke_off: Option<Reason>,
+}
+
+/// Why a source did not answer, or not to the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// An operation on a netlink socket failed.
+    System(&'static str, Errno),
+    /// The kernel refused the request: errno, and its own words where it has any.
+    Refused(Errno, Option<String>),
+    /// An operation on a file failed.
+    File(&'static str, &'static str, Errno),
+    /// There is no file that lists these sockets.
+    NoTable,
+    /// The dump ended without the kernel's saying that it was done.
+    Unfinished,
+}
+
+impl Reason {
+    /// Whether this kernel has not got what was asked for.
+    #[must_use]
+    pub fn is_absence(&self) -> bool {
+        match self {
+            Self::Refused(errno, _) | Self::File(_, _, errno) => *errno == Errno::NOENT,
+            Self::System(_, errno) => *errno == Errno::PROTONOSUPPORT,
+            Self::NoTable => true,
+            Self::Unfinished => false,
+        }
+    }
+
+    /// Whether something forbids it.
+    #[must_use]
+    pub fn is_forbidden(&self) -> bool {
+        match self {
+            Self::System(_, errno) | Self::Refused(errno, _) | Self::File(_, _, errno) => {
+                matches!(*errno, Errno::PERM | Errno::ACCESS)
+            }
+            Self::NoTable | Self::Unfinished => false,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
+            Self::Refused(errno, None) => write!(f, "the kernel refused: {errno}"),
+            Self::Refused(errno, Some(words)) => write!(f, "the kernel refused: {errno} ({words})"),
+            Self::File(operation, path, errno) => write!(f, "{operation} {path}: {errno}"),
+            Self::NoTable => f.write_str("has no table for it"),
+            Self::Unfinished => f.write_str("the dump ended unfinished"),
+        }
+    }
+}
+
+/// What a source says when it has told all its sockets.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    /// What could not be seen.
+    pub losses: Losses,
+    /// Where each protocol's sockets came from.
+    pub used: Vec<Used>,
+    /// Whether the reader of the sockets had enough before the end.
+    pub stopped: bool,
+}
+
+/// No socket could be listed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The namespace could not be entered.
+    Namespace(NetnsInode, Errno),
+    /// Every rung was tried in vain, for every protocol asked for.
+    NoSource(Vec<Used>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Namespace(inode, errno) => {
+                write!(f, "cannot enter network namespace {inode}: {errno}")?;
+                match *errno {
+                    Errno::PERM => write!(f, "; entering a namespace needs CAP_SYS_ADMIN: run as root"),
+                    Errno::AGAIN => {
+                        write!(
+                            f,
+                            "; entering a namespace needs a thread: raise the limit (ulimit -u)"
+                        )
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::NoSource(all) => {
+                for (nth, used) in all.iter().enumerate() {
+                    let begin = if nth == 0 { "" } else { "; " };
+                    write!(f, "{begin}no source could list {} sockets", used.what)?;
+                    for (rung, reason) in &used.fallen {
+                        write!(f, "; {rung}: {reason}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
