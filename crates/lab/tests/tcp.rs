@@ -226,8 +226,10 @@ fn keepalive() {
     for lane in [client.loopback(), link.lane6()] {
         let pair = lane.keepalive(Duration::from_secs(3600));
         let line = ss::check(&pair.client);
+        // The whole hour, if the look is quick.
+        let timer = line.word("timer").unwrap();
         assert!(
-            line.word("timer").unwrap().starts_with("(keepalive,59min"),
+            timer.starts_with("(keepalive,59min") || timer.starts_with("(keepalive,60min"),
             "{line:?}"
         );
         ss::check(&pair.server);
