@@ -8,7 +8,7 @@ use sockeye_filter::{Filter, Kernel, Program, join_words, parse_words};
 use sockeye_model::{Entry, Losses, ProtocolSet, StateSet};
 use sockeye_render::{Format, Summary};
 use sockeye_source::owners::{Owners, ScanOptions};
-use sockeye_source::{Choice, Detail, Families, Place, Question, Used, list};
+use sockeye_source::{Choice, Detail, Families, Judged, Place, Question, Used, list};
 use std::ops::ControlFlow;
 
 /// A listing as it was asked for, ready to be taken once or again and again.
@@ -167,10 +167,12 @@ impl<'a> Listing<'a> {
                 netns: room.netns,
             };
             let matches_all = room.filter.is_empty();
-            let answer = list(&question, &mut |socket| {
+            let answer = list(&question, &mut |socket, judged| {
                 let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
                 let entry = Entry { socket, owners };
-                let matches = matches_all || room.filter.matches(&entry);
+                // The kernel knows better than we do (which port was chosen by it, for one).
+                let decided = judged == Judged::ByKernel && room.program.exact;
+                let matches = matches_all || decided || room.filter.matches(&entry);
                 if matches || everything {
                     take(&entry, matches)
                 } else {

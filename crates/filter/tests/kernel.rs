@@ -2,7 +2,7 @@
 //!
 //! Needs no privilege. What `fwmark` does is only seen with CAP_NET_ADMIN, without which its programs are
 //! not sent.
-
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 #![allow(clippy::unwrap_used)] // it is a test
 
 mod generate;

@@ -1,5 +1,5 @@
 //! What is understood, how it is printed, what is refused and with which words.
-
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 #![allow(clippy::unwrap_used)] // it is a test
 
 mod generate;

@@ -1,5 +1,5 @@
 //! What must be true of every filter and every socket.
-
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 #![allow(clippy::unwrap_used)] // it is a test
 
 mod generate;

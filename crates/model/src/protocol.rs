@@ -38,7 +38,7 @@ impl Protocol {
             Self::PacketRaw => "p_raw",
             Self::PacketDgram => "p_dgr",
             Self::Netlink => "nl",
-            Self::Unknown(_) => "???",
+            Self::Unknown(_) => "unknown",
         }
     }
 

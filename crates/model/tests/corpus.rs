@@ -1,4 +1,5 @@
 //! Every input the fuzzers found worth keeping, through the same functions.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
 #[path = "../../../fuzz/bodies.rs"]
 mod bodies;

@@ -1,5 +1,7 @@
 //! Times the rendering of 100,000 made-up rows: `cargo run --release -p sockeye-render --example rows`.
 
+#![allow(clippy::disallowed_methods)] // the crate is pure, its timing is not
+
 use sockeye_model::{
     Algorithm, Comm, Cookie, Direction, Endpoint, Entry, Family, Fd, Flow, FlowKey, Inode, NoNames, Owner,
     Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo, Totals, Uid,

@@ -7,7 +7,9 @@ use crate::table::{Table, Tint};
 use crate::tcp_words;
 use crate::text::push_clean;
 use crate::unit::Unit;
-use sockeye_model::{CaState, Entry, Memory, Names, Options, Owner, Queues, State, Timer, TimerKind};
+use sockeye_model::{
+    CaState, Entry, Family, Memory, Names, Options, Owner, Protocol, Queues, State, Timer, TimerKind,
+};
 use std::io::Write;
 
 /// Values of a row that are gathered in one go.
@@ -83,10 +85,22 @@ fn push(
         SocketColumn::Local => address::push_local(out, socket, names),
         SocketColumn::Peer => address::push_peer(out, socket, names),
         SocketColumn::Process => push_owners(out, entry.owners.unwrap_or_default()),
-        SocketColumn::Netid => push_short(out, socket.protocol.name().as_bytes()),
+        SocketColumn::Netid => {
+            push_short(out, socket.protocol.name().as_bytes());
+            if let Protocol::Unknown(number) = socket.protocol {
+                push_unknown(out, number);
+            }
+        }
         _ => push_rarer(out, column, entry, names, scratch),
     }
     Tint::None
+}
+
+/// A number without a name: `(10)`.
+fn push_unknown(out: &mut Vec<u8>, number: u8) {
+    out.push(b'(');
+    push_decimal(out, number.into());
+    out.push(b')');
 }
 
 fn push_rarer(
@@ -112,7 +126,12 @@ fn push_rarer(
         C::State | C::RecvQ | C::SendQ | C::Local | C::Peer | C::Process | C::Netid => {
             unreachable!("these are pushed above")
         }
-        C::Family => out.extend_from_slice(socket.family.name().as_bytes()),
+        C::Family => {
+            push_short(out, socket.family.name().as_bytes());
+            if let Family::Unknown(number) = socket.family {
+                push_unknown(out, number);
+            }
+        }
         C::Timer => {
             if let Some(timer) = socket.timer {
                 push_timer(out, timer);
@@ -229,9 +248,7 @@ pub(crate) fn push_ca_state(out: &mut Vec<u8>, number: u64) {
 pub(crate) fn push_state(out: &mut Vec<u8>, state: State) {
     push_short(out, state.short_name().as_bytes());
     if let State::Unknown(number) = state {
-        out.push(b'(');
-        push_decimal(out, number.into());
-        out.push(b')');
+        push_unknown(out, number);
     }
 }
 

@@ -1,4 +1,5 @@
 //! What is written follows the schemas in docs/schema, and these follow the model.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod made;

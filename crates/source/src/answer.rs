@@ -33,6 +33,15 @@ impl fmt::Display for Rung {
     }
 }
 
+/// Whether a socket was let through by the question's program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// The kernel ran the program.
+    ByKernel,
+    /// There is none, or the source does not run it, or the kernel refused it.
+    No,
+}
+
 /// Where the sockets of one protocol came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {

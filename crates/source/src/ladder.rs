@@ -1,6 +1,6 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
-use crate::answer::{Answer, Error, Reason, Rung, Used};
+use crate::answer::{Answer, Error, Judged, Reason, Rung, Used};
 use crate::dump::{self, Course, Dump};
 use crate::halves;
 use crate::procfs;
@@ -16,7 +16,8 @@ use sockeye_wire::packet_diag::{self, PacketDiag};
 use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::ops::ControlFlow;
 
-/// Hands every socket that `question` asks for to `take`, each once, until `take` breaks off.
+/// Hands every socket that `question` asks for to `take`, each once, with whether the kernel ran the
+/// question's program over it, until `take` breaks off.
 ///
 /// A protocol that no rung can list does not end the others' listing: its entry in [`Answer::used`] says
 /// why, and it is counted as a loss, unless kernels may lack it (MPTCP, UDP-Lite).
@@ -25,7 +26,7 @@ use std::ops::ControlFlow;
 /// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
 pub fn list(
     question: &Question<'_>,
-    take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
+    take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
 ) -> Result<Answer, Error> {
     let mut climb = Climb {
         question,
@@ -60,7 +61,7 @@ pub(crate) fn try_rung(listing: &Listing, rung: Rung, question: &Question<'_>) -
     }
     let mut climb = Climb {
         question,
-        take: &mut |_| ControlFlow::Continue(()),
+        take: &mut |_, _| ControlFlow::Continue(()),
         answer: Answer::default(),
         sequence: 0,
     };
@@ -143,7 +144,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
 
 struct Climb<'a> {
     question: &'a Question<'a>,
-    take: &'a mut dyn FnMut(&Socket) -> ControlFlow<()>,
+    take: &'a mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
     answer: Answer,
     sequence: u32,
 }
@@ -263,7 +264,13 @@ impl Climb<'_> {
                 .map(|program| request(listing.kind, rung, family, self.question, program, self.sequence))
                 .collect();
             let Some(requests) = requests else { continue };
-            match self.dump(listing, &requests) {
+            // Halves alone judge nothing.
+            let judged = if program.is_empty() || programs.iter().any(Vec::is_empty) {
+                Judged::No
+            } else {
+                Judged::ByKernel
+            };
+            match self.dump(listing, &requests, judged) {
                 Err(Obstacle::Rung(reason @ Reason::Refused(..))) => refusal = Some(reason),
                 outcome => return outcome,
             }
@@ -272,7 +279,7 @@ impl Climb<'_> {
     }
 
     /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
-    fn dump(&mut self, listing: &Listing, requests: &[Vec<u8>]) -> Result<Outcome, Obstacle> {
+    fn dump(&mut self, listing: &Listing, requests: &[Vec<u8>], judged: Judged) -> Result<Outcome, Obstacle> {
         let question = self.question;
         let netns = question.netns.map(|place| place.inode);
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
@@ -311,7 +318,7 @@ impl Climb<'_> {
                     return ControlFlow::Continue(());
                 }
                 place.netns = netns;
-                (self.take)(&place)
+                (self.take)(&place, judged)
             })
         });
         self.answer.losses.broken_records += broken;
@@ -347,7 +354,7 @@ impl Climb<'_> {
                 }
                 listed = true;
                 socket.netns = netns;
-                take(&socket)
+                take(&socket, Judged::No)
             });
             match read {
                 Ok(course) => {

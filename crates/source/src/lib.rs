@@ -21,7 +21,7 @@
 //!     netns: None,
 //! };
 //! let mut sockets = 0;
-//! let answer = list(&question, &mut |_socket| {
+//! let answer = list(&question, &mut |_socket, _judged| {
 //!     sockets += 1;
 //!     ControlFlow::Continue(())
 //! })
@@ -40,7 +40,7 @@ mod procfs;
 mod question;
 mod repeat;
 
-pub use answer::{Answer, Error, Reason, Rung, Used};
+pub use answer::{Answer, Error, Judged, Reason, Rung, Used};
 pub use ladder::list;
 pub use probe::{Finding, Probe, probe};
 pub use question::{Choice, Detail, Families, Place, Question};

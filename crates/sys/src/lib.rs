@@ -1,7 +1,7 @@
 //! System calls as safe functions: netlink sockets and network namespaces.
 //!
-//! This is the only crate where `unsafe` could be allowed, module by module; so far rustix's safe calls
-//! have been enough and there is none. Functions take borrowed descriptors and return owned ones.
+//! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
+//! the socket option of extended acknowledgements. Functions take borrowed descriptors and return owned ones.
 //!
 //! What it deliberately does not do: understand what it carries. Bytes go out and come in.
 //!
@@ -10,5 +10,6 @@
 //! assert!(socket.send(b"not a netlink message").is_ok()); // the kernel drops it silently
 //! ```
 
+mod extended_ack;
 pub mod netlink;
 pub mod netns;

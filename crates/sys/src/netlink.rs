@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with, sockopt,
 };
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// A `NETLINK_SOCK_DIAG` socket. It asks about the network namespace it was opened in, wherever its
@@ -38,6 +38,8 @@ impl DiagSocket {
         )?;
         // The kernel answers at once or not at all; nothing of ours may hang on it for ever.
         sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(PATIENCE))?;
+        // Older kernels give the errno alone, which is no reason to do without it.
+        let _ = crate::extended_ack::request(fd.as_fd());
         Ok(Self { fd })
     }
 
