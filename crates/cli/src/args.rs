@@ -83,7 +83,8 @@ pub(crate) struct FlowOptions {
     /// Only the first N flows
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::values::top)]
     pub(crate) top: Option<usize>,
-    /// Again and again, every so many seconds, with the rates between two samples; ^C ends it
+    /// Again and again, every so many seconds, with the rates between two samples; ^C ends it. JSON is one
+    /// document a sample then
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = crate::values::seconds)]
     pub(crate) watch: Option<std::time::Duration>,
     /// With -w: end after so many samples
@@ -136,7 +137,7 @@ pub(crate) struct SocketsArgs {
     /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
     #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
     pub(crate) protocols: Option<sockeye_model::ProtocolSet>,
-    /// Sockets in every state
+    /// Sockets in every state (of those merely bound: state bound-inactive)
     #[arg(short = 'a', long, overrides_with = "listening")]
     pub(crate) all: bool,
     /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
@@ -220,7 +221,7 @@ pub(crate) struct Common {
     pub(crate) color: ColorArg,
     /// How long to wait for the names of hosts, in seconds
     #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
-          value_parser = crate::values::seconds)]
+          value_parser = crate::values::patience)]
     pub(crate) names_timeout: std::time::Duration,
     /// Say on stderr which source was used
     #[arg(short = 'v', long)]

@@ -8,12 +8,12 @@ use crate::stdout;
 use crate::usage::Usage;
 use crate::values::Sorting;
 use anyhow::Context;
-use sockeye_flow::{Fold, Listeners, Sample, sort};
+use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_render::{FlowColumn, FlowDetails, FlowLayout, FlowWriter, Format};
 use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     if options.columns.as_deref() == Some("help") {
@@ -25,11 +25,21 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
         Peers::Public => Some("peers = public"),
         Peers::Private => Some("not peers = public"),
     };
-    let lookup = Lookup::new(&options.common, !options.common.numeric, words)?;
+    let wants_netns = options.group_by == GroupBy::Netns || listing::names_netns(words);
+    let lookup = Lookup::new(&options.common, !options.common.numeric, wants_netns)?;
     let mut listing = Listing::new(&options.common, words, peers, &lookup)?;
-    if options.group_by == GroupBy::Process {
+    let shown = columns.as_deref().unwrap_or_default();
+    let any = |which: &[FlowColumn]| shown.iter().any(|column| which.contains(column));
+    let owners = any(&[FlowColumn::Owners]) || options.sort.key == SortKey::Process;
+    if owners || options.group_by == GroupBy::Process {
         listing.want_owners();
     }
+    let measure = options.sort.key.measure();
+    if measure == Measure::Rates && options.watch.is_none() {
+        let text = "sockeye: --sort: a rate is what changes between two samples: give -w SECONDS\n";
+        return Err(Usage(text.to_owned()).into());
+    }
+    let totals = options.info || any(TOTALS) || measure == Measure::Totals;
     let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
     let states = listing
         .filter()
@@ -52,7 +62,7 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
             details: FlowDetails {
                 netns: lookup.places.are_many(),
                 states: options.states,
-                owners: options.common.processes,
+                owners: options.common.processes || owners,
                 info: options.info,
                 rates: false,
             },
@@ -60,9 +70,11 @@ pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()>
             style: stdout::style(options.common.color),
             width: stdout::width(),
             no_header: options.common.no_header,
+            sample: None,
         },
         protocol,
         states,
+        totals,
     };
     watch.run()
 }
@@ -74,6 +86,8 @@ struct Watch<'a> {
     layout: FlowLayout,
     protocol: Protocol,
     states: StateSet,
+    /// Whether tcp_info is summed up.
+    totals: bool,
 }
 
 impl Watch<'_> {
@@ -83,34 +97,32 @@ impl Watch<'_> {
         loop {
             let started = Instant::now();
             let mut told = self.listing.begin();
-            let last = before
-                .as_ref()
-                .map(|(sample, at)| (sample, started.duration_since(*at)));
-            let (flows, sample) = self.fold(last, &mut told)?;
+            let (flows, sample, taken) = self.fold(before.as_ref(), &mut told)?;
             if samples > 0 && self.layout.format == Format::Table {
                 stdout::write(b"\n")?;
             }
-            self.print(&flows, before.is_some(), &told)?;
             samples += 1;
+            self.print(&flows, samples, &told)?;
             let Some(interval) = self.options.watch else {
                 return Ok(());
             };
             if self.options.count.is_some_and(|count| samples >= count) {
                 return Ok(());
             }
-            before = Some((sample, started));
+            before = Some((sample, taken));
             if !stdout::pause(interval.saturating_sub(started.elapsed())) {
                 return Ok(());
             }
         }
     }
 
-    /// Listeners first, since they decide the direction; then the connections.
+    /// Listeners first, since they decide the direction; then the connections. Also says when these were
+    /// looked at, which the look for owners must not blur.
     fn fold(
         &self,
-        before: Option<(&Sample, Duration)>,
+        before: Option<&(Sample, Instant)>,
         told: &mut Told,
-    ) -> anyhow::Result<(Vec<Flow>, Sample)> {
+    ) -> anyhow::Result<(Vec<Flow>, Sample, Instant)> {
         let owners = self.listing.owners(told)?;
         let protocols = ProtocolSet::of(&[self.protocol]);
         let listening = if self.options.udp {
@@ -132,12 +144,13 @@ impl Watch<'_> {
         })?;
 
         let with_rates = self.options.watch.is_some();
+        let taken = Instant::now();
         let mut fold = Fold::new(self.options.group_by, &listeners);
-        if self.options.info {
+        if self.totals {
             fold = fold.with_totals();
         }
         if with_rates {
-            fold = fold.with_rates(before);
+            fold = fold.with_rates(before.map(|(sample, at)| (sample, taken.duration_since(*at))));
         }
         let connections = Ask {
             protocols,
@@ -146,7 +159,7 @@ impl Watch<'_> {
             // connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
             detail: Detail {
-                tcp_info: self.options.info || with_rates,
+                tcp_info: self.totals || with_rates,
                 ..Detail::default()
             },
             scope: if with_rates { Scope::All } else { Scope::Matching },
@@ -163,12 +176,17 @@ impl Watch<'_> {
         let folded = fold.finish();
         let mut flows = folded.flows;
         let Sorting { key, descending } = self.options.sort;
-        sort(&mut flows, key, descending);
+        // The first sample has no rates to sort by.
+        if key.measure() == Measure::Rates && before.is_none() {
+            sort(&mut flows, SortKey::Connections, true);
+        } else {
+            sort(&mut flows, key, descending);
+        }
         flows.truncate(self.options.top.unwrap_or(usize::MAX));
-        Ok((flows, folded.sample))
+        Ok((flows, folded.sample, taken))
     }
 
-    fn print(&self, flows: &[Flow], has_rates: bool, told: &Told) -> anyhow::Result<()> {
+    fn print(&self, flows: &[Flow], sample: u64, told: &Told) -> anyhow::Result<()> {
         if !self.options.common.numeric {
             let hosts = flows.iter().flat_map(|flow| {
                 // A prefix is no host.
@@ -180,7 +198,12 @@ impl Watch<'_> {
             self.listing.lookup.hosts(hosts.flatten());
         }
         let mut layout = self.layout.clone();
-        layout.details.rates = has_rates;
+        layout.details.rates = sample > 1;
+        if self.options.watch.is_some() {
+            layout.sample = Some(sample);
+            // One header is enough for a file of many samples.
+            layout.no_header |= layout.format == Format::Csv && sample > 1;
+        }
         let mut writer = FlowWriter::new(stdout::open()?, layout);
         let sources = listing::sources(told);
         writer
@@ -196,6 +219,17 @@ impl Watch<'_> {
         Ok(())
     }
 }
+
+/// Columns that show sums and medians of tcp_info.
+const TOTALS: &[FlowColumn] = &[
+    FlowColumn::Measured,
+    FlowColumn::Sent,
+    FlowColumn::Received,
+    FlowColumn::Rtt,
+    FlowColumn::Retrans,
+    FlowColumn::DeliveryRate,
+    FlowColumn::DeliveryRateMedian,
+];
 
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
     FlowColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())

@@ -8,7 +8,7 @@ use sockeye_filter::{Filter, Kernel, Program, join_words, parse_words};
 use sockeye_model::{Entry, Losses, ProtocolSet, StateSet};
 use sockeye_render::{Format, Summary};
 use sockeye_source::owners::{Owners, ScanOptions};
-use sockeye_source::{Choice, Detail, Families, Judged, Place, Question, Used, list};
+use sockeye_source::{Choice, Detail, Families, Judged, Place, Question, Rung, Used, list};
 use std::ops::ControlFlow;
 
 /// A listing as it was asked for, ready to be taken once or again and again.
@@ -213,12 +213,29 @@ impl<'a> Listing<'a> {
     pub(crate) fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
         notes::losses(&told.losses, self.owners_wanted, self.lookup.places.are_many());
+        let needs = self.filter().needs();
+        if needs.mark && !may_see_marks() {
+            notes::say(
+                "sockeye: marks are told to CAP_NET_ADMIN only, so that a test of them is false: run as root, or grant it\n",
+            );
+        }
+        let by_procfs = told.used.iter().any(|used| used.rung == Some(Rung::Procfs));
+        if by_procfs && (needs.tcp_info || needs.memory || needs.congestion || needs.cgroup || needs.mark) {
+            notes::say(
+                "sockeye: /proc/net does not tell all that the filter asks for: tests of what is not known are false\n",
+            );
+        }
         if told.processes_hidden {
             notes::say(
                 "sockeye: /proc hides the processes of others (hidepid): owners may be missing; run as root\n",
             );
         }
     }
+}
+
+/// Whether a filter asks where sockets are.
+pub(crate) fn names_netns(filter: &[String]) -> bool {
+    filter.iter().any(|word| word.contains("netns"))
 }
 
 /// Whether the kernel runs programs for us that look at marks.

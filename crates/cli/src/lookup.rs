@@ -24,14 +24,11 @@ pub(crate) struct Lookup {
 impl Lookup {
     /// Finds the places. With `-n`, services and users stay numbers; hosts have names if `hosts`.
     /// Interfaces, cgroups and namespaces always do: their numbers say little, and their names are read only
-    /// when one turns up.
-    pub(crate) fn new(common: &Common, hosts: bool, filter: &[String]) -> anyhow::Result<Self> {
+    /// when one turns up. With `wants_netns` sockets say where they are also where it is but one place.
+    pub(crate) fn new(common: &Common, hosts: bool, wants_netns: bool) -> anyhow::Result<Self> {
         let mut found_losses = Losses::default();
-        // A filter that asks for a namespace needs sockets that say where they are.
-        let own = filter
-            .iter()
-            .any(|word| word.contains("netns"))
-            .then_some("/proc/self/ns/net");
+        // Whoever asks for namespaces needs sockets that say where they are, also here.
+        let own = wants_netns.then_some("/proc/self/ns/net");
         let places = Places::find(common.netns.as_deref().or(own), &mut found_losses)?;
         let wanted = Wanted {
             services: !common.numeric,

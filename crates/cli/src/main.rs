@@ -15,7 +15,7 @@ mod values;
 
 use args::{Cli, Command};
 use clap::Parser;
-use clap::error::ContextKind;
+use clap::error::{ContextKind, ErrorKind};
 use std::process::ExitCode;
 use usage::Usage;
 
@@ -49,7 +49,15 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
     }
     // A filter begins with no flag: `-- -S` is no remedy for a flag that we lack.
     message.remove(ContextKind::Suggested);
-    let text = message.render().to_string();
+    let mut text = message.render().to_string();
+    if matches!(
+        message.kind(),
+        ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
+    ) {
+        text.push_str(
+            "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",
+        );
+    }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Err(Usage(format!("sockeye: {text}")).into())
 }

@@ -24,8 +24,14 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .map(SortKey::parse)
         .transpose()
         .map_err(|error| Usage::unknown_column("--sort", "sockets", error))?;
-    let lookup = Lookup::new(&args.common, args.resolve, &args.filter)?;
-    let listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
+    let lookup = Lookup::new(&args.common, args.resolve, listing::names_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
+    let process = SocketColumn::Process;
+    if columns.iter().flatten().any(|column| *column == process)
+        || sort.is_some_and(|key| key.column == process)
+    {
+        listing.want_owners();
+    }
     let filter = listing.filter();
     let asked = protocols(args);
     // A filter on ports, say, spares the dumps of all that has none.

@@ -75,6 +75,15 @@ pub(crate) fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a whole number, 1 or more".to_owned())
 }
 
+/// Seconds to wait, possibly none.
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) {
+        Ok(Duration::ZERO)
+    } else {
+        seconds(text)
+    }
+}
+
 /// Seconds, possibly with a fraction, more than none.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text

@@ -103,6 +103,9 @@ impl<'a> Lexer<'a> {
     pub(crate) fn operator(&mut self) -> Option<(Operator, Range<usize>)> {
         self.skip_space();
         let start = self.at;
+        // Escaped for a shell that was not there: ss takes it, and it stands in old scripts.
+        let escaped = matches!(&self.text.as_bytes()[start..], [b'\\', b'<' | b'>', ..]);
+        let start = start + usize::from(escaped);
         let rest = &self.text[start..];
         let (operator, len) = match rest.as_bytes() {
             [b'=', b'=', ..] => (Operator::Equal, 2),

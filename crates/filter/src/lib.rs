@@ -108,7 +108,7 @@ pub fn parse(text: &str, resolve: &dyn Resolve) -> Result<Filter, ParseError> {
 /// Reads an expression from the words of a command line; spaces within them separate as well, as in `ss`.
 ///
 /// # Errors
-/// As [`parse`]; to be rendered over [`join_words`].
+/// As [`parse()`]; to be rendered over [`join_words`].
 pub fn parse_words<S: AsRef<str>>(words: &[S], resolve: &dyn Resolve) -> Result<Filter, ParseError> {
     parse(&join_words(words), resolve)
 }

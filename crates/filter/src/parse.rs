@@ -200,7 +200,8 @@ impl<'a> Parser<'a> {
             set = Some(match set {
                 None if added => named,
                 Some(set) if added => set.or(named),
-                None => named.complement(),
+                // As in ss, of what -a lists: sockets merely bound have to be asked for.
+                None => StateSet::ALL.and(named.complement()),
                 Some(set) => set.and(named.complement()),
             });
             match self.lexer.peek().0 {

@@ -64,11 +64,11 @@ const fn one(state: State) -> StateSet {
 /// The kernel's own distinction between the two is none of the user's business; neither is it `ss`'s.
 const SYN_RECV: StateSet = one(State::SynRecv).with(State::NewSynRecv);
 const BUCKET: StateSet = SYN_RECV.with(State::TimeWait);
-const BIG: StateSet = StateSet::ALL_AND_BOUND
+const BIG: StateSet = StateSet::ALL
     .without(State::SynRecv)
     .without(State::NewSynRecv)
     .without(State::TimeWait);
-const CONNECTED: StateSet = StateSet::ALL_AND_BOUND
+const CONNECTED: StateSet = StateSet::ALL
     .without(State::Listen)
     .without(State::Close)
     .without(State::BoundInactive);

@@ -307,14 +307,11 @@ impl Heap {
         add(&mut totals.bytes_acked, info.bytes_acked);
         add(&mut totals.bytes_received, info.bytes_received);
         add(&mut totals.retrans_segs, info.total_retrans_segs.map(u64::from));
-        add(
-            &mut totals.delivery_rate_bytes_per_s_sum,
-            info.delivery_rate_bytes_per_s,
-        );
         // No sample yet shows as 0.
         self.rtt_us.extend(info.rtt_us.filter(|&us| us != 0));
-        self.delivery_rate
-            .extend(info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0));
+        let rate = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0);
+        add(&mut totals.delivery_rate_bytes_per_s_sum, rate);
+        self.delivery_rate.extend(rate);
     }
 }
 

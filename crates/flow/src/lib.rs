@@ -33,5 +33,5 @@ mod sample;
 
 pub use fold::{Fold, Folded};
 pub use listeners::Listeners;
-pub use order::{SortKey, sort};
+pub use order::{Measure, SortKey, sort};
 pub use sample::Sample;

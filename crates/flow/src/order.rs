@@ -24,6 +24,17 @@ pub enum SortKey {
     Closed,
 }
 
+/// What has to be measured of flows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Nothing.
+    Nothing,
+    /// Sums and medians of tcp_info.
+    Totals,
+    /// Changes between two samples.
+    Rates,
+}
+
 impl SortKey {
     /// Each key with the name it has on the command line.
     pub const NAMES: [(&'static str, Self); 17] = [
@@ -53,6 +64,18 @@ impl SortKey {
             self,
             Self::Direction | Self::Local | Self::Peer | Self::Port | Self::Process | Self::Uid | Self::Netns
         )
+    }
+
+    /// What has to be measured before it means anything.
+    #[must_use]
+    pub const fn measure(self) -> Measure {
+        match self {
+            Self::Sent | Self::Received | Self::Rtt | Self::Retransmits | Self::DeliveryRate => {
+                Measure::Totals
+            }
+            Self::SentRate | Self::ReceivedRate | Self::Opened | Self::Closed => Measure::Rates,
+            _ => Measure::Nothing,
+        }
     }
 
     fn compare(self, a: &Flow, b: &Flow) -> Ordering {

@@ -1,15 +1,20 @@
 //! A flow as a JSON object: `docs/schema/flows.schema.json`, `$defs/flow`.
 
 use crate::address::push_ip;
+use crate::flow_writer::FlowLayout;
+use crate::format::Format;
 use crate::json::Object;
 use crate::socket_json::push_process_fields;
-use sockeye_model::{Direction, Flow, Names, Protocol, Rates, State, Totals};
+use sockeye_model::{Direction, Flow, Names, Rates, State, Totals};
 use std::net::IpAddr;
 
 /// Appends a flow with everything that is known of it.
-pub(crate) fn push(out: &mut Vec<u8>, flow: &Flow, names: &dyn Names, protocol: Protocol) {
+pub(crate) fn push(out: &mut Vec<u8>, flow: &Flow, names: &dyn Names, layout: &FlowLayout) {
     let key = &flow.key;
     let mut object = Object::begin(out);
+    if layout.format == Format::Jsonl {
+        object.number("sample", layout.sample);
+    }
     object.word("direction", direction_name(key.direction));
     if let Some(inode) = key.netns {
         object.number("netns_inode", Some(inode.0));
@@ -20,7 +25,7 @@ pub(crate) fn push(out: &mut Vec<u8>, flow: &Flow, names: &dyn Names, protocol: 
     object.number("peer_prefix_bits", key.peer_prefix);
     if let Some(port) = key.port {
         object.number("port", Some(port.0));
-        object.text("service", names.service(protocol, port));
+        object.text("service", names.service(layout.protocol, port));
     }
     if let Some(process) = &key.process {
         let mut fields = object.object("process");
@@ -37,17 +42,20 @@ pub(crate) fn push(out: &mut Vec<u8>, flow: &Flow, names: &dyn Names, protocol: 
         states.number(state.snake_name(), Some(count));
     }
     states.end();
-    let out = object.key("owners");
-    out.push(b'[');
-    for (nth, process) in flow.owners.iter().enumerate() {
-        if nth > 0 {
-            out.push(b',');
+    // No owners found is something else than not looked for.
+    if layout.details.owners || !flow.owners.is_empty() {
+        let out = object.key("owners");
+        out.push(b'[');
+        for (nth, process) in flow.owners.iter().enumerate() {
+            if nth > 0 {
+                out.push(b',');
+            }
+            let mut fields = Object::begin(out);
+            push_process_fields(&mut fields, process);
+            fields.end();
         }
-        let mut fields = Object::begin(out);
-        push_process_fields(&mut fields, process);
-        fields.end();
+        out.push(b']');
     }
-    out.push(b']');
     if let Some(totals) = &flow.totals {
         push_totals(&mut object, totals);
     }

@@ -1,5 +1,6 @@
 use crate::flow_column::FlowColumn;
 use crate::format::{Format, Style, Summary};
+use crate::number::push_decimal;
 use crate::rows::Output;
 use crate::table::{Heading, Table};
 use crate::{csv, flow_cell, flow_json, json};
@@ -26,6 +27,8 @@ pub struct FlowLayout {
     pub width: Option<usize>,
     /// Leaves out the header line of a table or of CSV.
     pub no_header: bool,
+    /// Of listings that are repeated, which one this is: JSON and CSV say so.
+    pub sample: Option<u64>,
 }
 
 impl Default for FlowLayout {
@@ -39,6 +42,7 @@ impl Default for FlowLayout {
             style: Style::Plain,
             width: None,
             no_header: false,
+            sample: None,
         }
     }
 }
@@ -139,8 +143,19 @@ impl<W: Write> FlowWriter<W> {
     /// Those of the writer.
     pub fn begin(&mut self) -> io::Result<()> {
         match self.layout.format {
-            Format::Json => self.output.bytes.extend_from_slice(b"{\"flows\":["),
+            Format::Json => {
+                self.output.bytes.push(b'{');
+                if let Some(sample) = self.layout.sample {
+                    self.output.bytes.extend_from_slice(b"\"sample\":");
+                    push_decimal(&mut self.output.bytes, sample);
+                    self.output.bytes.push(b',');
+                }
+                self.output.bytes.extend_from_slice(b"\"flows\":[");
+            }
             Format::Csv if !self.layout.no_header => {
+                if self.layout.sample.is_some() {
+                    self.output.bytes.extend_from_slice(b"sample,");
+                }
                 csv::push_flow_header(&mut self.output.bytes, &self.columns);
             }
             _ => {}
@@ -165,13 +180,19 @@ impl<W: Write> FlowWriter<W> {
             }
             Format::Json => {
                 bytes.extend_from_slice(if self.rows == 0 { b"\n" } else { b",\n" });
-                flow_json::push(bytes, flow, names, protocol);
+                flow_json::push(bytes, flow, names, &self.layout);
             }
             Format::Jsonl => {
-                flow_json::push(bytes, flow, names, protocol);
+                flow_json::push(bytes, flow, names, &self.layout);
                 bytes.push(b'\n');
             }
-            Format::Csv => csv::push_flow(bytes, &self.columns, flow, names, protocol),
+            Format::Csv => {
+                if let Some(sample) = self.layout.sample {
+                    push_decimal(bytes, sample);
+                    bytes.push(b',');
+                }
+                csv::push_flow(bytes, &self.columns, flow, names, protocol);
+            }
         }
         self.rows += 1;
         self.output.write_large()

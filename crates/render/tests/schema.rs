@@ -54,6 +54,7 @@ fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
         &mut out,
         FlowLayout {
             format,
+            sample: Some(2),
             ..FlowLayout::default()
         },
     );
