@@ -50,10 +50,11 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
     // A filter begins with no flag: `-- -S` is no remedy for a flag that we lack.
     message.remove(ContextKind::Suggested);
     let mut text = message.render().to_string();
-    if matches!(
+    let misplaced = matches!(
         message.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
-    ) {
+    );
+    if misplaced && !text.contains("a similar") {
         text.push_str(
             "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",
         );
