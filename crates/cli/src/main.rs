@@ -54,7 +54,7 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         message.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
-    if misplaced && !text.contains("a similar") {
+    if misplaced && !text.contains("similar subcommand") {
         text.push_str(
             "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",
         );
