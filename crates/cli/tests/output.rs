@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Said, command, words, words_in};
+use binary::{SOCKEYE, Said, clean, command, words, words_in};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use sockeye_lab::{Lab, Namespace, need, wait_for, wait_until};
 use std::fs::File;
@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, PipeReader, Read};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 #[test]
 fn a_reader_that_left_before_the_first_word_is_no_failure() {
@@ -292,8 +292,11 @@ fn piped(namespace: &Namespace, line: &str) -> (PipeReader, Child) {
 
 fn piped_here(line: &str) -> (PipeReader, Child) {
     let (reader, writer) = io::pipe().expect("pipe");
-    let mut command = command();
+    // Whoever runs the tests in the background may have them ignore ^C, and children inherit that.
+    let mut command = Command::new("env");
+    clean(&mut command);
     command
+        .args(["--default-signal=HUP,INT,TERM", SOCKEYE])
         .args(line.split_whitespace())
         .stdin(Stdio::null())
         .stdout(writer.as_fd().try_clone_to_owned().expect("dup"))
