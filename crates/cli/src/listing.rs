@@ -147,7 +147,7 @@ impl<'a> Listing<'a> {
         ask: &Ask,
         owners: Option<&Owners>,
         told: &mut Told,
-        take: &mut (dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()> + Send),
+        take: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
         for room in &self.rooms {
             let needs = room.filter.needs();

@@ -7,7 +7,6 @@ use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Mutex, PoisonError};
 
 /// How a dump went.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -43,113 +42,78 @@ pub(crate) struct Dump<'a> {
     pub(crate) request: &'a [u8],
 }
 
-/// What takes messages; it may be called from another thread, though never from two at once.
-pub(crate) type Take<'a> = dyn FnMut(&Message<'_>) -> ControlFlow<()> + Send + 'a;
-
 /// Sends each request and hands every message of the answers to `take`, until all dumps are done or
 /// `take` breaks off. Several dumps run at once; which message comes first is chance.
 ///
-/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for one dump, by a buffer each for
-/// several; where the reader is slower than the kernel, the kernel waits.
-pub(crate) fn run(dumps: &[Dump<'_>], sequence: u32, take: &mut Take<'_>) -> Course {
+/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for each dump; where the reader is
+/// slower than the kernel, the kernel waits.
+pub(crate) fn run(
+    dumps: &[Dump<'_>],
+    sequence: u32,
+    take: &mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
+) -> Course {
     for dump in dumps {
         if let Err(errno) = dump.socket.send(dump.request) {
             return Course::failed(Reason::System("send to sock_diag", errno));
         }
     }
-    let reading = Reading {
+    let mut reading = Reading {
         course: Course::default(),
         sequence,
         take,
     };
-    match dumps {
-        [dump] => one(&dump.socket, reading),
-        dumps => several(dumps, reading),
-    }
-}
-
-/// One dump: the kernel fills the next buffer on a thread of its own while this one reads the last.
-fn one(socket: &DiagSocket, mut reading: Reading<'_>) -> Course {
-    // 1. The first buffers on this thread: on most hosts they are the whole answer, or it is a refusal.
-    let mut buffer = vec![0; BUFFER_LEN];
-    for _ in 0..2 {
-        if reading.receive(socket, &mut buffer).is_break() {
-            return reading.course;
+    // 1. Of a single dump, the first buffers on this thread: on most hosts they are the whole answer, or it
+    // is a refusal.
+    if let [dump] = dumps {
+        for _ in 0..2 {
+            if reading.one(&dump.socket).is_break() {
+                return reading.course;
+            }
         }
     }
 
-    // 2. The rest. Buffers go round in a circle.
-    let (filled_in, filled) = sync_channel::<(Vec<u8>, Fill)>(BUFFERS);
-    let (empty_in, empty) = sync_channel::<Vec<u8>>(BUFFERS);
-    let sequence = reading.sequence;
+    // 2. The rest with the kernel working ahead on threads of its own. Buffers go round in circles, one
+    // for each dump.
+    let (filled_in, filled) = sync_channel::<(usize, Vec<u8>, Fill)>(BUFFERS * dumps.len());
     std::thread::scope(move |scope| {
-        let kernel = move || {
-            for mut buffer in empty {
-                let fill = Fill::receive(socket, &mut buffer);
-                let last = fill.ends_dump(&buffer, sequence);
-                if filled_in.send((buffer, fill)).is_err() || last {
-                    break;
+        let mut circles = Vec::with_capacity(dumps.len());
+        for (place, dump) in dumps.iter().enumerate() {
+            let (empty_in, empty) = sync_channel::<Vec<u8>>(BUFFERS);
+            let filled_in = filled_in.clone();
+            let reader = move || {
+                for mut buffer in empty {
+                    let fill = Fill::receive(&dump.socket, &mut buffer);
+                    let last = fill.ends_dump(&buffer, sequence);
+                    if filled_in.send((place, buffer, fill)).is_err() || last {
+                        break;
+                    }
+                }
+            };
+            let thread = std::thread::Builder::new().name("kernel".into());
+            if thread.stack_size(STACK_LEN).spawn_scoped(scope, reader).is_err() {
+                // No thread to be had: this dump is read by this one, before the others go on.
+                while reading.one(&dump.socket).is_continue() {}
+                if reading.has_enough() {
+                    return reading.course;
+                }
+            } else {
+                for _ in 0..BUFFERS {
+                    let _ = empty_in.send(vec![0; BUFFER_LEN]);
                 }
             }
-        };
-        if thread().spawn_scoped(scope, kernel).is_err() {
-            // No thread to be had: receive and read in turn.
-            while reading.receive(socket, &mut buffer).is_continue() {}
-            return reading.course;
+            circles.push(empty_in);
         }
-        let _ = empty_in.send(buffer);
-        for _ in 1..BUFFERS {
-            let _ = empty_in.send(vec![0; BUFFER_LEN]);
-        }
-        for (buffer, fill) in filled {
+        drop(filled_in);
+        for (place, buffer, fill) in filled {
             reading.buffer(&buffer, &fill);
             if reading.has_enough() {
                 break;
             }
             // The dump may have ended already; then nobody wants the buffer.
-            let _ = empty_in.send(buffer);
+            let _ = circles[place].send(buffer);
         }
         reading.course
     })
-}
-
-/// Several dumps at once, a thread for each: while one is in the kernel, another reads what it got. As many
-/// threads as cores, so that none waits for another to be scheduled.
-fn several(dumps: &[Dump<'_>], reading: Reading<'_>) -> Course {
-    let sequence = reading.sequence;
-    let shared = Mutex::new(reading);
-    let serve = |dump: &Dump<'_>| {
-        let mut buffer = vec![0; BUFFER_LEN];
-        loop {
-            let fill = Fill::receive(&dump.socket, &mut buffer);
-            let last = fill.ends_dump(&buffer, sequence);
-            let mut reading = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // Somebody else may have had enough meanwhile.
-            if !reading.has_enough() {
-                reading.buffer(&buffer, &fill);
-            }
-            if last || reading.has_enough() {
-                break;
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        if let [here, elsewhere @ ..] = dumps {
-            for dump in elsewhere {
-                if thread().spawn_scoped(scope, || serve(dump)).is_err() {
-                    // No thread to be had: one after the other.
-                    serve(dump);
-                }
-            }
-            serve(here);
-        }
-    });
-    shared.into_inner().unwrap_or_else(PoisonError::into_inner).course
-}
-
-/// A thread that does next to nothing of its own.
-fn thread() -> std::thread::Builder {
-    std::thread::Builder::new().name("kernel".into())
 }
 
 /// What one `recv` brought.
@@ -188,15 +152,16 @@ impl Fill {
 struct Reading<'a> {
     course: Course,
     sequence: u32,
-    take: &'a mut Take<'a>,
+    take: &'a mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
 }
 
 impl Reading<'_> {
     /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
-    fn receive(&mut self, socket: &DiagSocket, buffer: &mut [u8]) -> ControlFlow<()> {
-        let fill = Fill::receive(socket, buffer);
-        let last = fill.ends_dump(buffer, self.sequence);
-        self.buffer(buffer, &fill);
+    fn one(&mut self, socket: &DiagSocket) -> ControlFlow<()> {
+        let mut buffer = vec![0; BUFFER_LEN];
+        let fill = Fill::receive(socket, &mut buffer);
+        let last = fill.ends_dump(&buffer, self.sequence);
+        self.buffer(&buffer, &fill);
         if last || self.has_enough() {
             ControlFlow::Break(())
         } else {
@@ -273,6 +238,8 @@ fn refusal(end: &Message<'_>) -> Option<Reason> {
 const BUFFER_LEN: usize = 32 * 1024;
 /// How far the kernel may be ahead of the reader.
 const BUFFERS: usize = 8;
+/// A reader's stack holds next to nothing.
+const STACK_LEN: usize = 64 * 1024;
 /// The kernel's own limit (`include/linux/err.h`).
 const MAX_ERRNO: i32 = 4095;
 

@@ -16,9 +16,6 @@ use sockeye_wire::packet_diag::{self, PacketDiag};
 use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::ops::ControlFlow;
 
-/// What takes sockets; it may be called from another thread, though never from two at once.
-pub type Take<'a> = dyn FnMut(&Socket, Judged) -> ControlFlow<()> + Send + 'a;
-
 /// Hands every socket that `question` asks for to `take`, each once, with whether the kernel ran the
 /// question's program over it, until `take` breaks off.
 ///
@@ -27,7 +24,10 @@ pub type Take<'a> = dyn FnMut(&Socket, Judged) -> ControlFlow<()> + Send + 'a;
 ///
 /// # Errors
 /// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
-pub fn list(question: &Question<'_>, take: &mut Take<'_>) -> Result<Answer, Error> {
+pub fn list(
+    question: &Question<'_>,
+    take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
+) -> Result<Answer, Error> {
     let mut climb = Climb {
         question,
         take,
@@ -144,7 +144,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
 
 struct Climb<'a> {
     question: &'a Question<'a>,
-    take: &'a mut Take<'a>,
+    take: &'a mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
     answer: Answer,
     sequence: u32,
 }
