@@ -727,3 +727,34 @@ fn mistakes_are_pointed_at() {
     assert_eq!(said.status.code(), Some(2));
     assert_eq!(sockeye(&client, &["sockets", "-tanH"]), "");
 }
+
+/// An interface is meant where the sockets are: its name says nothing here, and its number another one.
+#[test]
+fn interfaces_of_another_namespace() {
+    let (_lab, client, server, link) = need!(linked("elsewhere"));
+    let device = link.devices().0;
+    let tied = client.tcp_listener("0.0.0.0:1024", &SocketOptions::new().device(device));
+    let _free = client.tcp_listener("0.0.0.0:1025", &SocketOptions::new());
+    let ports = |words: &[&str]| -> Vec<u64> {
+        let rows = sockets(&server, &[&["-tln"], words].concat());
+        rows.iter()
+            .map(|row| row["local"]["port"].as_u64().unwrap())
+            .collect()
+    };
+    let name = client.name();
+    assert_eq!(ports(&["--netns", name, "dev", device]), [1024]);
+    assert_eq!(ports(&["--netns", name, "dev", "!=", device]), [1025]);
+    // Of many namespaces, those without such an interface have no such socket; other tests' have.
+    let all = sockets(
+        &server,
+        &["-tln", "--netns", "all", "dev", device, "sport", "=", ":1024"],
+    );
+    assert!(all.iter().any(|row| row["inode"].as_u64() == Some(tied.inode)));
+    let said = attempt(&server, &["sockets", "--netns", name, "dev", "nonsense"]);
+    assert_eq!(
+        said.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+}
