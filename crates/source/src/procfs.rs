@@ -5,12 +5,11 @@
 //! a sandbox forbids netlink.
 
 use crate::question::Families;
+use crate::repeat::Seen;
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State};
 use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
-use std::collections::HashSet;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::ControlFlow;
 
 /// One file.
@@ -111,7 +110,7 @@ pub(crate) fn read(
         only_listeners,
         take,
         course: Course::default(),
-        seen: HashSet::new(),
+        seen: Seen::with_repeats(),
     };
     let mut buffer = vec![0; BUFFER_LEN];
     let mut filled = 0;
@@ -147,8 +146,7 @@ struct Lines<'a> {
     only_listeners: bool,
     take: &'a mut dyn FnMut(Socket) -> ControlFlow<()>,
     course: Course,
-    /// 8 bytes a socket
-    seen: HashSet<u64>,
+    seen: Seen,
 }
 
 impl Lines<'_> {
@@ -164,7 +162,10 @@ impl Lines<'_> {
             if self.only_listeners && self.table.has_listeners_first() && socket.state != State::Listen {
                 return ControlFlow::Break(());
             }
-            if !self.first_sight(&socket) {
+            // Between two reads the kernel remembers its place as a number of sockets to skip in a hash chain
+            // (`tcp_seek_last_pos`): those opened meanwhile stand at the front, and push others behind that
+            // place a second time. On a busy host the same connection came a hundred times.
+            if !self.seen.first_sight(&socket) {
                 continue;
             }
             if (self.take)(socket).is_break() {
@@ -173,21 +174,6 @@ impl Lines<'_> {
             }
         }
         ControlFlow::Continue(())
-    }
-
-    /// Whether it was not handed out yet. Between two reads the kernel remembers its place as a number of
-    /// sockets to skip in a hash chain (`tcp_seek_last_pos`): those opened meanwhile stand at the front, and
-    /// push others behind that place a second time. On a busy host the same connection came a hundred times.
-    fn first_sight(&mut self, socket: &Socket) -> bool {
-        let mut hasher = DefaultHasher::new();
-        match (socket.protocol, socket.inode) {
-            // Those in TIME_WAIT and SYN_RECV have no inode; no two have the same ends.
-            (Protocol::Tcp, inode) => (inode, [&socket.local, &socket.peer]).hash(&mut hasher),
-            (_, Some(inode)) => inode.hash(&mut hasher),
-            // UNIX connections not yet accepted look all the same.
-            (_, None) => return true,
-        }
-        self.seen.insert(hasher.finish())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::answer::Reason;
 use crate::dump::Course;
-use sockeye_model::{Endpoint, Losses, Socket};
+use sockeye_model::{Losses, Protocol, Socket};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -62,12 +62,13 @@ pub(crate) enum Ending {
 pub(crate) struct Seen {
     /// Whether what comes may have come before.
     repeats: bool,
+    /// Those that came while nothing could repeat.
     order: Vec<u64>,
     set: HashSet<u64>,
 }
 
 impl Seen {
-    /// For a dump that repeats itself.
+    /// For a source that repeats itself.
     pub(crate) fn with_repeats() -> Self {
         Self {
             repeats: true,
@@ -78,9 +79,11 @@ impl Seen {
     /// Notes `socket`, and says whether it is new.
     #[inline]
     pub(crate) fn first_sight(&mut self, socket: &Socket) -> bool {
-        let identity = identity(socket);
-        if self.repeats && !self.set.insert(identity) {
-            return false;
+        let Some(identity) = identity(socket) else {
+            return true;
+        };
+        if self.repeats {
+            return self.set.insert(identity);
         }
         self.order.push(identity);
         true
@@ -89,26 +92,32 @@ impl Seen {
     /// The next dump may repeat all that came so far.
     fn remember(&mut self) {
         self.repeats = true;
-        self.set.extend(self.order.iter().copied());
+        self.set.extend(self.order.drain(..));
     }
 
     fn is_empty(&self) -> bool {
-        self.order.is_empty()
+        self.order.is_empty() && self.set.is_empty()
     }
 }
 
-/// The cookie where there is one; it is never reused.
+/// The cookie where there is one, for it is never reused; else what tells sockets of procfs apart. `None`
+/// where nothing does.
 #[inline]
-fn identity(socket: &Socket) -> u64 {
-    match socket.cookie {
-        Some(cookie) => cookie.0,
-        None => {
-            let mut hasher = DefaultHasher::new();
-            let ends: [&Endpoint; 2] = [&socket.local, &socket.peer];
-            (ends, socket.inode).hash(&mut hasher);
-            hasher.finish()
-        }
+fn identity(socket: &Socket) -> Option<u64> {
+    if let Some(cookie) = socket.cookie {
+        return Some(cookie.0);
     }
+    let mut hasher = DefaultHasher::new();
+    match (socket.protocol, socket.inode) {
+        // TCP in TIME_WAIT and SYN_RECV has no inode; no two have the same ends. Nor have NETLINK sockets.
+        (Protocol::Tcp | Protocol::Netlink, inode) => {
+            (inode, [&socket.local, &socket.peer]).hash(&mut hasher);
+        }
+        (_, Some(inode)) => inode.hash(&mut hasher),
+        // UNIX connections not yet accepted look all the same.
+        (_, None) => return None,
+    }
+    Some(hasher.finish())
 }
 
 /// How often a dump is tried before it is told as incomplete.
@@ -118,7 +127,7 @@ const TRIES: u32 = 4;
 mod tests {
     use super::*;
     use rustix::io::Errno;
-    use sockeye_model::{Cookie, Protocol, State};
+    use sockeye_model::{Cookie, Endpoint, State};
 
     /// A kernel that lists these cookies at each call, and says how each call went.
     fn check(calls: &[(&[u64], Course)], listed: &[u64], ending: &Result<Ending, Reason>, losses: &Losses) {
