@@ -65,8 +65,9 @@ pub(crate) fn run(
     // 1. Of a single dump, the first buffers on this thread: on most hosts they are the whole answer, or it
     // is a refusal.
     if let [dump] = dumps {
+        let mut buffer = vec![0; BUFFER_LEN];
         for _ in 0..2 {
-            if reading.one(&dump.socket).is_break() {
+            if reading.one(&dump.socket, &mut buffer).is_break() {
                 return reading.course;
             }
         }
@@ -92,7 +93,8 @@ pub(crate) fn run(
             let thread = std::thread::Builder::new().name("kernel".into());
             if thread.stack_size(STACK_LEN).spawn_scoped(scope, reader).is_err() {
                 // No thread to be had: this dump is read by this one, before the others go on.
-                while reading.one(&dump.socket).is_continue() {}
+                let mut buffer = vec![0; BUFFER_LEN];
+                while reading.one(&dump.socket, &mut buffer).is_continue() {}
                 if reading.has_enough() {
                     return reading.course;
                 }
@@ -157,11 +159,10 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
-    fn one(&mut self, socket: &DiagSocket) -> ControlFlow<()> {
-        let mut buffer = vec![0; BUFFER_LEN];
-        let fill = Fill::receive(socket, &mut buffer);
-        let last = fill.ends_dump(&buffer, self.sequence);
-        self.buffer(&buffer, &fill);
+    fn one(&mut self, socket: &DiagSocket, buffer: &mut [u8]) -> ControlFlow<()> {
+        let fill = Fill::receive(socket, buffer);
+        let last = fill.ends_dump(buffer, self.sequence);
+        self.buffer(buffer, &fill);
         if last || self.has_enough() {
             ControlFlow::Break(())
         } else {

@@ -449,7 +449,7 @@ fn request(
         )),
         Kind::Netlink => Some(netlink_diag::dump(
             netlink_diag::PROTOCOL_ALL,
-            netlink_diag::show::MEMINFO | netlink_diag::show::GROUPS,
+            netlink_diag::show::MEMINFO,
             sequence,
         )),
     }
