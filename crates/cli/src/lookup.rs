@@ -6,7 +6,7 @@ use crate::places::Places;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
 use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, resolve};
-use sockeye_source::{Place, within};
+use sockeye_source::{Place, ephemeral_ports, within};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
@@ -164,13 +164,7 @@ impl Resolve for Inside<'_> {
     }
 
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {
-        let read = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-        let text = self.run(read).unwrap_or_default();
-        let mut ports = text.split_ascii_whitespace().filter_map(|port| port.parse().ok());
-        match (ports.next(), ports.next()) {
-            (Some(low), Some(high)) => low..=high,
-            // The kernel's own default.
-            _ => 32768..=60999,
-        }
+        // What cannot be read is the kernel's own default.
+        self.run(ephemeral_ports).flatten().unwrap_or(32768..=60999)
     }
 }

@@ -9,6 +9,7 @@ use crate::question::Question;
 use sockeye_model::{State, StateSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
+use std::ops::RangeInclusive;
 
 /// The programs of the two halves, each followed by the question's own; `None` where one dump is better:
 /// few sockets, one core.
@@ -73,12 +74,17 @@ fn middle() -> Option<u16> {
     if in_use < WORTH_HALVING {
         return None;
     }
+    let ports = ephemeral_ports()?;
+    Some(ports.start().midpoint(*ports.end())).filter(|&middle| middle > 0)
+}
+
+/// Of which ports the kernel chooses, in the calling thread's network namespace
+/// (`net.ipv4.ip_local_port_range`); `None` if that cannot be read.
+#[must_use]
+pub fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
     let range = read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    let mut ports = range
-        .split_ascii_whitespace()
-        .filter_map(|port| port.parse::<u16>().ok());
-    let (low, high) = (ports.next()?, ports.next()?);
-    Some(low.midpoint(high)).filter(|&middle| middle > 0)
+    let mut ports = range.split_ascii_whitespace().map(|port| port.parse().ok());
+    Some(ports.next()??..=ports.next()??)
 }
 
 /// TCP sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat` (`TCP: inuse 5 ... tw 2`) or

@@ -41,6 +41,7 @@ mod question;
 mod repeat;
 
 pub use answer::{Answer, Error, Judged, Reason, Rung, Used};
+pub use halves::ephemeral_ports;
 pub use ladder::list;
 pub use probe::{Finding, Probe, probe};
 pub use question::{Choice, Detail, Families, Place, Question};
