@@ -17,7 +17,7 @@ use std::time::Instant;
 
 pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     if options.columns.as_deref() == Some("help") {
-        return print_columns();
+        return stdout::write_lines(FlowColumn::ALL.iter().map(|column| column.name()));
     }
     let columns = options.columns.as_deref().map(columns).transpose()?;
     let peers = match options.filter_peers {
@@ -233,13 +233,4 @@ const TOTALS: &[FlowColumn] = &[
 
 fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
     FlowColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
-}
-
-fn print_columns() -> anyhow::Result<()> {
-    let mut text = String::new();
-    for column in FlowColumn::ALL {
-        text.push_str(column.name());
-        text.push('\n');
-    }
-    stdout::write(text.as_bytes())
 }

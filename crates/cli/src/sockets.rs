@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     if args.columns.as_deref() == Some("help") {
-        return print_columns();
+        return stdout::write_lines(SocketColumn::all().into_iter().map(SocketColumn::name));
     }
     let columns = args.columns.as_deref().map(columns).transpose()?;
     let sort = args
@@ -173,13 +173,4 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
     SocketColumn::parse_list(list)
         .map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
-}
-
-fn print_columns() -> anyhow::Result<()> {
-    let mut text = String::new();
-    for column in SocketColumn::all() {
-        text.push_str(&column.name());
-        text.push('\n');
-    }
-    stdout::write(text.as_bytes())
 }

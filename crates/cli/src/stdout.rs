@@ -28,6 +28,16 @@ pub(crate) fn write(text: &[u8]) -> anyhow::Result<()> {
         .context(WRITING)
 }
 
+/// Writes each text on a line of its own.
+pub(crate) fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line.as_ref());
+        text.push('\n');
+    }
+    write(text.as_bytes())
+}
+
 /// What failed when a write did.
 pub(crate) const WRITING: &str = "write to standard output";
 
