@@ -23,6 +23,12 @@ read! {
     be_u16: u16, from_be_bytes;
 }
 
+/// A 64-bit number that the kernel keeps as two 32-bit ones, the low half first.
+#[inline]
+pub(crate) fn ne_halves(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from(ne_u32(bytes, at)?) | u64::from(ne_u32(bytes, at.checked_add(4)?)?) << 32)
+}
+
 /// The first `N` bytes at `at`, as an array.
 #[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

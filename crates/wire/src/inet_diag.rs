@@ -9,7 +9,7 @@
 //! ```
 //! Source: `include/uapi/linux/inet_diag.h`, `net/ipv4/inet_diag.c`.
 
-use crate::bytes::{array, be_u16, ne_u16, ne_u32, ne_u64, split_fixed};
+use crate::bytes::{array, be_u16, ne_halves, ne_u16, ne_u32, ne_u64, split_fixed};
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
@@ -95,7 +95,7 @@ impl<'a> InetDiag<'a> {
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
-        u64::from(self.field(44)) | u64::from(self.field(48)) << 32
+        ne_halves(self.fixed, 44).unwrap_or_default()
     }
 
     /// `idiag_expires`: milliseconds until the timer fires; a timer just overdue wraps around
@@ -341,7 +341,7 @@ impl BbrInfo {
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
-            bandwidth: u64::from(ne_u32(payload, 0)?) | u64::from(ne_u32(payload, 4)?) << 32,
+            bandwidth: ne_halves(payload, 0)?,
             min_rtt: ne_u32(payload, 8)?,
             pacing_gain: ne_u32(payload, 12)?,
             cwnd_gain: ne_u32(payload, 16)?,

@@ -10,7 +10,7 @@
 //! and its test for "told already" has not worked since the table became an `rhashtable` (seen with
 //! 6.18). The cookie tells which are the same.
 
-use crate::bytes::{ne_u32, split_fixed};
+use crate::bytes::{ne_halves, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -90,7 +90,7 @@ impl<'a> NetlinkDiag<'a> {
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
-        u64::from(self.field(20)) | u64::from(self.field(24)) << 32
+        ne_halves(self.fixed, 20).unwrap_or_default()
     }
 
     /// What follows the fixed part: [`attribute`].

@@ -6,7 +6,7 @@
 //! ```
 //! Source: `include/uapi/linux/packet_diag.h`, `net/packet/diag.c`.
 
-use crate::bytes::{array, ne_u16, ne_u32, split_fixed};
+use crate::bytes::{array, ne_halves, ne_u16, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -60,8 +60,7 @@ impl<'a> PacketDiag<'a> {
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
-        let half = |at| u64::from(ne_u32(self.fixed, at).unwrap_or_default());
-        half(8) | half(12) << 32
+        ne_halves(self.fixed, 8).unwrap_or_default()
     }
 
     /// What follows the fixed part: [`attribute`].

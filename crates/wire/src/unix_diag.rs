@@ -7,7 +7,7 @@
 //! Source: `include/uapi/linux/unix_diag.h`, `net/unix/diag.c`. The kernel tells only of sockets that
 //! a file holds: a connection nobody has accepted yet is missing here, though `/proc/net/unix` has it.
 
-use crate::bytes::{ne_u32, split_fixed};
+use crate::bytes::{ne_halves, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -62,8 +62,7 @@ impl<'a> UnixDiag<'a> {
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
-        let half = |at| u64::from(ne_u32(self.fixed, at).unwrap_or_default());
-        half(8) | half(12) << 32
+        ne_halves(self.fixed, 8).unwrap_or_default()
     }
 
     /// What follows the fixed part: [`attribute`].
