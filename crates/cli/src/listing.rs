@@ -20,6 +20,8 @@ pub(crate) struct Listing<'a> {
     families: Families,
     choice: Choice,
     owners_wanted: bool,
+    /// Whether the kernel tells us marks, and runs programs for us that look at them.
+    pub(crate) sees_marks: bool,
 }
 
 /// One namespace, and the filter as it is meant there: `dev eth0` is another number in each.
@@ -66,7 +68,8 @@ impl<'a> Listing<'a> {
         also: Option<&str>,
         lookup: &'a Lookup,
     ) -> anyhow::Result<Self> {
-        let kernel = if may_see_marks() {
+        let sees_marks = may_see_marks();
+        let kernel = if sees_marks {
             Kernel::FULL
         } else {
             Kernel::UNPRIVILEGED
@@ -107,6 +110,7 @@ impl<'a> Listing<'a> {
                 SourceArg::Procfs => Choice::Procfs,
             },
             owners_wanted,
+            sees_marks,
         })
     }
 
@@ -214,7 +218,7 @@ impl<'a> Listing<'a> {
         notes::sources(&told.used, verbose);
         notes::losses(&told.losses, self.owners_wanted, self.lookup.places.are_many());
         let needs = self.filter().needs();
-        if needs.mark && !may_see_marks() {
+        if needs.mark && !self.sees_marks {
             notes::say(
                 "sockeye: marks are told to CAP_NET_ADMIN only, so that a test of them is false: run as root, or grant it\n",
             );
@@ -238,8 +242,8 @@ pub(crate) fn names_netns(filter: &[String]) -> bool {
     filter.iter().any(|word| word.contains("netns"))
 }
 
-/// Whether the kernel runs programs for us that look at marks.
-pub(crate) fn may_see_marks() -> bool {
+/// Whether we have CAP_NET_ADMIN.
+fn may_see_marks() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }

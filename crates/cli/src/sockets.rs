@@ -55,7 +55,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
             .iter()
             .flatten()
             .any(|column| *column == SocketColumn::Mark);
-    if marks && !listing::may_see_marks() {
+    if marks && !listing.sees_marks {
         notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
     }
     let mut told = listing.begin();
