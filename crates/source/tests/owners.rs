@@ -123,6 +123,17 @@ fn role() {
                 held.push(rustix::io::fcntl_dupfd_cloexec(&held[7], far).unwrap());
             }
         }
+        ("restless", _) => {
+            let low: Vec<_> = (0..40).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
+            held.push(TcpListener::bind("127.0.0.1:0").unwrap().into());
+            drop(low);
+            thread::spawn(|| {
+                loop {
+                    let pairs: Vec<_> = (0..30).map(|_| UdpSocket::bind("127.0.0.1:0")).collect();
+                    drop(pairs);
+                }
+            });
+        }
         ("scan", proc) => {
             let options = ScanOptions {
                 proc: PathBuf::from(proc),
@@ -295,6 +306,20 @@ fn processes_that_end_meanwhile_do_no_harm() {
             assert!(owners.losses().vanished_processes < 20, "{:?}", owners.losses());
         }
     });
+}
+
+/// A process that opens descriptors while it is read makes its count full early: what it holds above them was
+/// overlooked.
+#[test]
+fn descriptors_that_come_and_go_hide_none_that_stays() {
+    let mut busy = Actor::start("restless");
+    let holds = busy.holds();
+    assert_eq!(holds.len(), 1);
+    for _ in 0..300 {
+        let owners = Owners::scan_pids(&[Pid(busy.pid())], &ScanOptions::default()).unwrap();
+        let found = all_of(&owners, busy.pid());
+        assert!(found.is_superset(&holds), "{holds:?} is not in {found:?}");
+    }
 }
 
 #[test]

@@ -57,9 +57,9 @@ impl Big {
         }));
     }
 
-    /// Reads what is above the ranges, if that is not nothing.
+    /// Reads what is above the ranges: also when as many were found as there were, for some may be new.
     pub(super) fn read_rest(&self, index: u32, buffer: &mut Vec<u8>, held: &mut Vec<Held>) {
-        if self.failure.get().is_some() || self.found.load(Ordering::Relaxed) >= self.count {
+        if self.failure.get().is_some() {
             return;
         }
         self.note(

@@ -52,9 +52,12 @@ impl Descriptors {
         self.folder.as_fd()
     }
 
-    /// Tries one number after the other until `wanted` descriptors were found; turns to
-    /// [`Descriptors::list`] where the numbers are sparse. Hands every socket's (fd, inode) to `socket` and
-    /// returns how many descriptors, of any kind, there were.
+    /// Tries one number after the other until `wanted` descriptors were found or the numbers are sparse, and
+    /// leaves the rest of the range to [`Descriptors::list`]. Hands every socket's (fd, inode) to `socket`
+    /// and returns how many descriptors, of any kind, there were.
+    ///
+    /// The rest is listed also when all were found: a process that opened low numbers since it was counted
+    /// makes the count full before its higher numbers were reached.
     pub(super) fn probe(
         &self,
         range: Range<u32>,
@@ -64,10 +67,7 @@ impl Descriptors {
     ) -> Result<u32, Errno> {
         let (mut found, mut missed) = (0, 0);
         for fd in range.clone() {
-            if found == wanted {
-                break;
-            }
-            if missed > MISSED_MAX + found / 8 {
+            if found == wanted || missed > MISSED_MAX + found / 8 {
                 return Ok(found + self.list(fd..range.end, buffer, socket)?);
             }
             match self.link(Decimal::new(fd).as_c_str())? {
