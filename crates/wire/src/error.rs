@@ -45,6 +45,14 @@ pub enum Layer {
     ProcNetNetlink,
     /// `/proc/PID/stat`
     ProcPidStat,
+    /// `struct btf_header`
+    BtfHeader,
+    /// The types of a BTF blob
+    BtfTypes,
+    /// The strings of a BTF blob
+    BtfStrings,
+    /// `.BTF.ext` of a compiled program
+    BtfExt,
 }
 
 impl fmt::Display for Error {
@@ -68,6 +76,10 @@ impl fmt::Display for Error {
             Layer::ProcNetPacket => "line of /proc/net/packet",
             Layer::ProcNetNetlink => "line of /proc/net/netlink",
             Layer::ProcPidStat => "/proc/PID/stat",
+            Layer::BtfHeader => "BTF header",
+            Layer::BtfTypes => "BTF types",
+            Layer::BtfStrings => "BTF strings",
+            Layer::BtfExt => ".BTF.ext",
         };
         write!(f, "{layer} at offset {offset}: needs {needed} bytes, has {got}")
     }

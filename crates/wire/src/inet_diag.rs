@@ -13,6 +13,7 @@ use crate::bytes::{array, be_u16, ne_halves, ne_u16, ne_u32, ne_u64, split_fixed
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 
 /// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
 #[derive(Debug, Clone, Copy)]
@@ -159,6 +160,23 @@ pub struct Query<'a> {
     pub bytecode: &'a [u8],
 }
 
+/// Which socket [`Query::exact`] asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketId {
+    /// `AF_INET` or `AF_INET6`
+    pub family: u8,
+    /// Our port.
+    pub local_port: u16,
+    /// The peer's port.
+    pub peer_port: u16,
+    /// Our address, IPv4 mapped into IPv6.
+    pub local: Ipv6Addr,
+    /// The peer's address, likewise.
+    pub peer: Ipv6Addr,
+    /// The interface it is bound to; 0: none.
+    pub interface: u32,
+}
+
 impl Query<'_> {
     /// `TCPDIAG_GETSOCK`: the request of kernels before 3.3, which later ones still answer, and in
     /// one walk over the hash table for IPv4 and IPv6 together (`inet_diag_dump_compat`).
@@ -189,6 +207,30 @@ impl Query<'_> {
             request = request.attribute(INET_DIAG_REQ_PROTOCOL, &u32::from(protocol).to_ne_bytes())?;
         }
         self.with_bytecode(request).map(Request::finish)
+    }
+
+    /// `SOCK_DIAG_BY_FAMILY` for one socket. States and bytecode are not looked at.
+    #[must_use]
+    pub fn exact(&self, id: &SocketId, protocol: u8, sequence: u32) -> Vec<u8> {
+        let mut payload = [0; 56];
+        payload[0] = id.family;
+        payload[1] = protocol;
+        payload[2] = self.extensions;
+        payload[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
+        payload[8..10].copy_from_slice(&id.local_port.to_be_bytes());
+        payload[10..12].copy_from_slice(&id.peer_port.to_be_bytes());
+        for (at, address) in [(12, &id.local), (28, &id.peer)] {
+            match address.to_ipv4_mapped() {
+                Some(v4) if id.family == 2 => payload[at..at + 4].copy_from_slice(&v4.octets()),
+                _ => payload[at..at + 16].copy_from_slice(&address.octets()),
+            }
+        }
+        payload[44..48].copy_from_slice(&id.interface.to_ne_bytes());
+        // INET_DIAG_NOCOOKIE: whatever its cookie is.
+        payload[48..56].fill(0xff);
+        Request::one(SOCK_DIAG_BY_FAMILY, sequence)
+            .payload(&payload)
+            .finish()
     }
 
     fn with_bytecode(&self, request: Request) -> Option<Request> {

@@ -22,6 +22,7 @@
 #![no_std]
 extern crate alloc;
 
+pub mod btf;
 pub mod bytecode;
 mod bytes;
 mod error;

@@ -226,10 +226,20 @@ impl Request {
     /// A request for everything (`NLM_F_REQUEST | NLM_F_DUMP`).
     #[must_use]
     pub fn dump(kind: u16, sequence: u32) -> Self {
+        Self::with_flags(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence)
+    }
+
+    /// Asks for one thing.
+    #[must_use]
+    pub fn one(kind: u16, sequence: u32) -> Self {
+        Self::with_flags(kind, NLM_F_REQUEST, sequence)
+    }
+
+    fn with_flags(kind: u16, flags: u16, sequence: u32) -> Self {
         let mut bytes = Vec::with_capacity(128);
         bytes.extend_from_slice(&0_u32.to_ne_bytes()); // the length, known in finish()
         bytes.extend_from_slice(&kind.to_ne_bytes());
-        bytes.extend_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
         bytes.extend_from_slice(&sequence.to_ne_bytes());
         bytes.extend_from_slice(&0_u32.to_ne_bytes()); // to the kernel
         Self { bytes }

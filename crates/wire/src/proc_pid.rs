@@ -1,6 +1,7 @@
-//! What `/proc/PID` tells about a process: its `stat`, and where its links to sockets and namespaces lead.
+//! What `/proc/PID` tells about a process: its `stat`, its cgroups, and where its links to sockets and namespaces
+//! lead.
 //!
-//! Source: `fs/proc/array.c` (`do_task_stat`), proc(5).
+//! Source: `fs/proc/array.c` (`do_task_stat`), `kernel/cgroup/cgroup.c` (`proc_cgroup_show`), proc(5), cgroups(7).
 //!
 //! ```
 //! use sockeye_wire::proc_pid::{Stat, socket_inode};
@@ -76,6 +77,34 @@ impl<'a> Stat<'a> {
             group: number()?,
         })
     }
+}
+
+/// One line of `/proc/PID/cgroup`: where the process is in one hierarchy of cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CgroupLine<'a> {
+    /// Number of the hierarchy; 0 is version 2.
+    pub hierarchy: u32,
+    /// `cpu,cpuacct`, `name=systemd`; empty for version 2.
+    pub controllers: &'a [u8],
+    /// Path below the root of our cgroup namespace; any bytes but newline. Begins with `/..` outside of it, and ends
+    /// with ` (deleted)` when the folder is gone.
+    pub path: &'a [u8],
+}
+
+/// The lines of `/proc/PID/cgroup`; what is no such line is passed over.
+pub fn cgroup_lines(file: &[u8]) -> impl Iterator<Item = CgroupLine<'_>> {
+    file.split(|&byte| byte == b'\n').filter_map(|line| {
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let (hierarchy, rest) = (decimal(&line[..colon])?, &line[colon + 1..]);
+        // The name of a hierarchy may hold a colon, and a path always begins with a slash.
+        let end = rest.windows(2).position(|pair| pair == b":/")?;
+        let (controllers, path) = (&rest[..end], &rest[end + 1..]);
+        Some(CgroupLine {
+            hierarchy,
+            controllers,
+            path,
+        })
+    })
 }
 
 /// The inode in `socket:[N]`, where a link of `/proc/PID/fd` leads to a socket.
@@ -177,6 +206,21 @@ mod tests {
         }
         // A buffer that ends within the group would yield another group; the file always goes on.
         assert_eq!(Stat::parse(b"1 (a) S 1 12").map(|stat| stat.group), Ok(12));
+    }
+
+    #[test]
+    fn lines_of_cgroups() {
+        let file = b"12:cpu,cpuacct:/docker/1f\n1:name=systemd:/a:b/c\n3:name=a:b:c:/d\n\n0::/\n7:pids\nx::/\n1:a:b\n:::\n5::";
+        let found: alloc::vec::Vec<_> = cgroup_lines(file)
+            .map(|line| (line.hierarchy, line.controllers, line.path))
+            .collect();
+        let expected: [(u32, &[u8], &[u8]); 4] = [
+            (12, b"cpu,cpuacct", b"/docker/1f"),
+            (1, b"name=systemd", b"/a:b/c"),
+            (3, b"name=a:b:c", b"/d"),
+            (0, b"", b"/"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

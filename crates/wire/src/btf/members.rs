@@ -1,0 +1,260 @@
+//! A closer look at single types: what they consist of, and where it lies.
+
+use super::kind::{
+    ARRAY, CONST, COUNT_MASK, DECL_TAG, ENUM, ENUM64, FLOAT, HEAD_BYTES, INT, KIND_MASK, Lengths, PTR,
+    RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION, VOLATILE,
+};
+use super::name::Name;
+use super::scan::{CHECKPOINT_TYPES, enumerator_value};
+use super::{Bits, Btf, FieldAt};
+use alloc::vec::Vec;
+
+/// A blob whose types have all been passed over once, so that any of them can be found.
+pub(super) struct Members<'a> {
+    pub(super) btf: Btf<'a>,
+    pub(super) lengths: Lengths,
+    /// Where every 16th type lies.
+    pub(super) checkpoints: Vec<u32>,
+    /// As big as a `long`; no blob says so itself.
+    pub(super) pointer_bytes: Option<u32>,
+}
+
+/// `struct btf_type`
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Type {
+    at: usize,
+    info: u32,
+    pub(super) kind: u32,
+    pub(super) size_or_type: u32,
+}
+
+/// A member, from the start of the struct that was asked for.
+#[derive(Clone, Copy)]
+struct Member {
+    type_id: u32,
+    offset_bits: u64,
+    /// 0 if it is no bit field.
+    size_bits: u32,
+}
+
+impl Members<'_> {
+    /// The type at `at` of the section.
+    pub(super) fn at(&self, at: u32) -> Option<Type> {
+        let at = at as usize;
+        let info = self.btf.type_word(at.checked_add(4)?)?;
+        Some(Type {
+            at,
+            info,
+            kind: info >> 24 & KIND_MASK,
+            size_or_type: self.btf.type_word(at.checked_add(8)?)?,
+        })
+    }
+
+    /// Where the member at the end of `path` lies in `this`.
+    pub(super) fn field(&self, this: Type, path: &str) -> Option<FieldAt> {
+        let mut steps_left = STEPS_MAX;
+        let mut inside = this;
+        let mut offset_bits = 0_u64;
+        let mut path = path.split('.').peekable();
+        loop {
+            let name = Name::new(path.next()?)?;
+            let member = self.member(inside, &name, DEPTH_MAX, &mut steps_left)?;
+            offset_bits = offset_bits.checked_add(member.offset_bits)?;
+            if path.peek().is_none() {
+                let found = self.field_at(Member {
+                    offset_bits,
+                    ..member
+                })?;
+                // A member outside of its struct is none.
+                let end = found.offset_bytes.checked_add(found.size_bytes)?;
+                return (end <= this.size_or_type).then_some(found);
+            }
+            if member.size_bits != 0 {
+                return None;
+            }
+            inside = self.plain(member.type_id)?;
+            for _ in 0..DEPTH_MAX {
+                if inside.kind != ARRAY {
+                    break;
+                }
+                inside = self.plain(self.btf.type_word(inside.at + HEAD_BYTES)?)?;
+            }
+        }
+    }
+
+    /// The value of the enumerator `name` of `this`.
+    pub(super) fn enumerator(&self, this: Type, name: &Name<'_>) -> Option<i64> {
+        let bytes = match this.kind {
+            ENUM => 8,
+            ENUM64 => 12,
+            _ => return None,
+        };
+        (0..this.count())
+            .map(|entry| this.at + HEAD_BYTES + entry * bytes)
+            .find(|&at| self.named(at, name))
+            .and_then(|at| enumerator_value(&self.btf, this.info, at))
+    }
+
+    /// The member called `name`, of `this` or of the unnamed structs and unions in it.
+    fn member(&self, this: Type, name: &Name<'_>, depth_left: u32, steps_left: &mut u32) -> Option<Member> {
+        if !matches!(this.kind, STRUCT | UNION) {
+            return None;
+        }
+        *steps_left = steps_left.checked_sub(u32::try_from(this.count()).ok()?)?;
+        // Its own members first: none of them has to be looked up.
+        let mut all = (0..this.count()).map(|place| this.at + HEAD_BYTES + place * MEMBER_BYTES);
+        if let Some(at) = all.clone().find(|&at| self.named(at, name)) {
+            return self.member_at(this, at);
+        }
+        let depth_left = depth_left.checked_sub(1)?;
+        all.find_map(|at| {
+            if self.btf.type_word(at)? != 0 {
+                return None;
+            }
+            let unnamed = self.member_at(this, at)?;
+            *steps_left = steps_left.checked_sub(UNNAMED_STEPS)?;
+            let found = self.member(self.plain(unnamed.type_id)?, name, depth_left, steps_left)?;
+            Some(Member {
+                offset_bits: unnamed.offset_bits.checked_add(found.offset_bits)?,
+                ..found
+            })
+        })
+    }
+
+    /// `struct btf_member { __u32 name_off, type, offset; }`
+    fn member_at(&self, this: Type, at: usize) -> Option<Member> {
+        let offset = self.btf.type_word(at + 8)?;
+        // With the flag of the struct, the highest byte is the size of a bit field.
+        let (offset, size_bits) = if this.flag() {
+            (offset & 0x00ff_ffff, offset >> 24)
+        } else {
+            (offset, 0)
+        };
+        Some(Member {
+            type_id: self.btf.type_word(at + 4)?,
+            offset_bits: u64::from(offset),
+            size_bits,
+        })
+    }
+
+    fn field_at(&self, member: Member) -> Option<FieldAt> {
+        let this = self.plain(member.type_id)?;
+        let (mut offset_bits, mut size_bits) = (member.offset_bits, member.size_bits);
+        if this.kind == INT && size_bits == 0 {
+            // Before 4.20 a bit field was known by its type: an integer of fewer bits than its bytes hold.
+            let int = self.btf.type_word(this.at + HEAD_BYTES)?;
+            let (int_offset, int_bits) = (int >> 16 & 0xff, int & 0xff);
+            if u64::from(int_bits) != u64::from(this.size_or_type) * 8 {
+                offset_bits = offset_bits.checked_add(u64::from(int_offset))?;
+                size_bits = int_bits;
+            }
+        }
+        if size_bits != 0 {
+            return bit_field(offset_bits, size_bits, self.btf.little_endian);
+        }
+        if !offset_bits.is_multiple_of(8) {
+            return None;
+        }
+        let element = if this.kind == ARRAY {
+            Some(self.size_bytes(self.btf.type_word(this.at + HEAD_BYTES)?)?)
+        } else {
+            None
+        };
+        Some(FieldAt {
+            offset_bytes: u32::try_from(offset_bits / 8).ok()?,
+            size_bytes: self.size_bytes(member.type_id)?,
+            element_size_bytes: element,
+            bits: None,
+        })
+    }
+
+    /// How big a value of the type is.
+    fn size_bytes(&self, mut id: u32) -> Option<u32> {
+        let mut elements = 1_u32;
+        for _ in 0..DEPTH_MAX {
+            let this = self.plain(id)?;
+            let one = match this.kind {
+                INT | STRUCT | UNION | ENUM | ENUM64 | FLOAT => this.size_or_type,
+                PTR => self.pointer_bytes?,
+                ARRAY => {
+                    // struct btf_array { __u32 type, index_type, nelems; }
+                    id = self.btf.type_word(this.at + HEAD_BYTES)?;
+                    elements = elements.checked_mul(self.btf.type_word(this.at + HEAD_BYTES + 8)?)?;
+                    continue;
+                }
+                _ => return None,
+            };
+            return elements.checked_mul(one);
+        }
+        None
+    }
+
+    /// The type behind typedefs, qualifiers and tags.
+    fn plain(&self, mut id: u32) -> Option<Type> {
+        for _ in 0..DEPTH_MAX {
+            let this = self.by_id(id)?;
+            match this.kind {
+                TYPEDEF | VOLATILE | CONST | RESTRICT | TYPE_TAG | DECL_TAG => id = this.size_or_type,
+                _ => return Some(this),
+            }
+        }
+        None
+    }
+
+    fn by_id(&self, id: u32) -> Option<Type> {
+        let place = id.checked_sub(1)? as usize;
+        let mut at = *self.checkpoints.get(place / CHECKPOINT_TYPES)? as usize;
+        for _ in 0..place % CHECKPOINT_TYPES {
+            let info = self.btf.type_word(at.checked_add(4)?)?;
+            let (fixed, each) = self.lengths[(info >> 24 & KIND_MASK) as usize];
+            let len = u64::from(fixed) + u64::from(each) * u64::from(info & COUNT_MASK);
+            at = at.checked_add(usize::try_from(len).ok()?)?;
+        }
+        self.at(u32::try_from(at).ok()?)
+    }
+
+    #[inline]
+    fn named(&self, at: usize, name: &Name<'_>) -> bool {
+        self.btf
+            .type_word(at)
+            .is_some_and(|name_at| name.is_at(self.btf.strings, name_at))
+    }
+}
+
+impl Type {
+    const fn count(&self) -> usize {
+        (self.info & COUNT_MASK) as usize
+    }
+
+    const fn flag(&self) -> bool {
+        self.info >> 31 == 1
+    }
+}
+
+/// The smallest aligned word that holds the bits. None does if they straddle two of eight bytes, in a packed struct.
+fn bit_field(offset_bits: u64, size_bits: u32, little_endian: bool) -> Option<FieldAt> {
+    [8_u32, 16, 32, 64].into_iter().find_map(|word_bits| {
+        let before = u32::try_from(offset_bits % u64::from(word_bits)).ok()?;
+        let after = word_bits.checked_sub(before.checked_add(size_bits)?)?;
+        // BTF counts bits in the order of memory: from the lowest on little-endian machines, from the highest on others.
+        let shift = if little_endian { before } else { after };
+        Some(FieldAt {
+            offset_bytes: u32::try_from((offset_bits - u64::from(before)) / 8).ok()?,
+            size_bytes: word_bits / 8,
+            element_size_bytes: None,
+            bits: Some(Bits {
+                shift: u8::try_from(shift).ok()?,
+                size: u8::try_from(size_bits).ok()?,
+            }),
+        })
+    })
+}
+
+/// `struct btf_member`
+const MEMBER_BYTES: usize = 12;
+/// Typedefs of typedefs, unnamed structs in unnamed structs, arrays of arrays. The kernel's verifier allows 32.
+const DEPTH_MAX: u32 = 32;
+/// Members looked at for one question. The biggest struct has a few hundred; only a forged blob needs more.
+const STEPS_MAX: u32 = 16_384;
+/// What looking up the type of one unnamed member counts as.
+const UNNAMED_STEPS: u32 = 32;
