@@ -14,7 +14,7 @@ TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 endif
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release
 
-.PHONY: run build test check bench bench-doc miri fuzz install clean
+.PHONY: run build test check bench bench-doc miri fuzz bpf install clean
 
 run: build
 	@echo
@@ -37,6 +37,10 @@ bench: build
 # As bench, and writes the table into the document.
 bench-doc: BENCH += --markdown docs/BENCHMARKS.md
 bench-doc: bench
+
+# Needs clang; what it makes is committed.
+bpf:
+	scripts/bpf
 
 miri:
 	scripts/miri

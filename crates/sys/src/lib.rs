@@ -1,7 +1,7 @@
-//! System calls as safe functions: netlink sockets and network namespaces.
+//! System calls as safe functions: netlink sockets, network namespaces, BPF programs.
 //!
 //! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
-//! the socket option of extended acknowledgements. Functions take borrowed descriptors and return owned ones.
+//! the socket option of extended acknowledgements, `bpf(2)`, and memory shared with a BPF program. Functions take borrowed descriptors and return owned ones.
 //!
 //! What it deliberately does not do: understand what it carries. Bytes go out and come in.
 //!
@@ -10,6 +10,8 @@
 //! assert!(socket.send(b"not a netlink message").is_ok()); // the kernel drops it silently
 //! ```
 
+pub mod bpf;
 mod extended_ack;
+pub mod mapped;
 pub mod netlink;
 pub mod netns;

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * A walk over all processes, then over their tables of descriptors: who holds which socket, and WITH_SOCKETS also what
+ * those sockets are.
+ *
+ * `list_tasks` goes along the list of processes and tells of each what names it; `read_files` reads ranges of the
+ * tables of those it is given. Both are run as the walk over TCP's tables is (tcp.bpf.c), in slices, under RCU, with
+ * nothing locked and no reference held. A table of descriptors is not kept by RCU, so what was read counts only
+ * if the process still has the same table afterwards: a process gives its table up before the table is freed.
+ */
+#pragma once
+#include "tables.h"
+
+#define POINTERS 512
+#define ITEMS 128
+
+/* A range of one table of descriptors. */
+struct item {
+	u64 task, start_time;
+	u32 tgid, first, end, pad;
+};
+
+struct files_request {
+	u32 descriptor; /* one of ours that is a socket: what its file looks like, every socket's does */
+	u32 items;
+	u64 socket_operations; /* from the reply to the first run of list_tasks */
+	/* list_tasks: where to go on, 0: at the beginning */
+	u64 task, start_time;
+	u32 tgid, tasks_max;
+#ifdef WITH_SOCKETS
+	u32 kinds;  /* 1 << enum held */
+	u32 detail; /* enum detail */
+	u32 netns;  /* inode of the only namespace; 0: every one */
+	u32 pad;
+#endif
+};
+
+struct files_reply {
+	u32 outcome; /* enum outcome */
+	u32 used, records;
+	u32 failed;  /* items whose process or table went away meanwhile */
+	u64 socket_operations;
+	/* list_tasks: the last one that was told of */
+	u64 task, start_time;
+	u32 tgid, items; /* read_files: items that were dealt with */
+#ifdef WITH_SOCKETS
+	u64 jiffies, ktime_ns;
+#endif
+};
+
+/* As enum outcome, but for these. */
+enum { NO_SUCH_DESCRIPTOR = 3, LOST = 4 };
+
+/* What names a process; `kind` 1, and 2 for a thread with a table of its own. */
+struct task_record {
+	u16 bytes;
+	u8 kind, pad;
+	u32 tgid;
+	u64 task, start_time;
+	u32 pid, pgid; /* in our pid namespace; 0: not seen from it */
+	u32 uid, netns;
+	u64 cgroup;
+	u32 descriptors_end, pad2;
+	char comm[16];
+};
+
+/* A descriptor of a socket. */
+struct file_record {
+	u32 item, descriptor;
+	u32 inode;
+	u32 more; /* bytes of the socket's own record, which follows */
+};
+
+struct files_slot {
+	struct files_request request;
+	u8 pad0[256 - sizeof(struct files_request)];
+	struct files_reply reply;
+	u8 pad1[256 - sizeof(struct files_reply)];
+	u64 task, first_task, leader, head, list_head, pid_namespace;
+	u64 files, array;
+	u32 pid_level, left, stop, descriptor, end, item, start, bad;
+	u64 packet, packets_end; /* where we are in a socket's queue */
+	u32 packets, packets_bytes;
+	u64 warmed; /* of no meaning: it has to be read */
+	u64 told; /* the table of the thread that was told of last */
+	u32 steps, pad3;
+	u8 pad2[4096 - 512 - 144];
+	u64 pointers[POINTERS];
+	struct item items[ITEMS];
+	u8 records[RECORD_BYTES];
+};
+
+struct upid {
+	s32 nr;
+	u64 ns;
+} KERNEL;
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+} KERNEL;
+struct signal_struct {
+	s32 nr_threads;
+	struct list_head thread_head;
+	u64 pids[4];
+} KERNEL;
+struct cred {
+	u32 uid;
+} KERNEL;
+struct css_set {
+	u64 dfl_cgrp;
+} KERNEL;
+struct files_struct {
+	u64 fdt;
+} KERNEL;
+struct fdtable {
+	u32 max_fds;
+	u64 fd;
+} KERNEL;
+struct file {
+	u64 f_op, f_inode, private_data;
+} KERNEL;
+
+struct map slots SEC("maps") = {
+	.type = MAP_TYPE_ARRAY,
+	.key_bytes = sizeof(u32),
+	.value_bytes = sizeof(struct files_slot),
+	.entries = SLOTS,
+	.flags = MAP_MMAPABLE,
+};
+
+struct files_context {
+	struct files_slot *slot;
+	u32 number;
+};
+
+enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
+#define STEPS_MAX (1 << 20)
+#define PF_KTHREAD 0x00200000
+
+/* list_del_rcu() leaves `next` as it was, for those who stand there, and poisons `prev` (include/linux/poison.h). */
+#define POISON 0xdead
+
+/* The number of a process or a group in our pid namespace; 0 if it has none there. */
+INLINE u32 number_of(const struct files_slot *s, u64 signal, u32 type)
+{
+	u64 pid = GET(u64, signal + type * 8, signal_struct, pids);
+	u64 numbers = pid + AT(pid, numbers) + (u64)(s->pid_level & 31) * __builtin_preserve_type_info(*(struct upid *)0, 1);
+
+	if (GET(u32, pid, pid, level) < s->pid_level || GET(u64, numbers, upid, ns) != s->pid_namespace)
+		return 0;
+	return GET(u32, numbers, upid, nr);
+}
+
+/* Tells of one task. Stands alone for the verifier's sake, as all that is not inline here. */
+__attribute__((noinline)) int tell_task(u32 number, u64 task, u32 kind)
+{
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct task_record *r;
+	u64 signal, cred, group, node, files, table, proxy, net, comm;
+	u32 used;
+
+	if (!s)
+		return 1;
+	used = s->reply.used;
+	if (used > RECORD_BYTES - sizeof(*r))
+		return 1;
+	r = (void *)s->records + used;
+	signal = GET(u64, task, task_struct, signal);
+	r->bytes = sizeof(*r);
+	r->kind = kind;
+	r->tgid = GET(u32, task, task_struct, tgid);
+	r->task = task;
+	r->start_time = GET(u64, task, task_struct, start_time);
+	r->pid = number_of(s, signal, PIDTYPE_TGID);
+	r->pgid = number_of(s, signal, PIDTYPE_PGID);
+	cred = GET(u64, task, task_struct, cred);
+	r->uid = GET(u32, cred, cred, uid);
+	/* A process that ends has no namespaces any more; what is read from address 0 is 0. */
+	proxy = GET(u64, task, task_struct, nsproxy);
+	net = proxy ? GET(u64, proxy, nsproxy, net_ns) : 0;
+	r->netns = net ? GET(u32, net, net, ns.inum) : 0;
+	group = GET(u64, task, task_struct, cgroups);
+	group = GET(u64, group, css_set, dfl_cgrp);
+	node = GET(u64, group, cgroup, kn);
+	r->cgroup = GET(u64, node, kernfs_node, id);
+	files = GET(u64, task, task_struct, files);
+	table = files ? GET(u64, files, files_struct, fdt) : 0;
+	r->descriptors_end = table ? GET(u32, table, fdtable, max_fds) : 0;
+	comm = task + AT(task_struct, comm);
+	((u64 *)r->comm)[0] = LOAD(u64, comm);
+	((u64 *)r->comm)[1] = LOAD(u64, comm + 8);
+	s->reply.used = used + sizeof(*r);
+	s->reply.records++;
+	return 0;
+}
+
+/* As in walk.h: a run ends also where what we were told of this kernel is not true of it. */
+INLINE int out_of_task_steps(struct files_slot *s)
+{
+	if (!s->steps)
+		return 1;
+	s->steps--;
+	return 0;
+}
+
+/* A thread that has left its process's table for one of its own (unshare(2), CLONE_FILES), or whose first thread has
+ * ended and left it the table. Of those that follow each other and have one table the first tells. */
+static long one_thread(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+	u64 thread, files;
+
+	if (s->head == s->list_head || out_of_task_steps(s))
+		return 1;
+	thread = s->head - AT(task_struct, thread_node);
+	files = GET(u64, thread, task_struct, files);
+	if (files && files != s->files && files != s->told && thread != s->leader) {
+		if (tell_task(context->number, thread, 2)) {
+			s->stop = 1;
+			return 1;
+		}
+		s->told = files;
+	}
+	s->head = LOAD(u64, s->head);
+	return 0;
+}
+
+__attribute__((noinline)) int tell_threads(u32 number, u64 leader, u64 signal)
+{
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct files_context context = { .slot = s, .number = number };
+
+	if (!s)
+		return 1;
+	s->leader = leader;
+	s->files = GET(u64, leader, task_struct, files);
+	s->told = 0;
+	s->list_head = signal + AT(signal_struct, thread_head);
+	s->head = LOAD(u64, s->list_head);
+	loop(1 << 20, one_thread, &context, 0);
+	return s->stop;
+}
+
+static long one_process(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+	u64 task = s->task, signal, start_time;
+	u32 used = s->reply.used, records = s->reply.records;
+
+	if (task == s->first_task) /* the list's head is that of the first task of all */
+		return 1;
+	if (out_of_task_steps(s)) {
+		s->reply.outcome = TANGLED;
+		return 1;
+	}
+	if (!s->left) {
+		s->reply.outcome = FULL;
+		return 1;
+	}
+	start_time = GET(u64, task, task_struct, start_time);
+	if (!(GET(u32, task, task_struct, flags) & PF_KTHREAD) && (s->request.task || start_time > s->request.start_time)) {
+		signal = GET(u64, task, task_struct, signal);
+		if (tell_task(context->number, task, 1) ||
+		    (GET(u32, signal, signal_struct, nr_threads) > 1 && tell_threads(context->number, task, signal))) {
+			/* It comes whole with the next run. */
+			s->reply.used = used;
+			s->reply.records = records;
+			s->reply.outcome = FULL;
+			return 1;
+		}
+		s->left--;
+	}
+	s->reply.task = task;
+	s->reply.start_time = start_time;
+	s->reply.tgid = GET(u32, task, task_struct, tgid);
+	s->task = LOAD(u64, task + AT(task_struct, tasks)) - AT(task_struct, tasks);
+	return 0;
+}
+
+static long one_parent(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+	u64 parent = GET(u64, s->first_task, task_struct, real_parent);
+
+	if (parent == s->first_task)
+		return 1;
+	s->first_task = parent;
+	return 0;
+}
+
+SEC("raw_tp")
+int list_tasks(u64 *arguments)
+{
+	u32 number = (u32)arguments[0];
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct files_context context = { .slot = s, .number = number };
+	u64 own, signal, pid, files, table, file;
+
+	if (!s)
+		return 1;
+	s->reply.outcome = DONE;
+	s->reply.used = s->reply.records = 0;
+	s->stop = 0;
+	s->steps = STEPS_MAX;
+	s->left = s->request.tasks_max;
+	own = current_task();
+	/* 1. What a socket's file looks like. */
+	files = GET(u64, own, task_struct, files);
+	table = GET(u64, files, files_struct, fdt);
+	if (s->request.descriptor >= GET(u32, table, fdtable, max_fds)) {
+		s->reply.outcome = NO_SUCH_DESCRIPTOR;
+		return 1;
+	}
+	file = LOAD(u64, GET(u64, table, fdtable, fd) + (u64)s->request.descriptor * 8);
+	s->reply.socket_operations = GET(u64, file, file, f_op);
+	/* 2. Our pid namespace: the innermost that our process has a number in. */
+	signal = GET(u64, own, task_struct, signal);
+	pid = GET(u64, signal + PIDTYPE_TGID * 8, signal_struct, pids);
+	s->pid_level = GET(u32, pid, pid, level);
+	s->pid_namespace = GET(u64, pid + AT(pid, numbers) + (u64)(s->pid_level & 31) * __builtin_preserve_type_info(*(struct upid *)0, 1),
+			       upid, ns);
+	/* 3. The first task of all, in which the list begins and ends: everybody's parent's parent. */
+	s->first_task = own;
+	loop(1 << 16, one_parent, &context, 0);
+	/* 4. Along the list. */
+	s->task = s->request.task;
+	if (!s->task)
+		s->task = s->first_task;
+	else if (GET(u64, s->task, task_struct, start_time) != s->request.start_time ||
+		 GET(u32, s->task, task_struct, tgid) != s->request.tgid ||
+		 LOAD(u64, s->task + AT(task_struct, tasks) + 8) >> 48 == POISON) {
+		s->reply.outcome = LOST;
+		return 1;
+	}
+	s->task = LOAD(u64, s->task + AT(task_struct, tasks)) - AT(task_struct, tasks);
+	loop(1 << 22, one_process, &context, 0);
+	return 0;
+}
+
+#ifdef WITH_SOCKETS
+#include "held.h"
+#endif
+
+/* Reads what one descriptor leads to. */
+__attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
+{
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct file_record *r;
+	u64 inode;
+	u32 used;
+
+	if (!s)
+		return 1;
+	if (GET(u64, file, file, f_op) != s->request.socket_operations)
+		return 0;
+	used = s->reply.used;
+	if (used > RECORD_BYTES - sizeof(*r))
+		return 1;
+	r = (void *)s->records + used;
+	inode = GET(u64, file, file, f_inode);
+	r->item = s->item;
+	r->descriptor = descriptor;
+	r->inode = (u32)GET(u64, inode, inode, i_ino);
+	r->more = 0;
+#ifdef WITH_SOCKETS
+	{
+		int more = tell_socket(number, s, file, r->inode);
+		if (more == NOT_WANTED)
+			return 0;
+		if (more == FULL_BUFFER)
+			return 1;
+		if (more == MOVED) {
+			/* It lives, and would not hold still: the item has to be read again. */
+			s->bad = 1;
+			more = 0;
+		}
+		r->more = more;
+	}
+#endif
+	/* Closed and used again meanwhile: what was read may be of one and of the other. It is as if it had been closed
+	 * before we came. */
+	if (LOAD(u64, s->array + (u64)descriptor * 8) != file)
+		return 0;
+	s->reply.used = used + sizeof(*r) + r->more;
+	s->reply.records++;
+	return 0;
+}
+
+static long eight_pointers(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+	u32 first = (u32)(turn & (POINTERS / 8 - 1)) * 8;
+	u64 *pointers = &s->pointers[first];
+
+	if (s->descriptor + first >= s->end)
+		return 1;
+	if (!(pointers[0] | pointers[1] | pointers[2] | pointers[3] | pointers[4] | pointers[5] | pointers[6] | pointers[7]))
+		return 0;
+#ifdef WITH_SOCKETS
+	warm(s, pointers);
+#endif
+	for (u32 place = 0; place < 8; place++) {
+		u32 descriptor = s->descriptor + first + place;
+		if (descriptor >= s->end)
+			return 1;
+		if (pointers[place] && read_file(context->number, descriptor, pointers[place])) {
+			s->stop = 1;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static long one_chunk(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+	u32 descriptor = s->descriptor, end = s->end, count;
+
+	if (descriptor >= end)
+		return 1;
+	count = end - descriptor;
+	if (count > POINTERS)
+		count = POINTERS;
+	if (probe_read_kernel(s->pointers, count * 8, (void *)(s->array + (u64)descriptor * 8))) {
+		s->bad = 1;
+		return 1;
+	}
+	loop(POINTERS / 8, eight_pointers, context, 0);
+	if (s->stop)
+		return 1;
+	s->descriptor += POINTERS;
+	return 0;
+}
+
+__attribute__((noinline)) int read_item(u32 number, u32 place)
+{
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct files_context context = { .slot = s, .number = number };
+	struct item *item;
+	u64 task, files, table;
+	u32 end;
+
+	if (!s)
+		return 1;
+	item = &s->items[place & (ITEMS - 1)];
+	task = item->task;
+	s->item = place;
+	s->start = s->reply.used;
+	s->bad = 0;
+	files = GET(u64, task, task_struct, files);
+	table = files ? GET(u64, files, files_struct, fdt) : 0;
+	if (!table) {
+		s->bad = 1;
+	} else {
+		u32 records = s->reply.records;
+		end = GET(u32, table, fdtable, max_fds);
+		s->array = GET(u64, table, fdtable, fd);
+		s->descriptor = item->first;
+		s->end = end < item->end ? end : item->end;
+		loop(1 << 16, one_chunk, &context, 0);
+		if (s->stop) {
+			s->reply.used = s->start;
+			s->reply.records = records;
+			return 1;
+		}
+		if (s->bad || GET(u64, task, task_struct, files) != files || GET(u64, files, files_struct, fdt) != table ||
+		    GET(u64, task, task_struct, start_time) != item->start_time ||
+		    GET(u32, task, task_struct, tgid) != item->tgid) {
+			s->bad = 1;
+			s->reply.used = s->start;
+			s->reply.records = records;
+		}
+	}
+	item->pad = s->bad ? 2 : 1;
+	s->reply.failed += s->bad;
+	return 0;
+}
+
+static long one_item(u64 turn, struct files_context *context)
+{
+	struct files_slot *s = context->slot;
+
+	if (turn >= s->request.items)
+		return 1;
+	if (read_item(context->number, (u32)turn)) {
+		s->reply.outcome = FULL;
+		return 1;
+	}
+	s->reply.items = (u32)turn + 1;
+	return 0;
+}
+
+SEC("raw_tp")
+int read_files(u64 *arguments)
+{
+	u32 number = (u32)arguments[0];
+	struct files_slot *s = map_lookup(&slots, &number);
+	struct files_context context = { .slot = s, .number = number };
+
+	if (!s)
+		return 1;
+	s->reply.outcome = DONE;
+	s->reply.used = s->reply.records = s->reply.failed = s->reply.items = 0;
+#ifdef WITH_SOCKETS
+	s->reply.jiffies = jiffies();
+	s->reply.ktime_ns = ktime_ns();
+#endif
+	s->stop = 0;
+	loop(ITEMS, one_item, &context, 0);
+	return 0;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * From a kernel's socket to a record.
+ */
+#pragma once
+#include "tables.h"
+
+enum { AF_INET_ = 2, AF_INET6_ = 10 };
+enum { TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12, TCP_SYN_RECV = 3, TCP_BOUND_INACTIVE = 13 };
+
+enum { SOCK_DGRAM_ = 2, IPPROTO_UDP_ = 17 };
+
+/* Which connection a socket is: what is read first, and again last. */
+struct identity {
+	u64 addresses;
+	u32 ports, hash;
+	u8 state;
+};
+
+INLINE void identify(struct identity *it, u64 sk)
+{
+	it->addresses = GET(u64, sk, sock_common, skc_addrpair);
+	it->ports = GET(u32, sk, sock_common, skc_portpair);
+	it->hash = GET(u32, sk, sock_common, skc_hash);
+	it->state = GET(u8, sk, sock_common, skc_state);
+}
+
+/* Whether the socket is still the one it was. */
+INLINE int is_still(const struct identity *it, u64 sk)
+{
+	return GET(u64, sk, sock_common, skc_addrpair) == it->addresses &&
+	       GET(u32, sk, sock_common, skc_portpair) == it->ports &&
+	       GET(u32, sk, sock_common, skc_hash) == it->hash && GET(u8, sk, sock_common, skc_state) == it->state;
+}
+
+/* 0 for a timer that is due. */
+INLINE s32 jiffies_until(u64 expires, u64 now)
+{
+	s64 left = (s64)(expires - now);
+	return left < 0 ? 0 : (s32)left;
+}
+
+/* As inet_sk_diag_fill() of net/ipv4/inet_diag.c: what the kernel calls the socket's timer. */
+INLINE void take_timer(struct record *r, u64 sk, u64 now)
+{
+	u8 pending = GET(u8, sk, inet_connection_sock, icsk_pending);
+	u64 expires;
+	u64 keepalive, keepalive_expires;
+	/* Timers have moved, and kernels may have moved one and not yet the other. */
+	if (HAS(inet_connection_sock, icsk_timeout))
+		expires = GET(u64, sk, inet_connection_sock, icsk_timeout);
+	else if (HAS(sock, tcp_retransmit_timer))
+		expires = GET(u64, sk, sock, tcp_retransmit_timer.expires);
+	else
+		expires = GET(u64, sk, inet_connection_sock, icsk_retransmit_timer.expires);
+	if (HAS(inet_connection_sock, icsk_keepalive_timer)) {
+		keepalive = GET(u64, sk, inet_connection_sock, icsk_keepalive_timer.entry.pprev);
+		keepalive_expires = GET(u64, sk, inet_connection_sock, icsk_keepalive_timer.expires);
+	} else {
+		keepalive = GET(u64, sk, sock, sk_timer.entry.pprev);
+		keepalive_expires = GET(u64, sk, sock, sk_timer.expires);
+	}
+	/* enum of include/net/inet_connection_sock.h: RETRANS 1, PROBE0 3, LOSS_PROBE 5, REO_TIMEOUT 6 */
+	if (pending == 1 || pending == 5 || pending == 6) {
+		r->timer = 1;
+		r->retransmits = GET(u8, sk, inet_connection_sock, icsk_retransmits);
+	} else if (pending == 3) {
+		r->timer = 4;
+		r->retransmits = GET(u8, sk, inet_connection_sock, icsk_probes_out);
+	} else if (keepalive) {
+		r->timer = 2;
+		r->retransmits = GET(u8, sk, inet_connection_sock, icsk_probes_out);
+		expires = keepalive_expires;
+	} else {
+		r->timer = 0;
+		r->retransmits = 0;
+		expires = now;
+	}
+	r->expires_jiffies = jiffies_until(expires, now);
+}
+
+INLINE void take_queues(struct record *r, u64 sk, u8 state)
+{
+	if (state == TCP_LISTEN) {
+		r->receive_queue = GET(u32, sk, sock, sk_ack_backlog);
+		r->send_queue = GET(u32, sk, sock, sk_max_ack_backlog);
+	} else {
+		u32 received = GET(u32, sk, tcp_sock, rcv_nxt), read = GET(u32, sk, tcp_sock, copied_seq);
+		/* A FIN that was read counts as one byte too many. */
+		r->receive_queue = (s32)(received - read) < 0 ? 0 : received - read;
+		r->send_queue = GET(u32, sk, tcp_sock, write_seq) - GET(u32, sk, tcp_sock, snd_una);
+	}
+}
+
+/* Each field lies in another cache line, and to fetch that is what a field costs: nothing is read that nobody wants. */
+INLINE void take_inode(struct record *r, u64 sk)
+{
+	if (HAS(sock, sk_ino)) {
+		r->inode = (u32)GET(u64, sk, sock, sk_ino);
+	} else {
+		/* The inode lies behind the socket: SOCK_INODE() of include/net/sock.h. */
+		u64 socket = GET(u64, sk, sock, sk_socket);
+		u64 inode = socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket);
+		r->inode = socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
+	}
+}
+
+INLINE void take_user(struct record *r, u64 sk)
+{
+	if (HAS(sock, sk_ino)) {
+		r->uid = GET(u32, sk, sock, sk_uid);
+	} else {
+		/* Until sk_uid() of Linux 6.17 a socket's user was its inode's. */
+		u64 socket = GET(u64, sk, sock, sk_socket);
+		u64 inode = socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket);
+		r->uid = socket ? GET(u32, inode, inode, i_uid) : 0;
+	}
+}
+
+INLINE void take_options(struct record *r, u64 sk)
+{
+	r->mark = GET(u32, sk, sock, sk_mark);
+	r->shutdown = GET(u8, sk, sock, sk_shutdown);
+	r->v6only = (u8)GET_ANY(sk, sock_common, skc_ipv6only);
+	r->tos = GET(u8, sk, inet_sock, tos);
+	r->tclass = 0;
+	if (r->family == AF_INET6_ && HAS(inet_sock, pinet6)) {
+		u64 v6 = GET(u64, sk, inet_sock, pinet6);
+		if (HAS(ipv6_pinfo, tclass))
+			r->tclass = GET(u8, v6, ipv6_pinfo, tclass);
+	}
+	r->priority = 0;
+	if (HAS(sock, sk_cgrp_data.classid))
+		r->priority = GET(u32, sk, sock, sk_cgrp_data.classid);
+	if (!r->priority)
+		r->priority = GET(u32, sk, sock, sk_priority);
+	r->cgroup = 0;
+	if (HAS(sock, sk_cgrp_data.cgroup)) {
+		u64 cgroup = GET(u64, sk, sock, sk_cgrp_data.cgroup);
+		u64 node = GET(u64, cgroup, cgroup, kn);
+		r->cgroup = GET(u64, node, kernfs_node, id);
+	}
+	r->inet_flags = 0;
+	if (HAS(inet_sock, inet_flags))
+		r->inet_flags = GET(u64, sk, inet_sock, inet_flags);
+}
+
+/* As sk_get_meminfo() of net/core/sock.c. */
+INLINE void take_memory(struct memory *m, u64 sk)
+{
+	m->rmem_alloc = GET(u32, sk, sock, sk_backlog.rmem_alloc);
+	m->rcvbuf = GET(u32, sk, sock, sk_rcvbuf);
+	m->wmem_alloc = GET(u32, sk, sock, sk_wmem_alloc) - 1;
+	m->sndbuf = GET(u32, sk, sock, sk_sndbuf);
+	m->fwd_alloc = GET(u32, sk, sock, sk_forward_alloc);
+	m->wmem_queued = GET(u32, sk, sock, sk_wmem_queued);
+	m->optmem = GET(u32, sk, sock, sk_omem_alloc);
+	m->backlog = GET(u32, sk, sock, sk_backlog.len);
+	m->drops = GET(u32, sk, sock, sk_drops);
+	m->pad = 0;
+}
+
+/* As sk_drops_read() of include/net/sock.h: some protocols count on each node. */
+INLINE void take_drops(struct memory *m, u64 sk)
+{
+	if (HAS(sock, sk_drop_counters)) {
+		u64 counters = GET(u64, sk, sock, sk_drop_counters);
+		if (counters)
+			m->drops = GET(u32, counters, numa_drop_counters, drops0) +
+				   GET(u32, counters, numa_drop_counters, drops1);
+	}
+}
+
+/* Addresses, IPv4 mapped into IPv6. */
+INLINE void take_addresses(struct record *r, u64 sk, u64 pair)
+{
+	if (r->family == AF_INET6_) {
+		u64 ours = sk + AT(sock_common, skc_v6_rcv_saddr), theirs = sk + AT(sock_common, skc_v6_daddr);
+		r->local[0] = LOAD(u64, ours);
+		r->local[1] = LOAD(u64, ours + 8);
+		r->peer[0] = LOAD(u64, theirs);
+		r->peer[1] = LOAD(u64, theirs + 8);
+	} else {
+		r->local[0] = r->peer[0] = 0;
+		r->local[1] = 0xffff0000ull | (pair >> 32 << 32);
+		r->peer[1] = 0xffff0000ull | (pair << 32);
+	}
+}
+
+INLINE u16 swapped(u16 value)
+{
+	return (u16)(value >> 8 | value << 8);
+}
+
+/* Whether ports and addresses are among those wanted. */
+INLINE int is_wanted(const struct record *r, const struct request *q)
+{
+	u16 peer = swapped(r->peer_port_be);
+	return r->local_port >= q->local_port_min && r->local_port <= q->local_port_max && peer >= q->peer_port_min &&
+	       peer <= q->peer_port_max &&
+	       !(((r->local[0] & q->local_mask[0]) ^ q->local_prefix[0]) |
+		 ((r->local[1] & q->local_mask[1]) ^ q->local_prefix[1]) |
+		 ((r->peer[0] & q->peer_mask[0]) ^ q->peer_prefix[0]) |
+		 ((r->peer[1] & q->peer_mask[1]) ^ q->peer_prefix[1]));
+}
+
+/* Everything that is asked of one socket of TCP's, with its sections; 0 if it is not wanted. */
+INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now, const struct request *q)
+{
+	u64 net = GET(u64, sk, sock_common, skc_net);
+	u32 detail = q->detail;
+	u32 bytes = sizeof(struct record);
+
+	r->netns = GET(u32, net, net, ns.inum);
+	if (q->netns && q->netns != r->netns)
+		return 0;
+	r->family = GET(u16, sk, sock_common, skc_family);
+	if (!(r->family == AF_INET6_ ? q->families & 2 : q->families & 1))
+		return 0;
+	if (it->state == TCP_TIME_WAIT) {
+		r->kind = TIME_WAIT_SOCKET;
+		r->state = GET(u8, sk, inet_timewait_sock, tw_substate);
+	} else if (it->state == TCP_NEW_SYN_RECV) {
+		r->kind = REQUEST_SOCKET;
+		r->state = TCP_SYN_RECV;
+	} else {
+		/* It has left its table, and we still stand on it. */
+		if (it->state == TCP_CLOSE && q->table != BOUND)
+			return 0;
+		r->kind = FULL_SOCKET;
+		r->state = q->table == BOUND ? TCP_BOUND_INACTIVE : it->state;
+	}
+	if (r->state > 31 || !(q->states & (1u << r->state)))
+		return 0;
+	r->local_port = it->ports >> 16;
+	/* It has left its table, and its state comes last: tcp_set_state() of net/ipv4/tcp.c gives the port back first. */
+	if (!r->local_port)
+		return 0;
+	r->peer_port_be = (u16)it->ports;
+	take_addresses(r, sk, it->addresses);
+	if (!is_wanted(r, q))
+		return 0;
+	r->sections = detail;
+	r->sock = sk;
+	r->cookie = GET(u64, sk, sock_common, skc_cookie);
+	r->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
+	r->needs_diag = 0;
+	if (r->kind == TIME_WAIT_SOCKET) {
+		r->sections = 0;
+		r->receive_queue = r->send_queue = r->inode = r->uid = 0;
+		r->timer = 3;
+		r->retransmits = 0;
+		r->expires_jiffies = jiffies_until(GET(u64, sk, inet_timewait_sock, tw_timer.expires), now);
+		r->mark = HAS(inet_timewait_sock, tw_mark) ? GET(u32, sk, inet_timewait_sock, tw_mark) : 0;
+	} else if (r->kind == REQUEST_SOCKET) {
+		r->sections = 0;
+		r->receive_queue = r->send_queue = r->inode = r->uid = 0;
+		r->timer = 1;
+		r->retransmits = (u8)GET_ANY(sk, request_sock, num_retrans);
+		r->expires_jiffies = jiffies_until(GET(u64, sk, request_sock, rsk_timer.expires), now);
+		r->mark = GET(u32, sk, inet_request_sock, ir_mark);
+	} else {
+		if (detail & WANT_QUEUES)
+			take_queues(r, sk, r->state);
+		if (detail & WANT_TIMER)
+			take_timer(r, sk, now);
+		if (detail & WANT_INODE)
+			take_inode(r, sk);
+		if (detail & WANT_USER)
+			take_user(r, sk);
+		if (detail & WANT_OPTIONS)
+			take_options(r, sk);
+		if (detail & WANT_MEMORY) {
+			take_memory((void *)r + bytes, sk);
+			bytes += sizeof(struct memory);
+		}
+	}
+	r->bytes = bytes;
+	return bytes;
+}
+
+#define RECORD_BYTES_MAX (sizeof(struct record) + sizeof(struct memory))

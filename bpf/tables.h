@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What program and Sockeye tell each other. Mirrored by crates/wire/src/walk/; change both.
+ */
+#pragma once
+#include "kernel.h"
+
+#define SLOTS 4
+#define HEADS 512
+#define RECORD_BYTES (512 * 1024)
+
+enum table { ESTABLISHED = 0, LISTENING = 1, BOUND = 2, UDP = 3 };
+
+/* Bits of request.detail: what is wanted beyond addresses, state and namespace. */
+enum detail {
+	WANT_QUEUES = 1,
+	WANT_INODE = 2,
+	WANT_OPTIONS = 4, /* mark, cgroup, shutdown, options, type of service */
+	WANT_MEMORY = 8,
+	WANT_TCP_INFO = 16, /* these two only of tcp_info.bpf.o */
+	WANT_CONGESTION = 32,
+	WANT_TIMER = 64,
+	WANT_USER = 128,
+};
+
+/* Half-open ranges are [low, high]; addresses are IPv6, with IPv4 mapped into it. */
+struct request {
+	u32 table;
+	u32 first, end; /* buckets, end excluded; end is cut to the table's size */
+	u32 detail;
+	u32 states;   /* 1 << state, as sock_diag numbers them */
+	u32 families; /* 1: IPv4, 2: IPv6 */
+	u32 netns;    /* inode of the only namespace; 0: every one */
+	u32 skip;     /* sockets of the first bucket to be passed over: it alone did not fit */
+	u16 local_port_min, local_port_max, peer_port_min, peer_port_max;
+	u64 local_prefix[2], local_mask[2], peer_prefix[2], peer_mask[2];
+};
+
+struct reply {
+	u32 outcome;   /* enum outcome */
+	u32 next;      /* bucket to go on with */
+	u32 buckets;   /* of the whole table */
+	u32 used;      /* bytes of records */
+	u32 records;
+	u32 again;     /* chains walked again, for somebody moved a socket under our hands */
+	u32 given_up;  /* chains that would not hold still */
+	u32 overlong;  /* chains cut short: more sockets than anybody walks over */
+	u32 skip;      /* for the next request, if the first bucket alone did not fit: the place of a socket told before */
+	u32 pad;
+	u64 jiffies, ktime_ns;
+	u64 hashinfo;  /* which tables (UDP: struct udp_table); to be told apart, not to be shown */
+};
+
+enum outcome {
+	DONE = 1,
+	FULL = 2,      /* the records' buffer is; go on with `next` */
+	NO_TABLE = 3,
+	UNREADABLE = 4,
+	TANGLED = 5,   /* more steps than any table takes: it is none */
+};
+
+enum kind { FULL_SOCKET = 1, TIME_WAIT_SOCKET = 2, REQUEST_SOCKET = 3 };
+
+struct record {
+	u16 bytes; /* of this record with its sections */
+	u8 kind;
+	u8 state;
+	u16 family;
+	u16 sections; /* enum detail: which follow or are filled */
+	u64 sock;     /* its address: identity within one walk, never shown */
+	u64 cookie;
+	u32 netns;
+	u32 bucket;
+	u64 local[2], peer[2];
+	u16 local_port, peer_port_be;
+	u32 interface;
+	/* WANT_QUEUES */
+	u32 receive_queue, send_queue;
+	/* WANT_TIMER */
+	u8 timer, retransmits;
+	u16 retransmit_pad;
+	s32 expires_jiffies;
+	/* WANT_INODE, WANT_USER */
+	u32 inode, uid;
+	/* WANT_OPTIONS */
+	u32 mark, priority;
+	u64 cgroup;
+	u64 inet_flags;
+	u8 shutdown, v6only, tos, tclass;
+	u8 needs_diag; /* 1: upper layer protocol, 2: congestion control with a state of its own */
+	/* of those that held.h and udp.bpf.c tell of: SOCK_*, IPPROTO_* or NETLINK_* */
+	u8 type;
+	u16 protocol;
+};
+
+struct memory {
+	u32 rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc, wmem_queued, optmem, backlog, drops, pad;
+};
+
+/* What tcp_get_info() of net/ipv4/tcp.c makes struct tcp_info of, as it lies in the socket: clocks in jiffies, times
+ * not yet shifted. Fields of a group that is missing are not filled. */
+struct tcp_raw {
+	u32 groups; /* enum groups: what this kernel has */
+	u8 state, ca_state, retransmits, probes_out;
+	u8 backoff, tstamp_ok, sack_ok, wscale_ok;
+	u8 snd_wscale, rcv_wscale, ecn_flags, syn_data_acked;
+	u8 usec_ts, fastopen_child, rate_app_limited, fastopen_client_fail;
+	u8 chrono_type, accecn_fail_mode, accecn_opt_seen, rto_min_locked;
+	u32 rto, ato, delack_max, rto_min;
+	u32 route_rto_min_ms; /* the route's, if rto_min_locked */
+	u32 mss_cache;
+	u16 rcv_mss, advmss;
+	u32 packets_out, sacked_out, lost_out, retrans_out;
+	u32 ack_backlog, max_ack_backlog;
+	u32 lsndtime, lrcvtime, rcv_tstamp;
+	u32 pmtu_cookie, rcv_ssthresh, srtt_us, mdev_us, snd_ssthresh, snd_cwnd, reordering;
+	u32 rcv_rtt_us, rcv_space, total_retrans;
+	u32 write_seq, snd_nxt;
+	u32 segs_out, segs_in, data_segs_in, data_segs_out, min_rtt_us;
+	u32 rate_delivered, rate_interval_us;
+	u32 chrono_start, chrono_stat[3];
+	u32 delivered, delivered_ce, dsack_dups, reord_seen, rcv_ooopack, snd_wnd, rcv_wnd;
+	u32 plb_rehash, timeout_rehash;
+	u16 total_rto, total_rto_recoveries;
+	u32 total_rto_time, rto_stamp;
+	u32 received_ce, delivered_ecn_bytes[3], received_ecn_bytes[3];
+	u64 pacing_rate, max_pacing_rate;
+	u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans;
+};
+
+/* Fields that struct tcp_info got together. */
+enum groups {
+	HAS_REHASH = 1,     /* Linux 6.2, with rcv_wnd */
+	HAS_RTO_TOTALS = 2, /* Linux 6.7, when tcpi_ato got a limit as well */
+	HAS_ACCECN = 4,     /* Linux 6.18 */
+};
+
+/* Congestion control, and what BBR tells of itself. */
+struct congestion {
+	u8 algorithm[16];
+	u32 is_bbr; /* whether the rest is filled */
+	u32 bandwidth, mss_cache, min_rtt_us, pacing_gain, cwnd_gain;
+};
+
+/* record.needs_diag */
+enum needs_diag {
+	ULP_TELLS = 1,        /* an upper layer protocol sits on the socket */
+	CONGESTION_TELLS = 2, /* its algorithm has something to tell, and we cannot read it */
+};
+
+/* One worker's place. The first page belongs to what is said, the second to the program. */
+struct slot {
+	struct request request;
+	u8 pad0[256 - sizeof(struct request)];
+	struct reply reply;
+	u8 pad1[256 - sizeof(struct reply)];
+	/* The walk's own state. It is kept here, for the verifier takes what it reads from a map for unknown, and
+	 * need not follow each turn of a loop. */
+	u64 table, owner, node, listeners, from, owner_from;
+	u32 mask, bucket, start, started_records, chunk, tries, stop, nulls, skip, passed, mark, earlier_mark, port, steps;
+	u8 pad2[4096 - 512 - 104];
+	u64 heads[HEADS];
+	u8 records[RECORD_BYTES];
+};

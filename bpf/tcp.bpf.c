@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * A walk over TCP's hash tables: every socket of every network namespace, without a lock and without a
+ * reference.
+ *
+ * It is run by BPF_PROG_TEST_RUN, attached to nothing, in slices: each run reads some buckets and ends. A run is
+ * one RCU critical section, and the slabs of sockets are SLAB_TYPESAFE_BY_RCU: within a run a socket may die and
+ * become another one, but its memory stays a socket's. So each socket's identity is read first and again last,
+ * and a chain ends in a marker with its bucket's number: where either is not what it should be, somebody moved
+ * something under our hands, and the chain is walked again. What still went wrong is at worst a number that is
+ * not true, which is counted; reading cannot fault.
+ */
+#define TABLES_OF(which) GET(u64, which, net, ipv4.tcp_death_row.hashinfo)
+#include "walk.h"
+#ifdef WITH_TCP_INFO
+#include "tcp_info.h"
+#endif
+
+/* Whether a chain's end says that it is the bucket's own. */
+INLINE int is_end(const struct slot *s, u64 node)
+{
+	u32 marker = (u32)(node >> 1);
+	/* LISTENING_NULLS_BASE tells the tables apart: a listener may become a connection, and lead to its chain's end. */
+	return marker == s->bucket + (s->request.table == LISTENING ? 1u << 29 : 0);
+}
+
+#ifdef WITH_TCP_INFO
+#define MORE_BYTES_MAX TCP_INFO_BYTES_MAX
+
+/* Adds the sections of TCP's own to the record that ends at an offset; gives their size. Alone for the same reason
+ * as `read_socket`. */
+__attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 end)
+{
+	struct slot *s = map_lookup(&slots, &number);
+	struct record *r;
+	u32 bytes = 0, detail;
+
+	if (!s || start > RECORD_BYTES - sizeof(struct record) || end > RECORD_BYTES - TCP_INFO_BYTES_MAX)
+		return 0;
+	r = (void *)s->records + start;
+	detail = s->request.detail;
+	if (detail & WANT_TCP_INFO) {
+		take_tcp_info((void *)s->records + end, sk, r->state);
+		bytes = sizeof(struct tcp_raw);
+	}
+	if (GET(u64, sk, inet_connection_sock, icsk_ulp_ops))
+		r->needs_diag = ULP_TELLS;
+	if (detail & WANT_CONGESTION) {
+		r->needs_diag |= take_congestion((void *)s->records + end + bytes, sk, r->state);
+		bytes += sizeof(struct congestion);
+	}
+	return bytes;
+}
+#else
+#define MORE_BYTES_MAX 0
+#endif
+
+/* Reads one socket into the records. It stands alone, not static and not inline, for then the verifier looks at it
+ * once, and not again for each turn of each loop that leads to it: that alone brings loading from 22 ms to 4. */
+__attribute__((noinline)) int read_socket(u32 number, u64 sk)
+{
+	struct slot *s = map_lookup(&slots, &number);
+	struct identity it;
+	u32 used, bytes;
+
+	if (!s)
+		return FULL_BUFFER;
+	used = s->reply.used;
+	if (used > RECORD_BYTES - RECORD_BYTES_MAX - MORE_BYTES_MAX)
+		return FULL_BUFFER;
+	identify(&it, sk);
+	/* A listener's hash is not its bucket's. */
+	if (s->request.table == ESTABLISHED && (it.hash & s->mask) != s->bucket)
+		return MOVED;
+	{
+		struct record *r = (void *)s->records + used;
+		bytes = take_tcp(r, &it, sk, s->reply.jiffies, &s->request);
+		r->bucket = s->bucket;
+#ifdef WITH_TCP_INFO
+		/* Of one merely bound sock_diag tells nothing of the kind, and there is nothing. */
+		if (s->request.table == BOUND)
+			r->sections &= ~(WANT_TCP_INFO | WANT_CONGESTION);
+		else if (bytes && r->kind == FULL_SOCKET && s->request.detail & (WANT_TCP_INFO | WANT_CONGESTION))
+			r->bytes = bytes += read_tcp_info(number, sk, used, used + bytes);
+#endif
+	}
+	if (!is_still(&it, sk))
+		return MOVED;
+	if (bytes) {
+		if (!(s->reply.records & (MARK_EVERY - 1))) {
+			s->earlier_mark = s->mark;
+			s->mark = s->passed;
+		}
+		s->reply.used = used + bytes;
+		s->reply.records++;
+	}
+	return READ;
+}
+
+/* Where a node is pointed at from (`pprev`). */
+INLINE u64 pointed_at_from(u64 node)
+{
+	return LOAD(u64, node + 8);
+}
+
+/* A bucket of bound sockets is a chain of ports and addresses, each with a chain of those who have it; both end in 0,
+ * and what is freed may become a part of any other chain at once. But each node says where it is pointed at from:
+ * where that is not where we came from, before and after its next is read, it is none of this chain any more. */
+static long one_bound(u64 turn, struct context *context)
+{
+	struct slot *s = context->slot;
+	u64 sk, next;
+	int outcome;
+
+	if (out_of_steps(s))
+		return 1;
+	if (!s->owner) {
+		u64 node = s->node, bucket = node - AT(inet_bind2_bucket, node);
+		if (!node)
+			return 1;
+		if (pointed_at_from(node) != s->from)
+			goto again;
+		s->owner_from = bucket + AT(inet_bind2_bucket, owners);
+		s->owner = GET(u64, bucket, inet_bind2_bucket, owners);
+		s->port = GET(u16, bucket, inet_bind2_bucket, port);
+		s->node = LOAD(u64, node);
+		if (pointed_at_from(node) != s->from)
+			goto again;
+		s->from = node;
+		return 0;
+	}
+	if (turn >= CHAIN_MAX - 1) {
+		s->reply.overlong++;
+		return 1;
+	}
+	if (pointed_at_from(s->owner) != s->owner_from)
+		goto again;
+	sk = s->owner - AT(sock_common, skc_bind_node);
+	if (GET(u32, sk, sock_common, skc_portpair) >> 16 != s->port)
+		goto again;
+	/* What has more than a port is in another table. */
+	if (s->passed >= s->skip && GET(u8, sk, sock_common, skc_state) == TCP_CLOSE) {
+		outcome = read_socket(context->number, sk);
+		if (outcome == MOVED)
+			goto again;
+		if (outcome == FULL_BUFFER) {
+			s->stop = 1;
+			return 1;
+		}
+	}
+	next = LOAD(u64, s->owner);
+	if (pointed_at_from(s->owner) != s->owner_from)
+		goto again;
+	s->passed++;
+	s->owner_from = s->owner;
+	s->owner = next;
+	return 0;
+
+again:
+	if (!walk_again(s))
+		return 1;
+	s->owner = 0;
+	s->from = s->listeners + (u64)s->bucket * s->nulls;
+	s->node = LOAD(u64, s->from);
+	return 0;
+}
+
+static long one_socket(u64 turn, struct context *context)
+{
+	struct slot *s = context->slot;
+	u64 node = s->node;
+	int outcome;
+
+	if (out_of_steps(s))
+		return 1;
+	if (node & 1) {
+		if (is_end(s, node))
+			return 1;
+		goto again;
+	}
+	if (turn >= CHAIN_MAX - 1) {
+		s->reply.overlong++;
+		return 1;
+	}
+	if (s->passed >= s->skip) {
+		outcome = read_socket(context->number, node - AT(sock_common, skc_nulls_node));
+		if (outcome == MOVED)
+			goto again;
+		if (outcome == FULL_BUFFER) {
+			s->stop = 1;
+			return 1;
+		}
+	}
+	s->passed++;
+	s->node = LOAD(u64, node);
+	return 0;
+
+again:
+	if (!walk_again(s))
+		return 1;
+	s->node = LOAD(u64, s->listeners + (u64)s->bucket * s->nulls);
+	return 0;
+}
+
+/* Reads a chain, again and again until it holds still. Alone for the same reason as `read_socket`. */
+__attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
+{
+	struct slot *s = map_lookup(&slots, &number);
+	struct context context = { .slot = s, .number = number };
+
+	if (!s)
+		return 1;
+	begin_chain(s, bucket, node);
+	s->owner = 0;
+	s->from = s->listeners + (u64)bucket * s->nulls;
+	if (s->request.table == BOUND)
+		loop(CHAIN_MAX, one_bound, &context, 0);
+	else
+		loop(CHAIN_MAX, one_socket, &context, 0);
+	return s->stop;
+}
+
+/* Eight words of the heads, most of which are empty chains' markers. */
+static long eight_heads(u64 turn, struct context *context)
+{
+	struct slot *s = context->slot;
+	u32 first = (u32)(turn & (HEADS / 8 - 1)) * 8;
+	u64 *heads = &s->heads[first];
+	/* A bucket of 16 bytes begins with a lock. */
+	u32 wide = s->nulls == 16;
+	u64 lock = wide;
+
+	if ((heads[0] | lock) & heads[1] & (heads[2] | lock) & heads[3] & (heads[4] | lock) & heads[5] &
+	    (heads[6] | lock) & heads[7] & 1)
+		return 0;
+	for (u32 word = 0; word < 8; word++) {
+		u64 node = heads[word];
+		if (node & 1 || !node || (wide && !(word & 1)))
+			continue;
+		u32 bucket = s->chunk + ((first + word) >> wide);
+		if (bucket > s->mask || bucket >= s->request.end)
+			return 1;
+		if (read_chain(context->number, bucket, node))
+			return 1;
+	}
+	return 0;
+}
+
+#include "chunks.h"
+
+SEC("raw_tp")
+int walk_tcp(u64 *arguments)
+{
+	u32 number = (u32)arguments[0];
+	struct slot *s = map_lookup(&slots, &number);
+	struct context context = { .slot = s, .number = number };
+	u64 hashinfo;
+
+	if (!s)
+		return 1;
+	hashinfo = arguments[1];
+	if (!hashinfo)
+		hashinfo = TABLES_OF(own_net());
+	begin(s, hashinfo);
+	if (s->request.table == LISTENING) {
+		s->table = GET(u64, hashinfo, inet_hashinfo, lhash2);
+		s->mask = GET(u32, hashinfo, inet_hashinfo, lhash2_mask);
+		s->nulls = SIZE(inet_listen_hashbucket, nulls_head) * 2;
+		s->listeners = s->table + AT(inet_listen_hashbucket, nulls_head);
+		/* With bigger locks (PREEMPT_RT, debugging) buckets are not what `eight_heads` takes them for. */
+		if (AT(inet_listen_hashbucket, nulls_head) != 8)
+			s->table = 0;
+	} else if (s->request.table == BOUND) {
+		/* Until Linux 6.8 another node led from port to port. */
+		if (HAS(sock, sk_bind2_node)) {
+			s->reply.outcome = NO_TABLE;
+			return 1;
+		}
+		s->table = GET(u64, hashinfo, inet_hashinfo, bhash2);
+		s->mask = GET(u32, hashinfo, inet_hashinfo, bhash_size) - 1;
+		s->nulls = SIZE(inet_bind_hashbucket, chain) * 2;
+		s->listeners = s->table + AT(inet_bind_hashbucket, chain);
+		if (AT(inet_bind_hashbucket, chain) != 8)
+			s->table = 0;
+	} else {
+		s->table = GET(u64, hashinfo, inet_hashinfo, ehash);
+		s->mask = GET(u32, hashinfo, inet_hashinfo, ehash_mask);
+		s->nulls = 8;
+		s->listeners = s->table;
+	}
+	s->reply.buckets = s->mask + 1;
+	if (!is_table(s)) {
+		s->reply.outcome = NO_TABLE;
+		return 1;
+	}
+	loop(1 << 16, one_chunk, &context, 0);
+	return 0;
+}
+
+char license_[] SEC("license") = "GPL";

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What the walks over tables share: their slots, how a run begins, and who has which tables.
+ *
+ * Whoever includes it says first which tables a namespace uses: TABLES_OF(net).
+ */
+#pragma once
+#include "socket.h"
+
+/* As struct bpf_map_def: an array, to be mapped. */
+struct map slots SEC("maps") = {
+	.type = MAP_TYPE_ARRAY,
+	.key_bytes = sizeof(u32),
+	.value_bytes = sizeof(struct slot),
+	.entries = SLOTS,
+	.flags = MAP_MMAPABLE,
+};
+
+struct context {
+	struct slot *slot;
+	u32 number;
+};
+
+/* What became of a socket. */
+enum { READ, MOVED, FULL_BUFFER };
+
+/* Chains longer than this are cut: it bounds a run whatever the tables look like. */
+#define CHAIN_MAX 65536
+#define TRIES_MAX 16
+
+/* A run that takes more steps than this walks over something that is no table, because what we were told of this
+ * kernel is not true of it: it must end before anybody notices. A true run takes some thousand. */
+#define STEPS_MAX (1 << 18)
+#define BUCKETS_MAX (1 << 24)
+
+/* A chain that does not fit is gone on with a few hundred sockets before its end, at one that was told: sockets may
+ * leave it meanwhile, and those behind them move up. */
+#define MARK_EVERY 256
+
+INLINE int out_of_steps(struct slot *s)
+{
+	if (s->steps) {
+		s->steps--;
+		return 0;
+	}
+	s->stop = 1;
+	return 1;
+}
+
+/* Tables have a power of two of buckets. */
+INLINE int is_table(const struct slot *s)
+{
+	return s->table && s->mask < BUCKETS_MAX && !(s->mask & (s->mask + 1));
+}
+
+INLINE void begin(struct slot *s, u64 hashinfo)
+{
+	s->reply.outcome = DONE;
+	s->reply.used = s->reply.records = s->reply.again = s->reply.given_up = s->reply.overlong = 0;
+	s->reply.next = s->request.first;
+	s->reply.skip = 0;
+	s->reply.jiffies = jiffies();
+	s->reply.ktime_ns = ktime_ns();
+	s->reply.hashinfo = hashinfo;
+	s->stop = 0;
+	s->steps = STEPS_MAX;
+}
+
+INLINE void begin_chain(struct slot *s, u32 bucket, u64 node)
+{
+	s->bucket = bucket;
+	s->node = node;
+	s->start = s->reply.used;
+	s->started_records = s->reply.records;
+	s->tries = s->passed = 0;
+	s->skip = bucket == s->request.first ? s->request.skip : 0;
+	s->mark = s->earlier_mark = s->skip;
+}
+
+/* Forgets what was read of a chain, for it is walked again; 0 if that happened too often. */
+INLINE int walk_again(struct slot *s)
+{
+	s->reply.again++;
+	if (++s->tries > TRIES_MAX) {
+		/* What was read this time is true, but not all. */
+		s->reply.given_up++;
+		return 0;
+	}
+	s->reply.used = s->start;
+	s->reply.records = s->started_records;
+	s->passed = 0;
+	s->mark = s->earlier_mark = s->skip;
+	return 1;
+}
+
+/* The namespace of whoever runs the program. */
+INLINE u64 own_net(void)
+{
+	u64 proxy = GET(u64, current_task(), task_struct, nsproxy);
+	return GET(u64, proxy, nsproxy, net_ns);
+}
+
+/* What of a network namespace is told. */
+struct net_record {
+	u32 inode, pad;
+	u64 hashinfo;
+};
+
+static long one_parent(u64 turn, struct context *context)
+{
+	struct slot *s = context->slot;
+	u64 parent = GET(u64, s->node, task_struct, real_parent);
+
+	if (parent == s->node)
+		return 1;
+	s->node = parent;
+	return 0;
+}
+
+static long one_net(u64 turn, struct context *context)
+{
+	struct slot *s = context->slot;
+	u32 used = s->reply.used;
+	u64 net;
+
+	if (s->node == s->table)
+		return 1;
+	net = s->node - AT(net, list);
+	s->node = LOAD(u64, s->node);
+	if (s->passed++ < s->request.skip)
+		return 0;
+	if (used > RECORD_BYTES - sizeof(struct net_record)) {
+		s->reply.outcome = FULL;
+		s->reply.skip = s->passed - 1;
+		return 1;
+	}
+	struct net_record *r = (void *)s->records + used;
+	r->inode = GET(u32, net, net, ns.inum);
+	r->pad = 0;
+	r->hashinfo = TABLES_OF(net);
+	s->reply.used = used + sizeof(*r);
+	return 0;
+}
+
+/* Tells of every network namespace, and of the tables that it uses. The list begins with the first namespace of all,
+ * in which the first task of all is; what lies before that one is the list's head, which is no namespace. */
+SEC("raw_tp")
+int list_nets(u64 *arguments)
+{
+	u32 number = (u32)arguments[0];
+	struct slot *s = map_lookup(&slots, &number);
+	struct context context = { .slot = s, .number = number };
+	u64 net;
+
+	if (!s)
+		return 1;
+	s->reply.outcome = DONE;
+	s->reply.used = s->reply.records = s->reply.again = s->reply.given_up = s->reply.overlong = 0;
+	s->passed = 0;
+	s->node = current_task();
+	loop(1 << 16, one_parent, &context, 0);
+	net = GET(u64, GET(u64, s->node, task_struct, nsproxy), nsproxy, net_ns);
+	s->table = GET(u64, net, net, list.prev);
+	s->node = net + AT(net, list);
+	loop(1 << 22, one_net, &context, 0);
+	return 0;
+}

@@ -1,0 +1,27 @@
+//! BPF programs: from a compiled object to something that runs.
+//!
+//! An [`Object`] is read by `aya-obj`, the object half of aya 0.14. Its other half, the loader, is not used: it
+//! parses the kernel's whole BTF before it does anything (`EbpfLoader::new` calls `Btf::from_sys_fs`: 22 ms
+//! here, three times what a walk over 80,000 sockets takes), and it knows neither kfuncs, nor
+//! a way to give an iterator the BTF id that it found there. So whoever uses this finds out
+//! himself what belongs into each instruction ([`Object::patch`]).
+//!
+//! ```no_run
+//! use sockeye_sys::bpf::Object;
+//! # fn example(elf: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
+//! let object = Object::parse(elf)?;
+//! let ([program], array) = object.load_raw_tracepoints(["walk"], "slots")?;
+//! let mut slot = array.into_slots()?.swap_remove(0);
+//! program.run(&mut slot, &[0, 0])?;
+//! println!("{:?}", &slot.bytes()[..8]);
+//! # Ok(()) }
+//! ```
+
+mod array;
+mod call;
+mod object;
+mod program;
+
+pub use array::{Array, Slot};
+pub use object::{LoadError, Object};
+pub use program::{Iteration, Program};

@@ -1,0 +1,335 @@
+use super::array::{Array, MMAPABLE};
+use super::call::{self, Code};
+use super::program::Program;
+use aya_obj::btf::BtfFeatures;
+use aya_obj::generated::bpf_insn;
+use object::{Object as _, ObjectSection as _};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+/// A compiled BPF object, not loaded yet.
+#[derive(Debug)]
+pub struct Object<'a> {
+    parsed: aya_obj::Object,
+    types: &'a [u8],
+    types_ext: &'a [u8],
+    /// Names and numbers of the sections that hold code.
+    sections: Vec<(String, usize)>,
+}
+
+/// Why an object could not be made to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It is no BPF object, or one that we do not understand.
+    Object(String),
+    /// A system call failed: which operation, and why.
+    System(&'static str, Errno),
+    /// The verifier rejected the program: its last words.
+    Rejected(Errno, String),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(problem) => write!(f, "not a BPF object: {problem}"),
+            Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
+            Self::Rejected(errno, words) => {
+                write!(f, "the kernel's verifier rejected the program: {errno} ({words})")
+            }
+        }
+    }
+}
+
+impl std::error::Error for LoadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(_, errno) | Self::Rejected(errno, _) => Some(errno),
+            Self::Object(_) => None,
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Reads an object as clang writes it.
+    ///
+    /// # Errors
+    /// [`LoadError::Object`]
+    pub fn parse(elf: &'a [u8]) -> Result<Self, LoadError> {
+        let file = object::File::parse(elf).map_err(|error| LoadError::Object(error.to_string()))?;
+        let section = |name| {
+            let section = file.section_by_name(name)?;
+            section.data().ok()
+        };
+        let missing = |name: &str| LoadError::Object(format!("it has no section {name}"));
+        Ok(Self {
+            types: section(".BTF").ok_or_else(|| missing(".BTF"))?,
+            types_ext: section(".BTF.ext").ok_or_else(|| missing(".BTF.ext"))?,
+            sections: file
+                .sections()
+                .filter(|section| section.kind() == object::SectionKind::Text)
+                .filter_map(|section| Some((section.name().ok()?.to_owned(), section.index().0)))
+                .collect(),
+            parsed: aya_obj::Object::parse(elf).map_err(|error| LoadError::Object(error.to_string()))?,
+        })
+    }
+
+    /// The object's own types, as its section `.BTF` has them.
+    #[must_use]
+    pub fn types(&self) -> &'a [u8] {
+        self.types
+    }
+
+    /// What it wants to know of the kernel's, as its section `.BTF.ext` has it.
+    #[must_use]
+    pub fn types_ext(&self) -> &'a [u8] {
+        self.types_ext
+    }
+
+    /// Puts a number into the instruction at an offset of a section: what a relocation is about. Without a number
+    /// the instruction becomes one that the verifier rejects, if it can be reached.
+    ///
+    /// # Errors
+    /// [`LoadError::Object`] if there is no such instruction, or it has no place for a number.
+    pub fn patch(&mut self, section: &str, offset_bytes: u32, number: Option<u32>) -> Result<(), LoadError> {
+        let wrong = || LoadError::Object(format!("no number fits at {section}+{offset_bytes}"));
+        let (_, index) = *self
+            .sections
+            .iter()
+            .find(|(name, _)| name == section)
+            .ok_or_else(wrong)?;
+        let offset = offset_bytes as usize;
+        let (instructions, place) = self
+            .parsed
+            .functions
+            .values_mut()
+            .filter(|function| function.section_index.0 == index)
+            .find_map(|function| {
+                let place = offset.checked_sub(function.section_offset)? / size_of::<bpf_insn>();
+                (place < function.instructions.len()).then_some((&mut function.instructions, place))
+            })
+            .ok_or_else(wrong)?;
+        let wide = instructions[place].code == LOAD_64;
+        match (number, instructions[place].code) {
+            (Some(number), code) if code == LOAD_64 || calculates_with_number(code) => {
+                instructions[place].imm = number.cast_signed();
+            }
+            (Some(number), code) if loads_from_place(code) => {
+                instructions[place].off = i16::try_from(number).map_err(|_| wrong())?;
+            }
+            (Some(_), _) => return Err(wrong()),
+            (None, _) => {
+                let end = place + 1 + usize::from(wide);
+                for instruction in instructions.get_mut(place..end).ok_or_else(wrong)? {
+                    instruction.code = CALL;
+                    instruction.set_dst_reg(0);
+                    instruction.set_src_reg(0);
+                    instruction.off = 0;
+                    instruction.imm = NO_HELPER;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it calls the helper `placeholder`, which does not exist.
+    #[must_use]
+    pub fn calls(&self, placeholder: i32) -> bool {
+        let mut instructions = self
+            .parsed
+            .functions
+            .values()
+            .flat_map(|function| &function.instructions);
+        instructions.any(|instruction| {
+            instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == placeholder
+        })
+    }
+
+    /// Turns each call of the helper `placeholder`, which does not exist, into one of the kernel's function with
+    /// this BTF id.
+    pub fn call_kernel_function(&mut self, placeholder: i32, id: u32) {
+        for function in self.parsed.functions.values_mut() {
+            for instruction in &mut function.instructions {
+                if instruction.code == CALL && instruction.src_reg() == 0 && instruction.imm == placeholder {
+                    instruction.set_src_reg(PSEUDO_KFUNC_CALL);
+                    instruction.imm = id.cast_signed();
+                }
+            }
+        }
+    }
+
+    /// Loads its raw tracepoints of these names, with its array map `map`.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_PERFMON.
+    pub fn load_raw_tracepoints<const N: usize>(
+        self,
+        names: [&str; N],
+        map: &str,
+    ) -> Result<([Program; N], Array), LoadError> {
+        let definition = self
+            .parsed
+            .maps
+            .get(map)
+            .filter(|map| map.map_flags() == MMAPABLE)
+            .ok_or_else(|| LoadError::Object(format!("it has no array {map} to be mapped")))?;
+        let array = Array::create(definition.value_size(), definition.max_entries())
+            .map_err(|errno| LoadError::System("make a BPF array", errno))?;
+        let linked = self.link(&[(map, array.as_fd().as_raw_fd())])?;
+        let mut programs = Vec::with_capacity(N);
+        for name in names {
+            let fd = linked.load(name, RAW_TRACEPOINT, 0, 0)?;
+            programs.push(Program {
+                fd,
+                array: Some(array.identity()),
+            });
+        }
+        let programs = programs
+            .try_into()
+            .map_err(|_| LoadError::Object("it has too few programs".to_owned()))?;
+        Ok((programs, array))
+    }
+
+    /// Loads its iterator `program` over what the kernel's function with this BTF id iterates over.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_PERFMON.
+    pub fn load_iterator(self, program: &str, iterated: u32) -> Result<Program, LoadError> {
+        let fd = self
+            .link(&[])?
+            .load(program, TRACING, call::TRACE_ITER, iterated)?;
+        Ok(Program { fd, array: None })
+    }
+
+    /// Gives maps and functions their places, and the kernel the types of its functions, which the verifier wants for
+    /// those that loops call.
+    fn link(mut self, maps: &[(&str, i32)]) -> Result<Linked, LoadError> {
+        let broken = |error: &dyn fmt::Display| LoadError::Object(error.to_string());
+        let features = BtfFeatures::new(true, true, true, true, true, true, true, true);
+        let types = self
+            .parsed
+            .fixup_and_sanitize_btf(&features)
+            .map_err(|error| broken(&error))?
+            .ok_or_else(|| broken(&"it has no types"))?
+            .to_bytes();
+        let types = call::load_types(&types)
+            .map_err(|errno| LoadError::System("load a BPF program's types", errno))?;
+        let texts: HashSet<usize> = self
+            .parsed
+            .functions
+            .keys()
+            .map(|(section, _)| *section)
+            .collect();
+        let definitions: Vec<_> = maps
+            .iter()
+            .filter_map(|(name, fd)| Some((*name, *fd, self.parsed.maps.get(*name)?.clone())))
+            .collect();
+        self.parsed
+            .relocate_maps(
+                definitions.iter().map(|(name, fd, map)| (*name, *fd, map)),
+                &texts,
+            )
+            .map_err(|error| broken(&error))?;
+        self.parsed
+            .relocate_calls(&texts)
+            .map_err(|error| broken(&error))?;
+        Ok(Linked {
+            parsed: self.parsed,
+            types,
+        })
+    }
+}
+
+/// An object whose programs can be loaded.
+struct Linked {
+    parsed: aya_obj::Object,
+    types: OwnedFd,
+}
+
+impl Linked {
+    fn load(
+        &self,
+        name: &str,
+        program_type: u32,
+        attach_type: u32,
+        attach_btf_id: u32,
+    ) -> Result<OwnedFd, LoadError> {
+        let missing = || LoadError::Object(format!("it has no program {name}"));
+        let program = self.parsed.programs.get(name).ok_or_else(missing)?;
+        let function = self
+            .parsed
+            .functions
+            .get(&program.function_key())
+            .ok_or_else(missing)?;
+        let c_name = CString::new(name).map_err(|_| missing())?;
+        let code = Code {
+            name: &c_name,
+            program_type,
+            attach_type,
+            attach_btf_id,
+            license: &program.license,
+            instructions: &function.instructions,
+            types: self.types.as_fd(),
+            functions: &function.func_info.func_info,
+            lines: &function.line_info.line_info,
+        };
+        match call::load_program(&code, None) {
+            Ok(fd) => Ok(fd),
+            // EACCES is the verifier's favourite answer, and a policy's as well: with a log the former has words.
+            Err(Errno::PERM) => Err(LoadError::System("load a BPF program", Errno::PERM)),
+            Err(_) => again_with_a_log(&code),
+        }
+    }
+}
+
+/// `BPF_ALU` and `BPF_ALU64` with `BPF_K`: moves, additions, shifts of a number in the instruction.
+fn calculates_with_number(code: u8) -> bool {
+    matches!(code & 0x0f, 0x04 | 0x07)
+}
+
+/// `BPF_LDX` with `BPF_MEM`: a load from an address and a number in the instruction.
+fn loads_from_place(code: u8) -> bool {
+    code & 0xe7 == 0x61
+}
+
+/// Loads the program once more, to hear why it was rejected; or it is accepted this time.
+fn again_with_a_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+    let mut log = vec![0; LOG_BYTES];
+    let errno = match call::load_program(code, Some(&mut log)) {
+        Ok(fd) => return Ok(fd),
+        // Not the verifier's doing: it has said nothing against it.
+        Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)) => {
+            return Err(LoadError::System("load a BPF program", errno));
+        }
+        Err(errno) => errno,
+    };
+    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+    let text = String::from_utf8_lossy(&log[..end]);
+    // Statistics follow the reason.
+    let reason = text.lines().rfind(|line| {
+        !line.trim().is_empty() && !line.starts_with("processed ") && !line.starts_with("stack depth")
+    });
+    Err(match reason {
+        Some(reason) => LoadError::Rejected(errno, reason.trim().to_owned()),
+        None => LoadError::System("load a BPF program", errno),
+    })
+}
+
+/// What the verifier says in the end is at the end; it keeps that if there is not room for all (Linux 6.4).
+const LOG_BYTES: usize = 256 * 1024;
+
+// Codes of instructions (`include/uapi/linux/bpf.h`, `bpf_common.h`).
+const LOAD_64: u8 = 0x18;
+const CALL: u8 = 0x85;
+const PSEUDO_KFUNC_CALL: u8 = 2;
+
+/// The number that libbpf gives to the helper in an instruction that must not be reached: it shows in the verifier's
+/// words.
+const NO_HELPER: i32 = 0xbad_2310;
+
+/// `enum bpf_prog_type`
+const RAW_TRACEPOINT: u32 = 17;
+const TRACING: u32 = 26;
