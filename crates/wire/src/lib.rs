@@ -1,5 +1,5 @@
 //! Bytes to and from the structs that Linux speaks: netlink envelopes, `inet_diag` and its
-//! siblings, `tcp_info`, and the lines of `/proc/net`.
+//! siblings, `tcp_info`, the lines of `/proc/net`, and BTF, by which a kernel describes its structs.
 //!
 //! This crate says what the kernel *said*. A short `tcp_info` is an older kernel, so a field it
 //! lacks is `None`; a number without a name stays that number. What it all means is `model`'s work.
@@ -26,13 +26,17 @@ pub mod btf;
 pub mod bytecode;
 mod bytes;
 mod error;
+pub mod held;
+pub mod holders;
 pub mod inet_diag;
 pub mod netlink;
 pub mod netlink_diag;
 pub mod packet_diag;
 pub mod proc_net;
 pub mod proc_pid;
+pub mod task_file;
 pub mod tcp_info;
 pub mod unix_diag;
+pub mod walk;
 
 pub use error::{Error, Layer};

@@ -1,0 +1,94 @@
+use super::{Record, detail};
+use crate::bytes::{array, ne_u32};
+use crate::inet_diag::BbrInfo;
+
+/// A socket's congestion control: `struct congestion` of bpf/tables.h.
+#[derive(Debug, Clone, Copy)]
+pub struct Congestion<'a>(&'a [u8; BYTES]);
+
+impl<'a> Congestion<'a> {
+    /// Over the section; `None` if that is too short.
+    #[must_use]
+    #[inline]
+    pub fn new(section: &'a [u8]) -> Option<Self> {
+        section.first_chunk().map(Self)
+    }
+
+    /// The algorithm's name, with NUL behind it.
+    #[must_use]
+    #[inline]
+    pub fn algorithm(&self) -> [u8; 16] {
+        array(self.0, 0).unwrap_or_default()
+    }
+
+    /// What BBR tells, if it is BBR and in a state in which `sock_diag` would ask it: calculated as `bbr_get_info()` of `net/ipv4/tcp_bbr.c` does.
+    #[must_use]
+    pub fn bbr(&self) -> Option<BbrInfo> {
+        // All places are below the length.
+        let word = |place: usize| ne_u32(self.0, 16 + place * 4).unwrap_or_default();
+        // Packets a microsecond, times 2^24.
+        let bandwidth = u64::from(word(1)).wrapping_mul(u64::from(word(2)));
+        (word(0) != 0).then(|| BbrInfo {
+            bandwidth: bandwidth.wrapping_mul(1_000_000) >> 24,
+            min_rtt: word(3),
+            pacing_gain: word(4),
+            cwnd_gain: word(5),
+        })
+    }
+}
+
+impl<'a> Record<'a> {
+    /// Its congestion control, if that was asked for ([`detail::CONGESTION`]).
+    #[must_use]
+    #[inline]
+    pub fn congestion(&self) -> Option<Congestion<'a>> {
+        Congestion::new(self.section(detail::CONGESTION)?)
+    }
+
+    /// Whether an upper layer protocol (TLS, MPTCP) sits on it, of which only `sock_diag` tells. Known if one of
+    /// [`detail::TCP_INFO`] and [`detail::CONGESTION`] was asked for.
+    #[must_use]
+    #[inline]
+    pub fn has_upper_layer(&self) -> bool {
+        self.needs_diag_bits() & 1 != 0
+    }
+
+    /// Whether its algorithm has something to tell that only `sock_diag` can. Known if [`detail::CONGESTION`] was
+    /// asked for.
+    #[must_use]
+    #[inline]
+    pub fn has_congestion_info(&self) -> bool {
+        self.needs_diag_bits() & 2 != 0
+    }
+}
+
+/// `sizeof(struct congestion)`
+pub(super) const BYTES: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg_attr(
+        target_endian = "big",
+        ignore = "our programs are little-endian, and so are their records"
+    )]
+    fn bbr_calculates_as_the_kernel_does() {
+        let mut section = [0; BYTES];
+        section[..6].copy_from_slice(b"bbr\0\0\0");
+        for (place, word) in [1_u32, 3_355_443, 1448, 43, 739, 256].into_iter().enumerate() {
+            let at = 16 + place * 4;
+            section[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        let congestion = Congestion::new(&section).unwrap();
+        assert_eq!(&congestion.algorithm(), b"bbr\0\0\0\0\0\0\0\0\0\0\0\0\0");
+        let bbr = congestion.bbr().unwrap();
+        // a fifth of a packet of 1448 bytes a microsecond
+        assert_eq!((bbr.bandwidth, bbr.min_rtt), (289_599_982, 43));
+        assert_eq!((bbr.pacing_gain, bbr.cwnd_gain), (739, 256));
+        section[16] = 0;
+        assert_eq!(Congestion::new(&section).unwrap().bbr(), None);
+        assert!(Congestion::new(&section[..BYTES - 1]).is_none());
+    }
+}
