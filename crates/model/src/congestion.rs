@@ -1,5 +1,6 @@
 use crate::ShortText;
 use sockeye_wire::inet_diag::{BbrInfo, DctcpInfo, VegasInfo};
+use sockeye_wire::walk::Congestion;
 
 /// Name of a congestion control algorithm (`TCP_CA_NAME_MAX` is 16).
 pub type Algorithm = ShortText<16>;
@@ -28,6 +29,19 @@ pub enum CongestionInfo {
         pacing_gain_256ths: u32,
         cwnd_gain_256ths: u32,
     },
+}
+
+impl CongestionInfo {
+    /// What a walk over TCP's tables read of a socket's congestion control: the algorithm's name, and what it
+    /// tells of itself.
+    #[must_use]
+    pub fn from_walk(congestion: &Congestion<'_>) -> (Option<Algorithm>, Option<Self>) {
+        let name = Algorithm::from_c(&congestion.algorithm());
+        (
+            (!name.as_bytes().is_empty()).then_some(name),
+            congestion.bbr().map(Self::from),
+        )
+    }
 }
 
 impl From<VegasInfo> for CongestionInfo {
@@ -61,5 +75,30 @@ impl From<BbrInfo> for CongestionInfo {
             pacing_gain_256ths: info.pacing_gain,
             cwnd_gain_256ths: info.cwnd_gain,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_walk_read() {
+        let mut section = [0; 40];
+        let read = |section: &[u8]| CongestionInfo::from_walk(&Congestion::new(section).unwrap());
+        assert_eq!(read(&section), (None, None), "a socket without an algorithm");
+        section[..6].copy_from_slice(b"cubic\0");
+        assert_eq!(read(&section), (Some(Algorithm::from_c(b"cubic")), None));
+        section[..6].copy_from_slice(b"bbr\0\0\0");
+        for (place, word) in [1_u32, 1 << 24, 1000, 43, 739, 512].into_iter().enumerate() {
+            section[16 + place * 4..][..4].copy_from_slice(&word.to_ne_bytes());
+        }
+        let bbr = CongestionInfo::Bbr {
+            bandwidth_bytes_per_s: 1_000_000_000,
+            min_rtt_us: 43,
+            pacing_gain_256ths: 739,
+            cwnd_gain_256ths: 512,
+        };
+        assert_eq!(read(&section), (Some(Algorithm::from_c(b"bbr")), Some(bbr)));
     }
 }

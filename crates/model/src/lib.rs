@@ -17,6 +17,7 @@
 //! ```
 
 mod congestion;
+mod container;
 mod endpoint;
 mod entry;
 mod flow;
@@ -36,9 +37,11 @@ mod text;
 mod timer;
 
 pub use congestion::{Algorithm, CongestionInfo};
+pub use container::{Container, Runtime};
 pub use endpoint::{Endpoint, UnixName};
 pub use entry::Entry;
 pub use flow::{Direction, Flow, FlowKey, GroupBy, Rates, Totals};
+pub use from_wire::WalkedKernel;
 pub use ids::{CgroupId, Cookie, Fd, Inode, InterfaceIndex, NetnsInode, Pgid, Pid, Port, Uid};
 pub use losses::Losses;
 pub use memory::Memory;

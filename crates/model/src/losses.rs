@@ -13,6 +13,9 @@ pub struct Losses {
     pub broken_records: u64,
     /// Protocols that no source could list.
     pub unlisted_protocols: u64,
+    /// Chains of the kernel's hash tables that would not hold still while we walked over them: sockets
+    /// may be missing.
+    pub unsettled_chains: u64,
     /// Processes whose descriptors we may not read.
     pub unreadable_processes: u64,
     /// Processes that ended while they were being read: what they held may be missing.
@@ -24,7 +27,7 @@ pub struct Losses {
 impl Losses {
     /// Each counter with its name.
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 9] {
+    pub fn counters(&self) -> [(&'static str, u64); 10] {
         [
             ("repeated_dumps", self.repeated_dumps),
             ("incomplete_dumps", self.incomplete_dumps),
@@ -32,6 +35,7 @@ impl Losses {
             ("truncated_messages", self.truncated_messages),
             ("broken_records", self.broken_records),
             ("unlisted_protocols", self.unlisted_protocols),
+            ("unsettled_chains", self.unsettled_chains),
             ("unreadable_processes", self.unreadable_processes),
             ("vanished_processes", self.vanished_processes),
             ("unreadable_namespaces", self.unreadable_namespaces),
@@ -53,6 +57,7 @@ impl std::ops::AddAssign for Losses {
         self.truncated_messages += other.truncated_messages;
         self.broken_records += other.broken_records;
         self.unlisted_protocols += other.unlisted_protocols;
+        self.unsettled_chains += other.unsettled_chains;
         self.unreadable_processes += other.unreadable_processes;
         self.vanished_processes += other.vanished_processes;
         self.unreadable_namespaces += other.unreadable_namespaces;

@@ -1,6 +1,7 @@
 use crate::State;
 use core::fmt;
 use sockeye_wire::tcp_info::TcpInfo as Wire;
+use sockeye_wire::walk::TcpRaw;
 
 macro_rules! tcp_info {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $wire:ident;)*) => {
@@ -26,6 +27,11 @@ macro_rules! tcp_info {
             #[inline]
             fn read(wire: &Wire<'_>) -> Self {
                 Self { $($name: wire.$wire(),)* }
+            }
+
+            #[inline]
+            fn read_raw(raw: &TcpRaw<'_>) -> Self {
+                Self { $($name: raw.$wire(),)* }
             }
         }
     };
@@ -179,12 +185,22 @@ impl TcpInfo {
     /// `tcpi_sacked`; they are [`crate::Queues::Accept`] here and absent from this struct.
     #[must_use]
     pub fn from_wire(wire: &Wire<'_>, state: State) -> Self {
-        let mut info = Self::read(wire);
-        info.min_rtt_us = info.min_rtt_us.filter(|&us| us != u32::MAX);
+        Self::read(wire).known(state)
+    }
+
+    /// The same from what a walk over TCP's tables read in the socket itself.
+    #[must_use]
+    pub fn from_walk(raw: &TcpRaw<'_>, state: State) -> Self {
+        Self::read_raw(raw).known(state)
+    }
+
+    /// Without numbers that mean something else.
+    fn known(mut self, state: State) -> Self {
+        self.min_rtt_us = self.min_rtt_us.filter(|&us| us != u32::MAX);
         if state == State::Listen {
-            (info.unacked_segs, info.sacked_segs) = (None, None);
+            (self.unacked_segs, self.sacked_segs) = (None, None);
         }
-        info
+        self
     }
 
     /// The congestion state machine's state.
@@ -273,5 +289,33 @@ mod tests {
         assert_eq!((listener.unacked_segs, listener.sacked_segs), (None, None));
         TcpInfo::from_wire(&Wire::new(&[]), State::Established)
             .visit(|name, value| assert_eq!(value, None, "{name}"));
+    }
+
+    #[test]
+    fn a_walk_reads_the_same_fields() {
+        let now = sockeye_wire::walk::Moment {
+            hz: 250,
+            jiffies: 1 << 32,
+            ktime_ns: 0,
+        };
+        let mut bytes = [0xff; 304];
+        bytes[4] = 1;
+        let info = TcpInfo::from_walk(&TcpRaw::new(&bytes, now).unwrap(), State::Established);
+        info.visit(|name, value| assert_eq!(value.is_none(), name == "min_rtt_us", "{name}"));
+        assert_eq!(
+            (info.rtt_us, info.snd_cwnd_segs),
+            (Some(u32::MAX >> 3), Some(u32::MAX))
+        );
+        assert_eq!(
+            (info.lost_segs, info.bytes_sent),
+            (Some(u32::MAX), Some(u64::MAX))
+        );
+        bytes[4] = 10;
+        let listener = TcpInfo::from_walk(&TcpRaw::new(&bytes, now).unwrap(), State::Listen);
+        assert_eq!((listener.unacked_segs, listener.sacked_segs), (None, None));
+        assert_eq!(
+            (listener.rtt_us, listener.snd_cwnd_segs),
+            (Some(0), Some(u32::MAX))
+        );
     }
 }

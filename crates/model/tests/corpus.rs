@@ -40,3 +40,18 @@ fn proc_lines() {
 fn proc_pid() {
     replay("proc_pid", bodies::proc_pid);
 }
+
+#[test]
+fn btf() {
+    replay("btf", bodies::btf);
+}
+
+#[test]
+fn relocations() {
+    replay("relocations", bodies::relocations);
+}
+
+#[test]
+fn walk() {
+    replay("walk", bodies::walk);
+}

@@ -1,10 +1,14 @@
 //! From what the kernel said to what we know: one file for each thing it says it in.
 
+mod held;
 mod inet;
 mod netlink;
 mod packet;
 mod procfs;
 mod unix;
+mod walk;
+
+pub use walk::WalkedKernel;
 
 use crate::{Cookie, Family, Inode, Memory, Protocol, Queues, Socket, State, Uid};
 use sockeye_wire::inet_diag::SkMemInfo;
