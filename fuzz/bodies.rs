@@ -3,15 +3,18 @@
 //! Beyond "does not panic" each holds the parsers to what they promise.
 #![allow(dead_code)] // each target uses one of these
 
-use sockeye_model::{Endpoint, Losses, Protocol, Queues, Socket, State, TcpInfo};
+use sockeye_model::{Container, Endpoint, Losses, Protocol, Queues, Socket, State, TcpInfo, WalkedKernel};
+use sockeye_wire::btf::relocation::{self, Relocation, Subject, Wish};
+use sockeye_wire::btf::{self, Answer, Btf, Question, TypeKind};
 use sockeye_wire::inet_diag::InetDiag;
 use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
 use sockeye_wire::packet_diag::{Info, PacketDiag, Ring, memberships};
 use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
-use sockeye_wire::proc_pid::{Stat, netns_inode, socket_inode};
+use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, socket_inode};
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
+use sockeye_wire::walk::{self, Moment, Reply, detail, hz, nets, records};
 use sockeye_wire::{Error, netlink};
 
 /// A received buffer, each message taken for every kind there is, whatever family it claims.
@@ -162,6 +165,211 @@ pub(crate) fn proc_pid(bytes: &[u8]) {
     if let Some(inode) = netns_inode(bytes) {
         assert_eq!(netns_inode(format!("net:[{inode}]").as_bytes()), Some(inode));
     }
+    for line in cgroup_lines(bytes) {
+        assert!(line.path.starts_with(b"/"), "{line:?}");
+        if let Some(container) = Container::from_cgroup(line.path) {
+            let name = container.name();
+            assert!(!name.is_empty() && name.starts_with(container.short_name()));
+            assert!(container.is_meant_by(name) && container.is_meant_by(container.short_name()));
+            assert!(!container.to_string().is_empty());
+        }
+    }
+    let any = cgroup_lines(bytes).any(|line| Container::from_cgroup(line.path).is_some());
+    assert_eq!(Container::from_cgroup_file(bytes).is_some(), any);
+}
+
+/// A BTF blob, asked about the words in it.
+pub(crate) fn btf(bytes: &[u8]) {
+    let parsed = match Btf::parse(bytes) {
+        Ok(parsed) => parsed,
+        Err(error) => return check_btf_error(&error, bytes.len()),
+    };
+    let words: Vec<&str> = bytes
+        .split(|byte| !(byte.is_ascii_alphanumeric() || *byte == b'_'))
+        .filter_map(|word| std::str::from_utf8(word).ok())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let mut words = &words[words.len().saturating_sub(8)..]; // the strings are usually at the end
+    if words.is_empty() {
+        words = &["sock"];
+    }
+    let paths: Vec<String> = words
+        .iter()
+        .flat_map(|word| {
+            [
+                (*word).to_owned(),
+                format!("{word}.{}", words[0]),
+                format!("{0}.{word}.{word}", words[0]),
+            ]
+        })
+        .collect();
+    let mut questions = vec![];
+    for &structure in words {
+        questions.push(Question::Size { structure });
+        questions.extend(paths.iter().map(|path| Question::Field { structure, path }));
+        for kind in [
+            TypeKind::Struct,
+            TypeKind::Union,
+            TypeKind::Enum,
+            TypeKind::Func,
+            TypeKind::Typedef,
+        ] {
+            questions.push(Question::Type {
+                kind,
+                name: structure,
+            });
+        }
+        for enumeration in [None, Some(words[0])] {
+            questions.push(Question::Enumerator {
+                enumeration,
+                name: structure,
+            });
+        }
+    }
+    let answers = match parsed.answer(&questions) {
+        Ok(answers) => answers,
+        Err(error) => {
+            // Whether a blob can be read does not depend on what is asked.
+            assert_eq!(parsed.answer(&[]), Err(error));
+            return check_btf_error(&error, bytes.len());
+        }
+    };
+    assert_eq!(answers.iter().len(), questions.len());
+    for (question, answer) in questions.iter().zip(answers.iter()) {
+        match (question, answer) {
+            (_, None) | (Question::Size { .. }, Some(Answer::Size(_))) => {}
+            (Question::Field { .. }, Some(Answer::Field(at))) => {
+                if let Some(bits) = at.bits {
+                    assert!(bits.size > 0 && matches!(at.size_bytes, 1 | 2 | 4 | 8));
+                    assert!(u32::from(bits.shift) + u32::from(bits.size) <= at.size_bytes * 8);
+                    assert_eq!(at.offset_bytes % at.size_bytes, 0);
+                }
+            }
+            (Question::Type { .. }, Some(Answer::Type(id))) => {
+                assert!(id.0 > 0 && id.0 as usize <= bytes.len() / 12);
+            }
+            (Question::Enumerator { .. }, Some(Answer::Enumerator(_))) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    // Nor do the answers depend on the order of the questions.
+    questions.reverse();
+    let again = parsed.answer(&questions).expect("it was read before");
+    assert!(
+        answers
+            .iter()
+            .eq((0..questions.len()).rev().map(|place| again.get(place)))
+    );
+}
+
+/// The length of a `.BTF.ext` in two bytes, it, and the `.BTF` it belongs to.
+pub(crate) fn relocations(bytes: &[u8]) {
+    let Some((len, rest)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let (ext, types) = rest.split_at(usize::from(u16::from_le_bytes(*len)).min(rest.len()));
+    let Ok(types) = Btf::parse(types) else { return };
+    let all = match relocation::read(&types, ext) {
+        Ok(all) => all,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    assert!(all.len() <= ext.len() / 16);
+    // They are put to the object's own types, as if those were the kernel's.
+    let questions: Vec<_> = all.iter().map(Relocation::question).collect();
+    let Ok(answers) = types.answer(&questions) else {
+        return;
+    };
+    for (relocation, answer) in all.iter().zip(answers.iter()) {
+        match &relocation.subject {
+            Subject::Field { structure, path, .. } => {
+                assert!(!structure.is_empty() && !path.is_empty() && path.len() <= 32 * bytes.len());
+            }
+            Subject::Type { name, .. } => assert!(!name.is_empty()),
+        }
+        let (value, without) = (relocation.value(answer), relocation.value(None));
+        match relocation.wish {
+            Wish::FieldExists => assert!(value.is_some_and(|is| is <= 1) && without == Some(0)),
+            Wish::FieldLeftShift | Wish::FieldRightShift => {
+                assert!(value.is_none_or(|shift| shift <= 64) && without.is_none());
+            }
+            _ => assert_eq!(without, None),
+        }
+        // Whatever was asked, an answer of another kind is none.
+        for other in [
+            Answer::Enumerator(1),
+            Answer::Size(1),
+            Answer::Type(btf::TypeId(1)),
+        ] {
+            let _ = relocation.value(Some(other));
+        }
+    }
+}
+
+/// What a program left in its slot: a reply of 64 bytes, then records.
+pub(crate) fn walk(bytes: &[u8]) {
+    const REPLY_AT: usize = 256;
+    const RECORDS_AT: usize = walk::SLOT_BYTES - 512 * 1024;
+    let (reply, rest) = bytes.split_at(bytes.len().min(64));
+    let mut slot = vec![0; RECORDS_AT + rest.len()];
+    slot[REPLY_AT..REPLY_AT + reply.len()].copy_from_slice(reply);
+    slot[RECORDS_AT..].copy_from_slice(rest);
+    let Some(mut reply) = Reply::read(&slot) else {
+        panic!("a slot is longer than a reply");
+    };
+    assert!(nets(&slot, &reply).count() <= walk::SLOT_BYTES / 16);
+    let now = Moment {
+        hz: hz(reply.jiffies, reply.ktime_ns).unwrap_or_default(),
+        jiffies: reply.jiffies,
+        ktime_ns: reply.ktime_ns,
+    };
+    for used in [reply.used, rest.len() as u32] {
+        reply.used = used;
+        let mut all = records(&slot, &reply);
+        let (mut bytes, mut count) = (0, 0);
+        let mut socket = Socket::new(Protocol::Raw, State::Close);
+        for record in &mut all {
+            count += 1;
+            bytes += 128;
+            for (section, len) in [
+                (detail::MEMORY, 40),
+                (detail::TCP_INFO, 304),
+                (detail::CONGESTION, 40),
+            ] {
+                bytes += if record.has(section) { len } else { 0 };
+            }
+            for is_known in [true, false] {
+                let kernel = WalkedKernel {
+                    option_bits: is_known.then_some([7, 63, 64, 255, 0, 1, 2, 3, 4, 5, 6]),
+                    has_cgroups: is_known,
+                    service_class: is_known,
+                    netns: is_known,
+                };
+                socket.read_walked(&record, now, &kernel);
+                check_socket(&socket);
+                assert_eq!(socket.protocol, Protocol::Tcp);
+                assert_eq!(socket.netns.is_some(), is_known);
+                // Read into another place it is the same: nothing of the one before stays.
+                let mut again = Socket::new(Protocol::Udp, State::Listen);
+                again.read_walked(&record, now, &kernel);
+                assert_eq!(again, socket);
+            }
+        }
+        assert!(bytes <= rest.len() && count <= rest.len() / 128);
+        assert!(all.next().is_none() && (!all.is_broken() || used > 0));
+    }
+}
+
+/// An error points into the blob, and can be printed.
+fn check_btf_error(error: &btf::Error, len: usize) {
+    match error {
+        btf::Error::Short(short) => {
+            check_error(short, len);
+            assert!(short.got < short.needed, "{error}");
+        }
+        btf::Error::Kind { offset, .. } => assert!(*offset < len, "{error}"),
+        _ => {}
+    }
+    assert!(!error.to_string().is_empty());
 }
 
 fn converted(socket: Result<Socket, Error>, len: usize) {

@@ -5,8 +5,8 @@ use sockeye_model::{Endpoint, Entry, Family, InterfaceIndex, Port, Protocol, Soc
 use sockeye_wire::bytecode::{Subject, audit, run};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An expression: refused with a message that can be printed, or printed, parsed again, compiled, and judged
-/// as the kernel would judge it.
+/// An expression: refused with a message that can be printed, or printed, parsed again, compiled, judged as
+/// the kernel would judge it, and bounded.
 pub(crate) fn filter_expressions(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let filter = match parse(&text, &NoResolve) {
@@ -25,6 +25,7 @@ pub(crate) fn filter_expressions(bytes: &[u8]) {
     let printed = filter.to_string();
     let again = parse(&printed, &NoResolve);
     assert!(again.as_ref() == Ok(&filter), "{printed:?} {again:?}");
+    let bounds = filter.bounds();
     for kernel in [Kernel::FULL, Kernel::UNPRIVILEGED, Kernel::OLDEST] {
         let program = filter.program(kernel);
         if !program.bytecode.is_empty() {
@@ -38,6 +39,13 @@ pub(crate) fn filter_expressions(bytes: &[u8]) {
             assert!(
                 !program.exact || listed == matches,
                 "{printed}: not exact for {socket:?}"
+            );
+            let within = filter.states().is_none_or(|states| states.contains(socket.state))
+                && bounds.contains(&socket);
+            assert!(within || !matches, "{printed}: {bounds:?} exclude {socket:?}");
+            assert!(
+                !bounds.exact || within == matches,
+                "{printed}: {bounds:?} not exact for {socket:?}"
             );
         }
     }

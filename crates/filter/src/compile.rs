@@ -8,7 +8,7 @@
 //! A port that is equal to something is asked for by `S_COND` without an address, not by `S_EQ` (Linux 4.16):
 //! every kernel knows the former, and it is a single operation as well.
 
-use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test};
+use crate::expr::{Expr, Host, Net, Ports, Side, Test};
 use crate::peers::{
     LOOPBACK_V4, LOOPBACK_V6, PRIVATE_V4, PRIVATE_V6, PeerClass, UNSPECIFIED_V4, UNSPECIFIED_V6,
 };
@@ -125,10 +125,7 @@ impl Lowering {
 
     fn host(&self, host: &Host) -> Formula {
         let end = host.side.end();
-        let family = self.family(host.family.map(|inet| match inet {
-            Inet::V4 => Family::Inet,
-            Inet::V6 => Family::Inet6,
-        }));
+        let family = self.family(host.family.map(Family::from));
         let prefix = match host.net {
             None => {
                 return Formula::And(vec![

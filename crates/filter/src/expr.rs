@@ -173,6 +173,15 @@ impl Expr {
     }
 }
 
+impl From<Inet> for Family {
+    fn from(inet: Inet) -> Self {
+        match inet {
+            Inet::V4 => Self::Inet,
+            Inet::V6 => Self::Inet6,
+        }
+    }
+}
+
 impl Net {
     pub(crate) fn v4(address: Ipv4Addr, len: u8) -> Self {
         let mask = u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);

@@ -1,6 +1,9 @@
+use crate::Bounds;
+use crate::bounds;
 use crate::compile;
-use crate::expr::{Expr, Inet, Test, TextField};
-use sockeye_model::{Entry, Family, Protocol, StateSet};
+use crate::expr::{Expr, Test, TextField};
+use crate::field::Field;
+use sockeye_model::{Entry, Family, NetnsInode, Protocol, StateSet};
 
 /// An expression, ready to judge sockets. The default one matches everything.
 ///
@@ -146,13 +149,35 @@ impl Filter {
         compile::compile(&self.expr, self.confined_to, kernel)
     }
 
+    /// In which families, ports, prefixes and namespaces the IP sockets are that can match: for a source that
+    /// can pass over all others, but cannot run [`Filter::program`].
+    ///
+    /// Every IP socket that [`Filter::matches`] accepts is within them, whatever its protocol. Conditions on
+    /// anything else do not narrow them and make them inexact, but for states: those that hold for the whole
+    /// expression are decided by asking for [`Filter::states`]. `autobound` is its range of ports and never
+    /// exact, for whether the kernel chose a port only the kernel knows.
+    #[must_use]
+    pub fn bounds(&self) -> Bounds {
+        bounds::bounds(&self.expr, self.confined_to)
+    }
+
     /// Whether any socket of this protocol could match: if not, it need not be dumped.
     #[must_use]
     pub fn may_match(&self, protocol: Protocol) -> bool {
         let confined = self
             .confined_to
             .map_or(Some(true), |family| family_of(protocol, family));
-        confined != Some(false) && judge(&self.expr, protocol) != Some(false)
+        confined != Some(false) && judge(&self.expr, &|test| test.of_protocol(protocol)) != Some(false)
+    }
+
+    /// Whether any socket in this network namespace could match: if not, it need not be entered.
+    #[must_use]
+    pub fn may_match_in(&self, netns: NetnsInode) -> bool {
+        let of_netns = |test: &Test| match test {
+            Test::Number(Field::Netns, compare, wanted) => Some(compare.holds(netns.0.into(), *wanted)),
+            _ => None,
+        };
+        judge(&self.expr, &of_netns) != Some(false)
     }
 
     /// What both match.
@@ -225,13 +250,25 @@ impl Test {
         }
     }
 
+    /// What can be said knowing only the protocol.
+    fn of_protocol(&self, protocol: Protocol) -> Option<bool> {
+        let only_if = |possible: bool| if possible { None } else { Some(false) };
+        match self {
+            Self::Port(..) | Self::Host(_) | Self::Peers(_) => only_if(protocol.is_inet()),
+            Self::Unix { .. } => only_if(protocol.is_unix()),
+            Self::Netlink { .. } => only_if(protocol == Protocol::Netlink),
+            Self::Packet { .. } => only_if(matches!(protocol, Protocol::PacketRaw | Protocol::PacketDgram)),
+            Self::Vsock { .. } => Some(false),
+            Self::Protocol(protocols) => Some(protocols.contains(protocol)),
+            Self::Family(family) => family_of(protocol, *family),
+            _ => None,
+        }
+    }
+
     /// The family a host condition is prefixed with.
     fn named_family(&self) -> Option<Family> {
         match self {
-            Self::Host(host) => host.family.map(|family| match family {
-                Inet::V4 => Family::Inet,
-                Inet::V6 => Family::Inet6,
-            }),
+            Self::Host(host) => host.family.map(Family::from),
             Self::Unix { .. } => Some(Family::Unix),
             Self::Netlink { .. } => Some(Family::Netlink),
             Self::Packet { .. } => Some(Family::Packet),
@@ -267,12 +304,12 @@ fn possible_states(expr: &Expr, positive: bool) -> StateSet {
     }
 }
 
-/// What can be said knowing only the protocol.
-fn judge(expr: &Expr, protocol: Protocol) -> Option<bool> {
+/// What can be said of all, knowing so much of each condition.
+fn judge(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
     let any = |inner: &[Expr], decisive: bool| {
         let mut answer = Some(!decisive);
         for inner in inner {
-            match judge(inner, protocol) {
+            match judge(inner, known) {
                 Some(value) if value == decisive => return Some(decisive),
                 Some(_) => {}
                 None => answer = None,
@@ -280,22 +317,12 @@ fn judge(expr: &Expr, protocol: Protocol) -> Option<bool> {
         }
         answer
     };
-    let only_if = |possible: bool| if possible { None } else { Some(false) };
     match expr {
         Expr::All => Some(true),
-        Expr::Not(inner) => judge(inner, protocol).map(|value| !value),
+        Expr::Not(inner) => judge(inner, known).map(|value| !value),
         Expr::And(parts) => any(parts, false),
         Expr::Or(parts) => any(parts, true),
-        Expr::Test(test) => match test {
-            Test::Port(..) | Test::Host(_) | Test::Peers(_) => only_if(protocol.is_inet()),
-            Test::Unix { .. } => only_if(protocol.is_unix()),
-            Test::Netlink { .. } => only_if(protocol == Protocol::Netlink),
-            Test::Packet { .. } => only_if(matches!(protocol, Protocol::PacketRaw | Protocol::PacketDgram)),
-            Test::Vsock { .. } => Some(false),
-            Test::Protocol(protocols) => Some(protocols.contains(protocol)),
-            Test::Family(family) => family_of(protocol, *family),
-            _ => None,
-        },
+        Expr::Test(test) => known(test),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `ss`'s filter expressions, and ours: parsed once, decided by the kernel where it can, by us for the rest.
 //!
-//! A [`Filter`] answers four questions: does this socket match ([`Filter::matches`]), which states have to be
-//! asked for ([`Filter::states`]), what else ([`Filter::needs`]), and which part of it can the kernel decide
-//! before a socket is even copied to us ([`Filter::program`]).
+//! A [`Filter`] answers five questions: does this socket match ([`Filter::matches`]), which states have to be
+//! asked for ([`Filter::states`]), what else ([`Filter::needs`]), which part of it can the kernel decide
+//! before a socket is even copied to us ([`Filter::program`]), and, for sources that run no such program,
+//! within which ports, prefixes and namespaces is all that matches ([`Filter::bounds`]).
 //!
 //! What it deliberately does not do: read anything (names are looked up through [`Resolve`]), know the time,
 //! or choose defaults: which states are listed when nobody names one is the caller's business.
@@ -25,6 +26,30 @@
 //!     "sockeye: filter: expected a port after '=', found ')'\n  dport = )\n          ^\n"
 //! );
 //! ```
+//!
+//! # Bounds
+//! [`Bounds`] are one box: a range of ports and a prefix for each end, families, namespaces. They never
+//! exclude what `matches` accepts, and often say all there is to say, which they then claim:
+//!
+//! ```
+//! use sockeye_filter::{Bounds, NoResolve, Prefix128, parse};
+//!
+//! let bounds = |text| parse(text, &NoResolve).unwrap().bounds();
+//! let both = bounds("sport = :443 and dst 10.0.0.0/8");
+//! assert_eq!((both.local_port, both.exact), (443..=443, true));
+//! assert!(both.v4 && both.v6); // a v4-mapped connection is one of an IPv6 socket
+//! assert_eq!(both.peer.mask.count_ones(), 104); // ::ffff:10.0.0.0/104
+//!
+//! let either = bounds("sport = :80 or sport = :443"); // what is in between as well
+//! assert_eq!((either.local_port, either.exact), (80..=443, false));
+//! assert_eq!(bounds("sport = :80 and owner = nginx").exact, false);
+//! assert_eq!(bounds("sport = :80 or dport = :80").peer, Prefix128::ANY); // nothing can be said
+//! assert_eq!(bounds("sport = :80 and sport = :443"), Bounds::NOTHING);
+//! ```
+//!
+//! Decided exactly: comparisons of ports, hosts and their prefixes, `family`, `netns =`, states that hold
+//! for the whole expression, and what `and`, `or` and `not` make of them as long as that is a box again.
+//! Where a condition leaves the choice, they are wider: `not sport = :80` is bounded by nothing.
 //!
 //! # The language
 //! Conditions are joined by `and` (`&`, `&&`, or nothing at all), `or` (`|`, `||`), `not` (`!`) and
@@ -74,6 +99,7 @@
 //! - Ports over 65535, and `>=` of "any port", are refused.
 //! - `connected` and `synchronized` are what `ss -h` says, without sockets that are merely bound.
 
+mod bounds;
 mod compile;
 mod display;
 mod error;
@@ -90,6 +116,7 @@ mod resolve;
 mod states;
 mod units;
 
+pub use bounds::{Bounds, Prefix128};
 pub use error::ParseError;
 pub use filter::{Filter, Kernel, Needs, Program};
 pub use peers::PeerClass;

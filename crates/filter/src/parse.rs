@@ -344,21 +344,23 @@ impl<'a> Parser<'a> {
         };
         let head = self.head(word, &COMPARISONS)?;
         let value = self.value(&head, ValueKind::Name, expected)?;
-        let number = field
-            .kind()
-            .parse(&value.text)
-            .or_else(|| match field {
-                Field::Uid => self.resolve.user(&value.text).map(|uid| uid.0.into()),
-                Field::Netns => self.resolve.netns(&value.text).map(|netns| netns.0.into()),
-                _ => None,
-            })
-            .ok_or_else(|| {
-                let mut error = self.not_found(&head, &value, expected);
-                let lacks_unit = matches!(field.kind(), Kind::Time | Kind::Rate)
-                    && Kind::Count.parse(&value.text).is_some();
-                error.hint = lacks_unit.then(|| "which unit?".into());
-                error
-            })?;
+        let number = field.kind().parse(&value.text);
+        let numbers: Vec<u64> = match field {
+            Field::Netns if !number.is_some_and(|number| is_netns_inode(&value.text, number)) => {
+                let called = self.resolve.netns(&value.text);
+                let called: Vec<u64> = called.into_iter().map(|netns| netns.0.into()).collect();
+                if called.is_empty() {
+                    number.into_iter().collect()
+                } else {
+                    called
+                }
+            }
+            Field::Uid => {
+                let named = || self.resolve.user(&value.text).map(|uid| uid.0.into());
+                number.or_else(named).into_iter().collect()
+            }
+            _ => number.into_iter().collect(),
+        };
         let compare = match head.operator {
             None | Some((Operator::Equal | Operator::Like | Operator::NotLike, _)) => Compare::Equal,
             Some((Operator::NotEqual, _)) => Compare::NotEqual,
@@ -367,7 +369,22 @@ impl<'a> Parser<'a> {
             Some((Operator::Greater, _)) => Compare::Greater,
             Some((Operator::GreaterOrEqual, _)) => Compare::GreaterOrEqual,
         };
-        Ok(Expr::Test(Test::Number(field, compare, number)))
+        let tests = numbers
+            .into_iter()
+            .map(|number| Expr::Test(Test::Number(field, compare, number)));
+        // Not to be several means to be none of them.
+        let all = if head.is(Operator::NotEqual) {
+            Expr::and
+        } else {
+            Expr::or
+        };
+        tests.reduce(all).ok_or_else(|| {
+            let mut error = self.not_found(&head, &value, expected);
+            let lacks_unit =
+                matches!(field.kind(), Kind::Time | Kind::Rate) && Kind::Count.parse(&value.text).is_some();
+            error.hint = lacks_unit.then(|| "which unit?".into());
+            error
+        })
     }
 
     /// The operator after a condition's word, if there is one; it has to be one of `allowed`.
@@ -467,6 +484,12 @@ impl Operator {
             Self::NotLike => "!~",
         }
     }
+}
+
+/// Whether a number is certainly no name: containers may be called `101`, and twelve digits of an id may all be decimal.
+/// The kernel numbers namespaces from `PROC_DYNAMIC_FIRST` (`include/linux/proc_fs.h`).
+fn is_netns_inode(text: &str, number: u64) -> bool {
+    text.len() < 12 && number >= 0xf000_0000
 }
 
 const COMPARISONS: [Operator; 6] = [

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 /// Numbers for names, asked for while an expression is parsed, never while it is judged.
 ///
-/// `None`, or no address: there is no such thing, which the user is then told with a caret under the name.
+/// `None`, or nothing in the list: there is no such thing, which the user is then told with a caret under the name.
 pub trait Resolve {
     /// The port of a service (`/etc/services`). Where UDP's and TCP's differ, that of whatever is listed.
     fn service(&self, _name: &str) -> Option<u16> {
@@ -26,9 +26,9 @@ pub trait Resolve {
     fn user(&self, _name: &str) -> Option<Uid> {
         None
     }
-    /// The network namespace with this name (`/run/netns/NAME`) or at this path.
-    fn netns(&self, _name: &str) -> Option<NetnsInode> {
-        None
+    /// The network namespaces that are called so; the condition holds for each of them.
+    fn netns(&self, _name: &str) -> Vec<NetnsInode> {
+        Vec::new()
     }
     /// The ports the kernel chooses from (`net.ipv4.ip_local_port_range`), for `autobound`.
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {

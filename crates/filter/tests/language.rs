@@ -93,6 +93,13 @@ fn expressions_have_one_canonical_form() {
         ("bytes_sent > 1Mi", "bytes_sent > 1048576"),
         ("user root", "uid = 0"),
         ("netns = web1", "netns = 4026"),
+        ("netns = 101", "netns = 4026"),
+        ("netns = 102", "netns = 102"),
+        ("netns = 402653184000", "netns = 4026"),
+        ("netns = 4026531840", "netns = 4026531840"),
+        ("netns = web", "netns = 4026 or netns = 4027"),
+        ("netns != web", "netns != 4026 and netns != 4027"),
+        ("not netns = web", "not ( netns = 4026 or netns = 4027 )"),
         ("owner!~x", "owner !~ x"),
         ("peers != public", "peers != public"),
         ("timer = none", "timer = off"),
@@ -552,5 +559,29 @@ fn a_filter_knows_what_to_ask_for() {
         ("src netlink:*", Protocol::Netlink, true),
     ] {
         assert_eq!(filter(text).may_match(protocol), expected, "{text} {protocol}");
+    }
+}
+
+#[test]
+fn namespaces_that_need_not_be_entered() {
+    for (text, expected) in [
+        ("", true),
+        ("netns = web1", true),
+        ("netns = 4027", false),
+        ("netns = web", true),
+        ("netns != web", false),
+        ("not netns = web1", false),
+        ("netns = 4027 and sport = :80", false),
+        ("netns = 4027 or sport = :80", true),
+        ("not ( netns = web1 and sport = :80 )", true),
+        ("netns > 4026", false),
+        ("sport = :80", true),
+    ] {
+        let filter = parse(text, &Names).unwrap();
+        assert_eq!(
+            filter.may_match_in(sockeye_model::NetnsInode(4026)),
+            expected,
+            "{text}"
+        );
     }
 }

@@ -89,6 +89,9 @@ fn states_and_protocols_to_ask_for_are_enough() {
                     "{text}: {socket:?}"
                 );
                 assert!(filter.may_match(socket.protocol), "{text}: {socket:?}");
+                if let Some(netns) = socket.netns {
+                    assert!(filter.may_match_in(netns), "{text}: {socket:?}");
+                }
             }
         }
     }

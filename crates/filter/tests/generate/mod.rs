@@ -189,6 +189,7 @@ impl Pool {
                     ("bytes_sent", "1.5k"),
                     ("cookie", "0xff"),
                     ("netns", "web1"),
+                    ("netns", "web"),
                     ("backlog", "128"),
                 ]);
                 format!("{field} {} {value}", rng.pick(&["=", "!=", ">", "<=", ""]))
@@ -275,8 +276,12 @@ impl Resolve for Names {
     fn user(&self, name: &str) -> Option<Uid> {
         (name == "root").then_some(Uid(0))
     }
-    fn netns(&self, name: &str) -> Option<NetnsInode> {
-        (name == "web1").then_some(NetnsInode(4026))
+    fn netns(&self, name: &str) -> Vec<NetnsInode> {
+        match name {
+            "web1" | "101" | "402653184000" => vec![NetnsInode(4026)],
+            "web" => vec![NetnsInode(4026), NetnsInode(4027)],
+            _ => Vec::new(),
+        }
     }
 }
 
