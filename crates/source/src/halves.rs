@@ -65,17 +65,31 @@ fn dumps_run_at_once(release: &str) -> bool {
 ///
 /// One end of a connection nearly always has an ephemeral port, and these are evenly spread.
 fn middle() -> Option<u16> {
-    // IPv6 sockets, talking IPv4 or not, are counted in a file of their own, which may be missing.
-    let in_use = tcp_sockets("TCP: ", &read_to_string("/proc/thread-self/net/sockstat").ok()?)?
-        + read_to_string("/proc/thread-self/net/sockstat6")
-            .ok()
-            .and_then(|text| tcp_sockets("TCP6: ", &text))
-            .unwrap_or(0);
-    if in_use < WORTH_HALVING {
+    if tcp_sockets_in_use()? < WORTH_HALVING {
         return None;
     }
     let ports = ephemeral_ports()?;
     Some(ports.start().midpoint(*ports.end())).filter(|&middle| middle > 0)
+}
+
+/// TCP sockets of the calling thread's network namespace, about; `None` if that cannot be read.
+pub(crate) fn tcp_sockets_in_use() -> Option<u64> {
+    sockets_in_use(["TCP: ", "TCP6: "])
+}
+
+/// Likewise, of UDP.
+pub(crate) fn udp_sockets_in_use() -> Option<u64> {
+    sockets_in_use(["UDP: ", "UDP6: "])
+}
+
+/// The sum of these lines of `sockstat` and `sockstat6`.
+fn sockets_in_use([v4, v6]: [&str; 2]) -> Option<u64> {
+    // IPv6 sockets, talking IPv4 or not, are counted in a file of their own, which may be missing.
+    let v4 = in_use(v4, &read_to_string("/proc/thread-self/net/sockstat").ok()?)?;
+    let v6 = read_to_string("/proc/thread-self/net/sockstat6")
+        .ok()
+        .and_then(|text| in_use(v6, &text));
+    Some(v4 + v6.unwrap_or(0))
 }
 
 /// Of which ports the kernel chooses, in the calling thread's network namespace
@@ -87,9 +101,9 @@ pub fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
     Some(ports.next()??..=ports.next()??)
 }
 
-/// TCP sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat` (`TCP: inuse 5 ... tw 2`) or
+/// Sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat` (`TCP: inuse 5 ... tw 2`) or
 /// `sockstat6` (`TCP6: inuse 5`).
-fn tcp_sockets(line: &str, sockstat: &str) -> Option<u64> {
+fn in_use(line: &str, sockstat: &str) -> Option<u64> {
     let mut words = sockstat
         .lines()
         .find_map(|text| text.strip_prefix(line))?
@@ -121,9 +135,10 @@ mod tests {
     #[test]
     fn sockets_in_use() {
         let text = "sockets: used 18\nTCP: inuse 5 orphan 1 tw 588 alloc 2 mem 60\nUDP: inuse 0 mem 256\n";
-        assert_eq!(tcp_sockets("TCP: ", text), Some(593));
-        assert_eq!(tcp_sockets("TCP6: ", "TCP6: inuse 7\nUDP6: inuse 1\n"), Some(7));
-        assert_eq!(tcp_sockets("TCP: ", "UDP: inuse 7"), None);
-        assert_eq!(tcp_sockets("TCP: ", "TCP: inuse x"), None);
+        assert_eq!(in_use("TCP: ", text), Some(593));
+        assert_eq!(in_use("UDP: ", text), Some(0));
+        assert_eq!(in_use("TCP6: ", "TCP6: inuse 7\nUDP6: inuse 1\n"), Some(7));
+        assert_eq!(in_use("TCP: ", "UDP: inuse 7"), None);
+        assert_eq!(in_use("TCP: ", "TCP: inuse x"), None);
     }
 }

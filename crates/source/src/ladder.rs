@@ -1,13 +1,15 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
 use crate::answer::{Answer, Error, Judged, Reason, Rung, Used};
+use crate::bpf::{Engine, Walked, Wanted};
 use crate::dump::{self, Course, Dump};
 use crate::halves;
 use crate::procfs;
-use crate::question::{Choice, Detail, Families, Question};
+use crate::question::{Choice, Detail, Families, Question, Where};
 use crate::repeat::{self, Ending, Seen};
+use crate::walk::{self, Walk};
 use rustix::io::Errno;
-use sockeye_model::{Family, Protocol, ProtocolSet, Socket, State, StateSet};
+use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
@@ -25,29 +27,44 @@ use std::ops::ControlFlow;
 /// # Errors
 /// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
 pub fn list(
+    engine: &Engine,
     question: &Question<'_>,
     take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
 ) -> Result<Answer, Error> {
+    let everywhere = matches!(question.place, Where::Everywhere);
     let mut climb = Climb {
+        engine,
         question,
         take,
         answer: Answer::default(),
         sequence: 0,
     };
+    if everywhere {
+        climb.held();
+    }
     for listing in LISTINGS {
+        // What one pass has told already, or not.
+        if everywhere && listing.kind.walk().is_none() {
+            continue;
+        }
         if question.protocols.intersects(listing.protocols) && !climb.answer.stopped {
             climb.listing(listing)?;
         }
     }
     let Answer { used, losses, .. } = &climb.answer;
-    if losses.unlisted_protocols > 0 && used.iter().all(|used| used.rung.is_none()) {
+    if !everywhere && losses.unlisted_protocols > 0 && used.iter().all(|used| used.rung.is_none()) {
         return Err(Error::NoSource(climb.answer.used));
     }
     Ok(climb.answer)
 }
 
 /// Whether `rung` works, or why not.
-pub(crate) fn try_rung(listing: &Listing, rung: Rung, question: &Question<'_>) -> Result<(), Reason> {
+pub(crate) fn try_rung(
+    engine: &Engine,
+    listing: &Listing,
+    rung: Rung,
+    question: &Question<'_>,
+) -> Result<(), Reason> {
     if rung == Rung::Procfs {
         // Reading it to its end costs as much with many sockets as listing them.
         return tables(listing.kind, question)?
@@ -60,12 +77,17 @@ pub(crate) fn try_rung(listing: &Listing, rung: Rung, question: &Question<'_>) -
             });
     }
     let mut climb = Climb {
+        engine,
         question,
         take: &mut |_, _| ControlFlow::Continue(()),
         answer: Answer::default(),
         sequence: 0,
     };
-    match climb.netlink_rung(listing, rung) {
+    let outcome = match rung {
+        Rung::Walk => climb.walk(listing),
+        _ => climb.netlink_rung(listing, rung),
+    };
+    match outcome {
         Ok(_) => Ok(()),
         Err(Obstacle::Rung(reason)) => Err(reason),
         Err(Obstacle::Place(Error::Namespace(_, errno))) => Err(Reason::System("enter the namespace", errno)),
@@ -89,6 +111,17 @@ pub(crate) enum Kind {
     Unix,
     Packet,
     Netlink,
+}
+
+impl Kind {
+    /// The walk over its tables, if there is one.
+    const fn walk(self) -> Option<Walk> {
+        match self {
+            Self::Inet(Protocol::Tcp, _) => Some(Walk::Tcp),
+            Self::Inet(Protocol::Udp, _) => Some(Walk::Udp),
+            _ => None,
+        }
+    }
 }
 
 pub(crate) const LISTINGS: &[Listing] = &[
@@ -143,6 +176,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
 ];
 
 struct Climb<'a> {
+    engine: &'a Engine,
     question: &'a Question<'a>,
     take: &'a mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
     answer: Answer,
@@ -183,6 +217,8 @@ impl Climb<'_> {
         };
         for rung in rungs(listing, self.question) {
             let outcome = match rung {
+                Rung::Walk => self.walk(listing),
+                Rung::Held => Err(Reason::NoTable.into()), // see `held`: it is no rung of one protocol
                 Rung::OnePass | Rung::DiagV2 => self.netlink_rung(listing, rung),
                 Rung::Procfs => self.procfs(listing),
             };
@@ -192,12 +228,117 @@ impl Climb<'_> {
                     break;
                 }
                 Err(Obstacle::Rung(reason)) => used.fallen.push((rung, reason)),
+                // What is not to be entered may still be read from outside.
+                Err(Obstacle::Place(Error::Namespace(_, errno)))
+                    if rung != Rung::Procfs && self.process().is_some() =>
+                {
+                    used.fallen
+                        .push((rung, Reason::System("enter the namespace", errno)));
+                }
                 Err(Obstacle::Place(error)) => return Err(error),
             }
         }
-        self.answer.losses.unlisted_protocols += u64::from(used.rung.is_none() && !listing.optional);
+        // Of all places at once it is no loss: whoever asked goes from place to place then.
+        let is_lost =
+            used.rung.is_none() && !listing.optional && !matches!(self.question.place, Where::Everywhere);
+        self.answer.losses.unlisted_protocols += u64::from(is_lost);
         self.answer.used.push(used);
         Ok(())
+    }
+
+    /// Lists what the descriptors of all processes lead to: every protocol that has no walk in one pass.
+    fn held(&mut self) {
+        let question = self.question;
+        let wanted: Vec<_> = LISTINGS
+            .iter()
+            .filter(|listing| {
+                question.protocols.intersects(listing.protocols) && listing.kind.walk().is_none()
+            })
+            .collect();
+        if wanted.is_empty() {
+            return;
+        }
+        let mut walked = Walked::default();
+        let take = &mut *self.take;
+        let request = Wanted {
+            protocols: question
+                .protocols
+                .retain(|one| wanted.iter().any(|listing| listing.protocols.contains(one))),
+            families: question.families,
+            states: question.states,
+            detail: question.detail,
+            netns: None,
+        };
+        let outcome = self
+            .engine
+            .held_sockets(&request, &mut walked, &mut |socket| take(socket, Judged::No));
+        self.answer.losses += walked.losses;
+        self.answer.walked_again += walked.again;
+        self.answer.stopped |= walked.stopped;
+        for listing in wanted {
+            let mut used = Used {
+                what: listing.what,
+                optional: listing.optional,
+                rung: Some(Rung::Held),
+                fallen: Vec::new(),
+                broke_off: None,
+            };
+            if let Err(obstacle) = &outcome {
+                let reason = Reason::Bpf(Box::new(obstacle.clone()));
+                if walked.told == 0 {
+                    used.rung = None;
+                    used.fallen.push((Rung::Held, reason));
+                } else {
+                    used.broke_off = Some(reason);
+                }
+            }
+            self.answer.used.push(used);
+        }
+        // One pass broke off, of however many protocols.
+        self.answer.losses.incomplete_dumps += u64::from(outcome.is_err() && walked.told > 0);
+    }
+
+    /// A process in the place that is looked into.
+    fn process(&self) -> Option<Pid> {
+        match self.question.place {
+            Where::In(place) => place.process,
+            Where::Here | Where::Everywhere => None,
+        }
+    }
+
+    /// Walks over the tables of TCP or UDP, if that tells what is asked for.
+    fn walk(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
+        let question = self.question;
+        let walk = listing.kind.walk().ok_or(Reason::NoTable)?;
+        let in_use = match walk {
+            Walk::Tcp => halves::tcp_sockets_in_use,
+            Walk::Udp => halves::udp_sockets_in_use,
+        };
+        if let Some(what) = walk::untold(question) {
+            return Err(Reason::DoesNotTell(what).into());
+        }
+        if question.choice == Choice::Auto
+            && !matches!(question.place, Where::Everywhere)
+            && let Some(few) = question.inside(in_use)?.filter(|count| *count < WORTH_A_WALK)
+        {
+            return Err(Reason::FewSockets(few).into());
+        }
+        let mut walked = Walked::default();
+        let take = &mut *self.take;
+        let outcome = walk::walk(self.engine, walk, question, &mut walked, &mut |socket| {
+            take(socket, Judged::No)
+        })?;
+        self.answer.losses += walked.losses;
+        self.answer.walked_again += walked.again;
+        self.answer.stopped |= walked.stopped;
+        match outcome {
+            Ok(()) => Ok(None),
+            Err(obstacle) if walked.told == 0 => Err(Reason::Bpf(Box::new(obstacle)).into()),
+            Err(obstacle) => {
+                self.answer.losses.incomplete_dumps += 1;
+                Ok(Some(Reason::Bpf(Box::new(obstacle))))
+            }
+        }
     }
 
     fn netlink_rung(&mut self, listing: &Listing, rung: Rung) -> Result<Outcome, Obstacle> {
@@ -281,7 +422,7 @@ impl Climb<'_> {
     /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
     fn dump(&mut self, listing: &Listing, requests: &[Vec<u8>], judged: Judged) -> Result<Outcome, Obstacle> {
         let question = self.question;
-        let netns = question.netns.map(|place| place.inode);
+        let netns = question.place.inode();
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
         let mut seen = match listing.kind {
             Kind::Netlink => Seen::with_repeats(),
@@ -337,11 +478,15 @@ impl Climb<'_> {
 
     fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
         let question = self.question;
-        let netns = question.netns.map(|place| place.inode);
+        let netns = question.place.inode();
         let only_listeners = question.states == StateSet::EMPTY.with(State::Listen);
         let (mut listed, mut broke_off) = (false, None);
         for &table in tables(listing.kind, question)? {
-            let file = match question.inside(|| procfs::open(table))? {
+            let opened = match (question.inside(|| procfs::open(table)), self.process()) {
+                (Err(Error::Namespace(..)), Some(process)) => Ok(procfs::open_of(table, process)),
+                (opened, _) => opened,
+            };
+            let file = match opened? {
                 Ok(file) => file,
                 // A kernel without IPv6 lacks its table; the other one stands.
                 Err(Errno::NOENT) if listed => continue,
@@ -396,15 +541,20 @@ fn tables(kind: Kind, question: &Question<'_>) -> Result<&'static [procfs::Table
 
 /// The rungs to try for `listing`, best first.
 pub(crate) fn rungs(listing: &Listing, question: &Question<'_>) -> impl Iterator<Item = Rung> + use<> {
-    let tcp_of_both =
-        matches!(listing.kind, Kind::Inet(Protocol::Tcp, _)) && question.families == Families::BOTH;
-    let (one_pass, v2, procfs) = match question.choice {
-        Choice::Auto => (tcp_of_both, true, true),
-        Choice::Diag => (tcp_of_both, true, false),
-        Choice::DiagV2 => (false, true, false),
-        Choice::Procfs => (false, false, true),
+    let is_tcp = matches!(listing.kind, Kind::Inet(Protocol::Tcp, _));
+    let tcp_of_both = is_tcp && question.families == Families::BOTH;
+    let is_walked = listing.kind.walk().is_some();
+    let everywhere = matches!(question.place, Where::Everywhere);
+    let (walk, one_pass, v2, procfs) = match question.choice {
+        _ if everywhere => (is_walked, false, false, false),
+        Choice::Auto => (is_walked, tcp_of_both, true, true),
+        Choice::Bpf => (is_walked, false, false, false),
+        Choice::Diag => (false, tcp_of_both, true, false),
+        Choice::DiagV2 => (false, false, true, false),
+        Choice::Procfs => (false, false, false, true),
     };
     [
+        (walk, Rung::Walk),
         (one_pass, Rung::OnePass),
         (v2, Rung::DiagV2),
         (procfs, Rung::Procfs),
@@ -455,7 +605,7 @@ fn request(
     }
 }
 
-fn extensions(detail: Detail) -> u8 {
+pub(crate) fn extensions(detail: Detail) -> u8 {
     let mut bits = 0;
     if detail.tcp_info {
         bits |= attribute::extension(attribute::INFO);
@@ -503,6 +653,9 @@ fn wanted(socket: &Socket, question: &Question<'_>) -> bool {
             _ => true,
         }
 }
+
+/// With fewer sockets a dump is over before the program is loaded.
+const WORTH_A_WALK: u64 = 8_000;
 
 const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use sockeye_model::{ProtocolSet, StateSet};
-//! use sockeye_source::{list, Choice, Detail, Families, Question};
+//! use sockeye_source::{list, Choice, Detail, Ends, Engine, Families, Question, Where};
 //! use std::ops::ControlFlow;
 //!
 //! let question = Question {
@@ -17,11 +17,12 @@
 //!     states: StateSet::ALL,
 //!     detail: Detail::default(),
 //!     program: &[],
+//!     ends: Ends::ANYWHERE,
 //!     choice: Choice::Auto,
-//!     netns: None,
+//!     place: Where::Here,
 //! };
 //! let mut sockets = 0;
-//! let answer = list(&question, &mut |_socket, _judged| {
+//! let answer = list(&Engine::default(), &question, &mut |_socket, _judged| {
 //!     sockets += 1;
 //!     ControlFlow::Continue(())
 //! })
@@ -30,7 +31,9 @@
 //! ```
 
 mod answer;
+mod bpf;
 mod dump;
+mod exact;
 mod halves;
 mod ladder;
 pub mod names;
@@ -39,12 +42,14 @@ mod probe;
 mod procfs;
 mod question;
 mod repeat;
+mod walk;
 
 pub use answer::{Answer, Error, Judged, Reason, Rung, Used};
+pub use bpf::{Engine, Obstacle};
 pub use halves::ephemeral_ports;
 pub use ladder::list;
 pub use probe::{Finding, Probe, probe};
-pub use question::{Choice, Detail, Families, Place, Question};
+pub use question::{Choice, Detail, End, Ends, Families, Place, Question, Where};
 
 /// Runs `act` inside another network namespace, on a thread of its own.
 ///

@@ -7,7 +7,7 @@
 use crate::question::Families;
 use crate::repeat::Seen;
 use rustix::io::Errno;
-use sockeye_model::{Protocol, Socket, State};
+use sockeye_model::{Pid, Protocol, Socket, State};
 use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -95,6 +95,13 @@ pub(crate) struct Course {
 pub(crate) fn open(table: Table) -> Result<File, Errno> {
     use rustix::fs::{Mode, OFlags, open};
     open(table.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
+}
+
+/// The same of the namespace that another process is in.
+pub(crate) fn open_of(table: Table, process: Pid) -> Result<File, Errno> {
+    use rustix::fs::{Mode, OFlags, open};
+    let path = table.path().replacen("thread-self", &process.to_string(), 1);
+    open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
 }
 
 /// Hands every socket of the table to `take`. With `only_listeners` it ends where the listeners end, if

@@ -1,7 +1,9 @@
 //! What is asked of a source.
 
 use crate::answer::Error;
-use sockeye_model::{NetnsInode, ProtocolSet, StateSet};
+use crate::names;
+use sockeye_model::{NetnsInode, Pid, ProtocolSet, StateSet};
+pub use sockeye_wire::walk::End;
 use std::os::fd::BorrowedFd;
 
 /// Which sockets are wanted, and how much about them.
@@ -18,21 +20,42 @@ pub struct Question<'a> {
     /// Bytecode by which the kernel passes over IP sockets nobody wants; empty for none. The kernel may
     /// refuse it and other sources do not run it: what comes may be more than it lets through.
     pub program: &'a [u8],
+    /// Where the ends of those wanted are, at the least: by this a walk passes over sockets. What comes may be more.
+    pub ends: Ends,
     /// Which source.
     pub choice: Choice,
-    /// Where; `None`: where we are.
-    pub netns: Option<Place<'a>>,
+    /// Where.
+    pub place: Where<'a>,
 }
 
 impl Question<'_> {
     /// Runs `act` where the question is asked.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        match self.netns {
-            None => Ok(act()),
-            Some(place) => sockeye_sys::netns::within(place.fd, act)
+        match self.place {
+            Where::Here | Where::Everywhere => Ok(act()),
+            // Where we are already we may always act, also without the right to enter a namespace.
+            Where::In(place) if names::own_namespace() == Some(place.inode) => Ok(act()),
+            Where::In(place) => sockeye_sys::netns::within(place.fd, act)
                 .map_err(|errno| Error::Namespace(place.inode, errno)),
         }
     }
+}
+
+/// Where the two ends of a socket have to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// Ours
+    pub local: End,
+    /// The other
+    pub peer: End,
+}
+
+impl Ends {
+    /// Anywhere.
+    pub const ANYWHERE: Self = Self {
+        local: End::ANYWHERE,
+        peer: End::ANYWHERE,
+    };
 }
 
 /// Families of IP sockets. A v4-mapped connection is one of an IPv6 socket.
@@ -49,9 +72,25 @@ impl Families {
     pub const BOTH: Self = Self { v4: true, v6: true };
 }
 
-/// What is wanted beyond the addresses; each costs the kernel time.
+/// What is wanted beyond the addresses; each costs time.
+///
+/// The first seven are what `sock_diag` tells anyway, but a walk over the kernel's tables would have to fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Detail {
+    /// What waits in a socket
+    pub queues: bool,
+    /// Its timer
+    pub timer: bool,
+    /// Its inode, by which its owners are found
+    pub inode: bool,
+    /// Its inode and its user
+    pub user: bool,
+    /// Mark, cgroup, shutdown, options
+    pub options: bool,
+    /// Whether its port was chosen by the kernel: only [`Question::program`] can tell
+    pub autobound: bool,
+    /// Its cookie, also if the kernel has to make one
+    pub cookie: bool,
     /// tcp_info, and what comes with it
     pub tcp_info: bool,
     /// Memory in use and its limits
@@ -63,14 +102,57 @@ pub struct Detail {
 }
 
 impl Detail {
+    /// Everything but the cookie and `autobound`, which few ask for.
+    pub const ALL: Self = Self {
+        queues: true,
+        timer: true,
+        inode: true,
+        user: true,
+        options: true,
+        cookie: false,
+        autobound: false,
+        tcp_info: true,
+        memory: true,
+        congestion: true,
+        service_class: true,
+    };
+
     /// What either wants.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
+            queues: self.queues | other.queues,
+            timer: self.timer | other.timer,
+            inode: self.inode | other.inode,
+            user: self.user | other.user,
+            options: self.options | other.options,
+            cookie: self.cookie | other.cookie,
+            autobound: self.autobound | other.autobound,
             tcp_info: self.tcp_info | other.tcp_info,
             memory: self.memory | other.memory,
             congestion: self.congestion | other.congestion,
             service_class: self.service_class | other.service_class,
+        }
+    }
+}
+
+/// Which network namespaces are looked into.
+#[derive(Debug, Clone, Copy)]
+pub enum Where<'a> {
+    /// The one that we are in; sockets do not say where they are.
+    Here,
+    /// This one.
+    In(Place<'a>),
+    /// All of them at once, which only BPF can.
+    Everywhere,
+}
+
+impl Where<'_> {
+    /// What each socket says of where it is, if that is one place.
+    pub(crate) fn inode(&self) -> Option<NetnsInode> {
+        match self {
+            Self::In(place) => Some(place.inode),
+            Self::Here | Self::Everywhere => None,
         }
     }
 }
@@ -82,6 +164,8 @@ pub struct Place<'a> {
     pub fd: BorrowedFd<'a>,
     /// Its inode, which goes into each socket.
     pub inode: NetnsInode,
+    /// A process in it: by way of its `/proc/PID/net` the namespace can be read also without the right to enter it.
+    pub process: Option<Pid>,
 }
 
 /// Which source to use.
@@ -90,6 +174,8 @@ pub enum Choice {
     /// The best that works.
     #[default]
     Auto,
+    /// A walk over the kernel's tables by BPF, and nothing else.
+    Bpf,
     /// Netlink, and nothing else.
     Diag,
     /// `sock_diag` v2, and nothing else.

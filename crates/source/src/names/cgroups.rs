@@ -40,8 +40,14 @@ impl Cgroups {
             folders.push_back(String::new());
         }
         'walk: while let Some(path) = folders.pop_front() {
+            let folder = mount.join(path.trim_start_matches('/'));
+            // A folder has a link for itself, one in its parent, and one for each folder in it: most cgroups have
+            // dozens of files and no folder, and need not be read.
+            if fs::metadata(&folder).is_ok_and(|metadata| metadata.nlink() == 2) {
+                continue;
+            }
             // Gone since, or not ours to read.
-            let Ok(files) = fs::read_dir(mount.join(path.trim_start_matches('/'))) else {
+            let Ok(files) = fs::read_dir(folder) else {
                 continue;
             };
             for file in files

@@ -1,3 +1,4 @@
+use std::borrow::Borrow;
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -31,15 +32,31 @@ impl<K, V> Default for Ledger<K, V> {
 }
 
 impl<K: Hash + Eq, V> Ledger<K, V> {
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         let mut cell = self.bucket(key);
         while let Some(node) = cell.get() {
-            if node.key == *key {
+            if node.key.borrow() == key {
                 return Some(&node.value);
             }
             cell = &node.next;
         }
         None
+    }
+
+    /// The value of this key; made if there is none. Two threads may both make one, and the first stays.
+    pub(super) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> &V
+    where
+        K: Clone,
+    {
+        if let Some(value) = self.get(&key) {
+            return value;
+        }
+        self.insert(key.clone(), make());
+        self.get(&key)
+            .expect("it was just inserted, and nothing is ever removed")
     }
 
     /// Adds a value, unless the key has one already.
@@ -60,7 +77,7 @@ impl<K: Hash + Eq, V> Ledger<K, V> {
         }
     }
 
-    fn bucket(&self, key: &K) -> &Cell<K, V> {
+    fn bucket<Q: Hash + ?Sized>(&self, key: &Q) -> &Cell<K, V> {
         &self.buckets[self.hasher.hash_one(key) as usize % BUCKETS]
     }
 }
@@ -90,5 +107,7 @@ mod tests {
         assert!(std::ptr::eq(first, ledger.get(&0).unwrap()));
         ledger.insert(0, 7);
         assert_eq!(*first, 0);
+        assert_eq!(*ledger.get_or_insert_with(0, || unreachable!()), 0);
+        assert_eq!(*ledger.get_or_insert_with(5000, || 1), 1);
     }
 }

@@ -9,21 +9,27 @@
 //! name longer than [`SystemNames::wait_for_hosts`] was told to.
 
 mod cgroups;
+mod docker;
+mod first;
 mod hosts;
 mod interfaces;
 mod ledger;
 mod namespaces;
+mod netns_name;
 mod services;
 mod users;
 
 pub use cgroups::Cgroups;
+pub use first::{FirstProcesses, SeenCgroup, Sighting};
 pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
+pub(crate) use namespaces::own as own_namespace;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
 pub use users::Users;
 
 use ledger::Ledger;
+use netns_name::{Finder, NetnsName};
 use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -82,6 +88,10 @@ pub struct SystemNames {
     own_netns: OnceLock<Option<NetnsInode>>,
     cgroups: OnceLock<Cgroups>,
     namespaces: OnceLock<Namespaces>,
+    first: OnceLock<FirstProcesses>,
+    netns_finder: OnceLock<Finder>,
+    netns_names: Ledger<NetnsInode, NetnsName>,
+    netns_meant: Ledger<Box<str>, Vec<NetnsInode>>,
     hosts: OnceLock<Hosts>,
 }
 
@@ -159,6 +169,70 @@ impl SystemNames {
         self.namespaces.get_or_init(Namespaces::read)
     }
 
+    /// Tells who is first in each network namespace, so that nobody has to look for it in `/proc`. Only before the
+    /// first name of a namespace is asked for; later it changes nothing.
+    pub fn tell_processes(&self, first: FirstProcesses) {
+        // Whoever told before, or has looked already, is as good.
+        let _ = self.first.set(first);
+    }
+
+    /// The first process of each network namespace; if nobody told, `/proc` is asked.
+    pub fn first_processes(&self) -> &FirstProcesses {
+        let look = || FirstProcesses::scan().unwrap_or_default();
+        self.first.get_or_init(look)
+    }
+
+    /// What a network namespace is called, also if no names of that kind are wanted: the name that somebody gave it
+    /// (`ip netns`), else that of its container, of its first process (`1234/nginx`), or its inode
+    /// (`net:[4026532000]`). Our own has the name it was given, or none.
+    pub fn netns_name(&self, netns: NetnsInode) -> Option<&str> {
+        let given = self.namespaces().chosen_name(netns);
+        if given.is_some() {
+            return given;
+        }
+        if self.is_own(netns) {
+            return self.namespaces().name(netns);
+        }
+        Some(&self.found_name(netns).text)
+    }
+
+    /// The network namespaces that somebody who typed `text` means: by what they are called, by the whole id of
+    /// their container, or by at least its first twelve digits. Several may be called alike.
+    pub fn netns_meant_by(&self, text: &str) -> &[NetnsInode] {
+        if let Some(known) = self.netns_meant.get(text) {
+            return known;
+        }
+        self.netns_meant
+            .get_or_insert_with(text.into(), || self.find_meant_by(text))
+    }
+
+    fn find_meant_by(&self, text: &str) -> Vec<NetnsInode> {
+        let named = self.namespaces().named(text).map(|named| named.inode);
+        let inode = text
+            .strip_prefix("net:[")
+            .and_then(|rest| rest.strip_suffix(']')?.parse().ok());
+        let mut meant: Vec<NetnsInode> = named.into_iter().chain(inode.map(NetnsInode)).collect();
+        // With a name of its own a namespace goes by no other.
+        let nameless = self
+            .first_processes()
+            .iter()
+            .map(|(netns, _)| netns)
+            .filter(|netns| self.namespaces().chosen_name(*netns).is_none() && !self.is_own(*netns));
+        meant.extend(nameless.filter(|netns| self.found_name(*netns).is_meant_by(text)));
+        meant.sort_unstable();
+        meant.dedup();
+        meant
+    }
+
+    fn found_name(&self, netns: NetnsInode) -> &NetnsName {
+        self.netns_names.get_or_insert_with(netns, || {
+            let finder = self.netns_finder.get_or_init(Finder::new);
+            finder.find(netns, self.first_processes(), self.namespaces(), || {
+                self.cgroups()
+            })
+        })
+    }
+
     fn hosts(&self) -> &Hosts {
         self.hosts.get_or_init(Hosts::default)
     }
@@ -207,7 +281,7 @@ impl Names for SystemNames {
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
         if self.wanted.namespaces {
-            self.namespaces().name(inode)
+            self.netns_name(inode)
         } else {
             None
         }
@@ -234,7 +308,59 @@ mod tests {
         assert!(names.users.get().is_some());
         assert!(names.services.get().is_none() && names.interfaces.get().is_none());
         assert!(names.cgroups.get().is_none() && names.namespaces.get().is_none());
+        assert!(names.first.get().is_none());
         assert!(names.hosts.get().is_none());
+    }
+
+    #[test]
+    fn namespaces_go_by_what_they_are_called() {
+        let names = SystemNames::new(Wanted::ALL);
+        let own = namespaces::own().expect("proc is mounted");
+        let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
+        let docker = format!("/docker/{id}");
+        let nobody = sockeye_model::Pid(u32::MAX);
+        let mut first = FirstProcesses::default();
+        for (netns, cgroup) in [
+            (1, &*docker),
+            (2, "/lxc/web"),
+            (3, "/lxc.payload.web"),
+            (4, "/"),
+            (own.0, &docker),
+        ] {
+            first.see(&Sighting {
+                comm: Some(b"nginx"),
+                cgroup: Some(SeenCgroup::Path(cgroup.as_bytes())),
+                ..Sighting::of(NetnsInode(netns), nobody)
+            });
+        }
+        names.tell_processes(first);
+        names.tell_processes(FirstProcesses::default()); // too late
+        let called = [1, 2, 3, 4, 5].map(|netns| names.netns(NetnsInode(netns)).unwrap().to_owned());
+        assert_eq!(called, [&id[..12], "web", "web", "4294967295/nginx", "net:[5]"]);
+        let inodes = |text: &str| {
+            names
+                .netns_meant_by(text)
+                .iter()
+                .map(|netns| netns.0)
+                .collect::<Vec<_>>()
+        };
+        for (text, expected) in [
+            ("web", &[2, 3][..]),
+            (id, &[1]),
+            (&id[..12], &[1]),
+            (&id[..13], &[1]),
+            (&id[..11], &[]),
+            ("4294967295/nginx", &[4]),
+            ("net:[5]", &[5]),
+            ("net:[]", &[]),
+            ("nginx", &[]),
+            ("", &[]),
+        ] {
+            assert_eq!(inodes(text), expected, "{text}");
+            assert_eq!(inodes(text), expected, "{text}, again");
+        }
+        // Ours is called after nobody in it.
+        assert_eq!(names.netns(own), names.namespaces().name(own));
     }
 
     #[test]

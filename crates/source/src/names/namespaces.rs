@@ -1,5 +1,7 @@
 use sockeye_model::NetnsInode;
+use std::collections::HashSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default, Clone)]
 pub struct Namespaces {
     all: Vec<NamedNamespace>,
+    unreadable: u64,
 }
 
 /// A namespace with a name.
@@ -15,7 +18,7 @@ pub struct Namespaces {
 pub struct NamedNamespace {
     /// Which namespace.
     pub inode: NetnsInode,
-    /// Its name.
+    /// Its name; with U+FFFD for what is not UTF-8.
     pub name: String,
     /// The file to open in order to enter it.
     pub path: PathBuf,
@@ -25,47 +28,83 @@ pub struct NamedNamespace {
 const FOLDERS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
 impl Namespaces {
-    /// Those of this host. A file that is only the remains of a namespace, or a name that is not UTF-8, is
-    /// passed over.
+    /// Those of this host. A file that is only the remains of a namespace is passed over and counted.
     #[must_use]
     pub fn read() -> Self {
         Self::in_folders(FOLDERS.iter().map(Path::new))
     }
 
     fn in_folders<'a>(folders: impl IntoIterator<Item = &'a Path>) -> Self {
-        let mut all = Vec::<NamedNamespace>::new();
+        let mut found = Self::default();
+        let mut seen_folders = Vec::new();
+        let mut seen_names = HashSet::new();
         for folder in folders {
-            let Ok(files) = fs::read_dir(folder) else { continue };
-            // Bind mounts are on another device than their folder; without that test the leftovers of a
-            // namespace would pass for one.
-            let own_device = fs::metadata(folder).map(|metadata| metadata.dev()).ok();
+            let (Ok(metadata), Ok(files)) = (fs::metadata(folder), fs::read_dir(folder)) else {
+                continue;
+            };
+            let own_device = metadata.dev();
+            if seen_folders.contains(&(own_device, metadata.ino())) {
+                continue;
+            }
+            seen_folders.push((own_device, metadata.ino()));
             for file in files.flatten() {
-                let (path, name) = (file.path(), file.file_name());
-                let (Ok(metadata), Some(name)) = (fs::metadata(&path), name.to_str()) else {
-                    continue;
+                let path = file.path();
+                let metadata = match fs::metadata(&path) {
+                    Ok(metadata) => metadata,
+                    Err(error) => {
+                        // Deleted while we looked: not there is not unreadable.
+                        found.unreadable += u64::from(error.kind() != ErrorKind::NotFound);
+                        continue;
+                    }
                 };
-                let Ok(inode) = u32::try_from(metadata.ino()) else {
-                    continue;
-                };
-                if Some(metadata.dev()) != own_device && all.iter().all(|other| other.name != name) {
-                    all.push(NamedNamespace {
-                        inode: NetnsInode(inode),
-                        name: name.to_owned(),
-                        path,
-                    });
+                // Bind mounts are on another device than their folder; without that test the leftovers of a
+                // namespace would pass for one.
+                match u32::try_from(metadata.ino()) {
+                    Ok(inode) if metadata.dev() != own_device => {
+                        if seen_names.insert(file.file_name()) {
+                            found.all.push(NamedNamespace {
+                                inode: NetnsInode(inode),
+                                name: file.file_name().to_string_lossy().into_owned(),
+                                path,
+                            });
+                        }
+                    }
+                    _ => found.unreadable += 1,
                 }
             }
         }
-        all.sort_by(|a, b| (a.inode, &a.name).cmp(&(b.inode, &b.name)));
-        Self { all }
+        found
+            .all
+            .sort_by(|a, b| (a.inode, &a.name).cmp(&(b.inode, &b.name)));
+        found
     }
 
-    /// The (alphabetically first) name of this namespace.
+    /// How many names there were whose namespace is gone, or could not be looked at.
+    #[must_use]
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
+    /// The (alphabetically first) name of this namespace; one that somebody chose before one that was made up by a
+    /// machine.
     #[must_use]
     pub fn name(&self, inode: NetnsInode) -> Option<&str> {
+        self.chosen_name(inode).or_else(|| self.of(inode).next())
+    }
+
+    /// The first name of this namespace that somebody chose. CNI, Podman and CRI-O, too, keep namespaces where
+    /// `ip netns` does, but call them `cni-UUID`, `netns-UUID` or `UUID`: the name of the container says more.
+    #[must_use]
+    pub fn chosen_name(&self, inode: NetnsInode) -> Option<&str> {
+        self.of(inode).find(|name| !is_made_up(name))
+    }
+
+    fn of(&self, inode: NetnsInode) -> impl Iterator<Item = &str> {
         let first = self.all.partition_point(|namespace| namespace.inode < inode);
-        let found = self.all.get(first)?;
-        (found.inode == inode).then_some(&found.name)
+        let all = self.all.get(first..).unwrap_or_default();
+        all.iter()
+            .take_while(move |found| found.inode == inode)
+            .map(|found| found.name.as_str())
     }
 
     /// The namespace with this name.
@@ -81,8 +120,24 @@ impl Namespaces {
     }
 }
 
+/// Whether a name ends in a UUID, with nothing or a word before it: `cni-` (plugins' `pkg/testutils`, containerd's
+/// `pkg/netns`), `netns-` (`containers/common`), none (CRI-O's `pinns`).
+fn is_made_up(name: &str) -> bool {
+    let uuid = match name.len().checked_sub(UUID_LEN) {
+        Some(0) => name.as_bytes(),
+        Some(start) if name.as_bytes()[start - 1] == b'-' => &name.as_bytes()[start..],
+        _ => return false,
+    };
+    uuid.iter().enumerate().all(|(place, byte)| match place {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}
+
+const UUID_LEN: usize = 36;
+
 /// The namespace of the calling thread.
-pub(super) fn own() -> Option<NetnsInode> {
+pub(crate) fn own() -> Option<NetnsInode> {
     let metadata = fs::metadata("/proc/thread-self/ns/net").ok()?;
     u32::try_from(metadata.ino()).ok().map(NetnsInode)
 }
@@ -100,10 +155,49 @@ mod tests {
         let found = Namespaces::in_folders([&*folder, &*folder, Path::new("/nosuch")]);
         fs::remove_dir_all(&folder).unwrap();
         symlink.unwrap();
-        assert_eq!(found.all().len(), 1, "{found:?}");
+        assert_eq!((found.all().len(), found.unreadable()), (1, 1), "{found:?}");
         assert_eq!(found.name(own().unwrap()), Some("mine"));
         assert_eq!(found.named("mine").map(|found| found.inode), own());
         assert_eq!(found.named("leftover"), None);
         assert_eq!(found.name(NetnsInode(1)), None);
+    }
+
+    #[test]
+    fn a_chosen_name_before_a_made_up_one() {
+        let made_up = "cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69";
+        let named = |inode: u32, name: &str| NamedNamespace {
+            inode: NetnsInode(inode),
+            name: name.to_owned(),
+            path: PathBuf::new(),
+        };
+        let all = vec![
+            named(3, made_up),
+            named(3, "web"),
+            named(4, made_up),
+            named(5, "b"),
+            named(5, "c"),
+        ];
+        let namespaces = Namespaces { all, unreadable: 0 };
+        let names = |inode: u32| {
+            let inode = NetnsInode(inode);
+            (namespaces.name(inode), namespaces.chosen_name(inode))
+        };
+        assert_eq!(names(3), (Some("web"), Some("web")));
+        assert_eq!(names(4), (Some(made_up), None));
+        assert_eq!(names(5), (Some("b"), Some("b")));
+        assert_eq!(names(6), (None, None));
+        for (name, expected) in [
+            (&made_up[4..], true),
+            (&format!("netns{}", &made_up[3..]), true),
+            (&made_up[5..], false),
+            (&format!("x{}", &made_up[4..]), false),
+            ("cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a6g", false),
+            ("cni-0f5c1b2a07a1e-4d57-9f0e-2f8d3c4b5a69", false),
+            ("é0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69", false),
+            ("web", false),
+            ("", false),
+        ] {
+            assert_eq!(is_made_up(name), expected, "{name}");
+        }
     }
 }

@@ -164,17 +164,17 @@ pub(super) fn number(name: &CStr) -> Option<u32> {
 }
 
 /// A number as a path, on the stack.
-pub(super) struct Decimal {
+pub(crate) struct Decimal {
     text: [u8; 24],
 }
 
 impl Decimal {
-    pub(super) fn new(number: u32) -> Self {
+    pub(crate) fn new(number: u32) -> Self {
         Self::with_suffix(number, "")
     }
 
     /// `suffix` of at most 13 bytes.
-    pub(super) fn with_suffix(number: u32, suffix: &str) -> Self {
+    pub(crate) fn with_suffix(number: u32, suffix: &str) -> Self {
         let mut text = [0; 24];
         // Cannot fail: ten digits and the suffix leave room for the final NUL; and if it did, the text
         // would be cut short but still end.
@@ -182,7 +182,7 @@ impl Decimal {
         Self { text }
     }
 
-    pub(super) fn as_c_str(&self) -> &CStr {
+    pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.text).unwrap_or_default()
     }
 }
@@ -223,7 +223,8 @@ mod tests {
         let alive = read(&mut buffer);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(alive.0, Ok(3));
+        // It may have inherited more, or be loading its libraries still.
+        assert!(alive.0.is_ok_and(|found| found >= 3), "{alive:?}");
         assert!(alive.1.is_ok_and(|found| found >= 3), "{alive:?}");
         assert_eq!(read(&mut buffer), (Err(Errno::NOENT), Err(Errno::NOENT)));
         assert!(super::super::stat::Stat::beside(descriptors.folder()).is_err());

@@ -1,13 +1,15 @@
-//! Who holds which socket: one pass over `/proc`, one table.
+//! Who holds which socket: one pass over all processes, one table.
 //!
 //! The kernel knows a socket's owners only from the owners' side: each process has a table of
-//! descriptors, and `/proc/PID/fd/N` names the inode of the socket behind descriptor N. So the whole
-//! table is read once, before or beside the dump, and asked once per socket.
+//! descriptors. So all these tables are read once, before or beside the dump, and the result is asked once
+//! per socket. There are three [`Way`]s, each tried when the one before fails: a walk by BPF programs of our own,
+//! the kernel's iterator `task_file` with one of ours, and `/proc/PID/fd/N`, which names the inode of the
+//! socket behind descriptor N.
 //!
-//! What it deliberately does not do: read `/proc/PID/task/*` (threads share one table of descriptors;
-//! those of a thread that left it by `unshare(CLONE_FILES)` are not seen), enter other pid namespaces
-//! (what `/proc` does not show is not there), or find owners of sockets that have none: TIME_WAIT,
-//! SYN_RECV, orphans, the kernel's own.
+//! What it deliberately does not do: read `/proc/PID/task/*` (so that of a thread that left its process's table
+//! by `unshare(CLONE_FILES)`, and of a process whose first thread has ended, only BPF tells), enter other pid
+//! namespaces (who has no number in ours is not there), or find owners of sockets that have none: TIME_WAIT,
+//! SYN_RECV, orphans, those in flight between processes or registered with an io_uring only, the kernel's own.
 //!
 //! ```
 //! use sockeye_model::Inode;
@@ -28,10 +30,19 @@ mod pass;
 mod stat;
 mod table;
 
+pub(crate) use descriptors::Decimal;
 pub use error::ScanError;
+pub(crate) use pass::{for_each, processes};
 
-use sockeye_model::{Inode, Losses, Owner, Pid};
+use crate::answer::Reason;
+use crate::bpf::{Engine, Obstacle, Pass};
+use crate::question::Choice;
+use sockeye_model::{Inode, Losses, Owner, Pid, Process};
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+pub(crate) use table::Held;
 use table::Table;
 
 /// How to look.
@@ -50,6 +61,44 @@ impl Default for ScanOptions {
             threads: 0,
         }
     }
+}
+
+/// A way to owners, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// A walk over processes and their tables by BPF programs of our own: Linux 6.2.
+    Walk,
+    /// The kernel's iterator over descriptors, with a BPF program of ours: Linux 5.8.
+    TaskFile,
+    /// `/proc/PID/fd`.
+    Procfs,
+}
+
+impl Way {
+    /// Name, as `-v` shows it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Walk => "bpf",
+            Self::TaskFile => "task-file",
+            Self::Procfs => "procfs",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which way owners were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The one that led there.
+    pub way: Way,
+    /// The better ones that did not, each with the reason.
+    pub fallen: Vec<(Way, Reason)>,
 }
 
 /// Which process holds which socket through which descriptor, as of one pass.
@@ -74,6 +123,71 @@ impl Owners {
     /// is no error, but counted.
     pub fn scan(options: &ScanOptions) -> Result<Self, ScanError> {
         pass::run(options, None)
+    }
+
+    /// Reads the descriptors of every process of our pid namespace by a BPF program that goes along the kernel's own
+    /// list.
+    ///
+    /// # Errors
+    /// When our programs do not run here.
+    pub fn walked(engine: &Engine) -> Result<Self, Obstacle> {
+        let pass = engine.pass()?;
+        Ok(Self::from(&pass))
+    }
+
+    /// The same by the kernel's iterator `task_file`, which needs less of the kernel (Linux 5.8) and more time.
+    ///
+    /// # Errors
+    /// When our program does not run here.
+    pub fn iterated(engine: &Engine) -> Result<Self, Obstacle> {
+        let pass = engine.pass_by_task_file()?;
+        Ok(Self::from(&pass))
+    }
+
+    /// Looks for the owners of all sockets: by BPF where that runs and is worth its start, else in `/proc`. Beside them
+    /// comes which way it was.
+    ///
+    /// # Errors
+    /// When they cannot be had in any way.
+    pub fn find(engine: &Engine, choice: Choice) -> Result<(Self, Taken), ScanError> {
+        let mut fallen = Vec::new();
+        match choice {
+            Choice::Auto if !engine.looks_for_holders() && !is_worth_bpf() => {
+                let owners = Self::scan(&ScanOptions::default());
+                fallen.push((Way::Walk, Reason::FewProcesses));
+                // What may not be read in `/proc` BPF may still see.
+                match owners {
+                    Ok(owners) if owners.losses.unreadable_processes == 0 => {
+                        let way = Way::Procfs;
+                        return Ok((owners, Taken { way, fallen }));
+                    }
+                    owners => match Self::walked(engine) {
+                        Ok(owners) => {
+                            let (way, fallen) = (Way::Walk, Vec::new());
+                            return Ok((owners, Taken { way, fallen }));
+                        }
+                        Err(obstacle) => {
+                            fallen[0].1 = Reason::Bpf(Box::new(obstacle));
+                            let way = Way::Procfs;
+                            return Ok((owners?, Taken { way, fallen }));
+                        }
+                    },
+                }
+            }
+            Choice::Auto | Choice::Bpf => {
+                let ways: [(Way, Read); 2] = [(Way::Walk, Self::walked), (Way::TaskFile, Self::iterated)];
+                for (way, read) in ways {
+                    match read(engine) {
+                        Ok(owners) => return Ok((owners, Taken { way, fallen })),
+                        Err(obstacle) => fallen.push((way, Reason::Bpf(Box::new(obstacle)))),
+                    }
+                }
+            }
+            Choice::Diag | Choice::DiagV2 | Choice::Procfs => fallen.push((Way::Walk, Reason::NotAsked)),
+        }
+        let owners = Self::scan(&ScanOptions::default())?;
+        let way = Way::Procfs;
+        Ok((owners, Taken { way, fallen }))
     }
 
     /// Reads the descriptors of these processes only.
@@ -127,3 +241,33 @@ impl Owners {
         self.hidden
     }
 }
+
+/// A way to owners that takes BPF.
+type Read = fn(&Engine) -> Result<Owners, Obstacle>;
+
+impl From<&Pass> for Owners {
+    fn from(pass: &Pass) -> Self {
+        let processes: Vec<Process> = pass.processes.iter().map(|found| found.process).collect();
+        Self {
+            table: Table::new(&processes, &pass.held),
+            losses: pass.losses,
+            processes: processes.len(),
+            descriptors: pass.held.len(),
+            hidden: false,
+        }
+    }
+}
+
+/// Whether `/proc` would take longer than programs take to load (4 ms here): it costs about 15 us a process and 2.8 us
+/// an open file, which are counted for all of the host.
+fn is_worth_bpf() -> bool {
+    let processes = fs::metadata("/proc").map_or(0, |proc| proc.nlink());
+    let files = fs::read_to_string("/proc/sys/fs/file-nr")
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        .unwrap_or(0);
+    // What cannot be counted may be much.
+    processes == 0 || processes * 15 + files * 3 > WORTH_BPF_US
+}
+
+const WORTH_BPF_US: u64 = 8_000;

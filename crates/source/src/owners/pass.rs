@@ -219,7 +219,8 @@ impl Finds {
 }
 
 /// Every process that `/proc` lists.
-fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
+/// The numbers of all processes that an open `/proc` shows.
+pub(crate) fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     let mut buffer = Vec::<u8>::with_capacity(64 * 1024);
     let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
     let mut pids = Vec::new();
@@ -237,10 +238,25 @@ const PROCESSES_PER_THREAD: usize = 128;
 
 const THREADS_MAX: usize = 8;
 
-fn take_batch<'pids>(next: &AtomicUsize, pids: &'pids [Pid]) -> Option<&'pids [Pid]> {
+fn take_batch<'items, T>(next: &AtomicUsize, items: &'items [T]) -> Option<&'items [T]> {
     let start = next.fetch_add(BATCH, Ordering::Relaxed);
-    let end = (start + BATCH).min(pids.len());
-    (start < end).then(|| &pids[start..end])
+    let end = (start + BATCH).min(items.len());
+    (start < end).then(|| &items[start..end])
+}
+
+/// Does `work` for each of `items`, on as many threads as they are worth; gives what each thread brings back.
+pub(crate) fn for_each<T: Sync, R: Default + Send>(items: &[T], work: impl Fn(&T, &mut R) + Sync) -> Vec<R> {
+    let threads = threads(&ScanOptions::default(), items.len() / PROCESSES_PER_THREAD);
+    let next = AtomicUsize::new(0);
+    on_threads(threads, || {
+        let mut result = R::default();
+        while let Some(batch) = take_batch(&next, items) {
+            for item in batch {
+                work(item, &mut result);
+            }
+        }
+        result
+    })
 }
 
 /// As many threads as make sense for this much work.
@@ -297,6 +313,15 @@ mod tests {
             assert_eq!(finds.processes_read, 1);
             assert!(finds.descriptors >= 4, "{}", finds.descriptors);
         }
+    }
+
+    #[test]
+    fn each_item_has_its_turn_once() {
+        let items: Vec<usize> = (0..5000).collect();
+        let mut seen = for_each(&items, |item, seen: &mut Vec<usize>| seen.push(*item)).concat();
+        seen.sort_unstable();
+        assert_eq!(seen, items);
+        assert_eq!(for_each(&[], |(): &(), _: &mut ()| ()).len(), 1);
     }
 
     #[test]

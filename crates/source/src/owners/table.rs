@@ -2,11 +2,11 @@ use sockeye_model::{Fd, Inode, Owner, Process};
 
 /// What one descriptor leads to, before its process is known by name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
-    pub(super) inode: u32,
+pub(crate) struct Held {
+    pub(crate) inode: u32,
     /// Place in the list of processes.
-    pub(super) process: u32,
-    pub(super) fd: u32,
+    pub(crate) process: u32,
+    pub(crate) fd: u32,
 }
 
 /// Sockets to owners: an open hash whose slots point into one array of owners, each socket's side by side.
@@ -57,13 +57,37 @@ impl Table {
                 fd: Fd(one.fd),
             };
         }
+        let key = |owner: &Owner| (owner.process.pid, owner.fd);
+        let mut repeated = false;
         for bounds in table.starts.windows(2) {
             if bounds[1] - bounds[0] > 1 {
-                table.owners[bounds[0] as usize..bounds[1] as usize]
-                    .sort_unstable_by_key(|owner| (owner.process.pid, owner.fd));
+                let owners = &mut table.owners[bounds[0] as usize..bounds[1] as usize];
+                owners.sort_unstable_by_key(key);
+                repeated |= owners.windows(2).any(|pair| key(&pair[0]) == key(&pair[1]));
             }
         }
+        if repeated {
+            table.drop_repeated();
+        }
         table
+    }
+
+    /// Tells of each owner once: threads with copies of one table, or whose leader has ended, are read one by one.
+    fn drop_repeated(&mut self) {
+        let key = |owner: &Owner| (owner.process.pid, owner.fd);
+        let (mut kept, mut place) = (0, 0);
+        for end in &mut self.starts[1..] {
+            let first = kept;
+            while place < *end as usize {
+                if kept == first || key(&self.owners[place]) != key(&self.owners[kept - 1]) {
+                    self.owners[kept] = self.owners[place];
+                    kept += 1;
+                }
+                place += 1;
+            }
+            *end = kept as u32;
+        }
+        self.owners.truncate(kept);
     }
 
     pub(super) fn of(&self, inode: Inode) -> &[Owner] {
@@ -142,6 +166,30 @@ mod tests {
             .collect();
         all.sort_unstable();
         assert_eq!(all, [(5, 1), (9, 3)]);
+    }
+
+    #[test]
+    fn whoever_is_told_twice_is_there_once() {
+        let mut held = Vec::new();
+        for inode in 1..=100 {
+            for process in [1, 0, 1, 0].into_iter().take(inode as usize % 5) {
+                held.push(Held {
+                    inode,
+                    process,
+                    fd: inode,
+                });
+            }
+        }
+        let table = Table::new(&[process(20), process(10)], &held);
+        for inode in 1..=100 {
+            let expected: &[_] = match inode % 5 {
+                0 => &[],
+                1 => &[(10, inode)],
+                _ => &[(10, inode), (20, inode)],
+            };
+            assert_eq!(pids_and_fds(&table, inode), expected);
+        }
+        assert_eq!(table.len(), 20 * (1 + 3 * 2));
     }
 
     #[test]

@@ -1,0 +1,144 @@
+//! The top rung: programs of our own that read the kernel's tables in place.
+//!
+//! What they rely on, and what they do where somebody changes a table under their hands, is said where it is
+//! done: `bpf/tcp.bpf.c`, `bpf/udp.bpf.c`, `bpf/holders.h`.
+
+mod held;
+mod holders;
+mod kernel;
+mod relay;
+mod tables;
+mod task_file;
+mod told;
+
+use held::Sockets;
+pub(crate) use held::Wanted;
+pub(crate) use holders::Pass;
+use holders::{Found, Holders};
+pub(crate) use kernel::Kernel;
+pub use kernel::Obstacle;
+pub(crate) use tables::{Of, Tables, Walked};
+use task_file::TaskFile;
+
+use rustix::io::Errno;
+use sockeye_model::Socket;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// The programs, each loaded when it is first needed, and kept.
+#[derive(Debug)]
+pub struct Engine {
+    types: PathBuf,
+    kernel: OnceLock<Result<Kernel, Obstacle>>,
+    tables: OnceLock<Result<Tables, Obstacle>>,
+    tables_with_info: OnceLock<Result<Tables, Obstacle>>,
+    udp_tables: OnceLock<Result<Tables, Obstacle>>,
+    holders: OnceLock<Result<Holders, Obstacle>>,
+    held: OnceLock<Result<Sockets, Obstacle>>,
+    task_file: OnceLock<Result<TaskFile, Obstacle>>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::with_types(Kernel::TYPES.into())
+    }
+}
+
+impl Engine {
+    /// Where a kernel describes its own types.
+    pub const TYPES: &str = Kernel::TYPES;
+
+    /// An engine that reads the kernel's types (BTF) from this file.
+    #[must_use]
+    pub fn with_types(types: PathBuf) -> Self {
+        Self {
+            types,
+            kernel: OnceLock::new(),
+            tables: OnceLock::new(),
+            tables_with_info: OnceLock::new(),
+            udp_tables: OnceLock::new(),
+            holders: OnceLock::new(),
+            held: OnceLock::new(),
+            task_file: OnceLock::new(),
+        }
+    }
+
+    /// The walk over these tables.
+    pub(crate) fn tables(&self, of: Of) -> Result<&Tables, Obstacle> {
+        let place = match of {
+            Of::Tcp => &self.tables,
+            Of::TcpWithInfo => &self.tables_with_info,
+            Of::Udp => &self.udp_tables,
+        };
+        let loaded = place.get_or_init(|| Tables::load(self.kernel()?, of));
+        loaded.as_ref().map_err(Clone::clone)
+    }
+
+    /// The look for owners.
+    fn holders(&self) -> Result<&Holders, Obstacle> {
+        let loaded = self.holders.get_or_init(|| Holders::load(self.kernel()?));
+        loaded.as_ref().map_err(Clone::clone)
+    }
+
+    /// All processes, with where they are.
+    pub(crate) fn processes(&self) -> Result<Vec<Found>, Obstacle> {
+        let socket = some_socket()?;
+        self.holders()?.processes(socket.as_fd())
+    }
+
+    /// Who holds which socket.
+    pub(crate) fn pass(&self) -> Result<Pass, Obstacle> {
+        let socket = some_socket()?;
+        self.holders()?.pass(socket.as_fd())
+    }
+
+    /// Who holds which socket, by the kernel's iterator over descriptors.
+    pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Obstacle> {
+        let load = || TaskFile::load(self.kernel()?);
+        match self.task_file.get_or_init(load) {
+            Ok(iterator) => iterator.pass(),
+            Err(obstacle) => Err(obstacle.clone()),
+        }
+    }
+
+    /// Whether the programs that look for owners are loaded already.
+    pub(crate) fn looks_for_holders(&self) -> bool {
+        matches!(self.holders.get(), Some(Ok(_)))
+    }
+
+    /// Hands every socket that a process holds to `take`, but TCP's, of those protocols that are wanted.
+    pub(crate) fn held_sockets(
+        &self,
+        wanted: &Wanted,
+        walked: &mut Walked,
+        take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
+    ) -> Result<(), Obstacle> {
+        let socket = some_socket()?;
+        self.held()?.sockets(socket.as_fd(), wanted, walked, take)
+    }
+
+    /// Whether sockets can be found by who holds them.
+    pub(crate) fn try_held(&self) -> Result<(), Obstacle> {
+        self.held().map(drop)
+    }
+
+    /// The look for sockets that somebody holds.
+    fn held(&self) -> Result<&Sockets, Obstacle> {
+        let loaded = self.held.get_or_init(|| Sockets::load(self.kernel()?));
+        loaded.as_ref().map_err(Clone::clone)
+    }
+
+    fn kernel(&self) -> Result<&Kernel, Obstacle> {
+        let read = self.kernel.get_or_init(|| Kernel::read(&self.types));
+        read.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Any socket will do to show what a socket's file looks like.
+fn some_socket() -> Result<UnixDatagram, Obstacle> {
+    UnixDatagram::unbound()
+        .map_err(|error| Obstacle::Run(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))
+}

@@ -1,0 +1,411 @@
+//! A walk over TCP's or UDP's tables, in slices, by as many threads as there is work for.
+
+use super::kernel::{Kernel, Obstacle, Prepared};
+use super::relay::{self, Runs};
+use super::told::Told;
+use rustix::io::Errno;
+use sockeye_model::{Losses, Options, WalkedKernel};
+use sockeye_sys::bpf::{LoadError, Program, Slot};
+use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// The program, loaded, and its slots.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    of: Of,
+    program: Program,
+    list_nets: Program,
+    slots: Mutex<Vec<Slot>>,
+    option_bits: Option<[u8; Options::NAMES.len()]>,
+    has_cgroups: bool,
+}
+
+/// Whose tables a program walks over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// TCP's
+    Tcp,
+    /// The same, and the program also reads what tcp_info and congestion control are made of; it takes a third longer
+    /// to load.
+    TcpWithInfo,
+    /// UDP's
+    Udp,
+}
+
+/// What a walk says when it is over.
+#[derive(Debug, Default)]
+pub(crate) struct Walked {
+    pub(crate) losses: Losses,
+    /// Sockets that were handed out.
+    pub(crate) told: u64,
+    /// Chains that were walked again.
+    pub(crate) again: u64,
+    /// Whether the reader had enough before the end.
+    pub(crate) stopped: bool,
+}
+
+/// The hash tables that a namespace uses, and the clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Found {
+    hashinfo: u64,
+    /// Of TCP's connections, or of UDP's only table.
+    buckets: u32,
+    listening_buckets: u32,
+    pub(crate) hz: u32,
+}
+
+impl Tables {
+    pub(crate) fn load(kernel: &Kernel, of: Of) -> Result<Self, Obstacle> {
+        let (elf, walk) = match of {
+            Of::Tcp => (TCP, "walk_tcp"),
+            Of::TcpWithInfo => (TCP_INFO, "walk_tcp"),
+            Of::Udp => (UDP, "walk_udp"),
+        };
+        let Prepared {
+            object,
+            missing,
+            enumerators,
+        } = kernel.prepare(elf, &OPTION_ENUMERATORS)?;
+        let failed = |error| Obstacle::Load(error, missing.clone());
+        let ([program, list_nets], array) = object
+            .load_raw_tracepoints([walk, "list_nets"], "slots")
+            .map_err(failed)?;
+        let slots = array
+            .into_slots()
+            .map_err(|errno| Obstacle::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
+        if slots.iter().any(|slot| slot.bytes().len() != walk::SLOT_BYTES) {
+            return Err(Obstacle::Nonsense("slots of another size"));
+        }
+        let has = |field: &str| !missing.iter().any(|missing| missing == field);
+        Ok(Self {
+            of,
+            program,
+            list_nets,
+            slots: Mutex::new(slots),
+            // Where the program reads no field, it says 0.
+            option_bits: option_bits(&enumerators).filter(|_| has("inet_sock.inet_flags")),
+            has_cgroups: has("sock.sk_cgrp_data.cgroup"),
+        })
+    }
+
+    /// Finds the tables that the calling thread's network namespace uses.
+    pub(crate) fn find(&self) -> Result<Found, Obstacle> {
+        self.look(0)
+    }
+
+    /// Looks at these tables; 0: at those of our own namespace.
+    fn look(&self, hashinfo: u64) -> Result<Found, Obstacle> {
+        let mut slots = self.lock();
+        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let mut look = |table| {
+            let request = Request {
+                table,
+                end: 0,
+                ..Request::EVERYTHING
+            };
+            run(&self.program, slot, &request, hashinfo)
+        };
+        let (main, listening_buckets) = match self.of {
+            Of::Udp => (look(Table::Udp)?, 0),
+            Of::Tcp | Of::TcpWithInfo => (look(Table::Established)?, look(Table::Listening)?.buckets),
+        };
+        Ok(Found {
+            hashinfo: main.hashinfo,
+            buckets: main.buckets,
+            listening_buckets,
+            hz: walk::hz(main.jiffies, main.ktime_ns)
+                .ok_or(Obstacle::Nonsense("the clock ticks at no known rate"))?,
+        })
+    }
+
+    /// Every table that some network namespace uses. Nearly all share one.
+    pub(crate) fn find_all(&self) -> Result<Vec<Found>, Obstacle> {
+        let first = self.find()?;
+        let mut all: Vec<Found> = Vec::new();
+        let mut slots = self.lock();
+        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let mut request = Request::EVERYTHING;
+        let mut hashinfos = vec![first.hashinfo];
+        loop {
+            let reply = run(&self.list_nets, slot, &request, 0)?;
+            for net in walk::nets(slot.bytes(), &reply) {
+                if net.hashinfo != 0 && !hashinfos.contains(&net.hashinfo) {
+                    hashinfos.push(net.hashinfo);
+                }
+            }
+            if reply.outcome != Outcome::Full {
+                break;
+            }
+            if reply.skip <= request.skip {
+                return Err(Obstacle::Nonsense("it does not get on"));
+            }
+            request.skip = reply.skip;
+        }
+        drop(slots);
+        all.push(first);
+        for hashinfo in hashinfos.into_iter().skip(1) {
+            match self.look(hashinfo) {
+                Ok(found) => all.push(found),
+                // Its namespace has ended meanwhile.
+                Err(Obstacle::Lacks(_)) => {}
+                Err(obstacle) => return Err(obstacle),
+            }
+        }
+        Ok(all)
+    }
+
+    /// How to read the records of this kernel.
+    pub(crate) fn kernel(&self) -> WalkedKernel {
+        WalkedKernel {
+            option_bits: self.option_bits,
+            has_cgroups: self.has_cgroups,
+            service_class: false,
+            netns: false,
+        }
+    }
+
+    /// How many buckets a table has that is seldom asked for.
+    fn buckets(&self, table: Table, hashinfo: u64) -> Result<u32, Obstacle> {
+        let mut slots = self.lock();
+        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let request = Request {
+            table,
+            end: 0,
+            ..Request::EVERYTHING
+        };
+        Ok(run(&self.program, slot, &request, hashinfo)?.buckets)
+    }
+
+    /// Walks over the table of `request`, and hands each socket to `take`, once.
+    pub(crate) fn walk(
+        &self,
+        found: &Found,
+        request: &Request,
+        walked: &mut Walked,
+        take: Take<'_>,
+    ) -> Result<(), Obstacle> {
+        let buckets = match request.table {
+            Table::Established | Table::Udp => found.buckets,
+            Table::Listening => found.listening_buckets,
+            Table::Bound => self.buckets(Table::Bound, found.hashinfo)?,
+        };
+        let end = buckets.min(request.end);
+        let work = Work {
+            program: &self.program,
+            request: *request,
+            hashinfo: found.hashinfo,
+            end,
+            slice: (end / SLICES).max(SLICE_BUCKETS_MIN),
+            next: AtomicU32::new(request.first),
+            over: AtomicBool::new(false),
+        };
+        // Whoever comes meanwhile waits for the slots.
+        let mut slots = self.lock();
+        work.run(
+            &mut slots,
+            &mut Reader {
+                take,
+                hz: found.hz,
+                walked,
+                told: Told::default(),
+            },
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a record, and when its run began.
+type Take<'a> = &'a mut dyn FnMut(&Record<'_>, Moment) -> ControlFlow<()>;
+
+/// One table to be walked over.
+struct Work<'a> {
+    program: &'a Program,
+    request: Request,
+    hashinfo: u64,
+    end: u32,
+    slice: u32,
+    /// The first bucket that nobody has taken.
+    next: AtomicU32,
+    /// Nobody wants to know more.
+    over: AtomicBool,
+}
+
+/// Buckets that one thread walks over, and what is left of them.
+#[derive(Default)]
+struct Mine {
+    left: Option<(Range<u32>, u32)>,
+}
+
+/// What a run brought: its reply, and the bucket that it went on with, if that did not fit into the run before.
+type Run = (Reply, Option<u32>);
+
+impl Work<'_> {
+    /// This thread walks and reads, in turns. If there is much to do, and another core to do it, another thread walks
+    /// ahead.
+    fn run(&self, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Obstacle> {
+        let mut own = slots.pop().ok_or(Obstacle::Nonsense("no slots"))?;
+        let mut mine = Mine::default();
+        let outcome = self.fill(&mut mine, &mut own).and_then(|first| {
+            let Some(first) = first else { return Ok(()) };
+            self.read(&own, &first, reader);
+            let bytes = u64::from(first.0.used) * u64::from(self.end / self.slice.max(1));
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let workers = usize::from(bytes > WORTH_A_THREAD_BYTES && cores > 1);
+            let read = &mut |slot: &Slot, run: &Run| self.read(slot, run, reader);
+            relay::run(self, mine, workers, &mut own, slots, read).map(drop)
+        });
+        slots.push(own);
+        outcome
+    }
+
+    fn read(&self, slot: &Slot, run: &Run, reader: &mut Reader<'_>) {
+        if reader.read(slot.bytes(), run).is_break() {
+            self.stop();
+        }
+    }
+}
+
+impl Runs for Work<'_> {
+    type Mine = Mine;
+    type Reply = Run;
+
+    fn fill(&self, mine: &mut Mine, slot: &mut Slot) -> Result<Option<Run>, Obstacle> {
+        if self.over.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (range, skip) = mine.left.take().unwrap_or_else(|| {
+            let first = self.next.fetch_add(self.slice, Ordering::Relaxed).min(self.end);
+            (first..first.saturating_add(self.slice).min(self.end), 0)
+        });
+        if range.is_empty() {
+            // Others may still run, but whoever comes next must not wrap around.
+            self.next.store(self.end, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let request = Request {
+            first: range.start,
+            end: range.end,
+            skip,
+            ..self.request
+        };
+        let reply = run(self.program, slot, &request, self.hashinfo)?;
+        if reply.outcome == Outcome::Full {
+            if reply.next < range.start || (reply.next, reply.skip) <= (range.start, skip) {
+                return Err(Obstacle::Nonsense("it does not get on"));
+            }
+            mine.left = Some((reply.next..range.end, reply.skip));
+        }
+        Ok(Some((reply, (skip > 0).then_some(range.start))))
+    }
+
+    fn stop(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Hands out what runs bring.
+struct Reader<'a> {
+    take: Take<'a>,
+    hz: u32,
+    walked: &'a mut Walked,
+    told: Told,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, slot: &[u8], (reply, goes_on_with): &Run) -> ControlFlow<()> {
+        self.walked.losses.unsettled_chains += u64::from(reply.given_up) + u64::from(reply.overlong);
+        self.walked.again += u64::from(reply.again);
+        if self.walked.stopped {
+            return ControlFlow::Break(());
+        }
+        let now = Moment {
+            hz: self.hz,
+            jiffies: reply.jiffies,
+            ktime_ns: reply.ktime_ns,
+        };
+        let mut all = records(slot, reply);
+        let mut is_overlapping = goes_on_with.is_none();
+        for record in &mut all {
+            let is_new = self.told.insert(record.bucket(), record.identity());
+            is_overlapping |= !is_new && *goes_on_with == Some(record.bucket());
+            if !is_overlapping {
+                // More sockets have left the chain than are told twice: some of those behind them were passed over.
+                self.walked.losses.unsettled_chains += 1;
+                is_overlapping = true;
+            }
+            if !is_new {
+                continue;
+            }
+            self.walked.told += 1;
+            if (self.take)(&record, now).is_break() {
+                self.walked.stopped = true;
+                return ControlFlow::Break(());
+            }
+        }
+        self.walked.losses.unsettled_chains += u64::from(!is_overlapping);
+        self.walked.losses.broken_records += u64::from(all.is_broken());
+        if reply.outcome == Outcome::Full && reply.skip > 0 {
+            self.told.will_go_on();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Which bit of `inet_flags` each option is, from the values of [`OPTION_ENUMERATORS`]; `None` if one is missing.
+pub(super) fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]> {
+    let bits: Vec<u8> = enumerators
+        .iter()
+        .filter_map(|value| u8::try_from((*value)?).ok())
+        .collect();
+    bits.try_into().ok()
+}
+
+/// Runs the program once.
+fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> Result<Reply, Obstacle> {
+    request.write(slot.bytes_mut());
+    program.run(slot, &[hashinfo]).map_err(Obstacle::Run)?;
+    let reply = Reply::read(slot.bytes()).ok_or(Obstacle::Nonsense("a short slot"))?;
+    match reply.outcome {
+        Outcome::Done | Outcome::Full => Ok(reply),
+        Outcome::NoTable => Err(Obstacle::Lacks("such a table of sockets")),
+        Outcome::Unreadable => Err(Obstacle::Run(Errno::FAULT)),
+        Outcome::Tangled => Err(Obstacle::Nonsense("what it walks over is no table of sockets")),
+        Outcome::Unknown(_) => Err(Obstacle::Nonsense("an outcome that it does not know")),
+    }
+}
+
+/// The compiled `bpf/tcp.bpf.c`.
+const TCP: &[u8] = include_bytes!("../../../../bpf/tcp.bpf.o");
+/// The compiled `bpf/tcp_info.bpf.c`: the same, and more.
+const TCP_INFO: &[u8] = include_bytes!("../../../../bpf/tcp_info.bpf.o");
+/// The compiled `bpf/udp.bpf.c`.
+const UDP: &[u8] = include_bytes!("../../../../bpf/udp.bpf.o");
+
+/// `inet_flags` in the order of [`Options::NAMES`] (include/net/inet_sock.h, Linux 6.6).
+pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [
+    "INET_FLAGS_RECVERR",
+    "INET_FLAGS_IS_ICSK",
+    "INET_FLAGS_FREEBIND",
+    "INET_FLAGS_HDRINCL",
+    "INET_FLAGS_MC_LOOP",
+    "INET_FLAGS_TRANSPARENT",
+    "INET_FLAGS_MC_ALL",
+    "INET_FLAGS_NODEFRAG",
+    "INET_FLAGS_BIND_ADDRESS_NO_PORT",
+    "INET_FLAGS_RECVERR_RFC4884",
+    "INET_FLAGS_DEFER_CONNECT",
+];
+
+/// A table is walked over in about so many runs: each holds RCU for as long as it takes, with 100,000 sockets
+/// about half a millisecond.
+const SLICES: u32 = 64;
+const SLICE_BUCKETS_MIN: u32 = 2048;
+
+/// Records of fewer bytes are read before another thread has even started.
+const WORTH_A_THREAD_BYTES: u64 = 512 * 1024;

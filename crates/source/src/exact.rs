@@ -1,0 +1,111 @@
+//! One socket at a time from `sock_diag`: for what only that can tell.
+
+use crate::ladder::extensions;
+use crate::question::{Question, Where};
+use sockeye_model::{Protocol, Socket, State};
+use sockeye_sys::netlink::DiagSocket;
+use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, SocketId};
+use sockeye_wire::netlink::Messages;
+use sockeye_wire::walk::Record;
+
+/// Asks for single sockets in the place that a question is about.
+///
+/// A walk reads what TCP knows; an upper layer (TLS, MPTCP), or a congestion control that we do not know from
+/// inside, tells of itself by code of its own, which only the kernel can run. Such sockets are few. One that has
+/// gone by the time it is asked for stays as it was read.
+pub(crate) struct Exact<'a> {
+    question: &'a Question<'a>,
+    socket: Option<Result<DiagSocket, ()>>,
+    sequence: u32,
+    buffer: Vec<u8>,
+    /// Questions that the kernel did not answer.
+    pub(crate) unanswered: u64,
+}
+
+impl<'a> Exact<'a> {
+    pub(crate) fn new(question: &'a Question<'a>) -> Self {
+        Self {
+            question,
+            socket: None,
+            sequence: 0,
+            buffer: Vec::new(),
+            unanswered: 0,
+        }
+    }
+
+    /// Adds to `place` what `sock_diag` says of it beyond what `record` has.
+    pub(crate) fn ask(&mut self, record: &Record<'_>, place: &mut Socket) {
+        // From outside nobody is asked: there each namespace would have to be entered.
+        if matches!(self.question.place, Where::Everywhere) {
+            return;
+        }
+        match self.answer(record) {
+            Ok(Some(told)) => {
+                // Moments have passed, and of several listeners at one address the kernel picks whichever it likes: it
+                // must be the same socket.
+                if (told.local, told.peer, told.state, told.inode)
+                    == (place.local, place.peer, place.state, place.inode)
+                {
+                    (place.cookie, place.ulp) = (told.cookie, told.ulp);
+                    (place.congestion, place.congestion_info) = (told.congestion, told.congestion_info);
+                }
+            }
+            Ok(None) => {} // it has gone
+            Err(()) => self.unanswered += 1,
+        }
+    }
+
+    /// What the kernel says of one socket; `None`: that there is none.
+    fn answer(&mut self, record: &Record<'_>) -> Result<Option<Socket>, ()> {
+        let question = self.question;
+        let opened = self.socket.get_or_insert_with(|| {
+            let opened = question.inside(DiagSocket::open);
+            opened.map_err(drop).and_then(|socket| socket.map_err(drop))
+        });
+        let Ok(socket) = opened else { return Err(()) };
+        self.sequence += 1;
+        let query = Query {
+            states: u32::MAX,
+            extensions: extensions(question.detail),
+            bytecode: &[],
+        };
+        let id = SocketId {
+            family: u8::try_from(record.family()).map_err(drop)?,
+            local_port: record.local_port(),
+            peer_port: record.peer_port(),
+            local: record.local(),
+            peer: record.peer(),
+            interface: record.interface(),
+        };
+        socket.send(&query.exact(&id, TCP, self.sequence)).map_err(drop)?;
+        self.buffer.resize(BUFFER_BYTES, 0);
+        // What was asked before and came too late is passed over.
+        for _ in 0..LATE_MAX {
+            let received = socket.receive(&mut self.buffer).map_err(drop)?;
+            let message = Messages::new(self.buffer.get(..received.len).unwrap_or_default())
+                .next()
+                .ok_or(())?
+                .map_err(drop)?;
+            if message.sequence != self.sequence {
+                continue;
+            }
+            if message.kind != SOCK_DIAG_BY_FAMILY {
+                return Ok(None); // an error, which is ENOENT for one that has gone
+            }
+            let mut told = Socket::new(Protocol::Tcp, State::Close);
+            let wire = InetDiag::parse(message.payload).map_err(drop)?;
+            told.read_inet_diag(&wire, Protocol::Tcp).map_err(drop)?;
+            return Ok(Some(told));
+        }
+        Err(())
+    }
+}
+
+/// So many answers that came too late are passed over.
+const LATE_MAX: u32 = 16;
+
+/// `IPPROTO_TCP`
+const TCP: u8 = 6;
+
+/// One message of one socket.
+const BUFFER_BYTES: usize = 8192;

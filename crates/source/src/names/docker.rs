@@ -1,0 +1,138 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Docker's own files about its containers, which tell their names without asking the daemon.
+#[derive(Debug)]
+pub(super) struct Docker {
+    containers: PathBuf,
+}
+
+impl Docker {
+    /// If Docker is used here, and keeps its data where it does by default.
+    pub(super) fn here() -> Option<Self> {
+        let containers = PathBuf::from("/var/lib/docker/containers");
+        containers.is_dir().then_some(Self { containers })
+    }
+
+    /// The name of the container with this id. `None` without the right to read it (root's).
+    pub(super) fn name(&self, id: &[u8]) -> Option<String> {
+        let folder = self.containers.join(std::str::from_utf8(id).ok()?);
+        let file = File::open(folder.join("config.v2.json")).ok()?;
+        let mut json = Vec::new();
+        file.take(LEN_MAX).read_to_end(&mut json).ok()?;
+        let name = top_level_text(&json, b"Name")?;
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        // What the daemon allows (moby's `names.RestrictedNameChars`), none of which JSON writes as an escape.
+        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+        let is_good = !name.is_empty() && name.iter().all(is_name);
+        is_good.then(|| String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+/// The file usually has some 5 KiB; labels and environment may make it longer.
+const LEN_MAX: u64 = 1024 * 1024;
+
+/// The string under this key of the object that `json` is, as it is written there; `None` also if it is no such
+/// object. Objects within it, which may have the same key, are passed over.
+fn top_level_text<'a>(json: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let (mut depth, mut at) = (0_usize, 0);
+    let mut last_text: Option<&[u8]> = None;
+    let mut is_wanted = false;
+    while let Some(byte) = json.get(at) {
+        at += 1;
+        match byte {
+            b'"' => {
+                let start = at;
+                loop {
+                    match json.get(at)? {
+                        b'"' => break,
+                        b'\\' => at += 2,
+                        _ => at += 1,
+                    }
+                }
+                let text = json.get(start..at)?;
+                at += 1;
+                if is_wanted {
+                    return Some(text);
+                }
+                last_text = Some(text);
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                is_wanted = false;
+            }
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            b':' => is_wanted = depth == 1 && last_text == Some(key),
+            b',' => is_wanted = false,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, expected: Option<&str>) {
+        let found = top_level_text(json.as_bytes(), b"Name");
+        assert_eq!(found, expected.map(str::as_bytes), "{json}");
+    }
+
+    #[test]
+    fn the_name_of_the_container_not_of_its_volumes() {
+        check(
+            r#"{"State":{"Name":"no"},"MountPoints":[{"Name":"vol"}],"Name":"/web1","X":1}"#,
+            Some("/web1"),
+        );
+        check(r#"{ "Name" : "/web" }"#, Some("/web"));
+        check(r#"{"A":"Name","B":"x"}"#, None);
+        check(r#"{"A":"\"Name\":\"x\\","Name":"y"}"#, Some("y"));
+        check(r#"{"Name":null,"B":"x"}"#, None);
+        check(r#"{"Name":{"A":"x"}}"#, None);
+        check(r#"{"Name":["x"]}"#, None);
+        for broken in [
+            "",
+            "}",
+            "{",
+            "]]",
+            "{\"Name\":\"",
+            "{\"Name\":\"\\",
+            "\"Name\":\"x\"",
+            "{\"Name",
+        ] {
+            check(broken, None);
+        }
+    }
+
+    #[test]
+    fn names_are_read_from_files() {
+        let containers = std::env::temp_dir().join(format!("sockeye-docker-{}", std::process::id()));
+        let write = |id: &str, json: &str| {
+            let folder = containers.join(id);
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join("config.v2.json"), json)
+        };
+        let cases = [
+            ("good", r#"{"Name":"/web_1.a-b"}"#, Some("web_1.a-b")),
+            ("odd", r#"{"Name":"/a\u001b[31m"}"#, None),
+            ("empty", r#"{"Name":"/"}"#, None),
+            ("none", "", None),
+        ];
+        let written = cases.map(|(id, json, _)| write(id, json));
+        let docker = Docker {
+            containers: containers.clone(),
+        };
+        let found = cases.map(|(id, ..)| docker.name(id.as_bytes()));
+        let missing = [&b"nosuch"[..], b"\xff"].map(|id| docker.name(id));
+        std::fs::remove_dir_all(&containers).unwrap();
+        assert!(written.iter().all(Result::is_ok), "{written:?}");
+        assert_eq!(
+            found.each_ref().map(Option::as_deref),
+            cases.map(|(.., name)| name)
+        );
+        assert_eq!(missing, [None, None]);
+    }
+}
