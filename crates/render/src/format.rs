@@ -48,15 +48,40 @@ pub struct Summary<'a> {
     pub losses: Losses,
     /// What was read from where: `("tcp", "sock_diag")`.
     pub sources: &'a [(&'a str, &'a str)],
+    /// Of a listing of every network namespace: what it covers.
+    pub coverage: Option<Coverage>,
     /// Whether the user ended it before its time.
     pub interrupted: bool,
+}
+
+/// What a listing of every network namespace covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    /// Every socket.
+    Complete,
+    /// Every socket of TCP and UDP; of other protocols those that a process holds.
+    Held,
+    /// Every socket of the namespaces that have a name or a process.
+    Reachable,
+}
+
+impl Coverage {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Held => "held",
+            Self::Reachable => "reachable",
+        }
+    }
 }
 
 impl Summary<'_> {
     /// Whether there is something that the reader of the rows alone would not know.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
-        self.interrupted || !self.losses.is_none()
+        self.interrupted || !self.losses.is_none() || self.coverage.is_some_and(|it| it != Coverage::Complete)
     }
 }
 

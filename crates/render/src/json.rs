@@ -4,7 +4,7 @@
 //! floating point must take care with cookies and byte counters. Text that is not UTF-8 has U+FFFD in place
 //! of each wrong sequence, and its exact bytes beside it under its name with `_hex`.
 
-use crate::format::{SCHEMA_VERSION, Summary};
+use crate::format::{Coverage, SCHEMA_VERSION, Summary};
 use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
 
@@ -123,6 +123,7 @@ pub(crate) fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
         source.end();
     }
     out.push(b']');
+    fields.text("coverage", summary.coverage.map(Coverage::name));
     fields.boolean("interrupted", Some(summary.interrupted));
     fields.number("schema_version", Some(SCHEMA_VERSION));
 }

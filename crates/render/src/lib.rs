@@ -64,7 +64,7 @@ mod unit;
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
 pub use flow_column::FlowColumn;
 pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
-pub use format::{Format, SCHEMA_VERSION, Style, Summary};
+pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
 pub use json::json_string;
 pub use socket_writer::{Details, SocketLayout, SocketWriter};
 pub use sort::SortKey;

@@ -8,7 +8,9 @@ use jsonschema::{Draft, JSONSchema};
 use made::{AllNames, EvilNames};
 use serde_json::{Value, json};
 use sockeye_model::{Entry, Losses, Memory, MptcpInfo, Names, NoNames, TcpInfo};
-use sockeye_render::{FlowLayout, FlowWriter, Format, SocketLayout, SocketWriter, SortKey, Summary};
+use sockeye_render::{
+    Coverage, FlowLayout, FlowWriter, Format, SocketLayout, SocketWriter, SortKey, Summary,
+};
 use std::collections::BTreeSet;
 
 const SOCKETS: &str = include_str!("../../../docs/schema/sockets.schema.json");
@@ -22,11 +24,13 @@ const LOSSY: Summary<'_> = Summary {
         truncated_messages: 4,
         broken_records: 5,
         unlisted_protocols: 9,
+        unsettled_chains: 1,
         unreadable_processes: u64::MAX,
         vanished_processes: 6,
         unreadable_namespaces: 7,
     },
     sources: &[("tcp", "sock_diag"), ("udp", "pro\x1bcfs")],
+    coverage: Some(Coverage::Held),
     interrupted: true,
 };
 

@@ -379,6 +379,7 @@ fn json_ends_with_what_was_lost_and_read() {
     let summary = Summary {
         losses,
         sources: &[("tcp", "sock_diag")],
+        coverage: None,
         interrupted: false,
     };
     for (format, name) in [(Format::Json, "sockets.json"), (Format::Jsonl, "sockets.jsonl")] {
