@@ -177,6 +177,9 @@ pub(crate) struct DoctorArgs {
     /// In which form: table, json or jsonl
     #[arg(long, value_enum, default_value_t = DoctorFormat::Table)]
     pub(crate) format: DoctorFormat,
+    /// Where the kernel describes its own types, for BPF
+    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
+    pub(crate) btf: std::path::PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -204,9 +207,12 @@ pub(crate) struct Common {
     /// IPv6 sockets only
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
-    /// In another network namespace: its name, a process in it, a path, or 'all'
+    /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'
     #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
     pub(crate) netns: Option<String>,
+    /// With -N all: also sockets that no process holds, of every protocol (slow: each namespace is entered)
+    #[arg(long)]
+    pub(crate) complete: bool,
     /// Where the sockets are read from; `sockeye doctor` tells what works here
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     pub(crate) source: SourceArg,
@@ -219,6 +225,9 @@ pub(crate) struct Common {
     /// Colours in tables
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
+    /// Where the kernel describes its own types, for BPF
+    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
+    pub(crate) btf: std::path::PathBuf,
     /// How long to wait for the names of hosts, in seconds
     #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
           value_parser = crate::values::patience)]
@@ -244,6 +253,8 @@ pub(crate) enum FormatArg {
 pub(crate) enum SourceArg {
     /// The best that works
     Auto,
+    /// Our own BPF programs only
+    Bpf,
     /// Netlink only: one pass for TCP of IPv4 and IPv6, sock_diag for the rest
     Diag,
     /// Netlink only, and sock_diag v2 for all

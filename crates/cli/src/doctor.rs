@@ -1,13 +1,14 @@
 //! `sockeye doctor`: what works here, what does not, what is missing, and what it would give.
 
 use crate::args::{DoctorArgs, DoctorFormat};
+use crate::lookup;
 use crate::stdout;
 use rustix::thread::CapabilitySet;
-use sockeye_source::{Finding, Probe, Reason, probe};
+use sockeye_source::{Engine, Finding, Probe, Reason, probe};
 use std::fmt::Write as _;
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
-    let report = Report::collect();
+    let report = Report::collect(&lookup::engine(&args.btf)?);
     let text = match args.format {
         DoctorFormat::Table => report.table(),
         DoctorFormat::Json | DoctorFormat::Jsonl => report.json(),
@@ -30,7 +31,7 @@ struct Right {
 }
 
 impl Report {
-    fn collect() -> Self {
+    fn collect(engine: &Engine) -> Self {
         let uname = rustix::system::uname();
         let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
         let right = |name, set, gives| Right {
@@ -48,6 +49,16 @@ impl Report {
                     "marks of sockets (-e, fwmark) and ULP details",
                 ),
                 right(
+                    "CAP_BPF",
+                    CapabilitySet::BPF,
+                    "with CAP_PERFMON: every namespace at once, owners of all sockets, big listings 2-4 times as fast",
+                ),
+                right(
+                    "CAP_PERFMON",
+                    CapabilitySet::PERFMON,
+                    "as CAP_BPF; neither is of use without the other",
+                ),
+                right(
                     "CAP_SYS_PTRACE",
                     CapabilitySet::SYS_PTRACE,
                     "owners of other users' sockets (-p), namespaces of their processes (--netns)",
@@ -63,7 +74,7 @@ impl Report {
                     "other network namespaces (--netns)",
                 ),
             ],
-            probes: probe(),
+            probes: probe(engine),
         }
     }
 
@@ -82,7 +93,7 @@ impl Report {
             let _ = writeln!(
                 text,
                 "\nTo grant what is missing without root (to whoever may run the file):\n  \
-                 setcap cap_net_admin,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin+ep $(command -v sockeye)"
+                 setcap cap_net_admin,cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin+ep $(command -v sockeye)"
             );
         }
         let _ = writeln!(text, "\nSockets   Source    Works");
@@ -98,12 +109,20 @@ impl Report {
                 Finding::No(reason @ Reason::Refused(..)) if reason.is_absence() => {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
-                Finding::No(reason) if reason.is_forbidden() => {
+                Finding::No(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
                     format!("no: {reason}; a sandbox or a security module forbids it")
                 }
                 Finding::No(reason) => format!("no: {reason}"),
             };
             let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.rung.name());
+        }
+        let _ = writeln!(text, "\nSource    Costs and covers");
+        let mut named: Vec<&str> = Vec::new();
+        for rung in self.probes.iter().map(|probe| probe.rung) {
+            if !named.contains(&rung.name()) {
+                named.push(rung.name());
+                let _ = writeln!(text, "{:<9} {}", rung.name(), rung.coverage());
+            }
         }
         text
     }
@@ -131,9 +150,10 @@ impl Report {
                     }
                 };
                 format!(
-                    "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\"{reason}}}",
+                    "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\",\"covers\":\"{}\"{reason}}}",
                     probe.what,
-                    probe.rung.name()
+                    probe.rung.name(),
+                    probe.rung.coverage()
                 )
             })
             .collect();

@@ -135,7 +135,11 @@ impl Watch<'_> {
             protocols,
             families: Families::BOTH,
             states: StateSet::EMPTY.with(listening),
-            detail: Detail::default(),
+            // Whether it takes IPv6 only is among the options.
+            detail: Detail {
+                options: true,
+                ..Detail::default()
+            },
             scope: Scope::All,
         };
         self.listing.run(&everywhere, None, told, &mut |entry, _| {
@@ -159,6 +163,9 @@ impl Watch<'_> {
             // connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
             detail: Detail {
+                inode: owners.is_some(),
+                user: self.options.group_by == GroupBy::Uid,
+                cookie: with_rates,
                 tcp_info: self.totals || with_rates,
                 ..Detail::default()
             },

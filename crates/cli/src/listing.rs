@@ -3,33 +3,27 @@
 use crate::args::{Common, FormatArg, SourceArg};
 use crate::lookup::Lookup;
 use crate::notes;
-use crate::usage::Usage;
-use sockeye_filter::{Filter, Kernel, Program, join_words, parse_words};
-use sockeye_model::{Entry, Losses, ProtocolSet, StateSet};
-use sockeye_render::{Format, Summary};
-use sockeye_source::owners::{Owners, ScanOptions};
-use sockeye_source::{Choice, Detail, Families, Judged, Place, Question, Rung, Used, list};
+use crate::rooms::Rooms;
+use crate::run::Run;
+use sockeye_filter::{Filter, Kernel};
+use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
+use sockeye_render::{Coverage, Format, Summary};
+use sockeye_source::owners::{Owners, Taken};
+use sockeye_source::{Choice, Detail, Families, Reason, Rung, Used};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// A listing as it was asked for, ready to be taken once or again and again.
 #[derive(Debug)]
 pub(crate) struct Listing<'a> {
     pub(crate) lookup: &'a Lookup,
-    /// Where to look; at least one.
-    rooms: Vec<Room<'a>>,
+    pub(crate) rooms: Rooms<'a>,
+    /// With `--netns all`: also what no process holds.
+    pub(crate) complete: bool,
     families: Families,
-    choice: Choice,
     owners_wanted: bool,
     /// Whether the kernel tells us marks, and runs programs for us that look at them.
     pub(crate) sees_marks: bool,
-}
-
-/// One namespace, and the filter as it is meant there: `dev eth0` is another number in each.
-#[derive(Debug)]
-struct Room<'a> {
-    netns: Option<Place<'a>>,
-    filter: Filter,
-    program: Program,
 }
 
 /// One pass over the sockets.
@@ -56,8 +50,34 @@ pub(crate) enum Scope {
 pub(crate) struct Told {
     pub(crate) losses: Losses,
     pub(crate) used: Vec<Used>,
+    /// Chains of hash tables that were walked again.
+    pub(crate) walked_again: u64,
     /// `/proc` is mounted so that it hides the processes of others.
     processes_hidden: bool,
+    /// Namespaces that could not be entered.
+    pub(crate) closed: BTreeSet<NetnsInode>,
+    /// Of a listing of every namespace: by what it was, if it was one.
+    pub(crate) everywhere: Option<Everywhere>,
+    /// If owners were looked for, by which way.
+    owners: Option<Taken>,
+}
+
+/// How every namespace was listed.
+#[derive(Debug)]
+pub(crate) struct Everywhere {
+    /// Why some protocols, or all, were asked for in each namespace by itself.
+    pub(crate) each: Option<Reason>,
+    /// Of some protocols only what a process holds was told.
+    pub(crate) held: bool,
+}
+
+impl Told {
+    /// Takes note of where sockets came from; of many places most say the same.
+    pub(crate) fn note(&mut self, used: Used) {
+        if !self.used.contains(&used) {
+            self.used.push(used);
+        }
+    }
 }
 
 impl<'a> Listing<'a> {
@@ -74,40 +94,16 @@ impl<'a> Listing<'a> {
         } else {
             Kernel::UNPRIVILEGED
         };
-        let (mut rooms, mut mistake) = (Vec::new(), None);
-        for netns in lookup.places.iter() {
-            let resolver = lookup.inside(netns);
-            let parsed = parse_words(words, &resolver).and_then(|filter| match also {
-                Some(also) => Ok(filter.and(sockeye_filter::parse(also, &resolver)?)),
-                None => Ok(filter),
-            });
-            match parsed {
-                Ok(filter) => rooms.push(Room {
-                    netns,
-                    program: filter.program(kernel),
-                    filter,
-                }),
-                Err(error) => mistake = mistake.or(Some(error)),
-            }
-        }
-        // An interface that only some namespaces have is no mistake.
-        if let (true, Some(mistake)) = (rooms.is_empty(), mistake) {
-            return Err(Usage(mistake.render(&join_words(words))).into());
-        }
-        let owners_wanted = common.processes || rooms.iter().any(|room| room.filter.needs().owners);
+        let rooms = Rooms::new(lookup, words, also, kernel)?;
+        let owners_wanted = common.processes || rooms.filter().needs().owners;
         Ok(Self {
             lookup,
             rooms,
+            complete: common.complete,
             families: match (common.ipv4, common.ipv6) {
                 (true, false) => Families { v4: true, v6: false },
                 (false, true) => Families { v4: false, v6: true },
                 _ => Families::BOTH,
-            },
-            choice: match common.source {
-                SourceArg::Auto => Choice::Auto,
-                SourceArg::Diag => Choice::Diag,
-                SourceArg::DiagV2 => Choice::DiagV2,
-                SourceArg::Procfs => Choice::Procfs,
             },
             owners_wanted,
             sees_marks,
@@ -116,7 +112,7 @@ impl<'a> Listing<'a> {
 
     /// The filter. It differs between namespaces by numbers of interfaces only.
     pub(crate) fn filter(&self) -> &Filter {
-        &self.rooms[0].filter
+        self.rooms.filter()
     }
 
     /// Of which families sockets are wanted.
@@ -134,7 +130,8 @@ impl<'a> Listing<'a> {
         if !self.owners_wanted {
             return Ok(None);
         }
-        let owners = Owners::scan(&ScanOptions::default())?;
+        let (owners, taken) = Owners::find(&self.lookup.engine, self.lookup.choice)?;
+        told.owners = Some(taken);
         let mut losses = owners.losses();
         // The search for namespaces came upon the same processes.
         losses.unreadable_processes = losses
@@ -153,56 +150,30 @@ impl<'a> Listing<'a> {
         told: &mut Told,
         take: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
-        for room in &self.rooms {
-            let needs = room.filter.needs();
-            let everything = ask.scope == Scope::All;
-            let question = Question {
-                protocols: ask.protocols,
-                families: ask.families,
-                states: ask.states,
-                detail: ask.detail.or(Detail {
-                    tcp_info: needs.tcp_info,
-                    memory: needs.memory,
-                    congestion: needs.congestion,
-                    service_class: false,
-                }),
-                program: if everything { &[] } else { &room.program.bytecode },
-                choice: self.choice,
-                netns: room.netns,
-            };
-            let matches_all = room.filter.is_empty();
-            let answer = list(&question, &mut |socket, judged| {
-                let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
-                let entry = Entry { socket, owners };
-                // The kernel knows better than we do (which port was chosen by it, for one).
-                let decided = judged == Judged::ByKernel && room.program.exact;
-                let matches = matches_all || decided || room.filter.matches(&entry);
-                if matches || everything {
-                    take(&entry, matches)
-                } else {
-                    ControlFlow::Continue(())
-                }
-            });
-            let answer = match answer {
-                Ok(answer) => answer,
-                // One namespace of many that cannot be entered is a gap, not the end.
-                Err(sockeye_source::Error::Namespace(..)) if self.rooms.len() > 1 => {
-                    told.losses.unreadable_namespaces += 1;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            told.losses += answer.losses;
-            for used in answer.used {
-                if !told.used.contains(&used) {
-                    told.used.push(used);
-                }
-            }
-            if answer.stopped {
-                break;
-            }
+        let mut run = Run {
+            listing: self,
+            ask,
+            owners,
+            told,
+            take,
+            stopped: false,
+            held: HashSet::new(),
+        };
+        let places = &self.lookup.places;
+        let left = if places.are_many() {
+            run.everywhere()
+        } else {
+            ask.protocols
+        };
+        if left.is_empty() || run.stopped {
+            return Ok(());
         }
-        Ok(())
+        let rooms = self.rooms.worth_a_look();
+        if rooms.len() < WORTH_THREADS {
+            run.one_by_one(left, &rooms)
+        } else {
+            run.side_by_side(left, &rooms)
+        }
     }
 
     /// What was said, with what was lost before the listing began.
@@ -216,6 +187,18 @@ impl<'a> Listing<'a> {
     /// Says on stderr what has to be said.
     pub(crate) fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
+        if verbose && told.walked_again > 0 {
+            notes::say(&format!(
+                "sockeye: {} chains of hash tables were walked again, since sockets moved meanwhile\n",
+                told.walked_again
+            ));
+        }
+        if let Some(everywhere) = &told.everywhere {
+            notes::everywhere(everywhere, self.rooms.count());
+        }
+        if let (true, Some(taken)) = (verbose, &told.owners) {
+            notes::owners(taken);
+        }
         notes::losses(&told.losses, self.owners_wanted, self.lookup.places.are_many());
         let needs = self.filter().needs();
         if needs.mark && !self.sees_marks {
@@ -236,6 +219,9 @@ impl<'a> Listing<'a> {
         }
     }
 }
+
+/// Fewer namespaces are listed by one thread, as their sockets come.
+const WORTH_THREADS: usize = 8;
 
 /// Whether a filter asks where sockets are.
 pub(crate) fn names_netns(filter: &[String]) -> bool {
@@ -261,7 +247,26 @@ pub(crate) fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str
     Summary {
         losses: told.losses,
         sources,
+        coverage: told.everywhere.as_ref().map(|everywhere| {
+            match (everywhere.each.is_some(), everywhere.held) {
+                (_, true) => Coverage::Held,
+                (true, false) => Coverage::Reachable,
+                (false, false) => Coverage::Complete,
+            }
+        }),
         ..Summary::default()
+    }
+}
+
+impl From<SourceArg> for Choice {
+    fn from(source: SourceArg) -> Self {
+        match source {
+            SourceArg::Auto => Self::Auto,
+            SourceArg::Bpf => Self::Bpf,
+            SourceArg::Diag => Self::Diag,
+            SourceArg::DiagV2 => Self::DiagV2,
+            SourceArg::Procfs => Self::Procfs,
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use crate::args::Common;
 use crate::notes;
-use crate::places::Places;
+use crate::places::{Namespace, Places};
+use crate::usage::Usage;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
 use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, resolve};
-use sockeye_source::{Place, ephemeral_ports, within};
+use sockeye_source::{Choice, Engine, ephemeral_ports, within};
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The places that are looked into, and the names that things have there.
@@ -17,6 +20,8 @@ pub(crate) struct Lookup {
     pub(crate) places: Places,
     /// What was lost while the places were sought.
     pub(crate) found_losses: Losses,
+    pub(crate) engine: Engine,
+    pub(crate) choice: Choice,
     names: SystemNames,
     patience: Duration,
 }
@@ -29,24 +34,34 @@ impl Lookup {
         let mut found_losses = Losses::default();
         // Whoever asks for namespaces needs sockets that say where they are, also here.
         let own = wants_netns.then_some("/proc/self/ns/net");
-        let places = Places::find(common.netns.as_deref().or(own), &mut found_losses)?;
         let wanted = Wanted {
             services: !common.numeric,
             users: !common.numeric,
             hosts,
             ..Wanted::ALL
         };
+        let names = SystemNames::new(wanted);
+        let engine = engine(&common.btf)?;
+        let choice = Choice::from(common.source);
+        let by_bpf = matches!(choice, Choice::Auto | Choice::Bpf).then_some(&engine);
+        let places = Places::find(common.netns.as_deref().or(own), &names, by_bpf, &mut found_losses)?;
         Ok(Self {
+            engine,
+            choice,
             places,
             found_losses,
-            names: SystemNames::new(wanted),
+            names,
             patience: common.names_timeout,
         })
     }
 
     /// The meaning of names in a filter for sockets of this place.
-    pub(crate) const fn inside<'a>(&'a self, netns: Option<Place<'a>>) -> Inside<'a> {
-        Inside { lookup: self, netns }
+    pub(crate) const fn inside<'a>(&'a self, netns: Option<&'a Namespace>) -> Inside<'a> {
+        Inside {
+            lookup: self,
+            netns,
+            looked_around: Cell::new(false),
+        }
     }
 
     /// Looks for the names of these hosts, for no longer than the user has patience, and says how many
@@ -66,19 +81,30 @@ impl Lookup {
 
     /// Learns the interfaces of another place when the first of them is to be named.
     fn learn_interfaces(&self, netns: NetnsInode) {
-        let place = self
-            .places
-            .iter()
-            .into_iter()
-            .flatten()
-            .find(|place| place.inode == netns);
-        if let Some(place) = place {
+        if let Some(namespace) = self.places.with_inode(netns) {
             // Without the right to enter they stay numbers.
-            let interfaces =
-                within(place, Interfaces::snapshot).unwrap_or_else(|_| Interfaces::from_pairs([]));
+            let interfaces = self
+                .run_in(namespace, Interfaces::snapshot)
+                .unwrap_or_else(|| Interfaces::from_pairs([]));
             self.names.add_interfaces(netns, interfaces);
         }
     }
+
+    fn run_in<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> Option<T> {
+        self.places
+            .open(namespace, |place| within(place, act).ok())
+            .ok()?
+    }
+}
+
+/// An engine that reads the kernel's types from this file. What programs read in the kernel is decided by that file: one
+/// that is not the kernel's own must not be chosen by whoever merely may run us with our capabilities.
+pub(crate) fn engine(btf: &Path) -> anyhow::Result<Engine> {
+    if btf != Path::new(Engine::TYPES) && !rustix::process::geteuid().is_root() {
+        let text = "sockeye: --btf: only root may name another file than the kernel's own\n";
+        return Err(Usage(text.to_owned()).into());
+    }
+    Ok(Engine::with_types(btf.to_owned()))
 }
 
 impl Names for Lookup {
@@ -113,17 +139,24 @@ impl Names for Lookup {
 }
 
 /// What names in a filter mean in one place.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Inside<'a> {
     lookup: &'a Lookup,
-    netns: Option<Place<'a>>,
+    netns: Option<&'a Namespace>,
+    looked_around: Cell<bool>,
 }
 
 impl Inside<'_> {
+    /// Whether something was asked that is one thing here and another elsewhere.
+    pub(crate) const fn looked_around(&self) -> bool {
+        self.looked_around.get()
+    }
+
     fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Option<T> {
+        self.looked_around.set(true);
         match self.netns {
             None => Some(act()),
-            Some(place) => within(place, act).ok(),
+            Some(namespace) => self.lookup.run_in(namespace, act),
         }
     }
 }
@@ -144,6 +177,7 @@ impl Resolve for Inside<'_> {
     }
 
     fn interface(&self, name: &str) -> Option<InterfaceIndex> {
+        self.looked_around.set(true);
         match self.netns {
             None => self.lookup.names.interfaces().index(name),
             Some(_) => self.run(Interfaces::snapshot)?.index(name),
@@ -158,9 +192,8 @@ impl Resolve for Inside<'_> {
         self.lookup.names.users().uid(name)
     }
 
-    fn netns(&self, name: &str) -> Option<NetnsInode> {
-        let namespaces = self.lookup.names.namespaces();
-        namespaces.named(name).map(|namespace| namespace.inode)
+    fn netns(&self, name: &str) -> Vec<NetnsInode> {
+        self.lookup.names.netns_meant_by(name).to_vec()
     }
 
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {

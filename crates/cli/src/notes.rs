@@ -1,7 +1,9 @@
 //! What is said on stderr beside the listing: what could not be seen, what to try, which source was used.
 
+use crate::listing::Everywhere;
 use sockeye_model::Losses;
-use sockeye_source::Used;
+use sockeye_source::owners::Taken;
+use sockeye_source::{Rung, Used};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -70,6 +72,14 @@ pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
         ],
         "",
     );
+    line(
+        losses.unsettled_chains,
+        [
+            "chain of the kernel's tables would not hold still: sockets may be missing",
+            "chains of the kernel's tables would not hold still: sockets may be missing",
+        ],
+        "try again, or --source diag",
+    );
     if owners_wanted || every_place {
         line(
             losses.unreadable_processes,
@@ -131,6 +141,12 @@ pub(crate) fn sources(used: &[Used], verbose: bool) {
             }
         }
         let _ = match used.rung {
+            // Whoever may not enter should know what that costs.
+            Some(Rung::Procfs) if !verbose && used.is_from_outside() => writeln!(
+                text,
+                "sockeye: {what}: read from outside the namespace, by way of /proc/PID/net: no cookies, marks, cgroups or \
+                 tcp_info; entering it needs CAP_SYS_ADMIN"
+            ),
             Some(rung) if verbose => writeln!(text, "sockeye: {what}: read by {rung}"),
             Some(_) => Ok(()),
             None if missing => writeln!(
@@ -145,4 +161,32 @@ pub(crate) fn sources(used: &[Used], verbose: bool) {
         }
     }
     say(&text);
+}
+
+/// By what owners were found, and why not by something better.
+pub(crate) fn owners(taken: &Taken) {
+    let mut text = String::new();
+    for (way, reason) in &taken.fallen {
+        let _ = writeln!(text, "sockeye: owners: {way} did not answer: {reason}");
+    }
+    let _ = writeln!(text, "sockeye: owners: read by {}", taken.way);
+    say(&text);
+}
+
+/// What kind of listing of every namespace this was, and what it left out.
+pub(crate) fn everywhere(everywhere: &Everywhere, places: usize) {
+    if everywhere.held {
+        say(
+            "sockeye: every namespace at once: all TCP and UDP sockets; of other protocols those that a process holds \
+             (--complete enters each namespace for the rest)\n",
+        );
+    }
+    if let Some(reason) = &everywhere.each {
+        let which = if everywhere.held { "the rest of " } else { "" };
+        let (count, s) = (places, if places == 1 { "" } else { "s" });
+        say(&format!(
+            "sockeye: {which}{count} namespace{s} listed one by one (bpf: {reason}): one without a name and without a \
+             process is left out\n"
+        ));
+    }
 }

@@ -1,6 +1,6 @@
 //! `sockeye sockets`: every socket, one row each.
 
-use crate::args::SocketsArgs;
+use crate::args::{FormatArg, SocketsArgs};
 use crate::listing::{self, Ask, Listing, Scope};
 use crate::lookup::Lookup;
 use crate::notes;
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         protocols,
         families: listing.families(),
         states,
-        detail: detail(args, columns.as_deref(), sort),
+        detail: detail(args, columns.as_deref(), sort, lookup.places.are_many()),
         scope: Scope::Matching,
     };
     let marks = args.extended
@@ -142,13 +142,27 @@ fn protocols(args: &SocketsArgs) -> ProtocolSet {
 }
 
 /// What the kernel has to be asked for beyond the addresses.
-fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<SortKey>) -> Detail {
+fn detail(
+    args: &SocketsArgs,
+    columns: Option<&[SocketColumn]>,
+    sort: Option<SortKey>,
+    everywhere: bool,
+) -> Detail {
     let shown = columns
         .unwrap_or_default()
         .iter()
         .copied()
         .chain(sort.map(|key| key.column));
+    let all = args.common.format != FormatArg::Table || columns.is_some();
     let flags = Detail {
+        queues: true,
+        timer: all || args.timers,
+        inode: all || args.extended || args.common.processes,
+        user: all || args.extended,
+        options: all || args.extended,
+        // For this alone no namespace is entered: of many, those are shown that the kernel has made already.
+        cookie: args.extended && !everywhere,
+        autobound: false,
         tcp_info: args.info,
         memory: args.memory,
         congestion: args.info,
@@ -156,6 +170,13 @@ fn detail(args: &SocketsArgs, columns: Option<&[SocketColumn]>, sort: Option<Sor
     };
     shown.fold(flags, |detail, column| {
         detail.or(Detail {
+            queues: true,
+            timer: true,
+            inode: true,
+            user: true,
+            options: true,
+            cookie: column == SocketColumn::Cookie,
+            autobound: false,
             tcp_info: matches!(
                 column,
                 SocketColumn::Tcp(_) | SocketColumn::Mptcp(_) | SocketColumn::Ulp

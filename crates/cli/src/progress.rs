@@ -1,0 +1,55 @@
+//! How far a long work has come, on a terminal's stderr.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// A line that says how many are done, written over itself; nothing where nobody watches, or if it is soon over.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    what: &'static str,
+    all: usize,
+    done: usize,
+    next: Option<Instant>,
+    is_shown: bool,
+}
+
+impl Progress {
+    pub(crate) fn new(what: &'static str, all: usize) -> Self {
+        let is_watched = std::io::stderr().is_terminal();
+        Self {
+            what,
+            all,
+            done: 0,
+            next: is_watched.then(|| Instant::now() + PATIENCE),
+            is_shown: false,
+        }
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&mut self) {
+        self.done += 1;
+        let Some(next) = self.next else { return };
+        let now = Instant::now();
+        if now >= next {
+            self.show(&format!("\rsockeye: {} of {} {}", self.done, self.all, self.what));
+            self.is_shown = true;
+            self.next = Some(now + INTERVAL);
+        }
+    }
+
+    fn show(&self, text: &str) {
+        // That nobody reads it is no reason to fail.
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            self.show("\r\x1b[K");
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_millis(500);
+const INTERVAL: Duration = Duration::from_millis(100);
