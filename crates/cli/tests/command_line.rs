@@ -48,7 +48,7 @@ fn mistakes_exit_with_2_and_say_what_was_meant() {
         ("flows -ut", "cannot be used with"),
         (
             "sockets --source nonsense",
-            "[possible values: auto, diag, diag-v2, procfs]",
+            "[possible values: auto, bpf, diag, diag-v2, procfs]",
         ),
         (
             "sockets --format xml",

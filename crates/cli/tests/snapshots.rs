@@ -148,7 +148,15 @@ fn doctor() {
                 let means = line.get(25..).unwrap_or_default();
                 format!("{right:<19} HELD {means}")
             }
-            [what, "one-pass" | "diag-v2" | "procfs", ..] => format!("{what:<9} {:<9} WORKS", words[1]),
+            [
+                what,
+                "bpf" | "bpf-held" | "one-pass" | "diag-v2" | "procfs",
+                "yes," | "yes" | "no" | "no:",
+                ..,
+            ] => {
+                format!("{what:<9} {:<9} WORKS", words[1])
+            }
+            ["all", "netns", rung, ..] => format!("all netns {rung:<9} WORKS"),
             // Only where something is missing.
             ["To", ..] | ["setcap", ..] => continue,
             _ => line.to_owned(),

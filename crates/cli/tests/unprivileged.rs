@@ -145,6 +145,8 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
     assert!(text.contains("user 65534"), "{said}");
     for right in [
         "CAP_NET_ADMIN",
+        "CAP_BPF",
+        "CAP_PERFMON",
         "CAP_SYS_PTRACE",
         "CAP_DAC_READ_SEARCH",
         "CAP_SYS_ADMIN",
@@ -164,7 +166,7 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
     assert_eq!(document["uid"], 65534);
     let rights = document["rights"].as_array().expect("rights");
     assert!(
-        rights.len() == 4 && rights.iter().all(|right| right["held"] == false),
+        rights.len() == 6 && rights.iter().all(|right| right["held"] == false),
         "{document}"
     );
     let used = document["sources"].as_array().expect("sources");
@@ -218,11 +220,14 @@ fn where_netlink_is_forbidden_procfs_tells() {
     let document = say("doctor --format json").json();
     let sources = document["sources"].as_array().expect("sources");
     for source in sources.iter().filter(|source| source["sockets"] == "tcp") {
-        assert_eq!(
-            source["works"] == "yes",
-            source["source"] == "procfs",
-            "{document}"
-        );
+        // BPF asks nothing of netlink; whether it may run here is another matter.
+        if source["source"] != "bpf" {
+            assert_eq!(
+                source["works"] == "yes",
+                source["source"] == "procfs",
+                "{document}"
+            );
+        }
     }
 }
 
@@ -230,7 +235,7 @@ fn where_netlink_is_forbidden_procfs_tells() {
 fn few_descriptors_no_threads_and_little_memory_are_enough() {
     let lab = need!(Lab::new("limits"));
     let prlimit = need!(program("prlimit"));
-    let here = lab.namespace("here");
+    let (here, elsewhere) = (lab.namespace("here"), lab.namespace("elsewhere"));
     let binary = for_all(&lab);
     let pair = here.loopback().established();
     let client = format!("127.0.0.1:{}", pair.client.port());
@@ -242,13 +247,13 @@ fn few_descriptors_no_threads_and_little_memory_are_enough() {
     ] {
         for line in [
             "sockets -tanp",
-            "sockets -tan --netns self",
+            "sockets -tan --netns other",
             "sockets -an --format json",
             "sockets -tanr",
             "flows",
             "flows -np",
         ] {
-            let line = line.replace("self", &here.path().display().to_string());
+            let line = line.replace("other", &elsewhere.path().display().to_string());
             let is_netns = line.contains("--netns");
             let mut command = Command::new(&prlimit);
             clean(&mut command);
@@ -269,34 +274,29 @@ fn few_descriptors_no_threads_and_little_memory_are_enough() {
             }
             said.ok();
             if line.contains("-tan") && !line.contains('r') {
-                assert!(said.ok().contains(&client), "{limit} {line}: {said}");
+                assert_eq!(said.ok().contains(&client), !is_netns, "{limit} {line}: {said}");
             }
         }
     }
 }
 
 #[test]
-fn too_few_descriptors_for_all_namespaces_is_told_and_the_soft_limit_is_raised() {
+fn more_namespaces_than_descriptors_are_listed() {
     let lab = need!(Lab::new("descriptors"));
     let prlimit = need!(program("prlimit"));
     let namespaces: Vec<_> = (0..12).map(|number| lab.namespace(&number.to_string())).collect();
-    let pair = namespaces[11].loopback().established();
-    let say = |limit: &str| {
-        let mut command = Command::new(&prlimit);
-        clean(&mut command);
-        run(command.args([limit, SOCKEYE, "sockets", "-tan", "--netns", "all"]))
-    };
-    let said = say("--nofile=12:12");
-    let error = said.failed(1);
-    assert!(
-        error.contains("no file descriptor left after ") && error.contains("ulimit -n"),
-        "{said}"
-    );
-    let said = say("--nofile=12:4096");
-    assert!(
-        said.ok().contains(&format!("127.0.0.1:{}", pair.client.port())),
-        "{said}"
-    );
+    let pairs: Vec<_> = namespaces
+        .iter()
+        .map(|namespace| namespace.loopback().established())
+        .collect();
+    let mut command = Command::new(&prlimit);
+    clean(&mut command);
+    let said = run(command.args(["--nofile=12:12", SOCKEYE, "sockets", "-tan", "--netns", "all"]));
+    for (namespace, pair) in namespaces.iter().zip(&pairs) {
+        let client = format!("127.0.0.1:{}", pair.client.port());
+        let is_it = |line: &str| line.starts_with(namespace.name()) && line.contains(&client);
+        assert!(said.ok().lines().any(is_it), "{client}: {said}");
+    }
 }
 
 /// The binary where everyone may execute it.
