@@ -1,6 +1,7 @@
 //! What was typed, as values. Errors are whole sentences for stderr; the programs exit with 2 then.
 
 use crate::load::SOCKETS_DEFAULT;
+use crate::namespaces::{SOCKETS_IN_SET, Share};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -29,6 +30,13 @@ pub enum LoadArguments {
         /// Not on the host, but in a network namespace made for it.
         private_netns: bool,
     },
+    /// Make a load of named namespaces.
+    MakeNamespaces {
+        /// How many.
+        namespaces: usize,
+        /// Sets of four sockets in each.
+        sets: usize,
+    },
     /// Be one of the processes of a load.
     Hold {
         /// Which one.
@@ -36,27 +44,33 @@ pub enum LoadArguments {
         /// How many connections it holds.
         connections: usize,
     },
+    /// Be one of the processes of a load of named namespaces.
+    HoldNamespaces(Share),
 }
 
 impl LoadArguments {
     /// The answer to `--help`.
     pub const HELP: &str = "\
 usage: bench-load [--sockets N] [--private-netns]
+       bench-load --namespaces N [--sockets N]
 
 Holds N TCP sockets (default 79200), both ends of loopback connections, in at least four processes.
 Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTERM or SIGINT.
 
   --sockets N       how many sockets, both ends counted, listeners not
-  --private-netns   make them in a network namespace of their own (root)";
+  --private-netns   make them in a network namespace of their own (root)
+  --namespaces N    make N named network namespaces (root) with four sockets each, or as many fours as --sockets
+                    asks for; only this program sees the names: nsenter --mount --target PID COMMAND";
 
     /// Reads the arguments after the program's name.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
-        let (mut sockets, mut private_netns) = (SOCKETS_DEFAULT, false);
+        let (mut sockets, mut namespaces, mut private_netns) = (None, None, false);
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("--help" | "-h") => return Ok(Self::Help),
-                Some("--sockets") => sockets = number("--sockets", arguments.next())?,
+                Some("--sockets") => sockets = Some(number("--sockets", arguments.next())?),
+                Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
                 Some("--private-netns") => private_netns = true,
                 Some("--hold") => {
                     let number_of_holder = number("--hold", arguments.next())?;
@@ -66,12 +80,28 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
                         connections,
                     });
                 }
+                Some("--hold-namespaces") => {
+                    let mut next = || number("--hold-namespaces", arguments.next());
+                    return Ok(Self::HoldNamespaces(Share {
+                        first: next()?,
+                        namespaces: next()?,
+                        sets: next()?,
+                    }));
+                }
                 _ => return Err(unknown(&argument)),
             }
         }
-        Ok(Self::Make {
-            sockets,
-            private_netns,
+        Ok(match namespaces {
+            None => Self::Make {
+                sockets: sockets.unwrap_or(SOCKETS_DEFAULT),
+                private_netns,
+            },
+            Some(namespaces) => Self::MakeNamespaces {
+                namespaces,
+                sets: sockets.map_or(1, |sockets| {
+                    sockets.div_ceil(SOCKETS_IN_SET).div_ceil(namespaces.max(1))
+                }),
+            },
         })
     }
 }
@@ -89,6 +119,8 @@ pub struct CompareArguments {
     pub sockets: usize,
     /// Sockets for the memory phase.
     pub memory_sockets: usize,
+    /// Named namespaces for the last phase; a multiple of [`NAMESPACES_FEW`](Self::NAMESPACES_FEW), or 0 for none.
+    pub namespaces: usize,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -98,18 +130,23 @@ pub struct CompareArguments {
 }
 
 impl CompareArguments {
+    /// As many namespaces as their growth is measured from.
+    pub const NAMESPACES_FEW: usize = 10;
+
     /// The answer to `--help`.
     pub const HELP: &str = "\
 usage: bench-compare [--sockeye FILE] [--rounds N] [--sockets N] [--quick] [--markdown FILE] [--strict]
 
-Fills a network namespace with TCP sockets, runs sockeye and its peers there in turn, and prints medians,
-their ratios, and which targets are met. Exits with 0 also when some are missed, unless --strict.
+Fills a network namespace with TCP sockets, then thousands of named ones with a few each, runs sockeye and its
+peers there in turn, and prints medians, their ratios, and which targets are met. Exits with 0 also when some
+are missed, unless --strict.
 
   --sockeye FILE      the binary on trial (default: beside this program, then on the path)
   --rounds N          measured rounds (default 15)
   --sockets N         sockets for the speed figures (default 79200)
   --memory-sockets N  sockets for the memory figures (default 100800)
-  --quick             3 rounds and 2000 sockets: shows that everything runs, not how fast it is
+  --namespaces N      named namespaces (default 2000), a multiple of 10; 0 leaves them out
+  --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
   --host-netns        stay in the current network namespace; its own sockets are then measured too";
@@ -117,13 +154,15 @@ their ratios, and which targets are met. Exits with 0 also when some are missed,
     /// Reads the arguments after the program's name.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
-        let (mut rounds, mut sockets, mut memory_sockets, mut quick) = (None, None, None, false);
+        let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
+        let mut quick = false;
         let mut parsed = Self {
             help: false,
             sockeye: None,
             rounds: 0,
             sockets: 0,
             memory_sockets: 0,
+            namespaces: 0,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -137,6 +176,7 @@ their ratios, and which targets are met. Exits with 0 also when some are missed,
                 Some("--memory-sockets") => {
                     memory_sockets = Some(number("--memory-sockets", arguments.next())?);
                 }
+                Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -148,6 +188,13 @@ their ratios, and which targets are met. Exits with 0 also when some are missed,
         parsed.rounds = rounds.unwrap_or(if quick { 3 } else { 15 });
         parsed.sockets = sockets.unwrap_or(if quick { 2_000 } else { SOCKETS_DEFAULT });
         parsed.memory_sockets = memory_sockets.unwrap_or(if quick { 2_000 } else { 100_800 });
+        parsed.namespaces = namespaces.unwrap_or(if quick { 20 } else { 2_000 });
+        if !parsed.namespaces.is_multiple_of(Self::NAMESPACES_FEW) {
+            return Err(Usage(format!(
+                "--namespaces must be a multiple of {}",
+                Self::NAMESPACES_FEW
+            )));
+        }
         if parsed.rounds == 0 {
             return Err(Usage("--rounds must be at least 1".to_owned()));
         }
@@ -208,8 +255,27 @@ mod tests {
                 connections: 9_900
             })
         );
+        assert_eq!(
+            load("--hold-namespaces 500 250 4"),
+            Ok(LoadArguments::HoldNamespaces(Share {
+                first: 500,
+                namespaces: 250,
+                sets: 4
+            }))
+        );
+        let made = |namespaces, sets| Ok(LoadArguments::MakeNamespaces { namespaces, sets });
+        assert_eq!(load("--namespaces 2000"), made(2_000, 1));
+        assert_eq!(load("--sockets 8000 --namespaces 10"), made(10, 200));
+        assert_eq!(load("--sockets 8000 --namespaces 0"), made(0, 2_000));
         assert_eq!(load("-h"), Ok(LoadArguments::Help));
-        for mistake in ["--sockets", "--sockets many", "--sockets -1", "--hold 3", "200"] {
+        for mistake in [
+            "--sockets",
+            "--sockets many",
+            "--sockets -1",
+            "--hold 3",
+            "--hold-namespaces 1 2",
+            "200",
+        ] {
             assert!(load(mistake).is_err(), "{mistake}");
         }
     }
@@ -218,13 +284,18 @@ mod tests {
     fn compare_defaults_and_quick() {
         let full = compare("").expect("valid");
         assert_eq!(
-            (full.rounds, full.sockets, full.memory_sockets),
-            (15, 79_200, 100_800)
+            (full.rounds, full.sockets, full.memory_sockets, full.namespaces),
+            (15, 79_200, 100_800, 2_000)
         );
         let quick = compare("--rounds 5 --quick").expect("valid");
         assert_eq!(
-            (quick.rounds, quick.sockets, quick.memory_sockets),
-            (5, 2_000, 2_000)
+            (
+                quick.rounds,
+                quick.sockets,
+                quick.memory_sockets,
+                quick.namespaces
+            ),
+            (5, 2_000, 2_000, 20)
         );
     }
 
@@ -232,6 +303,7 @@ mod tests {
     fn compare_mistakes_name_the_option() {
         for (mistake, named) in [
             ("--rounds 0", "--rounds"),
+            ("--namespaces 15", "--namespaces"),
             ("--sockeye", "--sockeye"),
             ("--markdown", "--markdown"),
             ("fast", "fast"),

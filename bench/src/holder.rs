@@ -20,13 +20,7 @@ pub const DESCRIPTORS_RESERVED: u64 = 100;
 ///
 /// Dies with its parent twice over: by signal, and because stdin is a pipe from it.
 pub fn hold(number: usize, connections: usize) -> Result<()> {
-    set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
-    // Ctrl-C on a terminal reaches every process of the group; the parent takes it and ends us in order.
-    SigSet::from(Signal::SIGINT)
-        .thread_block()
-        .context("blocking SIGINT")?;
-    raise_descriptor_limit()?;
-
+    begin()?;
     let listeners = (0..LISTENERS)
         .map(|place| listen(number, place))
         .collect::<Result<Vec<_>>>()?;
@@ -38,11 +32,26 @@ pub fn hold(number: usize, connections: usize) -> Result<()> {
         held.push(ends);
     }
 
+    await_end(2 * held.len())
+}
+
+/// What every holder does first.
+pub(crate) fn begin() -> Result<()> {
+    set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
+    // Ctrl-C on a terminal reaches every process of the group; the parent takes it and ends us in order.
+    SigSet::from(Signal::SIGINT)
+        .thread_block()
+        .context("blocking SIGINT")?;
+    raise_descriptor_limit()
+}
+
+/// What every holder does last: tells the parent, and waits until nobody holds the other end of stdin any more.
+pub(crate) fn await_end(sockets: usize) -> Result<()> {
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "ready {}", 2 * held.len())
+    writeln!(stdout, "ready {sockets}")
         .and_then(|()| stdout.flush())
         .context("telling the parent")?;
-    // An error here means the same as the end: nobody holds the other end of the pipe any more.
+    // An error here means the same as the end.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     Ok(())
 }
@@ -92,7 +101,7 @@ fn addresses(number: usize, place: usize) -> (IpAddr, IpAddr) {
 
 /// Both ends of a new connection, over which a question and an answer have gone: an untouched one has no round-trip time,
 /// no byte counts, and makes `ss -i` look cheaper than it is on a real host.
-fn connect(listener: &TcpListener, target: SocketAddr) -> Result<(TcpStream, TcpStream)> {
+pub(crate) fn connect(listener: &TcpListener, target: SocketAddr) -> Result<(TcpStream, TcpStream)> {
     let mut client = TcpStream::connect(target).context("connect")?;
     setsockopt(&client, sockopt::Linger, &ABORT_ON_CLOSE).context("SO_LINGER")?;
     // Connections are made one after another, so the next one in the queue is the other end of this one.
@@ -105,7 +114,7 @@ fn connect(listener: &TcpListener, target: SocketAddr) -> Result<(TcpStream, Tcp
     Ok((client, server))
 }
 
-const ABORT_ON_CLOSE: libc::linger = libc::linger {
+pub(crate) const ABORT_ON_CLOSE: libc::linger = libc::linger {
     l_onoff: 1,
     l_linger: 0,
 };

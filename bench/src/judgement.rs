@@ -51,14 +51,29 @@ pub enum Finding {
     Missed,
     /// This run cannot tell, and why.
     NotJudged(String),
+    /// Nobody has promised it.
+    Told,
 }
 
-/// Judges the figures of one phase, measured on a host with so many sockets.
-pub fn judge(phase: &[Figures], sockets: usize) -> Vec<Row> {
-    phase.iter().map(|figures| row(figures, phase, sockets)).collect()
+/// Judges the figures of one phase, measured on a host with so many sockets; `earlier` are those of the phases before.
+pub fn judge(phase: &[Figures], earlier: &[Figures], sockets: usize) -> Vec<Row> {
+    let measured = Measured {
+        phase,
+        earlier,
+        sockets,
+    };
+    phase.iter().map(|figures| row(figures, measured)).collect()
 }
 
-fn row(figures: &Figures, phase: &[Figures], sockets: usize) -> Row {
+/// What a figure can be compared with.
+#[derive(Clone, Copy)]
+struct Measured<'a> {
+    phase: &'a [Figures],
+    earlier: &'a [Figures],
+    sockets: usize,
+}
+
+fn row(figures: &Figures, measured: Measured<'_>) -> Row {
     let walls: Vec<u64> = figures.samples.iter().map(|sample| sample.wall_ns).collect();
     let cpus: Vec<u64> = figures.samples.iter().map(|sample| sample.cpu_ns).collect();
     Row {
@@ -70,52 +85,95 @@ fn row(figures: &Figures, phase: &[Figures], sockets: usize) -> Row {
         cpu_ns: median(&cpus),
         peak_bytes: peak_bytes(figures),
         lines: figures.lines,
-        to_floor: wall_ratio(figures, phase, FLOOR),
+        to_floor: wall_ratio(figures, measured.phase, FLOOR),
         absence: figures.absence.as_ref().map(|absence| match absence {
             Absence::NotInstalled => "not installed".to_owned(),
             Absence::Failed(why) => format!("FAILED: {why}"),
+            Absence::NotMeasured(why) => format!("not measured: {why}"),
         }),
         verdicts: figures
             .entry
             .targets
             .iter()
-            .map(|target| verdict(*target, figures, phase, sockets))
+            .map(|target| verdict(*target, figures, measured))
             .collect(),
     }
 }
 
-fn verdict(target: Target, figures: &Figures, phase: &[Figures], sockets: usize) -> Verdict {
+fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict {
+    let judged = |found: Option<f64>, at_most: f64, of: &str| match found {
+        Some(found) => Finding::from(found <= at_most),
+        None if figures.samples.is_empty() => Finding::NotJudged("no figures".to_owned()),
+        None => Finding::NotJudged(format!("no figures of {of}")),
+    };
     match target {
         Target::Wall { of, at_most, wording } => {
-            let found = wall_ratio(figures, phase, of);
-            let finding = match found {
-                Some(found) => Finding::from(found <= at_most),
-                None if figures.samples.is_empty() => Finding::NotJudged("no figures".to_owned()),
-                None => Finding::NotJudged(format!("no figures of {of}")),
-            };
-            let figure = found.map(|found| format!("{found:.2} x {of}"));
+            let found = wall_ratio(figures, measured.phase, of);
             Verdict {
                 target: format!("<= {wording}"),
-                figure,
-                finding,
+                figure: found.map(|found| format!("{} x {of}", multiple(found))),
+                finding: judged(found, at_most, of),
+            }
+        }
+        Target::About { of, wording } => {
+            let found = wall_ratio(figures, measured.phase, of);
+            Verdict {
+                target: wording.to_owned(),
+                figure: found.map(|found| format!("{} x {of}", multiple(found))),
+                finding: Finding::Told,
+            }
+        }
+        Target::Growth {
+            from,
+            at_most,
+            wording,
+        } => {
+            let before = measured
+                .earlier
+                .iter()
+                .find(|other| other.entry.phase == from && other.entry.name == figures.entry.name);
+            let found = before.and_then(|before| ratio(wall_median(figures)?, wall_median(before)?));
+            Verdict {
+                target: format!("<= {wording}"),
+                figure: found.map(|found| format!("grows to {}", multiple(found))),
+                finding: judged(found, at_most, "the earlier phase"),
+            }
+        }
+        Target::First { below_ns } => {
+            let found = wall_median(figures);
+            Verdict {
+                target: format!("< {}", milliseconds(below_ns)),
+                figure: found.map(milliseconds),
+                finding: found.map_or_else(
+                    || Finding::NotJudged("no figures".to_owned()),
+                    |found| Finding::from(found < below_ns),
+                ),
             }
         }
         Target::Peak { at_most, sockets_min } => {
             let found = peak_bytes(figures);
             let finding = match found {
                 None => Finding::NotJudged("no figures".to_owned()),
-                Some(_) if sockets < sockets_min => {
-                    Finding::NotJudged(format!("{sockets} sockets, {sockets_min} needed"))
+                Some(_) if measured.sockets < sockets_min => {
+                    Finding::NotJudged(format!("{} sockets, {sockets_min} needed", measured.sockets))
                 }
                 Some(found) => Finding::from(found <= at_most),
             };
-            let figure = found.map(megabytes);
             Verdict {
                 target: format!("<= {} at {sockets_min} sockets", megabytes(at_most)),
-                figure,
+                figure: found.map(megabytes),
                 finding,
             }
         }
+    }
+}
+
+/// A ratio with two digits that say something, however small: targets go down to 1/200.
+fn multiple(ratio: f64) -> String {
+    if ratio < 0.1 {
+        format!("{ratio:.4}")
+    } else {
+        format!("{ratio:.2}")
     }
 }
 
@@ -123,6 +181,11 @@ impl From<bool> for Finding {
     fn from(reached: bool) -> Self {
         if reached { Self::Met } else { Self::Missed }
     }
+}
+
+/// Nanoseconds as milliseconds, with two digits after the point.
+pub fn milliseconds(ns: u64) -> String {
+    format!("{:.2} ms", ns as f64 / 1e6)
 }
 
 /// Bytes as decimal megabytes, with a digit after the point.
@@ -181,15 +244,15 @@ mod tests {
     fn ratios_meet_and_miss() {
         let phase = [
             figures(Phase::Speed, FLOOR, 100, 0),
-            figures(Phase::Speed, "sockets, table", 140, 0),
-            figures(Phase::Speed, "ss", 400, 0),
-            figures(Phase::Speed, "flows", 99, 0),
+            figures(Phase::Speed, "sockets, table", 60, 0),
+            figures(Phase::Speed, "ss", 160, 0),
+            figures(Phase::Speed, "flows", 40, 0),
         ];
-        let rows = judge(&phase, 79_200);
+        let rows = judge(&phase, &[], 79_200);
         assert_eq!(findings(&rows[1]), [Finding::Met, Finding::Missed]);
-        assert_eq!(rows[1].verdicts[1].figure.as_deref(), Some("0.35 x ss"));
+        assert_eq!(rows[1].verdicts[1].figure.as_deref(), Some("0.38 x ss"));
         assert_eq!(findings(&rows[3]), [Finding::Met, Finding::Met]);
-        assert_eq!(rows[2].to_floor, Some(4.0));
+        assert_eq!(rows[2].to_floor, Some(1.6));
         assert!(rows[0].verdicts.is_empty());
     }
 
@@ -197,12 +260,12 @@ mod tests {
     fn without_a_peer_its_target_is_not_judged() {
         let mut phase = vec![
             figures(Phase::Speed, FLOOR, 100, 0),
-            figures(Phase::Speed, "flows", 100, 0),
+            figures(Phase::Speed, "flows", 45, 0),
             figures(Phase::Speed, "ss", 0, 0),
         ];
         phase[2].samples.clear();
         phase[2].absence = Some(Absence::NotInstalled);
-        let rows = judge(&phase, 79_200);
+        let rows = judge(&phase, &[], 79_200);
         assert_eq!(
             findings(&rows[1]),
             [Finding::Met, Finding::NotJudged("no figures of ss".to_owned())]
@@ -212,14 +275,84 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_promised_is_told_whatever_it_is() {
+        let phase = [
+            figures(Phase::Speed, "sockets with owners", 90, 0),
+            figures(Phase::Speed, FLOOR, 100, 0),
+            figures(Phase::Speed, "ss with owners", 2_000, 0),
+        ];
+        let owners = &judge(&phase, &[], 79_200)[0];
+        assert_eq!(
+            findings(owners),
+            [
+                Finding::Met,
+                Finding::NotJudged("no figures of lsof".to_owned()),
+                Finding::Told
+            ]
+        );
+        assert_eq!(
+            owners.verdicts[2].figure.as_deref(),
+            Some("0.0450 x ss with owners")
+        );
+    }
+
+    #[test]
+    fn growth_is_from_the_earlier_phase() {
+        let check = |few_ns: u64, many_ns: u64| {
+            let name = "flows of every namespace";
+            let few = [
+                figures(Phase::FewNamespaces, "sockets of every namespace", 1, 0),
+                figures(Phase::FewNamespaces, name, few_ns, 0),
+            ];
+            let many = [
+                figures(Phase::Namespaces, name, many_ns, 0),
+                figures(Phase::Namespaces, "ss, namespace by namespace", 20_000, 0),
+            ];
+            findings(&judge(&many, &few, 8_000)[0])
+        };
+        assert_eq!(check(100, 140), [Finding::Missed, Finding::Met]);
+        assert_eq!(check(72, 100), [Finding::Met, Finding::Met]);
+        assert_eq!(check(50, 100), [Finding::Met, Finding::Missed]);
+        let alone = [figures(Phase::Namespaces, "flows of every namespace", 1, 0)];
+        assert!(matches!(
+            findings(&judge(&alone, &[], 8_000)[0])[..],
+            [Finding::NotJudged(_), Finding::NotJudged(_)]
+        ));
+    }
+
+    #[test]
+    fn the_first_record_is_judged_by_the_clock() {
+        let check = |wall_ns| {
+            let phase = [figures(Phase::Empty, "first record", wall_ns, 0)];
+            judge(&phase, &[], 1).remove(0).verdicts.remove(0)
+        };
+        assert_eq!(check(9_999_999).finding, Finding::Met);
+        let missed = check(10_000_000);
+        assert_eq!(missed.finding, Finding::Missed);
+        assert_eq!(
+            (missed.figure.as_deref(), missed.target.as_str()),
+            (Some("10.00 ms"), "< 10.00 ms")
+        );
+    }
+
+    #[test]
+    fn small_ratios_keep_their_digits() {
+        assert_eq!(multiple(0.004_97), "0.0050");
+        assert_eq!(multiple(0.45), "0.45");
+        assert_eq!(multiple(41.507), "41.51");
+    }
+
+    #[test]
     fn memory_is_judged_on_a_full_host_only() {
         let small = [figures(Phase::Memory, "flows", 1, 1_000_000)];
         assert!(matches!(
-            findings(&judge(&small, 99_999)[0])[..],
+            findings(&judge(&small, &[], 99_999)[0])[..],
             [Finding::NotJudged(_)]
         ));
-        assert_eq!(findings(&judge(&small, 100_000)[0]), [Finding::Met]);
+        assert_eq!(findings(&judge(&small, &[], 100_000)[0]), [Finding::Met]);
         let large = [figures(Phase::Memory, "flows", 1, 12_000_001)];
-        assert_eq!(findings(&judge(&large, 100_800)[0]), [Finding::Missed]);
+        assert_eq!(findings(&judge(&large, &[], 100_800)[0]), [Finding::Missed]);
+        let owners = [figures(Phase::Memory, "sockets with owners", 1, 40_000_000)];
+        assert_eq!(findings(&judge(&owners, &[], 100_800)[0]), [Finding::Met]);
     }
 }

@@ -26,6 +26,7 @@ pub mod judgement;
 pub mod load;
 pub mod machine;
 pub mod measure;
+pub mod namespaces;
 pub mod neighbours;
 pub mod netns;
 pub mod programs;

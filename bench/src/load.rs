@@ -1,6 +1,7 @@
 //! A host full of sockets: the holders, shared out, started, waited for and stopped.
 
 use crate::holder::{DESCRIPTORS_RESERVED, descriptor_limit};
+use crate::namespaces;
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -55,6 +56,19 @@ impl Load {
         )
     }
 
+    /// Starts `program --hold-namespaces FIRST COUNT SETS` for each holder, and returns when all namespaces stand, named where
+    /// the caller sees them: see [`Names`](namespaces::Names).
+    pub fn start_namespaces(program: &Path, namespaces: usize, sets: usize) -> Result<Self> {
+        let shares = namespaces::shares(namespaces, sets, HOLDERS_MIN);
+        let commands = shares.iter().map(|share| {
+            let numbers = [share.first, share.namespaces, share.sets].map(|number| number.to_string().into());
+            std::iter::once("--hold-namespaces".into())
+                .chain(numbers)
+                .collect()
+        });
+        Self::start(program, commands)
+    }
+
     fn start(program: &Path, commands: impl Iterator<Item = Vec<OsString>>) -> Result<Self> {
         let mut load = Self {
             processes: Vec::new(),
@@ -72,7 +86,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Sockets held, both ends of each connection, listeners not counted.
+    /// Sockets held, both ends of each connection; listeners are counted only in named namespaces.
     pub fn sockets(&self) -> usize {
         self.sockets
     }

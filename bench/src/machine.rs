@@ -76,14 +76,16 @@ fn version(program: &Path, argument: &str) -> Option<String> {
         .stdin(Stdio::null())
         .output()
         .ok()?;
-    first_line(&output.stdout).or_else(|| first_line(&output.stderr))
+    version_line(&output.stdout).or_else(|| version_line(&output.stderr))
 }
 
-fn first_line(bytes: &[u8]) -> Option<String> {
+/// The first line with a number in it: lsof has a heading above.
+fn version_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line: String = text
         .lines()
-        .next()?
+        .find(|line| line.contains(|c: char| c.is_ascii_digit()))
+        .or_else(|| text.lines().next())?
         .chars()
         .filter(|c| !c.is_control())
         .take(100)
@@ -109,10 +111,15 @@ mod tests {
     #[test]
     fn version_is_one_printable_line() {
         assert_eq!(
-            first_line(b"ss utility\x1b[0m, 6.1\nmore").as_deref(),
+            version_line(b"ss utility\x1b[0m, 6.1\nmore").as_deref(),
             Some("ss utility[0m, 6.1")
         );
-        assert_eq!(first_line(b"\n\n"), None);
+        assert_eq!(
+            version_line(b"lsof version information:\n    revision: 4.95.0\n    latest: 5").as_deref(),
+            Some("revision: 4.95.0")
+        );
+        assert_eq!(version_line(b"some program\n").as_deref(), Some("some program"));
+        assert_eq!(version_line(b"\n\n"), None);
     }
 
     #[test]

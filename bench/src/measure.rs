@@ -4,32 +4,41 @@
 //! was started into the child's. Therefore each command is started by a process of its own, this program once more, that has done
 //! nothing else: [`supervise`]. Its own size, some 1-2 MB, is the least that can be measured.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeVal;
+use nix::unistd::{Pid, getppid};
 use std::ffi::OsString;
-use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 /// The argument by which `bench-compare` is told to be the process around one command.
 pub const SUPERVISE: &str = "--supervise";
 
-/// What happens to a command's output.
+/// What is taken from a run of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// It goes to /dev/null, as in every measurement.
+    /// The time to its exit; output goes to /dev/null.
     Discarded,
-    /// Its lines are counted: a command that is fast because it prints nothing must not win.
+    /// The same, and its lines are counted: a command that is fast because it prints nothing must not win.
     Counted,
+    /// The time to its first whole line; the rest is counted too, so that the command comes to its end.
+    FirstLine,
 }
 
 /// What one run of a command cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// From before the start until after the exit.
+    /// From before the start until after the exit, or until the first line had come: see [`Output`].
     pub wall_ns: u64,
     /// User and system time of all its threads.
     pub cpu_ns: u64,
@@ -68,6 +77,8 @@ pub fn measure(program: &Path, arguments: &[&str], output: Output) -> Result<Out
 }
 
 /// The process around one command: `OUTPUT PROGRAM ARGUMENTS...`; prints the figures for [`measure`].
+///
+/// When whoever asked is gone, or by a signal, the command is killed with all that it has started.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut arguments = arguments;
     let word = arguments.next().context("no output word")?;
@@ -75,8 +86,9 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let program = PathBuf::from(arguments.next().context("no program")?);
     let stdout = match output {
         Output::Discarded => Stdio::null(),
-        Output::Counted => Stdio::piped(),
+        Output::Counted | Output::FirstLine => Stdio::piped(),
     };
+    let signals = take_signals()?;
 
     let start = Instant::now();
     let mut child = Command::new(&program)
@@ -84,36 +96,103 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(Stdio::piped())
+        // A group of its own, so that a shell dies with its children.
+        .process_group(0)
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
-    let stderr = child.stderr.take();
-    let complaint = std::thread::scope(|scope| {
-        // Only the counting run needs a second thread, to drain both pipes; it is no measurement.
-        let lines = child
-            .stdout
-            .take()
-            .map(|stdout| scope.spawn(|| count_lines(stdout)));
-        let complaint = stderr.map(read_start).unwrap_or_default();
-        (lines.and_then(|thread| thread.join().ok()), complaint)
-    });
+    let mut lines = child.stdout.take().map(Lines::new);
+    let mut complaint = child.stderr.take().map(Complaint::new);
+    if let End::Signal = read_to_end(&signals, &mut lines, &mut complaint, start)? {
+        kill_group(&mut child)?;
+        bail!("ended by a signal");
+    }
     let status = child.wait().context("waiting for the command")?;
-    let wall_ns = start.elapsed().as_nanos() as u64;
+    let mut wall_ns = start.elapsed().as_nanos() as u64;
 
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage(RUSAGE_CHILDREN)")?;
-    let sample = Sample {
-        wall_ns,
-        cpu_ns: nanoseconds(usage.user_time()) + nanoseconds(usage.system_time()),
-        peak_bytes: 1024 * usage.max_rss().unsigned_abs(),
-    };
-    let (lines, complaint) = complaint;
+    let mut failure = failure(status, &complaint.map(Complaint::text).unwrap_or_default());
+    if output == Output::FirstLine {
+        match lines.as_ref().and_then(|lines| lines.first_ns) {
+            Some(first_ns) => wall_ns = first_ns,
+            None => failure = failure.or_else(|| Some("printed no line".to_owned())),
+        }
+    }
     let outcome = Outcome {
-        sample,
-        lines,
-        failure: failure(status, &complaint),
+        sample: Sample {
+            wall_ns,
+            cpu_ns: nanoseconds(usage.user_time()) + nanoseconds(usage.system_time()),
+            peak_bytes: 1024 * usage.max_rss().unsigned_abs(),
+        },
+        lines: lines.map(|lines| lines.count),
+        failure,
     };
     std::io::stdout()
         .write_all(reply(&outcome).as_bytes())
         .context("stdout")
+}
+
+/// From now on these signals are read instead of ending this process, and the death of the parent is one of them.
+fn take_signals() -> Result<SignalFd> {
+    let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
+        .into_iter()
+        .collect();
+    signals.thread_block().context("blocking signals")?;
+    let parent = getppid();
+    set_pdeathsig(Signal::SIGTERM).context("prctl(PR_SET_PDEATHSIG)")?;
+    // A parent that died just before that call sends no signal.
+    ensure!(getppid() == parent, "nobody is waiting for the figures");
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")
+}
+
+/// How reading a command's output ended.
+enum End {
+    /// The command has closed its output.
+    Output,
+    /// We are to stop.
+    Signal,
+}
+
+/// Reads both pipes until the command has closed them, on this one thread: a second would weigh in the peak.
+fn read_to_end(
+    signals: &SignalFd,
+    lines: &mut Option<Lines<ChildStdout>>,
+    complaint: &mut Option<Complaint<ChildStderr>>,
+    start: Instant,
+) -> Result<End> {
+    let (mut reading_lines, mut reading_complaint) = (lines.is_some(), complaint.is_some());
+    while reading_lines || reading_complaint {
+        let lines_fd = lines.as_ref().filter(|_| reading_lines);
+        let complaint_fd = complaint.as_ref().filter(|_| reading_complaint);
+        let mut awaited = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        awaited.extend(lines_fd.map(|lines| PollFd::new(lines.stdout.as_fd(), PollFlags::POLLIN)));
+        awaited
+            .extend(complaint_fd.map(|complaint| PollFd::new(complaint.stderr.as_fd(), PollFlags::POLLIN)));
+        match poll(&mut awaited, PollTimeout::NONE) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => continue,
+            Err(errno) => return Err(errno).context("poll"),
+        }
+        let mut ready = awaited.iter().map(|awaited| awaited.any().unwrap_or(true));
+        if ready.next() == Some(true) {
+            return Ok(End::Signal);
+        }
+        let lines_ready = reading_lines && ready.next() == Some(true);
+        let complaint_ready = reading_complaint && ready.next() == Some(true);
+        if let Some(lines) = lines.as_mut().filter(|_| lines_ready) {
+            reading_lines = lines.read(|| start.elapsed().as_nanos() as u64)?;
+        }
+        if let Some(complaint) = complaint.as_mut().filter(|_| complaint_ready) {
+            reading_complaint = complaint.read()?;
+        }
+    }
+    Ok(End::Output)
+}
+
+fn kill_group(child: &mut Child) -> Result<()> {
+    let group = i32::try_from(child.id()).context("the command's pid")?;
+    killpg(Pid::from_raw(group), Signal::SIGKILL).context("killing the command")?;
+    child.wait().context("waiting for the killed command")?;
+    Ok(())
 }
 
 impl Output {
@@ -121,11 +200,12 @@ impl Output {
         match self {
             Self::Discarded => "discarded",
             Self::Counted => "counted",
+            Self::FirstLine => "first-line",
         }
     }
 
     fn from_word(word: &str) -> Option<Self> {
-        [Self::Discarded, Self::Counted]
+        [Self::Discarded, Self::Counted, Self::FirstLine]
             .into_iter()
             .find(|output| output.word() == word)
     }
@@ -188,24 +268,72 @@ fn failure(status: ExitStatus, complaint: &str) -> Option<String> {
     })
 }
 
-fn count_lines(mut stdout: impl Read) -> u64 {
-    let mut buffer = [0; 64 * 1024];
-    let mut lines = 0;
-    while let Ok(length) = stdout.read(&mut buffer) {
-        if length == 0 {
-            break;
-        }
-        lines += buffer[..length].iter().filter(|byte| **byte == b'\n').count() as u64;
-    }
-    lines
+/// Lines of a command's output, and when the first was whole.
+struct Lines<R> {
+    stdout: R,
+    count: u64,
+    first_ns: Option<u64>,
 }
 
-/// The first kilobyte; the rest is read too, so that the command never waits for us.
-fn read_start(mut stderr: impl Read) -> String {
-    let mut start = Vec::new();
-    let _ = stderr.by_ref().take(1024).read_to_end(&mut start);
-    let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-    String::from_utf8_lossy(&start).into_owned()
+impl<R: Read> Lines<R> {
+    fn new(stdout: R) -> Self {
+        Self {
+            stdout,
+            count: 0,
+            first_ns: None,
+        }
+    }
+
+    /// Reads once, as poll() has promised; false at the end.
+    fn read(&mut self, clock_ns: impl FnOnce() -> u64) -> Result<bool> {
+        let mut buffer = [0; 64 * 1024];
+        let length = read_once(&mut self.stdout, &mut buffer).context("reading the command's output")?;
+        let lines = buffer[..length].iter().filter(|byte| **byte == b'\n').count() as u64;
+        if lines > 0 && self.first_ns.is_none() {
+            self.first_ns = Some(clock_ns());
+        }
+        self.count += lines;
+        Ok(length > 0)
+    }
+}
+
+/// The first kilobyte of stderr; the rest is read too, so that the command never waits for us.
+struct Complaint<R> {
+    stderr: R,
+    start: Vec<u8>,
+}
+
+impl<R: Read> Complaint<R> {
+    fn new(stderr: R) -> Self {
+        Self {
+            stderr,
+            start: Vec::new(),
+        }
+    }
+
+    /// Reads once, as poll() has promised; false at the end.
+    fn read(&mut self) -> Result<bool> {
+        let mut buffer = [0; 1024];
+        let length = read_once(&mut self.stderr, &mut buffer).context("reading the command's stderr")?;
+        let room = COMPLAINT_BYTES_MAX.saturating_sub(self.start.len());
+        self.start.extend_from_slice(&buffer[..length.min(room)]);
+        Ok(length > 0)
+    }
+
+    fn text(self) -> String {
+        String::from_utf8_lossy(&self.start).into_owned()
+    }
+}
+
+const COMPLAINT_BYTES_MAX: usize = 1024;
+
+fn read_once(from: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match from.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
 }
 
 fn nanoseconds(time: TimeVal) -> u64 {
@@ -264,8 +392,38 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_start_of_output() {
-        assert_eq!(count_lines(&b"a\nb\nno newline"[..]), 2);
-        assert_eq!(read_start(&[b'x'; 5000][..]).len(), 1024);
+    fn words_of_output_are_told_apart() {
+        for output in [Output::Discarded, Output::Counted, Output::FirstLine] {
+            assert_eq!(Output::from_word(output.word()), Some(output));
+        }
+        assert_eq!(Output::from_word("all"), None);
+    }
+
+    #[test]
+    fn lines_are_counted_and_the_first_is_timed_when_it_is_whole() {
+        let pieces = b"a be".chain(&b"ginning\nb\n"[..]).chain(&b"c\nno newline"[..]);
+        let mut lines = Lines::new(pieces);
+        let mut clock_ns = 0;
+        loop {
+            clock_ns += 10;
+            if !lines.read(|| clock_ns).expect("memory") {
+                break;
+            }
+        }
+        assert_eq!((lines.count, lines.first_ns), (3, Some(20)));
+    }
+
+    #[test]
+    fn without_a_line_there_is_no_first() {
+        let mut lines = Lines::new(&b"no newline"[..]);
+        while lines.read(|| 1).expect("memory") {}
+        assert_eq!((lines.count, lines.first_ns), (0, None));
+    }
+
+    #[test]
+    fn a_long_complaint_is_cut() {
+        let mut complaint = Complaint::new(&[b'x'; 5000][..]);
+        while complaint.read().expect("memory") {}
+        assert_eq!(complaint.text().len(), 1024);
     }
 }

@@ -20,7 +20,7 @@ pub fn enter_private() -> Result<bool> {
 }
 
 /// RTM_NEWLINK for interface 1, which is always `lo` in a new namespace, with IFF_UP set.
-fn raise_loopback() -> Result<()> {
+pub(crate) fn raise_loopback() -> Result<()> {
     let socket = socket(
         AddressFamily::Netlink,
         SockType::Raw,

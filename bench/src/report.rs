@@ -1,6 +1,6 @@
 //! The report, for a terminal and as a section of a document.
 
-use crate::judgement::{Finding, Row, megabytes};
+use crate::judgement::{Finding, Row, megabytes, milliseconds};
 use crate::machine::Machine;
 use std::fmt::Write;
 
@@ -67,6 +67,7 @@ impl Report {
                     Finding::Met => tally.met += 1,
                     Finding::Missed => tally.missed += 1,
                     Finding::NotJudged(_) => tally.not_judged += 1,
+                    Finding::Told => {}
                 }
             }
         }
@@ -184,12 +185,9 @@ fn verdicts(row: &Row) -> impl Iterator<Item = String> {
             Finding::Met => format!("met: {figure} (target {target})"),
             Finding::Missed => format!("MISSED: {figure} (target {target})"),
             Finding::NotJudged(why) => format!("not judged: {figure} (target {target}; {why})"),
+            Finding::Told => format!("{figure} (for information; {target})"),
         }
     })
-}
-
-fn milliseconds(ns: u64) -> String {
-    format!("{:.2} ms", ns as f64 / 1e6)
 }
 
 /// Names to the left, figures to the right.

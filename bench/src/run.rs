@@ -33,6 +33,8 @@ pub enum Absence {
     NotInstalled,
     /// It failed, or printed too little.
     Failed(String),
+    /// What it is measured on could not be made here, and why.
+    NotMeasured(String),
 }
 
 /// What was measured of one entry.
@@ -40,24 +42,78 @@ pub enum Absence {
 pub struct Figures {
     /// Which command.
     pub entry: Entry,
-    /// One sample a round.
+    /// One sample for each round that it took part in.
     pub samples: Vec<Sample>,
-    /// Lines the command printed in the warm-up.
+    /// Lines the command printed when it was checked.
     pub lines: Option<u64>,
     /// Set if the figures must not be used.
     pub absence: Option<Absence>,
 }
 
 impl Figures {
+    fn of(entry: &Entry, absence: Option<Absence>) -> Self {
+        Self {
+            entry: *entry,
+            samples: Vec::new(),
+            lines: None,
+            absence,
+        }
+    }
+
+    /// Figures of entries that cannot be measured here.
+    pub fn absent(entries: impl Iterator<Item = &'static Entry>, why: &str) -> Vec<Self> {
+        entries
+            .map(|entry| Self::of(entry, Some(Absence::NotMeasured(why.to_owned()))))
+            .collect()
+    }
+
     fn fail(&mut self, why: String) {
         self.absence = Some(Absence::Failed(why));
         self.samples.clear();
     }
 }
 
+/// What the runs of one command may take together, in nanoseconds: of a slower one there are fewer.
+pub const BUDGET_NS: u64 = 10_000_000_000;
+
+/// A command, and in which rounds it takes part.
+struct Runner {
+    path: Option<PathBuf>,
+    figures: Figures,
+    pace: Pace,
+}
+
+/// How often a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// In every n-th round.
+    Every(usize),
+    /// Not again: its check took so long that it is the measurement.
+    Once,
+}
+
+impl Pace {
+    /// The pace at which a command that takes so long stays within its budget.
+    fn of(run_ns: u64, rounds: usize) -> Self {
+        let affordable = BUDGET_NS.checked_div(run_ns).unwrap_or(u64::MAX);
+        match usize::try_from(affordable).unwrap_or(usize::MAX) {
+            0 => Self::Once,
+            runs => Self::Every(rounds.div_ceil(runs).max(1)),
+        }
+    }
+
+    fn takes_part(self, round: usize) -> bool {
+        match self {
+            Self::Every(n) => round.is_multiple_of(n),
+            Self::Once => false,
+        }
+    }
+}
+
 /// Runs the entries: once with their lines counted, `warm_ups` times unmeasured, then `rounds` times for the record.
 ///
-/// Every second round goes backwards, so that no command always runs in the wake of the same other.
+/// Every second round goes backwards, so that no command always runs in the wake of the same other. A command takes part in as
+/// many rounds as fit into [`BUDGET_NS`]; if it takes longer than that, its check, where its output went through a pipe, is what is recorded.
 pub fn interleaved(
     entries: impl Iterator<Item = &'static Entry>,
     installed: &Installed,
@@ -66,30 +122,36 @@ pub fn interleaved(
     rounds: usize,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Vec<Figures>> {
-    let mut commands: Vec<(Option<PathBuf>, Figures)> = entries
+    let mut commands: Vec<Runner> = entries
         .map(|entry| {
             let path = installed.path(entry.program);
             let absence = path.is_none().then_some(Absence::NotInstalled);
-            (
+            Runner {
                 path,
-                Figures {
-                    entry: *entry,
-                    samples: Vec::new(),
-                    lines: None,
-                    absence,
-                },
-            )
+                figures: Figures::of(entry, absence),
+                pace: Pace::Every(1),
+            }
         })
         .collect();
 
-    for (path, figures) in &mut commands {
-        let Some(path) = path else { continue };
+    for runner in &mut commands {
+        let Some(path) = &runner.path else { continue };
+        let figures = &mut runner.figures;
         progress(&format!("checking {}", figures.entry.command()));
-        let outcome = run(path, figures, Output::Counted)?;
+        let outcome = run(path, figures, figures.entry.checked())?;
         let lines = outcome.lines.unwrap_or(0);
         figures.lines = Some(lines);
-        if figures.absence.is_none() && figures.entry.line_each && lines < sockets as u64 {
+        if figures.absence.is_some() {
+            continue;
+        }
+        let lines_min = figures.entry.sockets_a_line.map_or(0, |each| sockets / each);
+        if lines < lines_min as u64 {
             figures.fail(format!("printed {lines} lines for {sockets} sockets"));
+            continue;
+        }
+        runner.pace = Pace::of(outcome.sample.wall_ns, rounds);
+        if runner.pace == Pace::Once {
+            figures.samples.push(outcome.sample);
         }
     }
     for round in 0..warm_ups + rounds {
@@ -100,26 +162,26 @@ pub fn interleaved(
         let count = commands.len();
         for turn in 0..count {
             let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
-            let (path, figures) = &mut commands[turn];
+            let Runner { path, figures, pace } = &mut commands[turn];
             let Some(path) = path.as_deref().filter(|_| figures.absence.is_none()) else {
                 continue;
             };
             let Some(measured) = round.checked_sub(warm_ups) else {
-                // A slow command has had its warm-up when its lines were counted.
-                if figures.entry.every == 1 {
-                    run(path, figures, Output::Discarded)?;
+                // A slow command has had its warm-up when it was checked.
+                if *pace == Pace::Every(1) {
+                    run(path, figures, figures.entry.measured())?;
                 }
                 continue;
             };
-            if measured % figures.entry.every == 0 {
-                let outcome = run(path, figures, Output::Discarded)?;
+            if pace.takes_part(measured) {
+                let outcome = run(path, figures, figures.entry.measured())?;
                 if outcome.failure.is_none() {
                     figures.samples.push(outcome.sample);
                 }
             }
         }
     }
-    Ok(commands.into_iter().map(|(_, figures)| figures).collect())
+    Ok(commands.into_iter().map(|runner| runner.figures).collect())
 }
 
 /// Measures once; a failure spoils all figures of the command, also those of the rounds before.
@@ -129,4 +191,51 @@ fn run(path: &Path, figures: &mut Figures, output: Output) -> Result<Outcome> {
         figures.fail(why.clone());
     }
     Ok(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::{Phase, entries};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn runs(run_ns: u64, rounds: usize) -> usize {
+        let pace = Pace::of(run_ns, rounds);
+        (0..rounds).filter(|round| pace.takes_part(*round)).count()
+    }
+
+    #[test]
+    fn a_quick_command_takes_part_in_every_round() {
+        assert_eq!(runs(0, 15), 15);
+        assert_eq!(runs(SECOND_NS / 10, 60), 60);
+        assert_eq!(runs(BUDGET_NS / 15, 15), 15);
+    }
+
+    #[test]
+    fn a_slow_command_stays_within_its_budget_and_is_spread_over_the_rounds() {
+        assert_eq!(Pace::of(5 * SECOND_NS / 2, 15), Pace::Every(4));
+        assert_eq!(runs(5 * SECOND_NS / 2, 15), 4);
+        assert_eq!(runs(BUDGET_NS, 15), 1);
+        for run_ns in [SECOND_NS / 3, SECOND_NS, 3 * SECOND_NS, 7 * SECOND_NS] {
+            let runs = runs(run_ns, 15);
+            assert!(runs >= 1 && runs as u64 * run_ns <= BUDGET_NS, "{run_ns}: {runs}");
+        }
+    }
+
+    #[test]
+    fn what_exceeds_the_budget_at_once_is_not_run_again() {
+        assert_eq!(Pace::of(BUDGET_NS + 1, 15), Pace::Once);
+        assert_eq!(runs(50 * SECOND_NS, 15), 0);
+    }
+
+    #[test]
+    fn absent_entries_keep_their_places_and_the_reason() {
+        let figures = Figures::absent(entries(Phase::Speed), "no rights");
+        assert_eq!(figures.len(), entries(Phase::Speed).count());
+        assert!(figures.iter().all(|figures| {
+            figures.samples.is_empty()
+                && figures.absence == Some(Absence::NotMeasured("no rights".to_owned()))
+        }));
+    }
 }

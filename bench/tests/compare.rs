@@ -1,10 +1,18 @@
 //! The whole comparison, small and with a stand-in for the binary on trial: it must not rot, and must not lie.
 
+use nix::errno::Errno;
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::unistd::Pid;
 use sockeye_bench::document::{BEGIN, END};
+use sockeye_bench::namespaces::Names;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_stand_in_is_measured_and_written_down() {
@@ -22,13 +30,15 @@ fn a_stand_in_is_measured_and_written_down() {
         "Nearly empty host",
         "Speed, 200 sockets",
         "Memory, 200 sockets",
+        "10 named namespaces, 80 sockets",
+        "20 named namespaces, 80 sockets",
         "x floor (target",
     ] {
         assert!(text.contains(expected), "{expected}:\n{text}");
     }
     assert!(!text.contains("FAILED:"), "{text}");
     // 200 sockets say nothing about the memory for 100,000.
-    assert!(text.contains("2 not judged"), "{text}");
+    assert_eq!(text.matches("200 sockets, 100000 needed").count(), 3, "{text}");
 
     let written = fs::read_to_string(&document).expect("read");
     assert!(
@@ -99,6 +109,99 @@ fn mistakes_are_known_before_the_work() {
     assert_eq!(compare(&sockeye, &["--rounds", "none"]).status.code(), Some(2));
 }
 
+#[test]
+fn nothing_is_left_of_a_comparison_that_is_ended() {
+    // On a thread, whose mount namespace ends with it.
+    let permitted = thread::spawn(|| Names::hide_others().map(drop)).join();
+    if let Err(error) = permitted.expect("no panic") {
+        println!("SKIP: no named network namespaces without rights: {error:#}");
+        return;
+    }
+    // The orphans become ours, so that they can be collected here: not every init does that.
+    set_child_subreaper(true).expect("prctl");
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
+        let folder = Folder::new("ended");
+        let started = folder.0.join("started");
+        // Endless as soon as namespaces stand, and through a child of its own, as the loop over ss is.
+        let sockeye = folder.script(&format!(
+            r#"[ "$2" = --netns ] || exec seq 1000; >'{}'; sleep 1000; exit 1"#,
+            started.display()
+        ));
+        let mut comparison = command(&sockeye)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("bench-compare");
+        let pid = i32::try_from(comparison.id()).expect("a pid");
+        until(|| started.exists() && descendants(pid).iter().any(|pid| name_of(*pid) == "sleep"));
+        let family = descendants(pid);
+        // The process around the command, the shell, its child, and four holders at least.
+        assert!(family.len() >= 7, "{signal}: {family:?}");
+        let names: Vec<PathBuf> = fs::read_dir("/run/netns")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.display().to_string().contains("/bench-"))
+            .collect();
+        assert!(names.is_empty(), "names on the host: {names:?}");
+
+        kill(Pid::from_raw(pid), signal).expect("kill");
+        assert!(!comparison.wait().expect("wait").success(), "{signal}");
+        for member in family {
+            until(|| is_gone(member));
+        }
+    }
+}
+
+/// Waits for it, and panics if it never comes.
+fn until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(120), "in vain");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Its parent has collected it, or we have.
+fn is_gone(pid: i32) -> bool {
+    // An error says that it is not, or not yet, our child.
+    let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
+    kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+}
+
+fn descendants(pid: i32) -> Vec<i32> {
+    let processes = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    let parents: Vec<(i32, i32)> = processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, parent_of(pid)?)))
+        .collect();
+    let mut family = vec![pid];
+    let mut asked = 0;
+    while let Some(parent) = family.get(asked).copied() {
+        family.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(pid, _)| *pid),
+        );
+        asked += 1;
+    }
+    family.split_off(1)
+}
+
+/// Fields after the parenthesised name in /proc/PID/stat: state, parent.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+fn name_of(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 fn compare(sockeye: &Path, arguments: &[&str]) -> Output {
     command(sockeye).args(arguments).output().expect("bench-compare")
 }
@@ -113,6 +216,8 @@ fn command(sockeye: &Path) -> Command {
             "200",
             "--memory-sockets",
             "200",
+            "--namespaces",
+            "20",
             "--sockeye",
         ])
         .arg(sockeye);

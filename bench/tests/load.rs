@@ -5,6 +5,7 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
+use sockeye_bench::namespaces::Names;
 use sockeye_bench::netns;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -92,6 +93,53 @@ fn a_private_load_is_not_seen_outside() {
     let load = Load::start(&["--sockets", "40", "--private-netns"]);
     assert_eq!(load.ready, "ready 40 sockets\n");
     assert_eq!(floor_count(&[]), 0);
+}
+
+#[test]
+fn named_namespaces_stand_are_seen_by_nobody_else_and_vanish() {
+    // On a thread, whose mount namespace ends with it.
+    let permitted = std::thread::spawn(|| Names::hide_others().map(drop)).join();
+    if let Err(error) = permitted.expect("no panic") {
+        println!("SKIP: no named network namespaces without rights: {error:#}");
+        return;
+    }
+    let mut load = Load::start(&["--namespaces", "6", "--sockets", "48"]);
+    assert_eq!(load.ready, "ready 48 sockets\n");
+    let holders = load.holders();
+    assert_eq!(holders.len(), 4, "{holders:?}");
+    let expected: Vec<String> = (0..6).map(|number| format!("bench-{number:05}")).collect();
+    assert_eq!(names(&format!("/proc/{}/root", load.child.id())), expected);
+    assert!(names("").iter().all(|name| !name.starts_with("bench-")));
+
+    // As `ss -N` enters them: by name, in the load's mount namespace.
+    let counted = Command::new("nsenter")
+        .args(["--mount", "--target", &load.child.id().to_string()])
+        .args(["ss", "-N", "bench-00005", "-tuanH"])
+        .output();
+    match counted {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let states = ["LISTEN", "ESTAB", "UNCONN"].map(|state| text.matches(state).count());
+            assert_eq!(states, [2, 4, 2], "{output:?}");
+        }
+        Err(error) => println!("SKIP: cannot run nsenter: {error}"),
+    }
+
+    drop(load.child.stdin.take());
+    assert!(load.child.wait().expect("wait").success());
+    assert!(holders.iter().all(|holder| is_gone(*holder)), "{holders:?}");
+}
+
+fn names(root: &str) -> Vec<String> {
+    let entries = fs::read_dir(format!("{root}/run/netns"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
 }
 
 #[test]

@@ -8,14 +8,16 @@ use sockeye_bench::judgement::judge;
 use sockeye_bench::load::Load;
 use sockeye_bench::machine::Machine;
 use sockeye_bench::measure::{SUPERVISE, supervise};
-use sockeye_bench::neighbours;
+use sockeye_bench::namespaces::{Names, SOCKETS_IN_SET};
+use sockeye_bench::neighbours::Neighbours;
 use sockeye_bench::netns;
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
-use sockeye_bench::run::{Installed, interleaved};
+use sockeye_bench::run::{Figures, Installed, interleaved};
 use sockeye_bench::suite::{Phase, entries};
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -81,34 +83,22 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("sockeye", installed.sockeye.as_deref(), "--version");
     machine.ask_version("ss", on_path("ss").as_deref(), "-V");
     machine.ask_version("netstat", on_path("netstat").as_deref(), "-V");
+    machine.ask_version("lsof", on_path("lsof").as_deref(), "-v");
 
-    let mut report = Report {
-        machine,
-        method,
+    let mut comparison = Comparison {
+        installed,
+        bench_load,
+        measured: Vec::new(),
         tables: Vec::new(),
     };
-    // Runs of a millisecond scatter more, and cost little.
-    let rounds_empty = 4 * arguments.rounds;
-    report
-        .tables
-        .push(measure(Phase::Empty, None, &installed, rounds_empty)?);
-
-    let load = start(&bench_load, arguments.sockets)?;
-    report
-        .tables
-        .push(measure(Phase::Speed, Some(&load), &installed, arguments.rounds)?);
-    // Peaks hardly scatter: a few rounds are enough.
-    let rounds_memory = arguments.rounds.min(3);
-    let load = if arguments.memory_sockets == arguments.sockets {
-        load
-    } else {
-        load.stop()?;
-        start(&bench_load, arguments.memory_sockets)?
+    comparison.empty(4 * arguments.rounds)?;
+    comparison.full(arguments)?;
+    comparison.namespaces(arguments)?;
+    let report = Report {
+        machine,
+        method,
+        tables: comparison.tables,
     };
-    report
-        .tables
-        .push(measure(Phase::Memory, Some(&load), &installed, rounds_memory)?);
-    load.stop()?;
 
     progress("");
     let mut stdout = std::io::stdout();
@@ -123,43 +113,177 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     Ok(!arguments.strict || report.tally().is_clean())
 }
 
-fn start(bench_load: &Path, sockets: usize) -> Result<Load> {
-    progress(&format!("making {sockets} sockets"));
-    let load = Load::start_program(bench_load, sockets)?;
-    let seen = floor::dump(floor::Request::default())
-        .context("counting the load")?
-        .records;
-    ensure!(
-        seen >= load.sockets() as u64,
-        "the load says {} sockets, the kernel {seen}",
-        load.sockets()
-    );
-    Ok(load)
+/// The phases in turn, and what they have brought so far.
+struct Comparison {
+    installed: Installed,
+    bench_load: PathBuf,
+    /// Of all phases so far, for targets that look back.
+    measured: Vec<Figures>,
+    tables: Vec<Table>,
 }
 
-fn measure(phase: Phase, load: Option<&Load>, installed: &Installed, rounds: usize) -> Result<Table> {
-    let sockets = load.map_or(0, Load::sockets);
-    let title = match phase {
-        Phase::Empty => "Nearly empty host".to_owned(),
-        Phase::Speed => format!("Speed, {sockets} sockets"),
-        Phase::Memory => format!("Memory, {sockets} sockets"),
-    };
-    let own = load.map_or(0, |load| load.sockets() as u64);
-    let others_before = neighbours::allocated()?.saturating_sub(own);
-    let mut tell = |text: &str| progress(&format!("{title}: {text}"));
-    let figures = interleaved(entries(phase), installed, sockets, WARM_UPS, rounds, &mut tell)?;
-    let others = others_before.max(neighbours::allocated()?.saturating_sub(own));
-    let warning = (others > neighbours::DISTURBING).then(|| {
-        format!("DISTURBED: {others} TCP sockets of others on this kernel; every dump walks past them too")
-    });
-    Ok(Table {
-        rows: judge(&figures, sockets),
-        title,
-        warning,
-    })
+/// The host that a phase is measured on.
+struct Host {
+    title: String,
+    /// What the load counts: commands print at least as many lines.
+    sockets: usize,
+    /// What the kernel counts that is ours.
+    ours: Neighbours,
 }
 
-/// Long work shows itself on a terminal, on one line; nothing anywhere else.
+impl Comparison {
+    /// Runs of a millisecond scatter more, and cost little: more rounds.
+    fn empty(&mut self, rounds: usize) -> Result<()> {
+        // The first record of nothing never comes.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening")?;
+        let host = Host {
+            title: "Nearly empty host".to_owned(),
+            sockets: 1,
+            ours: Neighbours {
+                tcp_sockets: 1,
+                files: 1,
+                namespaces: 1,
+            },
+        };
+        self.measure(Phase::Empty, host, rounds)?;
+        drop(listener);
+        Ok(())
+    }
+
+    fn full(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let load = self.start(arguments.sockets)?;
+        self.measure(Phase::Speed, Host::full("Speed", &load), arguments.rounds)?;
+        let load = if arguments.memory_sockets == arguments.sockets {
+            load
+        } else {
+            load.stop()?;
+            self.start(arguments.memory_sockets)?
+        };
+        // Peaks hardly scatter: a few rounds are enough.
+        self.measure(
+            Phase::Memory,
+            Host::full("Memory", &load),
+            arguments.rounds.min(3),
+        )?;
+        load.stop()
+    }
+
+    /// Last, because the kernel goes on clearing namespaces away after their end.
+    fn namespaces(&mut self, arguments: &CompareArguments) -> Result<()> {
+        const FEW: usize = CompareArguments::NAMESPACES_FEW;
+        let many = arguments.namespaces;
+        if many == 0 {
+            return Ok(());
+        }
+        for (phase, namespaces) in [(Phase::FewNamespaces, FEW), (Phase::Namespaces, many)] {
+            // A set for each of the many, whichever holds it.
+            let sets = many / namespaces;
+            let sockets = many * SOCKETS_IN_SET;
+            let title = format!("{namespaces} named namespaces, {sockets} sockets");
+            let names = match Names::hide_others() {
+                Ok(names) => names,
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    eprintln!("bench-compare: {title}: not measured: {why}");
+                    let figures = Figures::absent(entries(phase), &why);
+                    self.judge(title, None, sockets, figures);
+                    continue;
+                }
+            };
+            progress(&format!("making {title}"));
+            let load = Load::start_namespaces(&self.bench_load, namespaces, sets)?;
+            ensure!(
+                load.sockets() == sockets,
+                "the load says {} sockets, not {sockets}",
+                load.sockets()
+            );
+            let host = Host {
+                title,
+                sockets,
+                ours: Neighbours {
+                    // Of the four in a set, one is UDP.
+                    tcp_sockets: (3 * many) as u64,
+                    files: sockets as u64,
+                    namespaces: namespaces as u64 + 1,
+                },
+            };
+            self.measure(phase, host, arguments.rounds)?;
+            load.stop()?;
+            drop(names);
+        }
+        Ok(())
+    }
+
+    fn start(&self, sockets: usize) -> Result<Load> {
+        progress(&format!("making {sockets} sockets"));
+        let load = Load::start_program(&self.bench_load, sockets)?;
+        let seen = floor::dump(floor::Request::default())
+            .context("counting the load")?
+            .records;
+        ensure!(
+            seen >= load.sockets() as u64,
+            "the load says {} sockets, the kernel {seen}",
+            load.sockets()
+        );
+        Ok(load)
+    }
+
+    fn measure(&mut self, phase: Phase, host: Host, rounds: usize) -> Result<()> {
+        let Host { title, sockets, ours } = host;
+        announce(&title);
+        // Between the rounds too: others come and go.
+        let mut there = Neighbours::now()?;
+        let mut tell = |text: &str| {
+            progress(&format!("{title}: {text}"));
+            // What cannot be read now could be read before, and will be again.
+            there = there.max(Neighbours::now().unwrap_or_default());
+        };
+        let figures = interleaved(
+            entries(phase),
+            &self.installed,
+            sockets,
+            WARM_UPS,
+            rounds,
+            &mut tell,
+        )?;
+        tell("done");
+        let others = there.without(ours);
+        self.judge(title, others.warning(), sockets, figures);
+        Ok(())
+    }
+
+    fn judge(&mut self, title: String, warning: Option<String>, sockets: usize, figures: Vec<Figures>) {
+        self.tables.push(Table {
+            rows: judge(&figures, &self.measured, sockets),
+            title,
+            warning,
+        });
+        self.measured.extend(figures);
+    }
+}
+
+impl Host {
+    fn full(what: &str, load: &Load) -> Self {
+        Self {
+            title: format!("{what}, {} sockets", load.sockets()),
+            sockets: load.sockets(),
+            ours: Neighbours {
+                tcp_sockets: load.sockets() as u64,
+                files: load.sockets() as u64,
+                namespaces: 1,
+            },
+        }
+    }
+}
+
+/// Where there is no terminal for progress, a line a phase: a log shall show that this lives.
+fn announce(title: &str) {
+    if !std::io::stderr().is_terminal() {
+        eprintln!("bench-compare: {title}");
+    }
+}
+
+/// Long work shows itself on a terminal, on one line; see [`announce`] for anywhere else.
 fn progress(text: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {

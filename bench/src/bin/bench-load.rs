@@ -6,6 +6,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use sockeye_bench::arguments::LoadArguments;
+use sockeye_bench::namespaces::{self, Names};
 use sockeye_bench::{holder, load::Load, netns};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -29,25 +30,33 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &LoadArguments) -> Result<()> {
-    let (sockets, private_netns) = match *arguments {
+    let program = std::env::current_exe().context("finding this program")?;
+    // Dropped last: the names go when nobody needs them any more.
+    let _names;
+    let load = match *arguments {
         LoadArguments::Help => {
             println!("{}", LoadArguments::HELP);
             return Ok(());
         }
         LoadArguments::Hold { number, connections } => return holder::hold(number, connections),
+        LoadArguments::HoldNamespaces(share) => return namespaces::hold(share),
         LoadArguments::Make {
             sockets,
             private_netns,
-        } => (sockets, private_netns),
+        } => {
+            if private_netns {
+                ensure!(
+                    netns::enter_private()?,
+                    "--private-netns needs CAP_SYS_ADMIN (root)"
+                );
+            }
+            Load::start_holders(&program, sockets)?
+        }
+        LoadArguments::MakeNamespaces { namespaces, sets } => {
+            _names = Names::hide_others().context("--namespaces needs CAP_SYS_ADMIN (root)")?;
+            Load::start_namespaces(&program, namespaces, sets)?
+        }
     };
-    if private_netns {
-        ensure!(
-            netns::enter_private()?,
-            "--private-netns needs CAP_SYS_ADMIN (root)"
-        );
-    }
-    let program = std::env::current_exe().context("finding this program")?;
-    let load = Load::start_holders(&program, sockets)?;
     // Before the word is given: whoever waits for it may send a signal at once.
     let signals = take_signals()?;
     let mut stdout = std::io::stdout();
