@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+/// What is asked, of whom, and who takes the answers.
 pub(crate) struct Run<'a> {
     pub(crate) listing: &'a Listing<'a>,
     pub(crate) ask: &'a Ask,
@@ -41,7 +42,7 @@ enum News {
 }
 
 impl Run<'_> {
-    /// Lists all places at once, by BPF, and says which protocols are left to be asked for place by place.
+    /// Lists all places at once, by BPF, and tells which protocols are left to be asked for place by place.
     pub(crate) fn everywhere(&mut self) -> ProtocolSet {
         let (listing, ask, owners) = (self.listing, self.ask, self.owners);
         if !matches!(listing.lookup.choice, Choice::Auto | Choice::Bpf) {
@@ -198,6 +199,9 @@ impl Run<'_> {
             }
             // Whatever nobody took: no thread could be started.
             later.extend(next.load(Ordering::Relaxed).min(rooms.len())..rooms.len());
+            if self.stopped {
+                later.clear(); // whoever reads has had enough
+            }
             failure.map(|()| later)
         })
         .and_then(|later| {
