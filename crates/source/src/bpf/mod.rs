@@ -21,7 +21,9 @@ pub(crate) use tables::{Of, Tables, Walked};
 use task_file::TaskFile;
 
 use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
+use sockeye_sys::bpf::LoadError;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -132,8 +134,29 @@ impl Engine {
     }
 
     fn kernel(&self) -> Result<&Kernel, Obstacle> {
-        let read = self.kernel.get_or_init(|| Kernel::read(&self.types));
+        let read = self.kernel.get_or_init(|| {
+            may_load()?;
+            Kernel::read(&self.types)
+        });
         read.as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Whether it is worth trying: to find out what a kernel is like takes some milliseconds, and then it says no.
+fn may_load() -> Result<(), Obstacle> {
+    let refused = Err(Obstacle::Load(
+        LoadError::System("load a BPF program", Errno::PERM),
+        Vec::new(),
+    ));
+    match capabilities(None) {
+        Ok(sets) => {
+            let has = |set| sets.effective.contains(set);
+            // CAP_SYS_ADMIN includes them, as it did alone before Linux 5.8.
+            let may =
+                has(CapabilitySet::SYS_ADMIN) || (has(CapabilitySet::BPF) && has(CapabilitySet::PERFMON));
+            if may { Ok(()) } else { refused }
+        }
+        Err(_) => Ok(()), // then the kernel will tell
     }
 }
 
