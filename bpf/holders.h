@@ -90,25 +90,6 @@ struct files_slot {
 	u8 records[RECORD_BYTES];
 };
 
-struct upid {
-	s32 nr;
-	u64 ns;
-} KERNEL;
-struct pid {
-	u32 level;
-	struct upid numbers[1];
-} KERNEL;
-struct signal_struct {
-	s32 nr_threads;
-	struct list_head thread_head;
-	u64 pids[4];
-} KERNEL;
-struct cred {
-	u32 uid;
-} KERNEL;
-struct css_set {
-	u64 dfl_cgrp;
-} KERNEL;
 struct files_struct {
 	u64 fdt;
 } KERNEL;
@@ -133,7 +114,6 @@ struct files_context {
 	u32 number;
 };
 
-enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
 #define STEPS_MAX (1 << 20)
 #define PF_KTHREAD 0x00200000
 

@@ -372,6 +372,27 @@ struct task_struct {
 	u64 cred, files, nsproxy, signal, cgroups;
 	char comm[16];
 } KERNEL;
+struct upid {
+	s32 nr;
+	u64 ns;
+} KERNEL;
+struct pid {
+	u32 level;
+	struct upid numbers[1];
+} KERNEL;
+/* include/linux/pid_types.h: places in `pids` */
+enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
+struct signal_struct {
+	s32 nr_threads;
+	struct list_head thread_head;
+	u64 pids[4];
+} KERNEL;
+struct cred {
+	u32 uid;
+} KERNEL;
+struct css_set {
+	u64 dfl_cgrp;
+} KERNEL;
 struct socket {
 	u64 sk;
 } KERNEL;

@@ -31,24 +31,6 @@ struct inode {
 struct file {
 	u64 f_inode, private_data;
 } KERNEL;
-struct upid {
-	s32 nr;
-	u64 ns;
-} KERNEL;
-struct pid {
-	u32 level;
-	struct upid numbers[1];
-} KERNEL;
-struct signal_struct {
-	struct list_head thread_head;
-	u64 pids[4];
-} KERNEL;
-struct cred {
-	u32 uid;
-} KERNEL;
-struct css_set {
-	u64 dfl_cgrp;
-} KERNEL;
 /* include/linux/bpf.h */
 struct bpf_iter_meta {
 	void *seq;
@@ -65,7 +47,6 @@ struct context {
 /* A field of something the verifier knows the type of. */
 #define IN(address, structure, field) (((struct structure *)(address))->field)
 
-enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
 #define S_IFMT 0xf000
 #define S_IFSOCK 0xc000
 

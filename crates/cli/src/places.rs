@@ -126,29 +126,24 @@ impl Namespace {
     pub(crate) const fn inode(&self) -> NetnsInode {
         self.inode
     }
+}
 
-    fn at(path: &Path) -> io::Result<Self> {
-        // A name may stand for anything: opening a FIFO must not wait, and reading a disk must not begin.
-        let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-        if rustix::fs::fstatfs(&file)?.f_type != NSFS_MAGIC {
-            return Err(io::Error::other("it is no namespace"));
-        }
-        let inode = u32::try_from(file.metadata()?.st_ino()).map_err(io::Error::other)?;
-        Ok(Self {
-            inode: NetnsInode(inode),
-            way: Way::Open(file, None),
-        })
+/// Opens the namespace that this path stands for.
+fn open(path: &Path) -> io::Result<(NetnsInode, File)> {
+    // A name may stand for anything: opening a FIFO must not wait, and reading a disk must not begin.
+    let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if rustix::fs::fstatfs(&file)?.f_type != NSFS_MAGIC {
+        return Err(io::Error::other("it is no namespace"));
     }
+    let inode = u32::try_from(file.metadata()?.st_ino()).map_err(io::Error::other)?;
+    Ok((NetnsInode(inode), file))
 }
 
 /// Opens what was found at this path before, unless something else is there by now.
 fn open_again(path: &Path, inode: NetnsInode) -> io::Result<File> {
-    match Namespace::at(path)? {
-        Namespace {
-            inode: found,
-            way: Way::Open(file, _),
-        } if found == inode => Ok(file),
+    match open(path)? {
+        (found, file) if found == inode => Ok(file),
         _ => Err(ErrorKind::NotFound.into()),
     }
 }
@@ -163,17 +158,13 @@ fn one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
     } else {
         named(text)
     };
-    let error = match Namespace::at(&path) {
-        Ok(Namespace {
-            inode,
-            way: Way::Open(file, _),
-        }) => {
+    let error = match open(&path) {
+        Ok((inode, file)) => {
             return Ok(Namespace {
                 inode,
                 way: Way::Open(file, process),
             });
         }
-        Ok(namespace) => return Ok(namespace),
         Err(error) => error,
     };
     if error.kind() == ErrorKind::NotFound {
@@ -291,8 +282,8 @@ fn all(names: &SystemNames, engine: Option<&Engine>, losses: &mut Losses) -> any
             .map(|named| (named.inode, Way::Path(named.path.clone()))),
     );
     // Ours needs no right.
-    if let Ok(here) = Namespace::at(Path::new("/proc/self/ns/net")) {
-        found.insert(here.inode, here.way);
+    if let Ok((inode, file)) = open(Path::new("/proc/self/ns/net")) {
+        found.insert(inode, Way::Open(file, None));
     }
     if found.is_empty() {
         bail!("no network namespace could be found");
@@ -318,7 +309,7 @@ mod tests {
     use super::*;
 
     fn here() -> NetnsInode {
-        Namespace::at(Path::new("/proc/self/ns/net")).unwrap().inode
+        open(Path::new("/proc/self/ns/net")).unwrap().0
     }
 
     /// A process that was first in a namespace, and has ended.

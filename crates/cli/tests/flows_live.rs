@@ -460,39 +460,17 @@ fn udp() {
     let shared = SocketOptions::new().reuse_port();
     let pair = link.lane().with_server(shared.clone()).udp_connected();
     let strangers = link.lane().udp_connected();
-    let expect = |direction: &str, pair: &Pair| {
-        flow(
-            direction,
-            ip(&pair.server),
-            peer_ip(&pair.server),
-            pair.server.port(),
-            1,
-        )
-    };
+    let seen_by = |direction: &str, end: &Specimen, port| flow(direction, ip(end), peer_ip(end), port, 1);
     // Nobody waits for others on the port: a connected socket has called its peer.
     let both: Seen = [&pair, &strangers]
-        .map(|pair| {
-            flow(
-                "active",
-                ip(&pair.server),
-                peer_ip(&pair.server),
-                pair.client.port(),
-                1,
-            )
-        })
+        .map(|pair| seen_by("active", &pair.server, pair.client.port()))
         .into_iter()
         .collect();
     assert_eq!(seen(&flows(&server, &["-n", "-u"])), both);
     let waiting = server.udp_bound(&format!("0.0.0.0:{}", pair.server.port()), &shared);
     let expected: Seen = [
-        expect("passive", &pair),
-        flow(
-            "active",
-            ip(&strangers.server),
-            peer_ip(&strangers.server),
-            strangers.client.port(),
-            1,
-        ),
+        seen_by("passive", &pair.server, pair.server.port()),
+        seen_by("active", &strangers.server, strangers.client.port()),
     ]
     .into_iter()
     .collect();
@@ -504,15 +482,7 @@ fn udp() {
         );
     }
     let active: Seen = [&pair, &strangers]
-        .map(|pair| {
-            flow(
-                "active",
-                ip(&pair.client),
-                peer_ip(&pair.client),
-                pair.server.port(),
-                1,
-            )
-        })
+        .map(|pair| seen_by("active", &pair.client, pair.server.port()))
         .into_iter()
         .collect();
     assert_eq!(seen(&flows(&client, &["-n", "-u"])), active);

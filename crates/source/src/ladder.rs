@@ -1,7 +1,7 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
 use crate::answer::{Answer, Error, Judged, Reason, Rung, Used};
-use crate::bpf::{Engine, Walked, Wanted};
+use crate::bpf::{self, Engine, Walked, Wanted};
 use crate::dump::{self, Course, Dump};
 use crate::halves;
 use crate::procfs;
@@ -102,6 +102,19 @@ pub(crate) struct Listing {
     kind: Kind,
     /// Kernels may lack it.
     optional: bool,
+}
+
+impl Listing {
+    /// No rung has answered yet.
+    const fn unanswered(&self) -> Used {
+        Used {
+            what: self.what,
+            optional: self.optional,
+            rung: None,
+            fallen: Vec::new(),
+            broke_off: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -208,13 +221,7 @@ type Outcome = Option<Reason>;
 
 impl Climb<'_> {
     fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
-        let mut used = Used {
-            what: listing.what,
-            optional: listing.optional,
-            rung: None,
-            fallen: Vec::new(),
-            broke_off: None,
-        };
+        let mut used = listing.unanswered();
         for rung in rungs(listing, self.question) {
             let outcome = match rung {
                 Rung::Walk => self.walk(listing),
@@ -272,30 +279,16 @@ impl Climb<'_> {
         let outcome = self
             .engine
             .held_sockets(&request, &mut walked, &mut |socket| take(socket, Judged::No));
-        self.answer.losses += walked.losses;
-        self.answer.walked_again += walked.again;
-        self.answer.stopped |= walked.stopped;
+        // One pass may break off, of however many protocols.
+        let outcome = self.walked(&walked, outcome);
         for listing in wanted {
-            let mut used = Used {
-                what: listing.what,
-                optional: listing.optional,
-                rung: Some(Rung::Held),
-                fallen: Vec::new(),
-                broke_off: None,
-            };
-            if let Err(obstacle) = &outcome {
-                let reason = Reason::Bpf(Box::new(obstacle.clone()));
-                if walked.told == 0 {
-                    used.rung = None;
-                    used.fallen.push((Rung::Held, reason));
-                } else {
-                    used.broke_off = Some(reason);
-                }
+            let mut used = listing.unanswered();
+            match &outcome {
+                Ok(broke_off) => (used.rung, used.broke_off) = (Some(Rung::Held), broke_off.clone()),
+                Err(reason) => used.fallen.push((Rung::Held, reason.clone())),
             }
             self.answer.used.push(used);
         }
-        // One pass broke off, of however many protocols.
-        self.answer.losses.incomplete_dumps += u64::from(outcome.is_err() && walked.told > 0);
     }
 
     /// A process in the place that is looked into.
@@ -328,17 +321,21 @@ impl Climb<'_> {
         let outcome = walk::walk(self.engine, walk, question, &mut walked, &mut |socket| {
             take(socket, Judged::No)
         })?;
+        Ok(self.walked(&walked, outcome)?)
+    }
+
+    /// Takes note of what BPF said; whoever was told of sockets already can go to no other rung.
+    fn walked(&mut self, walked: &Walked, outcome: Result<(), bpf::Obstacle>) -> Result<Outcome, Reason> {
         self.answer.losses += walked.losses;
         self.answer.walked_again += walked.again;
         self.answer.stopped |= walked.stopped;
-        match outcome {
-            Ok(()) => Ok(None),
-            Err(obstacle) if walked.told == 0 => Err(Reason::Bpf(Box::new(obstacle)).into()),
-            Err(obstacle) => {
-                self.answer.losses.incomplete_dumps += 1;
-                Ok(Some(Reason::Bpf(Box::new(obstacle))))
-            }
+        let Err(obstacle) = outcome else { return Ok(None) };
+        let reason = Reason::Bpf(Box::new(obstacle));
+        if walked.told == 0 {
+            return Err(reason);
         }
+        self.answer.losses.incomplete_dumps += 1;
+        Ok(Some(reason))
     }
 
     fn netlink_rung(&mut self, listing: &Listing, rung: Rung) -> Result<Outcome, Obstacle> {

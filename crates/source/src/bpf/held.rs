@@ -5,13 +5,11 @@
 //! by an io_uring alone, or by the kernel itself.
 
 use super::holders::{Batch, Lister, Work, run, work_of};
-use super::kernel::{Kernel, Obstacle, Prepared};
+use super::kernel::{Kernel, Obstacle};
 use super::relay::{self, Runs};
-use super::tables::{OPTION_ENUMERATORS, Walked, option_bits};
+use super::tables::{OPTION_ENUMERATORS, Walked, walked_kernel};
 use crate::question::{Detail, Families};
-use sockeye_model::{
-    Family, NetnsInode, Options, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel,
-};
+use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::held::{self, Held, Request, kind};
 use sockeye_wire::holders::Reply;
@@ -29,8 +27,7 @@ pub(crate) struct Sockets {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
-    option_bits: Option<[u8; Options::NAMES.len()]>,
-    has_cgroups: bool,
+    kernel: WalkedKernel,
 }
 
 /// Which sockets are wanted, and how much about them.
@@ -50,21 +47,14 @@ pub(crate) struct Wanted {
 
 impl Sockets {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
-        let Prepared {
-            object,
-            missing,
-            enumerators,
-        } = kernel.prepare(HELD, &OPTION_ENUMERATORS)?;
-        let has = |field: &str| !missing.iter().any(|missing| missing == field);
-        let (has_flags, has_cgroups) = (has("inet_sock.inet_flags"), has("sock.sk_cgrp_data.cgroup"));
-        let (lister, read_files, slots) = Lister::load(object, missing)?;
+        let prepared = kernel.prepare(HELD, &OPTION_ENUMERATORS)?;
+        let kernel = walked_kernel(&prepared);
+        let (lister, read_files, slots) = Lister::load(prepared)?;
         Ok(Self {
             lister,
             read_files,
             slots: Mutex::new(slots),
-            // Where the program reads no field, it says 0.
-            option_bits: option_bits(&enumerators).filter(|_| has_flags),
-            has_cgroups,
+            kernel,
         })
     }
 
@@ -122,10 +112,9 @@ impl Sockets {
                 let mut reader = Reader {
                     wanted,
                     kernel: WalkedKernel {
-                        option_bits: self.option_bits,
-                        has_cgroups: self.has_cgroups,
                         service_class: wanted.detail.service_class,
                         netns: true,
+                        ..self.kernel
                     },
                     sample: rustix::fs::fstat(socket).map_or(0, |stat| stat.st_ino as u32),
                     told: HashSet::default(),

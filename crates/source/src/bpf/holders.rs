@@ -4,7 +4,7 @@ use super::kernel::{Kernel, Obstacle, Prepared};
 use crate::owners::Held;
 use rustix::io::Errno;
 use sockeye_model::{Comm, Losses, NetnsInode, Pgid, Pid, Process};
-use sockeye_sys::bpf::{LoadError, Object, Program, Slot};
+use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::holders::{self, After, Dealt, Item, ListTasks, Reply, Task, TaskId};
 use sockeye_wire::walk::Outcome;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -40,8 +40,7 @@ pub(crate) struct Found {
 
 impl Holders {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
-        let Prepared { object, missing, .. } = kernel.prepare(HOLDERS, &[])?;
-        let (lister, read_files, slots) = Lister::load(object, missing)?;
+        let (lister, read_files, slots) = Lister::load(kernel.prepare(HOLDERS, &[])?)?;
         Ok(Self {
             lister,
             read_files,
@@ -141,19 +140,9 @@ pub(super) struct Lister(Program);
 impl Lister {
     /// Loads both programs of an object that begins with `bpf/holders.h`: itself, the one that reads tables, and
     /// the slots that they share.
-    pub(super) fn load(
-        object: Object<'_>,
-        missing: Vec<String>,
-    ) -> Result<(Self, Program, Vec<Slot>), Obstacle> {
-        let ([list_tasks, read_files], array) = object
-            .load_raw_tracepoints(["list_tasks", "read_files"], "slots")
-            .map_err(|error| Obstacle::Load(error, missing))?;
-        let slots = array
-            .into_slots()
-            .map_err(|errno| Obstacle::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
-        if slots.iter().any(|slot| slot.bytes().len() != holders::SLOT_BYTES) {
-            return Err(Obstacle::Nonsense("slots of another size"));
-        }
+    pub(super) fn load(prepared: Prepared<'_>) -> Result<(Self, Program, Vec<Slot>), Obstacle> {
+        let ([list_tasks, read_files], slots) =
+            prepared.load_with_slots(["list_tasks", "read_files"], holders::SLOT_BYTES)?;
         Ok((Self(list_tasks), read_files, slots))
     }
 

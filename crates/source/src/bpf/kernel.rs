@@ -1,6 +1,6 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sockeye_sys::bpf::{LoadError, Object};
+use sockeye_sys::bpf::{LoadError, Object, Program, Slot};
 use sockeye_sys::mapped::Mapped;
 use sockeye_wire::btf::relocation::{self, Relocation, Subject};
 use sockeye_wire::btf::{Btf, Question, TypeKind};
@@ -32,6 +32,27 @@ pub(crate) struct Prepared<'a> {
     pub(crate) missing: Vec<String>,
     /// The values of the enumerators asked for.
     pub(crate) enumerators: Vec<Option<i64>>,
+}
+
+impl Prepared<'_> {
+    /// Loads two programs, and maps the array `slots` that they share.
+    pub(crate) fn load_with_slots(
+        self,
+        programs: [&str; 2],
+        slot_bytes: usize,
+    ) -> Result<([Program; 2], Vec<Slot>), Obstacle> {
+        let (programs, array) = self
+            .object
+            .load_raw_tracepoints(programs, "slots")
+            .map_err(|error| Obstacle::Load(error, self.missing))?;
+        let slots = array
+            .into_slots()
+            .map_err(|errno| Obstacle::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
+        if slots.iter().any(|slot| slot.bytes().len() != slot_bytes) {
+            return Err(Obstacle::Nonsense("slots of another size"));
+        }
+        Ok((programs, slots))
+    }
 }
 
 /// Why no BPF program of ours runs here.

@@ -5,7 +5,7 @@ use super::relay::{self, Runs};
 use super::told::Told;
 use rustix::io::Errno;
 use sockeye_model::{Losses, Options, WalkedKernel};
-use sockeye_sys::bpf::{LoadError, Program, Slot};
+use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,8 +19,7 @@ pub(crate) struct Tables {
     program: Program,
     list_nets: Program,
     slots: Mutex<Vec<Slot>>,
-    option_bits: Option<[u8; Options::NAMES.len()]>,
-    has_cgroups: bool,
+    kernel: WalkedKernel,
 }
 
 /// Whose tables a program walks over.
@@ -59,35 +58,21 @@ pub(crate) struct Found {
 
 impl Tables {
     pub(crate) fn load(kernel: &Kernel, of: Of) -> Result<Self, Obstacle> {
-        let (elf, walk) = match of {
+        let (elf, walk_program) = match of {
             Of::Tcp => (TCP, "walk_tcp"),
             Of::TcpWithInfo => (TCP_INFO, "walk_tcp"),
             Of::Udp => (UDP, "walk_udp"),
         };
-        let Prepared {
-            object,
-            missing,
-            enumerators,
-        } = kernel.prepare(elf, &OPTION_ENUMERATORS)?;
-        let failed = |error| Obstacle::Load(error, missing.clone());
-        let ([program, list_nets], array) = object
-            .load_raw_tracepoints([walk, "list_nets"], "slots")
-            .map_err(failed)?;
-        let slots = array
-            .into_slots()
-            .map_err(|errno| Obstacle::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
-        if slots.iter().any(|slot| slot.bytes().len() != walk::SLOT_BYTES) {
-            return Err(Obstacle::Nonsense("slots of another size"));
-        }
-        let has = |field: &str| !missing.iter().any(|missing| missing == field);
+        let prepared = kernel.prepare(elf, &OPTION_ENUMERATORS)?;
+        let kernel = walked_kernel(&prepared);
+        let ([program, list_nets], slots) =
+            prepared.load_with_slots([walk_program, "list_nets"], walk::SLOT_BYTES)?;
         Ok(Self {
             of,
             program,
             list_nets,
             slots: Mutex::new(slots),
-            // Where the program reads no field, it says 0.
-            option_bits: option_bits(&enumerators).filter(|_| has("inet_sock.inet_flags")),
-            has_cgroups: has("sock.sk_cgrp_data.cgroup"),
+            kernel,
         })
     }
 
@@ -98,16 +83,7 @@ impl Tables {
 
     /// Looks at these tables; 0: at those of our own namespace.
     fn look(&self, hashinfo: u64) -> Result<Found, Obstacle> {
-        let mut slots = self.lock();
-        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
-        let mut look = |table| {
-            let request = Request {
-                table,
-                end: 0,
-                ..Request::EVERYTHING
-            };
-            run(&self.program, slot, &request, hashinfo)
-        };
+        let look = |table| self.look_at(table, hashinfo);
         let (main, listening_buckets) = match self.of {
             Of::Udp => (look(Table::Udp)?, 0),
             Of::Tcp | Of::TcpWithInfo => (look(Table::Established)?, look(Table::Listening)?.buckets),
@@ -124,7 +100,6 @@ impl Tables {
     /// Every table that some network namespace uses. Nearly all share one.
     pub(crate) fn find_all(&self) -> Result<Vec<Found>, Obstacle> {
         let first = self.find()?;
-        let mut all: Vec<Found> = Vec::new();
         let mut slots = self.lock();
         let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
         let mut request = Request::EVERYTHING;
@@ -145,7 +120,7 @@ impl Tables {
             request.skip = reply.skip;
         }
         drop(slots);
-        all.push(first);
+        let mut all = vec![first];
         for hashinfo in hashinfos.into_iter().skip(1) {
             match self.look(hashinfo) {
                 Ok(found) => all.push(found),
@@ -159,16 +134,11 @@ impl Tables {
 
     /// How to read the records of this kernel.
     pub(crate) fn kernel(&self) -> WalkedKernel {
-        WalkedKernel {
-            option_bits: self.option_bits,
-            has_cgroups: self.has_cgroups,
-            service_class: false,
-            netns: false,
-        }
+        self.kernel
     }
 
-    /// How many buckets a table has that is seldom asked for.
-    fn buckets(&self, table: Table, hashinfo: u64) -> Result<u32, Obstacle> {
+    /// Looks at one table, and walks over none of it.
+    fn look_at(&self, table: Table, hashinfo: u64) -> Result<Reply, Obstacle> {
         let mut slots = self.lock();
         let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
         let request = Request {
@@ -176,7 +146,7 @@ impl Tables {
             end: 0,
             ..Request::EVERYTHING
         };
-        Ok(run(&self.program, slot, &request, hashinfo)?.buckets)
+        run(&self.program, slot, &request, hashinfo)
     }
 
     /// Walks over the table of `request`, and hands each socket to `take`, once.
@@ -190,7 +160,8 @@ impl Tables {
         let buckets = match request.table {
             Table::Established | Table::Udp => found.buckets,
             Table::Listening => found.listening_buckets,
-            Table::Bound => self.buckets(Table::Bound, found.hashinfo)?,
+            // Seldom asked for.
+            Table::Bound => self.look_at(Table::Bound, found.hashinfo)?.buckets,
         };
         let end = buckets.min(request.end);
         let work = Work {
@@ -357,8 +328,20 @@ impl Reader<'_> {
     }
 }
 
+/// How to read the records of a program that was asked for with [`OPTION_ENUMERATORS`].
+pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkedKernel {
+    // Where a program reads no field, it says 0.
+    let has = |field: &str| !prepared.missing.iter().any(|missing| missing == field);
+    WalkedKernel {
+        option_bits: option_bits(&prepared.enumerators).filter(|_| has("inet_sock.inet_flags")),
+        has_cgroups: has("sock.sk_cgrp_data.cgroup"),
+        service_class: false,
+        netns: false,
+    }
+}
+
 /// Which bit of `inet_flags` each option is, from the values of [`OPTION_ENUMERATORS`]; `None` if one is missing.
-pub(super) fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]> {
+fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]> {
     let bits: Vec<u8> = enumerators
         .iter()
         .filter_map(|value| u8::try_from((*value)?).ok())
