@@ -86,6 +86,10 @@ impl Lane {
         } = self.established();
         client.orphan();
         server.become_state(State::CloseWait);
+        // Before the server goes, its acknowledgement of our FIN has to be here. Should it come later than the
+        // server's FIN, by way of another core, TIME_WAIT would answer it, nobody would be there for the answer
+        // but a RST, and that ends TIME_WAIT (RFC 1337).
+        client.become_state(State::FinWait2);
         drop(server);
         client.become_state(State::TimeWait);
         client.timer = Timer::TimeWait;
