@@ -10,7 +10,7 @@ use sockeye_bench::namespaces::Names;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -127,7 +127,7 @@ fn nothing_is_left_of_a_comparison_that_is_ended() {
             r#"[ "$2" = --netns ] || exec seq 1000; >'{}'; sleep 1000; exit 1"#,
             started.display()
         ));
-        let mut comparison = command(&sockeye)
+        let mut comparison = with_default_signals(&command(&sockeye))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -148,10 +148,36 @@ fn nothing_is_left_of_a_comparison_that_is_ended() {
         assert!(names.is_empty(), "names on the host: {names:?}");
 
         kill(Pid::from_raw(pid), signal).expect("kill");
-        assert!(!comparison.wait().expect("wait").success(), "{signal}");
+        assert!(!end_of(&mut comparison).success(), "{signal}");
         for member in family {
             until(|| is_gone(member));
         }
+    }
+}
+
+/// The same command, which a signal ends whatever this process was told to ignore: a shell starts what is to run
+/// in the background with SIGINT ignored, and that is inherited.
+fn with_default_signals(command: &Command) -> Command {
+    // env(1) of coreutils, since 8.31; it becomes the program, under the same pid.
+    let mut env = Command::new("env");
+    env.arg("--default-signal=INT,TERM")
+        .arg(command.get_program())
+        .args(command.get_args());
+    env
+}
+
+/// How it ended; it is killed, and we panic, if it does not.
+fn end_of(process: &mut Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().expect("wait") {
+            return status;
+        }
+        if start.elapsed() > PATIENCE {
+            process.kill().expect("kill");
+            panic!("it did not end");
+        }
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -159,7 +185,7 @@ fn nothing_is_left_of_a_comparison_that_is_ended() {
 fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < Duration::from_secs(120), "in vain");
+        assert!(start.elapsed() < PATIENCE, "in vain");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -223,6 +249,8 @@ fn command(sockeye: &Path) -> Command {
         .arg(sockeye);
     command
 }
+
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A folder that goes away with the test, also with a failed one.
 struct Folder(PathBuf);
