@@ -240,6 +240,7 @@ struct tcp_options_received {
 	u16 tstamp_ok : 1, wscale_ok : 1, sack_ok : 3, snd_wscale : 4, rcv_wscale : 4;
 } KERNEL;
 struct tcp_sock {
+	u64 md5sig_info; /* with CONFIG_TCP_MD5SIG */
 	u32 rcv_nxt, copied_seq, write_seq, snd_una;
 	/* what tcp_get_info() of net/ipv4/tcp.c reads */
 	u32 snd_nxt, reordering, snd_cwnd, mss_cache, packets_out, sacked_out, lost_out, retrans_out;

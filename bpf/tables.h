@@ -144,7 +144,7 @@ struct congestion {
 
 /* record.needs_diag */
 enum needs_diag {
-	ULP_TELLS = 1,        /* an upper layer protocol sits on the socket */
+	ULP_TELLS = 1,        /* an upper layer protocol sits on the socket, or keys of MD5 signatures lie there */
 	CONGESTION_TELLS = 2, /* its algorithm has something to tell, and we cannot read it */
 };
 

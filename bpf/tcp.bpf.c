@@ -43,7 +43,8 @@ __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 e
 		take_tcp_info((void *)s->records + end, sk, r->state);
 		bytes = sizeof(struct tcp_raw);
 	}
-	if (GET(u64, sk, inet_connection_sock, icsk_ulp_ops))
+	if (GET(u64, sk, inet_connection_sock, icsk_ulp_ops) ||
+	    (HAS(tcp_sock, md5sig_info) && GET(u64, sk, tcp_sock, md5sig_info)))
 		r->needs_diag = ULP_TELLS;
 	if (detail & WANT_CONGESTION) {
 		r->needs_diag |= take_congestion((void *)s->records + end + bytes, sk, r->state);

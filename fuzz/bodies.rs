@@ -3,19 +3,24 @@
 //! Beyond "does not panic" each holds the parsers to what they promise.
 #![allow(dead_code)] // each target uses one of these
 
-use sockeye_model::{Container, Endpoint, Losses, Protocol, Queues, Socket, State, TcpInfo, WalkedKernel};
+use sockeye_model::{
+    Container, Endpoint, Losses, Particulars, Protocol, Queues, Socket, State, TcpInfo, WalkedKernel,
+};
 use sockeye_wire::btf::relocation::{self, Relocation, Subject, Wish};
 use sockeye_wire::btf::{self, Answer, Btf, Question, TypeKind};
 use sockeye_wire::inet_diag::InetDiag;
 use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
 use sockeye_wire::packet_diag::{Info, PacketDiag, Ring, memberships};
-use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
+use sockeye_wire::proc_net::{
+    CounterTable, DeviceLine, Igmp6Line, IgmpLine, Inet6Line, InetLine, NetlinkLine, PacketLine, Route6Line,
+    RouteLine, UnixLine, counter_lines, is_header,
+};
 use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, socket_inode};
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
 use sockeye_wire::walk::{self, Moment, Reply, detail, hz, nets, records};
-use sockeye_wire::{Error, netlink};
+use sockeye_wire::{Error, netlink, rtnetlink};
 
 /// A received buffer, each message taken for every kind there is, whatever family it claims.
 pub(crate) fn netlink_messages(bytes: &[u8]) {
@@ -41,6 +46,18 @@ pub(crate) fn netlink_messages(bytes: &[u8]) {
 }
 
 fn payload(bytes: &[u8]) {
+    for protocol in [
+        Protocol::Tcp,
+        Protocol::UnixStream,
+        Protocol::PacketRaw,
+        Protocol::Netlink,
+    ] {
+        let told = Particulars::read(protocol, bytes);
+        let lists = told.waiting().map_or(0, Iterator::count)
+            + told.filter().map_or(0, |program| program.len())
+            + told.md5_keys().map_or(0, Iterator::count);
+        assert!(lists <= bytes.len(), "no more is told than there are bytes");
+    }
     match InetDiag::parse(bytes) {
         Ok(wire) => {
             for protocol in [Protocol::Tcp, Protocol::Mptcp, Protocol::Udp, Protocol::Raw] {
@@ -48,6 +65,12 @@ fn payload(bytes: &[u8]) {
             }
         }
         Err(error) => check_error(&error, bytes.len()),
+    }
+    for outcome in [
+        rtnetlink::Link::parse(bytes).map(drop),
+        rtnetlink::Address::parse(bytes).map(drop),
+    ] {
+        let _ = outcome.map_err(|error| check_error(&error, bytes.len()));
     }
     match UnixDiag::parse(bytes) {
         Ok(wire) => {
@@ -141,6 +164,13 @@ pub(crate) fn proc_lines(bytes: &[u8]) {
             Ok(netlink) => check_socket(&Socket::from_proc_netlink(&netlink)),
             Err(error) => lost(error),
         }
+        let _ = (RouteLine::parse(line), Route6Line::parse(line));
+        let _ = (IgmpLine::parse(line), Igmp6Line::parse(line));
+        let _ = (DeviceLine::parse(line), Inet6Line::parse(line));
+    }
+    assert!(counter_lines(bytes).count() <= bytes.len());
+    for table in CounterTable::all(bytes).flatten() {
+        assert!(table.counters().count() <= bytes.len());
     }
 }
 

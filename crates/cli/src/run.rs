@@ -321,6 +321,8 @@ fn needs(filter: &Filter) -> Detail {
         memory: needs.memory,
         congestion: needs.congestion,
         service_class: false,
+        particulars: false,
+        repeats: false,
     }
 }
 

@@ -167,6 +167,8 @@ fn detail(
         memory: args.memory,
         congestion: args.info,
         service_class: args.extended,
+        particulars: false,
+        repeats: false,
     };
     shown.fold(flags, |detail, column| {
         detail.or(Detail {
@@ -183,6 +185,8 @@ fn detail(
             ),
             memory: matches!(column, SocketColumn::Memory | SocketColumn::Drops),
             congestion: matches!(column, SocketColumn::Congestion | SocketColumn::CongestionInfo),
+            particulars: false,
+            repeats: false,
             service_class: matches!(
                 column,
                 SocketColumn::ClassId | SocketColumn::Tos | SocketColumn::Tclass

@@ -1,9 +1,10 @@
-//! Patterns as `fnmatch(3)` reads them, without its flags: `*` and `?` also match `/` and a leading dot.
+//! Patterns as `fnmatch(3)` reads them, without its flags: `*` and `?` also match `/` and a leading dot. There
+//! are no `[.a.]` and `[=a=]`.
 
 /// Whether all of `text` matches.
 ///
 /// `*` any bytes, `?` one byte, `[a-z]`, `[!a-z]` and `[[:digit:]]` one of a set, `\` the next byte itself.
-/// A set that is not closed is an ordinary `[`. Takes at most text times pattern steps.
+/// A set that is not closed is an ordinary `[`; one of an unknown class and a last `\` match nothing. Takes at most text times pattern steps.
 pub(crate) fn matches(pattern: &[u8], text: impl Fn(usize) -> Option<u8>, fold_case: bool) -> bool {
     let (mut at_pattern, mut at_text) = (0, 0);
     // Where to go on if what follows the last star did not match: a star only ever grows.
@@ -53,6 +54,7 @@ fn one(pattern: &[u8], byte: u8, fold_case: bool) -> (bool, usize) {
     match pattern {
         [b'?', ..] => (true, 1),
         [b'\\', escaped, ..] => (fold(*escaped) == fold(byte), 2),
+        [b'\\'] => (false, 1),
         [b'[', rest @ ..] => match set(rest, byte, fold_case) {
             Some((matched, len)) => (matched, len + 1),
             None => (byte == b'[', 1),
@@ -68,10 +70,13 @@ fn set(pattern: &[u8], byte: u8, fold_case: bool) -> Option<(bool, usize)> {
     let mut at = usize::from(negated);
     let first = at;
     let mut found = false;
-    let candidates = if fold_case {
-        [byte.to_ascii_lowercase(), byte.to_ascii_uppercase()]
-    } else {
-        [byte; 2]
+    // Letters and ranges are folded, classes are not: no `a` is in `[[:upper:]]`.
+    let fold = |byte: u8| {
+        if fold_case {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        }
     };
     loop {
         match *pattern.get(at)? {
@@ -79,7 +84,10 @@ fn set(pattern: &[u8], byte: u8, fold_case: bool) -> Option<(bool, usize)> {
             b'[' if pattern.get(at + 1) == Some(&b':') => {
                 let name = &pattern[at + 2..];
                 let len = name.windows(2).position(|end| end == b":]")?;
-                found |= candidates.iter().any(|&byte| in_class(&name[..len], byte));
+                if !CLASSES.contains(&&name[..len]) {
+                    return Some((false, 1));
+                }
+                found |= in_class(&name[..len], byte);
                 at += len + 4;
             }
             mut low => {
@@ -97,7 +105,7 @@ fn set(pattern: &[u8], byte: u8, fold_case: bool) -> Option<(bool, usize)> {
                         at += 1;
                     }
                 }
-                found |= candidates.iter().any(|byte| (low..=high).contains(byte));
+                found |= (fold(low)..=fold(high)).contains(&fold(byte));
             }
         }
     }
@@ -121,6 +129,11 @@ fn in_class(name: &[u8], byte: u8) -> bool {
     }
 }
 
+const CLASSES: [&[u8]; 12] = [
+    b"alpha", b"digit", b"alnum", b"upper", b"lower", b"space", b"blank", b"punct", b"xdigit", b"cntrl",
+    b"print", b"graph",
+];
+
 #[cfg(test)]
 mod tests {
     fn check(pattern: &str, text: &str, expected: bool) {
@@ -142,12 +155,16 @@ mod tests {
             ("a?c", "ac", false),
             ("[a-c]x", "Bx", true),
             ("[!a-c]x", "bx", false),
+            ("[A-_]", "b", false), // a to _, which is none
+            ("[[:upper:]]", "a", false),
             ("[]]", "]", true),
             ("[a", "[a", true),
             ("[[:digit:]]*", "7up", true),
             ("[[:digit:]]*", "up", false),
             ("\\*", "*", true),
             ("\\*", "a", false),
+            ("\\", "\\", false),
+            ("[^[:odd:]]", "a", false),
             ("[\\]a]", "]", true),
             ("a*b*c", "axxbyyc", true),
             ("a*b*c", "axxbyy", false),

@@ -2,6 +2,7 @@
 
 use crate::Resolve;
 use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test};
+use sockeye_model::iproute2;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What a host condition turned out to be, before its operator is applied.
@@ -241,7 +242,7 @@ fn netlink(
             number(text)
                 .and_then(|number| u8::try_from(number).ok())
                 .or_else(|| {
-                    NETLINK_PROTOCOLS
+                    iproute2::NETLINK_PROTOCOLS
                         .iter()
                         .find(|(_, name)| *name == text)
                         .map(|&(number, _)| number)
@@ -266,7 +267,7 @@ fn link(
     let ethertype = match address {
         None => None,
         Some(text) => Some(
-            ETHERTYPES
+            iproute2::ETHERTYPES
                 .iter()
                 .find(|(_, name)| name.eq_ignore_ascii_case(text))
                 .map(|&(number, _)| number)
@@ -344,88 +345,22 @@ pub(crate) fn looks_like_address(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok() || (text.contains('.') && nets(text, None).is_some())
 }
 
-/// Source: `include/uapi/linux/netlink.h`; the names are `ip`'s and `ss`'s.
-const NETLINK_PROTOCOLS: &[(u8, &str)] = &[
-    (0, "rtnl"),
-    (0, "route"),
-    (1, "unused"),
-    (2, "usersock"),
-    (3, "fw"),
-    (4, "tcpdiag"),
-    (4, "sock_diag"),
-    (5, "nflog"),
-    (6, "xfrm"),
-    (7, "selinux"),
-    (8, "iscsi"),
-    (9, "audit"),
-    (10, "fiblookup"),
-    (11, "connector"),
-    (12, "nft"),
-    (12, "netfilter"),
-    (13, "ip6fw"),
-    (14, "dec-rt"),
-    (15, "uevent"),
-    (16, "genl"),
-    (18, "scsi-trans"),
-    (19, "ecryptfs"),
-    (20, "rdma"),
-    (21, "crypto"),
-];
+/// A netlink protocol by the name that `ss` has for it.
+pub(crate) fn netlink_protocol_of_ss(name: &str) -> Option<(u8, &'static str)> {
+    let is_ours = |name| matches!(name, "route" | "sock_diag" | "netfilter");
+    let known = iproute2::NETLINK_PROTOCOLS
+        .iter()
+        .find(|(_, known)| *known == name);
+    known.filter(|(_, known)| !is_ours(*known)).copied()
+}
 
-/// Source: `include/uapi/linux/if_ether.h`; the names are `ip`'s and `ss`'s.
-const ETHERTYPES: &[(u16, &str)] = &[
-    (0x0060, "loop"),
-    (0x0200, "pup"),
-    (0x0201, "pupat"),
-    (0x0800, "ip"),
-    (0x0800, "ipv4"),
-    (0x0805, "x25"),
-    (0x0806, "arp"),
-    (0x08ff, "bpq"),
-    (0x0a00, "ieeepup"),
-    (0x0a01, "ieeepupat"),
-    (0x6000, "dec"),
-    (0x6001, "dna_dl"),
-    (0x6002, "dna_rc"),
-    (0x6003, "dna_rt"),
-    (0x6004, "lat"),
-    (0x6005, "diag"),
-    (0x6006, "cust"),
-    (0x6007, "sca"),
-    (0x6558, "teb"),
-    (0x8035, "rarp"),
-    (0x809b, "atalk"),
-    (0x80f3, "aarp"),
-    (0x8100, "802.1q"),
-    (0x8137, "ipx"),
-    (0x86dd, "ipv6"),
-    (0x8847, "mpls_uc"),
-    (0x8848, "mpls_mc"),
-    (0x884c, "atmmpoa"),
-    (0x8863, "ppp_disc"),
-    (0x8864, "ppp_ses"),
-    (0x8884, "atmfate"),
-    (0x8892, "profinet"),
-    (0x88a2, "aoe"),
-    (0x88a4, "ethercat"),
-    (0x88a8, "802.1ad"),
-    (0x88ca, "tipc"),
-    (0x88cc, "lldp"),
-    (0x8902, "cfm"),
-    (0x0001, "802_3"),
-    (0x0002, "ax25"),
-    (0x0003, "all"),
-    (0x0004, "802_2"),
-    (0x0005, "snap"),
-    (0x0006, "ddcmp"),
-    (0x0007, "wan_ppp"),
-    (0x0008, "ppp_mp"),
-    (0x0009, "localtalk"),
-    (0x000c, "can"),
-    (0x0010, "ppptalk"),
-    (0x0011, "tr_802_2"),
-    (0x0015, "mobitex"),
-    (0x0016, "control"),
-    (0x0017, "irda"),
-    (0x0018, "econet"),
-];
+/// An EtherType by the name that `ss` 6.1 has for it, in any case of letters.
+pub(crate) fn ethertype_of_ss(name: &str) -> Option<u16> {
+    let is_later = |name| matches!(name, "cfm");
+    let known = iproute2::ETHERTYPES
+        .iter()
+        .find(|(_, known)| known.eq_ignore_ascii_case(name));
+    known
+        .filter(|(_, known)| !is_later(*known))
+        .map(|&(number, _)| number)
+}

@@ -6,128 +6,15 @@
 #![allow(clippy::unwrap_used)] // it is a test
 
 mod generate;
+mod live;
 
 use generate::{Names, Pool, Rng};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use live::{Sockets, dump, ss};
 use sockeye_filter::{Filter, Kernel, Resolve, parse};
-use sockeye_model::{CgroupId, Entry, Protocol, Socket, State, StateSet};
-use sockeye_wire::inet_diag::{InetDiag, Query};
-use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
+use sockeye_model::{CgroupId, Entry, Socket, State, StateSet};
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
-use std::time::Duration;
-
-/// Sockets of many kinds, each with a port that is ours at one end.
-struct Sockets {
-    ports: BTreeSet<u16>,
-    /// Of the listeners alone: chosen by `bind`
-    listening: Vec<u16>,
-    _open: Vec<OwnedFd>,
-}
-
-impl Sockets {
-    fn make() -> Self {
-        let mut sockets = Self {
-            ports: BTreeSet::new(),
-            listening: Vec::new(),
-            _open: Vec::new(),
-        };
-        let listeners = [
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap(),
-            TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
-            TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap(), // also takes IPv4: v4-mapped
-        ];
-        for listener in listeners {
-            let address = listener.local_addr().unwrap();
-            sockets.listening.push(address.port());
-            let mut targets = vec![];
-            if address.is_ipv4() {
-                targets.push(("127.0.0.1", address.port()));
-                if address.ip().is_unspecified() {
-                    targets.push(("127.0.0.2", address.port()));
-                }
-            } else {
-                targets.push(("::1", address.port()));
-                if address.ip().is_unspecified() {
-                    targets.push(("127.0.0.1", address.port()));
-                    targets.push(("::ffff:127.0.0.3", address.port()));
-                }
-            }
-            for target in targets {
-                let mut connect = || {
-                    let client = TcpStream::connect(target).unwrap();
-                    let (server, _) = listener.accept().unwrap();
-                    sockets.ports.insert(client.local_addr().unwrap().port());
-                    (client, server)
-                };
-                // 1. established, twice
-                let (client, server) = connect();
-                sockets._open.extend([client.into(), server.into()]);
-                let (client, server) = connect();
-                sockets._open.extend([client.into(), server.into()]);
-                // 2. CLOSE_WAIT here, FIN_WAIT2 there
-                let (client, server) = connect();
-                server.shutdown(std::net::Shutdown::Write).unwrap();
-                sockets._open.extend([client.into(), server.into()]);
-                // 3. TIME_WAIT
-                let (client, server) = connect();
-                drop(client);
-                drop(server);
-            }
-            sockets.ports.insert(address.port());
-            sockets._open.push(listener.into());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-        sockets
-    }
-
-    fn is_ours(&self, socket: &Socket) -> bool {
-        [socket.local, socket.peer]
-            .iter()
-            .any(|end| end.port().is_some_and(|port| self.ports.contains(&port.0)))
-    }
-}
-
-/// A one-pass dump; the error is the kernel's.
-fn dump(bytecode: &[u8], states: StateSet) -> Result<Vec<Socket>, i32> {
-    let kind = SocketType::RAW;
-    let fd = rustix::net::socket_with(
-        AddressFamily::NETLINK,
-        kind,
-        SocketFlags::CLOEXEC,
-        Some(netlink::SOCK_DIAG),
-    )
-    .unwrap();
-    let query = Query {
-        states: states.bits(),
-        extensions: 0,
-        bytecode,
-    };
-    let request = query.one_pass(1).unwrap();
-    rustix::net::send(&fd, &request, SendFlags::empty()).unwrap();
-    let mut sockets = Vec::new();
-    let mut buffer = vec![0; 65_536];
-    loop {
-        let (_, len) = rustix::net::recv(&fd, &mut *buffer, RecvFlags::empty()).unwrap();
-        for message in Messages::new(&buffer[..len]) {
-            let message = message.unwrap();
-            match message.kind {
-                NLMSG_DONE => return Ok(sockets),
-                NLMSG_ERROR => {
-                    let errno = i32::from_ne_bytes(message.payload[..4].try_into().unwrap());
-                    return Err(-errno);
-                }
-                _ => {
-                    let wire = InetDiag::parse(message.payload).unwrap();
-                    sockets.push(Socket::from_inet_diag(&wire, Protocol::Tcp).unwrap());
-                }
-            }
-        }
-    }
-}
 
 /// What tells one socket from another, and a change of state during the test from a wrong answer.
 type Key = (u64, String);
@@ -367,7 +254,9 @@ fn ss_answers_as_we_do() {
             let all = dump(&[], StateSet::ALL).unwrap();
             let theirs: BTreeSet<_> = ss(&text)
                 .into_iter()
-                .filter(|(_, local, peer)| sockets.ports.contains(local) || sockets.ports.contains(peer))
+                .filter(|(_, local, peer)| {
+                    sockets.listening.contains(local) || sockets.listening.contains(peer)
+                })
                 .collect();
             // Of a single state, `ss` leaves the column out.
             let no_state = theirs.iter().any(|(state, ..)| state.is_empty());
@@ -394,35 +283,6 @@ fn ss_answers_as_we_do() {
         assert!(agreed, "{text}");
     }
     assert!(found > 1000, "{found}");
-}
-
-/// State and ports of each socket `ss` lists.
-fn ss(filter: &str) -> Vec<(String, u16, u16)> {
-    // Words, as a shell would split them.
-    let output = Command::new("ss")
-        .arg("-Htan")
-        .args(filter.split(' '))
-        .output()
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{filter}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| {
-            let columns: Vec<_> = line.split_whitespace().collect();
-            let port = |column: &str| column.rsplit(':').next().unwrap().parse().unwrap_or(0);
-            match columns[..] {
-                [state, _, _, local, peer, ..] if !state.bytes().all(|byte| byte.is_ascii_digit()) => {
-                    (state.into(), port(local), port(peer))
-                }
-                [_, _, local, peer, ..] => (String::new(), port(local), port(peer)),
-                _ => panic!("{line}"),
-            }
-        })
-        .collect()
 }
 
 /// `inet:` at the end: there it confines the listing in `ss`, too.

@@ -68,6 +68,29 @@ pub enum Judged {
     No,
 }
 
+/// What comes along with a socket that is handed out.
+#[derive(Debug, Clone, Copy)]
+pub struct Along<'a> {
+    /// Whether the question's program ran.
+    pub judged: Judged,
+    /// Where it came from.
+    pub rung: Rung,
+    /// The payload of the kernel's message about it, for what a [`sockeye_model::Socket`] has no room for; `None` where
+    /// the source was not netlink.
+    pub message: Option<&'a [u8]>,
+}
+
+impl Along<'_> {
+    /// Nothing but where it came from.
+    pub(crate) const fn only(rung: Rung) -> Self {
+        Self {
+            judged: Judged::No,
+            rung,
+            message: None,
+        }
+    }
+}
+
 /// Where the sockets of one protocol came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Used {
@@ -110,6 +133,8 @@ pub enum Reason {
     Bpf(Box<crate::bpf::Obstacle>),
     /// It is not worth its start: there are only so many sockets.
     FewSockets(u64),
+    /// Few sockets are wanted of many, and netlink passes over the others faster.
+    FewWanted,
     /// It is not worth its start: there are few processes with few files.
     FewProcesses,
     /// Another source was named.
@@ -130,6 +155,7 @@ impl Reason {
             Self::NoTable => true,
             Self::Bpf(_)
             | Self::FewSockets(_)
+            | Self::FewWanted
             | Self::FewProcesses
             | Self::NotAsked
             | Self::DoesNotTell(_)
@@ -147,6 +173,7 @@ impl Reason {
             Self::Bpf(obstacle) => obstacle.is_forbidden(),
             Self::NoTable
             | Self::FewSockets(_)
+            | Self::FewWanted
             | Self::FewProcesses
             | Self::NotAsked
             | Self::DoesNotTell(_)
@@ -165,6 +192,7 @@ impl fmt::Display for Reason {
             Self::NoTable => f.write_str("has no table for it"),
             Self::Bpf(obstacle) => obstacle.fmt(f),
             Self::FewSockets(count) => write!(f, "not worth its start for {count} sockets"),
+            Self::FewWanted => f.write_str("netlink passes over what is not wanted faster"),
             Self::FewProcesses => f.write_str("not worth its start for few processes"),
             Self::NotAsked => f.write_str("another source was named"),
             Self::DoesNotTell(what) => write!(f, "does not tell {what}; --source auto asks netlink for it"),

@@ -7,6 +7,7 @@ use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, SocketId};
 use sockeye_wire::netlink::Messages;
 use sockeye_wire::walk::Record;
+use std::ops::Range;
 
 /// Asks for single sockets in the place that a question is about.
 ///
@@ -33,14 +34,14 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// Adds to `place` what `sock_diag` says of it beyond what `record` has.
-    pub(crate) fn ask(&mut self, record: &Record<'_>, place: &mut Socket) {
+    /// Adds to `place` what `sock_diag` says of it beyond what `record` has, and gives the message that said it.
+    pub(crate) fn ask(&mut self, record: &Record<'_>, place: &mut Socket) -> Option<&[u8]> {
         // From outside nobody is asked: there each namespace would have to be entered.
         if matches!(self.question.place, Where::Everywhere) {
-            return;
+            return None;
         }
         match self.answer(record) {
-            Ok(Some(told)) => {
+            Ok(Some((told, message))) => {
                 // Moments have passed, and of several listeners at one address the kernel picks whichever it likes: it
                 // must be the same socket.
                 if (told.local, told.peer, told.state, told.inode)
@@ -48,15 +49,17 @@ impl<'a> Exact<'a> {
                 {
                     (place.cookie, place.ulp) = (told.cookie, told.ulp);
                     (place.congestion, place.congestion_info) = (told.congestion, told.congestion_info);
+                    return self.buffer.get(message);
                 }
             }
             Ok(None) => {} // it has gone
             Err(()) => self.unanswered += 1,
         }
+        None
     }
 
-    /// What the kernel says of one socket; `None`: that there is none.
-    fn answer(&mut self, record: &Record<'_>) -> Result<Option<Socket>, ()> {
+    /// What the kernel says of one socket, and where in the buffer; `None`: that there is none.
+    fn answer(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
         let question = self.question;
         let opened = self.socket.get_or_insert_with(|| {
             let opened = question.inside(DiagSocket::open);
@@ -67,6 +70,7 @@ impl<'a> Exact<'a> {
         let query = Query {
             states: u32::MAX,
             extensions: extensions(question.detail),
+            ports: (0, 0),
             bytecode: &[],
         };
         let id = SocketId {
@@ -95,7 +99,8 @@ impl<'a> Exact<'a> {
             let mut told = Socket::new(Protocol::Tcp, State::Close);
             let wire = InetDiag::parse(message.payload).map_err(drop)?;
             told.read_inet_diag(&wire, Protocol::Tcp).map_err(drop)?;
-            return Ok(Some(told));
+            let start = message.payload.as_ptr() as usize - self.buffer.as_ptr() as usize;
+            return Ok(Some((told, start..start + message.payload.len())));
         }
         Err(())
     }

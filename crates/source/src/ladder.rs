@@ -1,11 +1,11 @@
 //! The ladder of sources: the best rung that works, and why not a better one.
 
-use crate::answer::{Answer, Error, Judged, Reason, Rung, Used};
+use crate::answer::{Along, Answer, Error, Judged, Reason, Rung, Used};
 use crate::bpf::{self, Engine, Walked, Wanted};
 use crate::dump::{self, Course, Dump};
 use crate::halves;
 use crate::procfs;
-use crate::question::{Choice, Detail, Families, Question, Where};
+use crate::question::{Choice, Detail, End, Families, Question, Where};
 use crate::repeat::{self, Ending, Seen};
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
@@ -31,7 +31,20 @@ pub fn list(
     question: &Question<'_>,
     take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
 ) -> Result<Answer, Error> {
+    list_along(engine, question, &mut |socket, along| take(socket, along.judged))
+}
+
+/// As [`list`], with what the kernel said of each socket beside it.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_along(
+    engine: &Engine,
+    question: &Question<'_>,
+    take: &mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
+) -> Result<Answer, Error> {
     let everywhere = matches!(question.place, Where::Everywhere);
+    let question = &hashed(question);
     let mut climb = Climb {
         engine,
         question,
@@ -56,6 +69,21 @@ pub fn list(
         return Err(Error::NoSource(climb.answer.used));
     }
     Ok(climb.answer)
+}
+
+/// The same question, without a state in which nothing is to be found: of TCP alone, unconnected sockets are in no table
+/// of the kernel's, but a dump that asks for them goes through the table of all connections.
+fn hashed<'a>(question: &Question<'a>) -> Question<'a> {
+    let is_tcp_alone = question.protocols == ProtocolSet::of(&[Protocol::Tcp]);
+    let states = question.states.without(State::Close);
+    Question {
+        states: if is_tcp_alone && !states.is_empty() {
+            states
+        } else {
+            question.states
+        },
+        ..question.clone()
+    }
 }
 
 /// Whether `rung` works, or why not.
@@ -191,7 +219,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
 struct Climb<'a> {
     engine: &'a Engine,
     question: &'a Question<'a>,
-    take: &'a mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
+    take: &'a mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
     answer: Answer,
     sequence: u32,
 }
@@ -276,9 +304,9 @@ impl Climb<'_> {
             detail: question.detail,
             netns: None,
         };
-        let outcome = self
-            .engine
-            .held_sockets(&request, &mut walked, &mut |socket| take(socket, Judged::No));
+        let outcome = self.engine.held_sockets(&request, &mut walked, &mut |socket| {
+            take(socket, Along::only(Rung::Held))
+        });
         // One pass may break off, of however many protocols.
         let outcome = self.walked(&walked, outcome);
         for listing in wanted {
@@ -310,17 +338,28 @@ impl Climb<'_> {
         if let Some(what) = walk::untold(question) {
             return Err(Reason::DoesNotTell(what).into());
         }
-        if question.choice == Choice::Auto
-            && !matches!(question.place, Where::Everywhere)
-            && let Some(few) = question.inside(in_use)?.filter(|count| *count < WORTH_A_WALK)
-        {
+        let is_auto = question.choice == Choice::Auto && !matches!(question.place, Where::Everywhere);
+        if is_auto && is_narrow(question) {
+            return Err(Reason::FewWanted.into());
+        }
+        if is_auto && let Some(few) = question.inside(in_use)?.filter(|count| *count < WORTH_A_WALK) {
             return Err(Reason::FewSockets(few).into());
         }
         let mut walked = Walked::default();
         let take = &mut *self.take;
-        let outcome = walk::walk(self.engine, walk, question, &mut walked, &mut |socket| {
-            take(socket, Judged::No)
-        })?;
+        let outcome = walk::walk(
+            self.engine,
+            walk,
+            question,
+            &mut walked,
+            &mut |socket, message| {
+                let along = Along {
+                    message,
+                    ..Along::only(Rung::Walk)
+                };
+                take(socket, along)
+            },
+        )?;
         Ok(self.walked(&walked, outcome)?)
     }
 
@@ -384,7 +423,8 @@ impl Climb<'_> {
             Kind::Inet(..) => self.question.program,
             _ => &[],
         };
-        let halves = if rung == Rung::OnePass {
+        // Where few are wanted, two walks of the kernel's would only stand in each other's way.
+        let halves = if rung == Rung::OnePass && !is_narrow(self.question) {
             halves::programs(self.question, program)
         } else {
             None
@@ -408,7 +448,7 @@ impl Climb<'_> {
             } else {
                 Judged::ByKernel
             };
-            match self.dump(listing, &requests, judged) {
+            match self.dump(listing, rung, &requests, judged) {
                 Err(Obstacle::Rung(reason @ Reason::Refused(..))) => refusal = Some(reason),
                 outcome => return outcome,
             }
@@ -417,14 +457,21 @@ impl Climb<'_> {
     }
 
     /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
-    fn dump(&mut self, listing: &Listing, requests: &[Vec<u8>], judged: Judged) -> Result<Outcome, Obstacle> {
+    fn dump(
+        &mut self,
+        listing: &Listing,
+        rung: Rung,
+        requests: &[Vec<u8>],
+        judged: Judged,
+    ) -> Result<Outcome, Obstacle> {
         let question = self.question;
         let netns = question.place.inode();
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
         let mut seen = match listing.kind {
-            Kind::Netlink => Seen::with_repeats(),
+            Kind::Netlink if !question.detail.repeats => Seen::with_repeats(),
             _ => Seen::default(),
         };
+        let heads_only = question.detail.is_in_heads();
         let mut broken = 0;
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
@@ -444,7 +491,7 @@ impl Climb<'_> {
                 .map(|(socket, request)| Dump { socket, request })
                 .collect();
             dump::run(&dumps, self.sequence, &mut |message| {
-                match decode(message, listing.kind, &mut place) {
+                match decode(message, listing.kind, heads_only, &mut place) {
                     None => return ControlFlow::Continue(()),
                     Some(Ok(())) => {}
                     Some(Err(_)) => {
@@ -456,7 +503,15 @@ impl Climb<'_> {
                     return ControlFlow::Continue(());
                 }
                 place.netns = netns;
-                (self.take)(&place, judged)
+                let message = Some(message.payload);
+                (self.take)(
+                    &place,
+                    Along {
+                        judged,
+                        rung,
+                        message,
+                    },
+                )
             })
         });
         self.answer.losses.broken_records += broken;
@@ -496,7 +551,7 @@ impl Climb<'_> {
                 }
                 listed = true;
                 socket.netns = netns;
-                take(&socket, Judged::No)
+                take(&socket, Along::only(Rung::Procfs))
             });
             match read {
                 Ok(course) => {
@@ -568,11 +623,13 @@ fn request(
     bytecode: &[u8],
     sequence: u32,
 ) -> Option<Vec<u8>> {
+    let detail = question.detail;
     match kind {
         Kind::Inet(_, protocol) => {
             let query = Query {
                 states: question.states.bits(),
-                extensions: extensions(question.detail),
+                extensions: extensions(detail),
+                ports: (only_port(question.ends.local), only_port(question.ends.peer)),
                 bytecode,
             };
             match rung {
@@ -581,24 +638,31 @@ fn request(
             }
         }
         Kind::Unix => {
-            use unix_diag::show::{MEMINFO, NAME, PEER, RQLEN, UID};
-            let memory = if question.detail.memory { MEMINFO } else { 0 };
+            use unix_diag::show::{ICONS, MEMINFO, NAME, PEER, RQLEN, UID, VFS};
+            let memory = if detail.memory { MEMINFO } else { 0 };
+            let particulars = if detail.particulars { VFS | ICONS } else { 0 };
             let query = unix_diag::Query {
                 states: question.states.bits(),
-                show: NAME | PEER | RQLEN | UID | memory,
+                show: NAME | PEER | RQLEN | UID | memory | particulars,
             };
             Some(query.dump(sequence))
         }
         // The queues of these are told as part of their memory.
-        Kind::Packet => Some(packet_diag::dump(
-            packet_diag::show::INFO | packet_diag::show::MEMINFO,
-            sequence,
-        )),
-        Kind::Netlink => Some(netlink_diag::dump(
-            netlink_diag::PROTOCOL_ALL,
-            netlink_diag::show::MEMINFO,
-            sequence,
-        )),
+        Kind::Packet => {
+            use packet_diag::show::{FANOUT, FILTER, INFO, MEMINFO, RING_CFG};
+            let particulars = if detail.particulars {
+                RING_CFG | FANOUT | FILTER
+            } else {
+                0
+            };
+            Some(packet_diag::dump(INFO | MEMINFO | particulars, sequence))
+        }
+        Kind::Netlink => {
+            use netlink_diag::show::{GROUPS, MEMINFO};
+            let particulars = if detail.particulars { GROUPS } else { 0 };
+            let show = MEMINFO | particulars;
+            Some(netlink_diag::dump(netlink_diag::PROTOCOL_ALL, show, sequence))
+        }
     }
 }
 
@@ -621,7 +685,12 @@ pub(crate) fn extensions(detail: Detail) -> u8 {
 
 /// Reads the socket in `message` into `socket`; `None` if it holds none.
 #[inline]
-fn decode(message: &Message<'_>, kind: Kind, socket: &mut Socket) -> Option<Result<(), sockeye_wire::Error>> {
+fn decode(
+    message: &Message<'_>,
+    kind: Kind,
+    heads_only: bool,
+    socket: &mut Socket,
+) -> Option<Result<(), sockeye_wire::Error>> {
     if message.kind != TCPDIAG_GETSOCK && message.kind != SOCK_DIAG_BY_FAMILY {
         return None;
     }
@@ -629,7 +698,17 @@ fn decode(message: &Message<'_>, kind: Kind, socket: &mut Socket) -> Option<Resu
     let read = match kind {
         // In place: of these there may be very many.
         Kind::Inet(protocol, _) => {
-            return Some(InetDiag::parse(payload).and_then(|wire| socket.read_inet_diag(&wire, protocol)));
+            return Some(InetDiag::parse(payload).and_then(|wire| {
+                socket.read_inet_diag_head(&wire, protocol);
+                // Whether it takes IPv4 too is told behind the head.
+                let is_v6_wildcard = socket.family == Family::Inet6
+                    && matches!(socket.state, State::Listen | State::Close | State::BoundInactive);
+                if heads_only && !is_v6_wildcard {
+                    Ok(())
+                } else {
+                    socket.read_inet_diag_attributes(&wire)
+                }
+            }));
         }
         Kind::Unix => UnixDiag::parse(payload).and_then(|wire| Socket::from_unix_diag(&wire)),
         Kind::Packet => PacketDiag::parse(payload).and_then(|wire| Socket::from_packet_diag(&wire)),
@@ -649,6 +728,24 @@ fn wanted(socket: &Socket, question: &Question<'_>) -> bool {
             Family::Inet6 => question.families.v6,
             _ => true,
         }
+}
+
+/// Whether few sockets are likely to be wanted of many: the kernel passes over the others by a program, by a port, or by
+/// their states, in less time than our own programs take to load.
+fn is_narrow(question: &Question<'_>) -> bool {
+    !question.program.is_empty()
+        || only_port(question.ends.local) != 0
+        || only_port(question.ends.peer) != 0
+        || !question.states.contains(State::Established)
+}
+
+/// The port of an end that can have but one; 0 where it may be any.
+fn only_port(end: End) -> u16 {
+    if end.port_min == end.port_max {
+        end.port_min
+    } else {
+        0
+    }
 }
 
 /// With fewer sockets a dump is over before the program is loaded.

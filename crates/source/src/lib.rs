@@ -30,8 +30,11 @@
 //! println!("{sockets} TCP sockets, told by {}", answer.used[0].rung.unwrap());
 //! ```
 
+mod absent;
 mod answer;
 mod bpf;
+pub mod closings;
+mod devices;
 mod dump;
 mod exact;
 mod halves;
@@ -42,12 +45,15 @@ mod probe;
 mod procfs;
 mod question;
 mod repeat;
+pub mod saved;
 mod walk;
 
-pub use answer::{Answer, Error, Judged, Reason, Rung, Used};
+pub use absent::refusal;
+pub use answer::{Along, Answer, Error, Judged, Reason, Rung, Used};
 pub use bpf::{Engine, Obstacle};
+pub use devices::{Address, Devices, Link, Map, net_file};
 pub use halves::ephemeral_ports;
-pub use ladder::list;
+pub use ladder::{list, list_along};
 pub use probe::{Finding, Probe, probe};
 pub use question::{Choice, Detail, End, Ends, Families, Place, Question, Where};
 

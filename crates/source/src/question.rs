@@ -99,10 +99,15 @@ pub struct Detail {
     pub congestion: bool,
     /// Type of service, traffic class, net_cls class
     pub service_class: bool,
+    /// What is told only along with a socket ([`crate::Along::message`]): the file of a UNIX socket and who waits for
+    /// its listener, rings and filters of PACKET sockets, groups of NETLINK sockets
+    pub particulars: bool,
+    /// What the kernel tells twice is handed out twice: of NETLINK sockets those that are members of a group
+    pub repeats: bool,
 }
 
 impl Detail {
-    /// Everything but the cookie and `autobound`, which few ask for.
+    /// Everything but the cookie, `autobound` and the particulars, which few ask for.
     pub const ALL: Self = Self {
         queues: true,
         timer: true,
@@ -115,7 +120,14 @@ impl Detail {
         memory: true,
         congestion: true,
         service_class: true,
+        particulars: false,
+        repeats: false,
     };
+
+    /// Whether all that is wanted of an IP socket stands in the fixed part of `inet_diag`'s messages.
+    pub(crate) const fn is_in_heads(self) -> bool {
+        !(self.options || self.tcp_info || self.memory || self.congestion || self.service_class)
+    }
 
     /// What either wants.
     #[must_use]
@@ -132,6 +144,8 @@ impl Detail {
             memory: self.memory | other.memory,
             congestion: self.congestion | other.congestion,
             service_class: self.service_class | other.service_class,
+            particulars: self.particulars | other.particulars,
+            repeats: self.repeats | other.repeats,
         }
     }
 }

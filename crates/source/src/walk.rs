@@ -28,13 +28,16 @@ pub(crate) enum Walk {
     Udp,
 }
 
-/// Hands every socket of the protocol that `question` asks for to `take`.
+/// Takes a socket, with the message that netlink said of it, if it was asked.
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&Socket, Option<&[u8]>) -> ControlFlow<()>;
+
+/// Hands every socket of the protocol that `question` asks for to `take`, with the message of those that netlink was asked for.
 pub(crate) fn walk(
     engine: &Engine,
     walk: Walk,
     question: &Question<'_>,
     walked: &mut Walked,
-    take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
+    take: Take<'_>,
 ) -> Result<Result<(), Obstacle>, Error> {
     let wanted = question.detail;
     let of = match walk {
@@ -98,9 +101,18 @@ pub(crate) fn walk(
             if states.is_empty() || walked.stopped || (is_shared && nth > 0) {
                 continue;
             }
+            // An IPv6 wildcard takes IPv4 or not: without that its address cannot be shown. Of all namespaces at once there may be
+            // more of these than of all others, and whoever wants to know asks for options.
+            let is_everywhere = matches!(question.place, Where::Everywhere);
+            let options = if v6 && table != Table::Established && !is_everywhere {
+                detail::OPTIONS
+            } else {
+                0
+            };
             let request = Request {
                 table,
                 states: states.bits(),
+                detail: request.detail | options,
                 ..request
             };
             let outcome = tables.walk(found, &request, walked, &mut |record, now| {
@@ -109,10 +121,12 @@ pub(crate) fn walk(
                     // It says of itself what it is, like one that a descriptor led to.
                     Walk::Udp => place.read_held(record, Some(now), &kernel),
                 }
-                if record.needs_diag() {
-                    exact.ask(record, &mut place);
-                }
-                take(&place)
+                let message = if record.needs_diag() {
+                    exact.ask(record, &mut place)
+                } else {
+                    None
+                };
+                take(&place, message)
             });
             match outcome {
                 Ok(()) => {}

@@ -150,6 +150,7 @@ fn dump(socket: &DiagSocket) -> Sockets {
     let request = Query {
         states: u32::MAX,
         extensions: extensions.into_iter().fold(0, |all, bit| all | bit),
+        ports: (0, 0),
         bytecode: &[],
     }
     .one_pass(7)

@@ -1,8 +1,10 @@
-//! A socket to the kernel's `sock_diag`.
+//! A socket to the kernel's `sock_diag`, or to its routing half.
 
 use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with, sockopt,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, send,
+    socket_with, sockopt,
 };
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -30,17 +32,42 @@ impl DiagSocket {
     /// The errno of `socket(2)`: `EPROTONOSUPPORT` where the kernel has no `sock_diag`, `EPERM` or
     /// `EACCES` where a sandbox forbids netlink.
     pub fn open() -> Result<Self, Errno> {
+        Self::open_protocol(Some(netlink::SOCK_DIAG))
+    }
+
+    /// Opens one to `NETLINK_ROUTE` instead, which is dumped the same way.
+    ///
+    /// # Errors
+    /// As [`DiagSocket::open`].
+    pub fn open_route() -> Result<Self, Errno> {
+        // NETLINK_ROUTE is 0, which is what no protocol means.
+        Self::open_protocol(None)
+    }
+
+    fn open_protocol(protocol: Option<Protocol>) -> Result<Self, Errno> {
         let fd = socket_with(
             AddressFamily::NETLINK,
             SocketType::DGRAM,
             SocketFlags::CLOEXEC,
-            Some(netlink::SOCK_DIAG),
+            protocol,
         )?;
         // The kernel answers at once or not at all; nothing of ours may hang on it for ever.
         sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(PATIENCE))?;
         // Older kernels give the errno alone, which is no reason to do without it.
         let _ = crate::extended_ack::request(fd.as_fd());
         Ok(Self { fd })
+    }
+
+    /// Opens one that is told of what happens, and waits for it as long as it takes. `groups` has a bit for each
+    /// multicast group, the lowest for group 1.
+    ///
+    /// # Errors
+    /// As [`DiagSocket::open`], and the errno of `bind(2)`: `EPERM` without CAP_NET_ADMIN.
+    pub fn listen(groups: u32) -> Result<Self, Errno> {
+        let socket = Self::open()?;
+        bind(&socket.fd, &SocketAddrNetlink::new(0, groups))?;
+        sockopt::set_socket_timeout(&socket.fd, sockopt::Timeout::Recv, None)?;
+        Ok(socket)
     }
 
     /// Sends one request to the kernel.

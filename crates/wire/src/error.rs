@@ -35,6 +35,10 @@ pub enum Layer {
     PacketDiag,
     /// `struct netlink_diag_msg`
     NetlinkDiag,
+    /// `struct ifinfomsg`
+    RouteLink,
+    /// `struct ifaddrmsg`
+    RouteAddress,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
     ProcNetInet,
     /// A line of `/proc/net/unix`
@@ -71,6 +75,8 @@ impl fmt::Display for Error {
             Layer::UnixDiag => "unix_diag message",
             Layer::PacketDiag => "packet_diag message",
             Layer::NetlinkDiag => "netlink_diag message",
+            Layer::RouteLink => "rtnetlink message about a link",
+            Layer::RouteAddress => "rtnetlink message about an address",
             Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
             Layer::ProcNetUnix => "line of /proc/net/unix",
             Layer::ProcNetPacket => "line of /proc/net/packet",

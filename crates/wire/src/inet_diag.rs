@@ -156,6 +156,9 @@ pub struct Query<'a> {
     pub states: u32,
     /// Bit `1 << (attribute - 1)` for each attribute wanted that has to be asked for.
     pub extensions: u8,
+    /// The only local port and the only peer's port wanted; 0 for any. Dumps look at them before anything that costs a
+    /// cache line more: `inet_diag_dump_icsk()`, `udp_dump()`.
+    pub ports: (u16, u16),
     /// A program the kernel runs over each socket; empty for none.
     pub bytecode: &'a [u8],
 }
@@ -186,6 +189,7 @@ impl Query<'_> {
     pub fn one_pass(&self, sequence: u32) -> Option<Vec<u8>> {
         let mut payload = [0; 60];
         payload[3] = self.extensions;
+        payload[4..8].copy_from_slice(&self.ports_on_the_wire());
         payload[52..56].copy_from_slice(&self.states.to_ne_bytes());
         self.with_bytecode(Request::dump(TCPDIAG_GETSOCK, sequence).payload(&payload))
             .map(Request::finish)
@@ -202,6 +206,7 @@ impl Query<'_> {
         payload[1] = u8::try_from(protocol).unwrap_or(u8::MAX);
         payload[2] = self.extensions;
         payload[4..8].copy_from_slice(&self.states.to_ne_bytes());
+        payload[8..12].copy_from_slice(&self.ports_on_the_wire());
         let mut request = Request::dump(SOCK_DIAG_BY_FAMILY, sequence).payload(&payload);
         if protocol > u16::from(u8::MAX) {
             request = request.attribute(INET_DIAG_REQ_PROTOCOL, &u32::from(protocol).to_ne_bytes())?;
@@ -233,12 +238,34 @@ impl Query<'_> {
             .finish()
     }
 
+    /// The beginning of `struct inet_diag_sockid`.
+    fn ports_on_the_wire(&self) -> [u8; 4] {
+        let (local, peer) = self.ports;
+        let ([a, b], [c, d]) = (local.to_be_bytes(), peer.to_be_bytes());
+        [a, b, c, d]
+    }
+
     fn with_bytecode(&self, request: Request) -> Option<Request> {
         match self.bytecode {
             [] => Some(request),
             bytecode => request.attribute(INET_DIAG_REQ_BYTECODE, bytecode),
         }
     }
+}
+
+/// `SOCK_DESTROY`: the request to close the socket that this message is about, whoever holds it (Linux 4.5, with
+/// `CONFIG_INET_DIAG_DESTROY`; for CAP_NET_ADMIN). `raw_protocol` is that of a RAW socket, else 0.
+///
+/// `None` if the message is too short to be one.
+#[must_use]
+pub fn destroy(message: &[u8], protocol: u8, raw_protocol: u8, sequence: u32) -> Option<Vec<u8>> {
+    let mut payload = [0; 56];
+    payload[0] = *message.first()?;
+    payload[1] = protocol;
+    payload[3] = raw_protocol;
+    // struct inet_diag_sockid, with the cookie by which it is this socket and no later one with the same addresses.
+    payload[8..56].copy_from_slice(message.get(4..52)?);
+    Some(Request::act(SOCK_DESTROY, sequence).payload(&payload).finish())
 }
 
 /// `struct inet_diag_sockopt`: socket options as bits (since Linux 5.10).
@@ -500,6 +527,8 @@ pub mod attribute {
     pub const BBRINFO: u16 = 16;
     /// `u32`: the net_cls class, or the socket's priority where there is none
     pub const CLASS_ID: u16 = 17;
+    /// [`crate::upper_layer::md5_keys`]; for readers with CAP_NET_ADMIN who ask for [`INFO`] (Linux 4.14)
+    pub const MD5SIG: u16 = 18;
     /// Nested: [`super::ulp`]; for readers with CAP_NET_ADMIN
     pub const ULP_INFO: u16 = 19;
     /// `u64`: inode of the cgroup v2
@@ -518,9 +547,9 @@ pub mod attribute {
 pub mod ulp {
     /// Its name: `tls`, `mptcp`, `espintcp`, `smc`
     pub const NAME: u16 = 1;
-    /// Nested: kernel TLS
+    /// Nested: [`crate::upper_layer::Tls`]
     pub const TLS: u16 = 2;
-    /// Nested: an MPTCP subflow
+    /// Nested: [`crate::upper_layer::Subflow`]
     pub const MPTCP: u16 = 3;
 }
 
@@ -528,6 +557,8 @@ pub mod ulp {
 pub const TCPDIAG_GETSOCK: u16 = 18;
 /// `SOCK_DIAG_BY_FAMILY`
 pub const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `SOCK_DESTROY`
+const SOCK_DESTROY: u16 = 21;
 /// `INET_DIAG_REQ_BYTECODE`
 pub const INET_DIAG_REQ_BYTECODE: u16 = 1;
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
@@ -537,6 +568,20 @@ const MESSAGE_LEN: usize = 72;
 mod tests {
     use super::*;
     use crate::netlink::Messages;
+
+    #[test]
+    fn the_request_to_close_names_the_very_socket() {
+        let message = message();
+        let request = destroy(&message, 6, 0, 7).unwrap();
+        assert_eq!(
+            request[4..8],
+            [21, 0, 5, 0],
+            "SOCK_DESTROY with NLM_F_REQUEST | NLM_F_ACK"
+        );
+        assert_eq!((request[16], request[17]), (2, 6));
+        assert_eq!(request[24..72], message[4..52]);
+        assert_eq!(destroy(&message[..40], 6, 0, 7), None);
+    }
 
     /// An established connection 127.0.0.1:8080 <- 10.1.2.3:40000, as the kernel lays it out.
     fn message() -> Vec<u8> {
@@ -589,6 +634,7 @@ mod tests {
         let query = Query {
             states: 0xfff,
             extensions: attribute::extension(attribute::INFO),
+            ports: (0, 0),
             bytecode: &[],
         };
         let bytes = query.one_pass(1).unwrap();
@@ -622,6 +668,7 @@ mod tests {
         let query = Query {
             states: 1,
             extensions: 0,
+            ports: (0, 0),
             bytecode: &bytecode,
         };
         assert!(query.one_pass(1).is_none() && query.v2(2, 6, 1).is_none());

@@ -34,9 +34,11 @@ pub mod netlink_diag;
 pub mod packet_diag;
 pub mod proc_net;
 pub mod proc_pid;
+pub mod rtnetlink;
 pub mod task_file;
 pub mod tcp_info;
 pub mod unix_diag;
+pub mod upper_layer;
 pub mod walk;
 
 pub use error::{Error, Layer};

@@ -203,6 +203,12 @@ impl Attribute<'_> {
         self.payload.first().copied()
     }
 
+    /// The payload as a `u16` in the kernel's order; `None` if it is shorter.
+    #[must_use]
+    pub fn u16(&self) -> Option<u16> {
+        crate::bytes::ne_u16(self.payload, 0)
+    }
+
     /// The payload as a `u32` in the kernel's order; `None` if it is shorter.
     #[must_use]
     pub fn u32(&self) -> Option<u32> {
@@ -233,6 +239,12 @@ impl Request {
     #[must_use]
     pub fn one(kind: u16, sequence: u32) -> Self {
         Self::with_flags(kind, NLM_F_REQUEST, sequence)
+    }
+
+    /// Asks to have something done, and to be told that it was (`NLM_F_REQUEST | NLM_F_ACK`).
+    #[must_use]
+    pub fn act(kind: u16, sequence: u32) -> Self {
+        Self::with_flags(kind, NLM_F_REQUEST | NLM_F_ACK, sequence)
     }
 
     fn with_flags(kind: u16, flags: u16, sequence: u32) -> Self {
@@ -289,6 +301,7 @@ const HEADER_LEN: usize = 16;
 const ATTRIBUTE_HEADER_LEN: usize = 4;
 const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLM_F_REQUEST: u16 = 0x01;
+const NLM_F_ACK: u16 = 0x04;
 const NLM_F_DUMP: u16 = 0x300;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_CAPPED: u16 = 0x100;

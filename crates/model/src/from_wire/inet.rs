@@ -30,6 +30,26 @@ impl Socket {
         wire: &InetDiag<'_>,
         protocol: Protocol,
     ) -> Result<(), sockeye_wire::Error> {
+        self.read_inet_diag_head(wire, protocol);
+        self.read_inet_diag_attributes(wire)
+    }
+
+    /// The second half of [`Socket::read_inet_diag`], after [`Socket::read_inet_diag_head`].
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub fn read_inet_diag_attributes(&mut self, wire: &InetDiag<'_>) -> Result<(), sockeye_wire::Error> {
+        for attribute in wire.attributes() {
+            self.take_inet_attribute(&attribute?);
+        }
+        Ok(())
+    }
+
+    /// The first half of [`Socket::read_inet_diag`], and enough for those who want nothing that stands in attributes: ends,
+    /// state, queues, timer, inode, user and cookie.
+    #[inline]
+    pub fn read_inet_diag_head(&mut self, wire: &InetDiag<'_>, protocol: Protocol) {
         let state = match State::from_number(wire.state()) {
             // TCP's tables hold nothing that is closed. Sockets merely bound, which have no state of their
             // own, are told so when asked for (Linux 6.8, net/ipv4/inet_diag.c: TCPF_BOUND_INACTIVE).
@@ -58,10 +78,6 @@ impl Socket {
                 send_bytes: wire.send_queue(),
             }
         };
-        for attribute in wire.attributes() {
-            self.take_inet_attribute(&attribute?);
-        }
-        Ok(())
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-//! Lines of `/proc/net/*`: sockets as text, one a line, the same on every kernel since 2.6.
+//! Lines of `/proc/net/*`: sockets, routes, interfaces, counters as text, the same on every kernel since 2.6.
 //!
 //! | file | line | kernel source |
 //! |---|---|---|
@@ -6,8 +6,14 @@
 //! | `unix` | [`UnixLine`] | `net/unix/af_unix.c` |
 //! | `packet` | [`PacketLine`] | `net/packet/af_packet.c` |
 //! | `netlink` | [`NetlinkLine`] | `net/netlink/af_netlink.c` |
+//! | `snmp`, `netstat` | [`CounterTable`] | `net/ipv4/proc.c` |
+//! | `snmp6`, `sctp/snmp` | [`counter_lines`] | `net/ipv6/proc.c`, `net/sctp/proc.c` |
+//! | `dev` | [`DeviceLine`] | `net/core/net-procfs.c` |
+//! | `route`, `ipv6_route` | [`RouteLine`], [`Route6Line`] | `net/ipv4/fib_trie.c`, `net/ipv6/ip6_fib.c` |
+//! | `igmp`, `igmp6` | [`IgmpLine`], [`Igmp6Line`] | `net/ipv4/igmp.c`, `net/ipv6/mcast.c` |
+//! | `if_inet6` | [`Inet6Line`] | `net/ipv6/addrconf.c` |
 //!
-//! A parser takes one line, with or without its newline, allocates nothing, and goes by columns
+//! A parser of sockets takes one line, with or without its newline, allocates nothing, and goes by columns
 //! separated by blanks, not by places: columns have grown and have been appended, but have kept their
 //! order. [`is_header`] knows the line with the columns' names.
 //!
@@ -22,14 +28,23 @@
 //! ```
 
 mod columns;
+mod counters;
+mod device;
 mod inet;
+mod membership;
 mod netlink;
 mod packet;
+mod route;
 mod unix;
+mod words;
 
+pub use counters::{CounterTable, counter_lines};
+pub use device::DeviceLine;
 pub use inet::{Address, InetLine, Tail};
+pub use membership::{Igmp6Line, IgmpLine, Inet6Line};
 pub use netlink::NetlinkLine;
 pub use packet::PacketLine;
+pub use route::{Route6Line, RouteLine};
 pub use unix::UnixLine;
 
 /// Whether this is the first line of one of these files, which names the columns.

@@ -1,0 +1,44 @@
+use super::words::{decimal, words};
+
+/// A line of `dev`: an interface and its counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceLine<'a> {
+    /// Its name
+    pub name: &'a [u8],
+    /// Received: bytes, packets, errs, drop, fifo, frame, compressed, multicast; then sent: bytes, packets, errs,
+    /// drop, fifo, colls, carrier, compressed
+    pub counters: [u64; 16],
+}
+
+impl<'a> DeviceLine<'a> {
+    /// `None`: a line of the head, or none of this file.
+    #[must_use]
+    pub fn parse(line: &'a [u8]) -> Option<Self> {
+        // No name holds a colon (net/core/dev.c, dev_valid_name).
+        let colon = line.iter().position(|&byte| byte == b':')?;
+        let name = line[..colon].trim_ascii();
+        let mut counters = [0; 16];
+        let mut numbers = words(&line[colon + 1..]);
+        for counter in &mut counters {
+            *counter = decimal(numbers.next()?)?;
+        }
+        Some(Self { name, counters })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_line() {
+        let line = b"  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";
+        let found = DeviceLine::parse(line).unwrap();
+        assert_eq!(
+            (found.name, found.counters[0], found.counters[15]),
+            (&b"eth0"[..], 1, 16)
+        );
+        assert_eq!(DeviceLine::parse(b" face |bytes    packets errs"), None);
+        assert_eq!(DeviceLine::parse(b"lo: 1 2"), None);
+    }
+}

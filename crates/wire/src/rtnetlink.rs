@@ -1,0 +1,224 @@
+//! `NETLINK_ROUTE`: interfaces and their IPv4 addresses.
+//!
+//! ```text
+//! struct ifinfomsg { u8 family, pad; u16 type; i32 index; u32 flags, change; }    16
+//! struct ifaddrmsg { u8 family, prefixlen, flags, scope; u32 index; }              8
+//! ```
+//! Source: `include/uapi/linux/rtnetlink.h`, `if_link.h`, `if_addr.h`.
+
+use crate::bytes::{ne_i32, ne_u16, ne_u32, ne_u64, split_fixed};
+use crate::netlink::{Attributes, Request};
+use crate::{Error, Layer};
+use alloc::vec::Vec;
+
+/// An interface.
+#[derive(Debug, Clone, Copy)]
+pub struct Link<'a> {
+    /// `ifi_type`: `ARPHRD_*`
+    pub kind: u16,
+    /// `ifi_flags`: `IFF_*`
+    pub flags: u32,
+    /// `IFLA_IFNAME`
+    pub name: &'a [u8],
+    /// `IFLA_MTU`
+    pub mtu: Option<i32>,
+    /// `IFLA_TXQLEN`
+    pub queue_len: Option<i32>,
+    /// `IFLA_ADDRESS`
+    pub address: &'a [u8],
+    /// `IFLA_MAP`
+    pub map: Option<Map>,
+}
+
+/// `struct rtnl_link_ifmap { u64 mem_start, mem_end, base_addr; u16 irq; u8 dma, port; }`: what a card on a bus
+/// occupies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // the struct's names
+pub struct Map {
+    pub mem_start: u64,
+    pub mem_end: u64,
+    pub base_addr: u64,
+    pub irq: u16,
+    pub dma: u8,
+}
+
+impl Map {
+    fn parse(payload: &[u8]) -> Option<Self> {
+        Some(Self {
+            mem_start: ne_u64(payload, 0)?,
+            mem_end: ne_u64(payload, 8)?,
+            base_addr: ne_u64(payload, 16)?,
+            irq: ne_u16(payload, 24)?,
+            dma: *payload.get(26)?,
+        })
+    }
+}
+
+impl<'a> Link<'a> {
+    /// Over the payload of an `RTM_NEWLINK`.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct ifinfomsg`, or the envelope of an attribute is broken.
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
+        let (fixed, attributes) = split_fixed::<16>(payload, Layer::RouteLink)?;
+        let mut link = Self {
+            kind: ne_u16(fixed, 2).unwrap_or_default(),
+            flags: ne_u32(fixed, 8).unwrap_or_default(),
+            name: &[],
+            mtu: None,
+            queue_len: None,
+            address: &[],
+            map: None,
+        };
+        for attribute in Attributes::new(attributes) {
+            let attribute = attribute?;
+            match attribute.kind {
+                IFLA_MAP => link.map = Map::parse(attribute.payload),
+                IFLA_ADDRESS => link.address = attribute.payload,
+                IFLA_IFNAME => link.name = text(attribute.payload),
+                IFLA_MTU => link.mtu = ne_i32(attribute.payload, 0),
+                IFLA_TXQLEN => link.queue_len = ne_i32(attribute.payload, 0),
+                _ => {}
+            }
+        }
+        Ok(link)
+    }
+
+    /// The request for all of them.
+    #[must_use]
+    pub fn dump(sequence: u32) -> Vec<u8> {
+        Request::dump(RTM_GETLINK, sequence).payload(&[0; 16]).finish()
+    }
+}
+
+/// An IPv4 address of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// `ifa_prefixlen`
+    pub prefix_len: u8,
+    /// `IFA_LABEL`: the name of its interface, perhaps with a colon and more behind it
+    pub label: &'a [u8],
+    /// `IFA_LOCAL`, in network order
+    pub local: [u8; 4],
+    /// `IFA_ADDRESS`: of a point-to-point link the other end, else the same
+    pub address: [u8; 4],
+    /// `IFA_BROADCAST`
+    pub broadcast: Option<[u8; 4]>,
+}
+
+impl<'a> Address<'a> {
+    /// Over the payload of an `RTM_NEWADDR`.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct ifaddrmsg`, or the envelope of an attribute is broken.
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
+        let (fixed, attributes) = split_fixed::<8>(payload, Layer::RouteAddress)?;
+        let mut found = Self {
+            prefix_len: fixed[1],
+            label: &[],
+            local: [0; 4],
+            address: [0; 4],
+            broadcast: None,
+        };
+        for attribute in Attributes::new(attributes) {
+            let attribute = attribute?;
+            let ip = attribute.payload.first_chunk().copied();
+            match attribute.kind {
+                IFA_ADDRESS => found.address = ip.unwrap_or_default(),
+                IFA_LOCAL => found.local = ip.unwrap_or_default(),
+                IFA_BROADCAST => found.broadcast = ip,
+                IFA_LABEL => found.label = text(attribute.payload),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The request for all of them.
+    #[must_use]
+    pub fn dump(sequence: u32) -> Vec<u8> {
+        let fixed = [AF_INET, 0, 0, 0, 0, 0, 0, 0];
+        Request::dump(RTM_GETADDR, sequence).payload(&fixed).finish()
+    }
+}
+
+/// Up to the first NUL.
+fn text(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// `RTM_NEWLINK`: what [`Link::dump`] is answered with
+pub const RTM_NEWLINK: u16 = 16;
+/// `RTM_NEWADDR`: what [`Address::dump`] is answered with
+pub const RTM_NEWADDR: u16 = 20;
+const RTM_GETLINK: u16 = 18;
+const RTM_GETADDR: u16 = 22;
+const AF_INET: u8 = 2;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_MAP: u16 = 14;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_LABEL: u16 = 3;
+const IFA_BROADCAST: u16 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&u16::try_from(payload.len() + 4).unwrap().to_ne_bytes());
+        bytes.extend_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn a_link() {
+        let mut bytes = alloc::vec![0, 0];
+        bytes.extend(772_u16.to_ne_bytes());
+        bytes.extend(1_i32.to_ne_bytes());
+        bytes.extend(0x1_0049_u32.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(attribute(IFLA_IFNAME, b"lo\0"));
+        bytes.extend(attribute(IFLA_MTU, &65536_u32.to_ne_bytes()));
+        bytes.extend(attribute(99, b"?"));
+        let mut map = Vec::new();
+        for number in [0x1000_u64, 0x2000, 0x300] {
+            map.extend(number.to_ne_bytes());
+        }
+        map.extend(16_u16.to_ne_bytes());
+        map.extend([5, 0, 0, 0, 0, 0]);
+        bytes.extend(attribute(IFLA_MAP, &map));
+        let link = Link::parse(&bytes).unwrap();
+        assert_eq!((link.kind, link.flags, link.name), (772, 0x1_0049, &b"lo"[..]));
+        assert_eq!((link.mtu, link.queue_len), (Some(65536), None));
+        let map = link.map.unwrap();
+        assert_eq!(
+            (map.mem_start, map.mem_end, map.base_addr),
+            (0x1000, 0x2000, 0x300)
+        );
+        assert_eq!((map.irq, map.dma), (16, 5));
+        assert!(Link::parse(&bytes[..15]).is_err());
+        assert!(Link::parse(&bytes[..18]).is_err());
+    }
+
+    #[test]
+    fn an_address() {
+        let mut bytes = alloc::vec![2, 24, 0, 0, 4, 0, 0, 0];
+        bytes.extend(attribute(IFA_LOCAL, &[10, 0, 0, 1]));
+        bytes.extend(attribute(IFA_LABEL, b"eth0:1\0"));
+        bytes.extend(attribute(IFA_BROADCAST, &[10]));
+        let found = Address::parse(&bytes).unwrap();
+        assert_eq!(
+            (found.prefix_len, found.local, found.label),
+            (24, [10, 0, 0, 1], &b"eth0:1"[..])
+        );
+        assert_eq!((found.broadcast, found.address), (None, [0; 4]));
+        assert!(Address::parse(&[2, 24]).is_err());
+    }
+}
