@@ -119,7 +119,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Text from the user on its way back to a terminal.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -87,6 +87,7 @@
 //! go on as in `ss`: no interface is 0, no mark is 0, and `!=` is `not ... =`.
 //!
 //! # Where we differ from `ss`
+//! ([`ss`] does not.)
 //! - `ss` takes a socket only if the kernel's bytecode *and* its own evaluation accept it, and the two compare
 //!   addresses of different families differently. Its own compares the leading bits whatever the family, so
 //!   that `not src 0.0.0.0` also hides sockets on `[::]`, and `dev = 0 and src 0.0.0.0` (where it sends no
@@ -113,6 +114,7 @@ mod lexer;
 mod parse;
 mod peers;
 mod resolve;
+pub mod ss;
 mod states;
 mod units;
 

@@ -1,4 +1,4 @@
-use sockeye_model::{CgroupId, InterfaceIndex, NetnsInode, Uid};
+use sockeye_model::{CgroupId, InterfaceIndex, NetnsInode, Protocol, Uid};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -9,6 +9,10 @@ pub trait Resolve {
     /// The port of a service (`/etc/services`). Where UDP's and TCP's differ, that of whatever is listed.
     fn service(&self, _name: &str) -> Option<u16> {
         None
+    }
+    /// The port of a service of UDP or of TCP, where it matters which ([`crate::ss`]).
+    fn service_of(&self, _protocol: Protocol, name: &str) -> Option<u16> {
+        self.service(name)
     }
     /// The addresses of a host; the condition holds for each of them.
     fn host(&self, _name: &str) -> Vec<IpAddr> {

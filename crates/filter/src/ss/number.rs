@@ -1,0 +1,125 @@
+//! Numbers as C reads them: blanks before them, signs, `0x` and leading zeros all count.
+
+/// What `strtol(3)` and its kin take from the front of a text, in base 0.
+struct Digits<'a> {
+    negative: bool,
+    /// They are a single 0.
+    is_zero: bool,
+    /// `None`: more than 64 bits
+    magnitude: Option<u64>,
+    rest: &'a str,
+}
+
+impl<'a> Digits<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        let text = text.trim_start_matches(SPACE);
+        let negative = text.starts_with('-');
+        let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let hexadecimal = text
+            .strip_prefix("0x")
+            .or_else(|| text.strip_prefix("0X"))
+            .filter(|digits| digits.starts_with(|first: char| first.is_ascii_hexdigit()));
+        let (digits, radix) = match hexadecimal {
+            Some(digits) => (digits, 16),
+            None if text.starts_with('0') => (text, 8),
+            None => (text, 10),
+        };
+        let count = digits
+            .find(|digit: char| !digit.is_digit(radix))
+            .unwrap_or(digits.len());
+        let (digits, rest) = digits.split_at(count);
+        (count > 0).then(|| Self {
+            negative,
+            is_zero: radix == 8 && digits == "0",
+            magnitude: u64::from_str_radix(digits, radix).ok(),
+            rest,
+        })
+    }
+
+    /// As `strtol` has it: out of range is the nearest there is.
+    fn signed(&self) -> i64 {
+        match (self.negative, self.magnitude) {
+            (false, magnitude) => magnitude.and_then(|n| n.try_into().ok()).unwrap_or(i64::MAX),
+            (true, magnitude) => magnitude
+                .and_then(|n| 0_i64.checked_sub_unsigned(n))
+                .unwrap_or(i64::MIN),
+        }
+    }
+
+    /// As `strtoul` has it: what is negative is so modulo 2^64.
+    const fn unsigned(&self) -> u64 {
+        match self.magnitude {
+            None => u64::MAX,
+            Some(magnitude) if self.negative => magnitude.wrapping_neg(),
+            Some(magnitude) => magnitude,
+        }
+    }
+
+    fn to_the_end(text: &'a str) -> Option<Self> {
+        Self::read(text).filter(|digits| digits.rest.is_empty())
+    }
+}
+
+/// `get_integer()`
+pub(super) fn signed(text: &str) -> Option<i32> {
+    Digits::to_the_end(text)?.signed().try_into().ok()
+}
+
+/// `get_unsigned()`, `get_u32()`
+pub(super) fn unsigned(text: &str) -> Option<u32> {
+    Digits::to_the_end(text)?.unsigned().try_into().ok()
+}
+
+/// A number at the front, as `strtoul` has it, and what follows it.
+pub(super) fn leading(text: &str) -> Option<(u64, &str)> {
+    Digits::read(text).map(|digits| (digits.unsigned(), digits.rest))
+}
+
+/// `%i` of `sscanf(3)` into 32 bits, and what follows. Unlike `strtol` it takes an `x` after a `0` even if no
+/// digit follows.
+pub(super) fn scan(text: &str) -> Option<(u32, &str)> {
+    let digits = Digits::read(text)?;
+    let rest = match digits.rest.strip_prefix(['x', 'X']) {
+        Some(rest) if digits.is_zero => rest,
+        _ => digits.rest,
+    };
+    Some((digits.signed() as u32, rest))
+}
+
+/// `isspace(3)`
+pub(super) const SPACE: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_by_c() {
+        let check = |text: &str, expected: (Option<i32>, Option<u32>, Option<(u32, &str)>)| {
+            assert_eq!((signed(text), unsigned(text), scan(text)), expected, "{text:?}");
+        };
+        for (text, expected) in [
+            ("80", (Some(80), Some(80), Some((80, "")))),
+            (" \n+0x50", (Some(80), Some(80), Some((80, "")))),
+            ("0120", (Some(80), Some(80), Some((80, "")))),
+            ("08", (None, None, Some((0, "8")))),
+            ("0x", (None, None, Some((0, "")))),
+            ("0xg", (None, None, Some((0, "g")))),
+            ("00x", (None, None, Some((0, "x")))),
+            ("0x0x", (None, None, Some((0, "x")))),
+            ("-1", (Some(-1), None, Some((u32::MAX, "")))),
+            ("-0", (Some(0), Some(0), Some((0, "")))),
+            ("2147483648", (None, Some(1 << 31), Some((1 << 31, "")))),
+            ("4294967296", (None, None, Some((0, "")))),
+            ("-18446744073709551615", (None, Some(1), Some((0, "")))),
+            ("18446744073709551616", (None, None, Some((u32::MAX, "")))),
+            ("", (None, None, None)),
+            ("-", (None, None, None)),
+            ("- 1", (None, None, None)),
+            ("x", (None, None, None)),
+            ("7/", (None, None, Some((7, "/")))),
+        ] {
+            check(text, expected);
+        }
+    }
+}
