@@ -1,0 +1,16 @@
+//! What changes the host: so far, closing sockets.
+//!
+//! What it deliberately does not do: choose which sockets, or ask whether it may. Whoever calls has named them.
+//!
+//! ```
+//! use sockeye_act::{Closer, Fate};
+//! use sockeye_model::Protocol;
+//!
+//! let mut closer = Closer::open().unwrap();
+//! // Without the kernel's message about a socket nobody can say which one is meant.
+//! assert_eq!(closer.close(Protocol::Tcp, None), Ok(Fate::Spared));
+//! ```
+
+mod close;
+
+pub use close::{Closer, Fate};
