@@ -160,7 +160,7 @@ pub(crate) fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
 }
 
 #[inline]
-fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
+pub(crate) fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
     let mut text = [0; 16];
     let mut at = 0;
     for octet in ip.octets() {

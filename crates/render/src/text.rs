@@ -92,7 +92,7 @@ fn push_hex_escape(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// C1 controls, and Unicode's format characters: those that reorder, join, hide or break.
-fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{80}'..='\u{9f}'
         | '\u{ad}'
