@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// One test's laboratory. Everything made in it is gone when it is dropped, also when the test panics.
 ///
@@ -75,6 +76,16 @@ impl Lab {
     /// A directory of the lab's own, deleted with it.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// A cgroup (version 2) of the lab's own, for processes of the lab, deleted with it; below it they may make
+    /// more.
+    pub fn cgroup(&self) -> Result<PathBuf, Skip> {
+        let root = cgroup_root().ok_or_else(|| Skip::new("no cgroup2 is mounted"))?;
+        let cgroup = root.join(&self.name);
+        fs::create_dir(&cgroup)
+            .map_err(|error| Skip::new(format!("cannot make cgroup {}: {error}", cgroup.display())))?;
+        Ok(cgroup)
     }
 
     /// A path-named UNIX address in the lab's directory; `file` may hold any byte but `/` and NUL.
@@ -148,8 +159,9 @@ impl Drop for Lab {
         for namespace in &namespaces {
             namespace.delete_links();
         }
-        // 3. Namespaces and the directory.
+        // 3. Namespaces, the cgroup and the directory.
         delete_namespaces(namespaces.iter().map(Namespace::name));
+        delete_cgroup(&self.name);
         if let Err(error) = fs::remove_dir_all(&self.directory) {
             eprintln!("lab: remove {}: {error}", self.directory.display());
         }
@@ -197,8 +209,44 @@ fn sweep() {
     if !namespaces.is_empty() {
         delete_namespaces(namespaces.iter().map(String::as_str));
     }
+    for cgroup in cgroup_root().iter().flat_map(|root| orphaned(root)) {
+        delete_cgroup(&cgroup);
+    }
     for directory in orphaned(&std::env::temp_dir()) {
         let _ = fs::remove_dir_all(std::env::temp_dir().join(directory));
+    }
+}
+
+/// Where cgroup2 is mounted: `DEVICE MOUNTPOINT TYPE ...`.
+fn cgroup_root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = lines.find(|words| words.get(2) == Some(&"cgroup2"))?;
+    found.get(1).map(PathBuf::from)
+}
+
+/// Deletes a lab's cgroup, if it has one, and those inside. Called from Drop and from sweeps: never panics.
+fn delete_cgroup(lab: &str) {
+    fn delete(cgroup: &Path) {
+        let inside = fs::read_dir(cgroup).into_iter().flatten().flatten();
+        for entry in inside.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            delete(&entry.path());
+        }
+        let started = Instant::now();
+        // Of a process that was killed a moment ago the kernel lets go a moment later.
+        while let Err(error) = fs::remove_dir(cgroup) {
+            if error.raw_os_error() != Some(EBUSY) || started.elapsed() > Duration::from_secs(2) {
+                eprintln!("lab: remove cgroup {}: {error}", cgroup.display());
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    if let Some(cgroup) = cgroup_root()
+        .map(|root| root.join(lab))
+        .filter(|path| path.is_dir())
+    {
+        delete(&cgroup);
     }
 }
 
@@ -260,4 +308,5 @@ fn plain(text: &str) -> String {
 }
 
 const PREFIX: &str = "skl-";
+const EBUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";

@@ -30,6 +30,17 @@ impl Namespace {
     pub(crate) fn create(name: &str, label: &str) -> Self {
         ip_batch(None, &format!("netns add {name}\n")).must("add a namespace");
         ip_batch(Some(name), "link set lo up\n").must("bring lo up");
+        Self::opened(name, label)
+    }
+
+    /// A namespace that somebody else made by this name and will delete, e.g. the lab of another process.
+    #[track_caller]
+    pub fn of_another(name: &str) -> Self {
+        Self::opened(name, name)
+    }
+
+    #[track_caller]
+    fn opened(name: &str, label: &str) -> Self {
         let path = Path::new(lab::NETNS_DIRECTORY).join(name);
         let file = File::open(&path).must(format_args!("open {}", path.display()));
         let inode = file
@@ -110,6 +121,14 @@ impl Namespace {
     #[track_caller]
     pub fn ip(&self, line: &str) {
         ip_batch(Some(&self.0.name), &format!("{line}\n")).must(format_args!("ip -n {} {line}", self.0.name));
+    }
+
+    /// Sets a sysctl of the namespace, by its path below `/proc/sys/net`, e.g. `ipv4/tcp_fin_timeout`.
+    #[track_caller]
+    pub fn sysctl(&self, path: &str, value: &str) {
+        let file = Path::new("/proc/sys/net").join(path);
+        self.run(|| fs::write(&file, value))
+            .must(format_args!("write {value} to {}", file.display()));
     }
 
     /// The text of a file below `/proc/net` as seen from inside, e.g. `tcp6`; empty when the kernel has no
