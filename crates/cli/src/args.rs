@@ -28,6 +28,15 @@ pub(crate) enum Command {
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
     Doctor(DoctorArgs),
+    /// Sockets, as ss of iproute2 prints them: its options, its output
+    #[command(disable_help_flag = true)]
+    Ss(ToolArgs),
+    /// Sockets, statistics, interfaces and routes, as netstat of net-tools prints them
+    #[command(disable_help_flag = true)]
+    Netstat(ToolArgs),
+    /// Host flows, as lstf prints them
+    #[command(disable_help_flag = true)]
+    Lstf(ToolArgs),
     /// Print a completion script for a shell
     Completions {
         /// The shell to write it for
@@ -38,6 +47,14 @@ pub(crate) enum Command {
         /// The folder; it has to exist
         folder: std::path::PathBuf,
     },
+}
+
+/// What a tool is called with that we stand in for. It reads them itself.
+#[derive(Debug, Args)]
+pub(crate) struct ToolArgs {
+    /// Its own options; --help lists them
+    #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) words: Vec<std::ffi::OsString>,
 }
 
 /// Who talks to whom: connections folded into host flows

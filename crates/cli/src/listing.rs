@@ -229,7 +229,7 @@ pub(crate) fn names_netns(filter: &[String]) -> bool {
 }
 
 /// Whether we have CAP_NET_ADMIN.
-fn may_see_marks() -> bool {
+pub(crate) fn may_see_marks() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }

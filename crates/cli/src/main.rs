@@ -2,16 +2,21 @@
 
 mod args;
 mod doctor;
+mod dropin;
 mod flows;
 mod generate;
+mod getopt;
 mod listing;
 mod lookup;
+mod lstf;
+mod netstat;
 mod notes;
 mod places;
 mod progress;
 mod rooms;
 mod run;
 mod sockets;
+mod ss;
 mod stdout;
 mod usage;
 mod values;
@@ -19,29 +24,35 @@ mod values;
 use args::{Cli, Command};
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
+use dropin::Tool;
 use std::process::ExitCode;
 use usage::Usage;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().collect();
+    if let Some((tool, rest)) = Tool::called(&words) {
+        return tool.run(rest);
+    }
     let outcome = match Cli::try_parse() {
         Ok(cli) => run(cli),
-        Err(message) => tell(message),
+        Err(message) => tell(message).map(|()| ExitCode::SUCCESS),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error),
-    }
+    outcome.unwrap_or_else(|error| report(&error))
 }
 
-fn run(cli: Cli) -> anyhow::Result<()> {
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         None => flows::run(&cli.flows, &[]),
         Some(Command::Flows(args)) => flows::run(&args.options, &args.filter),
         Some(Command::Sockets(args)) => sockets::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Ss(args)) => return Ok(Tool::Ss.run(&args.words)),
+        Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
+        Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
         Some(Command::Completions { shell }) => generate::completions(shell),
         Some(Command::Man { folder }) => generate::manual(&folder),
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// Help and version are output like any other, with its full disks and closed pipes; a mistake is told in

@@ -142,7 +142,7 @@ impl<'a> Rooms<'a> {
 }
 
 /// As a source takes it.
-fn ends(bounds: &Bounds) -> Ends {
+pub(crate) fn ends(bounds: &Bounds) -> Ends {
     let end = |ports: &RangeInclusive<u16>, prefix: &Prefix128| End {
         port_min: *ports.start(),
         port_max: *ports.end(),

@@ -1,0 +1,296 @@
+//! Which tables, families and states `ss` lists: what its options set, and what follows when they leave something out.
+
+use sockeye_model::Family;
+
+/// A table of sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Table {
+    Tcp,
+    Mptcp,
+    Dccp,
+    Udp,
+    Raw,
+    UnixDgram,
+    UnixStream,
+    UnixSeqpacket,
+    PacketDgram,
+    PacketRaw,
+    Netlink,
+    Sctp,
+    VsockStream,
+    VsockDgram,
+    Tipc,
+    Xdp,
+}
+
+use Table::{
+    Dccp, Mptcp, Netlink, PacketDgram, PacketRaw, Raw, Sctp, Tcp, Tipc, Udp, UnixDgram, UnixSeqpacket,
+    UnixStream, VsockDgram, VsockStream, Xdp,
+};
+
+/// What is to be listed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Selection {
+    tables: u32,
+    /// A bit for each number of a family.
+    families: u64,
+    pub(super) states: u32,
+    /// The family that was named last.
+    pub(super) preferred: Option<Family>,
+    /// Whether options named anything.
+    pub(super) is_chosen: bool,
+}
+
+impl Selection {
+    pub(super) const fn take_table(&mut self, table: Table, wanted: bool) {
+        if wanted {
+            self.tables |= bit(table);
+            self.states |= table.default_states();
+        } else {
+            self.tables &= !bit(table);
+        }
+        self.is_chosen = true;
+    }
+
+    /// Tables by a name of `-A`; with `!` before it they are taken back. Says whether there is such a name.
+    pub(super) fn take_named(&mut self, name: &str) -> bool {
+        let (name, wanted) = match name.strip_prefix('!') {
+            Some(name) => (name, false),
+            None => (name, true),
+        };
+        let Some((_, tables)) = NAMES.iter().find(|(known, _)| *known == name) else {
+            return false;
+        };
+        for table in *tables {
+            self.take_table(*table, wanted);
+        }
+        true
+    }
+
+    pub(super) const fn forget_tables(&mut self) {
+        self.tables = 0;
+        self.is_chosen = true;
+    }
+
+    pub(super) fn take_family(&mut self, family: Family) {
+        self.states |= family_states(family);
+        self.families |= family_bit(family);
+        self.preferred = Some(family);
+        self.is_chosen = true;
+    }
+
+    /// A condition of the filter confines the listing to a family; states and tables stay.
+    pub(super) fn confine(&mut self, family: Family) {
+        self.families = family_bit(family);
+        self.preferred = Some(family);
+    }
+
+    /// What options left out: the families of tables, the tables of families.
+    pub(super) fn complete(&mut self) {
+        for table in TABLES.into_iter().filter(|table| self.tables & bit(*table) != 0) {
+            if table.families() & self.families == 0 {
+                self.families |= table.families();
+            }
+        }
+        for (family, tables) in FAMILIES {
+            let tables = tables.iter().fold(0, |all, table| all | bit(*table));
+            if self.families & family_bit(*family) != 0 && tables & self.tables == 0 {
+                self.tables |= tables;
+            }
+        }
+    }
+
+    pub(super) const fn has(&self, table: Table) -> bool {
+        self.tables & bit(table) != 0
+    }
+
+    pub(super) fn has_any(&self, tables: &[Table]) -> bool {
+        tables.iter().any(|table| self.has(*table))
+    }
+
+    pub(super) fn has_family(&self, family: Family) -> bool {
+        self.families & family_bit(family) != 0
+    }
+
+    pub(super) const fn is_without_tables(&self) -> bool {
+        self.tables == 0
+    }
+
+    pub(super) const fn is_without_families(&self) -> bool {
+        self.families == 0
+    }
+
+    pub(super) const fn is_one_table(&self) -> bool {
+        self.tables.is_power_of_two()
+    }
+
+    pub(super) const fn is_one_state(&self) -> bool {
+        self.states.is_power_of_two()
+    }
+}
+
+impl Table {
+    const fn default_states(self) -> u32 {
+        match self {
+            Udp | Raw => ESTABLISHED,
+            UnixDgram | PacketDgram | PacketRaw | Netlink | Xdp => CLOSE,
+            Tipc => ESTABLISHED | LISTEN | CLOSE,
+            _ => CONNECTED,
+        }
+    }
+
+    fn families(self) -> u64 {
+        match self {
+            Tcp | Mptcp | Dccp | Udp | Raw | Sctp => family_bit(Family::Inet) | family_bit(Family::Inet6),
+            UnixDgram | UnixStream | UnixSeqpacket => family_bit(Family::Unix),
+            PacketDgram | PacketRaw => family_bit(Family::Packet),
+            Netlink => family_bit(Family::Netlink),
+            VsockStream | VsockDgram => family_bit(VSOCK),
+            Tipc => family_bit(TIPC),
+            Xdp => family_bit(XDP),
+        }
+    }
+}
+
+const fn family_states(family: Family) -> u32 {
+    match family {
+        Family::Packet | Family::Netlink | XDP => CLOSE,
+        TIPC => ESTABLISHED | LISTEN | CLOSE,
+        _ => CONNECTED,
+    }
+}
+
+const fn bit(table: Table) -> u32 {
+    1 << table as u32
+}
+
+fn family_bit(family: Family) -> u64 {
+    1_u64.checked_shl(family.number().into()).unwrap_or(0)
+}
+
+/// States by their numbers; bit 0, which no state has, belongs to all of them.
+pub(super) const ALL: u32 = (1 << 12) - 1;
+const ESTABLISHED: u32 = 1 << 1;
+const SYN_SENT: u32 = 1 << 2;
+const SYN_RECV: u32 = 1 << 3;
+const TIME_WAIT: u32 = 1 << 6;
+pub(super) const CLOSE: u32 = 1 << 7;
+const LISTEN: u32 = 1 << 10;
+pub(super) const LISTENING: u32 = LISTEN | CLOSE;
+/// What is listed by default.
+pub(super) const CONNECTED: u32 = ALL & !(LISTEN | CLOSE | TIME_WAIT | SYN_RECV);
+
+/// The states that a word means, in any case of letters.
+pub(super) fn states_named(word: &str) -> Option<u32> {
+    let word = word.to_ascii_lowercase();
+    Some(match &*word {
+        "all" => ALL,
+        "connected" => ALL & !(CLOSE | LISTEN),
+        "synchronized" => ALL & !(CLOSE | LISTEN | SYN_SENT),
+        "bucket" => SYN_RECV | TIME_WAIT,
+        "big" => ALL & !(SYN_RECV | TIME_WAIT),
+        "unknown" => 1,
+        "established" => ESTABLISHED,
+        "syn-sent" => SYN_SENT,
+        "syn-recv" | "syn-rcv" => SYN_RECV,
+        "fin-wait-1" => 1 << 4,
+        "fin-wait-2" => 1 << 5,
+        "time-wait" => TIME_WAIT,
+        "unconnected" | "close" | "closed" => CLOSE,
+        "close-wait" => 1 << 8,
+        "last-ack" => 1 << 9,
+        "listening" => LISTEN,
+        "closing" => 1 << 11,
+        _ => return None,
+    })
+}
+
+const TIPC: Family = Family::Unknown(30);
+const VSOCK: Family = Family::Unknown(40);
+const XDP: Family = Family::Unknown(44);
+
+const TABLES: [Table; 16] = [
+    Tcp,
+    Mptcp,
+    Dccp,
+    Udp,
+    Raw,
+    UnixDgram,
+    UnixStream,
+    UnixSeqpacket,
+    PacketDgram,
+    PacketRaw,
+    Netlink,
+    Sctp,
+    VsockStream,
+    VsockDgram,
+    Tipc,
+    Xdp,
+];
+
+/// Families by their numbers, with the tables that they mean.
+const FAMILIES: &[(Family, &[Table])] = &[
+    (Family::Unix, UNIX),
+    (Family::Inet, INET),
+    (Family::Inet6, INET),
+    (Family::Netlink, &[Netlink]),
+    (Family::Packet, PACKET),
+    (TIPC, &[Tipc]),
+    (VSOCK, &[VsockStream, VsockDgram]),
+    (XDP, &[Xdp]),
+];
+
+const INET: &[Table] = &[Udp, Dccp, Tcp, Mptcp, Sctp, Raw];
+const UNIX: &[Table] = &[UnixStream, UnixDgram, UnixSeqpacket];
+const PACKET: &[Table] = &[PacketRaw, PacketDgram];
+
+/// Names that `-A` takes. `all` lacks TIPC.
+const NAMES: &[(&str, &[Table])] = &[
+    (
+        "all",
+        &[
+            Udp,
+            Dccp,
+            Tcp,
+            Mptcp,
+            Raw,
+            UnixStream,
+            UnixDgram,
+            UnixSeqpacket,
+            PacketRaw,
+            PacketDgram,
+            Netlink,
+            Sctp,
+            VsockStream,
+            VsockDgram,
+            Xdp,
+        ],
+    ),
+    ("inet", INET),
+    ("udp", &[Udp]),
+    ("dccp", &[Dccp]),
+    ("tcp", &[Tcp]),
+    ("mptcp", &[Mptcp]),
+    ("sctp", &[Sctp]),
+    ("raw", &[Raw]),
+    ("unix", UNIX),
+    ("unix_stream", &[UnixStream]),
+    ("u_str", &[UnixStream]),
+    ("unix_dgram", &[UnixDgram]),
+    ("u_dgr", &[UnixDgram]),
+    ("unix_seqpacket", &[UnixSeqpacket]),
+    ("u_seq", &[UnixSeqpacket]),
+    ("packet", PACKET),
+    ("packet_raw", &[PacketRaw]),
+    ("p_raw", &[PacketRaw]),
+    ("packet_dgram", &[PacketDgram]),
+    ("p_dgr", &[PacketDgram]),
+    ("netlink", &[Netlink]),
+    ("tipc", &[Tipc]),
+    ("vsock", &[VsockStream, VsockDgram]),
+    ("vsock_stream", &[VsockStream]),
+    ("v_str", &[VsockStream]),
+    ("vsock_dgram", &[VsockDgram]),
+    ("v_dgr", &[VsockDgram]),
+    ("xdp", &[Xdp]),
+];
