@@ -150,6 +150,24 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
                 ),
             }
         }
+        Target::PeakBeside { of, more_bytes } => {
+            let found = peak_bytes(figures);
+            let beside = measured
+                .phase
+                .iter()
+                .find(|other| other.entry.name == of)
+                .and_then(peak_bytes);
+            let finding = match (found, beside) {
+                (Some(found), Some(beside)) => Finding::from(found <= beside + more_bytes),
+                (None, _) => Finding::NotJudged("no figures".to_owned()),
+                (_, None) => Finding::NotJudged(format!("no figures of {of}")),
+            };
+            Verdict {
+                target: format!("<= {of} + {}", megabytes(more_bytes)),
+                figure: found.map(megabytes),
+                finding,
+            }
+        }
         Target::Peak { at_most, sockets_min } => {
             let found = peak_bytes(figures);
             let finding = match found {

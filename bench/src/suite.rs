@@ -91,6 +91,13 @@ pub enum Target {
         /// With fewer sockets the target is not judged.
         sockets_min: usize,
     },
+    /// Peak memory beside that of another entry of the same phase.
+    PeakBeside {
+        /// The name of that entry.
+        of: &'static str,
+        /// So many bytes more are good enough.
+        more_bytes: u64,
+    },
 }
 
 /// Until when a command is measured.
@@ -153,11 +160,18 @@ pub const FLOOR: &str = "floor";
 const SS: &str = "ss";
 const SS_INFO: &str = "ss with tcp_info";
 const SS_OWNERS: &str = "ss with owners";
+const SS_PORT: &str = "ss of one port";
 const SS_LOOP: &str = "ss, namespace by namespace";
 const LSOF: &str = "lsof";
+const LSTF: &str = "lstf";
+const NETSTAT: &str = "netstat";
+const NETSTAT_OWNERS: &str = "netstat with owners";
 
 /// The sockets that the targets for memory speak of.
 const MEMORY_SOCKETS_MIN: usize = 100_000;
+
+/// What a drop-in may take beyond its original.
+const DROPIN_MORE_BYTES: u64 = 4_000_000;
 
 const ENTRY: Entry = Entry {
     name: "",
@@ -357,6 +371,99 @@ pub const SUITE: &[Entry] = &[
         ..ENTRY
     },
     Entry {
+        name: "ss -tanH, the drop-in",
+        arguments: &["ss", "-tanH"],
+        sockets_a_line: Some(1),
+        targets: &[
+            Target::Wall {
+                of: SS,
+                at_most: 1.0 / 5.0,
+                wording: "1/5 of ss",
+            },
+            Target::PeakBeside {
+                of: SS,
+                more_bytes: DROPIN_MORE_BYTES,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: "ss -tanH, the drop-in, by netlink",
+        arguments: &["ss", "--source=diag", "-tanH"],
+        sockets_a_line: Some(1),
+        targets: &[Target::Wall {
+            of: SS,
+            at_most: 1.0 / 3.0,
+            wording: "1/3 of ss",
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: "ss -tinaH, the drop-in",
+        arguments: &["ss", "-tinaH"],
+        targets: &[
+            Target::Wall {
+                of: SS_INFO,
+                at_most: 1.0 / 4.0,
+                wording: "1/4 of ss with tcp_info",
+            },
+            Target::PeakBeside {
+                of: SS_INFO,
+                more_bytes: DROPIN_MORE_BYTES,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: "ss -tanpH, the drop-in",
+        arguments: &["ss", "-tanpH"],
+        sockets_a_line: Some(1),
+        targets: &[
+            Target::Wall {
+                of: SS_OWNERS,
+                at_most: 1.0 / 25.0,
+                wording: "1/25 of ss with owners",
+            },
+            Target::PeakBeside {
+                of: SS_OWNERS,
+                more_bytes: DROPIN_MORE_BYTES,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: "ss of one port, the drop-in",
+        arguments: &["ss", "-tanH", "sport", "=", ":6000"],
+        targets: &[Target::Wall {
+            of: SS_PORT,
+            at_most: 1.0 / 2.0,
+            wording: "1/2 of ss of one port",
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: SS_PORT,
+        program: Program::Peer("ss"),
+        arguments: &["-tanH", "sport", "=", ":6000"],
+        ..ENTRY
+    },
+    Entry {
+        name: "stand-in for lstf",
+        arguments: &["lstf", "-n"],
+        targets: &[Target::Wall {
+            of: LSTF,
+            at_most: 1.0 / 4.0,
+            wording: "1/4 of lstf",
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: LSTF,
+        program: Program::Peer("lstf"),
+        arguments: &["-n"],
+        ..ENTRY
+    },
+    Entry {
         name: "sockets with owners",
         arguments: SOCKETS_OWNERS,
         sockets_a_line: Some(1),
@@ -442,10 +549,52 @@ pub const SUITE: &[Entry] = &[
         arguments: &["--v2", "--info"],
         ..ENTRY
     },
+    // The drop-in beside the original.
     Entry {
-        name: "netstat",
+        name: "netstat, the drop-in",
+        arguments: &["netstat", "-atn"],
+        sockets_a_line: Some(1),
+        targets: &[
+            Target::Wall {
+                of: NETSTAT,
+                at_most: 1.0 / 8.0,
+                wording: "1/8 of netstat",
+            },
+            Target::PeakBeside {
+                of: NETSTAT,
+                more_bytes: DROPIN_MORE_BYTES,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: NETSTAT,
         program: Program::Peer("netstat"),
         arguments: &["-atn"],
+        sockets_a_line: Some(1),
+        ..ENTRY
+    },
+    Entry {
+        name: "netstat with owners, the drop-in",
+        arguments: &["netstat", "-atnp"],
+        sockets_a_line: Some(1),
+        targets: &[
+            Target::Wall {
+                of: NETSTAT_OWNERS,
+                at_most: 1.0 / 100.0,
+                wording: "1/100 of netstat with owners",
+            },
+            Target::PeakBeside {
+                of: NETSTAT_OWNERS,
+                more_bytes: DROPIN_MORE_BYTES,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: NETSTAT_OWNERS,
+        program: Program::Peer("netstat"),
+        arguments: &["-atnp"],
         sockets_a_line: Some(1),
         ..ENTRY
     },
@@ -576,7 +725,9 @@ mod tests {
     fn every_target_is_measured_in_its_phase() {
         for entry in SUITE {
             for target in entry.targets {
-                if let Target::Wall { of, .. } | Target::About { of, .. } = target {
+                if let Target::Wall { of, .. } | Target::About { of, .. } | Target::PeakBeside { of, .. } =
+                    target
+                {
                     assert!(
                         entries(entry.phase).any(|other| other.name == *of),
                         "{}: {of}",

@@ -84,6 +84,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("ss", on_path("ss").as_deref(), "-V");
     machine.ask_version("netstat", on_path("netstat").as_deref(), "-V");
     machine.ask_version("lsof", on_path("lsof").as_deref(), "-v");
+    machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
 
     let mut comparison = Comparison {
         installed,
