@@ -500,7 +500,9 @@ fn public_and_private_peers() {
     let private = client.loopback_mapped().established_to(&listener);
     let call = |to: &str| {
         let to: SocketAddr = to.parse().unwrap();
-        let stream = client.run(|| std::net::TcpStream::connect(to)).unwrap();
+        // An address that was just given is not at once ready to be a source.
+        let connect = || client.run(|| std::net::TcpStream::connect(to)).ok();
+        let stream = wait_for(format_args!("a connection to {to}"), connect);
         (stream, listener.accept())
     };
     let _public = [call("9.9.9.9:9300"), call("[2620:fe::fe]:9300")];
