@@ -193,12 +193,16 @@ mod tests {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
     }
 
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
     #[test]
     fn of_a_unix_listener() {
         let mut bytes = vec![1, 1, 10, 0];
         bytes.resize(16, 0);
-        attribute(&mut bytes, unix_diag::attribute::VFS, &[7, 0, 0, 0, 3, 0, 0, 0]);
-        attribute(&mut bytes, unix_diag::attribute::ICONS, &[9, 0, 0, 0, 0, 0, 0, 0]);
+        attribute(&mut bytes, unix_diag::attribute::VFS, &words(&[7, 3]));
+        attribute(&mut bytes, unix_diag::attribute::ICONS, &words(&[9, 0]));
         let found = Particulars::read(Protocol::UnixStream, &bytes);
         assert_eq!(found.file.map(|file| (file.inode, file.device)), Some((7, 3)));
         assert_eq!(found.waiting().unwrap().collect::<Vec<_>>(), [9, 0]);
@@ -208,9 +212,9 @@ mod tests {
     fn of_a_packet_socket() {
         let mut bytes = vec![17, 3, 0, 3];
         bytes.resize(16, 0);
-        let program = [6, 0, 1, 2, 0xff, 0, 0, 0];
+        let program = [&6_u16.to_ne_bytes()[..], &[1, 2], &words(&[0xff])].concat();
         attribute(&mut bytes, packet_diag::attribute::FILTER, &program);
-        attribute(&mut bytes, packet_diag::attribute::FANOUT, &[5, 0, 1, 0]);
+        attribute(&mut bytes, packet_diag::attribute::FANOUT, &words(&[5 | 1 << 16]));
         let found = Particulars::read(Protocol::PacketRaw, &bytes);
         let expected = Instruction {
             code: 6,

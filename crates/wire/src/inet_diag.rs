@@ -573,9 +573,10 @@ mod tests {
     fn the_request_to_close_names_the_very_socket() {
         let message = message();
         let request = destroy(&message, 6, 0, 7).unwrap();
+        let kind_and_flags = [21_u16.to_ne_bytes(), 5_u16.to_ne_bytes()].concat();
         assert_eq!(
             request[4..8],
-            [21, 0, 5, 0],
+            kind_and_flags,
             "SOCK_DESTROY with NLM_F_REQUEST | NLM_F_ACK"
         );
         assert_eq!((request[16], request[17]), (2, 6));
