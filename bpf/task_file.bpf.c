@@ -5,13 +5,8 @@
  *
  * It asks for less of the kernel than the walk over processes does, and costs more: the kernel takes and gives back a
  * reference to every file of every process, sockets or not.
- *
- * What the verifier knows to be a struct of the kernel is read as such, without a helper; the rest by probe-reads.
  */
-#define BY_PROBE_READ
-#define inode inode_elsewhere
-#include "kernel.h"
-#undef inode
+#include "task_file.h"
 
 /* A descriptor of a socket. */
 struct record {
@@ -23,68 +18,6 @@ struct record {
 	u32 pad;
 	char comm[16]; /* the process's, not the thread's */
 };
-
-struct inode {
-	u16 i_mode;
-	u64 i_ino;
-} KERNEL;
-struct file {
-	u64 f_inode, private_data;
-} KERNEL;
-/* include/linux/bpf.h */
-struct bpf_iter_meta {
-	void *seq;
-} KERNEL;
-
-/* kernel/bpf/task_iter.c: struct bpf_iter__task_file */
-struct context {
-	struct bpf_iter_meta *meta;
-	u64 task;
-	u32 fd;
-	u64 file;
-};
-
-/* A field of something the verifier knows the type of. */
-#define IN(address, structure, field) (((struct structure *)(address))->field)
-
-#define S_IFMT 0xf000
-#define S_IFSOCK 0xc000
-
-/* The place of a signal_struct's number for its process or its group. */
-INLINE u64 pid_at(u64 signal, u32 type)
-{
-	return signal + AT(signal_struct, pids) + type * 8;
-}
-
-/* The place of a number for one level of pid namespaces. */
-INLINE u64 number_at(u64 pid, u32 level)
-{
-	return pid + AT(pid, numbers) + (u64)(level & 31) * __builtin_preserve_type_info(*(struct upid *)0, 1);
-}
-
-/* Numbers of a process of another pid namespace than the first: in ours, whatever its level. */
-INLINE void numbers_by_level(struct record *record, u64 signal)
-{
-	u64 own = LOAD(u64, pid_at(GET(u64, current_task(), task_struct, signal), PIDTYPE_TGID));
-	u64 pid = LOAD(u64, pid_at(signal, PIDTYPE_TGID)), group = LOAD(u64, pid_at(signal, PIDTYPE_PGID));
-	u32 level = GET(u32, own, pid, level);
-	u64 namespace = GET(u64, number_at(own, level), upid, ns);
-
-	if (GET(u32, pid, pid, level) >= level && GET(u64, number_at(pid, level), upid, ns) == namespace)
-		record->pid = GET(u32, number_at(pid, level), upid, nr);
-	if (GET(u32, group, pid, level) >= level && GET(u64, number_at(group, level), upid, ns) == namespace)
-		record->pgid = GET(u32, number_at(group, level), upid, nr);
-}
-
-/* Whether the thread before this one in the process's list has the same descriptors. The kernel itself passes over
- * threads that have their leader's (Linux 5.11), but where the leader has ended, it would go through them for each. */
-INLINE int is_told_by_another(u64 task, u64 signal)
-{
-	u64 before = LOAD(u64, task + AT(task_struct, thread_node) + 8);
-
-	return before != signal + AT(signal_struct, thread_head) &&
-	       GET(u64, before - AT(task_struct, thread_node), task_struct, files) == IN(task, task_struct, files);
-}
 
 SEC("iter/task_file")
 int list_files(struct context *context)
@@ -121,7 +54,7 @@ int list_files(struct context *context)
 	if (!pid)
 		return 0; /* it ends */
 	if (IN(pid, pid, level)) {
-		numbers_by_level(&record, signal);
+		numbers_by_level(&record.pid, &record.pgid, signal);
 	} else {
 		record.pid = record.tgid;
 		pid = *(u64 *)pid_at(signal, PIDTYPE_PGID);

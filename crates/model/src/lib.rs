@@ -28,6 +28,8 @@ mod losses;
 mod memory;
 mod mptcp;
 mod names;
+mod namespace;
+mod netns_name;
 mod owner;
 mod particulars;
 mod protocol;
@@ -49,6 +51,11 @@ pub use losses::Losses;
 pub use memory::Memory;
 pub use mptcp::MptcpInfo;
 pub use names::{Names, NoNames};
+pub use namespace::{
+    Age, AgeFrom, DescriptorKeeper, Few, KEEPERS_MAX, Keepers, MountKeeper, Namespace, SocketKeeper,
+    ThreadKeeper, natural_order,
+};
+pub use netns_name::{BadNetnsName, NetnsName};
 pub use owner::{Comm, Owner, Process};
 pub use particulars::{Fanout, Instruction, Md5Key, PacketInfo, Particulars, Ring, Subflow, Tls, Vfs};
 pub use protocol::{Family, Protocol};

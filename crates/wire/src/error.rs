@@ -39,6 +39,8 @@ pub enum Layer {
     RouteLink,
     /// `struct ifaddrmsg`
     RouteAddress,
+    /// `struct rtgenmsg` about a network namespace
+    RouteNsid,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
     ProcNetInet,
     /// A line of `/proc/net/unix`
@@ -77,6 +79,7 @@ impl fmt::Display for Error {
             Layer::NetlinkDiag => "netlink_diag message",
             Layer::RouteLink => "rtnetlink message about a link",
             Layer::RouteAddress => "rtnetlink message about an address",
+            Layer::RouteNsid => "rtnetlink message about a network namespace",
             Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
             Layer::ProcNetUnix => "line of /proc/net/unix",
             Layer::ProcNetPacket => "line of /proc/net/packet",

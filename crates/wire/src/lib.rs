@@ -31,6 +31,8 @@ pub mod holders;
 pub mod inet_diag;
 pub mod netlink;
 pub mod netlink_diag;
+pub mod netns_file;
+pub mod nsid;
 pub mod packet_diag;
 pub mod proc_net;
 pub mod proc_pid;

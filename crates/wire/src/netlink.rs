@@ -247,6 +247,13 @@ impl Request {
         Self::with_flags(kind, NLM_F_REQUEST | NLM_F_ACK, sequence)
     }
 
+    /// Asks to have something made that is not there yet (`NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL`).
+    #[must_use]
+    pub fn make(kind: u16, sequence: u32) -> Self {
+        let flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL;
+        Self::with_flags(kind, flags, sequence)
+    }
+
     fn with_flags(kind: u16, flags: u16, sequence: u32) -> Self {
         let mut bytes = Vec::with_capacity(128);
         bytes.extend_from_slice(&0_u32.to_ne_bytes()); // the length, known in finish()
@@ -303,6 +310,8 @@ const NLA_TYPE_MASK: u16 = 0x3fff;
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_ACK: u16 = 0x04;
 const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_DUMP_INTR: u16 = 0x10;
 const NLM_F_CAPPED: u16 = 0x100;
 const NLM_F_ACK_TLVS: u16 = 0x200;

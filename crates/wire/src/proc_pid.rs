@@ -79,6 +79,63 @@ impl<'a> Stat<'a> {
     }
 }
 
+/// When the process of this `stat` began, in ticks since boot: column 22.
+#[must_use]
+pub fn start_ticks(stat: &[u8]) -> Option<u64> {
+    let close = stat.iter().rposition(|&byte| byte == b')')?;
+    // What follows the name is column 3.
+    let column = stat.get(close + 1..)?.split(|&byte| byte == b' ').nth(20)?;
+    decimal_u64(column)
+}
+
+/// A mount of a namespace, as a line of `/proc/PID/mountinfo` tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetnsMount {
+    /// The inode in `net:[N]`.
+    pub inode: u64,
+    /// Where it is, below the root of the process; any bytes but NUL.
+    pub path: alloc::vec::Vec<u8>,
+}
+
+/// The mounts of network namespaces in `/proc/PID/mountinfo`; other lines are passed over.
+///
+/// ```
+/// use sockeye_wire::proc_pid::netns_mounts;
+///
+/// let file = b"25 1 0:24 / /run rw - tmpfs run rw\n95 25 0:4 net:[4026532177] /run/netns/a\\040b rw shared:4 - nsfs nsfs rw\n";
+/// let all: Vec<_> = netns_mounts(file).map(|mount| (mount.inode, mount.path)).collect();
+/// assert_eq!(all, [(4_026_532_177, b"/run/netns/a b".to_vec())]);
+/// ```
+pub fn netns_mounts(mountinfo: &[u8]) -> impl Iterator<Item = NetnsMount> + '_ {
+    mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
+        let mut columns = line.split(|&byte| byte == b' ');
+        // ID, parent, device, root within the file system, mount point
+        let root = columns.nth(3)?;
+        let inode = netns_inode(root)?;
+        Some(NetnsMount {
+            inode,
+            path: unescape(columns.next()?),
+        })
+    })
+}
+
+/// Blanks, tabs, newlines and backslashes are `\040` and the like (`mangle_path()` of `fs/seq_file.c`).
+fn unescape(path: &[u8]) -> alloc::vec::Vec<u8> {
+    let mut out = alloc::vec::Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, after @ ..] = rest {
+        rest = after;
+        match (first, after) {
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
+                out.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = after;
+            }
+            (&byte, _) => out.push(byte),
+        }
+    }
+    out
+}
+
 /// One line of `/proc/PID/cgroup`: where the process is in one hierarchy of cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLine<'a> {
@@ -119,6 +176,13 @@ pub fn socket_inode(target: &[u8]) -> Option<u64> {
 #[inline]
 pub fn netns_inode(target: &[u8]) -> Option<u64> {
     bracketed(target.strip_prefix(b"net:[")?)
+}
+
+/// The inode in `mnt:[N]`, or in the link of any other kind of namespace.
+#[must_use]
+pub fn namespace_inode(target: &[u8]) -> Option<u64> {
+    let open = target.iter().position(|&byte| byte == b'[')?;
+    bracketed(target.get(open + 1..)?)
 }
 
 #[inline]
@@ -206,6 +270,29 @@ mod tests {
         }
         // A buffer that ends within the group would yield another group; the file always goes on.
         assert_eq!(Stat::parse(b"1 (a) S 1 12").map(|stat| stat.group), Ok(12));
+    }
+
+    #[test]
+    fn starts() {
+        let stat = b"1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 1\n";
+        assert_eq!(start_ticks(stat), Some(77));
+        for bad in [
+            &b""[..],
+            b"1 (a) S 0",
+            b"1 (a",
+            b"1 (a) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 x ",
+        ] {
+            assert_eq!(start_ticks(bad), None, "{}", bad.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn mounts_of_namespaces() {
+        let file = b"1 2 0:4 net:[5] /a\\134b\\012 rw - nsfs nsfs rw\n1 2 0:4 mnt:[6] /m rw - nsfs nsfs rw\n\n1 2 0:4 net:[7]\n1 2 0:4 net:[8] /x\\9 rw";
+        let found: alloc::vec::Vec<_> = netns_mounts(file)
+            .map(|mount| (mount.inode, mount.path))
+            .collect();
+        assert_eq!(found, [(5, b"/a\\b\n".to_vec()), (8, b"/x\\9".to_vec())]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `NETLINK_ROUTE`: interfaces and their IPv4 addresses.
+//! `NETLINK_ROUTE`: interfaces and their addresses.
 //!
 //! ```text
 //! struct ifinfomsg { u8 family, pad; u16 type; i32 index; u32 flags, change; }    16
@@ -10,10 +10,15 @@ use crate::bytes::{ne_i32, ne_u16, ne_u32, ne_u64, split_fixed};
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
+use core::net::IpAddr;
+
+pub mod change;
 
 /// An interface.
 #[derive(Debug, Clone, Copy)]
 pub struct Link<'a> {
+    /// `ifi_index`
+    pub index: i32,
     /// `ifi_type`: `ARPHRD_*`
     pub kind: u16,
     /// `ifi_flags`: `IFF_*`
@@ -28,6 +33,12 @@ pub struct Link<'a> {
     pub address: &'a [u8],
     /// `IFLA_MAP`
     pub map: Option<Map>,
+    /// `IFLA_MASTER`: the index of the bridge, bond or the like that it is a port of
+    pub master: Option<u32>,
+    /// `IFLA_IFALIAS`: a note that somebody left; empty: none
+    pub alias: &'a [u8],
+    /// `IFLA_INFO_KIND` in `IFLA_LINKINFO`: `veth`, `bridge`, ...; empty: a real one, or the kernel's own
+    pub driver: &'a [u8],
 }
 
 /// `struct rtnl_link_ifmap { u64 mem_start, mem_end, base_addr; u16 irq; u8 dma, port; }`: what a card on a bus
@@ -62,6 +73,7 @@ impl<'a> Link<'a> {
     pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
         let (fixed, attributes) = split_fixed::<16>(payload, Layer::RouteLink)?;
         let mut link = Self {
+            index: ne_i32(fixed, 4).unwrap_or_default(),
             kind: ne_u16(fixed, 2).unwrap_or_default(),
             flags: ne_u32(fixed, 8).unwrap_or_default(),
             name: &[],
@@ -69,6 +81,9 @@ impl<'a> Link<'a> {
             queue_len: None,
             address: &[],
             map: None,
+            master: None,
+            alias: &[],
+            driver: &[],
         };
         for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
@@ -78,6 +93,9 @@ impl<'a> Link<'a> {
                 IFLA_IFNAME => link.name = text(attribute.payload),
                 IFLA_MTU => link.mtu = ne_i32(attribute.payload, 0),
                 IFLA_TXQLEN => link.queue_len = ne_i32(attribute.payload, 0),
+                change::IFLA_MASTER => link.master = attribute.u32(),
+                change::IFLA_IFALIAS => link.alias = text(attribute.payload),
+                change::IFLA_LINKINFO => link.driver = driver(attribute.payload),
                 _ => {}
             }
         }
@@ -89,6 +107,60 @@ impl<'a> Link<'a> {
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETLINK, sequence).payload(&[0; 16]).finish()
     }
+}
+
+/// What is within `IFLA_LINKINFO`.
+fn driver(info: &[u8]) -> &[u8] {
+    let mut all = Attributes::new(info).flatten();
+    let kind = all.find(|attribute| attribute.kind == change::IFLA_INFO_KIND);
+    kind.map_or(&[], |kind| text(kind.payload))
+}
+
+/// An address of an interface, of either family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterfaceAddress {
+    /// `ifa_index`
+    pub index: u32,
+    /// `ifa_prefixlen`
+    pub prefix_len: u8,
+    /// `IFA_LOCAL`, else `IFA_ADDRESS`
+    pub ip: IpAddr,
+}
+
+impl InterfaceAddress {
+    /// Over the payload of an `RTM_NEWADDR`; `None` if it is of no family we know.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct ifaddrmsg`, or the envelope of an attribute is broken.
+    pub fn parse(payload: &[u8]) -> Result<Option<Self>, Error> {
+        let (fixed, attributes) = split_fixed::<8>(payload, Layer::RouteAddress)?;
+        let (mut local, mut address) = (None, None);
+        for attribute in Attributes::new(attributes) {
+            let attribute = attribute?;
+            match attribute.kind {
+                IFA_LOCAL => local = ip(attribute.payload),
+                IFA_ADDRESS => address = ip(attribute.payload),
+                _ => {}
+            }
+        }
+        Ok(local.or(address).map(|ip| Self {
+            index: ne_u32(fixed, 4).unwrap_or_default(),
+            prefix_len: fixed[1],
+            ip,
+        }))
+    }
+
+    /// The request for all of them.
+    #[must_use]
+    pub fn dump(sequence: u32) -> Vec<u8> {
+        Request::dump(RTM_GETADDR, sequence).payload(&[0; 8]).finish()
+    }
+}
+
+/// In network order, of the family that has this length.
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = || Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?));
+    v4().or_else(|| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)))
 }
 
 /// An IPv4 address of an interface.
@@ -194,9 +266,15 @@ mod tests {
         map.extend(16_u16.to_ne_bytes());
         map.extend([5, 0, 0, 0, 0, 0]);
         bytes.extend(attribute(IFLA_MAP, &map));
+        bytes.extend(attribute(change::IFLA_MASTER, &7_u32.to_ne_bytes()));
+        bytes.extend(attribute(change::IFLA_IFALIAS, b"a note\0"));
+        let info = [attribute(9, b"?"), attribute(change::IFLA_INFO_KIND, b"veth\0")].concat();
+        bytes.extend(attribute(change::IFLA_LINKINFO, &info));
         let link = Link::parse(&bytes).unwrap();
         assert_eq!((link.kind, link.flags, link.name), (772, 0x1_0049, &b"lo"[..]));
         assert_eq!((link.mtu, link.queue_len), (Some(65536), None));
+        assert_eq!((link.index, link.master), (1, Some(7)));
+        assert_eq!((link.alias, link.driver), (&b"a note"[..], &b"veth"[..]));
         let map = link.map.unwrap();
         assert_eq!(
             (map.mem_start, map.mem_end, map.base_addr),
@@ -220,5 +298,22 @@ mod tests {
         );
         assert_eq!((found.broadcast, found.address), (None, [0; 4]));
         assert!(Address::parse(&[2, 24]).is_err());
+        let mut bytes = alloc::vec![10, 64, 0, 0];
+        bytes.extend(4_u32.to_ne_bytes());
+        let nothing = InterfaceAddress::parse(&bytes);
+        assert_eq!(nothing, Ok(None));
+        bytes.extend(attribute(
+            IFA_ADDRESS,
+            &[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        ));
+        let expected = InterfaceAddress {
+            index: 4,
+            prefix_len: 64,
+            ip: "fd00::1".parse().unwrap(),
+        };
+        assert_eq!(InterfaceAddress::parse(&bytes), Ok(Some(expected)));
+        bytes.extend(attribute(IFA_LOCAL, &[10, 0, 0, 1]));
+        let local = InterfaceAddress::parse(&bytes).unwrap().unwrap();
+        assert_eq!(local.ip, IpAddr::from([10, 0, 0, 1]));
     }
 }
