@@ -40,6 +40,7 @@ mod exact;
 mod halves;
 mod ladder;
 pub mod names;
+pub mod netns;
 pub mod owners;
 mod probe;
 mod procfs;

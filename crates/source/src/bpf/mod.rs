@@ -6,6 +6,7 @@
 mod held;
 mod holders;
 mod kernel;
+mod netns_file;
 mod relay;
 mod tables;
 mod task_file;
@@ -17,6 +18,7 @@ pub(crate) use holders::Pass;
 use holders::{Found, Holders};
 pub(crate) use kernel::Kernel;
 pub use kernel::Obstacle;
+use netns_file::NetnsFile;
 pub(crate) use tables::{Of, Tables, Walked};
 use task_file::TaskFile;
 
@@ -41,6 +43,7 @@ pub struct Engine {
     holders: OnceLock<Result<Holders, Obstacle>>,
     held: OnceLock<Result<Sockets, Obstacle>>,
     task_file: OnceLock<Result<TaskFile, Obstacle>>,
+    netns_file: OnceLock<Result<NetnsFile, Obstacle>>,
 }
 
 impl Default for Engine {
@@ -65,6 +68,7 @@ impl Engine {
             holders: OnceLock::new(),
             held: OnceLock::new(),
             task_file: OnceLock::new(),
+            netns_file: OnceLock::new(),
         }
     }
 
@@ -101,6 +105,15 @@ impl Engine {
     pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Obstacle> {
         let load = || TaskFile::load(self.kernel()?);
         match self.task_file.get_or_init(load) {
+            Ok(iterator) => iterator.pass(),
+            Err(obstacle) => Err(obstacle.clone()),
+        }
+    }
+
+    /// Which descriptors hold namespaces open, or sockets in other namespaces than their process's.
+    pub(crate) fn holds_of_namespaces(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Obstacle> {
+        let load = || NetnsFile::load(self.kernel()?);
+        match self.netns_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
             Err(obstacle) => Err(obstacle.clone()),
         }

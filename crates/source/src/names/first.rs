@@ -90,13 +90,7 @@ impl FirstProcesses {
         let proc = open_proc()?;
         let pids = processes(proc.as_fd())?;
         let mut parts = for_each(&pids, |&pid, first: &mut Self| {
-            let mut found = netns_of(proc.as_fd(), pid);
-            // The kernel also says so of a process that ends this very moment (`proc_ns_readlink()`), and something
-            // else the next time.
-            if found == Err(Errno::ACCESS) {
-                found = netns_of(proc.as_fd(), pid);
-            }
-            match found {
+            match netns_now(proc.as_fd(), pid) {
                 Ok(netns) => first.see(&Sighting::of(netns, pid)),
                 // It ended: what was in its namespace alone is gone too.
                 Err(Errno::NOENT | Errno::SRCH) => {}
@@ -172,14 +166,24 @@ impl FirstProcesses {
 }
 
 /// `/proc`, to be asked about one process after the other.
-pub(super) fn open_proc() -> Result<rustix::fd::OwnedFd, Errno> {
+pub(crate) fn open_proc() -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     open("/proc", flags, Mode::empty())
 }
 
+/// The network namespace this process is in; `NOENT` or `SRCH` if it ended.
+pub(crate) fn netns_now(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
+    match netns_of(proc, pid) {
+        // The kernel also says so of a process that ends this very moment (`proc_ns_readlink()`), and something
+        // else the next time.
+        Err(Errno::ACCESS) => netns_of(proc, pid),
+        found => found,
+    }
+}
+
 /// The network namespace this process is in. As `stat` would tell too, but without making an inode for each
 /// namespace.
-pub(super) fn netns_of(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
+pub(crate) fn netns_of(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
     let mut target = [MaybeUninit::uninit(); 32];
     let path = Decimal::with_suffix(pid.0, "/ns/net");
     let (target, _) = readlinkat_raw(proc, path.as_c_str(), &mut target)?;

@@ -21,6 +21,7 @@ mod users;
 
 pub use cgroups::Cgroups;
 pub use first::{FirstProcesses, SeenCgroup, Sighting};
+pub(crate) use first::{netns_now, netns_of, open_proc};
 pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
 pub(crate) use namespaces::own as own_namespace;
@@ -204,6 +205,11 @@ impl SystemNames {
         }
         self.netns_meant
             .get_or_insert_with(text.into(), || self.find_meant_by(text))
+    }
+
+    /// The container that lives in a network namespace: its name, if that may be known, or its short id.
+    pub fn container_in(&self, netns: NetnsInode) -> Option<&str> {
+        self.found_name(netns).container_text()
     }
 
     fn find_meant_by(&self, text: &str) -> Vec<NetnsInode> {

@@ -22,6 +22,8 @@ pub struct NamedNamespace {
     pub name: String,
     /// The file to open in order to enter it.
     pub path: PathBuf,
+    /// Since when the kernel keeps an inode for it, in seconds since 1970: it was mounted then, or is older.
+    pub since_s: i64,
 }
 
 /// On most hosts the second is the first by way of a symbolic link.
@@ -66,10 +68,12 @@ impl Namespaces {
                                 inode: NetnsInode(inode),
                                 name: file.file_name().to_string_lossy().into_owned(),
                                 path,
+                                since_s: metadata.ctime(),
                             });
                         }
                     }
-                    _ => found.unreadable += 1,
+                    // What holds something, or is no file, is nobody's remains.
+                    _ => found.unreadable += u64::from(metadata.is_file() && metadata.len() == 0),
                 }
             }
         }
@@ -99,12 +103,20 @@ impl Namespaces {
         self.of(inode).find(|name| !is_made_up(name))
     }
 
+    /// All names of this namespace, those that somebody chose first.
+    pub fn all_of(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
+        let chosen = self.with_inode(inode).filter(|found| !is_made_up(&found.name));
+        chosen.chain(self.with_inode(inode).filter(|found| is_made_up(&found.name)))
+    }
+
     fn of(&self, inode: NetnsInode) -> impl Iterator<Item = &str> {
+        self.with_inode(inode).map(|found| found.name.as_str())
+    }
+
+    fn with_inode(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
         let first = self.all.partition_point(|namespace| namespace.inode < inode);
         let all = self.all.get(first..).unwrap_or_default();
-        all.iter()
-            .take_while(move |found| found.inode == inode)
-            .map(|found| found.name.as_str())
+        all.iter().take_while(move |found| found.inode == inode)
     }
 
     /// The namespace with this name.
@@ -169,6 +181,7 @@ mod tests {
             inode: NetnsInode(inode),
             name: name.to_owned(),
             path: PathBuf::new(),
+            since_s: 0,
         };
         let all = vec![
             named(3, made_up),

@@ -16,6 +16,11 @@ pub(super) struct NetnsName {
 }
 
 impl NetnsName {
+    /// What the container is called, if it is one.
+    pub(super) fn container_text(&self) -> Option<&str> {
+        self.container.as_ref().map(|_| &*self.text)
+    }
+
     /// Whether somebody who typed `text` means this namespace.
     pub(super) fn is_meant_by(&self, text: &str) -> bool {
         let container = self.container.as_ref();

@@ -155,7 +155,7 @@ fn socket_inode(target: &[u8]) -> Option<u32> {
 }
 
 /// The number that a name in `/proc` or in `/proc/PID/fd` is, if it is one.
-pub(super) fn number(name: &CStr) -> Option<u32> {
+pub(crate) fn number(name: &CStr) -> Option<u32> {
     name.to_str()
         .ok()
         .filter(|name| !name.starts_with('+'))?

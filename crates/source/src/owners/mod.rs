@@ -30,7 +30,7 @@ mod pass;
 mod stat;
 mod table;
 
-pub(crate) use descriptors::Decimal;
+pub(crate) use descriptors::{Decimal, number};
 pub use error::ScanError;
 pub(crate) use pass::{for_each, processes};
 

@@ -1,0 +1,139 @@
+use crate::names::{netns_now, open_proc};
+use crate::owners::{Decimal, for_each, processes};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+use sockeye_model::{NetnsInode, Pid};
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+/// Who lives in network namespaces.
+#[derive(Debug, Default)]
+pub struct Residents {
+    by_netns: HashMap<NetnsInode, Vec<Pid>>,
+    by_thread: HashMap<NetnsInode, Vec<Pid>>,
+    unreadable: u64,
+}
+
+impl Residents {
+    /// Of these namespaces: one `readlink` for each process of the host, and for each thread of those that have several;
+    /// none if there are no namespaces.
+    ///
+    /// # Errors
+    /// When there is no `/proc` to read, or it is not ours: it has no folder of us.
+    pub fn find(namespaces: &HashSet<NetnsInode>) -> std::io::Result<Self> {
+        let mut all = Self::default();
+        if namespaces.is_empty() {
+            return Ok(all);
+        }
+        // Without it, nobody would seem to live anywhere.
+        fs::metadata("/proc/self/ns/net")?;
+        let proc = open_proc()?;
+        let pids = processes(proc.as_fd())?;
+        let parts = for_each(&pids, |&pid, part: &mut Self| {
+            let home = netns_now(proc.as_fd(), pid);
+            match home {
+                Ok(netns) if namespaces.contains(&netns) => part.by_netns.entry(netns).or_default().push(pid),
+                Ok(_) | Err(Errno::NOENT | Errno::SRCH) => {}
+                Err(_) => part.unreadable += 1,
+            }
+            if let Ok(home) = home {
+                part.see_threads(proc.as_fd(), pid, home, namespaces);
+            }
+        });
+        for part in parts {
+            all.unreadable += part.unreadable;
+            merge(&mut all.by_netns, part.by_netns);
+            merge(&mut all.by_thread, part.by_thread);
+        }
+        Ok(all)
+    }
+
+    /// The processes in this one, in the order of their numbers. A process counts as where its first thread is.
+    #[must_use]
+    pub fn of(&self, netns: NetnsInode) -> &[Pid] {
+        self.by_netns.get(&netns).map_or(&[], Vec::as_slice)
+    }
+
+    /// The processes that live elsewhere, but have a thread in this one.
+    #[must_use]
+    pub fn by_thread(&self, netns: NetnsInode) -> &[Pid] {
+        self.by_thread.get(&netns).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many processes do not tell where they are.
+    #[must_use]
+    pub const fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
+    fn see_threads(
+        &mut self,
+        proc: BorrowedFd<'_>,
+        pid: Pid,
+        home: NetnsInode,
+        namespaces: &HashSet<NetnsInode>,
+    ) {
+        let path = Decimal::with_suffix(pid.0, "/task");
+        // Two links of every folder, and one more of each thread (`proc_task_getattr()`).
+        let threads = statat(proc, path.as_c_str(), AtFlags::empty()).map_or(0, |folder| folder.st_nlink);
+        if threads <= 3 {
+            return;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(folder) = openat(proc, path.as_c_str(), flags, Mode::empty()) else {
+            return;
+        };
+        for tid in processes(folder.as_fd()).unwrap_or_default() {
+            if let Ok(netns) = netns_now(folder.as_fd(), tid)
+                && netns != home
+                && namespaces.contains(&netns)
+            {
+                self.by_thread.entry(netns).or_default().push(pid);
+            }
+        }
+    }
+}
+
+fn merge(all: &mut HashMap<NetnsInode, Vec<Pid>>, part: HashMap<NetnsInode, Vec<Pid>>) {
+    for (netns, more) in part {
+        let pids = all.entry(netns).or_default();
+        pids.extend(more);
+        pids.sort_unstable();
+        pids.dedup();
+    }
+}
+
+/// Whether a process is in this namespace still.
+#[must_use]
+pub fn lives_in(pid: Pid, netns: NetnsInode) -> bool {
+    open_proc().is_ok_and(|proc| netns_now(proc.as_fd(), pid) == Ok(netns))
+}
+
+/// What a process is called; `None`: it has ended.
+#[must_use]
+pub fn process_name(pid: Pid) -> Option<Vec<u8>> {
+    let mut comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    if comm.last() == Some(&b'\n') {
+        comm.pop();
+    }
+    Some(comm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::own_namespace;
+
+    #[test]
+    fn we_live_where_we_are() {
+        let own = own_namespace().unwrap();
+        let pid = Pid(std::process::id());
+        let found = Residents::find(&[own].into()).unwrap();
+        assert!(found.of(own).contains(&pid) && found.of(NetnsInode(1)).is_empty());
+        assert!(lives_in(pid, own) && !lives_in(pid, NetnsInode(1)) && !lives_in(Pid(u32::MAX), own));
+        assert!(process_name(pid).is_some_and(|name| !name.is_empty()));
+        assert_eq!(process_name(Pid(u32::MAX)), None);
+        assert!(Residents::find(&HashSet::new()).unwrap().of(own).is_empty());
+    }
+}
