@@ -161,7 +161,7 @@ fn any_or_none(owners: Option<&[Owner]>, negated: bool, is_so: impl Fn(&Owner) -
 
 /// Literally, as far as `len_max` bytes of the wanted name; or as a pattern, which without a wildcard may
 /// match anywhere.
-fn text_matches(text: &[u8], wanted: &[u8], like: bool, len_max: usize) -> bool {
+pub(crate) fn text_matches(text: &[u8], wanted: &[u8], like: bool, len_max: usize) -> bool {
     if !like {
         text == &wanted[..wanted.len().min(len_max)]
     } else if glob::has_wildcard(wanted) {

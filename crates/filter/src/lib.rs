@@ -111,6 +111,7 @@ mod filter;
 mod glob;
 mod host;
 mod lexer;
+pub mod netns;
 mod parse;
 mod peers;
 mod resolve;

@@ -472,7 +472,7 @@ impl Head<'_> {
 }
 
 impl Operator {
-    const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Equal => "=",
             Self::NotEqual => "!=",
@@ -492,7 +492,7 @@ fn is_netns_inode(text: &str, number: u64) -> bool {
     text.len() < 12 && number >= 0xf000_0000
 }
 
-const COMPARISONS: [Operator; 6] = [
+pub(crate) const COMPARISONS: [Operator; 6] = [
     Operator::Equal,
     Operator::NotEqual,
     Operator::Less,

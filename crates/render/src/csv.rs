@@ -402,23 +402,23 @@ fn push_processes(out: &mut Vec<u8>, processes: &[Process]) {
 }
 
 /// A line being written.
-struct Line<'a> {
+pub(crate) struct Line<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
 }
 
 impl<'a> Line<'a> {
-    fn begin(out: &'a mut Vec<u8>) -> Self {
+    pub(crate) fn begin(out: &'a mut Vec<u8>) -> Self {
         Self { out, is_empty: true }
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         self.out.extend_from_slice(b"\r\n");
     }
 
     /// Begins a field whose text needs no quotes.
     #[inline]
-    fn field(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn field(&mut self) -> &mut Vec<u8> {
         if !self.is_empty {
             self.out.push(b',');
         }
@@ -426,34 +426,34 @@ impl<'a> Line<'a> {
         self.out
     }
 
-    fn empty(&mut self, count: usize) {
+    pub(crate) fn empty(&mut self, count: usize) {
         for _ in 0..count {
             self.field();
         }
     }
 
     #[inline]
-    fn number(&mut self, value: Option<impl Into<u64>>) {
+    pub(crate) fn number(&mut self, value: Option<impl Into<u64>>) {
         let out = self.field();
         if let Some(value) = value {
             push_decimal(out, value.into());
         }
     }
 
-    fn numbers(&mut self, values: [Option<u32>; 2]) {
+    pub(crate) fn numbers(&mut self, values: [Option<u32>; 2]) {
         for value in values {
             self.number(value);
         }
     }
 
-    fn float(&mut self, value: Option<f64>) {
+    pub(crate) fn float(&mut self, value: Option<f64>) {
         let out = self.field();
         if let Some(value) = value.filter(|value| value.is_finite()) {
             out.extend_from_slice(format!("{value}").as_bytes());
         }
     }
 
-    fn boolean(&mut self, value: Option<bool>) {
+    pub(crate) fn boolean(&mut self, value: Option<bool>) {
         self.word(match value {
             Some(true) => "true",
             Some(false) => "false",
@@ -461,15 +461,15 @@ impl<'a> Line<'a> {
         });
     }
 
-    fn word(&mut self, word: &str) {
+    pub(crate) fn word(&mut self, word: &str) {
         self.field().extend_from_slice(word.as_bytes());
     }
 
-    fn text(&mut self, text: Option<&str>) {
+    pub(crate) fn text(&mut self, text: Option<&str>) {
         self.bytes(text.map(str::as_bytes));
     }
 
-    fn bytes(&mut self, text: Option<&[u8]>) {
+    pub(crate) fn bytes(&mut self, text: Option<&[u8]>) {
         match text {
             Some(text) => self.outside(|out| push_clean(out, text)),
             None => self.empty(1),
@@ -477,7 +477,7 @@ impl<'a> Line<'a> {
     }
 
     /// A field with text from outside: kept from being a formula, quoted where needed.
-    fn outside(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn outside(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
         let out = self.field();
         let start = out.len();
         push(out);

@@ -8,27 +8,39 @@ use crate::format::{Coverage, SCHEMA_VERSION, Summary};
 use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
 
-/// An object being written; [`Object::end`] closes it.
-pub(crate) struct Object<'a> {
+/// A JSON object being written; [`end`](Self::end) closes it.
+///
+/// ```
+/// let mut out = Vec::new();
+/// let mut object = sockeye_render::JsonObject::begin(&mut out);
+/// object.number("pid", Some(7_u32));
+/// object.bytes("comm", Some(b"\xff"));
+/// object.end();
+/// assert_eq!(out, "{\"pid\":7,\"comm\":\"\u{fffd}\",\"comm_hex\":\"ff\"}".as_bytes());
+/// ```
+#[derive(Debug)]
+pub struct Object<'a> {
     pub(crate) out: &'a mut Vec<u8>,
     is_empty: bool,
 }
 
 impl<'a> Object<'a> {
+    /// Begins one at the end of `out`.
     #[inline]
-    pub(crate) fn begin(out: &'a mut Vec<u8>) -> Self {
+    pub fn begin(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
 
+    /// Closes it.
     #[inline]
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         self.out.push(b'}');
     }
 
-    /// Writes a key, which must not need escapes.
+    /// Writes a key, which must not need escapes; its value is to be appended to what this gives.
     #[inline]
-    pub(crate) fn key(&mut self, name: &str) -> &mut Vec<u8> {
+    pub fn key(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.is_empty {
             self.out.push(b',');
         }
@@ -39,8 +51,9 @@ impl<'a> Object<'a> {
         self.out
     }
 
+    /// A number, if there is one.
     #[inline]
-    pub(crate) fn number(&mut self, name: &str, value: Option<impl Into<u64>>) {
+    pub fn number(&mut self, name: &str, value: Option<impl Into<u64>>) {
         if let Some(value) = value {
             push_decimal(self.key(name), value.into());
         }
@@ -54,7 +67,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    pub(crate) fn boolean(&mut self, name: &str, value: Option<bool>) {
+    /// True or false, if it is known.
+    pub fn boolean(&mut self, name: &str, value: Option<bool>) {
         if let Some(value) = value {
             push_short(self.key(name), if value { b"true" } else { b"false" });
         }
@@ -62,7 +76,7 @@ impl<'a> Object<'a> {
 
     /// Text that is known to be harmless.
     #[inline]
-    pub(crate) fn word(&mut self, name: &str, value: &str) {
+    pub fn word(&mut self, name: &str, value: &str) {
         let out = self.key(name);
         out.push(b'"');
         push_short(out, value.as_bytes());
@@ -71,14 +85,14 @@ impl<'a> Object<'a> {
 
     /// Text from outside that is UTF-8.
     #[inline]
-    pub(crate) fn text(&mut self, name: &str, value: Option<&str>) {
+    pub fn text(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
             push_json(self.key(name), value.as_bytes());
         }
     }
 
-    /// Text from outside that may be anything.
-    pub(crate) fn bytes(&mut self, name: &str, value: Option<&[u8]>) {
+    /// Text from outside that may be anything; what is not UTF-8 is there in hexadecimal too, under `name` with `_hex`.
+    pub fn bytes(&mut self, name: &str, value: Option<&[u8]>) {
         let Some(value) = value else { return };
         if push_json(self.key(name), value) {
             self.out.extend_from_slice(b",\"");

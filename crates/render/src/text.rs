@@ -28,6 +28,18 @@ pub(crate) fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
+/// A name from outside, for a sentence: what could steer a terminal or break a line is escaped.
+///
+/// ```
+/// assert_eq!(sockeye_render::harmless(b"web\n1"), r"web\x0a1");
+/// ```
+#[must_use]
+pub fn harmless(text: &[u8]) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    push_clean(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Appends `text` as a JSON string, quotes included. What is not UTF-8 becomes U+FFFD; returns whether
 /// there was any. Everything [`push_clean`] escapes is escaped here too: `jq`-less terminals are safe.
 pub(crate) fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {

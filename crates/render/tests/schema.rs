@@ -9,11 +9,13 @@ use made::{AllNames, EvilNames};
 use serde_json::{Value, json};
 use sockeye_model::{Entry, Losses, Memory, MptcpInfo, Names, NoNames, TcpInfo};
 use sockeye_render::{
-    Coverage, FlowLayout, FlowWriter, Format, SocketLayout, SocketWriter, SortKey, Summary,
+    Coverage, FlowLayout, FlowWriter, Format, NetnsGaps, NetnsLayout, NetnsWriter, SocketLayout,
+    SocketWriter, SortKey, Summary,
 };
 use std::collections::BTreeSet;
 
 const SOCKETS: &str = include_str!("../../../docs/schema/sockets.schema.json");
+const NAMESPACES: &str = include_str!("../../../docs/schema/namespaces.schema.json");
 const FLOWS: &str = include_str!("../../../docs/schema/flows.schema.json");
 
 const LOSSY: Summary<'_> = Summary {
@@ -69,6 +71,34 @@ fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
     listing.finish(summary).unwrap();
     String::from_utf8(out).unwrap()
 }
+
+fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String {
+    let mut out = Vec::new();
+    let layout = NetnsLayout {
+        format,
+        ..NetnsLayout::default()
+    };
+    let mut listing = NetnsWriter::new(&mut out, layout);
+    listing.begin().unwrap();
+    for namespace in [made::full_namespace(), made::bare_namespace()] {
+        listing.row(&namespace).unwrap();
+    }
+    listing.finish(summary, gaps).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+const GAPS: NetnsGaps = NetnsGaps {
+    remains: 1,
+    unread_mount_namespaces: 2,
+    processes_hidden: true,
+    sockets_seen: false,
+};
+
+/// Listings of namespaces have no such key: each is entered, or counted as unreadable.
+const NETNS_SUMMARY: Summary<'_> = Summary {
+    coverage: None,
+    ..LOSSY
+};
 
 fn compiled(schema: &Value) -> JSONSchema {
     JSONSchema::options()
@@ -128,6 +158,16 @@ fn flows_follow_their_schema() {
             );
             check(FLOWS, "flow", &document, &lines);
         }
+    }
+}
+
+#[test]
+fn namespaces_follow_their_schema() {
+    for (summary, gaps) in [(NETNS_SUMMARY, GAPS), (Summary::default(), NetnsGaps::default())] {
+        let document = namespaces(Format::Json, &summary, &gaps);
+        let lines = namespaces(Format::Jsonl, &summary, &gaps);
+        assert_eq!(lines.contains("{\"summary\":"), gaps == GAPS);
+        check(NAMESPACES, "namespace", &document, &lines);
     }
 }
 
@@ -206,6 +246,10 @@ fn every_key_of_the_schemas_is_written_and_every_written_key_is_described() {
             both(&|format, names| sockets(format, None, names, &LOSSY)),
         ),
         (FLOWS, both(&|format, names| flows(format, names, &LOSSY))),
+        (
+            NAMESPACES,
+            both(&|format, _| namespaces(format, &NETNS_SUMMARY, &GAPS)),
+        ),
     ] {
         let mut described = BTreeSet::new();
         gather_properties(&serde_json::from_str(schema).unwrap(), &mut described);

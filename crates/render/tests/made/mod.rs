@@ -3,7 +3,9 @@
 
 use sockeye_model::*;
 use sockeye_wire::{inet_diag, tcp_info};
+use std::ffi::OsStr;
 use std::net::IpAddr;
+use std::os::unix::ffi::OsStrExt;
 
 /// Knows a name for everything.
 pub(crate) struct AllNames;
@@ -360,4 +362,50 @@ impl std::io::Write for Full {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// With a value in every field, and text of every kind.
+pub(crate) fn full_namespace() -> Namespace {
+    let process = Process {
+        pid: Pid(123),
+        pgid: None,
+        comm: Comm::new(b"odd\x1b\xff"),
+    };
+    let mut namespace = Namespace::new(NetnsInode(u32::MAX));
+    let odd = OsStr::from_bytes(b"=odd\n\x1b[31m\xff");
+    namespace.names = [odd, OsStr::new("web1"), OsStr::new("a,b")]
+        .map(|name| NetnsName::of_file(name).unwrap())
+        .to_vec();
+    namespace.container = Some("shop\u{202e}".into());
+    namespace.called = Some("web1".into());
+    namespace.id = Some(i32::MAX);
+    namespace.processes = Some(0);
+    namespace.threads = Some(0);
+    namespace.sockets = Some(u64::MAX);
+    namespace.interfaces = Some(u32::MAX);
+    namespace.age = Some(Age {
+        seconds: u64::MAX,
+        from: AgeFrom::Mount,
+    });
+    let keepers = &mut namespace.keepers;
+    keepers.mounts.push(MountKeeper {
+        process: None,
+        path: (*b"/run/docker/netns/x\xff").into(),
+    });
+    keepers.mounts.push(MountKeeper {
+        process: Some(process),
+        path: (*b"/y").into(),
+    });
+    keepers.descriptors.push(DescriptorKeeper { process, fd: Fd(7) });
+    keepers.threads.push(ThreadKeeper {
+        process,
+        tid: Pid(124),
+    });
+    keepers.sockets.push(SocketKeeper { process, sockets: 3 });
+    namespace
+}
+
+/// With nothing but an inode.
+pub(crate) fn bare_namespace() -> Namespace {
+    Namespace::new(NetnsInode(4_026_531_833))
 }
