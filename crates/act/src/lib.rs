@@ -1,4 +1,4 @@
-//! What changes the host: so far, closing sockets.
+//! What changes the host: closing sockets, ending processes, making, removing and entering network namespaces.
 //!
 //! What it deliberately does not do: choose which sockets, or ask whether it may. Whoever calls has named them.
 //!
@@ -12,5 +12,10 @@
 //! ```
 
 mod close;
+mod end;
+pub mod netns;
+mod route;
 
 pub use close::{Closer, Fate};
+pub use end::{Manner, end};
+pub use route::Refusal;
