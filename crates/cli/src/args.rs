@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Flows(FlowsArgs),
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
+    Ns(crate::ns::NsArgs),
     Doctor(DoctorArgs),
     /// Sockets, as ss of iproute2 prints them: its options, its output
     #[command(disable_help_flag = true)]

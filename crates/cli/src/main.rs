@@ -11,6 +11,7 @@ mod lookup;
 mod lstf;
 mod netstat;
 mod notes;
+mod ns;
 mod places;
 mod progress;
 mod rooms;
@@ -46,6 +47,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Flows(args)) => flows::run(&args.options, &args.filter),
         Some(Command::Sockets(args)) => sockets::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Ns(args)) => return ns::run(&args),
         Some(Command::Ss(args)) => return Ok(Tool::Ss.run(&args.words)),
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
@@ -68,7 +70,9 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         message.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
-    if misplaced && !text.contains("similar subcommand") {
+    // Other commands take no filter, or take it elsewhere.
+    let is_listing = !std::env::args_os().any(|word| word == "ns");
+    if misplaced && is_listing && !text.contains("similar subcommand") {
         text.push_str(
             "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",
         );

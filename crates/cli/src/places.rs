@@ -133,7 +133,7 @@ fn open(path: &Path) -> io::Result<(NetnsInode, File)> {
     // A name may stand for anything: opening a FIFO must not wait, and reading a disk must not begin.
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if rustix::fs::fstatfs(&file)?.f_type != NSFS_MAGIC {
+    if !sockeye_sys::netns::is_namespace(&file)? {
         return Err(io::Error::other("it is no namespace"));
     }
     let inode = u32::try_from(file.metadata()?.st_ino()).map_err(io::Error::other)?;
@@ -300,9 +300,6 @@ const SEARCHES_MAX: u32 = 64;
 
 /// So many namespaces are told apart in an error.
 const LISTED_MAX: usize = 5;
-
-/// `NSFS_MAGIC` of `include/uapi/linux/magic.h`: the file system whose files are namespaces.
-const NSFS_MAGIC: rustix::fs::FsWord = 0x6e73_6673;
 
 #[cfg(test)]
 mod tests {

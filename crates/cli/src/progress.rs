@@ -27,7 +27,12 @@ impl Progress {
 
     /// One more is done.
     pub(crate) fn step(&mut self) {
-        self.done += 1;
+        self.reach(self.done + 1);
+    }
+
+    /// So many are done.
+    pub(crate) fn reach(&mut self, done: usize) {
+        self.done = done;
         let Some(next) = self.next else { return };
         let now = Instant::now();
         if now >= next {

@@ -70,6 +70,22 @@ pub(crate) fn pause(interval: Duration) -> bool {
     wait(&stdout, PollFlags::empty(), Some(interval)).unwrap_or(true)
 }
 
+/// Waits until there is something to read from `source`, and tells whether somebody still reads what we write.
+pub(crate) fn pause_until(source: &impl AsFd) -> io::Result<bool> {
+    let stdout = io::stdout();
+    loop {
+        let mut polled = [
+            PollFd::new(source, PollFlags::IN),
+            PollFd::new(&stdout, PollFlags::empty()),
+        ];
+        match poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => return Ok(polled[1].revents().is_empty()),
+        }
+    }
+}
+
 /// Polls until one of `events` or an error shows up (false: an error) or the time is over.
 fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Result<bool> {
     let until = limit.map(|limit| Instant::now() + limit);
