@@ -86,6 +86,7 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
                         first: next()?,
                         namespaces: next()?,
                         sets: next()?,
+                        idlers: next()?,
                     }));
                 }
                 _ => return Err(unknown(&argument)),
@@ -121,6 +122,8 @@ pub struct CompareArguments {
     pub memory_sockets: usize,
     /// Named namespaces for the last phase; a multiple of [`NAMESPACES_FEW`](Self::NAMESPACES_FEW), or 0 for none.
     pub namespaces: usize,
+    /// Named namespaces that are made and removed in one act; a multiple of [`ACTS_STEP`](Self::ACTS_STEP), or 0 for none.
+    pub acts: usize,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -133,19 +136,23 @@ impl CompareArguments {
     /// As many namespaces as their growth is measured from.
     pub const NAMESPACES_FEW: usize = 10;
 
+    /// Half of them, and twice and two and a half times as many, are whole numbers.
+    pub const ACTS_STEP: usize = 10;
+
     /// The answer to `--help`.
     pub const HELP: &str = "\
 usage: bench-compare [--sockeye FILE] [--rounds N] [--sockets N] [--quick] [--markdown FILE] [--strict]
 
 Fills a network namespace with TCP sockets, then thousands of named ones with a few each, runs sockeye and its
-peers there in turn, and prints medians, their ratios, and which targets are met. Exits with 0 also when some
-are missed, unless --strict.
+peers there in turn, has them make and remove namespaces by the thousand, and prints medians, their ratios, and
+which targets are met. Exits with 0 also when some are missed, unless --strict.
 
   --sockeye FILE      the binary on trial (default: beside this program, then on the path)
   --rounds N          measured rounds (default 15)
   --sockets N         sockets for the speed figures (default 79200)
   --memory-sockets N  sockets for the memory figures (default 100800)
   --namespaces N      named namespaces (default 2000), a multiple of 10; 0 leaves them out
+  --acts N            named namespaces made and removed at a time (default 2000), a multiple of 10; 0 leaves them out
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
@@ -155,6 +162,7 @@ are missed, unless --strict.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
+        let mut acts = None;
         let mut quick = false;
         let mut parsed = Self {
             help: false,
@@ -163,6 +171,7 @@ are missed, unless --strict.
             sockets: 0,
             memory_sockets: 0,
             namespaces: 0,
+            acts: 0,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -177,6 +186,7 @@ are missed, unless --strict.
                     memory_sockets = Some(number("--memory-sockets", arguments.next())?);
                 }
                 Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
+                Some("--acts") => acts = Some(number("--acts", arguments.next())?),
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -189,6 +199,10 @@ are missed, unless --strict.
         parsed.sockets = sockets.unwrap_or(if quick { 2_000 } else { SOCKETS_DEFAULT });
         parsed.memory_sockets = memory_sockets.unwrap_or(if quick { 2_000 } else { 100_800 });
         parsed.namespaces = namespaces.unwrap_or(if quick { 20 } else { 2_000 });
+        parsed.acts = acts.unwrap_or(if quick { 20 } else { 2_000 });
+        if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
+            return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
+        }
         if !parsed.namespaces.is_multiple_of(Self::NAMESPACES_FEW) {
             return Err(Usage(format!(
                 "--namespaces must be a multiple of {}",
@@ -256,11 +270,12 @@ mod tests {
             })
         );
         assert_eq!(
-            load("--hold-namespaces 500 250 4"),
+            load("--hold-namespaces 500 250 4 1"),
             Ok(LoadArguments::HoldNamespaces(Share {
                 first: 500,
                 namespaces: 250,
-                sets: 4
+                sets: 4,
+                idlers: 1
             }))
         );
         let made = |namespaces, sets| Ok(LoadArguments::MakeNamespaces { namespaces, sets });
@@ -273,7 +288,7 @@ mod tests {
             "--sockets many",
             "--sockets -1",
             "--hold 3",
-            "--hold-namespaces 1 2",
+            "--hold-namespaces 1 2 3",
             "200",
         ] {
             assert!(load(mistake).is_err(), "{mistake}");
@@ -287,6 +302,7 @@ mod tests {
             (full.rounds, full.sockets, full.memory_sockets, full.namespaces),
             (15, 79_200, 100_800, 2_000)
         );
+        assert_eq!(full.acts, 2_000);
         let quick = compare("--rounds 5 --quick").expect("valid");
         assert_eq!(
             (
@@ -304,6 +320,7 @@ mod tests {
         for (mistake, named) in [
             ("--rounds 0", "--rounds"),
             ("--namespaces 15", "--namespaces"),
+            ("--acts 15", "--acts"),
             ("--sockeye", "--sockeye"),
             ("--markdown", "--markdown"),
             ("fast", "fast"),

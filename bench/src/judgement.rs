@@ -150,6 +150,17 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
                 ),
             }
         }
+        Target::Within { at_most_ns } => {
+            let found = wall_median(figures);
+            Verdict {
+                target: format!("<= {}", milliseconds(at_most_ns)),
+                figure: found.map(milliseconds),
+                finding: found.map_or_else(
+                    || Finding::NotJudged("no figures".to_owned()),
+                    |found| Finding::from(found <= at_most_ns),
+                ),
+            }
+        }
         Target::PeakBeside { of, more_bytes } => {
             let found = peak_bytes(figures);
             let beside = measured
@@ -209,6 +220,11 @@ pub fn milliseconds(ns: u64) -> String {
 /// Bytes as decimal megabytes, with a digit after the point.
 pub fn megabytes(bytes: u64) -> String {
     format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+/// Bytes as decimal kilobytes, whole ones.
+pub fn kilobytes(bytes: u64) -> String {
+    format!("{:.0} kB", bytes as f64 / 1e3)
 }
 
 fn wall_ratio(figures: &Figures, phase: &[Figures], of: &str) -> Option<f64> {

@@ -29,6 +29,7 @@ pub mod measure;
 pub mod namespaces;
 pub mod neighbours;
 pub mod netns;
+pub mod netns_acts;
 pub mod programs;
 pub mod report;
 pub mod run;

@@ -56,12 +56,13 @@ impl Load {
         )
     }
 
-    /// Starts `program --hold-namespaces FIRST COUNT SETS` for each holder, and returns when all namespaces stand, named where
-    /// the caller sees them: see [`Names`](namespaces::Names).
-    pub fn start_namespaces(program: &Path, namespaces: usize, sets: usize) -> Result<Self> {
-        let shares = namespaces::shares(namespaces, sets, HOLDERS_MIN);
+    /// Starts `program --hold-namespaces FIRST COUNT SETS IDLERS` for each holder, and returns when all namespaces stand, named
+    /// where the caller sees them: see [`Names`](namespaces::Names).
+    pub fn start_namespaces(program: &Path, namespaces: usize, sets: usize, idlers: usize) -> Result<Self> {
+        let shares = namespaces::shares(namespaces, sets, idlers, HOLDERS_MIN);
         let commands = shares.iter().map(|share| {
-            let numbers = [share.first, share.namespaces, share.sets].map(|number| number.to_string().into());
+            let numbers = [share.first, share.namespaces, share.sets, share.idlers]
+                .map(|number| number.to_string().into());
             std::iter::once("--hold-namespaces".into())
                 .chain(numbers)
                 .collect()

@@ -13,12 +13,13 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Sockets of a set: a listener, both ends of a connection through it, and a UDP socket.
 pub const SOCKETS_IN_SET: usize = 4;
 
 /// Where `ip`, `ss` and others look for names.
-const FOLDER: &str = "/run/netns";
+pub const FOLDER: &str = "/run/netns";
 
 /// A server and its client, as small as can be: the listener, both ends of a connection through it, and a UDP socket.
 #[derive(Debug)]
@@ -37,10 +38,12 @@ pub struct Share {
     pub namespaces: usize,
     /// Sets of four sockets in each.
     pub sets: usize,
+    /// Processes that do nothing in each.
+    pub idlers: usize,
 }
 
-/// Shares of the holders, as even as possible: `namespaces` with `sets` each.
-pub fn shares(namespaces: usize, sets: usize, holders: usize) -> Vec<Share> {
+/// Shares of the holders, as even as possible: `namespaces` with `sets` and `idlers` each.
+pub fn shares(namespaces: usize, sets: usize, idlers: usize, holders: usize) -> Vec<Share> {
     let mut first = 0;
     (0..holders.max(1))
         .map(|number| {
@@ -49,6 +52,7 @@ pub fn shares(namespaces: usize, sets: usize, holders: usize) -> Vec<Share> {
                 first,
                 namespaces: count,
                 sets,
+                idlers,
             };
             first += count;
             share
@@ -114,7 +118,7 @@ pub fn hold(share: Share) -> Result<()> {
     // A thread of its own: it changes its namespace again and again, and ends in the last one.
     let making = std::thread::spawn(move || {
         (share.first..share.first + share.namespaces)
-            .map(|number| make(number, share.sets))
+            .map(|number| make(number, share))
             .collect::<Result<Vec<_>>>()
     });
     let held = making
@@ -124,10 +128,23 @@ pub fn hold(share: Share) -> Result<()> {
 }
 
 /// Makes a namespace, which the calling thread stays in, names it, and fills it.
-fn make(number: usize, sets: usize) -> Result<Vec<Set>> {
+fn make(number: usize, share: Share) -> Result<Vec<Set>> {
     let name = name(number);
-    let file = Path::new(FOLDER).join(&name);
-    // A name that is taken is not ours.
+    make_named(&name)?;
+    raise_loopback().with_context(|| format!("raising lo in {name}"))?;
+    for _ in 0..share.idlers {
+        idle().with_context(|| format!("starting a process in {name}"))?;
+    }
+    (0..share.sets)
+        .map(|_| Set::open())
+        .collect::<Result<_>>()
+        .with_context(|| format!("opening sockets in {name}"))
+}
+
+/// Makes a namespace, which the calling thread stays in, and names it: the least that this takes.
+pub fn make_named(name: &str) -> Result<()> {
+    let file = Path::new(FOLDER).join(name);
+    // First, for a name that is taken is not ours.
     File::create_new(&file).with_context(|| format!("creating {}", file.display()))?;
     unshare(CloneFlags::CLONE_NEWNET).context("unshare(CLONE_NEWNET)")?;
     mount(
@@ -137,12 +154,17 @@ fn make(number: usize, sets: usize) -> Result<Vec<Set>> {
         MsFlags::MS_BIND,
         None::<&str>,
     )
-    .with_context(|| format!("mounting on {}", file.display()))?;
-    raise_loopback().with_context(|| format!("raising lo in {name}"))?;
-    (0..sets)
-        .map(|_| Set::open())
-        .collect::<Result<_>>()
-        .with_context(|| format!("opening sockets in {name}"))
+    .with_context(|| format!("mounting on {}", file.display()))
+}
+
+/// Starts a process that waits for the end of our stdin, and so ends with the load, however we end.
+fn idle() -> Result<()> {
+    // Nobody waits for it: when it ends, so do we.
+    Command::new("cat")
+        .stdout(Stdio::null())
+        .spawn()
+        .map(drop)
+        .context("starting cat")
 }
 
 /// As wide as the last of them, so that `*` and a sorted listing agree.
@@ -173,7 +195,7 @@ mod tests {
     #[test]
     fn shares_are_even_and_number_every_namespace_once() {
         for (namespaces, holders) in [(2_000, 4), (10, 4), (3, 4), (7, 1), (0, 4)] {
-            let shares = shares(namespaces, 2, holders);
+            let shares = shares(namespaces, 2, 1, holders);
             assert_eq!(shares.len(), holders);
             let numbers: Vec<usize> = shares
                 .iter()

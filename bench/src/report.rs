@@ -11,6 +11,8 @@ pub struct Table {
     pub title: String,
     /// What makes these figures doubtful.
     pub warning: Option<String>,
+    /// What else was found, a sentence each.
+    pub notes: Vec<String>,
     /// Its lines.
     pub rows: Vec<Row>,
 }
@@ -86,6 +88,9 @@ impl Report {
             if let Some(warning) = &table.warning {
                 put(&mut out, warning);
             }
+            for note in &table.notes {
+                put(&mut out, note);
+            }
             let mut lines = vec![HEADINGS.map(str::to_owned)];
             lines.extend(table.rows.iter().map(cells));
             let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
@@ -119,6 +124,9 @@ impl Report {
             put(&mut out, &format!("\n### {}\n", escape(&table.title)));
             if let Some(warning) = &table.warning {
                 put(&mut out, &format!("**{}**\n", escape(warning)));
+            }
+            for note in &table.notes {
+                put(&mut out, &format!("{}\n", escape(note)));
             }
             put(&mut out, &format!("| {} | verdict |", HEADINGS.join(" | ")));
             put(
@@ -256,6 +264,7 @@ mod tests {
             tables: vec![Table {
                 title: "79200 sockets".to_owned(),
                 warning: Some("DISTURBED".to_owned()),
+                notes: vec!["more < less".to_owned()],
                 rows,
             }],
         }
@@ -318,7 +327,7 @@ mod tests {
             .map(cells)
             .collect();
         assert_eq!(counts, [COLUMNS + 2; 4], "{markdown}");
-        assert!(markdown.contains("not installed"));
+        assert!(markdown.contains("not installed") && markdown.contains("\nmore &lt; less\n"));
         assert!(
             markdown.contains("met: 1.50 x floor (target &lt;= 1.25 x floor)"),
             "{markdown}"

@@ -17,7 +17,7 @@ pub struct Installed {
 }
 
 impl Installed {
-    fn path(&self, program: Program) -> Option<PathBuf> {
+    pub(crate) fn path(&self, program: Program) -> Option<PathBuf> {
         match program {
             Program::Floor => self.floor.clone(),
             Program::Sockeye => self.sockeye.clone(),
@@ -51,7 +51,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of(entry: &Entry, absence: Option<Absence>) -> Self {
+    pub(crate) fn of(entry: &Entry, absence: Option<Absence>) -> Self {
         Self {
             entry: *entry,
             samples: Vec::new(),
@@ -67,7 +67,7 @@ impl Figures {
             .collect()
     }
 
-    fn fail(&mut self, why: String) {
+    pub(crate) fn fail(&mut self, why: String) {
         self.absence = Some(Absence::Failed(why));
         self.samples.clear();
     }

@@ -16,16 +16,22 @@ pub enum Phase {
     FewNamespaces,
     /// 2,000 named namespaces with four sockets each.
     Namespaces,
+    /// 4,000 named namespaces with a process each.
+    Listed,
+    /// None but those that the command makes or removes: see [`netns_acts`](crate::netns_acts).
+    Acts,
 }
 
 impl Phase {
     /// In the order in which they are measured.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
         Self::FewNamespaces,
         Self::Namespaces,
+        Self::Listed,
+        Self::Acts,
     ];
 }
 
@@ -83,6 +89,11 @@ pub enum Target {
     First {
         /// Nanoseconds.
         below_ns: u64,
+    },
+    /// Median wall time, where somebody waits for the answer: absolute, as [`First`](Self::First).
+    Within {
+        /// Nanoseconds.
+        at_most_ns: u64,
     },
     /// Peak memory, on a host with at least this many sockets.
     Peak {
@@ -166,6 +177,7 @@ const LSOF: &str = "lsof";
 const LSTF: &str = "lstf";
 const NETSTAT: &str = "netstat";
 const NETSTAT_OWNERS: &str = "netstat with owners";
+const IP_LIST: &str = "ip netns list";
 
 /// The sockets that the targets for memory speak of.
 const MEMORY_SOCKETS_MIN: usize = 100_000;
@@ -173,7 +185,7 @@ const MEMORY_SOCKETS_MIN: usize = 100_000;
 /// What a drop-in may take beyond its original.
 const DROPIN_MORE_BYTES: u64 = 4_000_000;
 
-const ENTRY: Entry = Entry {
+pub(crate) const ENTRY: Entry = Entry {
     name: "",
     phase: Phase::Speed,
     program: Program::Sockeye,
@@ -695,6 +707,37 @@ pub const SUITE: &[Entry] = &[
         name: FLOOR,
         phase: Phase::Namespaces,
         program: Program::Floor,
+        ..ENTRY
+    },
+    // A list of namespaces, by name and with what is in each.
+    Entry {
+        name: "names of namespaces",
+        phase: Phase::Listed,
+        arguments: &["ns", "list", "-1"],
+        sockets_a_line: Some(1),
+        targets: &[Target::Wall {
+            of: IP_LIST,
+            at_most: 1.0 / 3.0,
+            wording: "1/3 of ip netns list",
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: IP_LIST,
+        phase: Phase::Listed,
+        program: Program::Peer("ip"),
+        arguments: &["netns", "list"],
+        sockets_a_line: Some(1),
+        ..ENTRY
+    },
+    Entry {
+        name: "namespaces with counts",
+        phase: Phase::Listed,
+        arguments: &["ns", "list"],
+        sockets_a_line: Some(1),
+        targets: &[Target::Within {
+            at_most_ns: 1_000_000_000,
+        }],
         ..ENTRY
     },
 ];

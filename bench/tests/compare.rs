@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use sockeye_bench::document::{BEGIN, END};
 use sockeye_bench::namespaces::Names;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
@@ -70,6 +70,35 @@ fn failures_and_silence_are_reported_not_timed() {
 
     let strict = compare(&sockeye, &["--strict"]);
     assert_eq!(strict.status.code(), Some(1));
+}
+
+#[test]
+fn acts_are_judged_by_what_they_leave() {
+    if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let folder = Folder::new("acts");
+    // Says a lot, makes nothing, removes nothing.
+    let sockeye = folder.script("exec seq 1000");
+    let output = compare(&sockeye, &["--namespaces", "0", "--acts", "10"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for expected in [
+        "20 named namespaces, a process in each",
+        "Making 10 named namespaces",
+        "FAILED: left 0 names, not 10",
+        "Flat: the last 5 of 25 named namespaces beside the first",
+        "FAILED: left 20 names, not 25",
+        "Removing 10 named namespaces",
+        "FAILED: left 10 names, not 0",
+    ] {
+        assert!(text.contains(expected), "{expected}:\n{text}");
+    }
+    let floor = text
+        .lines()
+        .find(|line| line.contains("bench-floor --make-namespaces w 10"));
+    assert!(floor.is_some_and(|line| line.contains(" ms ")), "{text}");
 }
 
 #[test]
@@ -244,6 +273,8 @@ fn command(sockeye: &Path) -> Command {
             "200",
             "--namespaces",
             "20",
+            "--acts",
+            "0",
             "--sockeye",
         ])
         .arg(sockeye);

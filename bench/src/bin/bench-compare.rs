@@ -4,13 +4,14 @@ use anyhow::{Context, Result, ensure};
 use sockeye_bench::arguments::CompareArguments;
 use sockeye_bench::document;
 use sockeye_bench::floor;
-use sockeye_bench::judgement::judge;
+use sockeye_bench::judgement::{judge, kilobytes};
 use sockeye_bench::load::Load;
 use sockeye_bench::machine::Machine;
 use sockeye_bench::measure::{SUPERVISE, supervise};
 use sockeye_bench::namespaces::{Names, SOCKETS_IN_SET};
 use sockeye_bench::neighbours::Neighbours;
 use sockeye_bench::netns;
+use sockeye_bench::netns_acts::{self, Act, ActFigures};
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
 use sockeye_bench::run::{Figures, Installed, interleaved};
@@ -84,6 +85,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("ss", on_path("ss").as_deref(), "-V");
     machine.ask_version("netstat", on_path("netstat").as_deref(), "-V");
     machine.ask_version("lsof", on_path("lsof").as_deref(), "-v");
+    machine.ask_version("ip", on_path("ip").as_deref(), "-V");
     machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
 
     let mut comparison = Comparison {
@@ -95,6 +97,8 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     comparison.empty(4 * arguments.rounds)?;
     comparison.full(arguments)?;
     comparison.namespaces(arguments)?;
+    comparison.listed(arguments)?;
+    comparison.acts(arguments)?;
     let report = Report {
         machine,
         method,
@@ -169,7 +173,7 @@ impl Comparison {
         load.stop()
     }
 
-    /// Last, because the kernel goes on clearing namespaces away after their end.
+    /// Late, because the kernel goes on clearing namespaces away after their end.
     fn namespaces(&mut self, arguments: &CompareArguments) -> Result<()> {
         const FEW: usize = CompareArguments::NAMESPACES_FEW;
         let many = arguments.namespaces;
@@ -181,18 +185,16 @@ impl Comparison {
             let sets = many / namespaces;
             let sockets = many * SOCKETS_IN_SET;
             let title = format!("{namespaces} named namespaces, {sockets} sockets");
-            let names = match Names::hide_others() {
+            let names = match empty_folder(&title, namespaces) {
                 Ok(names) => names,
-                Err(error) => {
-                    let why = format!("{error:#}");
-                    eprintln!("bench-compare: {title}: not measured: {why}");
+                Err(why) => {
                     let figures = Figures::absent(entries(phase), &why);
                     self.judge(title, None, sockets, figures);
                     continue;
                 }
             };
             progress(&format!("making {title}"));
-            let load = Load::start_namespaces(&self.bench_load, namespaces, sets)?;
+            let load = Load::start_namespaces(&self.bench_load, namespaces, sets, 0)?;
             ensure!(
                 load.sockets() == sockets,
                 "the load says {} sockets, not {sockets}",
@@ -212,6 +214,91 @@ impl Comparison {
             load.stop()?;
             drop(names);
         }
+        Ok(())
+    }
+
+    fn listed(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let namespaces = 2 * arguments.acts;
+        if namespaces == 0 {
+            return Ok(());
+        }
+        let title = format!("{namespaces} named namespaces, a process in each");
+        let names = match empty_folder(&title, namespaces) {
+            Ok(names) => names,
+            Err(why) => {
+                let figures = Figures::absent(entries(Phase::Listed), &why);
+                self.judge(title, None, namespaces, figures);
+                return Ok(());
+            }
+        };
+        progress("waiting until the namespaces of before are freed");
+        netns_acts::settle(&self.installed)?;
+        progress(&format!("making {title}"));
+        let load = Load::start_namespaces(&self.bench_load, namespaces, 0, 1)?;
+        let host = Host {
+            title,
+            sockets: namespaces,
+            ours: Neighbours {
+                tcp_sockets: 0,
+                // Mapped ones are open too: the program, its libraries, its locale.
+                files: (20 * namespaces) as u64,
+                namespaces: namespaces as u64 + 1,
+            },
+        };
+        self.measure(Phase::Listed, host, arguments.rounds)?;
+        load.stop()?;
+        drop(names);
+        Ok(())
+    }
+
+    /// Last of all, for the same reason; they wait for the end of that clearing themselves.
+    fn acts(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let count = arguments.acts;
+        if count == 0 {
+            return Ok(());
+        }
+        let (first, last) = (count / 2, 5 * count / 2);
+        for (title, acts) in [
+            (
+                format!("Making {count} named namespaces"),
+                netns_acts::making(count),
+            ),
+            (
+                format!("Flat: the last {first} of {last} named namespaces beside the first"),
+                netns_acts::flat(count),
+            ),
+            (
+                format!("Removing {count} named namespaces"),
+                netns_acts::removing(count),
+            ),
+        ] {
+            self.act(title, &acts, arguments.rounds.div_ceil(3))?;
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, title: String, acts: &[Act], rounds: usize) -> Result<()> {
+        announce(&title);
+        let most = acts
+            .iter()
+            .map(|act| act.before.max(act.after))
+            .max()
+            .unwrap_or(0);
+        let measured = match empty_folder(&title, most) {
+            Ok(_names) => {
+                let mut tell = |text: &str| progress(&format!("{title}: {text}"));
+                netns_acts::interleaved(acts, &self.installed, rounds, &mut tell)?
+            }
+            Err(why) => netns_acts::absent(acts, &why),
+        };
+        let notes = measured.iter().filter_map(memory).collect();
+        let figures: Vec<Figures> = measured.into_iter().map(|act| act.figures).collect();
+        self.tables.push(Table {
+            rows: judge(&figures, &[], 0),
+            title,
+            warning: None,
+            notes,
+        });
         Ok(())
     }
 
@@ -258,6 +345,7 @@ impl Comparison {
             rows: judge(&figures, &self.measured, sockets),
             title,
             warning,
+            notes: Vec::new(),
         });
         self.measured.extend(figures);
     }
@@ -275,6 +363,22 @@ impl Host {
             },
         }
     }
+}
+
+/// A folder for so many names, or why there is none, which is told at once too.
+fn empty_folder(title: &str, namespaces: usize) -> Result<Names, String> {
+    let names = netns_acts::room(namespaces)
+        .and_then(|()| Names::hide_others().map_err(|error| format!("{error:#}")));
+    names.inspect_err(|why| eprintln!("bench-compare: {title}: not measured: {why}"))
+}
+
+/// What the namespaces that an act has left take; nothing of one that has left none.
+fn memory(act: &ActFigures) -> Option<String> {
+    let (each, there) = (act.bytes_each?, act.after);
+    Some(format!(
+        "{there} namespaces: {} of kernel memory each (Slab and Percpu of /proc/meminfo)",
+        kilobytes(each)
+    ))
 }
 
 /// Where there is no terminal for progress, a line a phase: a log shall show that this lives.

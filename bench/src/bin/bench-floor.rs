@@ -1,18 +1,27 @@
-//! The cheapest possible dump of this host's TCP sockets; prints how many there are.
+//! The cheapest possible dump of this host's TCP sockets; prints how many there are. Or the cheapest making of namespaces.
 
 use sockeye_bench::floor::{Request, dump};
+use sockeye_bench::namespaces::make_named;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let words: Vec<_> = std::env::args_os().skip(1).collect();
+    let words: Vec<_> = words
+        .iter()
+        .map(|word| word.to_str().unwrap_or_default())
+        .collect();
+    if let ["--make-namespaces", prefix, count] = words[..] {
+        return match count.parse() {
+            Ok(count) => make_namespaces(prefix, count),
+            Err(_) => usage(),
+        };
+    }
     let mut request = Request::default();
-    for argument in std::env::args_os().skip(1) {
-        match argument.to_str() {
-            Some("--v2") => request.v2 = true,
-            Some("--info") => request.info = true,
-            _ => {
-                eprintln!("usage: bench-floor [--v2] [--info]");
-                return ExitCode::from(2);
-            }
+    for word in words {
+        match word {
+            "--v2" => request.v2 = true,
+            "--info" => request.info = true,
+            _ => return usage(),
         }
     }
     match dump(request) {
@@ -28,4 +37,20 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// One after another on this one thread, with nothing looked at before and nothing put right after.
+fn make_namespaces(prefix: &str, count: usize) -> ExitCode {
+    for number in 0..count {
+        if let Err(error) = make_named(&format!("{prefix}{number}")) {
+            eprintln!("bench-floor: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: bench-floor [--v2] [--info]\n       bench-floor --make-namespaces PREFIX COUNT");
+    ExitCode::from(2)
 }

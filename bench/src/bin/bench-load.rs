@@ -54,7 +54,7 @@ fn run(arguments: &LoadArguments) -> Result<()> {
         }
         LoadArguments::MakeNamespaces { namespaces, sets } => {
             _names = Names::hide_others().context("--namespaces needs CAP_SYS_ADMIN (root)")?;
-            Load::start_namespaces(&program, namespaces, sets)?
+            Load::start_namespaces(&program, namespaces, sets, 0)?
         }
     };
     // Before the word is given: whoever waits for it may send a signal at once.
