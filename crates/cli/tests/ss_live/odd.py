@@ -433,7 +433,9 @@ names = [b"two words", b"par(en)s", b"quo\"te", b"back\\slash", "\u00e4\u00f6\u0
 for number, comm in enumerate(names):
     named(comm, only(pair_on(5510 + number)))
 named(b"nobodys", only(pair_on(5550)), user=65534)
-named(b"many fds", only(pair_on(5551, copies=60)))
+# Twice: the last field of a listing counts for no width, and which socket comes last differs between the two programs.
+for number, comm in enumerate([b"many fds", b"more fds"]):
+    named(comm, only(pair_on(5551 + 2 * number, copies=60)))
 named(b"with threads", only(pair_on(5552), threads))
 if cgroup != "-":
     for number, inside in enumerate(["", "/inner", "/odd name", "/gone"]):
