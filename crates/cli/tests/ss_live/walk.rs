@@ -140,6 +140,8 @@ fn repeat(zoo: &Zoo, programs: &Programs, case: &Case, tries_max: u32) -> (u32, 
         if difference.is_none() || tries == tries_max || ours.hangs() {
             return (tries, difference);
         }
+        // What the other worker's programs have open for a moment is seen by one and not by the other.
+        std::thread::sleep(PAUSE * tries);
     }
 }
 
@@ -155,6 +157,7 @@ fn wanted(cases: Vec<Case>) -> Vec<Case> {
 
 const WORKERS: usize = 2;
 const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(10);
 const DESPAIR: usize = 100;
 const SHOWN: usize = 12;
 /// TIME_WAIT lasts 60 seconds.
