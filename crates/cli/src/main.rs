@@ -71,7 +71,7 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
     // Other commands take no filter, or take it elsewhere.
-    let is_listing = !std::env::args_os().any(|word| word == "ns");
+    let is_listing = std::env::args_os().nth(1).is_none_or(|word| word != "ns");
     if misplaced && is_listing && !text.contains("similar subcommand") {
         text.push_str(
             "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",

@@ -1,4 +1,5 @@
-use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use super::open_file;
+use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -48,9 +49,7 @@ pub fn enter(name: &NetnsName) -> Result<Entered, CannotEnter> {
 /// # Errors
 /// The kernel's reason, as of [`EnterStep::Open`].
 pub fn open(name: &NetnsName) -> Result<OwnedFd, CannotEnter> {
-    // A name may stand for anything: opening a FIFO must not wait.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    rustix::fs::open(name.path(), flags, Mode::empty()).map_err(|errno| CannotEnter {
+    open_file(name.path()).map_err(|errno| CannotEnter {
         name: name.clone(),
         step: EnterStep::Open,
         errno,

@@ -1,7 +1,8 @@
 use super::failure::{Act, Failure};
 use super::make::OWN_NETNS;
+use super::open_file;
 use crate::route::{Refusal, Route};
-use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, NetnsName};
 use sockeye_sys::netns;
@@ -157,7 +158,7 @@ fn another() -> Result<OwnedFd, Refusal> {
     let made = std::thread::scope(|scope| {
         let make = || -> Result<OwnedFd, Errno> {
             netns::unshare()?;
-            open(OWN_NETNS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            open_file(OWN_NETNS)
         };
         let thread = std::thread::Builder::new().spawn_scoped(scope, make);
         let thread = thread.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
@@ -169,8 +170,7 @@ fn another() -> Result<OwnedFd, Refusal> {
 }
 
 fn open_netns(path: &Path) -> Result<OwnedFd, Failure> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    open(path, flags, Mode::empty()).map_err(|errno| Act::OpenNamespace.on(path, errno))
+    open_file(path).map_err(|errno| Act::OpenNamespace.on(path, errno))
 }
 
 /// As the kernel takes descriptors in messages.

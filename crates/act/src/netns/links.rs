@@ -1,7 +1,8 @@
 use super::failure::{Act, Failure};
 use super::make::OWN_NETNS;
+use super::open_file;
 use crate::route::{Refusal, Route};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sockeye_model::NetnsName;
 use sockeye_sys::netns;
@@ -125,7 +126,7 @@ impl Target {
             Place::Namespace(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into(),
         };
         let failed = |errno| Act::OpenNamespace.on(&path, errno);
-        let fd = open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let fd = open_file(&path).map_err(failed)?;
         loop {
             match flock(&fd, FlockOperation::LockExclusive) {
                 Err(Errno::INTR) => {}
@@ -165,8 +166,7 @@ impl Link {
     /// Joins the namespace that the calling thread is in.
     pub(super) fn make(&mut self, name: &NetnsName, addresses: Option<Addresses>) -> Result<(), Failure> {
         let path = name.path();
-        let own = open(OWN_NETNS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(|errno| Act::OpenNamespace.on(OWN_NETNS, errno))?;
+        let own = open_file(OWN_NETNS).map_err(|errno| Act::OpenNamespace.on(OWN_NETNS, errno))?;
         let outer_name = interface_name(name);
         let pair = VethPair {
             name: &outer_name,
@@ -257,8 +257,7 @@ fn index(route: &mut Route, name: &str) -> Result<i32, Refusal> {
 
 fn namespace(name: &str) -> Option<OwnedFd> {
     let path = NetnsName::of_file(name).ok()?.path();
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let fd = open(path, flags, Mode::empty()).ok()?;
+    let fd = open_file(path).ok()?;
     netns::is_namespace(&fd).ok()?.then_some(fd)
 }
 

@@ -22,3 +22,13 @@ pub use make::{Made, Maker};
 pub use remove::remove;
 pub use subnet::{BadSubnet, Full, Subnet};
 pub use vrf::leave_vrf;
+
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Opens the file that stands for a namespace. It may be anything else: opening a FIFO must not wait.
+fn open_file(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::open(path.as_ref(), flags, Mode::empty())
+}

@@ -65,9 +65,7 @@ pub(crate) struct DelArgs {
 pub(super) fn run(args: &DelArgs) -> anyhow::Result<ExitCode> {
     let names = meant(args)?;
     if args.dry_run {
-        let lines = names
-            .iter()
-            .map(|name| harmless(name.as_os_str().as_encoded_bytes()));
+        let lines = names.iter().map(spell::name);
         return stdout::write_lines(lines).map(|()| ExitCode::SUCCESS);
     }
     let is_group = args.all || args.prefix.is_some();
@@ -87,7 +85,7 @@ pub(super) fn run(args: &DelArgs) -> anyhow::Result<ExitCode> {
         (free, busy.len())
     };
     let begun = Instant::now();
-    let mut farewell = args
+    let farewell = args
         .wait
         .then(|| Farewell::of_all(&names))
         .transpose()
@@ -104,7 +102,7 @@ pub(super) fn run(args: &DelArgs) -> anyhow::Result<ExitCode> {
     }
     let deleted = begun.elapsed();
     let mut freed = true;
-    if let Some(farewell) = farewell.take() {
+    if let Some(farewell) = farewell {
         freed = await_end(farewell, &names, &outcome, args.timeout, begun, deleted)?;
     }
     Ok(if busy == 0 && freed {
@@ -158,7 +156,7 @@ fn await_end(
     for (name, netns) in left.iter().take(TOLD_MAX) {
         notes::say(&format!(
             "sockeye: ns del: something still holds {}: `sockeye ns list --columns inode,pids,threads,kept_by inode = {netns}` tells what\n",
-            harmless(name.as_os_str().as_encoded_bytes())
+            spell::name(name)
         ));
     }
     let more = left.len().saturating_sub(TOLD_MAX);
@@ -255,10 +253,8 @@ fn end_all(mut residents: Residents, namespaces: &HashSet<NetnsInode>) -> anyhow
             Manner::Force
         };
         let mut left = false;
-        let newest = newest();
         for &netns in namespaces.difference(&kept) {
-            let just_made = newest.clone().map(Pid).filter(|pid| lives_in(*pid, netns));
-            for pid in just_made.chain(others(residents.of(netns))) {
+            for pid in others(residents.of(netns)) {
                 left = true;
                 if manner == Manner::Polite && !asked.insert(pid) {
                     continue;
@@ -286,18 +282,6 @@ fn end_all(mut residents: Residents, namespaces: &HashSet<NetnsInode>) -> anyhow
         });
         residents = find(namespaces)?;
     }
-}
-
-/// The numbers that were given out last (loadavg(5)): of a chain of processes each of which starts the next and ends, a look
-/// at all of `/proc` comes too late for every one.
-fn newest() -> std::ops::Range<u32> {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let last: u32 = text
-        .split_ascii_whitespace()
-        .last()
-        .and_then(|last| last.parse().ok())
-        .unwrap_or(0);
-    last.saturating_sub(NEWEST)..last.saturating_add(2)
 }
 
 /// Whether the first process lives there, or we do: nobody means to end those.
@@ -328,7 +312,7 @@ fn tell_busy(busy: &[Busy]) {
         };
         notes::say(&format!(
             "sockeye: ns del: {} is kept: {} in net:[{netns}]: {}; {remedy}\n",
-            harmless(name.as_os_str().as_encoded_bytes()),
+            spell::name(name),
             if pids.len() == 1 {
                 "1 process lives".to_owned()
             } else {
@@ -350,7 +334,7 @@ fn tell_threads(name: &NetnsName, pids: &[Pid]) {
     if !pids.is_empty() {
         notes::say(&format!(
             "sockeye: ns del: in {} live threads of processes that live elsewhere, and live on: {}\n",
-            harmless(name.as_os_str().as_encoded_bytes()),
+            spell::name(name),
             told_some(pids)
         ));
     }
@@ -418,7 +402,6 @@ const FORCE_TAKES: Duration = Duration::from_secs(3);
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const SHORT_INTERVAL: Duration = Duration::from_millis(1);
 const QUIET_LOOKS: usize = 10;
-const NEWEST: u32 = 8;
 const TOLD_MAX: usize = 10;
 const PIDS_TOLD_MAX: usize = 8;
 /// Fewer deletions are not worth one more thread.

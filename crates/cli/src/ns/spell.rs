@@ -3,13 +3,18 @@
 use sockeye_model::NetnsName;
 use sockeye_render::harmless;
 
+/// A name, harmless for a terminal.
+pub(super) fn name(name: &NetnsName) -> String {
+    harmless(name.as_os_str().as_encoded_bytes())
+}
+
 /// Names as they are told in a sentence: runs of numbered ones as `web0 ... web41`, of the rest so many.
 pub(super) fn names<'a>(all: impl IntoIterator<Item = &'a NetnsName>) -> String {
     let mut told: Vec<String> = Vec::new();
     let mut run: Option<Run> = None;
     let mut more = 0_usize;
     for name in all {
-        let text = harmless(name.as_os_str().as_encoded_bytes());
+        let text = self::name(name);
         if let Some(run) = run.as_mut().filter(|run| run.goes_on_with(&text)) {
             run.last = text;
             run.len += 1;

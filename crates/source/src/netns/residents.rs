@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid};
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::ops::Range;
 
 /// Who lives in network namespaces.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ impl Residents {
         fs::metadata("/proc/self/ns/net")?;
         let proc = open_proc()?;
         let pids = processes(proc.as_fd())?;
-        let parts = for_each(&pids, |&pid, part: &mut Self| {
+        let look = |&pid: &Pid, part: &mut Self| {
             let home = netns_now(proc.as_fd(), pid);
             match home {
                 Ok(netns) if namespaces.contains(&netns) => part.by_netns.entry(netns).or_default().push(pid),
@@ -40,7 +41,16 @@ impl Residents {
             if let Ok(home) = home {
                 part.see_threads(proc.as_fd(), pid, home, namespaces);
             }
-        });
+        };
+        let mut parts = for_each(&pids, look);
+        // Those that began meanwhile: of a chain of processes each of which starts the next and ends, a look at what was
+        // there at the beginning comes too late for every one.
+        let mut latest = Self::default();
+        let known: HashSet<Pid> = pids.into_iter().collect();
+        for pid in newest().map(Pid).filter(|pid| !known.contains(pid)) {
+            look(&pid, &mut latest);
+        }
+        parts.push(latest);
         for part in parts {
             all.unreadable += part.unreadable;
             merge(&mut all.by_netns, part.by_netns);
@@ -95,6 +105,14 @@ impl Residents {
     }
 }
 
+/// The numbers that were given to processes last (loadavg(5)).
+fn newest() -> Range<u32> {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let last = text.split_ascii_whitespace().last();
+    let last: u32 = last.and_then(|last| last.parse().ok()).unwrap_or(0);
+    last.saturating_sub(NEWEST)..last.saturating_add(2)
+}
+
 fn merge(all: &mut HashMap<NetnsInode, Vec<Pid>>, part: HashMap<NetnsInode, Vec<Pid>>) {
     for (netns, more) in part {
         let pids = all.entry(netns).or_default();
@@ -119,6 +137,9 @@ pub fn process_name(pid: Pid) -> Option<Vec<u8>> {
     }
     Some(comm)
 }
+
+/// So many processes may begin while one ends.
+const NEWEST: u32 = 8;
 
 #[cfg(test)]
 mod tests {
