@@ -4,7 +4,8 @@
 #![allow(dead_code)] // each target uses one of these
 
 use sockeye_model::{
-    Container, Endpoint, Losses, Particulars, Protocol, Queues, Socket, State, TcpInfo, WalkedKernel,
+    Container, Device, Endpoint, Losses, NeighbourTable, Particulars, Protocol, Qdisc, Queues, Socket,
+    Softnet, State, TcpInfo, WalkedKernel,
 };
 use sockeye_wire::btf::relocation::{self, Relocation, Subject, Wish};
 use sockeye_wire::btf::{self, Answer, Btf, Question, TypeKind};
@@ -14,13 +15,13 @@ use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
 use sockeye_wire::packet_diag::{Info, PacketDiag, Ring, memberships};
 use sockeye_wire::proc_net::{
     CounterTable, DeviceLine, Igmp6Line, IgmpLine, Inet6Line, InetLine, NetlinkLine, PacketLine, Route6Line,
-    RouteLine, UnixLine, counter_lines, is_header,
+    RouteLine, SockstatLine, SoftnetLine, UnixLine, counter_lines, is_header,
 };
-use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, socket_inode};
+use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, open_files_max, socket_inode};
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
 use sockeye_wire::walk::{self, Moment, Reply, detail, hz, nets, records};
-use sockeye_wire::{Error, netlink, rtnetlink};
+use sockeye_wire::{Error, ethtool, netlink, proc_sys, rtnetlink};
 
 /// A received buffer, each message taken for every kind there is, whatever family it claims.
 pub(crate) fn netlink_messages(bytes: &[u8]) {
@@ -67,8 +68,19 @@ fn payload(bytes: &[u8]) {
         Err(error) => check_error(&error, bytes.len()),
     }
     for outcome in [
-        rtnetlink::Link::parse(bytes).map(drop),
+        rtnetlink::Link::parse(bytes)
+            .map(|link| Device::from(&link))
+            .map(drop),
         rtnetlink::Address::parse(bytes).map(drop),
+        rtnetlink::InterfaceAddress::parse(bytes).map(drop),
+        rtnetlink::Qdisc::parse(bytes)
+            .map(|qdisc| Qdisc::from_wire(&qdisc))
+            .map(drop),
+        rtnetlink::NeighbourTable::parse(bytes)
+            .map(|table| NeighbourTable::from_wire(&table))
+            .map(drop),
+        ethtool::LinkModes::parse(bytes).map(drop),
+        ethtool::family(bytes).map(drop),
     ] {
         let _ = outcome.map_err(|error| check_error(&error, bytes.len()));
     }
@@ -167,6 +179,11 @@ pub(crate) fn proc_lines(bytes: &[u8]) {
         let _ = (RouteLine::parse(line), Route6Line::parse(line));
         let _ = (IgmpLine::parse(line), Igmp6Line::parse(line));
         let _ = (DeviceLine::parse(line), Inet6Line::parse(line));
+        let _ = SoftnetLine::parse(line).map(|softnet| Softnet::from_wire(&softnet, 0));
+        let _ = SockstatLine::parse(line).and_then(|usage| usage.value(b"inuse"));
+        let _ = (proc_sys::numbers::<3>(line), open_files_max(line));
+        let listed = proc_sys::count_listed(line, 0, u16::MAX);
+        assert!(proc_sys::count_listed(line, 1000, 2000) <= listed, "{line:?}");
     }
     assert!(counter_lines(bytes).count() <= bytes.len());
     for table in CounterTable::all(bytes).flatten() {

@@ -39,6 +39,7 @@ mod state;
 mod tcp_info;
 mod text;
 mod timer;
+mod vitals;
 
 pub use congestion::{Algorithm, CongestionInfo};
 pub use container::{Container, Runtime};
@@ -65,3 +66,7 @@ pub use state::{State, StateSet};
 pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
+pub use vitals::{
+    Bond, BondPort, Counter, Counters, Device, DeviceName, Duplex, Fill, HostVitals, MemoryUse,
+    NeighbourTable, Neighbours, OpenFiles, Qdisc, Settings, Softnet, Traffic, Usage, Vitals,
+};

@@ -226,6 +226,29 @@ impl Socket {
         *references = None;
     }
 
+    /// Milliseconds since data was last sent or received, whichever is later; keepalives are no data. `None` also where
+    /// nothing ever was: of a connection that is being made the kernel tells how long the host is up.
+    #[must_use]
+    pub fn idle_ms(&self) -> Option<u32> {
+        if matches!(
+            self.state,
+            State::SynSent | State::SynRecv | State::NewSynRecv | State::Listen
+        ) {
+            return None;
+        }
+        let (info, mptcp) = (self.tcp_info.as_ref(), self.mptcp_info.as_ref());
+        let sent = info
+            .and_then(|info| info.last_data_sent_ms)
+            .or_else(|| mptcp?.last_data_sent_ms);
+        let received = info
+            .and_then(|info| info.last_data_recv_ms)
+            .or_else(|| mptcp?.last_data_recv_ms);
+        match (sent, received) {
+            (Some(sent), Some(received)) => Some(sent.min(received)),
+            (one, None) | (None, one) => one,
+        }
+    }
+
     /// Whether it waits for others to connect or to send: a TCP or UNIX listener, or a bound UDP socket
     /// that is not connected.
     #[must_use]
@@ -254,6 +277,20 @@ impl Shutdown {
 mod tests {
     use super::*;
     use crate::Port;
+
+    #[test]
+    fn who_never_spoke_is_not_idle() {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        assert_eq!(socket.idle_ms(), None);
+        socket.tcp_info = Some(TcpInfo {
+            last_data_sent_ms: Some(7),
+            last_data_recv_ms: Some(5),
+            ..TcpInfo::default()
+        });
+        assert_eq!(socket.idle_ms(), Some(5));
+        socket.state = State::SynSent;
+        assert_eq!(socket.idle_ms(), None);
+    }
 
     #[test]
     fn cleared_is_as_good_as_new() {

@@ -1,4 +1,4 @@
-//! A socket to the kernel's `sock_diag`, or to its routing half.
+//! A socket to the kernel's `sock_diag`, to its routing half, or to generic netlink.
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -42,6 +42,14 @@ impl DiagSocket {
     pub fn open_route() -> Result<Self, Errno> {
         // NETLINK_ROUTE is 0, which is what no protocol means.
         Self::open_protocol(None)
+    }
+
+    /// Opens one to `NETLINK_GENERIC` instead, which is dumped the same way.
+    ///
+    /// # Errors
+    /// As [`DiagSocket::open`].
+    pub fn open_generic() -> Result<Self, Errno> {
+        Self::open_protocol(Some(netlink::GENERIC))
     }
 
     fn open_protocol(protocol: Option<Protocol>) -> Result<Self, Errno> {

@@ -39,6 +39,14 @@ pub enum Layer {
     RouteLink,
     /// `struct ifaddrmsg`
     RouteAddress,
+    /// `struct tcmsg`
+    RouteQdisc,
+    /// `struct ndmsg`
+    RouteNeighbour,
+    /// `struct ndtmsg`
+    RouteNeighbourTable,
+    /// `struct genlmsghdr`
+    GenericNetlink,
     /// `struct rtgenmsg` about a network namespace
     RouteNsid,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
@@ -79,6 +87,10 @@ impl fmt::Display for Error {
             Layer::NetlinkDiag => "netlink_diag message",
             Layer::RouteLink => "rtnetlink message about a link",
             Layer::RouteAddress => "rtnetlink message about an address",
+            Layer::RouteQdisc => "rtnetlink message about a queueing discipline",
+            Layer::RouteNeighbour => "rtnetlink message about a neighbour",
+            Layer::RouteNeighbourTable => "rtnetlink message about a table of neighbours",
+            Layer::GenericNetlink => "generic netlink message",
             Layer::RouteNsid => "rtnetlink message about a network namespace",
             Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
             Layer::ProcNetUnix => "line of /proc/net/unix",

@@ -180,6 +180,23 @@ pub struct SocketId {
     pub interface: u32,
 }
 
+impl SocketId {
+    /// `struct inet_diag_sockid`, without the cookie at its end.
+    fn on_the_wire(&self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes[0..2].copy_from_slice(&self.local_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.peer_port.to_be_bytes());
+        for (at, address) in [(4, &self.local), (20, &self.peer)] {
+            match address.to_ipv4_mapped() {
+                Some(v4) if self.family == 2 => bytes[at..at + 4].copy_from_slice(&v4.octets()),
+                _ => bytes[at..at + 16].copy_from_slice(&address.octets()),
+            }
+        }
+        bytes[36..40].copy_from_slice(&self.interface.to_ne_bytes());
+        bytes
+    }
+}
+
 impl Query<'_> {
     /// `TCPDIAG_GETSOCK`: the request of kernels before 3.3, which later ones still answer, and in
     /// one walk over the hash table for IPv4 and IPv6 together (`inet_diag_dump_compat`).
@@ -222,15 +239,7 @@ impl Query<'_> {
         payload[1] = protocol;
         payload[2] = self.extensions;
         payload[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
-        payload[8..10].copy_from_slice(&id.local_port.to_be_bytes());
-        payload[10..12].copy_from_slice(&id.peer_port.to_be_bytes());
-        for (at, address) in [(12, &id.local), (28, &id.peer)] {
-            match address.to_ipv4_mapped() {
-                Some(v4) if id.family == 2 => payload[at..at + 4].copy_from_slice(&v4.octets()),
-                _ => payload[at..at + 16].copy_from_slice(&address.octets()),
-            }
-        }
-        payload[44..48].copy_from_slice(&id.interface.to_ne_bytes());
+        payload[8..48].copy_from_slice(&id.on_the_wire());
         // INET_DIAG_NOCOOKIE: whatever its cookie is.
         payload[48..56].fill(0xff);
         Request::one(SOCK_DIAG_BY_FAMILY, sequence)
@@ -266,6 +275,21 @@ pub fn destroy(message: &[u8], protocol: u8, raw_protocol: u8, sequence: u32) ->
     // struct inet_diag_sockid, with the cookie by which it is this socket and no later one with the same addresses.
     payload[8..56].copy_from_slice(message.get(4..52)?);
     Some(Request::act(SOCK_DESTROY, sequence).payload(&payload).finish())
+}
+
+/// `SOCK_DESTROY` as [`destroy`], for the socket with these addresses and this cookie.
+#[must_use]
+pub fn destroy_exact(id: &SocketId, cookie: u64, protocol: u8, raw_protocol: u8, sequence: u32) -> Vec<u8> {
+    let mut payload = [0; 56];
+    payload[0] = id.family;
+    payload[1] = protocol;
+    payload[3] = raw_protocol;
+    payload[8..48].copy_from_slice(&id.on_the_wire());
+    // u32 cookie[2], the low half first.
+    let (low, high) = (cookie as u32, (cookie >> 32) as u32);
+    payload[48..52].copy_from_slice(&low.to_ne_bytes());
+    payload[52..56].copy_from_slice(&high.to_ne_bytes());
+    Request::act(SOCK_DESTROY, sequence).payload(&payload).finish()
 }
 
 /// `struct inet_diag_sockopt`: socket options as bits (since Linux 5.10).
@@ -582,6 +606,39 @@ mod tests {
         assert_eq!((request[16], request[17]), (2, 6));
         assert_eq!(request[24..72], message[4..52]);
         assert_eq!(destroy(&message[..40], 6, 0, 7), None);
+    }
+
+    #[test]
+    fn a_request_to_close_by_name_is_the_same_as_by_message() {
+        for (family, local, peer) in [
+            (2, "::ffff:10.0.0.1", "::ffff:10.0.0.2"),
+            (10, "fd00::1", "fd00::2"),
+            (10, "::ffff:10.0.0.1", "::ffff:10.0.0.2"),
+        ] {
+            let id = SocketId {
+                family,
+                local_port: 0x1234,
+                peer_port: 443,
+                local: local.parse().unwrap(),
+                peer: peer.parse().unwrap(),
+                interface: 7,
+            };
+            // struct inet_diag_msg: four bytes, then struct inet_diag_sockid.
+            let mut message = alloc::vec![family, 1, 0, 0];
+            message.extend_from_slice(&id.on_the_wire());
+            message.extend_from_slice(&1_u32.to_ne_bytes());
+            message.extend_from_slice(&2_u32.to_ne_bytes());
+            let by_name = destroy_exact(&id, 0x2_0000_0001, 6, 0, 9);
+            assert_eq!(Some(by_name), destroy(&message, 6, 0, 9));
+            let ports = &message[4..8];
+            assert_eq!(ports, [0x12, 0x34, 1, 187]);
+            let first = if family == 2 {
+                &message[8..12]
+            } else {
+                &message[20..24]
+            };
+            assert!(first == [10, 0, 0, 1] || local == "fd00::1", "{message:?}");
+        }
     }
 
     /// An established connection 127.0.0.1:8080 <- 10.1.2.3:40000, as the kernel lays it out.

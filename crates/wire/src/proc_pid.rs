@@ -88,6 +88,25 @@ pub fn start_ticks(stat: &[u8]) -> Option<u64> {
     decimal_u64(column)
 }
 
+/// How many files the process of this `/proc/PID/limits` may have open: the soft `RLIMIT_NOFILE`, and the hard one, up to
+/// which it may be raised, if there is one. `None`: it does not say, or there is no limit.
+///
+/// ```
+/// use sockeye_wire::proc_pid::open_files_max;
+///
+/// let file = b"Limit                     Soft Limit           Hard Limit           Units     \n\
+///              Max open files            1024                 524288               files     \n";
+/// assert_eq!(open_files_max(file), Some((1024, Some(524_288))));
+/// ```
+#[must_use]
+pub fn open_files_max(limits: &[u8]) -> Option<(u64, Option<u64>)> {
+    let mut lines = limits.split(|&byte| byte == b'\n');
+    let rest = lines.find_map(|line| line.strip_prefix(b"Max open files"))?;
+    let mut words = rest.split(|&byte| byte == b' ').filter(|word| !word.is_empty());
+    let soft = decimal_u64(words.next()?)?;
+    Some((soft, words.next().and_then(decimal_u64)))
+}
+
 /// A mount of a namespace, as a line of `/proc/PID/mountinfo` tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetnsMount {

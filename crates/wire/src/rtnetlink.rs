@@ -1,4 +1,4 @@
-//! `NETLINK_ROUTE`: interfaces and their addresses.
+//! `NETLINK_ROUTE`: interfaces and their addresses, queueing disciplines, tables of neighbours.
 //!
 //! ```text
 //! struct ifinfomsg { u8 family, pad; u16 type; i32 index; u32 flags, change; }    16
@@ -13,6 +13,15 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 pub mod change;
+mod info;
+mod neighbour;
+mod qdisc;
+mod stats;
+
+pub use info::{BOND_LINK_UP, BondInfo, BondPortInfo, IFF_TAP, IFF_TUN, LinkInfo};
+pub use neighbour::{Neighbour, NeighbourTable, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
+pub use qdisc::{Qdisc, QdiscStats, RTM_NEWQDISC};
+pub use stats::LinkStats;
 
 /// An interface.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +46,16 @@ pub struct Link<'a> {
     pub master: Option<u32>,
     /// `IFLA_IFALIAS`: a note that somebody left; empty: none
     pub alias: &'a [u8],
-    /// `IFLA_INFO_KIND` in `IFLA_LINKINFO`: `veth`, `bridge`, ...; empty: a real one, or the kernel's own
-    pub driver: &'a [u8],
+    /// `IFLA_LINKINFO`
+    pub info: LinkInfo<'a>,
+    /// `IFLA_STATS64`
+    pub stats: Option<LinkStats>,
+    /// `IFLA_CARRIER`; Linux 3.9
+    pub carrier: Option<bool>,
+    /// `IFLA_CARRIER_CHANGES`; Linux 3.15
+    pub carrier_changes: Option<u32>,
+    /// `IFLA_PARENT_DEV_NAME`: the device on a bus that it belongs to; Linux 5.14
+    pub parent_device: &'a [u8],
 }
 
 /// `struct rtnl_link_ifmap { u64 mem_start, mem_end, base_addr; u16 irq; u8 dma, port; }`: what a card on a bus
@@ -83,7 +100,11 @@ impl<'a> Link<'a> {
             map: None,
             master: None,
             alias: &[],
-            driver: &[],
+            info: LinkInfo::default(),
+            stats: None,
+            carrier: None,
+            carrier_changes: None,
+            parent_device: &[],
         };
         for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
@@ -95,7 +116,11 @@ impl<'a> Link<'a> {
                 IFLA_TXQLEN => link.queue_len = ne_i32(attribute.payload, 0),
                 change::IFLA_MASTER => link.master = attribute.u32(),
                 change::IFLA_IFALIAS => link.alias = text(attribute.payload),
-                change::IFLA_LINKINFO => link.driver = driver(attribute.payload),
+                change::IFLA_LINKINFO => link.info = LinkInfo::parse(attribute.payload),
+                IFLA_STATS64 => link.stats = LinkStats::parse(attribute.payload),
+                IFLA_CARRIER => link.carrier = attribute.u8().map(|carrier| carrier != 0),
+                IFLA_CARRIER_CHANGES => link.carrier_changes = attribute.u32(),
+                IFLA_PARENT_DEV_NAME => link.parent_device = text(attribute.payload),
                 _ => {}
             }
         }
@@ -107,13 +132,6 @@ impl<'a> Link<'a> {
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETLINK, sequence).payload(&[0; 16]).finish()
     }
-}
-
-/// What is within `IFLA_LINKINFO`.
-fn driver(info: &[u8]) -> &[u8] {
-    let mut all = Attributes::new(info).flatten();
-    let kind = all.find(|attribute| attribute.kind == change::IFLA_INFO_KIND);
-    kind.map_or(&[], |kind| text(kind.payload))
 }
 
 /// An address of an interface, of either family.
@@ -231,16 +249,22 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_MAP: u16 = 14;
+const IFLA_STATS64: u16 = 23;
+const IFLA_CARRIER: u16 = 33;
+const IFLA_CARRIER_CHANGES: u16 = 35;
+const IFLA_PARENT_DEV_NAME: u16 = 56;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_LABEL: u16 = 3;
 const IFA_BROADCAST: u16 = 4;
 
+/// What tests build messages from.
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(crate) mod build {
+    use alloc::vec::Vec;
 
-    fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
+    /// An attribute, padded.
+    pub(crate) fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend_from_slice(&u16::try_from(payload.len() + 4).unwrap().to_ne_bytes());
         bytes.extend_from_slice(&kind.to_ne_bytes());
@@ -248,6 +272,12 @@ mod tests {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build::attribute;
+    use super::*;
 
     #[test]
     fn a_link() {
@@ -270,11 +300,19 @@ mod tests {
         bytes.extend(attribute(change::IFLA_IFALIAS, b"a note\0"));
         let info = [attribute(9, b"?"), attribute(change::IFLA_INFO_KIND, b"veth\0")].concat();
         bytes.extend(attribute(change::IFLA_LINKINFO, &info));
+        let stats: Vec<u8> = (1..=25_u64).flat_map(u64::to_ne_bytes).collect();
+        bytes.extend(attribute(IFLA_STATS64, &stats));
+        bytes.extend(attribute(IFLA_CARRIER, &[1]));
+        bytes.extend(attribute(IFLA_CARRIER_CHANGES, &3_u32.to_ne_bytes()));
+        bytes.extend(attribute(IFLA_PARENT_DEV_NAME, b"virtio0\0"));
         let link = Link::parse(&bytes).unwrap();
+        assert_eq!(link.stats.map(|stats| stats.rx_missed_errors), Some(16));
+        assert_eq!((link.carrier, link.carrier_changes), (Some(true), Some(3)));
+        assert_eq!(link.parent_device, b"virtio0");
         assert_eq!((link.kind, link.flags, link.name), (772, 0x1_0049, &b"lo"[..]));
         assert_eq!((link.mtu, link.queue_len), (Some(65536), None));
         assert_eq!((link.index, link.master), (1, Some(7)));
-        assert_eq!((link.alias, link.driver), (&b"a note"[..], &b"veth"[..]));
+        assert_eq!((link.alias, link.info.driver), (&b"a note"[..], &b"veth"[..]));
         let map = link.map.unwrap();
         assert_eq!(
             (map.mem_start, map.mem_end, map.base_addr),

@@ -6,6 +6,7 @@ mod netlink;
 mod packet;
 mod procfs;
 mod unix;
+mod vitals;
 mod walk;
 
 pub use walk::WalkedKernel;

@@ -1,7 +1,7 @@
 //! An array map, mapped into our memory: what a program writes there is here at once.
 #![allow(unsafe_code)]
 
-use super::call::{MapAttributes, create_map};
+use super::call::{MAP_TYPE_ARRAY, MapAttributes, create_map};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -61,6 +61,7 @@ impl Array {
             value_bytes,
             entries,
             flags: MMAPABLE,
+            ..MapAttributes::default()
         })?;
         Ok(Self {
             identity: Arc::new(Identity),
@@ -138,7 +139,5 @@ impl Drop for Mapping {
     }
 }
 
-/// `BPF_MAP_TYPE_ARRAY`
-const MAP_TYPE_ARRAY: u32 = 2;
 /// `BPF_F_MMAPABLE` (Linux 5.5)
 pub(super) const MMAPABLE: u32 = 1 << 10;

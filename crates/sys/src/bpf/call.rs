@@ -18,6 +18,9 @@ pub(super) struct MapAttributes {
     pub(super) value_bytes: u32,
     pub(super) entries: u32,
     pub(super) flags: u32,
+    pub(super) inner_map_fd: u32,
+    pub(super) numa_node: u32,
+    pub(super) name: [u8; NAME_BYTES],
 }
 
 /// What a program is made of.
@@ -48,7 +51,7 @@ struct ProgramAttributes {
     log_buf: u64,
     kern_version: u32,
     prog_flags: u32,
-    prog_name: [u8; 16],
+    prog_name: [u8; NAME_BYTES],
     prog_ifindex: u32,
     expected_attach_type: u32,
     prog_btf_fd: u32,
@@ -101,6 +104,86 @@ struct LinkAttributes {
     flags: u32,
 }
 
+/// `BPF_PROG_ATTACH` and `BPF_PROG_DETACH`
+#[repr(C)]
+#[derive(Default)]
+struct AttachAttributes {
+    target_fd: u32,
+    attach_bpf_fd: u32,
+    attach_type: u32,
+    attach_flags: u32,
+    replace_bpf_fd: u32,
+}
+
+/// `BPF_PROG_QUERY`
+#[repr(C)]
+#[derive(Default)]
+struct QueryAttributes {
+    target_fd: u32,
+    attach_type: u32,
+    query_flags: u32,
+    attach_flags: u32,
+    prog_ids: u64,
+    prog_cnt: u32,
+    pad: u32,
+}
+
+/// `BPF_PROG_GET_FD_BY_ID` and `BPF_MAP_GET_FD_BY_ID`
+#[repr(C)]
+#[derive(Default)]
+struct IdAttributes {
+    id: u32,
+    next_id: u32,
+    open_flags: u32,
+}
+
+/// `BPF_OBJ_GET_INFO_BY_FD`
+#[repr(C)]
+struct InfoAttributes {
+    bpf_fd: u32,
+    info_len: u32,
+    info: u64,
+}
+
+/// `BPF_MAP_LOOKUP_ELEM` and `BPF_MAP_UPDATE_ELEM`
+#[repr(C)]
+struct ElementAttributes {
+    map_fd: u32,
+    pad: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// `struct bpf_prog_info`, its beginning.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct ProgramInfo {
+    pub(super) program_type: u32,
+    pub(super) id: u32,
+    tag: [u8; 8],
+    lengths: [u32; 2],
+    instructions: [u64; 2],
+    load_time: u64,
+    created_by_uid: u32,
+    nr_map_ids: u32,
+    map_ids: u64,
+    pub(super) name: [u8; NAME_BYTES],
+}
+
+/// `struct bpf_map_info`, its beginning.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(super) struct MapInfo {
+    pub(super) map_type: u32,
+    pub(super) id: u32,
+    pub(super) key_bytes: u32,
+    pub(super) value_bytes: u32,
+    pub(super) entries: u32,
+    pub(super) flags: u32,
+    pub(super) name: [u8; NAME_BYTES],
+}
+
 pub(super) fn create_map(attributes: &mut MapAttributes) -> Result<OwnedFd, Errno> {
     // SAFETY: these attributes hold no pointers.
     unsafe { bpf_fd(MAP_CREATE, attributes) }
@@ -134,9 +217,7 @@ pub(super) fn load_program(code: &Code<'_>, log: Option<&mut [u8]>) -> Result<Ow
         attach_btf_id: code.attach_btf_id,
         ..ProgramAttributes::default()
     };
-    for (to, from) in attributes.prog_name[..15].iter_mut().zip(code.name.to_bytes()) {
-        *to = *from;
-    }
+    attributes.prog_name = object_name(code.name.to_bytes());
     if let Some(log) = log {
         attributes.log_level = 1;
         attributes.log_size = length(log.len())?;
@@ -177,6 +258,161 @@ pub(super) fn create_iterator(link: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     };
     // SAFETY: these attributes hold no pointers; the kernel looks at the first two fields only, and the rest is 0.
     unsafe { bpf_fd(ITER_CREATE, &mut attributes) }
+}
+
+/// Attaches a program to a cgroup, beside others, or in the place of one that is attached there.
+pub(super) fn attach(
+    target: BorrowedFd<'_>,
+    program: BorrowedFd<'_>,
+    replaced: Option<BorrowedFd<'_>>,
+    attach_type: u32,
+) -> Result<(), Errno> {
+    let mut attributes = AttachAttributes {
+        target_fd: target.as_raw_fd() as u32,
+        attach_bpf_fd: program.as_raw_fd() as u32,
+        attach_type,
+        attach_flags: ALLOW_MULTI,
+        ..AttachAttributes::default()
+    };
+    if let Some(replaced) = replaced {
+        attributes.attach_flags |= REPLACE;
+        attributes.replace_bpf_fd = replaced.as_raw_fd() as u32;
+    }
+    // SAFETY: these attributes hold no pointers.
+    unsafe { bpf(PROG_ATTACH, &mut attributes) }.map(drop)
+}
+
+pub(super) fn detach(target: BorrowedFd<'_>, program: BorrowedFd<'_>, attach_type: u32) -> Result<(), Errno> {
+    let mut attributes = AttachAttributes {
+        target_fd: target.as_raw_fd() as u32,
+        attach_bpf_fd: program.as_raw_fd() as u32,
+        attach_type,
+        ..AttachAttributes::default()
+    };
+    // SAFETY: these attributes hold no pointers.
+    unsafe { bpf(PROG_DETACH, &mut attributes) }.map(drop)
+}
+
+/// Writes the ids of the programs attached to a cgroup itself into `ids`; how many there are, and the flags that they
+/// were attached with. `ENOSPC` if there are more.
+pub(super) fn query(
+    target: BorrowedFd<'_>,
+    attach_type: u32,
+    ids: &mut [u32],
+) -> Result<(usize, u32), Errno> {
+    let mut attributes = QueryAttributes {
+        target_fd: target.as_raw_fd() as u32,
+        attach_type,
+        prog_ids: ids.as_mut_ptr() as u64,
+        prog_cnt: length(ids.len())?,
+        ..QueryAttributes::default()
+    };
+    // SAFETY: `prog_ids` points to room for `prog_cnt` numbers, borrowed mutably until the call returns.
+    unsafe { bpf(PROG_QUERY, &mut attributes) }?;
+    Ok((attributes.prog_cnt as usize, attributes.attach_flags))
+}
+
+pub(super) fn program_by_id(id: u32) -> Result<OwnedFd, Errno> {
+    by_id(PROG_GET_FD_BY_ID, id)
+}
+
+pub(super) fn map_by_id(id: u32) -> Result<OwnedFd, Errno> {
+    by_id(MAP_GET_FD_BY_ID, id)
+}
+
+fn by_id(command: libc::c_int, id: u32) -> Result<OwnedFd, Errno> {
+    let mut attributes = IdAttributes {
+        id,
+        ..IdAttributes::default()
+    };
+    // SAFETY: these attributes hold no pointers, and both commands return a new descriptor.
+    unsafe { bpf_fd(command, &mut attributes) }
+}
+
+/// What a program is, and the ids of its first maps, as many as there is room for.
+pub(super) fn program_info(
+    program: BorrowedFd<'_>,
+    map_ids: &mut [u32],
+) -> Result<(ProgramInfo, usize), Errno> {
+    let mut info = ProgramInfo {
+        nr_map_ids: length(map_ids.len())?,
+        map_ids: map_ids.as_mut_ptr() as u64,
+        ..ProgramInfo::default()
+    };
+    // SAFETY: `map_ids` points to room for `nr_map_ids` numbers, borrowed mutably until the call returns; the lengths of
+    // everything else that the kernel could write are 0.
+    unsafe { info_of(program, &mut info) }?;
+    let maps = map_ids.len().min(info.nr_map_ids as usize);
+    Ok((info, maps))
+}
+
+pub(super) fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
+    let mut info = MapInfo::default();
+    // SAFETY: it holds no pointers.
+    unsafe { info_of(map, &mut info) }?;
+    Ok(info)
+}
+
+/// # Safety
+/// `T` must be the beginning of what the kernel tells about such an object, made of nothing but integers, and what
+/// pointers in it point at must be writable.
+unsafe fn info_of<T>(object: BorrowedFd<'_>, info: &mut T) -> Result<(), Errno> {
+    let mut attributes = InfoAttributes {
+        bpf_fd: object.as_raw_fd() as u32,
+        info_len: length(size_of::<T>())?,
+        info: std::ptr::from_mut(info) as u64,
+    };
+    // SAFETY: the kernel writes no more than `info_len` bytes to `info`, which is borrowed mutably until the call
+    // returns and good with any of them; the rest is passed on to the caller.
+    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
+}
+
+/// Reads element 0 of an array, whose values must be as long as `value`.
+pub(super) fn read_first(map: BorrowedFd<'_>, value: &mut [u8]) -> Result<(), Errno> {
+    check_first(map, value.len())?;
+    let key = 0_u32;
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &raw const key as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the map's keys have the length of `key`, and its values that of `value`, as was just seen; the latter is
+    // borrowed mutably until the call returns.
+    unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Writes element 0 of an array, whose values must be as long as `value`.
+pub(super) fn write_first(map: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
+    check_first(map, value.len())?;
+    let key = 0_u32;
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: &raw const key as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: as above; the kernel only reads.
+    unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+}
+
+/// `EINVAL` unless it is an array with values of this length: the kernel goes by the map, whatever there is room for.
+fn check_first(map: BorrowedFd<'_>, value_bytes: usize) -> Result<(), Errno> {
+    let info = map_info(map)?;
+    let fits =
+        info.map_type == MAP_TYPE_ARRAY && info.key_bytes == 4 && info.value_bytes as usize == value_bytes;
+    if fits { Ok(()) } else { Err(Errno::INVAL) }
+}
+
+/// As much of a name as the kernel keeps.
+pub(super) fn object_name(name: &[u8]) -> [u8; NAME_BYTES] {
+    let mut kept = [0; NAME_BYTES];
+    for (to, from) in kept[..NAME_BYTES - 1].iter_mut().zip(name) {
+        *to = *from;
+    }
+    kept
 }
 
 /// As [`bpf`], for commands that return a descriptor.
@@ -224,18 +460,42 @@ fn length(bytes: usize) -> Result<u32, Errno> {
 
 /// `enum bpf_cmd`
 const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP_ELEM: libc::c_int = 1;
+const MAP_UPDATE_ELEM: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_ATTACH: libc::c_int = 8;
+const PROG_DETACH: libc::c_int = 9;
 const PROG_TEST_RUN: libc::c_int = 10;
+const PROG_GET_FD_BY_ID: libc::c_int = 13;
+const MAP_GET_FD_BY_ID: libc::c_int = 14;
+const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
+const PROG_QUERY: libc::c_int = 16;
 const BTF_LOAD: libc::c_int = 18;
 const LINK_CREATE: libc::c_int = 28;
 const ITER_CREATE: libc::c_int = 33;
 
 /// `BPF_TRACE_ITER` of `enum bpf_attach_type`
 pub(super) const TRACE_ITER: u32 = 28;
+/// `BPF_CGROUP_SOCK_OPS`, likewise
+pub(super) const CGROUP_SOCK_OPS: u32 = 3;
+
+/// `BPF_MAP_TYPE_ARRAY`
+pub(super) const MAP_TYPE_ARRAY: u32 = 2;
+
+/// `BPF_F_ALLOW_MULTI`: other programs may be attached to the same cgroup, and to those below.
+pub(super) const ALLOW_MULTI: u32 = 1 << 1;
+/// `BPF_F_REPLACE` (Linux 5.6)
+const REPLACE: u32 = 1 << 2;
+
+/// `BPF_OBJ_NAME_LEN`
+pub(super) const NAME_BYTES: usize = 16;
 
 const TRIES: usize = 5;
 
 // `union bpf_attr` has no holes, so neither may these.
 const _: () = assert!(size_of::<ProgramAttributes>() == 112 && size_of::<RunAttributes>() == 64);
-const _: () = assert!(size_of::<MapAttributes>() == 20);
+const _: () = assert!(size_of::<MapAttributes>() == 44);
+const _: () = assert!(size_of::<AttachAttributes>() == 20 && size_of::<QueryAttributes>() == 32);
+const _: () = assert!(size_of::<InfoAttributes>() == 16 && size_of::<ElementAttributes>() == 32);
+const _: () = assert!(size_of::<ProgramInfo>() == 80 && size_of::<MapInfo>() == 40);
 const _: () = assert!(size_of::<TypesAttributes>() == 32 && size_of::<LinkAttributes>() == 16);

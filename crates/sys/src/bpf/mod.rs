@@ -19,9 +19,12 @@
 
 mod array;
 mod call;
+pub mod cgroup;
+mod map;
 mod object;
 mod program;
 
 pub use array::{Array, Slot};
+pub use map::Map;
 pub use object::{LoadError, Object};
-pub use program::{Iteration, Program};
+pub use program::{Iteration, Program, ProgramInfo};

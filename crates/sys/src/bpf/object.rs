@@ -1,3 +1,4 @@
+use super::Map;
 use super::array::{Array, MMAPABLE};
 use super::call::{self, Code};
 use super::program::Program;
@@ -204,6 +205,40 @@ impl<'a> Object<'a> {
         Ok(Program { fd, array: None })
     }
 
+    /// Loads its program `name`, which is to be attached to cgroups and called at moments of TCP connections, with its
+    /// small array maps of these names.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_BPF and CAP_NET_ADMIN.
+    pub fn load_sock_ops<const N: usize>(
+        self,
+        name: &str,
+        maps: [&str; N],
+    ) -> Result<(Program, [Map; N]), LoadError> {
+        let mut made = Vec::with_capacity(N);
+        for map in maps {
+            let definition = self.parsed.maps.get(map);
+            let value_bytes = definition
+                .map(aya_obj::Map::value_size)
+                .ok_or_else(|| LoadError::Object(format!("it has no map {map}")))?;
+            let map =
+                Map::create(map, value_bytes).map_err(|errno| LoadError::System("make a BPF map", errno))?;
+            made.push(map);
+        }
+        let made: [Map; N] = made
+            .try_into()
+            .map_err(|_| LoadError::Object("it has too few maps".to_owned()))?;
+        let descriptors: Vec<_> = maps
+            .iter()
+            .zip(&made)
+            .map(|(map, made)| (*map, made.as_fd().as_raw_fd()))
+            .collect();
+        let fd = self
+            .link(&descriptors)?
+            .load(name, SOCK_OPS, call::CGROUP_SOCK_OPS, 0)?;
+        Ok((Program { fd, array: None }, made))
+    }
+
     /// Gives maps and functions their places, and the kernel the types of its functions, which the verifier wants for
     /// those that loops call.
     fn link(mut self, maps: &[(&str, i32)]) -> Result<Linked, LoadError> {
@@ -331,5 +366,6 @@ const PSEUDO_KFUNC_CALL: u8 = 2;
 const NO_HELPER: i32 = 0xbad_2310;
 
 /// `enum bpf_prog_type`
+const SOCK_OPS: u32 = 13;
 const RAW_TRACEPOINT: u32 = 17;
 const TRACING: u32 = 26;

@@ -8,6 +8,8 @@
 //! | `netlink` | [`NetlinkLine`] | `net/netlink/af_netlink.c` |
 //! | `snmp`, `netstat` | [`CounterTable`] | `net/ipv4/proc.c` |
 //! | `snmp6`, `sctp/snmp` | [`counter_lines`] | `net/ipv6/proc.c`, `net/sctp/proc.c` |
+//! | `sockstat`, `sockstat6` | [`SockstatLine`] | `net/ipv4/proc.c`, `net/ipv6/proc.c` |
+//! | `softnet_stat` | [`SoftnetLine`] | `net/core/net-procfs.c` |
 //! | `dev` | [`DeviceLine`] | `net/core/net-procfs.c` |
 //! | `route`, `ipv6_route` | [`RouteLine`], [`Route6Line`] | `net/ipv4/fib_trie.c`, `net/ipv6/ip6_fib.c` |
 //! | `igmp`, `igmp6` | [`IgmpLine`], [`Igmp6Line`] | `net/ipv4/igmp.c`, `net/ipv6/mcast.c` |
@@ -35,6 +37,8 @@ mod membership;
 mod netlink;
 mod packet;
 mod route;
+mod sockstat;
+mod softnet;
 mod unix;
 mod words;
 
@@ -45,7 +49,10 @@ pub use membership::{Igmp6Line, IgmpLine, Inet6Line};
 pub use netlink::NetlinkLine;
 pub use packet::PacketLine;
 pub use route::{Route6Line, RouteLine};
+pub use sockstat::SockstatLine;
+pub use softnet::SoftnetLine;
 pub use unix::UnixLine;
+pub(crate) use words::{decimal, words};
 
 /// Whether this is the first line of one of these files, which names the columns.
 #[must_use]

@@ -1,13 +1,13 @@
 //! Words between blanks and tabs, for files that are read once and whole.
 
 /// The words of a line.
-pub(super) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
 }
 
 /// A decimal number, perhaps negative: what does not fit wraps around, as with `strtoull(3)`.
-pub(super) fn decimal(word: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(word: &[u8]) -> Option<u64> {
     let (negative, digits) = match word {
         [b'-', digits @ ..] => (true, digits),
         digits => (false, digits),

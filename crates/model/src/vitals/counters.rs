@@ -1,0 +1,149 @@
+use core::fmt;
+
+macro_rules! counters {
+    ($($name:ident = $table:literal $key:literal;)*) => {
+        /// A counter of a network namespace, by the kernel's own name. Those that somebody judges, or that others are
+        /// measured against; there are many more.
+        ///
+        /// Source: `/proc/net/snmp`, `netstat` and `snmp6` (`net/ipv4/proc.c`, `net/ipv6/proc.c`).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs)] // the kernel's names
+        pub enum Counter {
+            $($name,)*
+        }
+
+        impl Counter {
+            /// Each of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The table it stands in (`TcpExt`; in `snmp6` the beginning of its name), and its name there.
+            #[must_use]
+            pub const fn place(self) -> (&'static str, &'static str) {
+                match self {
+                    $(Self::$name => ($table, $key),)*
+                }
+            }
+        }
+    };
+}
+
+counters! {
+    IpInReceives = "Ip" "InReceives";
+    IpInDelivers = "Ip" "InDelivers";
+    IpInHdrErrors = "Ip" "InHdrErrors";
+    IpInAddrErrors = "Ip" "InAddrErrors";
+    IpInDiscards = "Ip" "InDiscards";
+    IpForwDatagrams = "Ip" "ForwDatagrams";
+    IpOutRequests = "Ip" "OutRequests";
+    IpOutDiscards = "Ip" "OutDiscards";
+    IpOutNoRoutes = "Ip" "OutNoRoutes";
+    IpReasmReqds = "Ip" "ReasmReqds";
+    IpReasmFails = "Ip" "ReasmFails";
+    IpFragFails = "Ip" "FragFails";
+    IcmpInCsumErrors = "Icmp" "InCsumErrors";
+    TcpActiveOpens = "Tcp" "ActiveOpens";
+    TcpPassiveOpens = "Tcp" "PassiveOpens";
+    TcpAttemptFails = "Tcp" "AttemptFails";
+    TcpEstabResets = "Tcp" "EstabResets";
+    TcpInSegs = "Tcp" "InSegs";
+    TcpOutSegs = "Tcp" "OutSegs";
+    TcpRetransSegs = "Tcp" "RetransSegs";
+    TcpInErrs = "Tcp" "InErrs";
+    TcpOutRsts = "Tcp" "OutRsts";
+    TcpInCsumErrors = "Tcp" "InCsumErrors";
+    UdpInDatagrams = "Udp" "InDatagrams";
+    UdpOutDatagrams = "Udp" "OutDatagrams";
+    UdpNoPorts = "Udp" "NoPorts";
+    UdpRcvbufErrors = "Udp" "RcvbufErrors";
+    UdpSndbufErrors = "Udp" "SndbufErrors";
+    UdpInCsumErrors = "Udp" "InCsumErrors";
+    UdpMemErrors = "Udp" "MemErrors";
+    SyncookiesSent = "TcpExt" "SyncookiesSent";
+    SyncookiesFailed = "TcpExt" "SyncookiesFailed";
+    PruneCalled = "TcpExt" "PruneCalled";
+    RcvPruned = "TcpExt" "RcvPruned";
+    OfoPruned = "TcpExt" "OfoPruned";
+    PawsEstab = "TcpExt" "PAWSEstab";
+    ListenOverflows = "TcpExt" "ListenOverflows";
+    ListenDrops = "TcpExt" "ListenDrops";
+    TcpSackReneging = "TcpExt" "TCPSACKReneging";
+    TcpLostRetransmit = "TcpExt" "TCPLostRetransmit";
+    TcpTimeouts = "TcpExt" "TCPTimeouts";
+    TcpSpuriousRtos = "TcpExt" "TCPSpuriousRTOs";
+    TcpDsackRecv = "TcpExt" "TCPDSACKRecv";
+    TcpRcvCollapsed = "TcpExt" "TCPRcvCollapsed";
+    TcpAbortOnMemory = "TcpExt" "TCPAbortOnMemory";
+    TcpAbortOnTimeout = "TcpExt" "TCPAbortOnTimeout";
+    TcpAbortFailed = "TcpExt" "TCPAbortFailed";
+    TcpMemoryPressures = "TcpExt" "TCPMemoryPressures";
+    TcpMemoryPressuresChrono = "TcpExt" "TCPMemoryPressuresChrono";
+    TcpMd5NotFound = "TcpExt" "TCPMD5NotFound";
+    TcpMd5Failure = "TcpExt" "TCPMD5Failure";
+    TcpBacklogDrop = "TcpExt" "TCPBacklogDrop";
+    PfMemallocDrop = "TcpExt" "PFMemallocDrop";
+    TcpMinTtlDrop = "TcpExt" "TCPMinTTLDrop";
+    TcpDeferAcceptDrop = "TcpExt" "TCPDeferAcceptDrop";
+    IpReversePathFilter = "TcpExt" "IPReversePathFilter";
+    TcpTimeWaitOverflow = "TcpExt" "TCPTimeWaitOverflow";
+    TcpReqQFullDoCookies = "TcpExt" "TCPReqQFullDoCookies";
+    TcpReqQFullDrop = "TcpExt" "TCPReqQFullDrop";
+    TcpRetransFail = "TcpExt" "TCPRetransFail";
+    TcpOfoDrop = "TcpExt" "TCPOFODrop";
+    TcpFastOpenListenOverflow = "TcpExt" "TCPFastOpenListenOverflow";
+    TcpSynRetrans = "TcpExt" "TCPSynRetrans";
+    TcpMtupFail = "TcpExt" "TCPMTUPFail";
+    TcpMtupSuccess = "TcpExt" "TCPMTUPSuccess";
+    TcpZeroWindowDrop = "TcpExt" "TCPZeroWindowDrop";
+    TcpRcvQDrop = "TcpExt" "TCPRcvQDrop";
+    TcpWqueueTooBig = "TcpExt" "TCPWqueueTooBig";
+    IpInNoRoutes = "IpExt" "InNoRoutes";
+    IpInTruncatedPkts = "IpExt" "InTruncatedPkts";
+    Ip6InReceives = "Ip6" "InReceives";
+    Ip6InHdrErrors = "Ip6" "InHdrErrors";
+    Ip6InTooBigErrors = "Ip6" "InTooBigErrors";
+    Ip6InDiscards = "Ip6" "InDiscards";
+    Ip6OutRequests = "Ip6" "OutRequests";
+    Ip6OutDiscards = "Ip6" "OutDiscards";
+    Ip6OutNoRoutes = "Ip6" "OutNoRoutes";
+    Ip6ReasmFails = "Ip6" "ReasmFails";
+    Ip6ReasmReqds = "Ip6" "ReasmReqds";
+    Ip6FragFails = "Ip6" "FragFails";
+    Udp6InDatagrams = "Udp6" "InDatagrams";
+    Udp6OutDatagrams = "Udp6" "OutDatagrams";
+    Udp6NoPorts = "Udp6" "NoPorts";
+    Udp6RcvbufErrors = "Udp6" "RcvbufErrors";
+    Udp6SndbufErrors = "Udp6" "SndbufErrors";
+    Udp6InCsumErrors = "Udp6" "InCsumErrors";
+    Udp6MemErrors = "Udp6" "MemErrors";
+}
+
+/// As `nstat` writes it: `TcpExtListenOverflows`.
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, name) = self.place();
+        write!(f, "{table}{name}")
+    }
+}
+
+/// Values of counters, as they were at one moment; `None`: this kernel has no such counter, or it was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters([Option<u64>; Counter::ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self([None; Counter::ALL.len()])
+    }
+}
+
+impl Counters {
+    /// What it stood at.
+    #[must_use]
+    pub const fn value(&self, counter: Counter) -> Option<u64> {
+        self.0[counter as usize]
+    }
+
+    /// Takes note of a value.
+    pub const fn set(&mut self, counter: Counter, value: u64) {
+        self.0[counter as usize] = Some(value);
+    }
+}

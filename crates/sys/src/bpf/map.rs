@@ -1,0 +1,56 @@
+use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An array map of one small value, read and written by system calls.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+}
+
+impl Map {
+    /// Makes one, of zeros.
+    pub(super) fn create(name: &str, value_bytes: u32) -> Result<Self, Errno> {
+        let fd = call::create_map(&mut MapAttributes {
+            map_type: MAP_TYPE_ARRAY,
+            key_bytes: 4,
+            value_bytes,
+            entries: 1,
+            name: call::object_name(name.as_bytes()),
+            ..MapAttributes::default()
+        })?;
+        Ok(Self { fd })
+    }
+
+    pub(super) fn by_id(id: u32) -> Result<Self, Errno> {
+        call::map_by_id(id).map(|fd| Self { fd })
+    }
+
+    pub(super) fn is_called(&self, name: &str) -> Result<bool, Errno> {
+        Ok(call::map_info(self.fd.as_fd())?.name == call::object_name(name.as_bytes()))
+    }
+
+    /// Reads the value.
+    ///
+    /// # Errors
+    /// `EINVAL` if the map has values of another length; else the errno of `bpf(2)`.
+    pub fn read<const N: usize>(&self) -> Result<[u8; N], Errno> {
+        let mut value = [0; N];
+        call::read_first(self.fd.as_fd(), &mut value)?;
+        Ok(value)
+    }
+
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// As of [`read`](Self::read).
+    pub fn write(&self, value: &[u8]) -> Result<(), Errno> {
+        call::write_first(self.fd.as_fd(), value)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,171 @@
+//! Neighbours, and their tables.
+//!
+//! ```text
+//! struct ndmsg { u8 family, pad; u16 pad; i32 ifindex; u16 state; u8 flags, type; }    12
+//! struct ndtmsg { u8 family, pad; u16 pad; }    4
+//! NDTA_NAME 1 "arp_cache"      NDTA_THRESH3 4: u32
+//! NDTA_CONFIG 5: struct ndt_config { u16 key_len, entry_size; u32 entries, last_flush, last_rand, hash_rnd, hash_mask,
+//!                                    hash_chain_gc, proxy_qlen; }
+//! NDTA_STATS 7: struct ndt_stats { u64 allocs, destroys, hash_grows, res_failed, lookups, hits, rcv_probes_mcast,
+//!                                  rcv_probes_ucast, periodic_gc_runs, forced_gc_runs, table_fulls; }
+//! ```
+//! Source: `include/uapi/linux/neighbour.h`, `net/core/neighbour.c` (`neightbl_fill_info`).
+
+use super::text;
+use crate::bytes::{ne_u32, ne_u64, split_fixed};
+use crate::netlink::{Attributes, Request};
+use crate::{Error, Layer};
+use alloc::vec::Vec;
+
+/// A table of neighbours, which all namespaces fill together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NeighbourTable<'a> {
+    /// `NDTA_NAME`: `arp_cache`, `ndisc_cache`
+    pub name: &'a [u8],
+    /// `ndtc_entries`; `None`: the message is about one interface's settings, which follow the table.
+    pub entries: Option<u32>,
+    /// `NDTA_THRESH3`: so many entries, and no more
+    pub entries_max: Option<u32>,
+    /// `ndts_table_fulls`; Linux 4.2
+    pub table_fulls: Option<u64>,
+}
+
+impl<'a> NeighbourTable<'a> {
+    /// Over the payload of an `RTM_NEWNEIGHTBL`.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct ndtmsg`, or the envelope of an attribute is broken.
+    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
+        let (_, attributes) = split_fixed::<4>(payload, Layer::RouteNeighbourTable)?;
+        let mut table = Self {
+            name: &[],
+            entries: None,
+            entries_max: None,
+            table_fulls: None,
+        };
+        for attribute in Attributes::new(attributes) {
+            let attribute = attribute?;
+            match attribute.kind {
+                NDTA_NAME => table.name = text(attribute.payload),
+                NDTA_THRESH3 => table.entries_max = attribute.u32(),
+                NDTA_CONFIG => table.entries = ne_u32(attribute.payload, 4),
+                NDTA_STATS => table.table_fulls = ne_u64(attribute.payload, 80),
+                _ => {}
+            }
+        }
+        Ok(table)
+    }
+
+    /// The request for all of them.
+    #[must_use]
+    pub fn dump(sequence: u32) -> Vec<u8> {
+        Request::dump(RTM_GETNEIGHTBL, sequence).payload(&[0; 4]).finish()
+    }
+}
+
+/// A neighbour of the namespace that is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// `AF_INET` or `AF_INET6`
+    pub family: u8,
+    /// Of which interface
+    pub index: i32,
+    /// `NUD_*`
+    pub state: u16,
+    /// `NTF_*`
+    pub flags: u8,
+}
+
+impl Neighbour {
+    /// Over the payload of an `RTM_NEWNEIGH`.
+    ///
+    /// # Errors
+    /// When it is shorter than `struct ndmsg`.
+    pub fn parse(payload: &[u8]) -> Result<Self, Error> {
+        let (fixed, _) = split_fixed::<12>(payload, Layer::RouteNeighbour)?;
+        Ok(Self {
+            family: fixed[0],
+            index: i32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
+            state: u16::from_ne_bytes([fixed[8], fixed[9]]),
+            flags: fixed[10],
+        })
+    }
+
+    /// Whether the limit of its table counts it: neither made by hand nor learned by somebody else
+    /// (`neigh_update_gc_list`, Linux 5.0). Those of loopback are not counted either, which only their interface tells.
+    #[must_use]
+    pub const fn is_limited(&self) -> bool {
+        self.state & NUD_PERMANENT == 0 && self.flags & NTF_EXT_LEARNED == 0
+    }
+
+    /// The request for all of them.
+    #[must_use]
+    pub fn dump(sequence: u32) -> Vec<u8> {
+        Request::dump(RTM_GETNEIGH, sequence).payload(&[0; 12]).finish()
+    }
+}
+
+/// `RTM_NEWNEIGH`: what [`Neighbour::dump`] is answered with
+pub const RTM_NEWNEIGH: u16 = 28;
+const RTM_GETNEIGH: u16 = 30;
+const NUD_PERMANENT: u16 = 0x80;
+const NTF_EXT_LEARNED: u8 = 0x10;
+/// `RTM_NEWNEIGHTBL`: what [`NeighbourTable::dump`] is answered with
+pub const RTM_NEWNEIGHTBL: u16 = 64;
+const RTM_GETNEIGHTBL: u16 = 66;
+const NDTA_NAME: u16 = 1;
+const NDTA_THRESH3: u16 = 4;
+const NDTA_CONFIG: u16 = 5;
+const NDTA_STATS: u16 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::super::build::attribute;
+    use super::*;
+
+    #[test]
+    fn a_neighbour() {
+        let mut bytes = alloc::vec![2, 0, 0, 0];
+        bytes.extend(7_i32.to_ne_bytes());
+        bytes.extend(2_u16.to_ne_bytes());
+        bytes.extend([0, 1]);
+        let neighbour = Neighbour::parse(&bytes).unwrap();
+        assert_eq!((neighbour.family, neighbour.index, neighbour.state), (2, 7, 2));
+        assert!(neighbour.is_limited());
+        let by_hand = Neighbour {
+            state: 0x80,
+            ..neighbour
+        };
+        let learned = Neighbour {
+            flags: 0x10,
+            ..neighbour
+        };
+        assert!(!by_hand.is_limited() && !learned.is_limited());
+        assert!(Neighbour::parse(&bytes[..11]).is_err());
+    }
+
+    #[test]
+    fn a_table() {
+        let mut config = alloc::vec![4, 0, 0, 1];
+        config.extend(
+            [17_u32, 0, 0, 0, 0, 0, 0]
+                .iter()
+                .flat_map(|word| word.to_ne_bytes()),
+        );
+        let stats: Vec<u8> = (1..=11_u64).flat_map(u64::to_ne_bytes).collect();
+        let mut bytes = alloc::vec![2, 0, 0, 0];
+        bytes.extend(attribute(NDTA_NAME, b"arp_cache\0"));
+        bytes.extend(attribute(NDTA_THRESH3, &1024_u32.to_ne_bytes()));
+        bytes.extend(attribute(NDTA_CONFIG, &config));
+        bytes.extend(attribute(NDTA_STATS, &stats));
+        let table = NeighbourTable::parse(&bytes).unwrap();
+        assert_eq!((table.name, table.entries), (&b"arp_cache"[..], Some(17)));
+        assert_eq!((table.entries_max, table.table_fulls), (Some(1024), Some(11)));
+        assert!(NeighbourTable::parse(&[0; 3]).is_err());
+        // An older kernel, then one interface's settings.
+        let mut bytes = alloc::vec![2, 0, 0, 0];
+        bytes.extend(attribute(NDTA_STATS, &stats[..80]));
+        let table = NeighbourTable::parse(&bytes).unwrap();
+        assert_eq!((table.entries, table.table_fulls), (None, None));
+    }
+}
