@@ -1,7 +1,7 @@
 //! The numbers a socket has, by the names filters know them by.
 
 use crate::Needs;
-use crate::units::Kind;
+use crate::units::Quantity;
 use sockeye_model::{Queues, Socket};
 
 macro_rules! fields {
@@ -15,8 +15,8 @@ macro_rules! fields {
             pub(crate) const NAMES: &[(&str, Self)] =
                 &[$(($name, Self::$field), $(($alias, Self::$field),)*)*];
 
-            pub(crate) const fn kind(self) -> Kind {
-                match self { $(Self::$field => Kind::$kind,)* }
+            pub(crate) const fn kind(self) -> Quantity {
+                match self { $(Self::$field => Quantity::$kind,)* }
             }
 
             pub(crate) const fn name(self) -> &'static str {
@@ -121,10 +121,7 @@ impl Field {
             Self::SndBuf => memory?.sndbuf_bytes.map(u64::from),
             Self::Rmem => memory?.rmem_alloc_bytes.map(u64::from),
             Self::Wmem => memory?.wmem_alloc_bytes.map(u64::from),
-            Self::Idle => match (last_sent(), last_received()) {
-                (Some(sent), Some(received)) => Some(us(sent.min(received))),
-                (one, None) | (None, one) => one.map(us),
-            },
+            Self::Idle => socket.idle_ms().map(us),
             Self::LastDataSent => last_sent().map(us),
             Self::LastDataRecv => last_received().map(us),
             Self::LastAckRecv => info

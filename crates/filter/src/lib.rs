@@ -124,6 +124,7 @@ pub use error::ParseError;
 pub use filter::{Filter, Kernel, Needs, Program};
 pub use peers::PeerClass;
 pub use resolve::{NoResolve, Resolve};
+pub use units::Quantity;
 
 /// Reads an expression. An empty one matches everything.
 ///

@@ -12,7 +12,7 @@ use crate::expr::{Compare, Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField}
 use crate::field::Field;
 use crate::host;
 use crate::lexer::{Lexer, Operator, Token, Value, ValueKind};
-use crate::units::Kind;
+use crate::units::Quantity;
 use crate::{ParseError, PeerClass, Resolve, states};
 use sockeye_model::{ProtocolSet, StateSet};
 use std::ops::Range;
@@ -380,8 +380,8 @@ impl<'a> Parser<'a> {
         };
         tests.reduce(all).ok_or_else(|| {
             let mut error = self.not_found(&head, &value, expected);
-            let lacks_unit =
-                matches!(field.kind(), Kind::Time | Kind::Rate) && Kind::Count.parse(&value.text).is_some();
+            let lacks_unit = matches!(field.kind(), Quantity::Time | Quantity::Rate)
+                && Quantity::Count.parse(&value.text).is_some();
             error.hint = lacks_unit.then(|| "which unit?".into());
             error
         })

@@ -1,8 +1,15 @@
 //! Numbers with units: `10m`, `1.5M`, `10Mbit`.
 
 /// What a number measures, which decides the units it takes and the one it is kept in.
+///
+/// ```
+/// use sockeye_filter::Quantity;
+///
+/// assert_eq!(Quantity::Time.parse("1.5ms"), Some(1500));
+/// assert_eq!(Quantity::Rate.parse("1MB/s"), Some(8_000_000));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Quantity {
     /// Kept in microseconds. A unit is a must, but for 0.
     Time,
     /// Kept in bytes: bare, or with k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024), and perhaps a B behind.
@@ -15,9 +22,10 @@ pub(crate) enum Kind {
     Id,
 }
 
-impl Kind {
+impl Quantity {
     /// What to write, for error messages.
-    pub(crate) const fn description(self) -> &'static str {
+    #[must_use]
+    pub const fn description(self) -> &'static str {
         match self {
             Self::Time => "a time with a unit (10us, 50ms, 2s, 10m, 1h, 1d)",
             Self::Bytes => "a number of bytes (1500, 64k, 1M, 1Mi)",
@@ -28,7 +36,8 @@ impl Kind {
     }
 
     /// Reads a number; `None` when it is not one of this kind, or too big.
-    pub(crate) fn parse(self, text: &str) -> Option<u64> {
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<u64> {
         if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
             return match self {
                 Self::Time | Self::Rate => None,
@@ -112,38 +121,38 @@ fn prefix(unit: &str) -> Option<u128> {
 
 #[cfg(test)]
 mod tests {
-    use super::Kind;
+    use super::Quantity;
 
     #[test]
     fn numbers_come_with_units() {
         for (kind, text, expected) in [
-            (Kind::Time, "50ms", Some(50_000)),
-            (Kind::Time, "10m", Some(600_000_000)),
-            (Kind::Time, "1.5s", Some(1_500_000)),
-            (Kind::Time, "0", Some(0)),
-            (Kind::Time, "50", None),
-            (Kind::Time, "50 ms", None),
-            (Kind::Time, "ms", None),
-            (Kind::Time, "1.s", None),
-            (Kind::Time, "1.2.3s", None),
-            (Kind::Time, "99999999999999999999d", None),
-            (Kind::Bytes, "1M", Some(1_000_000)),
-            (Kind::Bytes, "1MiB", Some(1 << 20)),
-            (Kind::Bytes, "64k", Some(64_000)),
-            (Kind::Bytes, "0x10", Some(16)),
-            (Kind::Bytes, "-1", None),
-            (Kind::Bytes, "1m", None),
-            (Kind::Rate, "10Mbit", Some(10_000_000)),
-            (Kind::Rate, "1MB/s", Some(8_000_000)),
-            (Kind::Rate, "1kbps", Some(1000)),
-            (Kind::Rate, "10M", None),
-            (Kind::Rate, "0", Some(0)),
-            (Kind::Count, "3k", Some(3000)),
-            (Kind::Count, "3s", None),
-            (Kind::Id, "0xff", Some(255)),
-            (Kind::Id, "0x+ff", None),
-            (Kind::Id, "1k", None),
-            (Kind::Id, "", None),
+            (Quantity::Time, "50ms", Some(50_000)),
+            (Quantity::Time, "10m", Some(600_000_000)),
+            (Quantity::Time, "1.5s", Some(1_500_000)),
+            (Quantity::Time, "0", Some(0)),
+            (Quantity::Time, "50", None),
+            (Quantity::Time, "50 ms", None),
+            (Quantity::Time, "ms", None),
+            (Quantity::Time, "1.s", None),
+            (Quantity::Time, "1.2.3s", None),
+            (Quantity::Time, "99999999999999999999d", None),
+            (Quantity::Bytes, "1M", Some(1_000_000)),
+            (Quantity::Bytes, "1MiB", Some(1 << 20)),
+            (Quantity::Bytes, "64k", Some(64_000)),
+            (Quantity::Bytes, "0x10", Some(16)),
+            (Quantity::Bytes, "-1", None),
+            (Quantity::Bytes, "1m", None),
+            (Quantity::Rate, "10Mbit", Some(10_000_000)),
+            (Quantity::Rate, "1MB/s", Some(8_000_000)),
+            (Quantity::Rate, "1kbps", Some(1000)),
+            (Quantity::Rate, "10M", None),
+            (Quantity::Rate, "0", Some(0)),
+            (Quantity::Count, "3k", Some(3000)),
+            (Quantity::Count, "3s", None),
+            (Quantity::Id, "0xff", Some(255)),
+            (Quantity::Id, "0x+ff", None),
+            (Quantity::Id, "1k", None),
+            (Quantity::Id, "", None),
         ] {
             assert_eq!(kind.parse(text), expected, "{text}");
         }

@@ -9,7 +9,7 @@ use crate::error::nearest;
 use crate::expr::Compare;
 use crate::lexer::{Lexer, Operator, Token, Value, ValueKind};
 use crate::parse::{COMPARISONS, DEPTH_MAX};
-use crate::units::Kind;
+use crate::units::Quantity;
 use std::ops::Range;
 
 /// Reads an expression about network namespaces. An empty one matches everything.
@@ -117,9 +117,9 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn number(&mut self, word: &str, field: NumberField, kind: Kind) -> Result<Test, ParseError> {
+    fn number(&mut self, word: &str, field: NumberField, kind: Quantity) -> Result<Test, ParseError> {
         let expected = match kind {
-            Kind::Time => "a time with a unit (30s, 10m, 2h, 3d)",
+            Quantity::Time => "a time with a unit (30s, 10m, 2h, 3d)",
             kind => kind.description(),
         };
         let operator = self.operator(word, &COMPARISONS)?;
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         let Some(number) = kind.parse(&value.text) else {
             let mut error = self.error(value.span, &[expected]);
             error.after = Some(self.after(word, operator.as_ref()));
-            let lacks_unit = kind == Kind::Time && Kind::Count.parse(&value.text).is_some();
+            let lacks_unit = kind == Quantity::Time && Quantity::Count.parse(&value.text).is_some();
             error.hint = lacks_unit.then(|| "which unit?".into());
             return Err(error);
         };
@@ -202,17 +202,17 @@ impl<'a> Parser<'a> {
     }
 }
 
-const NUMBERS: &[(&str, NumberField, Kind)] = &[
-    ("inode", NumberField::Inode, Kind::Id),
-    ("id", NumberField::Id, Kind::Id),
-    ("nsid", NumberField::Id, Kind::Id),
-    ("pids", NumberField::Processes, Kind::Count),
-    ("processes", NumberField::Processes, Kind::Count),
-    ("threads", NumberField::Threads, Kind::Count),
-    ("sockets", NumberField::Sockets, Kind::Count),
-    ("interfaces", NumberField::Interfaces, Kind::Count),
-    ("ifaces", NumberField::Interfaces, Kind::Count),
-    ("age", NumberField::Age, Kind::Time),
+const NUMBERS: &[(&str, NumberField, Quantity)] = &[
+    ("inode", NumberField::Inode, Quantity::Id),
+    ("id", NumberField::Id, Quantity::Id),
+    ("nsid", NumberField::Id, Quantity::Id),
+    ("pids", NumberField::Processes, Quantity::Count),
+    ("processes", NumberField::Processes, Quantity::Count),
+    ("threads", NumberField::Threads, Quantity::Count),
+    ("sockets", NumberField::Sockets, Quantity::Count),
+    ("interfaces", NumberField::Interfaces, Quantity::Count),
+    ("ifaces", NumberField::Interfaces, Quantity::Count),
+    ("age", NumberField::Age, Quantity::Time),
 ];
 
 /// Words that begin a condition, besides [`NUMBERS`].
