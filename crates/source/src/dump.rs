@@ -118,6 +118,31 @@ pub(crate) fn run(
     })
 }
 
+/// Likewise, of one dump, on the calling thread alone and into a buffer of its own, for answers that are short. The socket
+/// may be asked again.
+pub(crate) fn run_here(
+    socket: &DiagSocket,
+    request: &[u8],
+    sequence: u32,
+    buffer: &mut Vec<u8>,
+    take: &mut dyn FnMut(&Message<'_>),
+) -> Course {
+    if let Err(errno) = socket.send(request) {
+        return Course::failed(Reason::System("send to netlink", errno));
+    }
+    buffer.resize(BUFFER_LEN, 0);
+    let mut reading = Reading {
+        course: Course::default(),
+        sequence,
+        take: &mut |message| {
+            take(message);
+            ControlFlow::Continue(())
+        },
+    };
+    while reading.one(socket, buffer).is_continue() {}
+    reading.course
+}
+
 /// What one `recv` brought.
 #[derive(Debug, Clone, Copy)]
 enum Fill {

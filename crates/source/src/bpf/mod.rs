@@ -5,6 +5,7 @@
 
 mod held;
 mod holders;
+mod keeper;
 mod kernel;
 mod netns_file;
 mod relay;
@@ -25,7 +26,7 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::LoadError;
+use sockeye_sys::bpf::{LoadError, Map, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -117,6 +118,15 @@ impl Engine {
             Ok(iterator) => iterator.pass(),
             Err(obstacle) => Err(obstacle.clone()),
         }
+    }
+
+    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keeper`), with the maps of its
+    /// settings and of its counts, attached to nothing yet. Each call loads another.
+    ///
+    /// # Errors
+    /// When it does not run here.
+    pub fn keeper(&self) -> Result<(Program, [Map; 2]), Obstacle> {
+        keeper::load(self.kernel()?)
     }
 
     /// Whether the programs that look for owners are loaded already.

@@ -1,7 +1,8 @@
-use sockeye_model::CgroupId;
+use super::CgroupMount;
+use super::docker::Docker;
+use sockeye_model::{CgroupId, Container, Runtime};
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -23,9 +24,8 @@ impl Cgroups {
     /// cgroups have no names.
     #[must_use]
     pub fn read() -> Self {
-        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-        match mount_point(&mounts) {
-            Some(mount) => Self::walk(mount, FOLDERS_MAX),
+        match CgroupMount::find() {
+            Some(mount) => Self::walk(mount.point().to_owned(), FOLDERS_MAX),
             None => Self::default(),
         }
     }
@@ -91,6 +91,34 @@ impl Cgroups {
         Some(CgroupId(folder.ino()))
     }
 
+    /// The paths of all, in no particular order.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.values().map(|path| &**path)
+    }
+
+    /// The cgroups of the containers that somebody who typed `text` means, by name, whole id or at least the first
+    /// twelve digits of it; of each container only the topmost, sorted. Several may be called alike.
+    #[must_use]
+    pub fn of_container(&self, text: &str) -> Vec<&str> {
+        let docker = Docker::here();
+        let is_called = |container: &Container| {
+            let by_docker = (container.runtime == Runtime::Docker && container.has_id())
+                .then(|| docker.as_ref()?.name(container.name()))
+                .flatten();
+            container.is_meant_by(text.as_bytes()) || by_docker.is_some_and(|name| name == text)
+        };
+        let container = |path: &str| Container::from_cgroup(path.as_bytes());
+        let mut found: Vec<&str> = self
+            .paths()
+            .filter(|path| {
+                let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+                container(path).is_some_and(|it| container(above) != Some(it) && is_called(&it))
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
     /// Where cgroup2 is mounted.
     #[must_use]
     pub fn mount(&self) -> Option<&Path> {
@@ -104,62 +132,9 @@ impl Cgroups {
     }
 }
 
-/// The first mount of type cgroup2 in `/proc/self/mountinfo` (proc_pid_mountinfo(5)):
-/// `id parent dev root POINT options [optional…] - TYPE source options`.
-fn mount_point(mounts: &[u8]) -> Option<PathBuf> {
-    mounts.split(|&byte| byte == b'\n').find_map(|line| {
-        let words: Vec<_> = line.split(|&byte| byte == b' ').collect();
-        let dash = words.iter().position(|word| *word == b"-")?;
-        if *words.get(dash + 1)? != b"cgroup2" {
-            return None;
-        }
-        let point = unescape(words.get(4)?);
-        Some(PathBuf::from(std::ffi::OsString::from_vec(point)))
-    })
-}
-
-/// Space, tab, newline and backslash stand as `\` and three octal digits.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if let (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) = (first, after) {
-            plain.push((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'));
-            rest = after;
-        } else {
-            plain.push(*first);
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn finds_the_mount() {
-        let check = |text: &str, expected: Option<&str>| {
-            assert_eq!(
-                mount_point(text.as_bytes()),
-                expected.map(PathBuf::from),
-                "{text}"
-            );
-        };
-        check(
-            "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n",
-            Some("/sys/fs/cgroup/unified"),
-        );
-        check(
-            "41 31 0:38 / /a\\040b\\134 rw shared:1 master:2 - cgroup2 none rw",
-            Some("/a b\\"),
-        );
-        check("32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu", None);
-        check("41 31 - cgroup2", None);
-        check("", None);
-        check(" - - cgroup2", None);
-    }
 
     #[test]
     fn names_folders_by_inode_up_to_the_bound() {
@@ -186,6 +161,34 @@ mod tests {
         assert!(cut.is_incomplete());
         assert_eq!(ids, [Some(slice); 3]);
         assert_eq!(not_folders, [None; 2]);
+    }
+
+    #[test]
+    fn of_a_container_the_topmost_folder() {
+        let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
+        let paths = [
+            "/".to_owned(),
+            format!("/machine.slice/libpod-{id}.scope"),
+            format!("/machine.slice/libpod-{id}.scope/container"),
+            format!("/machine.slice/libpod-{id}.scope/container/system.slice"),
+            "/lxc/web".to_owned(),
+            "/lxc/web/system.slice".to_owned(),
+            "/lxc.payload.web".to_owned(),
+        ];
+        let cgroups = Cgroups {
+            paths: (1..)
+                .map(CgroupId)
+                .zip(paths.iter().map(|path| (&**path).into()))
+                .collect(),
+            ..Cgroups::default()
+        };
+        for text in [id, &id[..12]] {
+            assert_eq!(cgroups.of_container(text), [&*paths[1]], "{text}");
+        }
+        assert_eq!(cgroups.of_container("web"), ["/lxc.payload.web", "/lxc/web"]);
+        for text in ["", "system.slice", &id[..11]] {
+            assert!(cgroups.of_container(text).is_empty(), "{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! here), trust what a resolver answers (host names are checked letter by letter), or wait for a host
 //! name longer than [`SystemNames::wait_for_hosts`] was told to.
 
+mod cgroup_mount;
 mod cgroups;
 mod docker;
 mod first;
@@ -19,12 +20,13 @@ mod netns_name;
 mod services;
 mod users;
 
+pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
 pub use first::{FirstProcesses, SeenCgroup, Sighting};
 pub(crate) use first::{netns_now, netns_of, open_proc};
 pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
-pub(crate) use namespaces::own as own_namespace;
+pub use namespaces::own as own_namespace;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
 pub use users::Users;

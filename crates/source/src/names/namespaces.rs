@@ -149,7 +149,8 @@ fn is_made_up(name: &str) -> bool {
 const UUID_LEN: usize = 36;
 
 /// The namespace of the calling thread.
-pub(crate) fn own() -> Option<NetnsInode> {
+#[must_use]
+pub fn own() -> Option<NetnsInode> {
     let metadata = fs::metadata("/proc/thread-self/ns/net").ok()?;
     u32::try_from(metadata.ino()).ok().map(NetnsInode)
 }

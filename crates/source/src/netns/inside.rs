@@ -1,5 +1,6 @@
 //! What a namespace tells whoever enters it.
 
+use crate::visits::spread;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
@@ -11,7 +12,6 @@ use sockeye_wire::nsid;
 use sockeye_wire::proc_net::DeviceLine;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// A namespace, and the ways to it.
 #[derive(Debug)]
@@ -69,44 +69,19 @@ pub(super) fn own() -> Inside {
 /// Enters each and looks around, on as many threads as there are cores; each opens one at a time. `done` is called after
 /// each.
 pub(super) fn look(doors: &[Door], ids: usize, done: &(dyn Fn() + Sync)) -> Vec<Inside> {
-    let next = AtomicUsize::new(0);
     let ids_left = AtomicUsize::new(ids);
-    let work = |visitor: &mut Visitor| {
+    let found = spread(doors.len(), |visitor, places, found| {
         let mut worker = Worker::new(&ids_left);
-        let mut found = Vec::new();
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(door) = doors.get(place) else {
-                return found;
-            };
-            found.push((place, worker.visit(visitor, door)));
+        for place in places {
+            found.push((place, worker.visit(visitor, &doors[place])));
             done();
         }
-    };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let useful = (doors.len() / DOORS_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
+    });
     let unseen = Inside {
         fate: Fate::Later,
         ..Inside::default()
     };
-    let mut results = vec![unseen; doors.len()];
-    thread::scope(|scope| {
-        // A thread that cannot be started is done without: the others take its share.
-        let others: Vec<_> = (1..useful)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || visiting(work)).ok())
-            .collect();
-        let mut parts = vec![visiting(work)];
-        for other in others {
-            parts.push(
-                other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            );
-        }
-        for (place, inside) in parts.into_iter().flatten().flatten() {
-            results[place] = inside;
-        }
-    });
+    let mut results: Vec<_> = found.into_iter().map(|inside| inside.unwrap_or(unseen)).collect();
     // Descriptors are free again, now that nobody else holds any.
     let again = |visitor: &mut Visitor| {
         let mut worker = Worker::new(&ids_left);
@@ -314,7 +289,4 @@ fn devices(file: &[u8]) -> u32 {
 }
 
 const SEQUENCE: u32 = 1;
-const THREADS_MAX: usize = 8;
-/// For fewer a thread is not worth its start.
-const DOORS_PER_THREAD: usize = 32;
 const FILE_LEN: usize = 16 * 1024;

@@ -47,7 +47,10 @@ impl Residents {
         // there at the beginning comes too late for every one.
         let mut latest = Self::default();
         let known: HashSet<Pid> = pids.into_iter().collect();
-        for pid in newest().map(Pid).filter(|pid| !known.contains(pid)) {
+        for pid in newest()
+            .map(Pid)
+            .filter(|pid| !known.contains(pid) && !is_thread(*pid))
+        {
             look(&pid, &mut latest);
         }
         parts.push(latest);
@@ -113,6 +116,16 @@ fn newest() -> Range<u32> {
     last.saturating_sub(NEWEST)..last.saturating_add(2)
 }
 
+/// Whether this is the number of a thread that is not its process's first: `/proc` has a folder for it, but does not list
+/// it, and its process was looked at by its own number.
+fn is_thread(pid: Pid) -> bool {
+    let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let group = lines.find_map(|line| line.strip_prefix(b"Tgid:"));
+    let group = group.and_then(|text| std::str::from_utf8(text).ok()?.trim().parse().ok());
+    group.is_some_and(|group: u32| group != pid.0)
+}
+
 fn merge(all: &mut HashMap<NetnsInode, Vec<Pid>>, part: HashMap<NetnsInode, Vec<Pid>>) {
     for (netns, more) in part {
         let pids = all.entry(netns).or_default();
@@ -145,6 +158,17 @@ const NEWEST: u32 = 8;
 mod tests {
     use super::*;
     use crate::names::own_namespace;
+
+    #[test]
+    fn a_thread_is_no_process() {
+        let tid = std::thread::spawn(|| {
+            let tid = Pid(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
+            (tid, is_thread(tid))
+        });
+        let (tid, is_thread_of_ours) = tid.join().unwrap();
+        assert!(is_thread_of_ours && tid.0 != std::process::id());
+        assert!(!is_thread(Pid(std::process::id())) && !is_thread(Pid(u32::MAX)));
+    }
 
     #[test]
     fn we_live_where_we_are() {

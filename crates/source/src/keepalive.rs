@@ -1,0 +1,28 @@
+use std::fs::read_to_string;
+
+/// What sockets do that have no times of their own: `net.ipv4.tcp_keepalive_*`, of one network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeepaliveSettings {
+    /// `tcp_keepalive_time`
+    pub time_s: u32,
+    /// `tcp_keepalive_intvl`
+    pub interval_s: u32,
+    /// `tcp_keepalive_probes`
+    pub probes: u32,
+}
+
+impl KeepaliveSettings {
+    /// Those of the calling thread's network namespace; `None` if they cannot be read.
+    #[must_use]
+    pub fn read() -> Option<Self> {
+        let read = |name| {
+            let text = read_to_string(format!("/proc/sys/net/ipv4/tcp_keepalive_{name}")).ok()?;
+            text.trim().parse().ok()
+        };
+        Some(Self {
+            time_s: read("time")?,
+            interval_s: read("intvl")?,
+            probes: read("probes")?,
+        })
+    }
+}

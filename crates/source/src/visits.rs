@@ -1,0 +1,64 @@
+//! Going from one network namespace to the next, on as many threads as are useful.
+
+use sockeye_sys::netns::{Visitor, visiting};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Hands out the numbers below `count`, each once, to threads that may visit namespaces. Each calls `work` once with the
+/// numbers that it gets; what came of them is returned in their order. `None`: no thread could be had for it.
+pub(crate) fn spread<T: Send>(
+    count: usize,
+    work: impl Fn(&mut Visitor, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
+) -> Vec<Option<T>> {
+    let next = AtomicUsize::new(0);
+    let work = |visitor: &mut Visitor| {
+        let mut numbers = std::iter::from_fn(|| {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            (number < count).then_some(number)
+        });
+        let mut found = Vec::new();
+        work(visitor, &mut numbers, &mut found);
+        found
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let useful = (count / VISITS_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
+    let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
+    thread::scope(|scope| {
+        // A thread that cannot be started is done without: the others take its share.
+        let others: Vec<_> = (1..useful)
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || visiting(work)).ok())
+            .collect();
+        let mut parts = vec![visiting(work)];
+        for other in others {
+            parts.push(
+                other
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            );
+        }
+        for (number, found) in parts.into_iter().flatten().flatten() {
+            results[number] = Some(found);
+        }
+    });
+    results
+}
+
+const THREADS_MAX: usize = 8;
+/// For fewer a thread is not worth its start.
+const VISITS_PER_THREAD: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_once() {
+        for count in [0, 1, 31, 1000] {
+            let found = spread(count, |_, numbers, found| {
+                found.extend(numbers.map(|number| (number, number)));
+            });
+            let expected: Vec<_> = (0..count).map(Some).collect();
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+use super::folder::{open_folder, read};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use sockeye_model::{Fill, OpenFiles, Process};
+use sockeye_wire::proc_pid::open_files_max;
+use std::ffi::CString;
+
+/// How many descriptors each of these has open, and may have. Those that are gone, that we may not look into, or that
+/// have no limit are left out.
+#[must_use]
+pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
+    let mut buffer = Vec::new();
+    let files = |&process: &Process| {
+        let folder = CString::new(format!("/proc/{}", process.pid.0)).ok()?;
+        let folder = open_folder(None, &folder).ok()?;
+        let used = used(folder.as_fd())?;
+        let (max, hard_max) = max(folder.as_fd(), &mut buffer)?;
+        Some(OpenFiles {
+            process,
+            fill: Fill { used, max },
+            hard_max,
+        })
+    };
+    processes.iter().filter_map(files).collect()
+}
+
+/// Since Linux 6.2 the folder's size is the number of descriptors (`fs/proc/fd.c`, `proc_fd_getattr()`); before it was 0,
+/// as it is where there are none.
+fn used(process: BorrowedFd<'_>) -> Option<u64> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(process, c"fd", flags, Mode::empty()).ok()?;
+    let size = rustix::fs::fstat(&folder).ok()?.st_size;
+    match u64::try_from(size) {
+        Ok(count) if count > 0 => Some(count),
+        _ => {
+            let all = Dir::new(folder).ok()?.flatten();
+            let is_descriptor = |name: &[u8]| name.first().is_some_and(u8::is_ascii_digit);
+            let count = all
+                .filter(|file| is_descriptor(file.file_name().to_bytes()))
+                .count();
+            u64::try_from(count).ok()
+        }
+    }
+}
+
+/// The soft limit and the hard one. Everyone may read the file; `prlimit(2)` needs the process's rights.
+fn max(process: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<(u64, Option<u64>)> {
+    open_files_max(read(process, c"limits", buffer).ok()?)
+}

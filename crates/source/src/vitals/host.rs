@@ -1,0 +1,78 @@
+use super::folder::{Folder, open_folder, read, read_setting};
+use rustix::fd::AsFd;
+use sockeye_model::{Fill, HostVitals, MemoryUse, Softnet};
+use sockeye_wire::proc_net::{SockstatLine, SoftnetLine};
+use sockeye_wire::proc_sys::numbers;
+use std::ffi::CStr;
+
+/// What all namespaces share, as the one of the calling thread shows it. The limits of memory and orphans are told in the
+/// first namespace of the host alone. Open files are asked for by [`open_files`](super::open_files).
+#[must_use]
+pub fn host() -> HostVitals {
+    let mut host = HostVitals::default();
+    let mut buffer = Vec::new();
+    let (mut tcp_pages, mut udp_pages, mut orphans) = (None, None, None);
+    if let Ok(task) = open_folder(None, c"/proc/thread-self") {
+        if let Ok(text) = read(task.as_fd(), c"net/softnet_stat", &mut buffer) {
+            let lines = text.split(|&byte| byte == b'\n').filter_map(SoftnetLine::parse);
+            host.processors = lines
+                .zip(0..)
+                .map(|(line, place)| Softnet::from_wire(&line, place))
+                .collect();
+        }
+        if let Ok(text) = read(task.as_fd(), c"net/sockstat", &mut buffer) {
+            for line in SockstatLine::all(text) {
+                match line.title {
+                    b"TCP" => (tcp_pages, orphans) = (line.value(b"mem"), line.value(b"orphan")),
+                    b"UDP" => udp_pages = line.value(b"mem"),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let mut setting = Settings {
+        folder: Folder::open(),
+        buffer: Vec::new(),
+    };
+    host.tcp_memory = memory(tcp_pages, setting.several(c"ipv4/tcp_mem"));
+    host.udp_memory = memory(udp_pages, setting.several(c"ipv4/udp_mem"));
+    host.orphans = fill(orphans, setting.one(c"ipv4/tcp_max_orphans"));
+    host.rmem_max_bytes = setting.one(c"core/rmem_max");
+    host.wmem_max_bytes = setting.one(c"core/wmem_max");
+    host.neighbours = super::neighbours::tables(&mut buffer);
+    let uptime = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    host.uptime_s = u64::try_from(uptime.tv_sec).ok();
+    host
+}
+
+struct Settings {
+    folder: Folder,
+    buffer: Vec<u8>,
+}
+
+impl Settings {
+    fn several<const N: usize>(&mut self, path: &CStr) -> Option<[u64; N]> {
+        let net = self.folder.visit()?;
+        numbers(read_setting(net, path, &mut self.buffer).ok()?)
+    }
+
+    fn one(&mut self, path: &CStr) -> Option<u64> {
+        self.several(path).map(|[number]| number)
+    }
+}
+
+fn fill(used: Option<u64>, max: Option<u64>) -> Option<Fill> {
+    Some(Fill {
+        used: used?,
+        max: max?,
+    })
+}
+
+/// Out of pages, as the kernel counts both.
+fn memory(used: Option<u64>, limits: Option<[u64; 3]>) -> Option<MemoryUse> {
+    let page = u64::try_from(rustix::param::page_size()).ok()?;
+    Some(MemoryUse {
+        used_bytes: used?.saturating_mul(page),
+        limits_bytes: limits?.map(|limit| limit.saturating_mul(page)),
+    })
+}

@@ -1,0 +1,62 @@
+use crate::dump::run_here;
+use sockeye_model::{InterfaceIndex, NeighbourTable, Neighbours};
+use sockeye_sys::netlink::DiagSocket;
+use sockeye_wire::rtnetlink::{self, Neighbour, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
+
+/// The tables that all namespaces share; none where netlink is forbidden.
+pub(super) fn tables(buffer: &mut Vec<u8>) -> Vec<NeighbourTable> {
+    let mut tables = Vec::new();
+    let Ok(route) = DiagSocket::open_route() else {
+        return tables;
+    };
+    let request = rtnetlink::NeighbourTable::dump(SEQUENCE);
+    run_here(&route, &request, SEQUENCE, buffer, &mut |message| {
+        if message.kind == RTM_NEWNEIGHTBL
+            && let Ok(table) = rtnetlink::NeighbourTable::parse(message.payload)
+        {
+            tables.extend(NeighbourTable::from_wire(&table));
+        }
+    });
+    tables
+}
+
+/// Whether one of them is so full that it is worth while to count whose its entries are: it does not tell how many of
+/// them its limit counts.
+pub(super) fn are_crowded(buffer: &mut Vec<u8>) -> bool {
+    tables(buffer)
+        .iter()
+        .any(|table| table.fill.used.saturating_mul(2) >= table.fill.max)
+}
+
+/// Those of the namespace that we are in. `loopback` is the interface whose entries no limit counts.
+pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
+    let route = DiagSocket::open_route().ok()?;
+    let mut neighbours = Neighbours::default();
+    run_here(
+        &route,
+        &Neighbour::dump(SEQUENCE),
+        SEQUENCE,
+        buffer,
+        &mut |message| {
+            if message.kind != RTM_NEWNEIGH {
+                return;
+            }
+            let Ok(neighbour) = Neighbour::parse(message.payload) else {
+                return;
+            };
+            if !neighbour.is_limited() || neighbour.index.cast_unsigned() == loopback.0 {
+                return;
+            }
+            match neighbour.family {
+                AF_INET => neighbours.ipv4 += 1,
+                AF_INET6 => neighbours.ipv6 += 1,
+                _ => {}
+            }
+        },
+    );
+    Some(neighbours)
+}
+
+const SEQUENCE: u32 = 1;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;

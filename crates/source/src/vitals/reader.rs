@@ -1,0 +1,155 @@
+use super::counters::Names;
+use super::folder::{Folder, open_folder, read, read_setting};
+use super::{counters, devices, neighbours, settings};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use sockeye_model::{Counter, Device, Fill, Neighbours, Settings, Usage, Vitals};
+use sockeye_wire::proc_net::SockstatLine;
+use sockeye_wire::proc_sys::numbers;
+
+/// Reads what the namespace tells that its thread is in, one after the other: it belongs to one thread.
+#[derive(Debug)]
+pub(super) struct Reader {
+    /// `/proc/thread-self/net`, which is that of wherever the thread is.
+    net: OwnedFd,
+    settings: Folder,
+    buffer: Vec<u8>,
+    names: Names,
+    ethtool: devices::Ethtool,
+    /// Whether neighbours are worth being counted.
+    neighbours: bool,
+}
+
+impl Reader {
+    pub(super) fn open() -> Result<Self, Errno> {
+        let mut buffer = Vec::new();
+        Ok(Self {
+            neighbours: neighbours::are_crowded(&mut buffer),
+            net: open_folder(None, c"/proc/thread-self/net")?,
+            settings: Folder::open(),
+            buffer,
+            names: Names::new(),
+            ethtool: devices::Ethtool::default(),
+        })
+    }
+
+    /// All of it, in the namespace that the thread is in.
+    pub(super) fn read(&mut self) -> Vitals {
+        let mut vitals = Vitals {
+            // First: our own sockets would be counted.
+            usage: self.usage(),
+            ..Vitals::default()
+        };
+        for (file, take) in counters::FILES {
+            if let Ok(text) = read(self.net.as_fd(), file, &mut self.buffer) {
+                take(&self.names, text, &mut vitals.counters);
+            }
+        }
+        // Each file that is read in thousands of namespaces counts.
+        let wanted = Wanted::of(&vitals);
+        if wanted != Wanted::default()
+            && let Some(folder) = self.settings.visit()
+        {
+            if wanted.settings != settings::Wanted::default() {
+                vitals.settings = settings::read(folder, wanted.settings, &mut self.buffer);
+            }
+            if wanted.conntrack {
+                vitals.conntrack = conntrack(folder, &mut self.buffer);
+            }
+        }
+        vitals.devices = devices::read(&mut self.ethtool, &mut self.buffer);
+        if self.neighbours {
+            vitals.neighbours = self.count_neighbours(&vitals.devices);
+        }
+        vitals
+    }
+
+    /// All settings, whatever lives in the namespace.
+    pub(super) fn settings(&mut self) -> Settings {
+        let folder = self.settings.visit();
+        folder.map_or_else(Settings::default, |folder| {
+            settings::read(folder, settings::Wanted::ALL, &mut self.buffer)
+        })
+    }
+
+    fn count_neighbours(&mut self, devices: &[Device]) -> Option<Neighbours> {
+        let loopback = devices.iter().find(|device| device.is_loopback)?;
+        // Where there is nothing else nobody is near.
+        if devices.iter().all(|device| device.is_loopback) {
+            return Some(Neighbours::default());
+        }
+        neighbours::count(loopback.index, &mut self.buffer)
+    }
+
+    fn usage(&mut self) -> Usage {
+        let mut usage = Usage::default();
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or_default() + more);
+            }
+        };
+        // Without IPv6 there is no second file.
+        for file in [c"sockstat", c"sockstat6"] {
+            let Ok(text) = read(self.net.as_fd(), file, &mut self.buffer) else {
+                continue;
+            };
+            for line in SockstatLine::all(text) {
+                match line.title {
+                    b"TCP" => {
+                        add(&mut usage.tcp, line.value(b"inuse"));
+                        usage.time_wait = line.value(b"tw");
+                    }
+                    b"TCP6" => add(&mut usage.tcp, line.value(b"inuse")),
+                    b"UDP" | b"UDP6" => add(&mut usage.udp, line.value(b"inuse")),
+                    _ => {}
+                }
+            }
+        }
+        usage
+    }
+}
+
+/// What there is a reason to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Wanted {
+    settings: settings::Wanted,
+    conntrack: bool,
+}
+
+impl Wanted {
+    /// What is not known is a reason, too.
+    fn of(vitals: &Vitals) -> Self {
+        let counted = |all: &[Counter]| {
+            let mut values = all.iter().map(|&counter| vitals.counters.value(counter));
+            values.any(|value| value != Some(0))
+        };
+        let Usage { tcp, time_wait, udp } = vitals.usage;
+        let has_tcp = tcp != Some(0) || time_wait != Some(0);
+        // Where none was ever opened, all sockets listen.
+        let has_connections = has_tcp && counted(&[Counter::TcpActiveOpens, Counter::TcpPassiveOpens]);
+        Self {
+            settings: settings::Wanted {
+                listeners: has_tcp,
+                connections: has_connections,
+                time_wait: time_wait != Some(0),
+                ports: has_connections || udp != Some(0),
+            },
+            conntrack: counted(&[Counter::IpInReceives, Counter::IpOutRequests])
+                || vitals
+                    .counters
+                    .value(Counter::Ip6InReceives)
+                    .is_some_and(|count| count != 0),
+        }
+    }
+}
+
+/// `None`: the kernel tracks no connection, or none of this namespace.
+fn conntrack(settings: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<Fill> {
+    let folder = open_folder(Some(settings), c"netfilter").ok()?;
+    let [used] = numbers(read_setting(folder.as_fd(), c"nf_conntrack_count", buffer).ok()?)?;
+    if used == 0 {
+        return None;
+    }
+    let [max] = numbers(read_setting(folder.as_fd(), c"nf_conntrack_max", buffer).ok()?)?;
+    Some(Fill { used, max })
+}
