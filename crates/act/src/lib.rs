@@ -1,4 +1,4 @@
-//! What changes the host: closing sockets, ending processes, making, removing and entering network namespaces.
+//! What changes the host: closing sockets, setting options of others' sockets, giving keepalive to the new connections of a cgroup, ending processes, making, removing and entering network namespaces.
 //!
 //! What it deliberately does not do: choose which sockets, or ask whether it may. Whoever calls has named them.
 //!
@@ -13,9 +13,15 @@
 
 mod close;
 mod end;
+mod holder;
+mod keepalive;
+mod keeper;
 pub mod netns;
 mod route;
 
-pub use close::{Closer, Fate};
+pub use close::{Closer, Condemned, Fate};
 pub use end::{Manner, end};
+pub use holder::{Borrowed, Holder};
+pub use keepalive::{Change, Effective, Keepalive, OptionFailure};
+pub use keeper::{CannotKeep, KeepStep, Keeper};
 pub use route::Refusal;

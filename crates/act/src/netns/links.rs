@@ -68,7 +68,7 @@ impl Target {
             |sequence| change::find(name, sequence),
             |_, payload| {
                 let link = WireLink::parse(payload).ok();
-                found = link.map(|link| (link.index, link.driver == b"bridge"));
+                found = link.map(|link| (link.index, link.info.driver == b"bridge"));
             },
         );
         match asked {
