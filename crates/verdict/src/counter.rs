@@ -1,0 +1,452 @@
+//! Counters that should stand still, or stay small beside others.
+
+use crate::connection::permille;
+use crate::finding::{Facts, Subject};
+use crate::judge::about;
+use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use sockeye_model::{Counter, Counters, Vitals};
+use std::collections::BTreeSet;
+
+/// What a counter means.
+#[derive(Debug, Clone, Copy)]
+pub struct Meaning {
+    /// Which
+    pub counter: Counter,
+    /// How bad it is
+    pub severity: Severity,
+    /// What it is measured against
+    pub of: &'static [Counter],
+    /// Whether it moves on every host: it is judged by its share only
+    pub may_move: bool,
+    /// Counters that count the same and say it better: what they count is taken off
+    pub parts: &'static [Counter],
+    /// Rules that say the same of single sockets
+    pub said_by: &'static [Rule],
+    /// What it means, in one sentence
+    pub text: &'static str,
+    /// What to do
+    pub remedy: Option<&'static str>,
+}
+
+pub(crate) fn findings(
+    vitals: &Vitals,
+    before: Option<&Vitals>,
+    said: &BTreeSet<Rule>,
+    limits: &Limits,
+) -> Vec<Finding> {
+    let of_meaning =
+        |meaning: &Meaning| judge(meaning, &vitals.counters, before.map(|v| &v.counters), limits);
+    MEANINGS
+        .iter()
+        .filter(|meaning| !meaning.said_by.iter().any(|rule| said.contains(rule)))
+        .filter_map(|meaning| {
+            let facts = of_meaning(meaning)?;
+            let remedies = meaning
+                .remedy
+                .map(|text| Remedy::Inside(text.into()))
+                .into_iter()
+                .collect();
+            let mut finding = about(
+                Rule::Counters,
+                vitals.netns,
+                Subject::Counter(meaning.counter),
+                &[],
+                remedies,
+            );
+            // What was since the host started may be long over.
+            finding.severity = match before {
+                Some(_) => meaning.severity,
+                None => meaning.severity.min(Severity::Notice),
+            };
+            finding.meaning = meaning.text;
+            finding.facts = facts;
+            Some(finding)
+        })
+        .collect()
+}
+
+fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &Limits) -> Option<Facts> {
+    let since = |counter| {
+        let now = now.value(counter)?;
+        let before = before.and_then(|before| before.value(counter)).unwrap_or(0);
+        // A counter that begins anew has not moved backwards.
+        Some(now.checked_sub(before).unwrap_or(now))
+    };
+    let told = meaning.parts.iter().filter_map(|counter| since(*counter));
+    let count = since(meaning.counter)?.saturating_sub(told.fold(0, u64::saturating_add));
+    let whole = meaning
+        .of
+        .iter()
+        .filter_map(|counter| since(*counter))
+        .fold(0, u64::saturating_add);
+    let share = permille(count, whole.max(count));
+    let is_it = if before.is_some() && !meaning.may_move {
+        count > 0
+    } else {
+        count >= limits.of(Limit::CountersCount) && share >= limits.of(Limit::CountersShare)
+    };
+    is_it.then(|| {
+        let name = if before.is_some() {
+            "since_last_sample"
+        } else {
+            "since_start"
+        };
+        Facts::new(&[
+            (name, Some(count)),
+            ("of", Some(whole).filter(|whole| *whole > 0)),
+            ("share_permille", (whole > 0).then_some(share)),
+        ])
+    })
+}
+
+macro_rules! meanings {
+    ($($counter:ident $severity:ident $of:tt $may:ident $said:tt $(less $parts:tt)? $text:literal $remedy:expr;)*) => {
+        /// Every counter that is judged.
+        pub const MEANINGS: &[Meaning] = &[$(Meaning {
+            counter: Counter::$counter,
+            severity: Severity::$severity,
+            of: meanings!(@counters $of),
+            may_move: meanings!(@may $may),
+            parts: meanings!(@parts $($parts)?),
+            said_by: meanings!(@rules $said),
+            text: $text,
+            remedy: $remedy,
+        },)*];
+    };
+    (@parts) => { &[] };
+    (@parts $counters:tt) => { meanings!(@counters $counters) };
+    (@counters [$($counter:ident),*]) => { &[$(Counter::$counter),*] };
+    (@rules [$($rule:ident),*]) => { &[$(Rule::$rule),*] };
+    (@may share) => { true };
+    (@may never) => { false };
+}
+
+// Sources of the meanings: Documentation/networking/snmp_counter.rst, and where each is counted in net/ipv4, net/ipv6.
+meanings! {
+    ListenOverflows Warning [TcpPassiveOpens] never [AcceptQueue, ListenerDrops, BacklogCapped]
+        "Connections were turned away: the queue of some listener was full, since its program did not accept them fast enough."
+        Some("ss -ltn");
+    ListenDrops Warning [TcpPassiveOpens] never [AcceptQueue, ListenerDrops, BacklogCapped, SynQueue] less [ListenOverflows, TcpReqQFullDrop]
+        "Listeners turned connections away, for whatever reason: a full queue (ListenOverflows), no memory, no route."
+        Some("ss -ltn");
+    TcpReqQFullDrop Warning [TcpPassiveOpens] never [SynQueue]
+        "SYNs were dropped: a listener's queue of half-open connections was full and SYN cookies are off."
+        Some("sysctl -w net.ipv4.tcp_syncookies=1");
+    TcpReqQFullDoCookies Warning [TcpPassiveOpens] never [SynQueue]
+        "SYN cookies were sent: a listener's queue of half-open connections was full. A SYN flood, or a backlog that is too short."
+        Some("ss -tn state syn-recv");
+    SyncookiesSent Warning [TcpPassiveOpens] never [SynQueue] less [TcpReqQFullDoCookies]
+        "SYN cookies were sent: a listener's queue of half-open connections was full. A SYN flood, or a backlog that is too short."
+        Some("ss -tn state syn-recv");
+    SyncookiesFailed Notice [SyncookiesSent, TcpPassiveOpens] share []
+        "Acknowledgements came in that no SYN cookie of ours fits: late ones, or somebody guesses."
+        None;
+    TcpFastOpenListenOverflow Warning [TcpPassiveOpens] never []
+        "TCP Fast Open was refused: too many of its connections were not acknowledged yet."
+        None;
+    TcpRetransSegs Warning [TcpOutSegs] share
+        [Retransmissions, PeerSilent, MtuBlackHole, SpuriousRetransmissions, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        "A large part of all TCP segments is sent again: segments get lost on the path."
+        Some("nstat -az | grep -i retrans");
+    TcpLostRetransmit Warning [TcpRetransSegs] share
+        [Retransmissions, PeerSilent, MtuBlackHole, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        "Retransmitted segments were lost too: the path loses bursts, or a policer drops them."
+        None;
+    TcpSpuriousRtos Notice [TcpTimeouts] share []
+        "Timeouts turned out to be needless: round trips are sometimes much longer than they were before."
+        None;
+    TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [PeerSilent, KeepaliveUnanswered]
+        "Connections were ended because nobody answered: peers vanish, or paths to them."
+        None;
+    TcpAbortOnMemory Critical [TcpActiveOpens, TcpPassiveOpens] never [TcpMemory, Orphans]
+        "Connections were reset for want of memory: TCP is at its limit (net.ipv4.tcp_mem), or there are too many orphans."
+        Some("sysctl net.ipv4.tcp_mem net.ipv4.tcp_max_orphans; cat /proc/net/sockstat");
+    TcpAbortFailed Notice [TcpActiveOpens, TcpPassiveOpens] never []
+        "A reset could not be sent, for want of memory."
+        None;
+    TcpMemoryPressures Warning [] never [TcpMemory]
+        "TCP came under memory pressure and shrank its buffers."
+        Some("sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat");
+    TcpAttemptFails Notice [TcpActiveOpens, TcpPassiveOpens] share [ConnectUnanswered, SynQueue]
+        "A large part of the attempts to connect fails: refused or not answered."
+        Some("ss -tno state syn-sent");
+    TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [ConnectUnanswered, SynQueue, AcceptQueue]
+        "A large part of the attempts to connect had to be repeated: SYNs get lost, or servers drop them."
+        Some("ss -tno state syn-sent");
+    TcpInErrs Warning [TcpInSegs] share [] less [TcpInCsumErrors]
+        "Segments came in damaged: bad checksum or header."
+        None;
+    TcpInCsumErrors Warning [TcpInSegs] never []
+        "TCP segments came in with wrong checksums: memory or a device on the way corrupts them."
+        None;
+    PruneCalled Warning [TcpInSegs] share [Unread]
+        "Receive buffers overflowed and had to be squeezed: programs do not read as fast as data comes in."
+        Some("ss -tmn");
+    RcvPruned Warning [TcpInSegs] never [Unread]
+        "Segments were dropped from full receive buffers: programs do not read as fast as data comes in."
+        Some("ss -tmn");
+    OfoPruned Warning [TcpInSegs] share []
+        "Segments that came early were thrown away for want of receive buffer, and have to be sent again."
+        Some("sysctl net.ipv4.tcp_rmem");
+    TcpRcvQDrop Warning [TcpInSegs] never [Unread, TcpMemory] less [RcvPruned]
+        "Segments were dropped since the receive queue had no memory left."
+        Some("ss -tmn");
+    TcpOfoDrop Warning [TcpInSegs] share []
+        "Segments that came early were dropped for want of receive buffer, and have to be sent again."
+        Some("sysctl net.ipv4.tcp_rmem");
+    TcpZeroWindowDrop Notice [TcpInSegs] share [Unread]
+        "Segments were dropped that came while our window was closed."
+        None;
+    TcpBacklogDrop Warning [TcpInSegs] never []
+        "Segments were dropped since a program held its socket locked for too long."
+        None;
+    PfMemallocDrop Critical [TcpInSegs] never []
+        "Packets were dropped since the host is out of memory."
+        Some("free -m; dmesg | tail");
+    TcpWqueueTooBig Warning [] never []
+        "A send queue grew beyond all measure and a segment could not be split: a peer acknowledges tiny pieces."
+        None;
+    TcpRetransFail Notice [TcpRetransSegs] share [DeviceDrops, QdiscDrops, QueueLength]
+        "Segments could not be sent again: the device's queue or memory was full."
+        Some("tc -s qdisc");
+    TcpTimeWaitOverflow Warning [TcpActiveOpens, TcpPassiveOpens] never [TimeWaitMax]
+        "TIME_WAIT sockets were dropped: there were as many as net.ipv4.tcp_max_tw_buckets allows."
+        Some("sysctl net.ipv4.tcp_max_tw_buckets");
+    TcpDeferAcceptDrop Notice [TcpPassiveOpens] share []
+        "Clients connected and sent nothing (TCP_DEFER_ACCEPT)."
+        None;
+    PawsEstab Notice [TcpInSegs] share []
+        "Segments were dropped for their old timestamps: late duplicates, or several hosts behind one address."
+        None;
+    TcpSackReneging Warning [TcpInSegs] never []
+        "Peers took back what they had acknowledged selectively: they are short of memory, or broken."
+        None;
+    TcpMinTtlDrop Warning [TcpInSegs] never []
+        "Segments were dropped for their TTL (IP_MINTTL): somebody is further away than he should be."
+        None;
+    TcpMd5NotFound Warning [TcpInSegs] never []
+        "Segments without the MD5 signature that was agreed upon were dropped."
+        None;
+    TcpMd5Failure Warning [TcpInSegs] never []
+        "Segments with a wrong MD5 signature were dropped: the keys of both ends differ."
+        None;
+    TcpMtupFail Notice [] never [MtuBlackHole]
+        "Probes for a larger MTU were lost."
+        None;
+    IpReversePathFilter Warning [IpInReceives] never []
+        "Packets were dropped since the way back to their senders leads elsewhere (rp_filter): asymmetric routes, or forged addresses."
+        Some("sysctl net.ipv4.conf.all.rp_filter");
+    IpInHdrErrors Warning [IpInReceives] share []
+        "Packets with damaged headers, or whose TTL ran out here (a routing loop), were dropped."
+        None;
+    IpInAddrErrors Notice [IpInReceives] share []
+        "Packets for addresses that are not ours came in, and forwarding is off."
+        Some("sysctl net.ipv4.ip_forward");
+    IpInDiscards Warning [IpInReceives] never []
+        "Good packets were dropped on their way in, for want of memory."
+        None;
+    IpOutDiscards Warning [IpOutRequests] share [DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
+        "Packets were dropped on their way out: no buffer, or a filter (EPERM to the program)."
+        Some("nft list ruleset");
+    IpOutNoRoutes Warning [IpOutRequests, IpForwDatagrams] share []
+        "Packets could not be sent: there is no route to where they go."
+        Some("ip route");
+    IpInNoRoutes Warning [IpInReceives] share []
+        "Packets came in that could not be forwarded: there is no route to where they go."
+        Some("ip route");
+    IpInTruncatedPkts Warning [IpInReceives] never []
+        "Packets came in cut short: a device or driver is broken."
+        None;
+    IpReasmFails Warning [IpReasmReqds] share []
+        "Fragmented packets could not be put together: fragments get lost, or come too slowly for the memory they may take."
+        Some("sysctl net.ipv4.ipfrag_high_thresh");
+    IpFragFails Warning [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
+        "Packets were too long for the next link and must not be fragmented: the senders were told by ICMP, if it gets through."
+        Some("ip link | grep mtu");
+    IcmpInCsumErrors Warning [] never []
+        "ICMP messages came in with wrong checksums."
+        None;
+    UdpRcvbufErrors Warning [UdpInDatagrams] never [UdpUnread, SocketDrops]
+        "Datagrams were dropped since the receive buffer of their socket was full: its program does not read fast enough."
+        Some("ss -uamn");
+    UdpSndbufErrors Notice [UdpOutDatagrams] share [DeviceDrops, QdiscDrops, QueueLength]
+        "Datagrams could not be sent: the send buffer or the device's queue was full."
+        Some("tc -s qdisc");
+    UdpMemErrors Critical [UdpInDatagrams] never [UdpMemory]
+        "Datagrams were dropped since UDP as a whole is at its limit of memory (net.ipv4.udp_mem)."
+        Some("sysctl net.ipv4.udp_mem; cat /proc/net/sockstat");
+    UdpInCsumErrors Warning [UdpInDatagrams] never []
+        "UDP datagrams came in with wrong checksums: memory or a device on the way corrupts them."
+        None;
+    UdpNoPorts Notice [UdpInDatagrams] share []
+        "Datagrams came in for ports where nobody listens."
+        Some("ss -uan");
+    Ip6InHdrErrors Warning [Ip6InReceives] share []
+        "IPv6 packets with damaged headers, or whose hop limit ran out here (a routing loop), were dropped."
+        None;
+    Ip6InTooBigErrors Warning [Ip6InReceives] share [MtuBlackHole]
+        "IPv6 packets were too long for the next link: the senders were told by ICMP, if it gets through."
+        Some("ip link | grep mtu");
+    Ip6InDiscards Info [Ip6InReceives] share []
+        "IPv6 packets were dropped on their way in: their device has IPv6 switched off (disable_ipv6), or memory was short."
+        None;
+    Ip6OutDiscards Warning [Ip6OutRequests] share [DeviceDrops, QdiscDrops, QueueLength] less [Udp6SndbufErrors]
+        "IPv6 packets were dropped on their way out: no buffer, or a filter."
+        Some("nft list ruleset");
+    Ip6OutNoRoutes Notice [Ip6OutRequests] share []
+        "IPv6 packets could not be sent: there is no route to where they go."
+        Some("ip -6 route");
+    Ip6ReasmFails Warning [Ip6ReasmReqds] share []
+        "Fragmented IPv6 packets could not be put together: fragments get lost."
+        None;
+    Ip6FragFails Warning [Ip6OutRequests] share []
+        "IPv6 packets were too long for the next link."
+        Some("ip link | grep mtu");
+    Udp6RcvbufErrors Warning [Udp6InDatagrams] never [UdpUnread, SocketDrops]
+        "Datagrams over IPv6 were dropped since the receive buffer of their socket was full."
+        Some("ss -uamn");
+    Udp6SndbufErrors Notice [Udp6OutDatagrams] share [DeviceDrops, QdiscDrops, QueueLength]
+        "Datagrams over IPv6 could not be sent: the send buffer or the device's queue was full."
+        Some("tc -s qdisc");
+    Udp6MemErrors Critical [Udp6InDatagrams] never [UdpMemory]
+        "Datagrams over IPv6 were dropped since UDP as a whole is at its limit of memory (net.ipv4.udp_mem)."
+        Some("sysctl net.ipv4.udp_mem");
+    Udp6InCsumErrors Warning [Udp6InDatagrams] never []
+        "UDP datagrams over IPv6 came in with wrong checksums."
+        None;
+    Udp6NoPorts Notice [Udp6InDatagrams] share []
+        "Datagrams over IPv6 came in for ports where nobody listens."
+        Some("ss -6uan");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vitals(values: &[(Counter, u64)]) -> Vitals {
+        let mut vitals = Vitals::default();
+        for &(counter, value) in values {
+            vitals.counters.set(counter, value);
+        }
+        vitals
+    }
+
+    #[track_caller]
+    fn check(
+        before: Option<&[(Counter, u64)]>,
+        now: &[(Counter, u64)],
+        said: &[Rule],
+        expected: &[(&str, u64)],
+    ) {
+        let before = before.map(vitals);
+        let said = said.iter().copied().collect();
+        let found = findings(&vitals(now), before.as_ref(), &said, &Limits::default());
+        let told: Vec<(String, Option<u64>)> = found
+            .iter()
+            .map(|finding| {
+                let Subject::Counter(counter) = finding.subject else {
+                    panic!("{finding:?}");
+                };
+                (
+                    format!("{} {counter}", finding.severity),
+                    finding.facts.iter().next().map(|fact| fact.value),
+                )
+            })
+            .collect();
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|&(name, count)| (name.to_owned(), Some(count)))
+            .collect();
+        assert_eq!(told, expected);
+    }
+
+    use Counter::{
+        IpReasmFails, IpReasmReqds, ListenDrops, ListenOverflows, TcpInCsumErrors, TcpInSegs, TcpPassiveOpens,
+    };
+
+    #[test]
+    fn what_never_should_move_and_what_may() {
+        // Of old what is much of its whole.
+        check(None, &[(TcpInSegs, 1000), (TcpInCsumErrors, 9)], &[], &[]);
+        check(
+            None,
+            &[(TcpInSegs, 1000), (TcpInCsumErrors, 10)],
+            &[],
+            &[("notice TcpInCsumErrors", 10)],
+        );
+        check(None, &[(TcpInSegs, 10_000), (TcpInCsumErrors, 10)], &[], &[]);
+        let before = [
+            (TcpInSegs, 10_000),
+            (TcpInCsumErrors, 10),
+            (IpReasmReqds, 50),
+            (IpReasmFails, 50),
+        ];
+        check(Some(&before), &before, &[], &[]);
+        let one_more = [
+            (TcpInSegs, 20_000),
+            (TcpInCsumErrors, 11),
+            (IpReasmReqds, 51),
+            (IpReasmFails, 51),
+        ];
+        check(Some(&before), &one_more, &[], &[("warning TcpInCsumErrors", 1)]);
+        let many_more = [
+            (TcpInSegs, 20_000),
+            (TcpInCsumErrors, 10),
+            (IpReasmReqds, 99),
+            (IpReasmFails, 99),
+        ];
+        check(Some(&before), &many_more, &[], &[("warning IpReasmFails", 49)]);
+    }
+
+    #[test]
+    fn counters_that_begin_anew() {
+        let before = [(TcpInSegs, 10_000), (TcpInCsumErrors, 500)];
+        check(
+            Some(&before),
+            &[(TcpInSegs, 100), (TcpInCsumErrors, 3)],
+            &[],
+            &[("warning TcpInCsumErrors", 3)],
+        );
+        // This kernel has it not, or had it not.
+        check(Some(&before), &[(TcpInSegs, 100)], &[], &[]);
+        check(
+            Some(&[]),
+            &[(TcpInCsumErrors, 3)],
+            &[],
+            &[("warning TcpInCsumErrors", 3)],
+        );
+    }
+
+    #[test]
+    fn what_is_said_already_is_not_said_again() {
+        let now = [(TcpPassiveOpens, 100), (ListenOverflows, 40), (ListenDrops, 40)];
+        check(None, &now, &[], &[("notice TcpExtListenOverflows", 40)]);
+        check(None, &now, &[Rule::AcceptQueue], &[]);
+        check(
+            None,
+            &now,
+            &[Rule::ZeroWindow],
+            &[("notice TcpExtListenOverflows", 40)],
+        );
+        let more = [(TcpPassiveOpens, 100), (ListenOverflows, 40), (ListenDrops, 60)];
+        check(
+            None,
+            &more,
+            &[],
+            &[
+                ("notice TcpExtListenOverflows", 40),
+                ("notice TcpExtListenDrops", 20),
+            ],
+        );
+    }
+
+    #[test]
+    fn each_is_there_once_and_has_a_sentence() {
+        let mut seen = BTreeSet::new();
+        for meaning in MEANINGS {
+            assert!(seen.insert(meaning.counter), "{}", meaning.counter);
+            assert!(meaning.text.ends_with('.'), "{}", meaning.counter);
+            assert!(!meaning.parts.contains(&meaning.counter) && !meaning.of.contains(&meaning.counter));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What all namespaces share, and what processes run out of.
+
+use crate::connection::permille;
+use crate::finding::Subject;
+use crate::judge::about;
+use crate::namespace::{full, nearly_or_full};
+use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use sockeye_model::{Fill, HostVitals, MemoryUse, NeighbourTable, OpenFiles, Softnet, Vitals};
+
+pub(crate) fn findings(
+    host: &HostVitals,
+    before: Option<&HostVitals>,
+    namespaces: &[Vitals],
+    limits: &Limits,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for processor in &host.processors {
+        let earlier = before.and_then(|host| {
+            let mut all = host.processors.iter();
+            all.find(|earlier| earlier.processor == processor.processor)
+        });
+        found.extend(softnet(processor, earlier, limits));
+    }
+    found.extend(host.neighbours.iter().filter_map(|table| {
+        let earlier = before.and_then(|host| {
+            let mut all = host.neighbours.iter();
+            all.find(|earlier| earlier.name == table.name)
+        });
+        neighbours(table, earlier, namespaces, limits)
+    }));
+    found.extend(memory(
+        Rule::TcpMemory,
+        "net.ipv4.tcp_mem",
+        host.tcp_memory,
+        limits.of(Limit::TcpMemoryShare),
+    ));
+    found.extend(memory(
+        Rule::UdpMemory,
+        "net.ipv4.udp_mem",
+        host.udp_memory,
+        limits.of(Limit::UdpMemoryShare),
+    ));
+    found.extend(orphans(host, limits));
+    found.extend(host.files.iter().filter_map(|files| open_files(files, limits)));
+    found
+}
+
+fn softnet(now: &Softnet, before: Option<&Softnet>, limits: &Limits) -> Option<Finding> {
+    let nothing = Softnet::default();
+    let is_since_start = before.is_none();
+    let before = before.unwrap_or(&nothing);
+    let processed = now.processed.saturating_sub(before.processed);
+    let dropped = now.dropped.saturating_sub(before.dropped);
+    let squeezed = now.squeezed.saturating_sub(before.squeezed);
+    let facts = [
+        ("processed", Some(processed)),
+        ("dropped", Some(dropped)),
+        ("squeezed", Some(squeezed)),
+    ];
+    let subject = Subject::Processor(now.processor);
+    let share = permille(dropped, processed.saturating_add(dropped));
+    if dropped >= limits.of(Limit::SoftnetCount) && share >= limits.of(Limit::SoftnetShare) {
+        let remedies = vec![
+            Remedy::Anywhere("sysctl -w net.core.netdev_max_backlog=10000".into()),
+            Remedy::Advice("spread packets over processors (RSS, RPS), or let the device merge them (GRO)"),
+        ];
+        let mut finding = about(Rule::Softnet, None, subject, &facts, remedies);
+        // What was since the host started may be long over.
+        if is_since_start {
+            finding.severity = Severity::Notice;
+        }
+        return Some(finding);
+    }
+    let share = permille(squeezed, processed);
+    let is_it = squeezed >= limits.of(Limit::SqueezedCount) && share >= limits.of(Limit::SqueezedShare);
+    is_it.then(|| {
+        let remedies = vec![
+            Remedy::Anywhere("sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=8000".into()),
+            Remedy::Advice("spread packets over processors (RSS, RPS)"),
+        ];
+        about(Rule::SoftnetSqueezed, None, subject, &facts, remedies)
+    })
+}
+
+fn neighbours(
+    table: &NeighbourTable,
+    before: Option<&NeighbourTable>,
+    namespaces: &[Vitals],
+    limits: &Limits,
+) -> Option<Finding> {
+    let is_v6 = table.name.as_bytes().starts_with(b"nd");
+    // The table counts entries that its limit does not; those that it does were counted namespace by namespace.
+    let counted = |vitals: &Vitals| {
+        let neighbours = vitals.neighbours?;
+        Some(if is_v6 { neighbours.ipv6 } else { neighbours.ipv4 })
+    };
+    let counted: Option<u64> = namespaces.iter().map(counted).sum();
+    let fill = Fill {
+        used: counted.unwrap_or(table.fill.used).min(table.fill.used),
+        max: table.fill.max,
+    };
+    let overflows = before.map(|before| table.overflows.saturating_sub(before.overflows));
+    let is_full = full(fill, limits.of(Limit::NeighboursShare));
+    let overflowed = overflows.is_some_and(|overflows| overflows > 0);
+    if is_full.is_none() && !overflowed {
+        return None;
+    }
+    let family = if is_v6 { "ipv6" } else { "ipv4" };
+    let max = table.fill.max.max(1);
+    let mut finding = about(
+        Rule::Neighbours,
+        None,
+        Subject::Table(table.name),
+        &[
+            ("entries", Some(fill.used)),
+            ("entries_max", Some(fill.max)),
+            ("share_permille", Some(permille(fill.used, fill.max))),
+            ("overflows", Some(overflows.unwrap_or(table.overflows))),
+        ],
+        vec![
+            Remedy::Inside("ip neigh | awk '{print $3, $NF}' | sort | uniq -c | sort -rn | head".into()),
+            Remedy::Anywhere(format!(
+                "sysctl -w net.{family}.neigh.default.gc_thresh3={} net.{family}.neigh.default.gc_thresh2={}",
+                max.saturating_mul(4),
+                max.saturating_mul(2),
+            )),
+        ],
+    );
+    if !overflowed {
+        finding.severity = nearly_or_full(permille(fill.used, fill.max));
+    }
+    Some(finding)
+}
+
+fn memory(rule: Rule, setting: &str, memory: Option<MemoryUse>, least_share: u64) -> Option<Finding> {
+    let MemoryUse {
+        used_bytes,
+        limits_bytes: [_, pressure, max],
+    } = memory?;
+    let share = permille(used_bytes, pressure);
+    if used_bytes == 0 || share < least_share {
+        return None;
+    }
+    let mut finding = about(
+        rule,
+        None,
+        Subject::Host,
+        &[
+            ("used_bytes", Some(used_bytes)),
+            ("pressure_bytes", Some(pressure)),
+            ("max_bytes", Some(max)),
+        ],
+        vec![
+            Remedy::Sockeye("sockets -tump --sort=-memory --netns all".into()),
+            Remedy::Anywhere(format!("sysctl {setting}")),
+            Remedy::Advice("find who does not read or cannot send; more memory for sockets only delays it"),
+        ],
+    );
+    finding.severity = nearly_or_full(permille(used_bytes, max));
+    Some(finding)
+}
+
+fn orphans(host: &HostVitals, limits: &Limits) -> Option<Finding> {
+    let fill = host.orphans?;
+    let share = full(fill, limits.of(Limit::OrphansShare))?;
+    Some(about(
+        Rule::Orphans,
+        None,
+        Subject::Host,
+        &[
+            ("orphans", Some(fill.used)),
+            ("orphans_max", Some(fill.max)),
+            ("share_permille", Some(share)),
+        ],
+        vec![
+            Remedy::Sockeye(
+                "sockets -tno state closing or state fin-wait-1 or state last-ack --netns all".into(),
+            ),
+            Remedy::Anywhere("sysctl -w net.ipv4.tcp_orphan_retries=3".into()),
+            Remedy::Anywhere(format!(
+                "sysctl -w net.ipv4.tcp_max_orphans={}",
+                fill.max.saturating_mul(2)
+            )),
+        ],
+    ))
+}
+
+/// Twice as many, as prlimit(1) takes it: the soft limit alone, if the hard one allows it.
+fn longer(files: &OpenFiles) -> String {
+    let wanted = files.fill.max.saturating_mul(2);
+    match files.hard_max {
+        Some(hard) if hard < wanted => format!("{wanted}:{wanted}"),
+        _ => format!("{wanted}:"),
+    }
+}
+
+fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
+    let share = full(files.fill, limits.of(Limit::OpenFilesShare))?;
+    let pid = files.process.pid;
+    let mut finding = about(
+        Rule::OpenFiles,
+        None,
+        Subject::Process,
+        &[
+            ("open_files", Some(files.fill.used)),
+            ("open_files_max", Some(files.fill.max)),
+            ("share_permille", Some(share)),
+        ],
+        vec![
+            Remedy::Sockeye(format!("sockets -ap 'pid = {pid}' --netns all")),
+            Remedy::Anywhere(format!("prlimit --pid {pid} --nofile={}", longer(files))),
+        ],
+    );
+    finding.owner = Some(files.process);
+    finding.severity = nearly_or_full(share);
+    Some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Comm, Fill, Pid, Process, ShortText};
+
+    #[track_caller]
+    fn check(before: Option<&HostVitals>, now: &HostVitals, expected: &[&str]) -> Vec<Finding> {
+        let found = findings(now, before, &[Vitals::default()], &Limits::default());
+        let names: Vec<String> = found
+            .iter()
+            .map(|finding| format!("{} {}", finding.severity, finding.rule))
+            .collect();
+        assert_eq!(names, expected, "{found:#?}");
+        found
+    }
+
+    fn host(change: impl FnOnce(&mut HostVitals)) -> HostVitals {
+        let mut host = HostVitals::default();
+        change(&mut host);
+        host
+    }
+
+    #[test]
+    fn what_nobody_could_read_is_not_held_against_the_host() {
+        check(None, &HostVitals::default(), &[]);
+    }
+
+    #[test]
+    fn processors() {
+        let of = |processed, dropped, squeezed| {
+            host(|host| {
+                host.processors = vec![
+                    Softnet::default(),
+                    Softnet {
+                        processor: 1,
+                        processed,
+                        dropped,
+                        squeezed,
+                    },
+                ];
+            })
+        };
+        let found = check(None, &of(10_000, 11, 0), &["notice softnet"]);
+        assert_eq!(found[0].subject, Subject::Processor(1));
+        check(None, &of(10_000, 9, 0), &[]);
+        check(None, &of(1_000_000, 11, 0), &[]);
+        check(Some(&of(10_000, 11, 0)), &of(20_000, 11, 0), &[]);
+        let found = check(
+            Some(&of(1_000_000, 11, 0)),
+            &of(1_001_000, 31, 0),
+            &["warning softnet"],
+        );
+        assert_eq!(found[0].facts.value("dropped"), Some(20));
+        check(None, &of(10_000, 0, 100), &["notice softnet-squeezed"]);
+        check(None, &of(10_000, 0, 99), &[]);
+        check(None, &of(10_001, 0, 100), &[]);
+        // One fault, one finding.
+        check(None, &of(10_000, 500, 500), &["notice softnet"]);
+    }
+
+    #[test]
+    fn tables_of_neighbours() {
+        let of = |name: &[u8], used| {
+            host(|host| {
+                host.neighbours = vec![NeighbourTable {
+                    name: ShortText::new(name),
+                    fill: Fill { used, max: 1024 },
+                    overflows: 7,
+                }];
+            })
+        };
+        check(None, &of(b"arp_cache", 819), &[]);
+        let found = check(None, &of(b"arp_cache", 820), &["warning neighbours"]);
+        assert_eq!(found[0].facts.value("overflows"), Some(7));
+        let found = check(None, &of(b"ndisc_cache", 1000), &["critical neighbours"]);
+        let raise = "sysctl -w net.ipv6.neigh.default.gc_thresh3=4096 net.ipv6.neigh.default.gc_thresh2=2048";
+        assert!(
+            found[0].remedies.contains(&Remedy::Anywhere(raise.into())),
+            "{found:?}"
+        );
+        // That it was full meanwhile is enough.
+        let mut before = of(b"arp_cache", 100);
+        check(Some(&before), &before, &[]);
+        before.neighbours[0].overflows = 6;
+        let found = check(Some(&before), &of(b"arp_cache", 100), &["critical neighbours"]);
+        assert_eq!(found[0].facts.value("overflows"), Some(1));
+    }
+
+    #[test]
+    fn neighbours_that_no_limit_counts() {
+        let host = host(|host| {
+            host.neighbours = vec![NeighbourTable {
+                name: ShortText::new(b"arp_cache"),
+                fill: Fill {
+                    used: 1000,
+                    max: 1024,
+                },
+                overflows: 0,
+            }];
+        });
+        let namespaces = [400, 30].map(|ipv4| Vitals {
+            neighbours: Some(sockeye_model::Neighbours { ipv4, ipv6: 900 }),
+            ..Vitals::default()
+        });
+        let found = findings(&host, None, &namespaces, &Limits::default());
+        assert!(found.is_empty(), "{found:#?}");
+        let mut limits = Limits::default();
+        limits.set(Limit::NeighboursShare, 400);
+        let found = findings(&host, None, &namespaces, &limits);
+        assert_eq!(found[0].facts.value("entries"), Some(430));
+    }
+
+    #[test]
+    fn memory_of_protocols() {
+        let of = |used_bytes| {
+            Some(MemoryUse {
+                used_bytes,
+                limits_bytes: [500, 1000, 1500],
+            })
+        };
+        check(None, &host(|host| host.tcp_memory = of(899)), &[]);
+        check(
+            None,
+            &host(|host| host.tcp_memory = of(900)),
+            &["warning tcp-memory"],
+        );
+        check(
+            None,
+            &host(|host| host.tcp_memory = of(1425)),
+            &["critical tcp-memory"],
+        );
+        check(
+            None,
+            &host(|host| host.udp_memory = of(1000)),
+            &["warning udp-memory"],
+        );
+    }
+
+    #[test]
+    fn orphans_and_open_files() {
+        let orphans = |used| host(|host| host.orphans = Some(Fill { used, max: 1000 }));
+        check(None, &orphans(499), &[]);
+        check(None, &orphans(500), &["warning orphans"]);
+        let process = Process {
+            pid: Pid(7),
+            pgid: None,
+            comm: Comm::new(b"leaky"),
+        };
+        let files = |used| {
+            host(|host| {
+                host.files = vec![OpenFiles {
+                    process,
+                    fill: Fill { used, max: 1000 },
+                    hard_max: Some(1500),
+                }];
+            })
+        };
+        check(None, &files(799), &[]);
+        let found = check(None, &files(800), &["warning open-files"]);
+        assert_eq!(found[0].owner, Some(process));
+        let raise = |remedy: &Remedy| matches!(remedy, Remedy::Anywhere(text) if text == "prlimit --pid 7 --nofile=2000:2000");
+        assert!(found[0].remedies.iter().any(raise), "{:?}", found[0].remedies);
+        check(None, &files(950), &["critical open-files"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! From what was gathered to findings, in the order in which they are to be read.
+
+use crate::finding::{Facts, Subject};
+use crate::snapshot::Snapshot;
+use crate::suspects::{Group, Key};
+use crate::{Finding, Limit, Limits, Remedy, Rule, Severity, counter, device, host, namespace, remedy};
+use sockeye_model::NetnsInode;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
+
+pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding> {
+    let mut found: Vec<Finding> = snapshot
+        .suspects
+        .groups()
+        .filter(|(key, group)| is_enough(key.rule, group, limits))
+        .map(|(key, group)| of_sockets(key, group, snapshot))
+        .collect();
+    let namespaces: HashMap<Option<NetnsInode>, _> = snapshot
+        .namespaces
+        .iter()
+        .map(|vitals| (vitals.netns, vitals))
+        .collect();
+    let moving = snapshot.earlier().is_some();
+    found.extend(
+        snapshot
+            .listeners
+            .findings(limits, moving, &|netns| namespaces.get(&netns).copied()),
+    );
+    found.extend(snapshot.ports.findings(limits));
+    for vitals in &snapshot.namespaces {
+        let before = snapshot
+            .earlier()
+            .and_then(|(memory, _)| memory.namespaces.get(&vitals.netns));
+        let begin = found.len();
+        found.extend(namespace::findings(vitals, limits));
+        found.extend(device::findings(vitals, before, &snapshot.transit, limits));
+        // What a counter says may have been said already, and better.
+        let said: BTreeSet<Rule> = found
+            .iter()
+            .enumerate()
+            .filter(|(place, finding)| *place >= begin || finding.netns == vitals.netns)
+            // What a device drops of what it receives explains nothing of what is sent.
+            .filter(|(_, finding)| {
+                finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
+            })
+            .map(|(_, finding)| finding.rule)
+            .collect();
+        found.extend(counter::findings(vitals, before, &said, limits));
+    }
+    let before = snapshot.earlier().map(|(memory, _)| &memory.host);
+    found.extend(host::findings(
+        &snapshot.host,
+        before,
+        &snapshot.namespaces,
+        limits,
+    ));
+    found.sort_by_cached_key(order);
+    found
+}
+
+/// The worst first; then those that concern most sockets. The rest is only to be the same each time.
+fn order(finding: &Finding) -> impl Ord + use<> {
+    (
+        Reverse(finding.severity),
+        finding.rule,
+        Reverse(finding.sockets),
+        finding.netns,
+        finding.owner,
+        finding
+            .facts
+            .iter()
+            .map(|fact| Reverse(fact.value))
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// Some rules want many, or one that is old.
+fn is_enough(rule: Rule, group: &Group, limits: &Limits) -> bool {
+    let (oldest, count) = match rule {
+        Rule::CloseWait => (Limit::CloseWaitAge, Limit::CloseWaitCount),
+        Rule::FinWait2 => (Limit::FinWait2Age, Limit::FinWait2Count),
+        _ => return true,
+    };
+    group.worst_weight() >= limits.of(oldest) || group.sockets >= limits.of(count)
+}
+
+fn of_sockets(key: &Key, group: &Group, snapshot: &Snapshot<'_>) -> Finding {
+    let examples: Vec<_> = group.worst.iter().map(|(_, example)| *example).collect();
+    let mut finding = Finding {
+        rule: key.rule,
+        severity: key.severity,
+        netns: key.netns,
+        subject: key.subject,
+        owner: key.owner,
+        meaning: match (key.rule, key.severity) {
+            (Rule::NoKeepalive, Severity::Notice) => BOTH_HERE,
+            _ => key.rule.meaning(),
+        },
+        facts: Facts::NONE,
+        sockets: group.sockets,
+        examples,
+        remedies: Vec::new(),
+    };
+    finding.facts = limits_of(&finding, snapshot);
+    finding.remedies = remedy::remedies(&finding);
+    finding
+}
+
+/// Nobody vanishes on the host that he is on, but programs hang.
+const BOTH_HERE: &str = "Nothing was said for long and no keepalive is set: both ends are on this host, so none is gone unnoticed, but nobody will notice if the other program hangs.";
+
+/// What the system allows, where that may be why.
+fn limits_of(finding: &Finding, snapshot: &Snapshot<'_>) -> Facts {
+    let settings = || {
+        let mut all = snapshot.namespaces.iter();
+        all.find(|vitals| vitals.netns == finding.netns)
+            .map(|vitals| &vitals.settings)
+    };
+    let largest = |sizes: Option<[u64; 3]>| sizes.map(|[_, _, largest]| largest);
+    match finding.rule {
+        Rule::SendBufferLimited => {
+            let sizes = settings().and_then(|settings| largest(settings.tcp_wmem_bytes));
+            Facts::new(&[("tcp_wmem_max_bytes", sizes)])
+        }
+        Rule::Unread => {
+            let sizes = settings().and_then(|settings| largest(settings.tcp_rmem_bytes));
+            Facts::new(&[("tcp_rmem_max_bytes", sizes)])
+        }
+        Rule::UdpUnread | Rule::SocketDrops => {
+            Facts::new(&[("rmem_max_bytes", snapshot.host.rmem_max_bytes)])
+        }
+        _ => Facts::NONE,
+    }
+}
+
+/// A finding about something that is no socket.
+pub(crate) fn about(
+    rule: Rule,
+    netns: Option<NetnsInode>,
+    subject: Subject,
+    facts: &[(&'static str, Option<u64>)],
+    remedies: Vec<Remedy>,
+) -> Finding {
+    Finding {
+        rule,
+        severity: rule.severity(),
+        netns,
+        subject,
+        owner: None,
+        meaning: rule.meaning(),
+        facts: Facts::new(facts),
+        sockets: 0,
+        examples: Vec::new(),
+        remedies,
+    }
+}

@@ -1,0 +1,325 @@
+//! From where on a rule finds something. All can be set.
+
+use crate::Rule;
+use core::fmt;
+use sockeye_filter::Quantity;
+
+/// What a limit measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Milliseconds
+    Ms,
+    /// Thousandths of a whole
+    Permille,
+    /// Things
+    Count,
+    /// Bytes
+    Bytes,
+    /// Bytes a second
+    BytesPerS,
+}
+
+macro_rules! limits {
+    ($($variant:ident $rule:ident $name:literal $unit:ident $default:literal $help:literal;)*) => {
+        /// A number that a rule goes by.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Limit {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl Limit {
+            /// Each of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Whose it is.
+            #[must_use]
+            pub const fn rule(self) -> Rule {
+                match self {
+                    $(Self::$variant => Rule::$rule,)*
+                }
+            }
+
+            /// Its name within its rule.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// What it measures.
+            #[must_use]
+            pub const fn unit(self) -> Unit {
+                match self {
+                    $(Self::$variant => Unit::$unit,)*
+                }
+            }
+
+            /// What it is if nobody sets it.
+            #[must_use]
+            pub const fn default(self) -> u64 {
+                match self {
+                    $(Self::$variant => $default,)*
+                }
+            }
+
+            /// What it is about.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $help,)*
+                }
+            }
+        }
+    };
+}
+
+limits! {
+    NoKeepaliveIdle NoKeepalive "idle" Ms 3_600_000 "idle for at least so long";
+    KeepaliveLateAfter KeepaliveLate "after" Ms 240_000 "first probe later than this";
+    KeepaliveUnansweredProbes KeepaliveUnanswered "probes" Count 2 "unanswered probes";
+    PeerSilentRetransmissions PeerSilent "retransmissions" Count 4 "of the same segment";
+    ConnectRetransmissions ConnectUnanswered "retransmissions" Count 2 "of the SYN";
+    ZeroWindowFor ZeroWindow "for" Ms 10_000 "nothing sent for at least so long";
+    SendStuckFor SendStuck "for" Ms 20_000 "nothing heard for at least so long";
+    MtuRetransmissions MtuBlackHole "retransmissions" Count 3 "of a full-sized segment";
+    CloseWaitAge CloseWait "age" Ms 60_000 "one that is at least so old is found";
+    CloseWaitCount CloseWait "count" Count 10 "so many of one owner are found once a second old";
+    FinWait2Age FinWait2 "age" Ms 120_000 "one that is at least so old is found";
+    FinWait2Count FinWait2 "count" Count 10 "so many of one owner are found once five seconds old";
+    UnreadFor Unread "for" Ms 10_000 "unread for at least so long";
+    UnreadBytes Unread "bytes" Bytes 1 "at least so many bytes";
+    AcceptQueueShare AcceptQueue "share" Permille 800 "of the backlog waits (from a backlog of 16 on; below, all of it)";
+    BacklogShare BacklogCapped "share" Permille 500 "of the backlog waits, or connections were turned away";
+    ListenerDropsCount ListenerDrops "count" Count 10 "connections turned away";
+    ListenerDropsShare ListenerDrops "share" Permille 10 "of the connections that were taken; between two samples (--watch) 1 is enough";
+    SynQueueShare SynQueue "share" Permille 800 "of the backlog is half open";
+    SynQueueCount SynQueue "count" Count 10 "half-open connections at least";
+    SocketDropsCount SocketDrops "count" Count 10 "packets dropped";
+    SocketDropsShare SocketDrops "share" Permille 10 "of what a TCP socket received";
+    UdpUnreadShare UdpUnread "share" Permille 800 "of the receive buffer is taken";
+    RetransmissionsShare Retransmissions "share" Permille 30 "of the segments sent";
+    RetransmissionsCount Retransmissions "count" Count 20 "retransmitted segments at least";
+    SpuriousShare SpuriousRetransmissions "share" Permille 500 "of the retransmissions";
+    SpuriousCount SpuriousRetransmissions "count" Count 10 "needless retransmissions at least";
+    SpuriousRatio SpuriousRetransmissions "ratio" Permille 10 "retransmissions to segments sent at least";
+    ReorderingEvents Reordering "events" Count 20 "times that it was seen";
+    ReorderingRatio Reordering "ratio" Permille 1 "times that it was seen to segments sent at least";
+    RttRatio RttInflation "ratio" Count 5 "times the smallest round trip";
+    RttMore RttInflation "more" Ms 100 "above the smallest round trip at least";
+    CwndFloorSegments CwndFloor "segments" Count 4 "in the window at most";
+    CwndFloorBusy CwndFloor "busy" Ms 1_000 "sending for at least so long";
+    PacingFloorRate PacingFloor "rate" BytesPerS 125_000 "pacing at most";
+    ReceiverLimitedShare ReceiverLimited "share" Permille 500 "of the busy time";
+    ReceiverLimitedBusy ReceiverLimited "busy" Ms 5_000 "busy for at least so long";
+    ReceiverLimitedRate ReceiverLimited "rate" BytesPerS 125_000_000 "only if it delivers less than this";
+    SendBufferLimitedShare SendBufferLimited "share" Permille 300 "of the busy time";
+    SendBufferLimitedBusy SendBufferLimited "busy" Ms 5_000 "busy for at least so long";
+    SendBufferLimitedRate SendBufferLimited "rate" BytesPerS 125_000_000 "only if it delivers less than this";
+    ApplicationLimitedShare ApplicationLimited "share" Permille 500 "of the time between two samples (--watch)";
+    ApplicationLimitedBytes ApplicationLimited "bytes" Bytes 1_000_000 "sent in that time at least";
+    EphemeralShare EphemeralPorts "share" Permille 800 "of the ports (of a source to a destination) are in use";
+    UdpPortsShare UdpPorts "share" Permille 800 "of the ports are in use";
+    TimeWaitCount TimeWait "count" Count 30_000 "in TIME_WAIT at least";
+    TimeWaitRatio TimeWait "ratio" Count 5 "times as many as other TCP sockets at least";
+    TimeWaitShare TimeWaitMax "share" Permille 800 "of net.ipv4.tcp_max_tw_buckets";
+    ConntrackShare Conntrack "share" Permille 800 "of net.netfilter.nf_conntrack_max";
+    DeviceDropsShare DeviceDrops "share" Permille 1 "of the packets";
+    DeviceDropsCount DeviceDrops "count" Count 10 "packets dropped at least";
+    DeviceErrorsShare DeviceErrors "share" Permille 1 "of the packets";
+    DeviceErrorsCount DeviceErrors "count" Count 10 "errors at least";
+    QueueLengthPackets QueueLength "packets" Count 50 "fewer than this, or than connections through it have on their way";
+    QdiscDropsShare QdiscDrops "share" Permille 1 "of the packets";
+    QdiscDropsCount QdiscDrops "count" Count 10 "packets dropped at least";
+    QdiscBacklogPackets QdiscBacklog "packets" Count 500 "waiting at least";
+    CountersShare Counters "share" Permille 10 "of what the counter is measured against";
+    CountersCount Counters "count" Count 10 "at least; between two samples (--watch) 1 is enough for those that should never move";
+    SoftnetShare Softnet "share" Permille 1 "of the packets were dropped";
+    SoftnetCount Softnet "count" Count 10 "dropped at least";
+    SqueezedShare SoftnetSqueezed "share" Permille 10 "squeezes to packets";
+    SqueezedCount SoftnetSqueezed "count" Count 100 "squeezes at least";
+    NeighboursShare Neighbours "share" Permille 800 "of gc_thresh3";
+    TcpMemoryShare TcpMemory "share" Permille 900 "of the limit from which on buffers shrink (the second of net.ipv4.tcp_mem)";
+    UdpMemoryShare UdpMemory "share" Permille 900 "of the second of net.ipv4.udp_mem";
+    OrphansShare Orphans "share" Permille 500 "of net.ipv4.tcp_max_orphans";
+    OpenFilesShare OpenFiles "share" Permille 800 "of the process's limit (RLIMIT_NOFILE)";
+}
+
+impl Limit {
+    /// The one with this name, as [`Limit`] writes it.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let (rule, name) = name.split_once('.')?;
+        let mut all = Self::ALL.iter().copied();
+        all.find(|limit| limit.rule().name() == rule && limit.name() == name)
+    }
+
+    /// Reads a value of it: `90s`, `80%`, `10k`, `100Mbit`.
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<u64> {
+        match self.unit() {
+            Unit::Ms => Quantity::Time.parse(text).map(|us| us.div_ceil(1000)),
+            Unit::Permille => {
+                let per_cent = text.strip_suffix('%')?;
+                // A tenth of a percent is a thousandth.
+                let (whole, tenths) = per_cent.split_once('.').unwrap_or((per_cent, "0"));
+                let digit = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+                if tenths.len() != 1 || !digit(tenths) || whole.is_empty() || !digit(whole) {
+                    return None;
+                }
+                let whole: u64 = whole.parse().ok()?;
+                whole.checked_mul(10)?.checked_add(tenths.parse().ok()?)
+            }
+            // Half of a thing is none.
+            Unit::Count if text.contains('.') && text.ends_with(|c: char| c.is_ascii_digit()) => None,
+            Unit::Count => Quantity::Count.parse(text),
+            Unit::Bytes => Quantity::Bytes.parse(text),
+            Unit::BytesPerS => Quantity::Rate.parse(text).map(|bits| bits / 8),
+        }
+    }
+
+    /// A value of it as [`parse`](Self::parse) takes it, as short as it is exact.
+    #[must_use]
+    pub fn show(self, value: u64) -> String {
+        let with = |units: &[(u64, &str)], value: u64| {
+            let fits = |scale: u64| value != 0 && value.is_multiple_of(scale);
+            units
+                .iter()
+                .find(|(scale, _)| fits(*scale))
+                .map(|(scale, unit)| format!("{}{unit}", value / scale))
+        };
+        let number = || value.to_string();
+        match self.unit() {
+            Unit::Ms => with(
+                &[
+                    (86_400_000, "d"),
+                    (3_600_000, "h"),
+                    (60_000, "m"),
+                    (1000, "s"),
+                    (1, "ms"),
+                ],
+                value,
+            )
+            .unwrap_or_else(number),
+            Unit::Permille => match (value / 10, value % 10) {
+                (whole, 0) => format!("{whole}%"),
+                (whole, tenths) => format!("{whole}.{tenths}%"),
+            },
+            Unit::Count => number(),
+            Unit::Bytes => {
+                with(&[(1_000_000_000, "G"), (1_000_000, "M"), (1000, "k")], value).unwrap_or_else(number)
+            }
+            Unit::BytesPerS => value
+                .checked_mul(8)
+                .and_then(|bits| {
+                    with(
+                        &[
+                            (1_000_000_000, "Gbit"),
+                            (1_000_000, "Mbit"),
+                            (1000, "kbit"),
+                            (1, "bit"),
+                        ],
+                        bits,
+                    )
+                })
+                .unwrap_or_else(number),
+        }
+    }
+
+    /// What [`parse`](Self::parse) takes, for an error message.
+    #[must_use]
+    pub const fn expected(self) -> &'static str {
+        match self.unit() {
+            Unit::Ms => Quantity::Time.description(),
+            Unit::Permille => "a percentage with at most one decimal (80%, 0.1%)",
+            Unit::Count => Quantity::Count.description(),
+            Unit::Bytes => Quantity::Bytes.description(),
+            Unit::BytesPerS => Quantity::Rate.description(),
+        }
+    }
+}
+
+/// `no-keepalive.idle`
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.rule(), self.name())
+    }
+}
+
+/// What all limits are set to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits([u64; Limit::ALL.len()]);
+
+impl Default for Limits {
+    fn default() -> Self {
+        let mut values = [0; Limit::ALL.len()];
+        for (value, limit) in values.iter_mut().zip(Limit::ALL) {
+            *value = limit.default();
+        }
+        Self(values)
+    }
+}
+
+impl Limits {
+    /// What this one is set to.
+    #[must_use]
+    pub const fn of(&self, limit: Limit) -> u64 {
+        self.0[limit as usize]
+    }
+
+    /// Sets it.
+    pub const fn set(&mut self, limit: Limit, value: u64) {
+        self.0[limit as usize] = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_with_units() {
+        let check = |name, text, expected| {
+            let limit = Limit::from_name(name).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(limit.parse(text), expected, "{name}={text}");
+            assert_eq!(limit.to_string(), name);
+        };
+        check("no-keepalive.idle", "90s", Some(90_000));
+        check("no-keepalive.idle", "1us", Some(1)); // never 0, which would be everything
+        check("no-keepalive.idle", "90", None);
+        check("accept-queue.share", "80%", Some(800));
+        check("accept-queue.share", "0.1%", Some(1));
+        for bad in ["80", "%", "1.%", "1.25%", "-1%", "+1%", "99999999999999999999%"] {
+            check("accept-queue.share", bad, None);
+        }
+        check("unread.bytes", "64k", Some(64_000));
+        check("time-wait.count", "1.5k", Some(1500));
+        check("time-wait.count", "1.5", None);
+        check("pacing-floor.rate", "1Mbit", Some(125_000));
+        assert_eq!(Limit::from_name("unread"), None);
+        assert_eq!(Limit::from_name("unread.share"), None);
+    }
+
+    #[test]
+    fn what_is_shown_can_be_typed() {
+        for limit in Limit::ALL {
+            for value in [0, 1, 7, 1000, 90_000, 86_400_000, limit.default()] {
+                let shown = limit.show(value);
+                assert_eq!(limit.parse(&shown), Some(value), "{limit}={shown}");
+            }
+        }
+        assert_eq!(Limit::NoKeepaliveIdle.show(3_600_000), "1h");
+        assert_eq!(Limit::PacingFloorRate.show(125_000), "1Mbit");
+    }
+
+    #[test]
+    fn set_is_set() {
+        let mut limits = Limits::default();
+        assert_eq!(limits.of(Limit::UnreadFor), 10_000);
+        limits.set(Limit::UnreadFor, 1);
+        assert_eq!(
+            (limits.of(Limit::UnreadFor), limits.of(Limit::UnreadBytes)),
+            (1, 1)
+        );
+    }
+}

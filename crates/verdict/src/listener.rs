@@ -1,0 +1,292 @@
+//! Listeners: who waits to be accepted, who was turned away, who is half open.
+
+use crate::connection::{Symptom, permille};
+use crate::finding::{Example, Facts, Subject};
+use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use foldhash::fast::FixedState;
+use sockeye_model::{Counter, Endpoint, Entry, NetnsInode, Port, Process, Queues, Settings, Socket, Vitals};
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+/// All listeners that have anything to say, and how many connections are half open at each port.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    all: Vec<Listener>,
+    /// Places in it of those that turn everybody away, by port.
+    full: HashMap<Port, Vec<usize>, FixedState>,
+    half_open: HashMap<Place, u64, FixedState>,
+}
+
+/// Where somebody listens, or knocks.
+type Place = (Option<NetnsInode>, IpAddr, Port);
+
+#[derive(Debug)]
+struct Listener {
+    socket: Example,
+    netns: Option<NetnsInode>,
+    owner: Option<Process>,
+    port: Port,
+    waiting: u64,
+    backlog: Option<u64>,
+    drops: u64,
+}
+
+impl Listeners {
+    /// A listener, and how many connections it has turned away.
+    pub(crate) fn add(&mut self, entry: &Entry<'_>, drops: u32) {
+        let socket = entry.socket;
+        let (Queues::Accept { waiting, backlog }, Some(port)) = (socket.queues, socket.local.port()) else {
+            return;
+        };
+        if self.all.len() < LISTENERS_MAX {
+            if backlog.is_some_and(|backlog| waiting > backlog) {
+                self.full.entry(port).or_default().push(self.all.len());
+            }
+            self.all.push(Listener {
+                socket: Example::new(socket, Facts::NONE),
+                netns: socket.netns,
+                owner: entry
+                    .owners
+                    .and_then(|owners| owners.first())
+                    .map(|owner| owner.process),
+                port,
+                waiting: waiting.into(),
+                backlog: backlog.map(u64::from),
+                drops: drops.into(),
+            });
+        }
+    }
+
+    /// A connection that is being made.
+    pub(crate) fn half_open(&mut self, socket: &Socket) {
+        if let Endpoint::Inet { ip, port } = socket.local {
+            let place = (socket.netns, ip.to_canonical(), port);
+            if self.half_open.len() < LISTENERS_MAX || self.half_open.contains_key(&place) {
+                *self.half_open.entry(place).or_default() += 1;
+            }
+        }
+    }
+
+    /// How many are half open at each place where somebody listens, of one of those that do (`SO_REUSEPORT` deals them
+    /// out evenly).
+    fn half_open_each(&self) -> HashMap<Place, u64, FixedState> {
+        let mut listeners: HashMap<Place, u64, FixedState> = HashMap::default();
+        if self.half_open.is_empty() {
+            return listeners;
+        }
+        for place in self.all.iter().filter_map(Listener::place) {
+            *listeners.entry(place).or_default() += 1;
+        }
+        let mut each: HashMap<Place, u64, FixedState> = HashMap::default();
+        for (&(netns, ip, port), count) in &self.half_open {
+            // Who listens at the very address comes before those who listen at any.
+            let any_v4 = ip.is_ipv4().then_some(IpAddr::from([0; 4]));
+            let answers = [Some(ip), any_v4, Some(IpAddr::from([0; 16]))];
+            let mut places = answers.into_iter().flatten().map(|ip| (netns, ip, port));
+            if let Some(place) = places.find(|place| listeners.contains_key(place)) {
+                *each.entry(place).or_default() += count;
+            }
+        }
+        for (place, count) in &mut each {
+            *count /= listeners.get(place).copied().unwrap_or(1).max(1);
+        }
+        each
+    }
+
+    /// Whether a listener at this address turns everybody away.
+    pub(crate) fn are_full(&self, peer: &Endpoint) -> bool {
+        let (Some(ip), Some(port)) = (peer.ip(), peer.port()) else {
+            return false;
+        };
+        let mut full = self.full.get(&port).into_iter().flatten();
+        full.any(|place| {
+            let local = self
+                .all
+                .get(*place)
+                .and_then(|listener| listener.socket.local.ip());
+            local.is_some_and(|local| local.is_unspecified() || local.to_canonical() == ip.to_canonical())
+        })
+    }
+
+    /// What is wrong with them. `moving`: drops are those since the sample before.
+    pub(crate) fn findings<'a>(
+        &'a self,
+        limits: &'a Limits,
+        moving: bool,
+        vitals: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
+    ) -> impl Iterator<Item = Finding> + 'a {
+        let half_open = self.half_open_each();
+        self.all.iter().flat_map(move |listener| {
+            let half_open = listener.place().and_then(|place| half_open.get(&place).copied());
+            listener.findings(limits, moving, half_open.unwrap_or(0), vitals(listener.netns))
+        })
+    }
+}
+
+impl Listener {
+    fn place(&self) -> Option<Place> {
+        let ip = self.socket.local.ip()?;
+        Some((self.netns, ip.to_canonical(), self.port))
+    }
+
+    fn findings(
+        &self,
+        limits: &Limits,
+        moving: bool,
+        half_open: u64,
+        vitals: Option<&Vitals>,
+    ) -> impl Iterator<Item = Finding> {
+        let settings = vitals.map(|vitals| &vitals.settings);
+        let queue = self.queue(limits);
+        // What was turned away in years is measured against what was not; no listener counts that for itself.
+        let taken = vitals.and_then(|vitals| vitals.counters.value(Counter::TcpPassiveOpens));
+        let turned_away = if moving {
+            self.drops > 0
+        } else {
+            self.drops >= limits.of(Limit::ListenerDropsCount).max(1)
+                && permille(self.drops, taken.unwrap_or(0).max(self.drops))
+                    >= limits.of(Limit::ListenerDropsShare)
+        };
+        let half_open = self.half_open(limits, half_open, settings);
+        // Whichever queue is full says it already.
+        let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
+            Symptom::new(
+                Rule::ListenerDrops,
+                self.drops,
+                &[
+                    ("drops", Some(self.drops)),
+                    ("waiting", Some(self.waiting)),
+                    ("backlog", self.backlog),
+                ],
+            )
+        });
+        let capped = self.capped(limits, settings, turned_away);
+        [queue, drops, capped, half_open]
+            .into_iter()
+            .flatten()
+            .map(|symptom| self.finding(&symptom))
+    }
+
+    fn finding(&self, symptom: &Symptom) -> Finding {
+        let somaxconn = "sysctl -w net.core.somaxconn=4096";
+        let look = format!("sockets -tlp 'sport = :{}'", self.port);
+        let remedies = match symptom.rule {
+            Rule::SynQueue => {
+                let mut list = vec![Remedy::Sockeye(format!(
+                    "sockets -tn state syn-recv 'sport = :{}'",
+                    self.port
+                ))];
+                // Only without cookies there is another limit than the backlog.
+                if symptom.facts.value("half_open_max") < symptom.facts.value("backlog") {
+                    list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_syncookies=1".into()));
+                }
+                list.push(Remedy::Advice(
+                    "if they are real clients: give listen() a longer backlog (and net.core.somaxconn, which caps it)",
+                ));
+                list
+            }
+            Rule::BacklogCapped => vec![
+                Remedy::Inside(somaxconn.into()),
+                Remedy::Advice("restart the program afterwards: listen() takes the limit when it is called"),
+            ],
+            _ => {
+                let mut list = vec![Remedy::Sockeye(look)];
+                list.extend(self.owner.map(|owner| {
+                    Remedy::Anywhere(format!(
+                        "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
+                        owner.pid
+                    ))
+                }));
+                list.push(Remedy::Advice(
+                    "let the program accept faster (more workers), or give listen() a longer backlog",
+                ));
+                list
+            }
+        };
+        Finding {
+            rule: symptom.rule,
+            severity: symptom.severity,
+            netns: self.netns,
+            subject: Subject::Listener(self.socket.local),
+            owner: self.owner,
+            meaning: symptom.rule.meaning(),
+            facts: symptom.facts,
+            sockets: 1,
+            examples: vec![Example {
+                facts: Facts::NONE,
+                ..self.socket
+            }],
+            remedies,
+        }
+    }
+
+    fn queue(&self, limits: &Limits) -> Option<Symptom> {
+        let backlog = self.backlog?;
+        // The kernel lets one more wait than was asked for (`sk_acceptq_is_full`).
+        let is_full = self.waiting > backlog;
+        let share = permille(self.waiting, backlog.max(1));
+        let is_near = backlog >= NEAR_MIN && share >= limits.of(Limit::AcceptQueueShare);
+        let is_it =
+            is_full || is_near || (self.waiting > 0 && share >= limits.of(Limit::AcceptQueueShare).max(1001));
+        is_it.then(|| {
+            Symptom::new(
+                Rule::AcceptQueue,
+                share,
+                &[
+                    ("waiting", Some(self.waiting)),
+                    ("backlog", Some(backlog)),
+                    ("drops", Some(self.drops).filter(|drops| *drops > 0)),
+                ],
+            )
+            .with(if is_full {
+                Severity::Critical
+            } else {
+                Severity::Warning
+            })
+        })
+    }
+
+    fn capped(&self, limits: &Limits, settings: Option<&Settings>, turned_away: bool) -> Option<Symptom> {
+        let backlog = self.backlog?;
+        let somaxconn = u64::from(settings?.somaxconn?);
+        let presses =
+            permille(self.waiting, backlog.max(1)) >= limits.of(Limit::BacklogShare) && self.waiting > 0;
+        (backlog == somaxconn && (presses || turned_away)).then(|| {
+            Symptom::new(
+                Rule::BacklogCapped,
+                self.waiting,
+                &[
+                    ("somaxconn", Some(somaxconn)),
+                    ("waiting", Some(self.waiting)),
+                    ("drops", Some(self.drops).filter(|drops| *drops > 0)),
+                ],
+            )
+        })
+    }
+
+    fn half_open(&self, limits: &Limits, half_open: u64, settings: Option<&Settings>) -> Option<Symptom> {
+        let backlog = self.backlog?;
+        // With cookies the backlog alone counts, without them also this (`tcp_conn_request`).
+        let without_cookies = settings.filter(|settings| settings.syncookies == Some(0));
+        let max = without_cookies
+            .and_then(|settings| settings.syn_backlog_max)
+            .map_or(backlog, |max| backlog.min(u64::from(max) * 3 / 4));
+        let share = permille(half_open, max.max(1));
+        let is_it = half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
+        is_it.then(|| {
+            Symptom::new(
+                Rule::SynQueue,
+                half_open,
+                &[
+                    ("half_open", Some(half_open)),
+                    ("half_open_max", Some(max)),
+                    ("backlog", Some(backlog)),
+                ],
+            )
+        })
+    }
+}
+
+/// Below, a share says little: one of five is nothing, and the queue is full before it is nearly so.
+const NEAR_MIN: u64 = 16;
+const LISTENERS_MAX: usize = 200_000;

@@ -1,0 +1,253 @@
+//! What to type, and what to do, about sockets.
+
+use crate::finding::Example;
+use crate::{Finding, Remedy, Rule};
+use sockeye_model::{Endpoint, Port};
+use std::net::IpAddr;
+
+/// What helps against what is wrong with these sockets.
+pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
+    let first = finding.examples.first();
+    let peer = first.and_then(|example| example.peer.ip());
+    let whose = whose(finding);
+    let sockeye = |text: String| Remedy::Sockeye(text);
+    match finding.rule {
+        Rule::NoKeepalive => vec![
+            sockeye(format!(
+                "keepalive set 'state established and not timer = keepalive and {} and {whose}' --time 60s --interval 10s --probes 6",
+                idle(finding)
+            )),
+            Remedy::Advice("let the program set SO_KEEPALIVE, or start it by `sockeye keepalive run`"),
+        ],
+        Rule::KeepaliveLate => {
+            let which = if finding.sockets == 1 {
+                one(finding)
+            } else {
+                format!("timer = keepalive and {whose}")
+            };
+            vec![
+                sockeye(format!("keepalive list '{which}'")),
+                sockeye(format!(
+                    "keepalive set '{which}' --time 60s --interval 10s --probes 6"
+                )),
+                Remedy::Inside("sysctl -w net.ipv4.tcp_keepalive_time=120".into()),
+            ]
+        }
+        Rule::KeepaliveUnanswered | Rule::PeerSilent | Rule::SendStuck => {
+            let mut list = path(peer, finding);
+            list.extend(full_size(peer, finding));
+            list.push(sockeye(format!("kill '{}'", one(finding))));
+            list
+        }
+        Rule::ConnectUnanswered => path(peer, finding),
+        Rule::MtuBlackHole => {
+            let mut list = Vec::new();
+            if let Some(ip) = peer {
+                list.push(Remedy::Inside(format!("tracepath -n {ip}")));
+            }
+            list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_mtu_probing=1".into()));
+            list.push(Remedy::Advice(
+                "let ICMP \"fragmentation needed\" (IPv6: \"packet too big\") through, or clamp the MSS on the tunnel",
+            ));
+            list
+        }
+        Rule::ZeroWindow => vec![
+            Remedy::Advice("look at the peer: the program there does not read (stuck, stopped, or too slow)"),
+            sockeye(format!("kill '{}'", one(finding))),
+        ],
+        Rule::CloseWait => {
+            let mut list = vec![sockeye(format!("sockets -tp state close-wait and {whose}"))];
+            list.push(sockeye(format!("kill 'state close-wait and {whose}'")));
+            list.push(Remedy::Advice(
+                "mend the program: it does not close what the peer has closed",
+            ));
+            list
+        }
+        Rule::FinWait2 => vec![
+            sockeye(format!("sockets -tp state fin-wait-2 and {whose}")),
+            sockeye(format!("kill 'state fin-wait-2 and {whose}'")),
+            Remedy::Advice(
+                "look at the peer: it does not close; let the program close() instead of shutdown()",
+            ),
+        ],
+        Rule::Unread | Rule::UdpUnread => {
+            let mut list = owner_state(finding);
+            list.push(sockeye(format!("sockets -tuamp '{whose} and recvq > 0'")));
+            if finding.rule == Rule::UdpUnread {
+                list.extend(longer_receive_buffer(finding));
+                list.push(Remedy::Advice(
+                    "a longer buffer helps against bursts, not against a slow reader",
+                ));
+            }
+            list
+        }
+        Rule::SocketDrops => {
+            let mut list = vec![sockeye(format!("sockets -tuamp '{whose} and drops > 0'"))];
+            list.extend(longer_receive_buffer(finding));
+            list.push(Remedy::Advice("let the program read faster"));
+            list
+        }
+        Rule::Retransmissions | Rule::SpuriousRetransmissions | Rule::Reordering | Rule::CwndFloor => {
+            let mut list = path(peer, finding);
+            list.push(sockeye(format!("sockets -tip '{whose} and retrans > 0'")));
+            if finding.rule == Rule::CwndFloor {
+                list.push(Remedy::Inside("ip route show table all | grep cwnd".into()));
+            }
+            list
+        }
+        Rule::RttInflation => {
+            let mut list = path(peer, finding);
+            list.push(Remedy::Inside("tc -s qdisc".into()));
+            list.push(Remedy::Advice(
+                "shorten the queue at the bottleneck (fq_codel, cake), or shape below its rate",
+            ));
+            list
+        }
+        Rule::PacingFloor => vec![
+            sockeye(format!("sockets -tip '{whose} and sendq > 0'")),
+            Remedy::Advice(
+                "SO_MAX_PACING_RATE is the program's own doing; else the congestion control measured a slow path",
+            ),
+        ],
+        Rule::ReceiverLimited => vec![Remedy::Advice(
+            "at the peer: raise the last of net.ipv4.tcp_rmem, set no SO_RCVBUF there, let it read faster",
+        )],
+        Rule::SendBufferLimited => vec![longer_send_buffer(finding)],
+        Rule::ApplicationLimited => vec![Remedy::Advice("look at the program, not at the network")],
+        _ => Vec::new(),
+    }
+}
+
+/// A receive buffer is as long as the program wishes, up to a limit, which the kernel doubles.
+fn longer_receive_buffer(finding: &Finding) -> Option<Remedy> {
+    let most = finding.facts.value("rmem_max_bytes")?;
+    let length = finding.examples.first()?.facts.value("rcvbuf_bytes")?;
+    Some(if length >= most.saturating_mul(2) {
+        let longer = most.saturating_mul(4);
+        Remedy::Anywhere(format!("sysctl -w net.core.rmem_max={longer}"))
+    } else {
+        Remedy::Advice("let the program ask for a longer buffer (SO_RCVBUF, up to net.core.rmem_max)")
+    })
+}
+
+/// A send buffer grows by itself, up to a limit, unless the program has set it.
+fn longer_send_buffer(finding: &Finding) -> Remedy {
+    let most = finding.facts.value("tcp_wmem_max_bytes");
+    let length = finding
+        .examples
+        .first()
+        .and_then(|example| example.facts.value("sndbuf_bytes"));
+    match most.zip(length) {
+        Some((most, length)) if length >= most => {
+            let longer = most.saturating_mul(4);
+            Remedy::Inside(format!("sysctl -w net.ipv4.tcp_wmem='4096 65536 {longer}'"))
+        }
+        _ => Remedy::Advice(
+            "set no SO_SNDBUF in the program, or a longer one: it switches automatic sizing off",
+        ),
+    }
+}
+
+/// As idle as the least idle of those that are shown, a little less: what talks meanwhile is not meant.
+fn idle(finding: &Finding) -> String {
+    let all = finding.examples.iter();
+    let least = all.filter_map(|example| example.facts.value("idle_ms")).min();
+    format!("idle > {}ms", least.unwrap_or(0) / 2)
+}
+
+/// The sockets of a finding, as a filter: those of their owner; of an unknown one by what they have in common.
+fn whose(finding: &Finding) -> String {
+    if let Some(owner) = finding.owner {
+        return format!("pid = {}", owner.pid);
+    }
+    let same = |of: fn(&Example) -> Option<String>| {
+        let mut all = finding.examples.iter().map(of);
+        let first = all.next()??;
+        all.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    };
+    let local = |example: &Example| example.local.port().map(|port| format!("sport = :{port}"));
+    let service = |example: &Example| example.peer.port().map(|port| format!("dport = :{port}"));
+    let peer = |example: &Example| {
+        let ip = example.peer.ip()?;
+        Some(format!("dst = {}", bracketed(&Endpoint::inet(ip, Port(0)))))
+    };
+    let uid = |example: &Example| example.uid.map(|uid| format!("uid = {uid}"));
+    same(local)
+        .or_else(|| same(service))
+        .or_else(|| same(peer))
+        .or_else(|| same(uid))
+        .unwrap_or_else(|| "recvq >= 0".to_owned())
+}
+
+/// To where packets get lost, or are late.
+fn path(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
+    let Some(ip) = peer else { return Vec::new() };
+    let mut list = vec![Remedy::Inside(format!("ip route get {ip}"))];
+    let way = if finding.rule == Rule::ConnectUnanswered {
+        let port = finding.examples.first().and_then(|example| example.peer.port());
+        port.map_or_else(
+            || format!("ping -c 3 {ip}"),
+            |port| format!("ping -c 3 {ip}; nc -vz -w 3 {ip} {port}"),
+        )
+    } else {
+        format!("ping -c 3 {ip}")
+    };
+    list.push(Remedy::Inside(way));
+    list
+}
+
+/// Whether long packets get through, where short ones did.
+fn full_size(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
+    let facts = finding.examples.first().map(|example| example.facts);
+    let (Some(ip), Some(pmtu)) = (peer, facts.and_then(|facts| facts.value("untried_pmtu_bytes"))) else {
+        return Vec::new();
+    };
+    // What is in a packet beside the data of an echo request.
+    let headers = if ip.is_ipv4() { 28 } else { 48 };
+    vec![
+        Remedy::Inside(format!(
+            "ping -c 3 -M do -s {} {ip}",
+            pmtu.saturating_sub(headers)
+        )),
+        Remedy::Advice(
+            "no segment of full size was ever acknowledged: if short packets get through and long ones do not, a smaller MTU on the path drops them",
+        ),
+    ]
+}
+
+/// What the owner is doing.
+fn owner_state(finding: &Finding) -> Vec<Remedy> {
+    let owner = finding.owner.iter();
+    owner
+        .map(|owner| {
+            Remedy::Anywhere(format!(
+                "grep -H State /proc/{0}/status; cat /proc/{0}/stack",
+                owner.pid
+            ))
+        })
+        .collect()
+}
+
+/// The worst of the sockets, as a filter that lets only it through.
+fn one(finding: &Finding) -> String {
+    finding.examples.first().map_or_else(String::new, |example| {
+        let (local, peer) = (bracketed(&example.local), bracketed(&example.peer));
+        format!("src = {local} and dst = {peer}")
+    })
+}
+
+/// As a filter reads it.
+fn bracketed(end: &Endpoint) -> String {
+    let Endpoint::Inet { ip, port } = end else {
+        return "*".to_owned();
+    };
+    let port = if port.0 == 0 {
+        String::new()
+    } else {
+        format!(":{port}")
+    };
+    match ip {
+        IpAddr::V4(ip) => format!("{ip}{port}"),
+        IpAddr::V6(ip) => format!("[{ip}]{port}"),
+    }
+}

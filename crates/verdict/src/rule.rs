@@ -1,0 +1,232 @@
+//! The rules, and what each of them means.
+
+use core::fmt;
+
+/// How bad a finding is, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Nothing is wrong; it says why something is as slow as it is.
+    Info,
+    /// It may hurt one day.
+    Notice,
+    /// It hurts, or will soon.
+    Warning,
+    /// Connections fail, or stand still.
+    Critical,
+}
+
+impl Severity {
+    /// Each of them.
+    pub const ALL: [Self; 4] = [Self::Info, Self::Notice, Self::Warning, Self::Critical];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|severity| severity.name() == name)
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+macro_rules! rules {
+    ($($variant:ident $name:literal $scope:ident $severity:ident $meaning:literal;)*) => {
+        /// A rule: one kind of thing that may be wrong.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Rule {
+            $(#[doc = $meaning] $variant,)*
+        }
+
+        impl Rule {
+            /// Each of them.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// What it means when it is found, in one sentence.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $meaning,)*
+                }
+            }
+
+            /// How bad it is, mostly.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(Self::$variant => Severity::$severity,)*
+                }
+            }
+
+            /// What it looks at.
+            #[must_use]
+            pub const fn scope(self) -> Scope {
+                match self {
+                    $(Self::$variant => Scope::$scope,)*
+                }
+            }
+        }
+    };
+}
+
+/// What a rule looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Sockets, one by one: a filter chooses which.
+    Sockets,
+    /// A network namespace as a whole.
+    Namespace,
+    /// The host as a whole.
+    Host,
+}
+
+impl Rule {
+    /// The one with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|rule| rule.name() == name)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+rules! {
+    NoKeepalive "no-keepalive" Sockets Warning
+        "Nothing was said for long and no keepalive is set: if the peer is gone, nobody will ever notice.";
+    KeepaliveLate "keepalive-late" Sockets Notice
+        "Keepalive is set, but its first probe comes later than middleboxes forget an idle connection: after 350 s (AWS NAT gateways and network load balancers) or 4 minutes (Azure load balancers).";
+    KeepaliveUnanswered "keepalive-unanswered" Sockets Warning
+        "Keepalive probes are not answered: the peer or the path to it is gone, and the connection will be ended soon.";
+    PeerSilent "peer-silent" Sockets Critical
+        "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, and the connection is half open.";
+    ConnectUnanswered "connect-unanswered" Sockets Warning
+        "Nobody answers the attempt to connect: the host is down, a firewall swallows it, or its accept queue is full.";
+    ZeroWindow "zero-window" Sockets Warning
+        "The peer has closed its window: the program there does not read, and ours cannot send.";
+    SendStuck "send-stuck" Sockets Warning
+        "Data waits to be acknowledged, and nothing was heard of the peer for long.";
+    MtuBlackHole "mtu-black-hole" Sockets Critical
+        "The peer is alive, but full-sized segments do not reach it: on the path a smaller MTU drops them, and the message that should say so is lost or filtered.";
+    CloseWait "close-wait" Sockets Warning
+        "The peer has closed, but the program keeps its end open: it leaks connections, and will run out of descriptors.";
+    FinWait2 "fin-wait2" Sockets Warning
+        "The program has shut down its end, but the peer does not close: it leaks connections.";
+    Unread "unread" Sockets Warning
+        "Data has come in, and the program that owns the socket does not read it.";
+    AcceptQueue "accept-queue" Sockets Warning
+        "Connections wait to be accepted, as many as may wait: the program is too slow or stuck, and clients will be turned away.";
+    BacklogCapped "backlog-capped" Sockets Notice
+        "The listener's queue is under pressure and exactly as long as net.core.somaxconn allows: the program probably asked for more.";
+    ListenerDrops "listener-drops" Sockets Warning
+        "The listener turned connections away, for its queue was full.";
+    SynQueue "syn-queue" Sockets Warning
+        "Half-open connections fill the listener's queue: a SYN flood, or clients to which the answers do not get through.";
+    SocketDrops "socket-drops" Sockets Warning
+        "Packets that had reached the socket were dropped: its buffer was full, or the segments were wrong.";
+    UdpUnread "udp-unread" Sockets Warning
+        "The socket's receive buffer is full: its owner does not read fast enough, and datagrams will be dropped.";
+    Retransmissions "retransmissions" Sockets Warning
+        "A large part of what is sent is sent again: segments get lost on the path.";
+    SpuriousRetransmissions "spurious-retransmissions" Sockets Notice
+        "Most retransmissions were not needed, the peer says: segments are delayed or reordered rather than lost, or acknowledgements are.";
+    Reordering "reordering" Sockets Notice
+        "Segments arrive in another order than they were sent: several paths or queues carry one connection.";
+    RttInflation "rtt-inflation" Sockets Notice
+        "Round trips take many times as long as the path needs: a queue on the way is full (bufferbloat), or the peer is slow to answer.";
+    CwndFloor "cwnd-floor" Sockets Notice
+        "The congestion window is down at its floor though data waits: every round trip carries but a few segments.";
+    PacingFloor "pacing-floor" Sockets Notice
+        "The pacing rate is very low though data waits.";
+    ReceiverLimited "receiver-limited" Sockets Notice
+        "The peer's receive window holds the transfer back: its buffer is too small for the path, or its program reads slowly.";
+    SendBufferLimited "send-buffer-limited" Sockets Notice
+        "The send buffer holds the transfer back: it is too small for the path.";
+    ApplicationLimited "application-limited" Sockets Info
+        "The program has nothing to send most of the time: neither the path nor the peer limits this transfer.";
+    EphemeralPorts "ephemeral-ports" Sockets Warning
+        "The local ports for connections to this service are nearly used up: further ones will fail with EADDRNOTAVAIL.";
+    UdpPorts "udp-ports" Sockets Warning
+        "The local ports for UDP are nearly used up: sockets without a port of their own will fail with EADDRINUSE or EAGAIN.";
+    TimeWait "time-wait" Namespace Warning
+        "Very many connections are in TIME_WAIT: connections are short, and this host is the one that closes them.";
+    TimeWaitMax "time-wait-max" Namespace Warning
+        "There are nearly as many TIME_WAIT sockets as there may be: further ones are dropped, and late segments will hit new connections.";
+    Conntrack "conntrack" Namespace Critical
+        "The table of tracked connections is nearly full: packets of new connections will be dropped.";
+    DeviceDrops "device-drops" Namespace Warning
+        "The device drops packets.";
+    DeviceErrors "device-errors" Namespace Warning
+        "The device reports errors: cable, transceiver, driver or a mismatch of duplex.";
+    QueueLength "queue-length" Namespace Warning
+        "The device's queue holds fewer packets than a transfer has on its way: every burst overflows it, and TCP slows down to a few segments a round trip.";
+    QdiscDrops "qdisc-drops" Namespace Warning
+        "The queueing discipline drops packets on the way out.";
+    QdiscBacklog "qdisc-backlog" Namespace Notice
+        "Packets pile up in front of the device.";
+    NoCarrier "no-carrier" Namespace Notice
+        "The device is switched on but has no carrier: no cable, its other end is down, or nobody reads the tunnel.";
+    HalfDuplex "half-duplex" Namespace Warning
+        "The device runs in half duplex: collisions, and a fraction of its rate.";
+    BondPortDown "bond-port-down" Namespace Critical
+        "A port of a bond is down: redundancy is gone.";
+    BondUnmonitored "bond-unmonitored" Namespace Warning
+        "The bond watches neither carrier (miimon) nor neighbours (arp_interval): it will go on using a dead port.";
+    SpeedUnknown "speed-unknown" Namespace Notice
+        "The speed of the port is not known: the bond takes it for 100 Mbit/s, full duplex, and may choose wrongly.";
+    Counters "counters" Namespace Warning
+        "A counter that should stand still has moved.";
+    Softnet "softnet" Host Warning
+        "A processor dropped packets before anybody looked at them: its backlog was full.";
+    SoftnetSqueezed "softnet-squeezed" Host Notice
+        "A processor often had to stop handling packets with some left: they wait, and arrive in bursts.";
+    Neighbours "neighbours" Host Critical
+        "The table of neighbours is nearly full: hosts that are not in it cannot be reached (\"neighbour: table overflow\").";
+    TcpMemory "tcp-memory" Host Critical
+        "TCP as a whole is near its limit of memory: buffers shrink, then segments are dropped.";
+    UdpMemory "udp-memory" Host Critical
+        "UDP as a whole is near its limit of memory: datagrams are dropped.";
+    Orphans "orphans" Host Warning
+        "There are nearly as many TCP sockets without a process as there may be: further ones are reset instead of closed.";
+    OpenFiles "open-files" Host Critical
+        "The process has nearly as many files open as it may: accept() and connect() will fail with EMFILE.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for rule in Rule::ALL {
+            assert_eq!(Rule::from_name(rule.name()), Some(*rule));
+            assert!(rule.meaning().ends_with('.'), "{rule}");
+        }
+        assert_eq!(Severity::from_name("warning"), Some(Severity::Warning));
+        assert_eq!(Rule::from_name("no such"), None);
+    }
+}
