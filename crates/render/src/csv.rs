@@ -31,10 +31,15 @@ impl CsvColumns {
     }
 
     pub(crate) fn push_header(&self, out: &mut Vec<u8>) {
-        let names: Vec<String> = self.0.iter().flat_map(|&column| socket_fields(column)).collect();
-        out.extend_from_slice(names.join(",").as_bytes());
+        push_names(out, &self.0);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Appends the names of the fields of these columns.
+pub(crate) fn push_names(out: &mut Vec<u8>, columns: &[SocketColumn]) {
+    let names: Vec<String> = columns.iter().flat_map(|&column| socket_fields(column)).collect();
+    out.extend_from_slice(names.join(",").as_bytes());
 }
 
 /// Names of the fields of a column.
@@ -116,7 +121,13 @@ pub(crate) fn push_socket(
     line.end();
 }
 
-fn push_socket_column(line: &mut Line<'_>, column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) {
+/// Appends the fields of a column, but not of tcp_info or MPTCP's info.
+pub(crate) fn push_socket_column(
+    line: &mut Line<'_>,
+    column: SocketColumn,
+    entry: &Entry<'_>,
+    names: &dyn Names,
+) {
     use SocketColumn as C;
     let socket = entry.socket;
     match column {

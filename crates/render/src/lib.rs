@@ -42,15 +42,18 @@
 //! ```
 
 mod address;
+mod annexed;
 mod cell;
 mod column;
 mod csv;
+mod findings;
 mod flow_cell;
 mod flow_column;
 mod flow_json;
 mod flow_writer;
 mod format;
 mod json;
+mod keepalive_summary;
 pub mod lstf;
 mod netns;
 pub mod netstat;
@@ -65,11 +68,14 @@ mod tcp_words;
 mod text;
 mod unit;
 
+pub use annexed::{Annex, AnnexedLayout, AnnexedWriter, Fact};
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
+pub use findings::{FindingsLayout, LookedAt, WayIn, push_findings};
 pub use flow_column::FlowColumn;
 pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
 pub use json::{Object as JsonObject, json_string};
+pub use keepalive_summary::{KeepaliveOwner, write_keepalive_owners};
 pub use netns::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};
 pub use socket_writer::{Details, SocketLayout, SocketWriter};
 pub use sort::SortKey;

@@ -11,8 +11,14 @@ use sockeye_model::{
 
 /// Appends a socket with everything that is known of it.
 pub(crate) fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
-    let socket = entry.socket;
     let mut object = Object::begin(out);
+    push_fields(&mut object, entry, names);
+    object.end();
+}
+
+/// Appends its fields, among others.
+pub(crate) fn push_fields(object: &mut Object<'_>, entry: &Entry<'_>, names: &dyn Names) {
+    let socket = entry.socket;
     match socket.protocol {
         Protocol::Unknown(number) => {
             object.word("netid", "unknown");
@@ -28,8 +34,8 @@ pub(crate) fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
     if let State::Unknown(number) = socket.state {
         object.number("state_number", Some(number));
     }
-    push_endpoint(&mut object, "local", &socket.local, socket, names);
-    push_endpoint(&mut object, "peer", &socket.peer, socket, names);
+    push_endpoint(object, "local", &socket.local, socket, names);
+    push_endpoint(object, "peer", &socket.peer, socket, names);
     match socket.queues {
         Queues::Unknown => {}
         Queues::Data {
@@ -68,24 +74,24 @@ pub(crate) fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
         fields.number("retransmits", Some(timer.retransmits));
         fields.end();
     }
-    push_settings(&mut object, socket);
+    push_settings(object, socket);
     if let Some(id) = socket.cgroup {
         object.number("cgroup_id", Some(id.0));
         object.text("cgroup", names.cgroup(id));
     }
     if let Some(memory) = &socket.memory {
-        push_memory(&mut object, memory);
+        push_memory(object, memory);
     }
     object.bytes(
         "congestion",
         socket.congestion.as_ref().map(sockeye_model::ShortText::as_bytes),
     );
     if let Some(info) = &socket.congestion_info {
-        push_congestion_info(&mut object, info);
+        push_congestion_info(object, info);
     }
     object.bytes("ulp", socket.ulp.as_ref().map(sockeye_model::ShortText::as_bytes));
     if let Some(info) = &socket.tcp_info {
-        push_tcp_info(&mut object, info);
+        push_tcp_info(object, info);
     }
     if let Some(info) = &socket.mptcp_info {
         let mut fields = object.object("mptcp_info");
@@ -107,7 +113,6 @@ pub(crate) fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
         }
         out.push(b']');
     }
-    object.end();
 }
 
 /// Appends `comm`, `pid` and `pgid`.
@@ -117,7 +122,7 @@ pub(crate) fn push_process_fields(object: &mut Object<'_>, process: &Process) {
     object.number("pgid", process.pgid.map(|pgid| pgid.0));
 }
 
-fn push_endpoint(
+pub(crate) fn push_endpoint(
     object: &mut Object<'_>,
     key: &str,
     endpoint: &Endpoint,
