@@ -1,7 +1,7 @@
 use crate::must::Must;
 use crate::namespace::{Namespace, ip_batch};
 use crate::process::{Living, ProcessPlan};
-use crate::{Link, Skip, UnixName};
+use crate::{Link, Middlebox, Skip, UnixName};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -122,6 +122,17 @@ impl Lab {
         let number = self.links.fetch_add(1, Ordering::Relaxed);
         let number = u8::try_from(number).must("number of links");
         Link::create(client, server, number)
+    }
+
+    /// Joins two namespaces by a middlebox with addresses of its own: every packet goes through our hands.
+    ///
+    /// The Nth of a lab (from 0) has the prefixes `10.78.N.0/24` and `fd78:0:0:N::/64`; `client` gets host number 1,
+    /// `server` 2. With the same seed the same happens to the same packets.
+    #[track_caller]
+    pub fn middlebox(&self, client: &Namespace, server: &Namespace, seed: u64) -> Middlebox {
+        let number = self.links.fetch_add(1, Ordering::Relaxed);
+        let number = u8::try_from(number).must("number of links");
+        Middlebox::create(client, server, number, seed)
     }
 
     /// A process to be started with this `comm` (of which the kernel keeps 15 bytes; any byte but NUL).

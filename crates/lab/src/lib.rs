@@ -7,8 +7,10 @@
 //! over IPv4, IPv6 and v4-mapped, on loopback and between namespaces. A [`Process`] is a child with any name,
 //! user and group that opens or shares sockets.
 //!
+//! A [`Middlebox`] joins two namespaces too, and delays, drops, repeats and reorders what goes through it.
+//!
 //! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp`, asks
-//! inet_diag and runs `ip` by itself), it never touches the host's own network, and it is no library for programs: once a
+//! inet_diag and runs `ip` by itself; of `sys` it takes only the TUN devices), it never touches the host's own network, and it is no library for programs: once a
 //! [`Lab`] is open, whatever fails panics, which is the failure of the test. Only what a machine may rightly
 //! lack is a [`Skip`], told aloud by [`need!`].
 //!
@@ -33,6 +35,7 @@ mod lab;
 mod lane;
 mod link;
 mod lookup;
+mod middlebox;
 mod must;
 mod namespace;
 mod options;
@@ -48,6 +51,7 @@ mod wait;
 pub use lab::{Lab, output_of, program};
 pub use lane::{Lane, Toward};
 pub use link::Link;
+pub use middlebox::{Middlebox, Weather};
 pub use namespace::Namespace;
 pub use options::{SocketOptions, congestion_control};
 pub use own_mounts::OwnMounts;
