@@ -1,6 +1,7 @@
 //! What can be typed. Completions and man pages are made from the same definitions.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use sockeye_model::{Protocol, ProtocolSet, StateSet};
 
 /// Shows every connection of this host.
 ///
@@ -27,7 +28,10 @@ pub(crate) enum Command {
     Flows(FlowsArgs),
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
+    Check(crate::check::CheckArgs),
     Ns(crate::ns::NsArgs),
+    Keepalive(crate::keepalive::KeepaliveArgs),
+    Kill(crate::kill::KillArgs),
     Doctor(DoctorArgs),
     /// Sockets, as ss of iproute2 prints them: its options, its output
     #[command(disable_help_flag = true)]
@@ -133,34 +137,8 @@ pub(crate) enum Peers {
 #[derive(Debug, Args)]
 #[command(after_help = SOCKETS_EXAMPLES)]
 pub(crate) struct SocketsArgs {
-    /// TCP sockets
-    #[arg(short = 't', long)]
-    pub(crate) tcp: bool,
-    /// UDP sockets
-    #[arg(short = 'u', long)]
-    pub(crate) udp: bool,
-    /// RAW sockets
-    #[arg(short = 'w', long)]
-    pub(crate) raw: bool,
-    /// UNIX sockets
-    #[arg(short = 'x', long)]
-    pub(crate) unix: bool,
-    /// PACKET sockets
-    #[arg(short = '0', long)]
-    pub(crate) packet: bool,
-    /// MPTCP sockets
-    #[arg(short = 'M', long)]
-    pub(crate) mptcp: bool,
-    /// Sockets of these protocols: all, inet, tcp, udp, udplite, raw, mptcp, unix, unix_stream,
-    /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
-    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
-    pub(crate) protocols: Option<sockeye_model::ProtocolSet>,
-    /// Sockets in every state (of those merely bound: state bound-inactive)
-    #[arg(short = 'a', long, overrides_with = "listening")]
-    pub(crate) all: bool,
-    /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
-    #[arg(short = 'l', long, overrides_with = "all")]
-    pub(crate) listening: bool,
+    #[command(flatten)]
+    pub(crate) which: Which,
     /// User, inode, cookie, mark, cgroup
     #[arg(short = 'e', long)]
     pub(crate) extended: bool,
@@ -187,6 +165,39 @@ pub(crate) struct SocketsArgs {
     /// Which sockets: an expression as ss takes it, for example: state time-wait and sport = :443
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+}
+
+/// Of which protocols sockets are meant, and in which states.
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// TCP sockets
+    #[arg(short = 't', long)]
+    pub(crate) tcp: bool,
+    /// UDP sockets
+    #[arg(short = 'u', long)]
+    pub(crate) udp: bool,
+    /// RAW sockets
+    #[arg(short = 'w', long)]
+    pub(crate) raw: bool,
+    /// UNIX sockets
+    #[arg(short = 'x', long)]
+    pub(crate) unix: bool,
+    /// PACKET sockets
+    #[arg(short = '0', long)]
+    pub(crate) packet: bool,
+    /// MPTCP sockets
+    #[arg(short = 'M', long)]
+    pub(crate) mptcp: bool,
+    /// Sockets of these protocols: all, inet, tcp, udp, udplite, raw, mptcp, unix, unix_stream,
+    /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
+    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
+    pub(crate) protocols: Option<ProtocolSet>,
+    /// Sockets in every state (of those merely bound: state bound-inactive)
+    #[arg(short = 'a', long, overrides_with = "listening")]
+    pub(crate) all: bool,
+    /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
+    #[arg(short = 'l', long, overrides_with = "all")]
+    pub(crate) listening: bool,
 }
 
 /// What this kernel and your rights allow; which source is used, and why
@@ -316,6 +327,37 @@ The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup,
 parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
 Put it in quotes where it holds ( ) < > ! & or |.";
 
+impl Which {
+    /// What was asked for by flags; `None`: nothing was.
+    pub(crate) fn protocols(&self) -> Option<ProtocolSet> {
+        let flags = [
+            (self.tcp, ProtocolSet::of(&[Protocol::Tcp])),
+            (self.udp, ProtocolSet::of(&[Protocol::Udp])),
+            (self.raw, ProtocolSet::of(&[Protocol::Raw])),
+            (self.unix, ProtocolSet::UNIX),
+            (self.packet, ProtocolSet::PACKET),
+            (self.mptcp, ProtocolSet::of(&[Protocol::Mptcp])),
+        ];
+        let listed = self.protocols.unwrap_or(ProtocolSet::EMPTY);
+        let asked = flags
+            .iter()
+            .filter(|(flag, _)| *flag)
+            .fold(listed, |all, (_, one)| all.or(*one));
+        (!asked.is_empty()).then_some(asked)
+    }
+
+    /// In which states, where the filter names none.
+    pub(crate) const fn states(&self) -> StateSet {
+        if self.all {
+            StateSet::ALL
+        } else if self.listening {
+            StateSet::LISTENING
+        } else {
+            StateSet::SS_DEFAULT
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,7 +374,7 @@ mod tests {
         let Some(Command::Sockets(args)) = cli.command else {
             panic!("not sockets")
         };
-        assert!(args.tcp && args.all && args.common.numeric && args.common.no_header);
+        assert!(args.which.tcp && args.which.all && args.common.numeric && args.common.no_header);
         assert!(args.common.processes && args.common.ipv4);
         assert_eq!(args.filter, ["sport", "=", ":22"]);
         assert!(

@@ -46,7 +46,7 @@ impl Report {
                 right(
                     "CAP_NET_ADMIN",
                     CapabilitySet::NET_ADMIN,
-                    "marks of sockets (-e, fwmark) and ULP details",
+                    "marks of sockets (-e, fwmark) and ULP details; with CAP_BPF and CAP_PERFMON: keepalive run, keepalive attach",
                 ),
                 right(
                     "CAP_BPF",

@@ -6,7 +6,8 @@ use crate::places::{Namespace, Places};
 use crate::usage::Usage;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
-use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, resolve};
+use sockeye_render::WayIn;
+use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, own_namespace, resolve};
 use sockeye_source::{Choice, Engine, ephemeral_ports, within};
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -79,6 +80,17 @@ impl Lookup {
         }
     }
 
+    /// How a command gets into a network namespace; `None`: nobody knows.
+    pub(crate) fn way_in(&self, netns: NetnsInode) -> Option<WayIn> {
+        if own_namespace() == Some(netns) {
+            return Some(WayIn::Here);
+        }
+        let named = self.names.namespaces().name(netns);
+        named
+            .map(|name| WayIn::Named(name.to_owned()))
+            .or_else(|| self.names.first_processes().of(netns).map(WayIn::Process))
+    }
+
     /// Learns the interfaces of another place when the first of them is to be named.
     fn learn_interfaces(&self, netns: NetnsInode) {
         if let Some(namespace) = self.places.with_inode(netns) {
@@ -90,7 +102,8 @@ impl Lookup {
         }
     }
 
-    fn run_in<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> Option<T> {
+    /// Runs `act` in one of the places; `None` if that cannot be entered.
+    pub(crate) fn run_in<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> Option<T> {
         self.places
             .open(namespace, |place| within(place, act).ok())
             .ok()?

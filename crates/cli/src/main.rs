@@ -1,11 +1,16 @@
 //! `sockeye`: what was typed, what it means, and running it.
 
 mod args;
+mod check;
+mod consent;
+mod deed;
 mod doctor;
 mod dropin;
 mod flows;
 mod generate;
 mod getopt;
+mod keepalive;
+mod kill;
 mod listing;
 mod lookup;
 mod lstf;
@@ -13,12 +18,14 @@ mod netstat;
 mod notes;
 mod ns;
 mod places;
+mod program;
 mod progress;
 mod rooms;
 mod run;
 mod sockets;
 mod ss;
 mod stdout;
+mod targets;
 mod usage;
 mod values;
 
@@ -47,7 +54,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Flows(args)) => flows::run(&args.options, &args.filter),
         Some(Command::Sockets(args)) => sockets::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
+        Some(Command::Check(args)) => return check::run(&args),
         Some(Command::Ns(args)) => return ns::run(&args),
+        Some(Command::Keepalive(args)) => return keepalive::run(&args),
+        Some(Command::Kill(args)) => return kill::run(&args),
         Some(Command::Ss(args)) => return Ok(Tool::Ss.run(&args.words)),
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
@@ -71,7 +81,9 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
     // Other commands take no filter, or take it elsewhere.
-    let is_listing = std::env::args_os().nth(1).is_none_or(|word| word != "ns");
+    let others = ["ns", "keepalive", "kill"];
+    let first = std::env::args_os().nth(1);
+    let is_listing = first.is_none_or(|word| others.iter().all(|other| word != *other));
     if misplaced && is_listing && !text.contains("similar subcommand") {
         text.push_str(
             "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",

@@ -106,7 +106,10 @@ impl Places {
                 Self::All { searches, .. } => searches.fetch_add(1, Ordering::Relaxed) < SEARCHES_MAX,
                 _ => true,
             };
-            if error.kind() != ErrorKind::NotFound || !is_worth_it {
+            if error.kind() != ErrorKind::NotFound {
+                return Err(error);
+            }
+            if !is_worth_it {
                 return Err(io::Error::other(error));
             }
             let other = FirstProcesses::scan()?.of(inode).ok_or(error)?;

@@ -7,7 +7,7 @@ use crate::notes;
 use crate::stdout;
 use crate::usage::Usage;
 use anyhow::Context;
-use sockeye_model::{Endpoint, Protocol, ProtocolSet, StateSet};
+use sockeye_model::{Endpoint, ProtocolSet};
 use sockeye_render::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
 use sockeye_source::Detail;
 use std::net::IpAddr;
@@ -36,13 +36,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let asked = protocols(args);
     // A filter on ports, say, spares the dumps of all that has none.
     let protocols = asked.retain(|protocol| filter.may_match(protocol));
-    let states = filter.states().unwrap_or(if args.all {
-        StateSet::ALL
-    } else if args.listening {
-        StateSet::LISTENING
-    } else {
-        StateSet::SS_DEFAULT
-    });
+    let states = filter.states().unwrap_or(args.which.states());
     let ask = Ask {
         protocols,
         families: listing.families(),
@@ -119,26 +113,13 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
 
 /// What was asked for by flags; all of it if nothing was.
 fn protocols(args: &SocketsArgs) -> ProtocolSet {
-    let flags = [
-        (args.tcp, ProtocolSet::of(&[Protocol::Tcp])),
-        (args.udp, ProtocolSet::of(&[Protocol::Udp])),
-        (args.raw, ProtocolSet::of(&[Protocol::Raw])),
-        (args.unix, ProtocolSet::UNIX),
-        (args.packet, ProtocolSet::PACKET),
-        (args.mptcp, ProtocolSet::of(&[Protocol::Mptcp])),
-    ];
-    let listed = args.protocols.unwrap_or(ProtocolSet::EMPTY);
-    let asked = flags
-        .iter()
-        .filter(|(flag, _)| *flag)
-        .fold(listed, |all, (_, one)| all.or(*one));
-    if !asked.is_empty() {
-        asked
-    } else if args.common.ipv4 || args.common.ipv6 {
-        ProtocolSet::INET
-    } else {
-        ProtocolSet::ALL
-    }
+    args.which
+        .protocols()
+        .unwrap_or(if args.common.ipv4 || args.common.ipv6 {
+            ProtocolSet::INET
+        } else {
+            ProtocolSet::ALL
+        })
 }
 
 /// What the kernel has to be asked for beyond the addresses.

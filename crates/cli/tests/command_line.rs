@@ -299,7 +299,22 @@ fn no_command_is_flows() {
 
 #[test]
 fn every_command_and_option_says_what_it_is_for() {
-    for command in ["", "flows", "sockets", "doctor", "completions", "man"] {
+    for command in [
+        "",
+        "flows",
+        "sockets",
+        "keepalive list",
+        "keepalive set",
+        "keepalive unset",
+        "keepalive run",
+        "keepalive attach",
+        "keepalive detach",
+        "keepalive attached",
+        "kill",
+        "doctor",
+        "completions",
+        "man",
+    ] {
         let said = words(&format!("{command} --help"));
         let help = said.quiet();
         let lines: Vec<&str> = help.lines().collect();

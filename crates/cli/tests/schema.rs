@@ -7,11 +7,16 @@ use jsonschema::{Draft, JSONSchema};
 use live::{linked, sockeye};
 use serde_json::{Value, json};
 use sockeye_lab::{Lab, Namespace, Pair, Process, Skip, SocketOptions, Specimen, UnixKind, need};
+use sockeye_verdict::Rule;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const SOCKETS: &str = include_str!("../../../docs/schema/sockets.schema.json");
 const FLOWS: &str = include_str!("../../../docs/schema/flows.schema.json");
+const CHECK: &str = include_str!("../../../docs/schema/check.schema.json");
+
+const KEEPALIVE: &str = include_str!("../../../docs/schema/keepalive.schema.json");
+const DEEDS: &str = include_str!("../../../docs/schema/deeds.schema.json");
 
 /// A namespace with something of everything in it.
 struct Rich {
@@ -205,4 +210,123 @@ fn flows_follow_their_schema() {
     );
     let rows = schema.check_lines(&watched);
     assert!(rows.iter().any(|row| row["rates"].is_object()), "{watched}");
+}
+
+#[test]
+fn findings_follow_their_schema() {
+    let rich = need!(Rich::new("schema_check"));
+    let schema = Schema::new(CHECK, "finding");
+    let mine = rich.namespace.name().to_owned();
+    // So low that much of what is there is found.
+    let low = [
+        "no-keepalive.idle=1ms",
+        "keepalive-late.after=1ms",
+        "peer-silent.retransmissions=1",
+        "zero-window.for=1ms",
+        "close-wait.age=1ms",
+        "unread.for=1ms",
+        "queue-length.packets=1000000",
+        "counters.count=1",
+        "open-files.share=0.1%",
+        "conntrack.share=0%",
+        "tcp-memory.share=0%",
+    ];
+    let settings: Vec<&str> = low.iter().flat_map(|setting| ["--set", setting]).collect();
+    for beside in [
+        &[][..],
+        &["-n", "--netns", &mine],
+        &["--netns", "all"],
+        &["--watch", "0.05", "--severity", "info"],
+        &["--source", "procfs"],
+        &["state", "established"],
+    ] {
+        let ask = |format| {
+            let words = [&["check", "--format", format][..], &settings, beside].concat();
+            sockeye(&rich.namespace, &words)
+        };
+        let document = schema.check_document(&ask("json"));
+        assert!(!document["findings"].as_array().unwrap().is_empty(), "{beside:?}");
+        let lines = ask("jsonl");
+        assert!(!schema.check_lines(&lines).is_empty(), "{beside:?}");
+        assert!(
+            lines.lines().last().unwrap().starts_with("{\"summary\""),
+            "{lines}"
+        );
+    }
+    let rules: Value =
+        serde_json::from_str::<Value>(CHECK).unwrap()["$defs"]["finding"]["properties"]["rule"]["enum"]
+            .clone();
+    let known: Vec<&str> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+    assert_eq!(rules, json!(known));
+}
+
+#[test]
+fn keepalive_follows_its_schema() {
+    let rich = need!(Rich::new("schema_keepalive"));
+    let (rows, owners) = (
+        Schema::new(KEEPALIVE, "socket"),
+        Schema::new(KEEPALIVE, "owner_summary"),
+    );
+    let mine = rich.namespace.name().to_owned();
+    for beside in [
+        &["state", "all"][..],
+        &["-n"],
+        &["-N", &mine],
+        &["-N", "all"],
+        &["--source", "procfs"],
+    ] {
+        let ask =
+            |words: &[&str]| sockeye(&rich.namespace, &[&["keepalive", "list"], words, beside].concat());
+        let document = rows.check_document(&ask(&["--format", "json"]));
+        let listed = document["sockets"].as_array().unwrap();
+        assert!(
+            listed.iter().any(|row| row["time_s"] == 600),
+            "{beside:?}: {document}"
+        );
+        assert!(
+            !rows.check_lines(&ask(&["--format", "jsonl"])).is_empty(),
+            "{beside:?}"
+        );
+        let document = owners.check_document(&ask(&["--format", "json", "--summary"]));
+        assert!(!document["owners"].as_array().unwrap().is_empty(), "{beside:?}");
+        assert!(
+            !owners
+                .check_lines(&ask(&["--format", "jsonl", "--summary"]))
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn deeds_follow_their_schema() {
+    let rich = need!(Rich::new("schema_deeds"));
+    let schema = Schema::new(DEEDS, "socket");
+    for (command, outcomes) in [
+        (&["keepalive", "set", "--dry-run"][..], &["untried"][..]),
+        (&["keepalive", "set", "-y"], &["set"]),
+        (&["keepalive", "unset", "-y"], &["unset"]),
+        (&["kill", "--dry-run"], &["untried", "left_out"]),
+        (&["kill", "-y"], &["closed", "left_out"]),
+    ] {
+        for format in ["json", "jsonl"] {
+            let words = [command, &["--format", format, "state", "established"]].concat();
+            let text = sockeye(&rich.namespace, &words);
+            let rows = match format {
+                "json" => schema.check_document(&text)["sockets"]
+                    .as_array()
+                    .unwrap()
+                    .clone(),
+                _ => schema.check_lines(&text),
+            };
+            let told: BTreeSet<&str> = rows.iter().filter_map(|row| row["outcome"].as_str()).collect();
+            for outcome in outcomes {
+                // What was closed is closed the second time.
+                let is_over = *outcome == "closed" && format == "jsonl";
+                assert!(
+                    is_over || told.contains(outcome),
+                    "no {outcome}: {words:?}: {text}"
+                );
+            }
+        }
+    }
 }

@@ -174,6 +174,9 @@ fn help() {
     check("help", words("-h").quiet());
     check("help_flows", words("flows -h").quiet());
     check("help_sockets", words("sockets -h").quiet());
+    check("help_keepalive_list", words("keepalive list -h").quiet());
+    check("help_keepalive_set", words("keepalive set -h").quiet());
+    check("help_kill", words("kill -h").quiet());
 }
 
 /// The fixed situation: a listener, a connection to it with 100 bytes unread, and a UDP socket.

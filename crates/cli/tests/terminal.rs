@@ -74,6 +74,46 @@ fn a_terminal_of_20_columns_shows_20_columns() {
 }
 
 #[test]
+fn findings_fit_between_the_edges_but_commands_stay_whole() {
+    let lab = need!(Lab::new("ttycheck"));
+    let here = lab.namespace("here");
+    here.ip("link add left type veth peer name right");
+    here.ip("link set left up");
+    for line in ["check --only no-carrier", "check --only no-carrier --list"] {
+        let plain = words_in(&here, line);
+        let commands: Vec<&str> = plain.ok().lines().filter(|row| row.starts_with("  $ ")).collect();
+        for columns in [0, 1, 20, 40, 79, 500] {
+            let text = on_terminal(&here, columns, command().args(line.split_whitespace()));
+            assert!(
+                line.ends_with("list") || text.contains("\x1b[1;36mNOTICE\x1b[0m"),
+                "{text:?}"
+            );
+            let text = without_colors(&text);
+            for command in &commands {
+                assert!(
+                    text.lines().any(|row| row == *command),
+                    "{columns}: no {command} in\n{text}"
+                );
+            }
+            for row in text.lines().filter(|row| !row.starts_with("  $ ")) {
+                // A line is longer only if one word alone is, and none is narrower than 20.
+                let room = usize::from(columns).max(23);
+                let is_whole = columns == 0 || row.len() <= room || row.split_whitespace().count() == 1;
+                assert!(is_whole, "{columns}: {row:?} in\n{text}");
+                assert_eq!(row.trim_end(), row, "{columns}");
+            }
+            // Only how long it took differs.
+            let words = |text: &str| {
+                text.split_whitespace()
+                    .filter(|word| !word.ends_with("ms"))
+                    .count()
+            };
+            assert_eq!(words(&text), words(plain.ok()), "{columns}:\n{text}");
+        }
+    }
+}
+
+#[test]
 fn a_terminal_gets_colours_unless_told_otherwise() {
     let lab = need!(Lab::new("color"));
     let here = lab.namespace("here");

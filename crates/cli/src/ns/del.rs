@@ -3,9 +3,9 @@
 use super::guard::Guard;
 use super::spell;
 use super::workers::{self, Outcome};
+use crate::consent;
 use crate::notes;
 use crate::stdout;
-use crate::usage::Usage;
 use anyhow::Context;
 use clap::Args;
 use sockeye_act::netns::{Farewell, remove};
@@ -16,7 +16,6 @@ use sockeye_source::netns::{Residents, lives_in, process_name};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufRead, IsTerminal};
 use std::os::linux::fs::MetadataExt;
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -379,20 +378,13 @@ fn is_confirmed(names: &[NetnsName]) -> anyhow::Result<bool> {
     } else {
         "network namespaces"
     };
-    if !io::stdin().is_terminal() {
-        return Err(Usage(format!(
+    let question = format!("Delete {count} {what}: {}?", spell::names(names));
+    consent::is_given(&question, || {
+        format!(
             "sockeye: ns del: {count} {what} would be deleted ({}); --yes says that they are meant, --dry-run lists them\n",
             spell::names(names)
-        ))
-        .into());
-    }
-    notes::say(&format!("Delete {count} {what}: {}? [y/N] ", spell::names(names)));
-    let mut answer = String::new();
-    io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .context("read the answer")?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+        )
+    })
 }
 
 /// So long processes may take to end by themselves.

@@ -1,6 +1,8 @@
 //! The binary under test: how it is run, and what it said.
 #![allow(dead_code)] // Each test file uses a part of this.
 
+pub(crate) mod asked;
+
 use serde_json::Value;
 use sockeye_lab::Namespace;
 use std::ffi::OsStr;

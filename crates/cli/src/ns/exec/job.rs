@@ -1,6 +1,6 @@
 use super::outcome::{Ending, Kept, Outcome};
-use super::program::Program;
 use super::report::{Lines, Report, Stream};
+use crate::program::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};

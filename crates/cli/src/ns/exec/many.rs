@@ -1,8 +1,8 @@
 use super::ExecFormat;
 use super::job::Job;
 use super::outcome::{Ending, Kept, Outcome};
-use super::program::Program;
 use super::report::Report;
+use crate::program::Program;
 use crate::{notes, stdout};
 use anyhow::{Context, bail};
 use rustix::process::{Resource, getrlimit};

@@ -3,14 +3,13 @@
 mod job;
 mod many;
 mod outcome;
-mod program;
 mod report;
 
+use crate::program::Program;
 use crate::usage::Usage;
 use crate::{notes, stdout};
 use clap::{Args, ValueEnum};
 use many::Many;
-use program::Program;
 use sockeye_act::netns;
 use sockeye_model::NetnsName;
 use sockeye_render::harmless;

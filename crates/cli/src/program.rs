@@ -10,21 +10,21 @@ use std::process::{Child, Command};
 
 /// A program and its arguments, to be found and started as `execvp(3)` of glibc does it.
 #[derive(Debug)]
-pub(super) struct Program<'a> {
+pub(crate) struct Program<'a> {
     file: &'a OsStr,
     arguments: &'a [OsString],
 }
 
 /// A program that could not be started.
 #[derive(Debug)]
-pub(super) struct NotStarted {
+pub(crate) struct NotStarted {
     file: OsString,
     error: io::Error,
 }
 
 impl<'a> Program<'a> {
     /// From the words of a command, with or without `--` in front; `None` if there are none.
-    pub(super) fn new(words: &'a [OsString]) -> Option<Self> {
+    pub(crate) fn new(words: &'a [OsString]) -> Option<Self> {
         let words = match words {
             [first, rest @ ..] if first == "--" => rest,
             words => words,
@@ -36,7 +36,7 @@ impl<'a> Program<'a> {
     /// Takes the place of this process. Returns only the reason why that failed.
     ///
     /// The standard library gives `SIGPIPE` back its meaning before.
-    pub(super) fn become_it(&self) -> NotStarted {
+    pub(crate) fn become_it(&self) -> NotStarted {
         let mut error = self.command().exec();
         if let Some(mut shell) = self.for_shell(&error) {
             error = shell.exec();
@@ -45,7 +45,7 @@ impl<'a> Program<'a> {
     }
 
     /// Starts it, with whatever `prepare` gives it.
-    pub(super) fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
+    pub(crate) fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
         let start = |mut command: Command| {
             prepare(&mut command);
             command.spawn()
@@ -93,14 +93,23 @@ impl<'a> Program<'a> {
     }
 }
 
+impl NotStarted {
+    /// Whether there is no such program.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.error.kind() == io::ErrorKind::NotFound
+    }
+}
+
 impl fmt::Display for NotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot start {:?}: {}", self.file, self.error)?;
         let remedy = match self.error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::NOENT) => "no such program in PATH, or the interpreter that it names is missing",
             Some(Errno::ACCESS) => "it is no program that you may run",
-            Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or lower -j",
-            Some(Errno::AGAIN | Errno::NOMEM) => "too many processes, or too little memory: lower -j",
+            Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or run fewer at once",
+            Some(Errno::AGAIN | Errno::NOMEM) => {
+                "too many processes, or too little memory: run fewer at once"
+            }
             Some(Errno::TOOBIG) => "its arguments and environment are too long",
             _ => return Ok(()),
         };

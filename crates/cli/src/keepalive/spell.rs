@@ -1,0 +1,118 @@
+//! Times of keepalive, in words.
+
+use sockeye_act::Keepalive;
+use sockeye_source::KeepaliveSettings;
+
+/// `time 60 s, interval 10 s, 6 probes`
+pub(super) fn times(keepalive: &Keepalive) -> String {
+    let Keepalive {
+        time_s,
+        interval_s,
+        probes,
+        user_timeout_ms,
+    } = keepalive;
+    let s = if *probes == 1 { "" } else { "s" };
+    let mut text = format!("time {time_s} s, interval {interval_s} s, {probes} probe{s}");
+    if let Some(ms) = user_timeout_ms {
+        text.push_str(&format!(", user timeout {ms} ms"));
+    }
+    text
+}
+
+/// `--time 60s --interval 10s --probes 6`, as one would type it.
+pub(super) fn options(keepalive: &Keepalive) -> String {
+    let Keepalive {
+        time_s,
+        interval_s,
+        probes,
+        user_timeout_ms,
+    } = keepalive;
+    let mut text = format!("--time {time_s}s --interval {interval_s}s --probes {probes}");
+    if let Some(ms) = user_timeout_ms {
+        text.push_str(&format!(" --user-timeout {ms}ms"));
+    }
+    text
+}
+
+/// How long a peer can be gone before the connection ends.
+pub(super) fn noticed_after(keepalive: &Keepalive) -> String {
+    let Keepalive {
+        time_s,
+        interval_s,
+        probes,
+        user_timeout_ms,
+    } = *keepalive;
+    let time = u64::from(time_s);
+    let seconds = match user_timeout_ms.unwrap_or(0) {
+        0 => time + u64::from(interval_s) * u64::from(probes),
+        // Of the probes the first that comes after the time ends it (`tcp_keepalive_timer()`).
+        ms => {
+            let rest = u64::from(ms.div_ceil(1000)).saturating_sub(time);
+            time + u64::from(interval_s) * rest.div_ceil(u64::from(interval_s)).max(1)
+        }
+    };
+    span(seconds)
+}
+
+/// `45s`, `2m`, `2h11m15s`.
+pub(super) fn span(seconds: u64) -> String {
+    let mut text = String::new();
+    for (amount, unit) in [
+        (seconds / 3600, 'h'),
+        (seconds / 60 % 60, 'm'),
+        (seconds % 60, 's'),
+    ] {
+        if amount > 0 {
+            text.push_str(&amount.to_string());
+            text.push(unit);
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// The system's settings, in our own network namespace.
+pub(super) fn of_system() -> Option<String> {
+    let KeepaliveSettings {
+        time_s,
+        interval_s,
+        probes,
+    } = KeepaliveSettings::read()?;
+    Some(format!(
+        "System: tcp_keepalive_time {time_s} s, tcp_keepalive_intvl {interval_s} s, tcp_keepalive_probes {probes}"
+    ))
+}
+
+/// `1 connection`, `12 connections`
+pub(super) fn connections(count: u64) -> String {
+    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_times() {
+        let mut keepalive = Keepalive {
+            time_s: 60,
+            interval_s: 10,
+            probes: 6,
+            user_timeout_ms: None,
+        };
+        assert_eq!(times(&keepalive), "time 60 s, interval 10 s, 6 probes");
+        assert_eq!(noticed_after(&keepalive), "2m");
+        for (ms, after) in [(0, "2m"), (75_000, "1m20s"), (30_000, "1m10s"), (1500, "1m10s")] {
+            keepalive.user_timeout_ms = Some(ms);
+            assert_eq!(noticed_after(&keepalive), after, "{ms}");
+        }
+        assert_eq!(
+            times(&keepalive),
+            "time 60 s, interval 10 s, 6 probes, user timeout 1500 ms"
+        );
+        assert_eq!(
+            options(&keepalive),
+            "--time 60s --interval 10s --probes 6 --user-timeout 1500ms"
+        );
+        assert_eq!([0, 45, 7875].map(span), ["0s", "45s", "2h11m15s"]);
+    }
+}
