@@ -124,6 +124,8 @@ pub struct CompareArguments {
     pub namespaces: usize,
     /// Named namespaces that are made and removed in one act; a multiple of [`ACTS_STEP`](Self::ACTS_STEP), or 0 for none.
     pub acts: usize,
+    /// Sockets whose options are changed, and that are closed, or 0 for none.
+    pub changed: usize,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -153,6 +155,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --memory-sockets N  sockets for the memory figures (default 100800)
   --namespaces N      named namespaces (default 2000), a multiple of 10; 0 leaves them out
   --acts N            named namespaces made and removed at a time (default 2000), a multiple of 10; 0 leaves them out
+  --changed N         sockets that get keepalive, and that are closed, at a time (default 10000); 0 leaves them out
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
@@ -162,7 +165,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
-        let mut acts = None;
+        let (mut acts, mut changed) = (None, None);
         let mut quick = false;
         let mut parsed = Self {
             help: false,
@@ -172,6 +175,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             memory_sockets: 0,
             namespaces: 0,
             acts: 0,
+            changed: 0,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -187,6 +191,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 }
                 Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
                 Some("--acts") => acts = Some(number("--acts", arguments.next())?),
+                Some("--changed") => changed = Some(number("--changed", arguments.next())?),
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -200,6 +205,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         parsed.memory_sockets = memory_sockets.unwrap_or(if quick { 2_000 } else { 100_800 });
         parsed.namespaces = namespaces.unwrap_or(if quick { 20 } else { 2_000 });
         parsed.acts = acts.unwrap_or(if quick { 20 } else { 2_000 });
+        parsed.changed = changed.unwrap_or(if quick { 200 } else { 10_000 });
         if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
             return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
         }
@@ -302,7 +308,7 @@ mod tests {
             (full.rounds, full.sockets, full.memory_sockets, full.namespaces),
             (15, 79_200, 100_800, 2_000)
         );
-        assert_eq!(full.acts, 2_000);
+        assert_eq!((full.acts, full.changed), (2_000, 10_000));
         let quick = compare("--rounds 5 --quick").expect("valid");
         assert_eq!(
             (

@@ -2,7 +2,7 @@
 
 use crate::run::{Absence, Figures};
 use crate::statistics::{median, ratio, scatter};
-use crate::suite::{FLOOR, Target};
+use crate::suite::{FLOOR, Phase, Target};
 
 /// A line of the report.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,6 +137,31 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
                 target: format!("<= {wording}"),
                 figure: found.map(|found| format!("grows to {}", multiple(found))),
                 finding: judged(found, at_most, "the earlier phase"),
+            }
+        }
+        Target::FloorAnd {
+            floors,
+            more_ns,
+            times,
+            wording,
+        } => {
+            let mut all = measured.phase.iter().chain(measured.earlier);
+            let floor = all.find(|other| other.entry.phase == Phase::Speed && other.entry.name == FLOOR);
+            let at_most = floor
+                .and_then(wall_median)
+                .map(|floor| (floor as f64 * floors + more_ns as f64) * times);
+            let found = wall_median(figures);
+            let finding = match (found, at_most) {
+                (Some(found), Some(at_most)) => Finding::from(found as f64 <= at_most),
+                (None, _) => Finding::NotJudged("no figures".to_owned()),
+                (_, None) => Finding::NotJudged(format!("no figures of {FLOOR}")),
+            };
+            Verdict {
+                target: format!("<= {wording}"),
+                figure: found.zip(at_most).map(|(found, at_most)| {
+                    format!("{} of {}", milliseconds(found), milliseconds(at_most as u64))
+                }),
+                finding,
             }
         }
         Target::First { below_ns } => {

@@ -19,6 +19,7 @@
 //! ```
 
 pub mod arguments;
+pub mod deeds;
 pub mod document;
 pub mod floor;
 pub mod holder;

@@ -18,16 +18,19 @@ pub enum Phase {
     Namespaces,
     /// 4,000 named namespaces with a process each.
     Listed,
+    /// 10,000 sockets of running processes, whose options are changed.
+    Kept,
     /// None but those that the command makes or removes: see [`netns_acts`](crate::netns_acts).
     Acts,
 }
 
 impl Phase {
     /// In the order in which they are measured.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
+        Self::Kept,
         Self::FewNamespaces,
         Self::Namespaces,
         Self::Listed,
@@ -82,6 +85,17 @@ pub enum Target {
         from: Phase,
         /// The highest ratio that is good enough.
         at_most: f64,
+        /// How the target is written.
+        wording: &'static str,
+    },
+    /// Median wall time, as so many times (a multiple of the floor on 79,000 sockets, and a span beside it).
+    FloorAnd {
+        /// The multiple of the floor.
+        floors: f64,
+        /// The span, in nanoseconds.
+        more_ns: u64,
+        /// How many times both together are good enough.
+        times: f64,
         /// How the target is written.
         wording: &'static str,
     },
@@ -216,6 +230,10 @@ const START_OWNERS_TARGETS: &[Target] = &[Target::Wall {
     wording: "2.0 x ss with owners",
 }];
 const FIRST_TARGETS: &[Target] = &[Target::First { below_ns: 10_000_000 }];
+/// Of 10,000 sockets.
+const HALF_A_SECOND: &[Target] = &[Target::Within {
+    at_most_ns: 500_000_000,
+}];
 const NAMESPACES_TARGETS: &[Target] = &[
     Target::Wall {
         of: SS_LOOP,
@@ -530,6 +548,17 @@ pub const SUITE: &[Entry] = &[
         targets: FIRST_TARGETS,
         ..ENTRY
     },
+    Entry {
+        name: "check",
+        arguments: &["check"],
+        targets: &[Target::FloorAnd {
+            floors: 2.5,
+            more_ns: 100_000_000,
+            times: 1.0,
+            wording: "2.5 x floor + 100 ms",
+        }],
+        ..ENTRY
+    },
     // For information.
     Entry {
         name: "first record with owners",
@@ -691,6 +720,18 @@ pub const SUITE: &[Entry] = &[
         targets: NAMESPACES_TARGETS,
         ..ENTRY
     },
+    Entry {
+        name: "check of every namespace",
+        phase: Phase::Namespaces,
+        arguments: &["check", "--netns", "all"],
+        targets: &[Target::FloorAnd {
+            floors: 2.5,
+            more_ns: 100_000_000,
+            times: 3.0,
+            wording: "3 x (2.5 x floor + 100 ms)",
+        }],
+        ..ENTRY
+    },
     // Without owners and with no protocol but TCP and UDP: the least that anyone would ask.
     Entry {
         name: SS_LOOP,
@@ -738,6 +779,28 @@ pub const SUITE: &[Entry] = &[
         targets: &[Target::Within {
             at_most_ns: 1_000_000_000,
         }],
+        ..ENTRY
+    },
+    // Options of others' sockets, read and set.
+    Entry {
+        name: "keepalive list",
+        phase: Phase::Kept,
+        arguments: &["keepalive", "list", "-n"],
+        sockets_a_line: Some(1),
+        targets: HALF_A_SECOND,
+        ..ENTRY
+    },
+    Entry {
+        name: "keepalive set",
+        phase: Phase::Kept,
+        arguments: &["keepalive", "set", "--yes", "state", "established"],
+        targets: HALF_A_SECOND,
+        ..ENTRY
+    },
+    Entry {
+        name: "keepalive unset",
+        phase: Phase::Kept,
+        arguments: &["keepalive", "unset", "--yes", "state", "established"],
         ..ENTRY
     },
 ];

@@ -79,12 +79,17 @@ fn acts_are_judged_by_what_they_leave() {
         return;
     }
     let folder = Folder::new("acts");
-    // Says a lot, makes nothing, removes nothing.
+    // Says a lot, makes nothing, removes nothing, closes nothing.
     let sockeye = folder.script("exec seq 1000");
-    let output = compare(&sockeye, &["--namespaces", "0", "--acts", "10"]);
+    let output = compare(
+        &sockeye,
+        &["--namespaces", "0", "--acts", "10", "--changed", "100"],
+    );
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{output:?}");
     for expected in [
+        "Keepalive, 100 sockets",
+        "FAILED: left 100 of 100 sockets",
         "20 named namespaces, a process in each",
         "Making 10 named namespaces",
         "FAILED: left 0 names, not 10",
@@ -274,6 +279,8 @@ fn command(sockeye: &Path) -> Command {
             "--namespaces",
             "20",
             "--acts",
+            "0",
+            "--changed",
             "0",
             "--sockeye",
         ])

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use sockeye_bench::arguments::CompareArguments;
+use sockeye_bench::deeds;
 use sockeye_bench::document;
 use sockeye_bench::floor;
 use sockeye_bench::judgement::{judge, kilobytes};
@@ -96,6 +97,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     };
     comparison.empty(4 * arguments.rounds)?;
     comparison.full(arguments)?;
+    comparison.changed(arguments)?;
     comparison.namespaces(arguments)?;
     comparison.listed(arguments)?;
     comparison.acts(arguments)?;
@@ -171,6 +173,24 @@ impl Comparison {
             arguments.rounds.min(3),
         )?;
         load.stop()
+    }
+
+    /// Sockets of running processes, which are changed, and then closed.
+    fn changed(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let sockets = arguments.changed;
+        if sockets == 0 {
+            return Ok(());
+        }
+        let load = self.start(sockets)?;
+        self.measure(Phase::Kept, Host::full("Keepalive", &load), arguments.rounds)?;
+        load.stop()?;
+        let title = format!("Closing, {sockets} sockets");
+        announce(&title);
+        let mut tell = |text: &str| progress(&format!("{title}: {text}"));
+        let rounds = arguments.rounds.div_ceil(3);
+        let figures = deeds::closing(&self.installed, &self.bench_load, sockets, rounds, &mut tell)?;
+        self.judge(title, None, sockets, figures);
+        Ok(())
     }
 
     /// Late, because the kernel goes on clearing namespaces away after their end.
