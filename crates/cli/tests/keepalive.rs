@@ -523,11 +523,11 @@ fn a_shared_socket_is_set_through_whoever_allows_it() {
     let done = words_in(&here, &format!("keepalive set -y --format json {filter}")).json();
     assert_eq!(sockets(&done).len(), 1, "{done}");
     assert_eq!(done["set"], 1, "{done}");
-    assert_eq!(
-        done["sockets"][0]["owners"].as_array().unwrap().len(),
-        3,
-        "{done}"
-    );
+    // A child of another test, before it becomes a program, may have it for a moment too.
+    let owners = done["sockets"][0]["owners"].as_array().unwrap();
+    for pid in [std::process::id(), one.pid(), two.pid()] {
+        assert!(owners.iter().any(|owner| owner["pid"] == pid), "{pid}: {done}");
+    }
     assert!(pair.client.socket().keepalive().unwrap());
     drop((one, two));
 }
