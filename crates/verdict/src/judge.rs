@@ -4,21 +4,21 @@ use crate::finding::{Facts, Subject};
 use crate::snapshot::Snapshot;
 use crate::suspects::{Group, Key};
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity, counter, device, host, namespace, remedy};
-use sockeye_model::NetnsInode;
+use sockeye_model::{HostVitals, NetnsInode, Settings, Vitals};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 
 pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding> {
+    let namespaces: Namespaces<'_> = snapshot
+        .namespaces
+        .iter()
+        .map(|vitals| (vitals.netns, vitals))
+        .collect();
     let mut found: Vec<Finding> = snapshot
         .suspects
         .groups()
         .filter(|(key, group)| is_enough(key.rule, group, limits))
-        .map(|(key, group)| of_sockets(key, group, snapshot))
-        .collect();
-    let namespaces: HashMap<Option<NetnsInode>, _> = snapshot
-        .namespaces
-        .iter()
-        .map(|vitals| (vitals.netns, vitals))
+        .map(|(key, group)| of_sockets(key, group, &namespaces, &snapshot.host))
         .collect();
     let moving = snapshot.earlier().is_some();
     found.extend(
@@ -27,6 +27,10 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
             .findings(limits, moving, &|netns| namespaces.get(&netns).copied()),
     );
     found.extend(snapshot.ports.findings(limits));
+    let mut said: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
+    for finding in &found {
+        said.entry(finding.netns).or_default().insert(finding.rule);
+    }
     for vitals in &snapshot.namespaces {
         let before = snapshot
             .earlier()
@@ -35,17 +39,13 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
         found.extend(namespace::findings(vitals, limits));
         found.extend(device::findings(vitals, before, &snapshot.transit, limits));
         // What a counter says may have been said already, and better.
-        let said: BTreeSet<Rule> = found
-            .iter()
-            .enumerate()
-            .filter(|(place, finding)| *place >= begin || finding.netns == vitals.netns)
-            // What a device drops of what it receives explains nothing of what is sent.
-            .filter(|(_, finding)| {
-                finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
-            })
-            .map(|(_, finding)| finding.rule)
-            .collect();
-        found.extend(counter::findings(vitals, before, &said, limits));
+        let said = said.entry(vitals.netns).or_default();
+        // What a device drops of what it receives explains nothing of what is sent.
+        let explains = |finding: &&Finding| {
+            finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
+        };
+        said.extend(found[begin..].iter().filter(explains).map(|finding| finding.rule));
+        found.extend(counter::findings(vitals, before, said, limits));
     }
     let before = snapshot.earlier().map(|(memory, _)| &memory.host);
     found.extend(host::findings(
@@ -57,6 +57,9 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
     found.sort_by_cached_key(order);
     found
 }
+
+/// What each namespace told.
+type Namespaces<'a> = HashMap<Option<NetnsInode>, &'a Vitals>;
 
 /// The worst first; then those that concern most sockets. The rest is only to be the same each time.
 fn order(finding: &Finding) -> impl Ord + use<> {
@@ -84,24 +87,21 @@ fn is_enough(rule: Rule, group: &Group, limits: &Limits) -> bool {
     group.worst_weight() >= limits.of(oldest) || group.sockets >= limits.of(count)
 }
 
-fn of_sockets(key: &Key, group: &Group, snapshot: &Snapshot<'_>) -> Finding {
+fn of_sockets(key: &Key, group: &Group, namespaces: &Namespaces<'_>, host: &HostVitals) -> Finding {
     let examples: Vec<_> = group.worst.iter().map(|(_, example)| *example).collect();
+    let settings = namespaces.get(&key.netns).map(|vitals| &vitals.settings);
     let mut finding = Finding {
-        rule: key.rule,
         severity: key.severity,
-        netns: key.netns,
-        subject: key.subject,
         owner: key.owner,
         meaning: match (key.rule, key.severity) {
             (Rule::NoKeepalive, Severity::Notice) => BOTH_HERE,
             _ => key.rule.meaning(),
         },
-        facts: Facts::NONE,
+        facts: limits_of(key.rule, settings, host),
         sockets: group.sockets,
         examples,
-        remedies: Vec::new(),
+        ..about(key.rule, key.netns, key.subject, &[], Vec::new())
     };
-    finding.facts = limits_of(&finding, snapshot);
     finding.remedies = remedy::remedies(&finding);
     finding
 }
@@ -110,25 +110,15 @@ fn of_sockets(key: &Key, group: &Group, snapshot: &Snapshot<'_>) -> Finding {
 const BOTH_HERE: &str = "Nothing was said for long and no keepalive is set: both ends are on this host, so none is gone unnoticed, but nobody will notice if the other program hangs.";
 
 /// What the system allows, where that may be why.
-fn limits_of(finding: &Finding, snapshot: &Snapshot<'_>) -> Facts {
-    let settings = || {
-        let mut all = snapshot.namespaces.iter();
-        all.find(|vitals| vitals.netns == finding.netns)
-            .map(|vitals| &vitals.settings)
-    };
-    let largest = |sizes: Option<[u64; 3]>| sizes.map(|[_, _, largest]| largest);
-    match finding.rule {
+fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Facts {
+    let largest =
+        |sizes: fn(&Settings) -> Option<[u64; 3]>| settings.and_then(sizes).map(|[_, _, largest]| largest);
+    match rule {
         Rule::SendBufferLimited => {
-            let sizes = settings().and_then(|settings| largest(settings.tcp_wmem_bytes));
-            Facts::new(&[("tcp_wmem_max_bytes", sizes)])
+            Facts::new(&[("tcp_wmem_max_bytes", largest(|settings| settings.tcp_wmem_bytes))])
         }
-        Rule::Unread => {
-            let sizes = settings().and_then(|settings| largest(settings.tcp_rmem_bytes));
-            Facts::new(&[("tcp_rmem_max_bytes", sizes)])
-        }
-        Rule::UdpUnread | Rule::SocketDrops => {
-            Facts::new(&[("rmem_max_bytes", snapshot.host.rmem_max_bytes)])
-        }
+        Rule::Unread => Facts::new(&[("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes))]),
+        Rule::UdpUnread | Rule::SocketDrops => Facts::new(&[("rmem_max_bytes", host.rmem_max_bytes)]),
         _ => Facts::NONE,
     }
 }

@@ -1,8 +1,11 @@
 //! Local ports that the kernel chooses: how many of them are in use towards each service.
 
-use crate::connection::{Symptom, permille};
-use crate::finding::{Facts, Subject};
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use crate::connection::permille;
+use crate::finding::Subject;
+use crate::judge::about;
+use crate::namespace::nearly_or_full;
+use crate::remedy::bracketed;
+use crate::{Finding, Limit, Limits, Remedy, Rule};
 use foldhash::fast::FixedState;
 use sockeye_model::{Endpoint, NetnsInode, Port, Protocol, Socket, State, Vitals};
 use std::collections::HashMap;
@@ -92,96 +95,84 @@ impl Ports {
             let Some(range) = self.ranges.get(&route.netns) else {
                 continue;
             };
-            let Some(symptom) = range.symptom(Rule::EphemeralPorts, used, limits.of(Limit::EphemeralShare))
-            else {
-                continue;
-            };
             let subject = Subject::Service {
                 local: Endpoint::inet(route.local, Port(0)),
                 peer: Endpoint::inet(route.peer, route.peer_port),
             };
-            let filter = format!("dst = {} and dport = :{}", bracketed(route.peer), route.peer_port);
-            found.push(finding(route.netns, subject, &symptom, used.into(), {
-                vec![
-                    Remedy::Sockeye(format!("flows -p '{filter}'")),
-                    Remedy::Inside("sysctl -w net.ipv4.ip_local_port_range='1024 65535'".into()),
-                    Remedy::Inside("sysctl -w net.ipv4.tcp_tw_reuse=1".into()),
-                    Remedy::Advice(
-                        "keep connections open and use them again, or connect to or from further addresses",
-                    ),
-                ]
-            }));
+            let least = limits.of(Limit::EphemeralShare);
+            found.extend(
+                range
+                    .finding(Rule::EphemeralPorts, route.netns, subject, used, least)
+                    .map(|finding| Finding {
+                        remedies: route.remedies(),
+                        ..finding
+                    }),
+            );
         }
         for (netns, &used) in &self.udp {
             let Some(range) = self.ranges.get(netns) else {
                 continue;
             };
-            let symptom = range.symptom(Rule::UdpPorts, used, limits.of(Limit::UdpPortsShare));
-            found.extend(symptom.map(|symptom| {
-                finding(*netns, Subject::Namespace, &symptom, used.into(), {
-                    vec![
-                        Remedy::Sockeye("sockets -uap".into()),
-                        Remedy::Inside("sysctl -w net.ipv4.ip_local_port_range='1024 65535'".into()),
-                    ]
-                })
-            }));
+            let least = limits.of(Limit::UdpPortsShare);
+            found.extend(
+                range
+                    .finding(Rule::UdpPorts, *netns, Subject::Namespace, used, least)
+                    .map(|finding| Finding {
+                        remedies: vec![
+                            Remedy::Sockeye("sockets -uap".into()),
+                            Remedy::Inside(WIDER_RANGE.into()),
+                        ],
+                        ..finding
+                    }),
+            );
         }
         found
     }
 }
 
+impl Route {
+    fn remedies(&self) -> Vec<Remedy> {
+        let peer = bracketed(&Endpoint::inet(self.peer, Port(0)));
+        let filter = format!("dst = {peer} and dport = :{}", self.peer_port);
+        vec![
+            Remedy::Sockeye(format!("flows -p '{filter}'")),
+            Remedy::Inside(WIDER_RANGE.into()),
+            Remedy::Inside("sysctl -w net.ipv4.tcp_tw_reuse=1".into()),
+            Remedy::Advice(
+                "keep connections open and use them again, or connect to or from further addresses",
+            ),
+        ]
+    }
+}
+
 impl Range {
-    fn symptom(&self, rule: Rule, used: u32, least_share: u64) -> Option<Symptom> {
+    /// That so many of its ports are in use, if they are nearly all.
+    fn finding(
+        &self,
+        rule: Rule,
+        netns: Option<NetnsInode>,
+        subject: Subject,
+        used: u32,
+        least_share: u64,
+    ) -> Option<Finding> {
         let ports = (u64::from(self.last) + 1)
             .saturating_sub(self.first.into())
             .saturating_sub(self.reserved.into());
         let share = permille(used.into(), ports);
+        let facts = [
+            ("used", Some(used.into())),
+            ("ports", Some(ports)),
+            ("share_permille", Some(share)),
+        ];
         // One connection is no crowd, however narrow the range.
-        (used > 1 && share >= least_share).then(|| Symptom {
-            rule,
-            severity: if share >= ALMOST_ALL {
-                Severity::Critical
-            } else {
-                rule.severity()
-            },
-            weight: share,
-            facts: Facts::new(&[
-                ("used", Some(used.into())),
-                ("ports", Some(ports)),
-                ("share_permille", Some(share)),
-            ]),
+        (used > 1 && share >= least_share).then(|| Finding {
+            severity: nearly_or_full(share),
+            sockets: used.into(),
+            ..about(rule, netns, subject, &facts, Vec::new())
         })
-    }
-}
-
-fn finding(
-    netns: Option<NetnsInode>,
-    subject: Subject,
-    symptom: &Symptom,
-    sockets: u64,
-    remedies: Vec<Remedy>,
-) -> Finding {
-    Finding {
-        rule: symptom.rule,
-        severity: symptom.severity,
-        netns,
-        subject,
-        owner: None,
-        meaning: symptom.rule.meaning(),
-        facts: symptom.facts,
-        sockets,
-        examples: Vec::new(),
-        remedies,
-    }
-}
-
-fn bracketed(ip: IpAddr) -> String {
-    match ip {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 
 /// Routes that are counted at once. Connections that others made to a port of this range have one each.
 const ROUTES_MAX: usize = 300_000;
-const ALMOST_ALL: u64 = 950;
+const WIDER_RANGE: &str = "sysctl -w net.ipv4.ip_local_port_range='1024 65535'";

@@ -237,7 +237,7 @@ fn one(finding: &Finding) -> String {
 }
 
 /// As a filter reads it.
-fn bracketed(end: &Endpoint) -> String {
+pub(crate) fn bracketed(end: &Endpoint) -> String {
     let Endpoint::Inet { ip, port } = end else {
         return "*".to_owned();
     };
