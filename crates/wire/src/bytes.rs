@@ -21,6 +21,7 @@ read! {
     ne_u64: u64, from_ne_bytes;
     ne_i32: i32, from_ne_bytes;
     be_u16: u16, from_be_bytes;
+    be_u32: u32, from_be_bytes;
 }
 
 /// A 64-bit number that the kernel keeps as two 32-bit ones, the low half first.

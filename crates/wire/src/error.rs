@@ -67,6 +67,36 @@ pub enum Layer {
     BtfStrings,
     /// `.BTF.ext` of a compiled program
     BtfExt,
+    /// Something in a capture file that was to be passed over
+    CaptureRecord,
+    /// The header of a pcap file
+    PcapHeader,
+    /// A packet of a pcap file
+    PcapPacket,
+    /// A block of a pcapng file
+    PcapngBlock,
+    /// The section header of a pcapng file
+    PcapngSection,
+    /// An interface of a pcapng file
+    PcapngInterface,
+    /// A packet of a pcapng file
+    PcapngPacket,
+    /// The header of the link, whatever it is
+    Link,
+    /// Ethernet, with its tags
+    Ethernet,
+    /// A header between Ethernet and IP: MPLS, `PPPoE`, LLC
+    Shim,
+    /// IPv4
+    Ipv4,
+    /// IPv6, with its extension headers
+    Ipv6,
+    /// The header of a tunnel: GRE, VXLAN, Geneve
+    Tunnel,
+    /// UDP
+    Udp,
+    /// TCP
+    Tcp,
 }
 
 impl fmt::Display for Error {
@@ -101,6 +131,21 @@ impl fmt::Display for Error {
             Layer::BtfTypes => "BTF types",
             Layer::BtfStrings => "BTF strings",
             Layer::BtfExt => ".BTF.ext",
+            Layer::CaptureRecord => "record of the capture file",
+            Layer::PcapHeader => "header of the pcap file",
+            Layer::PcapPacket => "packet of the pcap file",
+            Layer::PcapngBlock => "block of the pcapng file",
+            Layer::PcapngSection => "section header of the pcapng file",
+            Layer::PcapngInterface => "interface block of the pcapng file",
+            Layer::PcapngPacket => "packet block of the pcapng file",
+            Layer::Link => "link header",
+            Layer::Ethernet => "Ethernet header",
+            Layer::Shim => "header between Ethernet and IP",
+            Layer::Ipv4 => "IPv4 header",
+            Layer::Ipv6 => "IPv6 header",
+            Layer::Tunnel => "tunnel header",
+            Layer::Udp => "UDP header",
+            Layer::Tcp => "TCP header",
         };
         write!(f, "{layer} at offset {offset}: needs {needed} bytes, has {got}")
     }

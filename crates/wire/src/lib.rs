@@ -35,6 +35,7 @@ pub mod netlink;
 pub mod netlink_diag;
 pub mod netns_file;
 pub mod nsid;
+pub mod packet;
 pub mod packet_diag;
 pub mod proc_net;
 pub mod proc_pid;

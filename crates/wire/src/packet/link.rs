@@ -1,0 +1,259 @@
+//! Link headers, and what may lie between them and IP.
+
+use super::decode::{Decoded, Next, Walk};
+use crate::bytes::{be_u16, be_u32};
+use crate::{Error, Layer};
+
+/// What a captured packet begins with: a number of <https://www.tcpdump.org/linktypes.html>.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LinkType(pub u16);
+
+#[allow(missing_docs)] // their names there
+impl LinkType {
+    /// A protocol family in the capturing machine's byte order, then IP.
+    pub const NULL: Self = Self(0);
+    pub const ETHERNET: Self = Self(1);
+    pub const PPP: Self = Self(9);
+    /// `DLT_RAW` of most systems, in files of old programs
+    pub const RAW_DLT: Self = Self(12);
+    /// `DLT_RAW` of OpenBSD
+    pub const RAW_OPENBSD: Self = Self(14);
+    pub const PPP_HDLC: Self = Self(50);
+    pub const RAW: Self = Self(101);
+    pub const C_HDLC: Self = Self(104);
+    /// As [`Self::NULL`], in network byte order
+    pub const LOOP: Self = Self(108);
+    /// "Cooked": `tcpdump -i any` of old
+    pub const LINUX_SLL: Self = Self(113);
+    pub const IPV4: Self = Self(228);
+    pub const IPV6: Self = Self(229);
+    /// "Cooked", with the interface's number: `tcpdump -i any`
+    pub const LINUX_SLL2: Self = Self(276);
+
+    /// Whether [`decode`](fn@super::decode) knows it.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        matches!(
+            self,
+            Self::NULL
+                | Self::ETHERNET
+                | Self::PPP
+                | Self::RAW_DLT
+                | Self::RAW_OPENBSD
+                | Self::PPP_HDLC
+                | Self::RAW
+                | Self::C_HDLC
+                | Self::LOOP
+                | Self::LINUX_SLL
+                | Self::IPV4
+                | Self::IPV6
+                | Self::LINUX_SLL2
+        )
+    }
+}
+
+/// What the header of a packet captured on all interfaces says beside its protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cooked {
+    /// Number of the interface; version 1 does not tell
+    pub interface: Option<u32>,
+    /// How it came here
+    pub kind: CookedKind,
+}
+
+/// `sll_pkttype`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CookedKind {
+    /// For this machine
+    Host,
+    /// For all
+    Broadcast,
+    /// For many
+    Multicast,
+    /// For somebody else
+    OtherHost,
+    /// Sent from here
+    Outgoing,
+    /// Something newer
+    Unknown(u16),
+}
+
+impl Cooked {
+    /// `None`: the packet has no such header.
+    #[must_use]
+    pub fn read(link_type: LinkType, bytes: &[u8]) -> Option<Self> {
+        let (interface, kind) = match link_type {
+            LinkType::LINUX_SLL => (None, be_u16(bytes, 0)?),
+            LinkType::LINUX_SLL2 => (Some(be_u32(bytes, 4)?), u16::from(*bytes.get(10)?)),
+            _ => return None,
+        };
+        let kind = match kind {
+            0 => CookedKind::Host,
+            1 => CookedKind::Broadcast,
+            2 => CookedKind::Multicast,
+            3 => CookedKind::OtherHost,
+            4 => CookedKind::Outgoing,
+            other => CookedKind::Unknown(other),
+        };
+        Some(Self { interface, kind })
+    }
+}
+
+/// The link header.
+#[inline]
+pub(super) fn first(walk: &mut Walk<'_>, link_type: LinkType) -> Result<Next, Error> {
+    match link_type {
+        LinkType::ETHERNET => Ok(Next::Ethernet),
+        LinkType::RAW | LinkType::RAW_DLT | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
+            Ok(Next::Ip)
+        }
+        LinkType::LINUX_SLL => cooked(walk, 14, 2, 16),
+        LinkType::LINUX_SLL2 => cooked(walk, 0, 8, 20),
+        LinkType::NULL | LinkType::LOOP => family(walk),
+        LinkType::PPP | LinkType::PPP_HDLC => hdlc(walk),
+        LinkType::C_HDLC => cisco(walk),
+        _ => Ok(Next::Done(Decoded::Other { ethertype: None })),
+    }
+}
+
+/// `struct ethhdr`; a number below 1536 is the length of what follows, which then says by itself what it is.
+#[inline]
+pub(super) fn ethernet(walk: &mut Walk<'_>) -> Result<Next, Error> {
+    let header: &[u8; 14] = walk.peek(Layer::Ethernet)?;
+    let number = u16::from_be_bytes([header[12], header[13]]);
+    walk.at += header.len();
+    if number < ETHERTYPE_MIN {
+        walk.end = walk.end.min(walk.at + usize::from(number));
+    }
+    Ok(Next::Ethertype(number))
+}
+
+/// What an ethertype says: IP, or something before it.
+#[inline]
+pub(super) fn ethertype(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
+    match ethertype {
+        ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Ok(Next::Ip),
+        // Two bytes of tag, then the next number
+        0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
+            let number = walk.u16(2, Layer::Ethernet)?;
+            walk.at += 4;
+            if number < ETHERTYPE_MIN {
+                walk.end = walk.end.min(walk.at + usize::from(number));
+            }
+            Ok(Next::Ethertype(number))
+        }
+        0x8847 | 0x8848 => mpls(walk, ethertype),
+        // PPPoE: version and type, code, session, length
+        0x8864 => {
+            walk.peek::<6>(Layer::Shim)?;
+            walk.at += 6;
+            Ok(Next::Ppp)
+        }
+        0x6558 => Ok(Next::Ethernet),
+        // 4 is what Linux calls 802.2 in cooked headers.
+        0..ETHERTYPE_MIN => Ok(llc(walk)),
+        _ => Ok(Next::Done(Decoded::Other {
+            ethertype: Some(ethertype),
+        })),
+    }
+}
+
+/// A protocol number of PPP, which may be compressed to one byte.
+pub(super) fn ppp(walk: &mut Walk<'_>) -> Result<Next, Error> {
+    let first = walk.u8(0, Layer::Shim)?;
+    let protocol = if first & 1 != 0 {
+        walk.at += 1;
+        u16::from(first)
+    } else {
+        let protocol = walk.u16(0, Layer::Shim)?;
+        walk.at += 2;
+        protocol
+    };
+    match protocol {
+        0x0021 | 0x0057 => Ok(Next::Ip),
+        0x0281 | 0x0283 => Ok(Next::Ethertype(0x8847)),
+        _ => Ok(Next::Done(Decoded::Other { ethertype: None })),
+    }
+}
+
+/// The header of packets that were captured on all interfaces.
+fn cooked(walk: &mut Walk<'_>, protocol_at: usize, hardware_at: usize, len: usize) -> Result<Next, Error> {
+    let ethertype = walk.u16(protocol_at, Layer::Link)?;
+    let hardware = walk.u16(hardware_at, Layer::Link)?;
+    walk.at += len;
+    if hardware == ARPHRD_NETLINK {
+        return Ok(Next::Done(Decoded::Other { ethertype: None })); // the number is a family of netlink
+    }
+    Ok(Next::Ethertype(ethertype))
+}
+
+/// A protocol family. IPv6 has another number on each system; the order is that of the capturing machine, or of the network.
+fn family(walk: &mut Walk<'_>) -> Result<Next, Error> {
+    let family = walk.u32(0, Layer::Link)?;
+    walk.at += 4;
+    let family = if family > 0xffff {
+        family.swap_bytes()
+    } else {
+        family
+    };
+    Ok(match family {
+        2 | 10 | 23 | 24 | 28 | 30 => Next::Ip,
+        _ => Next::Done(Decoded::Other { ethertype: None }),
+    })
+}
+
+/// PPP, with or without its address and control bytes; or Cisco's framing, which begins otherwise.
+fn hdlc(walk: &mut Walk<'_>) -> Result<Next, Error> {
+    match *walk.peek::<2>(Layer::Link)? {
+        [0xff, 0x03] => walk.at += 2,
+        [0x0f | 0x8f, 0x00] => return cisco(walk),
+        _ => {}
+    }
+    Ok(Next::Ppp)
+}
+
+fn cisco(walk: &mut Walk<'_>) -> Result<Next, Error> {
+    let ethertype = walk.u16(2, Layer::Link)?;
+    walk.at += 4;
+    Ok(Next::Ethertype(ethertype))
+}
+
+/// Labels, the last of which is marked; what follows them is told by nothing but its first half byte.
+fn mpls(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
+    for _ in 0..LABELS_MAX {
+        let label: &[u8; 4] = walk.peek(Layer::Shim)?;
+        walk.at += 4;
+        if label[2] & 1 != 0 {
+            return Ok(match walk.u8(0, Layer::Shim)? >> 4 {
+                4 | 6 => Next::Ip,
+                _ => Next::Done(Decoded::Other {
+                    ethertype: Some(ethertype),
+                }),
+            });
+        }
+    }
+    Ok(Next::Done(Decoded::Other {
+        ethertype: Some(ethertype),
+    }))
+}
+
+/// 802.2; with SNAP, an ethertype follows.
+fn llc(walk: &mut Walk<'_>) -> Next {
+    match walk.rest() {
+        [0xaa, 0xaa, 0x03, 0, 0, 0, high, low, ..] => {
+            walk.at += 8;
+            match u16::from_be_bytes([*high, *low]) {
+                number @ ETHERTYPE_MIN.. => Next::Ethertype(number),
+                _ => Next::Done(Decoded::Other { ethertype: None }),
+            }
+        }
+        _ => Next::Done(Decoded::Other { ethertype: None }),
+    }
+}
+
+pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
+pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// Smaller numbers are lengths.
+const ETHERTYPE_MIN: u16 = 1536;
+const ARPHRD_NETLINK: u16 = 824;
+const LABELS_MAX: usize = 16;

@@ -1,0 +1,25 @@
+//! Packets as they were captured: files of them, and what is in each.
+//!
+//! [`Reader`] takes a pcap or pcapng file apart, [`pcap`] and [`pcapng`] write such files; [`decode`](fn@decode) finds the TCP segment
+//! in a packet, through tags and tunnels.
+//!
+//! What it deliberately does not do: decrypt, reassemble what is in segments, or trust a length. Of a packet of which only
+//! the beginning was captured as much is told as that beginning tells.
+
+mod decode;
+mod file;
+mod fragments;
+mod link;
+mod network;
+mod order;
+pub mod pcap;
+pub mod pcapng;
+mod segment;
+mod transport;
+mod tunnel;
+
+pub use decode::{Decoded, Fragment, decode};
+pub use file::{FileError, PACKET_LEN_MAX, PassedOver, Reader, Record, Step};
+pub use fragments::Fragments;
+pub use link::{Cooked, CookedKind, LinkType};
+pub use segment::{SackBlocks, Segment, TcpFlags, TcpOptions, Timestamps};

@@ -1,0 +1,125 @@
+//! One TCP segment out of a captured packet.
+
+use core::net::IpAddr;
+
+/// A TCP segment, as its headers tell it: also of a packet of which only the beginning was captured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Who sent it; behind tunnels, the innermost address.
+    pub source: IpAddr,
+    /// Its port.
+    pub source_port: u16,
+    /// To whom.
+    pub destination: IpAddr,
+    /// Its port.
+    pub destination_port: u16,
+    /// Sequence number of its first byte, SYN counted.
+    pub sequence: u32,
+    /// Sequence number that is expected next; meaningful with [`TcpFlags::ACK`].
+    pub acknowledgement: u32,
+    /// Its flags.
+    pub flags: TcpFlags,
+    /// The window field as it stands, not scaled.
+    pub window: u16,
+    /// Bytes of data it carries by its IP header, whether captured or not.
+    pub payload_len: u32,
+    /// Its options, as far as they were captured.
+    pub options: TcpOptions,
+    /// IPv4 identification, which grows with each packet of most senders; `None` with IPv6.
+    pub ip_id: Option<u16>,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// The two bits of ECN in the IP header: 0 not capable, 1 and 2 capable, 3 congestion experienced.
+    pub ecn: u8,
+    /// Whether the checksum was captured whole and is wrong; `None`: not looked at, or not captured whole.
+    pub bad_checksum: Option<bool>,
+    /// Tunnels that it came through.
+    pub tunnels: u8,
+}
+
+/// Flags of a TCP header, with the three of ECN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpFlags(pub u16);
+
+#[allow(missing_docs)] // the names of RFC 9293
+impl TcpFlags {
+    pub const FIN: Self = Self(0x001);
+    pub const SYN: Self = Self(0x002);
+    pub const RST: Self = Self(0x004);
+    pub const PSH: Self = Self(0x008);
+    pub const ACK: Self = Self(0x010);
+    pub const URG: Self = Self(0x020);
+    pub const ECE: Self = Self(0x040);
+    pub const CWR: Self = Self(0x080);
+    pub const AE: Self = Self(0x100);
+
+    /// Whether any of these is set.
+    #[must_use]
+    pub const fn has(self, any: Self) -> bool {
+        self.0 & any.0 != 0
+    }
+
+    /// Both together.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Options of a TCP header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpOptions {
+    /// Maximum segment size, in a SYN
+    pub mss: Option<u16>,
+    /// Window scale, in a SYN; more than 14 counts as 14 (RFC 7323)
+    pub window_scale: Option<u8>,
+    /// SACK permitted, in a SYN
+    pub sack_permitted: bool,
+    /// Timestamps
+    pub timestamps: Option<Timestamps>,
+    /// What was received beyond the acknowledgement
+    pub sack: SackBlocks,
+    /// They were cut off by the capture, or make no sense
+    pub is_cut: bool,
+}
+
+/// RFC 7323
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamps {
+    /// The sender's clock
+    pub value: u32,
+    /// The last value it received
+    pub echo: u32,
+}
+
+/// Up to four ranges of sequence numbers, `start..end` (RFC 2018); the first may be a duplicate (RFC 2883).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SackBlocks {
+    blocks: [(u32, u32); 4],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// One more; a fifth does not fit into a header.
+    pub const fn push(&mut self, start: u32, end: u32) {
+        if self.len < 4 {
+            self.blocks[self.len as usize] = (start, end);
+            self.len += 1;
+        }
+    }
+
+    /// Each of them, in the order of the header.
+    #[must_use]
+    pub fn as_slice(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+}
+
+impl Segment {
+    /// How much of the sequence space it takes: its data, and one each for SYN and FIN.
+    #[must_use]
+    pub const fn sequence_len(&self) -> u32 {
+        let marks = self.flags.has(TcpFlags::SYN) as u32 + self.flags.has(TcpFlags::FIN) as u32;
+        self.payload_len.wrapping_add(marks)
+    }
+}
