@@ -1,4 +1,5 @@
-//! Where sockets come from: the ladder of sources, the owners of sockets, and the names of things.
+//! Where sockets come from: the ladder of sources, the owners of sockets, and the names of things; and packets, out of
+//! capture files.
 //!
 //! Ask a [`Question`] of [`list`]; it climbs down the ladder (one-pass netlink dump, `sock_diag` v2,
 //! `/proc/net`) until a rung answers, streams the sockets, and says in its [`Answer`] which rung that
@@ -33,6 +34,7 @@
 mod absent;
 mod answer;
 mod bpf;
+pub mod capture;
 pub mod closings;
 mod devices;
 mod dump;

@@ -1,0 +1,407 @@
+//! Bytes of a file or a pipe, unpacked on a thread of its own where they are packed.
+
+use super::Error;
+use flate2::bufread::MultiGzDecoder;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use sockeye_sys::interrupts::Interrupts;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What a file is packed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// Nothing
+    None,
+    /// gzip, of any number of members
+    Gzip,
+    /// zstd, of any number of frames
+    Zstd,
+}
+
+/// Where bytes come from.
+pub(super) struct Input {
+    packing: Packing,
+    from: From,
+    is_cut: bool,
+}
+
+enum From {
+    Source(Box<dyn Read + Send>),
+    Thread(Unpacked),
+}
+
+/// What a thread has unpacked.
+struct Unpacked {
+    blocks: Receiver<io::Result<Vec<u8>>>,
+    /// Blocks that may be filled again
+    used: SyncSender<Vec<u8>>,
+    block: Vec<u8>,
+    at: usize,
+}
+
+/// Opens a file, or what stands for the standard input; with the name for errors.
+pub(super) fn open(path: &Path) -> Result<(String, File), Error> {
+    let (name, opened) = if path == Path::new("-") {
+        // Not `io::stdin()` itself: that reads in small pieces.
+        let stdin = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+        ("the standard input".to_owned(), stdin)
+    } else {
+        (path.display().to_string(), File::open(path))
+    };
+    match opened {
+        Ok(file) => Ok((name, file)),
+        Err(error) => Err(Error::Open(name, error)),
+    }
+}
+
+/// Until when a file is read, that somebody may ask to be left.
+///
+/// A ^C asks all programs of a pipeline. The one before us has its last packets still to write, and then ends; so a pipe is
+/// read on, but not for long.
+#[derive(Debug, Clone)]
+pub(super) struct Patience(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    interrupts: Interrupts,
+    /// Not a pipe or the like, which somebody writes into
+    is_stored: bool,
+    asked: OnceLock<Instant>,
+    is_left: AtomicBool,
+}
+
+impl Patience {
+    pub(super) fn new(file: &File, interrupts: Interrupts) -> Self {
+        Self(Arc::new(Shared {
+            interrupts,
+            is_stored: file.metadata().is_ok_and(|file| file.is_file()),
+            asked: OnceLock::new(),
+            is_left: AtomicBool::new(false),
+        }))
+    }
+
+    /// How long to wait for more; `None`: as long as it takes. Nothing left means that the file is.
+    fn left(&self) -> Option<Duration> {
+        self.0.interrupts.caught()?;
+        let asked = self.0.asked.get_or_init(Instant::now);
+        let left = match self.0.is_stored {
+            true => Duration::ZERO,
+            false => PATIENCE.saturating_sub(asked.elapsed()),
+        };
+        if left.is_zero() {
+            self.0.is_left.store(true, Ordering::Relaxed);
+        }
+        Some(left)
+    }
+
+    /// Whether it is at its end.
+    pub(super) fn is_over(&self) -> bool {
+        self.left() == Some(Duration::ZERO)
+    }
+
+    /// Whether the file was left before its end.
+    pub(super) fn has_left(&self) -> bool {
+        self.0.is_left.load(Ordering::Relaxed)
+    }
+}
+
+/// A file that ends when nobody has the patience for more of it.
+pub(super) struct Patient {
+    pub(super) file: File,
+    pub(super) patience: Patience,
+}
+
+impl Patient {
+    /// Waits until there is something to read; `false`: it is not waited for any more.
+    fn is_ready(&self) -> io::Result<bool> {
+        loop {
+            let left = self.patience.left();
+            if left == Some(Duration::ZERO) {
+                return Ok(false);
+            }
+            let mut awaited = [
+                PollFd::new(&self.file, PollFlags::IN),
+                PollFd::new(&self.patience.0.interrupts, PollFlags::IN),
+            ];
+            // That a signal came is told only once.
+            let count = if left.is_some() { 1 } else { 2 };
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut awaited[..count], left.as_ref()) {
+                Err(Errno::INTR) => continue,
+                outcome => outcome?,
+            };
+            if !awaited[0].revents().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.is_ready()? {
+            return self.file.read(into);
+        }
+        Ok(0)
+    }
+}
+
+impl Input {
+    /// Looks at the first bytes, and starts a thread if they are packed.
+    pub(super) fn new(name: &str, mut source: Box<dyn Read + Send>) -> Result<Self, Error> {
+        let failed = |error| Error::Read(name.to_owned(), error);
+        let mut first = vec![];
+        while first.len() < 4 {
+            let mut more = [0; 4];
+            let room = 4 - first.len();
+            match read(&mut source, &mut more[..room]).map_err(failed)? {
+                0 => break,
+                len => first.extend_from_slice(&more[..len]),
+            }
+        }
+        let packing = match first[..] {
+            [0x1f, 0x8b, ..] => Packing::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
+            _ => Packing::None,
+        };
+        let whole = Cursor::new(first).chain(source);
+        let from = match packing {
+            Packing::None => From::Source(Box::new(whole)),
+            Packing::Gzip => From::Thread(
+                Unpacked::start(MultiGzDecoder::new(BufReader::with_capacity(
+                    BLOCK_LEN_ENOUGH,
+                    whole,
+                )))
+                .map_err(failed)?,
+            ),
+            Packing::Zstd => From::Thread(Unpacked::start(Frames::new(whole)).map_err(failed)?),
+        };
+        Ok(Self {
+            packing,
+            from,
+            is_cut: false,
+        })
+    }
+
+    pub(super) const fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// Whether what was packed ended early. It is no error: all that could be unpacked was handed out.
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Some bytes more; none at the end.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let result = match &mut self.from {
+            From::Source(source) => return read(source, into),
+            From::Thread(unpacked) => unpacked.read(into),
+        };
+        match result {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                self.is_cut = true;
+                Ok(0)
+            }
+            result => result,
+        }
+    }
+}
+
+impl Unpacked {
+    fn start(source: impl Read + Send + 'static) -> io::Result<Self> {
+        let (filled, blocks) = sync_channel(BLOCKS);
+        let (used, free) = sync_channel(BLOCKS + 1);
+        // Not waited for at the end: it may be reading from a pipe. It ends when it has nobody to hand blocks to.
+        thread::Builder::new()
+            .name("unpack".to_owned())
+            .spawn(move || unpack(source, &filled, &free))?;
+        Ok(Self {
+            blocks,
+            used,
+            block: vec![],
+            at: 0,
+        })
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.len() {
+            match self.blocks.recv() {
+                Ok(block) => {
+                    let used = std::mem::replace(&mut self.block, block?);
+                    self.at = 0;
+                    if used.capacity() > 0 {
+                        let _ = self.used.try_send(used); // else it is freed
+                    }
+                }
+                Err(_) => return Ok(0), // the thread has ended, and so has the file
+            }
+        }
+        let rest = &self.block[self.at..];
+        let len = rest.len().min(into.len());
+        into[..len].copy_from_slice(&rest[..len]);
+        self.at += len;
+        Ok(len)
+    }
+}
+
+fn unpack(mut source: impl Read, filled: &SyncSender<io::Result<Vec<u8>>>, free: &Receiver<Vec<u8>>) {
+    loop {
+        let mut block = free.try_recv().unwrap_or_default();
+        block.resize(BLOCK_LEN, 0);
+        let (len, outcome) = fill(&mut source, &mut block);
+        block.truncate(len);
+        // What was unpacked before an error is worth having.
+        if (len > 0 && filled.send(Ok(block)).is_err()) || (len == 0 && outcome.is_ok()) {
+            return;
+        }
+        if let Err(error) = outcome {
+            let _ = filled.send(Err(error));
+            return;
+        }
+    }
+}
+
+/// Fills most of a block.
+fn fill(source: &mut impl Read, block: &mut [u8]) -> (usize, io::Result<()>) {
+    let mut len = 0;
+    while len < BLOCK_LEN_ENOUGH {
+        match read(source, &mut block[len..]) {
+            Ok(0) => break,
+            Ok(more) => len += more,
+            Err(error) => return (len, Err(error)),
+        }
+    }
+    (len, Ok(()))
+}
+
+/// zstd's frames, one after the other.
+struct Frames<R> {
+    source: BufReader<R>,
+    decoder: FrameDecoder,
+    is_inside: bool,
+    /// What is told when all has been handed out that was unpacked before it
+    failed: Option<io::Error>,
+}
+
+impl<R: Read> Frames<R> {
+    fn new(source: R) -> Self {
+        Self {
+            source: BufReader::with_capacity(BLOCK_LEN_ENOUGH, source),
+            decoder: FrameDecoder::new(),
+            is_inside: false,
+            failed: None,
+        }
+    }
+
+    /// Begins the next frame that is not to be skipped; `false`: there is none.
+    fn begin(&mut self) -> io::Result<bool> {
+        while !self.source.fill_buf()?.is_empty() {
+            match self.decoder.init(&mut self.source) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    io::copy(&mut (&mut self.source).take(u64::from(length)), &mut io::sink())?;
+                }
+                Err(error) => return Err(unpacking(error)),
+            }
+        }
+        Ok(false)
+    }
+
+    fn check_sum(&self) -> io::Result<()> {
+        match (
+            self.decoder.get_checksum_from_data(),
+            self.decoder.get_calculated_checksum(),
+        ) {
+            (Some(told), Some(made)) if told != made => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                "zstd: the checksum of a frame is wrong",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Read for Frames<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if !self.is_inside && !self.begin()? {
+                return Ok(0);
+            }
+            self.is_inside = true;
+            if self.decoder.can_collect() > 0 {
+                return self.decoder.read(into);
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            if self.decoder.is_finished() {
+                self.check_sum()?;
+                self.is_inside = false;
+                continue;
+            }
+            let one = BlockDecodingStrategy::UptoBlocks(1);
+            if let Err(error) = self.decoder.decode_blocks(&mut self.source, one) {
+                // The decoder keeps a window of what it has unpacked, and only a last block makes it hand that out.
+                let all = BlockDecodingStrategy::All;
+                self.decoder
+                    .decode_blocks(&mut &LAST_BLOCK[..], all)
+                    .map_err(unpacking)?;
+                self.failed = Some(unpacking(error));
+            }
+        }
+    }
+}
+
+/// An early end is told as such, so that it is no error.
+fn unpacking(error: FrameDecoderError) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(inner) = cause {
+        if let Some(inner) = inner.downcast_ref::<io::Error>()
+            && inner.kind() == ErrorKind::UnexpectedEof
+        {
+            return ErrorKind::UnexpectedEof.into();
+        }
+        cause = inner.source();
+    }
+    if let FrameDecoderError::WindowSizeTooBig { requested, max } = error {
+        let text = format!(
+            "zstd: it looks back {requested} bytes, more than {max} are not kept here; unpack it first: zstd -dc --long=31 FILE | \
+             sockeye analyze -"
+        );
+        return io::Error::new(ErrorKind::InvalidData, text);
+    }
+    io::Error::new(ErrorKind::InvalidData, error)
+}
+
+fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match source.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Whoever writes into a pipe has so much time to end it.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Blocks that wait for whoever reads packets
+const BLOCKS: usize = 4;
+const BLOCK_LEN: usize = 256 * 1024;
+/// A block is handed on with this much.
+const BLOCK_LEN_ENOUGH: usize = 128 * 1024;
+/// An empty one, with room for the frame's checksum
+const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];

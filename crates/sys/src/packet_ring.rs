@@ -1,0 +1,603 @@
+//! Packets as they pass an interface: a packet socket whose ring the kernel shares with us (`TPACKET_V3`, Linux 3.2).
+//!
+//! The kernel fills one block of the ring after the other and hands each over by its status word; whoever drops a
+//! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
+#![allow(unsafe_code)]
+
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
+use std::fmt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A packet socket and its ring, of the network namespace that it was opened in.
+#[derive(Debug)]
+pub struct PacketRing {
+    fd: OwnedFd,
+    start: NonNull<u8>,
+    block_bytes: usize,
+    blocks: usize,
+    /// The block that the kernel hands over next.
+    next: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not bound to a thread; what the kernel writes there is
+// only looked at once its status word says that it is ours.
+unsafe impl Send for PacketRing {}
+
+/// How a ring is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan<'a> {
+    /// The index of one interface; `None`: of all.
+    pub interface: Option<u32>,
+    /// Without headers of the link layer (`SOCK_DGRAM`): packets begin with those of the network layer.
+    pub is_cooked: bool,
+    /// Only what comes in; asked of kernels that know it (Linux 4.20), see [`Packet::passage`].
+    pub ignores_outgoing: bool,
+    /// Also packets to other stations.
+    pub is_promiscuous: bool,
+    /// Which packets, and how many bytes of each; empty: all of all.
+    pub filter: &'a [Instruction],
+    /// Bytes of a block: a power of two, at least a page, and more than the longest packet.
+    pub block_bytes: u32,
+    /// How many blocks.
+    pub blocks: u32,
+    /// For how long at most a block waits until it is full, once it holds a packet.
+    pub wait_ms: u32,
+}
+
+/// An instruction of classic BPF, as `struct sock_filter` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it does
+    pub code: u16,
+    /// How many instructions to skip if its condition holds
+    pub yes: u8,
+    /// If it does not
+    pub no: u8,
+    /// Its operand
+    pub operand: u32,
+}
+
+/// What the kernel refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was asked of it, to be read after "cannot"
+    pub operation: &'static str,
+    /// Its answer
+    pub errno: Errno,
+}
+
+impl Refusal {
+    /// Whether a smaller ring may do.
+    #[must_use]
+    pub fn is_for_want_of_room(&self) -> bool {
+        self.errno == Errno::NOMEM && matches!(self.operation, SET_UP | MAP)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}: {}", self.operation, self.errno)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Counts since they were last asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Packets that passed the filter, those that were dropped included
+    pub passed: u32,
+    /// Of these, those that found no room in the ring
+    pub dropped: u32,
+    /// How often the ring was full
+    pub freezes: u32,
+}
+
+impl PacketRing {
+    /// Opens a socket in the calling thread's network namespace and has it filled from now on.
+    ///
+    /// # Errors
+    /// What the kernel refused: the socket itself with `EPERM` without CAP_NET_RAW, the ring with `ENOMEM` if it is too
+    /// large, `bind` with `ENODEV` if the interface is gone, its state with `ENETDOWN` if it is down.
+    pub fn open(plan: &Plan<'_>) -> Result<Self, Refusal> {
+        let kind = if plan.is_cooked {
+            SocketType::DGRAM
+        } else {
+            SocketType::RAW
+        };
+        // Without a protocol nothing is received until everything is set up.
+        let fd = socket_with(AddressFamily::PACKET, kind, SocketFlags::CLOEXEC, None)
+            .map_err(refused("open a packet socket"))?;
+        let set = |option, value: u32| set_option(fd.as_fd(), libc::SOL_PACKET, option, &[value]);
+        set(libc::PACKET_VERSION, TPACKET_V3).map_err(refused("ask for a packet ring of version 3"))?;
+        // Room before each packet would only be needed to put VLAN tags back in place.
+        if plan.ignores_outgoing {
+            let _ = set(PACKET_IGNORE_OUTGOING, 1);
+        }
+        let request = [
+            plan.block_bytes,
+            plan.blocks,
+            FRAME_BYTES,
+            (plan.block_bytes / FRAME_BYTES).saturating_mul(plan.blocks),
+            plan.wait_ms,
+            0, // private bytes of each block
+            0, // features
+        ];
+        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(refused(SET_UP))?;
+        if !plan.filter.is_empty() {
+            attach(fd.as_fd(), plan.filter).map_err(refused("attach the packet filter"))?;
+        }
+        let (block_bytes, blocks) = (plan.block_bytes as usize, plan.blocks as usize);
+        let bytes = block_bytes.checked_mul(blocks).ok_or(Refusal {
+            operation: MAP,
+            errno: Errno::OVERFLOW,
+        })?;
+        // SAFETY: a new mapping at a place that the kernel chooses, shared with nobody but the kernel.
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                bytes,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &fd,
+                0,
+            )
+        }
+        .map_err(refused(MAP))?;
+        let ring = Self {
+            fd,
+            start: NonNull::new(start.cast()).ok_or(Refusal {
+                operation: MAP,
+                errno: Errno::FAULT,
+            })?,
+            block_bytes,
+            blocks,
+            next: 0,
+        };
+        bind_to(ring.fd.as_fd(), plan.interface.unwrap_or(0)).map_err(refused("bind the packet socket"))?;
+        if let Some(errno) = ring.failure() {
+            return Err(Refusal {
+                operation: "receive from the interface",
+                errno,
+            });
+        }
+        if let (Some(index), true) = (plan.interface, plan.is_promiscuous) {
+            // struct packet_mreq: index, type, length of the address, the address.
+            let request = [index, u32::from_ne_bytes(pair(PACKET_MR_PROMISC, 0)), 0, 0];
+            set_option(
+                ring.fd.as_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                &request,
+            )
+            .map_err(refused("switch the interface to promiscuous mode"))?;
+        }
+        Ok(ring)
+    }
+
+    /// The next block, if the kernel has handed it over.
+    pub fn block(&mut self) -> Option<Block<'_>> {
+        let start = self.next * self.block_bytes;
+        let status = self.status(start);
+        if status.load(Ordering::Acquire) & TP_STATUS_USER == 0 {
+            return None;
+        }
+        self.next = (self.next + 1) % self.blocks;
+        Some(Block { ring: self, start })
+    }
+
+    /// Lets nothing more in; what is in the ring already stays.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt(2)`.
+    pub fn close(&self) -> Result<(), Errno> {
+        let nothing = Instruction {
+            code: BPF_RET_K,
+            yes: 0,
+            no: 0,
+            operand: 0,
+        };
+        attach(self.fd.as_fd(), &[nothing])
+    }
+
+    /// What was counted since the last time.
+    ///
+    /// # Errors
+    /// The errno of `getsockopt(2)`.
+    pub fn statistics(&self) -> Result<Statistics, Errno> {
+        let mut counts = [0_u32; 3];
+        let mut len = size_of_val(&counts) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes, which is how long `counts` is.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                counts.as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        };
+        checked(result)?;
+        let [passed, dropped, freezes] = counts;
+        Ok(Statistics {
+            passed,
+            dropped,
+            freezes,
+        })
+    }
+
+    /// What went wrong with the socket since the last time: `ENETDOWN` when its interface went down or away.
+    #[must_use]
+    pub fn failure(&self) -> Option<Errno> {
+        sockopt::socket_error(&self.fd).ok()?.err()
+    }
+
+    /// What an interface is called now; `None`: there is none with this index.
+    #[must_use]
+    pub fn interface_name(&self, index: u32) -> Option<String> {
+        index_to_name(&self.fd, index).ok()
+    }
+
+    fn status(&self, block: usize) -> &AtomicU32 {
+        // SAFETY: `block` is the start of one of the ring's blocks, each of which is at least a page.
+        let word = unsafe { self.start.as_ptr().add(block + BLOCK_STATUS) };
+        // SAFETY: it is aligned, as blocks begin at pages; it lives as long as the ring; the kernel, the only other
+        // one to touch it, reads and writes it whole.
+        unsafe { AtomicU32::from_ptr(word.cast()) }
+    }
+}
+
+/// Readable when a block was handed over.
+impl AsFd for PacketRing {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.block_bytes * self.blocks) };
+    }
+}
+
+/// A block of the ring, until it is dropped.
+#[derive(Debug)]
+pub struct Block<'a> {
+    ring: &'a mut PacketRing,
+    start: usize,
+}
+
+impl Block<'_> {
+    /// The packets in it, in the order in which they came.
+    #[must_use]
+    pub fn packets(&self) -> Packets<'_> {
+        let bytes = self.bytes();
+        let read = |at| u32_at(bytes, at).unwrap_or(0);
+        Packets {
+            bytes,
+            at: read(BLOCK_FIRST) as usize,
+            left: read(BLOCK_PACKETS),
+        }
+    }
+
+    /// Whether the kernel has handed over the next one as well.
+    #[must_use]
+    pub fn is_followed(&self) -> bool {
+        let next = self.ring.status(self.ring.next * self.ring.block_bytes);
+        next.load(Ordering::Acquire) & TP_STATUS_USER != 0
+    }
+
+    /// As [`PacketRing::interface_name`].
+    #[must_use]
+    pub fn interface_name(&self, index: u32) -> Option<String> {
+        self.ring.interface_name(index)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `start` is the start of one of the ring's blocks.
+        let start = unsafe { self.ring.start.as_ptr().add(self.start) };
+        // SAFETY: that many bytes are mapped there, and stay so as long as the ring, which is borrowed; the kernel
+        // writes nothing to a block between handing it over (`PacketRing::block` has seen that) and getting it back
+        // (`drop`), and neither does anybody else.
+        unsafe { std::slice::from_raw_parts(start, self.ring.block_bytes) }
+    }
+}
+
+impl Drop for Block<'_> {
+    fn drop(&mut self) {
+        // All was read from it before the kernel may write again.
+        self.ring
+            .status(self.start)
+            .store(TP_STATUS_KERNEL, Ordering::Release);
+    }
+}
+
+/// The packets of a block.
+#[derive(Debug, Clone)]
+pub struct Packets<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    left: u32,
+}
+
+impl Packets<'_> {
+    /// How many should follow; what makes no sense ends the block early.
+    #[must_use]
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+}
+
+impl<'a> Iterator for Packets<'a> {
+    type Item = Packet<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Packet<'a>> {
+        if self.left == 0 {
+            return None;
+        }
+        let record = self.bytes.get(self.at..)?;
+        let (packet, next) = Packet::parse(record)?;
+        self.left -= 1;
+        if self.left > 0 {
+            // A record that does not go on would be told for ever.
+            if next < HEADER_BYTES {
+                self.at = usize::MAX;
+            } else {
+                self.at = self.at.saturating_add(next);
+            }
+        }
+        Some(packet)
+    }
+}
+
+/// A packet in the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// What of it was captured, without a VLAN tag that the interface took off
+    pub bytes: &'a [u8],
+    /// How long it was
+    pub original_len: u32,
+    /// When it passed, in nanoseconds since 1970
+    pub time_ns: u64,
+    /// The VLAN tag that the interface took off: its kind (`0x8100`, `0x88a8`), and what it said
+    pub vlan: Option<(u16, u16)>,
+    /// Index of the interface
+    pub interface: u32,
+    /// What kind of interface it is (`ARPHRD_*`)
+    pub hardware: u16,
+    /// What follows the header of the link layer (`ETH_P_*`)
+    pub protocol: u16,
+    /// To whom it went (`PACKET_*`)
+    pub passage: Passage,
+    /// The sender's address on the link, as far as it fits
+    pub address: [u8; 8],
+    /// How long that is
+    pub address_len: u8,
+}
+
+impl<'a> Packet<'a> {
+    /// A record of the ring (`struct tpacket3_hdr`, `struct sockaddr_ll`, the packet), and where the next one begins.
+    #[inline]
+    fn parse(record: &'a [u8]) -> Option<(Self, usize)> {
+        let head: &[u8; HEADER_BYTES + ADDRESS_BYTES] = record.first_chunk()?;
+        let long = |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let short = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+        let captured_len = long(12) as usize;
+        let status = long(20);
+        let begin = usize::from(short(24));
+        let bytes = record.get(begin..)?.get(..captured_len)?;
+        let vlan = (status & TP_STATUS_VLAN_VALID != 0).then(|| {
+            let is_known = status & TP_STATUS_VLAN_TPID_VALID != 0 && short(36) != 0;
+            (if is_known { short(36) } else { ETH_P_8021Q }, long(32) as u16)
+        });
+        let mut address = [0; 8];
+        address.copy_from_slice(&head[60..68]);
+        let packet = Self {
+            bytes,
+            original_len: long(16),
+            time_ns: u64::from(long(4)) * 1_000_000_000 + u64::from(long(8)),
+            vlan,
+            protocol: u16::from_be_bytes([head[50], head[51]]),
+            interface: long(52),
+            hardware: short(56),
+            passage: Passage(head[58]),
+            address,
+            address_len: head[59],
+        };
+        Some((packet, long(0) as usize))
+    }
+}
+
+/// Which way a packet passed, and to whom (`sll_pkttype`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passage(pub u8);
+
+impl Passage {
+    /// From us (`PACKET_OUTGOING`)
+    pub const OUTGOING: Self = Self(4);
+}
+
+/// Whether the kernel would run this program, asked of a socket that receives nothing.
+///
+/// # Errors
+/// `EINVAL`: it would not.
+pub fn check(program: &[Instruction]) -> Result<(), Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    attach(socket.as_fd(), program)
+}
+
+fn refused(operation: &'static str) -> impl Fn(Errno) -> Refusal {
+    move |errno| Refusal { operation, errno }
+}
+
+fn checked(result: i32) -> Result<(), Errno> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
+}
+
+fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: &[u32]) -> Result<(), Errno> {
+    // SAFETY: the kernel reads as many bytes as it is told, which is how long `value` is.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            option,
+            value.as_ptr().cast(),
+            size_of_val(value) as libc::socklen_t,
+        )
+    };
+    checked(result)
+}
+
+fn attach(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {
+    let mut filter: Vec<_> = program
+        .iter()
+        .map(|instruction| libc::sock_filter {
+            code: instruction.code,
+            jt: instruction.yes,
+            jf: instruction.no,
+            k: instruction.operand,
+        })
+        .collect();
+    let program = libc::sock_fprog {
+        len: u16::try_from(filter.len()).map_err(|_| Errno::TOOBIG)?,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: the kernel reads a `sock_fprog` and the instructions that it points to, both of which live longer than
+    // the call.
+    let result = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    checked(result)
+}
+
+fn bind_to(fd: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: interface as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    // SAFETY: the kernel reads as many bytes as it is told, which is how long the address is.
+    let result = unsafe {
+        libc::bind(
+            fd.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    checked(result)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+const fn pair(first: u16, second: u16) -> [u8; 4] {
+    let ([a, b], [c, d]) = (first.to_ne_bytes(), second.to_ne_bytes());
+    [a, b, c, d]
+}
+
+const SET_UP: &str = "set up a packet ring";
+const MAP: &str = "map the packet ring";
+
+/// `struct tpacket_block_desc` of `include/uapi/linux/if_packet.h`: version, offset of private bytes, then
+/// `struct tpacket_hdr_v1`: status, number of packets, offset of the first...
+const BLOCK_STATUS: usize = 8;
+const BLOCK_PACKETS: usize = 12;
+const BLOCK_FIRST: usize = 16;
+/// `struct tpacket3_hdr`, aligned to `TPACKET_ALIGNMENT`.
+const HEADER_BYTES: usize = 48;
+/// `struct sockaddr_ll`
+const ADDRESS_BYTES: usize = 20;
+const _: () = assert!(size_of::<libc::sockaddr_ll>() == ADDRESS_BYTES);
+/// Has no meaning in version 3, but has to divide a block, and to hold a header.
+const FRAME_BYTES: u32 = 2048;
+
+/// `include/uapi/linux/if_packet.h`
+const TPACKET_V3: u32 = 2;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const PACKET_MR_PROMISC: u16 = 1;
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
+const ETH_P_8021Q: u16 = 0x8100;
+const BPF_RET_K: u16 = 0x06;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record with `captured` bytes that begin at `begin`.
+    fn record(captured: u32, begin: u16, status: u32) -> Vec<u8> {
+        let mut bytes = vec![0; 128];
+        bytes[0..4].copy_from_slice(&128_u32.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&7_u32.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&9_u32.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&captured.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&1500_u32.to_ne_bytes());
+        bytes[20..24].copy_from_slice(&status.to_ne_bytes());
+        bytes[24..26].copy_from_slice(&begin.to_ne_bytes());
+        bytes[32..36].copy_from_slice(&0x2005_u32.to_ne_bytes());
+        bytes[36..38].copy_from_slice(&0x88a8_u16.to_ne_bytes());
+        bytes[50..52].copy_from_slice(&0x0800_u16.to_be_bytes());
+        bytes[52..56].copy_from_slice(&3_u32.to_ne_bytes());
+        bytes[58] = 4;
+        bytes
+    }
+
+    #[test]
+    fn a_record_is_read() {
+        let bytes = record(60, 68, TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID);
+        let (packet, next) = Packet::parse(&bytes).unwrap();
+        assert_eq!((packet.bytes.len(), packet.original_len), (60, 1500));
+        assert_eq!(packet.time_ns, 7_000_000_009);
+        assert_eq!(packet.vlan, Some((0x88a8, 0x2005)));
+        assert_eq!(packet.passage, Passage::OUTGOING);
+        assert_eq!((packet.protocol, packet.interface, next), (0x0800, 3, 128));
+        assert_eq!(
+            Packet::parse(&record(60, 68, TP_STATUS_VLAN_VALID))
+                .unwrap()
+                .0
+                .vlan,
+            Some((0x8100, 0x2005))
+        );
+        assert_eq!(Packet::parse(&record(60, 68, 0)).unwrap().0.vlan, None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_ends_a_block() {
+        assert!(Packet::parse(&record(61, 68, 0)).is_none());
+        assert!(Packet::parse(&record(u32::MAX, 68, 0)).is_none());
+        assert!(Packet::parse(&record(0, u16::MAX, 0)).is_none());
+        assert!(Packet::parse(&[0; 67]).is_none());
+        let packets = |bytes, at, left| Packets { bytes, at, left };
+        let bytes = record(60, 68, 0);
+        assert_eq!(packets(&bytes, 0, 1000).count(), 1);
+        assert_eq!(packets(&bytes, usize::MAX, 1).count(), 0);
+        // One that says it is followed by itself.
+        let mut stuck = record(60, 68, 0);
+        stuck[0..4].fill(0);
+        let mut stuck = packets(&stuck, 0, 1000);
+        assert_eq!((stuck.by_ref().count(), stuck.left()), (1, 999));
+    }
+}
