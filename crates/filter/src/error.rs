@@ -74,8 +74,9 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The word among `known` that `word` may be a slip of.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+/// The word among `known` that `word` may be a slip of, as a question: `did you mean 'eth0'?`
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if word.len() > 24 {
         return None;
     }

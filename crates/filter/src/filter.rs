@@ -15,7 +15,7 @@ pub struct Filter {
     /// The family that all host conditions name which name one: as in `ss`, the listing is then confined to
     /// it. Where they name different ones (of which `ss` says that results "will probably be unexpected"),
     /// each family holds for its own condition.
-    confined_to: Option<Family>,
+    pub(crate) confined_to: Option<Family>,
     states: Option<StateSet>,
     needs: Needs,
 }

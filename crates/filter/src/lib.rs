@@ -102,6 +102,7 @@
 
 mod bounds;
 mod compile;
+mod conversation;
 mod display;
 mod error;
 mod eval;
@@ -113,6 +114,7 @@ mod host;
 mod lexer;
 pub mod netns;
 mod parse;
+pub mod pcap;
 mod peers;
 mod resolve;
 pub mod ss;
@@ -120,7 +122,7 @@ mod states;
 mod units;
 
 pub use bounds::{Bounds, Prefix128};
-pub use error::ParseError;
+pub use error::{ParseError, nearest};
 pub use filter::{Filter, Kernel, Needs, Program};
 pub use peers::PeerClass;
 pub use resolve::{NoResolve, Resolve};

@@ -1,0 +1,232 @@
+//! `proto[offset:size]`, numbers, and what is done with them.
+
+use super::lexer::Token;
+use super::parse::{Parsed, Parser};
+use super::primitive::Proto;
+use super::tree::{Base, Comparison, Node, Operation, Size, Sum};
+
+/// A sum, and what has to hold before it is worth asking for.
+#[derive(Debug)]
+pub(super) struct Guarded {
+    pub(super) sum: Sum,
+    guard: Node,
+}
+
+/// On the stack of what is still to be applied.
+#[derive(Debug, Clone, Copy)]
+enum Waiting {
+    Minus,
+    Both(Operation, Option<u8>),
+}
+
+impl Parser<'_> {
+    /// `sum relation sum`.
+    pub(super) fn relation(&mut self) -> Parsed<Node> {
+        let left = self.sum()?;
+        let (token, span) = self.lexer.next();
+        let Token::Symbol(symbol) = token else {
+            return Err(self.mistake(&token, span, &["'='", "'!='", "'<'", "'>'"]));
+        };
+        let (comparison, negated) = match symbol {
+            ">" => (Comparison::Greater, false),
+            ">=" => (Comparison::GreaterOrEqual, false),
+            "=" => (Comparison::Equal, false),
+            "<=" => (Comparison::Greater, true),
+            "<" => (Comparison::GreaterOrEqual, true),
+            "!=" => (Comparison::Equal, true),
+            _ => return Err(self.mistake(&token, span, &["'='", "'!='", "'<'", "'>'"])),
+        };
+        let right = self.sum()?;
+        let relation = Node::Relation(left.sum, comparison, right.sum);
+        let relation = if negated { relation.not() } else { relation };
+        Ok(left.guard.and(right.guard).and(relation))
+    }
+
+    /// Ranks as in libpcap's grammar: `|`, `&`, shifts, `+ -`, `* /`; `%` and `^` have none, and so take what follows.
+    fn sum(&mut self) -> Parsed<Guarded> {
+        self.nested(|parser| {
+            let mut values: Vec<Guarded> = Vec::new();
+            let mut waiting: Vec<Waiting> = Vec::new();
+            loop {
+                while parser.takes_symbol("-") {
+                    waiting.push(Waiting::Minus);
+                    if waiting.len() > WAITING_MAX {
+                        return Err(parser.too_deep());
+                    }
+                }
+                let value = parser.value()?;
+                values.push(value);
+                let (token, _) = parser.lexer.peek();
+                let Some((operation, rank)) = operation(&token) else {
+                    break;
+                };
+                while let Some(top) = waiting.last()
+                    && let (Some(above), Some(rank)) = (top.rank(), rank)
+                    && above >= rank
+                {
+                    waiting
+                        .pop()
+                        .map_or(Ok(()), |top| parser.apply(top, &mut values))?;
+                }
+                parser.lexer.next();
+                waiting.push(Waiting::Both(operation, rank));
+                if waiting.len() > WAITING_MAX {
+                    return Err(parser.too_deep());
+                }
+            }
+            while let Some(top) = waiting.pop() {
+                parser.apply(top, &mut values)?;
+            }
+            let (token, span) = parser.lexer.peek();
+            values
+                .pop()
+                .ok_or_else(|| parser.mistake(&token, span, &["a number"]))
+        })
+    }
+
+    fn apply(&self, what: Waiting, values: &mut Vec<Guarded>) -> Parsed<()> {
+        let Some(second) = values.pop() else { return Ok(()) };
+        let made = match what {
+            Waiting::Minus => Guarded {
+                sum: match second.sum {
+                    Sum::Number(number) => Sum::Number(number.wrapping_neg()),
+                    sum => Sum::Negative(Box::new(sum)),
+                },
+                guard: second.guard,
+            },
+            Waiting::Both(operation, _) => {
+                let Some(first) = values.pop() else { return Ok(()) };
+                let is_number = |number| matches!(second.sum, Sum::Number(found) if found == number);
+                let divides = matches!(operation, Operation::Divide | Operation::Remainder);
+                if divides && is_number(0) {
+                    return Err(self.nonsense("a number that is not 0 to divide by"));
+                }
+                let shifts = matches!(operation, Operation::ShiftLeft | Operation::ShiftRight);
+                if shifts && matches!(second.sum, Sum::Number(32..)) {
+                    return Err(self.nonsense("a shift by at most 31 bits"));
+                }
+                // libpcap keeps only the first's, and who knows what `1 + tcp[0]` gives there wants the same here.
+                let guard = first.guard;
+                let sum = match (&first.sum, &second.sum) {
+                    (Sum::Number(a), Sum::Number(b)) => Sum::Number(operation.of(*a, *b)),
+                    _ => Sum::Both(operation, Box::new(first.sum), Box::new(second.sum)),
+                };
+                Guarded { sum, guard }
+            }
+        };
+        values.push(made);
+        Ok(())
+    }
+
+    fn value(&mut self) -> Parsed<Guarded> {
+        let (token, span) = self.lexer.next();
+        let free = |sum| Guarded {
+            sum,
+            guard: Node::Always(true),
+        };
+        match token {
+            Token::Number(number) => Ok(free(Sum::Number(number))),
+            Token::Word("len" | "length") => Ok(free(Sum::Len)),
+            Token::Symbol("(") => {
+                let sum = self.sum()?;
+                self.expect_symbol(")")?;
+                Ok(sum)
+            }
+            Token::Word(word) if let Some(proto) = Proto::of(word) => {
+                self.expect_symbol("[")?;
+                let index = self.sum()?;
+                let mut size = Size::Byte;
+                if self.takes_symbol(":") {
+                    let (token, span) = self.lexer.next();
+                    let found = match token {
+                        Token::Number(bytes) => Size::of(bytes),
+                        _ => None,
+                    };
+                    size = found.ok_or_else(|| self.mistake(&token, span, &["1", "2", "4"]))?;
+                }
+                self.expect_symbol("]")?;
+                let (base, guard) = self.base(proto, index.guard).ok_or_else(|| {
+                    self.mistake(
+                        &Token::Word(word),
+                        span,
+                        &["a protocol whose bytes can be looked at on this link"],
+                    )
+                })?;
+                let sum = Sum::Load(size, base, Box::new(index.sum));
+                Ok(Guarded { sum, guard })
+            }
+            token => Err(self.mistake(&token, span, &["a number", "len", "PROTOCOL[...]", "'('"])),
+        }
+    }
+
+    /// From where a protocol's bytes count, and what has to hold first; in the order in which libpcap asks.
+    fn base(&self, proto: Proto, index: Node) -> Option<(Base, Node)> {
+        let payload = self.payload;
+        Some(match proto {
+            Proto::Link => (Base::At(self.link_start()?), index),
+            Proto::Ip | Proto::Arp | Proto::Rarp | Proto::Ip6 => {
+                (Base::At(payload), index.and(self.protocol(proto)?))
+            }
+            Proto::Icmp6 => (
+                Base::At(payload + 40),
+                self.guarded(Proto::Ip6, index)?.and(self.next_header(58)),
+            ),
+            proto => {
+                let guard = self.protocol(proto)?.and(self.is_whole());
+                (
+                    Base::Behind(payload),
+                    self.protocol(Proto::Ip)?.and(index.and(guard)),
+                )
+            }
+        })
+    }
+
+    fn guarded(&self, proto: Proto, index: Node) -> Option<Node> {
+        Some(index.and(self.protocol(proto)?))
+    }
+}
+
+impl Waiting {
+    const fn rank(self) -> Option<u8> {
+        match self {
+            Self::Minus => Some(6),
+            Self::Both(_, rank) => rank,
+        }
+    }
+}
+
+fn operation(token: &Token<'_>) -> Option<(Operation, Option<u8>)> {
+    let Token::Symbol(symbol) = token else { return None };
+    Some(match *symbol {
+        "|" => (Operation::Or, Some(1)),
+        "&" => (Operation::And, Some(2)),
+        "<<" => (Operation::ShiftLeft, Some(3)),
+        ">>" => (Operation::ShiftRight, Some(3)),
+        "+" => (Operation::Add, Some(4)),
+        "-" => (Operation::Subtract, Some(4)),
+        "*" => (Operation::Multiply, Some(5)),
+        "/" => (Operation::Divide, Some(5)),
+        "%" => (Operation::Remainder, None),
+        "^" => (Operation::Differ, None),
+        _ => return None,
+    })
+}
+
+impl Operation {
+    fn of(self, a: u32, b: u32) -> u32 {
+        match self {
+            Self::Add => a.wrapping_add(b),
+            Self::Subtract => a.wrapping_sub(b),
+            Self::Multiply => a.wrapping_mul(b),
+            Self::Divide => a.checked_div(b).unwrap_or(0),
+            Self::Remainder => a.checked_rem(b).unwrap_or(0),
+            Self::And => a & b,
+            Self::Or => a | b,
+            Self::Differ => a ^ b,
+            Self::ShiftLeft => a.checked_shl(b).unwrap_or(0),
+            Self::ShiftRight => a.checked_shr(b).unwrap_or(0),
+        }
+    }
+}
+
+const WAITING_MAX: usize = 100;

@@ -1,0 +1,308 @@
+//! From conditions to classic BPF.
+
+use super::tree::{Base, Comparison, Load, Node, Operation, Size, Sum};
+use std::fmt;
+
+/// An instruction of classic BPF, as `struct sock_filter` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it does
+    pub code: u16,
+    /// How many instructions to skip if its condition holds
+    pub yes: u8,
+    /// If it does not
+    pub no: u8,
+    /// Its operand
+    pub operand: u32,
+}
+
+/// A program of more instructions than the kernel takes, or that has more to remember than there is room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the filter is too long: the kernel takes {INSTRUCTIONS_MAX} instructions, and {REGISTERS} numbers to remember"
+        )
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+pub(super) fn program(node: Option<&Node>, snaplen: u32) -> Result<Vec<Instruction>, TooLong> {
+    let mut emitter = Emitter {
+        reversed: Vec::new(),
+        used: 0,
+    };
+    let take = emitter.push(RET, snaplen)?;
+    if let Some(node) = node {
+        let pass = emitter.push(RET, 0)?;
+        emitter.node(node, take, pass)?;
+    }
+    emitter.reversed.reverse();
+    Ok(emitter.reversed)
+}
+
+/// Jumps only go forward, so that a program is made from its end: where to jump is known by then.
+#[derive(Debug)]
+struct Emitter {
+    /// The last instruction first
+    reversed: Vec<Instruction>,
+    /// Registers that hold something that will be needed
+    used: u32,
+}
+
+/// The place of an instruction in the reversed program.
+type Label = usize;
+
+impl Emitter {
+    /// Puts an instruction before all that is there.
+    fn push(&mut self, code: u16, operand: u32) -> Result<Label, TooLong> {
+        self.push_whole(Instruction {
+            code,
+            yes: 0,
+            no: 0,
+            operand,
+        })
+    }
+
+    fn push_whole(&mut self, instruction: Instruction) -> Result<Label, TooLong> {
+        if self.reversed.len() >= INSTRUCTIONS_MAX {
+            return Err(TooLong);
+        }
+        self.reversed.push(instruction);
+        Ok(self.reversed.len() - 1)
+    }
+
+    /// A condition, after which one of two places is next.
+    fn branch(&mut self, code: u16, operand: u32, yes: Label, no: Label) -> Result<Label, TooLong> {
+        // From an instruction that is yet to be pushed, and from one behind which a jump is.
+        let distance = |from: usize, to: Label| from - to - 1;
+        let (mut yes, mut no) = (yes, no);
+        if distance(self.reversed.len() + 1, yes) > 255 {
+            let far = distance(self.reversed.len(), yes);
+            yes = self.push(JUMP, u32::try_from(far).map_err(|_| TooLong)?)?;
+        }
+        if distance(self.reversed.len(), no) > 255 {
+            let far = distance(self.reversed.len(), no);
+            no = self.push(JUMP, u32::try_from(far).map_err(|_| TooLong)?)?;
+        }
+        let here = self.reversed.len();
+        let short = |to| u8::try_from(distance(here, to)).map_err(|_| TooLong);
+        let instruction = Instruction {
+            code,
+            yes: short(yes)?,
+            no: short(no)?,
+            operand,
+        };
+        self.push_whole(instruction)
+    }
+
+    /// Where a condition is asked.
+    fn node(&mut self, node: &Node, yes: Label, no: Label) -> Result<Label, TooLong> {
+        match node {
+            Node::Always(true) => self.to(yes),
+            Node::Always(false) => self.to(no),
+            Node::Not(node) => self.node(node, no, yes),
+            Node::And(first, second) => {
+                let second = self.node(second, yes, no)?;
+                self.node(first, second, no)
+            }
+            Node::Or(first, second) => {
+                let second = self.node(second, yes, no)?;
+                self.node(first, yes, second)
+            }
+            Node::Test(load, mask, comparison, value) => {
+                self.branch(comparison.code() | CONSTANT, *value, yes, no)?;
+                if *mask != u32::MAX {
+                    self.push(ALU | AND, *mask)?;
+                }
+                self.load(*load)
+            }
+            Node::Relation(left, comparison, right) => self.relation(left, *comparison, right, yes, no),
+        }
+    }
+
+    /// Goes there whatever comes before.
+    fn to(&mut self, place: Label) -> Result<Label, TooLong> {
+        let far = self.reversed.len() - place - 1;
+        self.push(JUMP, u32::try_from(far).map_err(|_| TooLong)?)
+    }
+
+    fn relation(
+        &mut self,
+        left: &Sum,
+        comparison: Comparison,
+        right: &Sum,
+        yes: Label,
+        no: Label,
+    ) -> Result<Label, TooLong> {
+        if let Sum::Number(value) = right {
+            self.branch(comparison.code() | CONSTANT, *value, yes, no)?;
+            return self.sum(left);
+        }
+        self.branch(comparison.code() | REGISTER, 0, yes, no)?;
+        self.pair(left, right)
+    }
+
+    /// The first into the accumulator, the second into the index register; the first is asked first.
+    fn pair(&mut self, first: &Sum, second: &Sum) -> Result<Label, TooLong> {
+        let kept = self.used;
+        self.used += 1;
+        if kept >= REGISTERS {
+            return Err(TooLong);
+        }
+        self.push(LOAD_KEPT, kept)?;
+        self.push(TO_INDEX, 0)?;
+        let result = self.sum(second).and_then(|_| {
+            // What the first needs to keep may go where it will be kept itself.
+            self.push(KEEP, kept)
+        });
+        result?;
+        let label = self.sum(first);
+        self.used = kept;
+        label
+    }
+
+    /// A number into the accumulator.
+    fn sum(&mut self, sum: &Sum) -> Result<Label, TooLong> {
+        match sum {
+            Sum::Number(number) => self.push(LOAD_NUMBER, *number),
+            Sum::Len => self.push(LOAD_LEN, 0),
+            Sum::Negative(sum) => {
+                self.push(ALU | NEGATE, 0)?;
+                self.sum(sum)
+            }
+            Sum::Both(operation, first, second) => match **second {
+                Sum::Number(number) => {
+                    self.push(ALU | operation.code(), number)?;
+                    self.sum(first)
+                }
+                _ => {
+                    self.push(ALU | REGISTER | operation.code(), 0)?;
+                    self.pair(first, second)
+                }
+            },
+            Sum::Load(size, base, index) => match (base, &**index) {
+                (Base::At(start), Sum::Number(number)) => {
+                    // Past the end of everything, instead of what the kernel knows beside the packet.
+                    let at = start.checked_add(*number).filter(|at| *at < BESIDE);
+                    self.push(size.absolute(), at.unwrap_or(BESIDE - 1))
+                }
+                (Base::At(start), index) => {
+                    self.push(size.indexed(), *start)?;
+                    self.push(TO_INDEX, 0)?;
+                    self.sum(index)
+                }
+                (Base::Behind(start), Sum::Number(number)) => {
+                    let at = start.checked_add(*number).filter(|at| *at < BESIDE);
+                    self.push(size.indexed(), at.unwrap_or(BESIDE - 1))?;
+                    self.push(HEADER_LEN, *start)
+                }
+                (Base::Behind(start), index) => {
+                    self.push(size.indexed(), *start)?;
+                    self.push(TO_INDEX, 0)?;
+                    self.push(ALU | REGISTER | ADD, 0)?;
+                    self.push(HEADER_LEN, *start)?;
+                    self.sum(index)
+                }
+            },
+        }
+    }
+
+    fn load(&mut self, load: Load) -> Result<Label, TooLong> {
+        match load {
+            Load::At(at, size) => self.push(size.absolute(), at),
+            Load::Behind(start, at, size) => {
+                self.push(size.indexed(), start + at)?;
+                self.push(HEADER_LEN, start)
+            }
+            Load::Len => self.push(LOAD_LEN, 0),
+            Load::Protocol => self.push(Size::Half.absolute(), BESIDE),
+            Load::Passage => self.push(Size::Byte.absolute(), BESIDE + 4),
+            Load::Interface => self.push(Size::Word.absolute(), BESIDE + 8),
+            Load::Tag => self.push(Size::Half.absolute(), BESIDE + 44),
+            Load::TagIsBeside => self.push(Size::Byte.absolute(), BESIDE + 48),
+        }
+    }
+}
+
+impl Comparison {
+    const fn code(self) -> u16 {
+        match self {
+            Self::Equal => 0x15,
+            Self::Greater => 0x25,
+            Self::GreaterOrEqual => 0x35,
+            Self::Meets => 0x45,
+        }
+    }
+}
+
+impl Operation {
+    const fn code(self) -> u16 {
+        match self {
+            Self::Add => ADD,
+            Self::Subtract => 0x10,
+            Self::Multiply => 0x20,
+            Self::Divide => 0x30,
+            Self::Or => 0x40,
+            Self::And => AND,
+            Self::ShiftLeft => 0x60,
+            Self::ShiftRight => 0x70,
+            Self::Remainder => 0x90,
+            Self::Differ => 0xa0,
+        }
+    }
+}
+
+impl Size {
+    /// Bytes of it.
+    pub(super) const fn of(bytes: u32) -> Option<Self> {
+        match bytes {
+            1 => Some(Self::Byte),
+            2 => Some(Self::Half),
+            4 => Some(Self::Word),
+            _ => None,
+        }
+    }
+
+    const fn absolute(self) -> u16 {
+        0x20 | self.bits()
+    }
+
+    const fn indexed(self) -> u16 {
+        0x40 | self.bits()
+    }
+
+    const fn bits(self) -> u16 {
+        match self {
+            Self::Word => 0x00,
+            Self::Half => 0x08,
+            Self::Byte => 0x10,
+        }
+    }
+}
+
+/// `include/uapi/linux/filter.h`, `bpf_common.h`
+const INSTRUCTIONS_MAX: usize = 4096;
+const REGISTERS: u32 = 16;
+const CONSTANT: u16 = 0x00;
+const REGISTER: u16 = 0x08;
+const ALU: u16 = 0x04;
+const ADD: u16 = 0x00;
+const AND: u16 = 0x50;
+const NEGATE: u16 = 0x80;
+const RET: u16 = 0x06;
+const JUMP: u16 = 0x05;
+const LOAD_NUMBER: u16 = 0x00;
+const LOAD_LEN: u16 = 0x80;
+const LOAD_KEPT: u16 = 0x60;
+const KEEP: u16 = 0x02;
+/// `X = A`
+const TO_INDEX: u16 = 0x07;
+/// `X = 4 * (P[k] & 15)`
+const HEADER_LEN: u16 = 0xb1;
+/// `SKF_AD_OFF`, and from there `SKF_AD_PROTOCOL`, `_PKTTYPE`, `_IFINDEX`, `_VLAN_TAG`, `_VLAN_TAG_PRESENT`
+const BESIDE: u32 = (-0x1000_i32).cast_unsigned();

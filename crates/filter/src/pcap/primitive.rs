@@ -1,0 +1,464 @@
+//! What each of the language's conditions looks at.
+
+use super::Link;
+use super::parse::{Parsed, Parser};
+use super::tree::{Comparison, Load, Node, Size};
+use std::net::Ipv6Addr;
+use std::ops::Range;
+
+/// A protocol by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proto {
+    Link,
+    Ip,
+    Ip6,
+    Arp,
+    Rarp,
+    Tcp,
+    Udp,
+    Sctp,
+    Icmp,
+    Icmp6,
+    Igmp,
+    Igrp,
+    Pim,
+    Vrrp,
+    Ah,
+    Esp,
+}
+
+/// What carries the packet that is asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// The link layer, VLAN tags included
+    Link,
+    /// A label: what follows says itself what it is
+    Mpls,
+    /// PPP in Ethernet
+    Ppp,
+}
+
+/// `src`, `dst`, and both
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    Source,
+    Destination,
+    Either,
+    Both,
+}
+
+/// What kind of name or number stands behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// None was named, which means a host
+    Default,
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+}
+
+/// What stands before a name or number, and holds on for those that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Qualifiers {
+    pub(super) proto: Option<Proto>,
+    pub(super) direction: Option<Direction>,
+    pub(super) kind: Kind,
+}
+
+impl Proto {
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Some(match word {
+            "ether" | "link" | "ppp" | "slip" | "fddi" | "tr" | "wlan" => Self::Link,
+            "ip" => Self::Ip,
+            "ip6" => Self::Ip6,
+            "arp" => Self::Arp,
+            "rarp" => Self::Rarp,
+            "tcp" => Self::Tcp,
+            "udp" => Self::Udp,
+            "sctp" => Self::Sctp,
+            "icmp" => Self::Icmp,
+            "icmp6" => Self::Icmp6,
+            "igmp" => Self::Igmp,
+            "igrp" => Self::Igrp,
+            "pim" => Self::Pim,
+            "vrrp" | "carp" => Self::Vrrp,
+            "ah" => Self::Ah,
+            "esp" => Self::Esp,
+            _ => return None,
+        })
+    }
+
+    /// Its number of those that follow IP.
+    pub(super) const fn number(self) -> Option<u32> {
+        Some(match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+            Self::Icmp => 1,
+            Self::Icmp6 => 58,
+            Self::Igmp => 2,
+            Self::Igrp => 9,
+            Self::Pim => 103,
+            Self::Vrrp => 112,
+            Self::Ah => 51,
+            Self::Esp => 50,
+            Self::Link | Self::Ip | Self::Ip6 | Self::Arp | Self::Rarp => return None,
+        })
+    }
+}
+
+impl Parser<'_> {
+    /// Where the link header begins, if there is one.
+    pub(super) const fn link_start(&self) -> Option<u32> {
+        match (self.link, self.carrier) {
+            (Link::CookedSocket, _) | (_, Carrier::Ppp) => None,
+            _ => Some(0),
+        }
+    }
+
+    /// The protocol alone; `None`: it cannot stand so.
+    pub(super) fn protocol(&self, proto: Proto) -> Option<Node> {
+        Some(match proto {
+            Proto::Link => return None,
+            Proto::Ip => self.ether_type(ETH_IP),
+            Proto::Ip6 => self.ether_type(ETH_IP6),
+            Proto::Arp => self.ether_type(ETH_ARP),
+            Proto::Rarp => self.ether_type(ETH_RARP),
+            Proto::Icmp | Proto::Igmp | Proto::Igrp | Proto::Vrrp => self.over_ip(proto.number()?),
+            Proto::Icmp6 => self.over_ip6(proto.number()?),
+            Proto::Tcp | Proto::Udp | Proto::Sctp | Proto::Pim | Proto::Ah | Proto::Esp => {
+                let number = proto.number()?;
+                self.over_ip(number).or(self.over_ip6(number))
+            }
+        })
+    }
+
+    /// What follows the link layer.
+    pub(super) fn ether_type(&self, kind: u32) -> Node {
+        let version = |number| Node::masked(Load::At(self.payload, Size::Byte), 0xf0, number);
+        match (self.carrier, self.link, self.type_at) {
+            (Carrier::Mpls, ..) => {
+                let is_last = Node::masked(self.last_label(), 1, 1);
+                match kind {
+                    ETH_IP => is_last.and(version(0x40)),
+                    ETH_IP6 => is_last.and(version(0x60)),
+                    _ => Node::Always(false),
+                }
+            }
+            (Carrier::Ppp, _, Some(at)) => {
+                let kind = match kind {
+                    ETH_IP => 0x21,
+                    ETH_IP6 => 0x57,
+                    kind => kind,
+                };
+                Node::equal(Load::At(at, Size::Half), kind)
+            }
+            (_, Link::Raw, _) => match kind {
+                ETH_IP => version(0x40),
+                ETH_IP6 => version(0x60),
+                _ => Node::Always(false),
+            },
+            (_, _, Some(at)) => Node::equal(Load::At(at, Size::Half), kind),
+            (_, _, None) => Node::equal(Load::Protocol, kind),
+        }
+    }
+
+    pub(super) fn over_ip(&self, number: u32) -> Node {
+        let is_it = Node::equal(Load::At(self.payload + 9, Size::Byte), number);
+        self.ether_type(ETH_IP).and(is_it)
+    }
+
+    /// Also behind a fragment's header.
+    pub(super) fn over_ip6(&self, number: u32) -> Node {
+        let behind = Node::equal(Load::At(self.payload + 40, Size::Byte), number);
+        let fragment = self.next_header(44).and(behind);
+        self.ether_type(ETH_IP6)
+            .and(self.next_header(number).or(fragment))
+    }
+
+    pub(super) fn next_header(&self, number: u32) -> Node {
+        Node::equal(Load::At(self.payload + 6, Size::Byte), number)
+    }
+
+    /// An IPv4 packet, or the first fragment of one.
+    pub(super) fn is_whole(&self) -> Node {
+        Node::Test(
+            Load::At(self.payload + 6, Size::Half),
+            u32::MAX,
+            Comparison::Meets,
+            0x1fff,
+        )
+        .not()
+    }
+
+    /// `proto N`
+    pub(super) fn numbered(&self, proto: Option<Proto>, number: u32, span: Range<usize>) -> Parsed<Node> {
+        match proto {
+            None => Ok(self.over_ip(number).or(self.over_ip6(number))),
+            Some(Proto::Ip) => Ok(self.over_ip(number)),
+            Some(Proto::Ip6) => Ok(self.over_ip6(number)),
+            Some(Proto::Link) if number > 0xffff => Err(self.expected_at(span, "a number up to 65535")),
+            // Below are no protocols but lengths.
+            Some(Proto::Link) if number < 0x600 => {
+                Err(self.expected_at(span, "the number of an Ethernet protocol, 0x600 or more"))
+            }
+            Some(Proto::Link) => Ok(self.ether_type(number)),
+            Some(_) => Err(self.expected_at(span, "'proto' alone, or behind ip, ip6 or ether")),
+        }
+    }
+
+    /// `host` and `net`
+    pub(super) fn network(&self, q: Qualifiers, address: u32, mask: u32, span: Range<usize>) -> Parsed<Node> {
+        let in_header = |kind, source: u32, destination: u32| {
+            let at = |offset| Node::masked(Load::At(self.payload + offset, Size::Word), mask, address & mask);
+            self.ether_type(kind)
+                .and_directed(q.direction, at(source), at(destination))
+        };
+        let ip = || in_header(ETH_IP, 12, 16);
+        let arp = || in_header(ETH_ARP, 14, 24);
+        let rarp = || in_header(ETH_RARP, 14, 24);
+        match q.proto {
+            None => Ok(ip().or(arp()).or(rarp())),
+            Some(Proto::Ip) => Ok(ip()),
+            Some(Proto::Arp) => Ok(arp()),
+            Some(Proto::Rarp) => Ok(rarp()),
+            Some(Proto::Link) => {
+                Err(self.expected_at(span, "an Ethernet address, as in ether host 02:00:00:00:00:01"))
+            }
+            Some(Proto::Ip6) => Err(self.expected_at(span, "an IPv6 address")),
+            Some(_) => Err(self.expected_at(
+                span,
+                "a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host 10.0.0.1",
+            )),
+        }
+    }
+
+    pub(super) fn network6(
+        &self,
+        q: Qualifiers,
+        address: Ipv6Addr,
+        bits: u32,
+        span: Range<usize>,
+    ) -> Parsed<Node> {
+        let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+        let words = |value: u128| [96, 64, 32, 0].map(|shift| (value >> shift) as u32);
+        let (address, mask) = (words(address.to_bits()), words(mask));
+        let at = |offset: u32| {
+            let parts = (0_u32..).zip(address.into_iter().zip(mask));
+            parts.fold(Node::Always(true), |all, (place, (address, mask))| {
+                let load = Load::At(self.payload + offset + 4 * place, Size::Word);
+                all.and(Node::masked(load, mask, address))
+            })
+        };
+        match q.proto {
+            None | Some(Proto::Ip6) => Ok(self.ether_type(ETH_IP6).and_directed(q.direction, at(8), at(24))),
+            Some(Proto::Ip | Proto::Arp | Proto::Rarp) => Err(self.expected_at(span, "an IPv4 address")),
+            Some(_) => Err(self.expected_at(
+                span,
+                "a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host fd00::1",
+            )),
+        }
+    }
+
+    /// `port` and `portrange`, of these protocols
+    pub(super) fn ports(&self, direction: Option<Direction>, numbers: &[u32], ports: (u32, u32)) -> Node {
+        let atom = |load: Load| match ports {
+            (low, high) if low == high => Node::equal(load, low),
+            (low, high) => Node::Test(load, u32::MAX, Comparison::GreaterOrEqual, low)
+                .and(Node::Test(load, u32::MAX, Comparison::Greater, high).not()),
+        };
+        let any = |one: &dyn Fn(u32) -> Node| {
+            numbers
+                .iter()
+                .fold(Node::Always(false), |all, number| all.or(one(*number)))
+        };
+        let over_ip = any(&|number| {
+            let at = |offset| atom(Load::Behind(self.payload, offset, Size::Half));
+            Node::equal(Load::At(self.payload + 9, Size::Byte), number)
+                .and(self.is_whole())
+                .and_directed(direction, at(0), at(2))
+        });
+        let over_ip6 = any(&|number| {
+            let at = |offset| atom(Load::At(self.payload + 40 + offset, Size::Half));
+            self.next_header(number).and_directed(direction, at(0), at(2))
+        });
+        let ip6 = self.ether_type(ETH_IP6).and(over_ip6);
+        ip6.or(self.ether_type(ETH_IP).and(over_ip))
+    }
+
+    /// `ether host`
+    pub(super) fn station(
+        &self,
+        direction: Option<Direction>,
+        mac: [u8; 6],
+        span: Range<usize>,
+    ) -> Parsed<Node> {
+        if !self.is_ethernet() {
+            return Err(self.expected_at(
+                span,
+                "something else: with 'any' and on tunnels packets have no Ethernet addresses",
+            ));
+        }
+        let [a, b, c, d, e, f] = mac;
+        let at = |offset: u32| {
+            let last = u32::from_be_bytes([c, d, e, f]);
+            let first = u32::from(u16::from_be_bytes([a, b]));
+            Node::equal(Load::At(offset + 2, Size::Word), last)
+                .and(Node::equal(Load::At(offset, Size::Half), first))
+        };
+        Ok(Node::Always(true).and_directed(direction, at(6), at(0)))
+    }
+
+    pub(super) const fn is_ethernet(&self) -> bool {
+        matches!(self.link, Link::Ethernet | Link::EthernetSocket) && !matches!(self.carrier, Carrier::Ppp)
+    }
+
+    pub(super) fn broadcast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
+        match proto {
+            None | Some(Proto::Link) => match self.passage() {
+                _ if self.is_ethernet() => self.station(Some(Direction::Destination), [0xff; 6], span),
+                Some(load) => Ok(Node::equal(load, 1)),
+                None => Err(self.expected_at(span, "something else: there is no broadcast on this link")),
+            },
+            _ => Err(self.expected_at(
+                span,
+                "'broadcast' alone or behind ether; of a network: ip dst host 10.0.0.255",
+            )),
+        }
+    }
+
+    pub(super) fn multicast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
+        match proto {
+            None | Some(Proto::Link) => match self.passage() {
+                _ if self.is_ethernet() => Ok(Node::Test(
+                    Load::At(0, Size::Byte),
+                    u32::MAX,
+                    Comparison::Meets,
+                    1,
+                )),
+                Some(load) => Ok(Node::equal(load, 2)),
+                None => Err(self.expected_at(span, "something else: there is no multicast on this link")),
+            },
+            Some(Proto::Ip) => {
+                let load = Load::At(self.payload + 16, Size::Byte);
+                let is_it = Node::Test(load, u32::MAX, Comparison::GreaterOrEqual, 224);
+                Ok(self.ether_type(ETH_IP).and(is_it))
+            }
+            Some(Proto::Ip6) => {
+                let is_it = Node::equal(Load::At(self.payload + 24, Size::Byte), 255);
+                Ok(self.ether_type(ETH_IP6).and(is_it))
+            }
+            Some(_) => Err(self.expected_at(span, "'multicast' alone or behind ether, ip or ip6")),
+        }
+    }
+
+    /// Where it stands to whom a packet went.
+    pub(super) const fn passage(&self) -> Option<Load> {
+        match self.link {
+            Link::Cooked => Some(Load::At(10, Size::Byte)),
+            Link::EthernetSocket | Link::CookedSocket => Some(Load::Passage),
+            Link::Ethernet | Link::Raw => None,
+        }
+    }
+
+    /// `vlan`, after which all that follows lies behind the tag.
+    pub(super) fn vlan(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
+        if self.link == Link::Raw || self.carrier != Carrier::Link {
+            return Err(self.expected_at(span, "something else: there are no VLANs here"));
+        }
+        self.looks_for_tags = true;
+        if std::mem::take(&mut self.is_beside) {
+            let is_it = Node::equal(Load::TagIsBeside, 1);
+            return Ok(match id {
+                Some(id) => is_it.and(Node::masked(Load::Tag, 0xfff, id)),
+                None => is_it,
+            });
+        }
+        let kinds = self
+            .ether_type(0x8100)
+            .or(self.ether_type(0x88a8))
+            .or(self.ether_type(0x9100));
+        let node = match id {
+            Some(id) => kinds.and(Node::masked(Load::At(self.payload, Size::Half), 0xfff, id)),
+            None => kinds,
+        };
+        self.type_at = Some(self.payload + 2);
+        self.payload += 4;
+        Ok(node)
+    }
+
+    /// `mpls`, after which all that follows lies behind the label.
+    pub(super) fn mpls(&mut self, label: Option<u32>, span: Range<usize>) -> Parsed<Node> {
+        let is_it = match (self.carrier, self.type_at) {
+            (Carrier::Mpls, _) => Node::masked(self.last_label(), 1, 0),
+            (Carrier::Ppp, Some(at)) => Node::equal(Load::At(at, Size::Half), PPP_MPLS),
+            _ if self.link == Link::Raw => {
+                return Err(self.expected_at(span, "something else: there are no labels on this link"));
+            }
+            _ => self.ether_type(ETH_MPLS),
+        };
+        let labelled = match label {
+            Some(label) => Node::masked(Load::At(self.payload, Size::Word), 0xffff_f000, label << 12),
+            None => Node::Always(true),
+        };
+        self.payload += 4;
+        self.carrier = Carrier::Mpls;
+        Ok(is_it.and(labelled))
+    }
+
+    /// Where the label before says whether it is the last.
+    const fn last_label(&self) -> Load {
+        Load::At(self.payload.saturating_sub(2), Size::Byte)
+    }
+
+    pub(super) fn pppoe_discovery(&self, span: Range<usize>) -> Parsed<Node> {
+        self.carries_pppoe(span)?;
+        Ok(self.ether_type(ETH_PPPOE_DISCOVERY))
+    }
+
+    /// `pppoes`, after which all that follows lies within the session.
+    pub(super) fn pppoe_session(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
+        self.carries_pppoe(span)?;
+        let is_it = self.ether_type(ETH_PPPOE_SESSION);
+        let numbered = match id {
+            Some(id) => Node::masked(Load::At(self.payload, Size::Word), 0xffff, id),
+            None => Node::Always(true),
+        };
+        self.type_at = Some(self.payload + 6);
+        self.payload += 8;
+        self.carrier = Carrier::Ppp;
+        Ok(is_it.and(numbered))
+    }
+
+    fn carries_pppoe(&self, span: Range<usize>) -> Parsed<()> {
+        if self.link == Link::Raw || self.carrier != Carrier::Link {
+            return Err(self.expected_at(span, "something else: there is no PPPoE here"));
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    fn and_directed(self, direction: Option<Direction>, source: Self, destination: Self) -> Self {
+        // Asked apart, as libpcap does: a packet cut between the two addresses may hold the one and lack the other.
+        match direction {
+            Some(Direction::Source) => self.and(source),
+            Some(Direction::Destination) => self.and(destination),
+            Some(Direction::Both) => self.and(source.and(destination)),
+            Some(Direction::Either) | None => self.and(source.or(destination)),
+        }
+    }
+}
+
+/// `include/uapi/linux/if_ether.h`
+const ETH_IP: u32 = 0x0800;
+const ETH_ARP: u32 = 0x0806;
+const ETH_RARP: u32 = 0x8035;
+const ETH_IP6: u32 = 0x86dd;
+const ETH_MPLS: u32 = 0x8847;
+const ETH_PPPOE_DISCOVERY: u32 = 0x8863;
+const ETH_PPPOE_SESSION: u32 = 0x8864;
+/// `PPP_MPLS_UC` of `include/uapi/linux/ppp_defs.h`
+const PPP_MPLS: u32 = 0x281;
