@@ -1,0 +1,482 @@
+//! One connection while it lasts.
+
+use crate::echo::is_far;
+use crate::ending::Farewell;
+use crate::history::History;
+use crate::record::Record;
+use crate::rules::{Captured, Room, Rules, Scale, end_of, is_syn};
+use crate::sender::{Answer, Sender};
+use crate::trace::{Counters, Finished, Tuple};
+use crate::{
+    Completeness, Confidence, Connection, Endpoint, EventKind, Flag, Limit, Negotiated, SegmentNotes, Side,
+    Vantage,
+};
+use sockeye_wire::packet::{Segment, TcpFlags};
+
+/// What is known of a connection so far. Of two of anything, the first is of the end that [`Tuple`] has first.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) tuple: Tuple,
+    pub(crate) number: u32,
+    pub(crate) last_ns: u64,
+    pub(crate) rules: Rules,
+    first_frame: u64,
+    begin_ns: u64,
+    /// Of the capture
+    origin_ns: u64,
+    client: usize,
+    completeness: Completeness,
+    handshake: Handshake,
+    senders: [Sender; 2],
+    fins: [Option<u32>; 2],
+    is_closed: bool,
+    farewell: Farewell,
+    /// Who sent data last, and how often that changed
+    speaker: Option<u8>,
+    turns: u32,
+    history: History,
+    record: Option<Box<Record>>,
+}
+
+/// When each part of the handshake was captured.
+#[derive(Debug, Default, Clone, Copy)]
+struct Handshake {
+    syn_ns: Option<u64>,
+    syn_ack_ns: Option<u64>,
+    ack_ns: Option<u64>,
+    /// Options of both SYNs, by end
+    offers: [Option<Offer>; 2],
+    syns: u32,
+    syn_acks: u32,
+    /// A SYN's options end where the capture of it does, before any window scale
+    is_scale_cut: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    mss: Option<u16>,
+    window_scale: Option<u8>,
+    sack: bool,
+    timestamps: bool,
+    ecn: bool,
+}
+
+impl Flow {
+    pub(crate) fn new(
+        tuple: Tuple,
+        number: u32,
+        from: usize,
+        captured: &Captured<'_>,
+        origin_ns: u64,
+        events_max: usize,
+        keeps_series: bool,
+    ) -> Self {
+        let segment = captured.segment;
+        let is_answer = segment.flags.has(TcpFlags::SYN) && segment.flags.has(TcpFlags::ACK);
+        Self {
+            tuple,
+            number,
+            last_ns: captured.time_ns,
+            rules: Rules::default(),
+            first_frame: captured.frame,
+            begin_ns: captured.time_ns,
+            origin_ns,
+            client: if is_answer { 1 - from } else { from },
+            completeness: Completeness::default(),
+            handshake: Handshake::default(),
+            senders: [Sender::new(captured.time_ns), Sender::new(captured.time_ns)],
+            fins: [None; 2],
+            is_closed: false,
+            farewell: Farewell::default(),
+            speaker: None,
+            turns: 0,
+            history: History::new(events_max),
+            record: keeps_series.then(Box::default),
+        }
+    }
+
+    /// Whether RST or both FINs and their acknowledgements were seen.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Points of its graph, and events beside them.
+    pub(crate) fn points(&self) -> Option<usize> {
+        let record = self.record.as_ref()?;
+        Some(record.points() + self.history.len())
+    }
+
+    /// Forgets the points of its graph.
+    pub(crate) fn forget_points(&mut self) {
+        self.record = None;
+    }
+
+    /// Transmissions that it holds.
+    pub(crate) fn unacked(&self) -> usize {
+        self.rules.sides.iter().map(|side| side.unacked.len()).sum()
+    }
+
+    /// About how much memory it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let unacked: usize = self
+            .rules
+            .sides
+            .iter()
+            .map(|side| side.unacked.heap_bytes())
+            .sum();
+        let senders: usize = self.senders.iter().map(Sender::heap_bytes).sum();
+        let record = self.record.as_ref().map_or(0, |record| record.heap_bytes());
+        size_of::<Self>() + unacked + senders + self.history.heap_bytes() + record
+    }
+
+    /// tshark's completeness: of the first segment, only a SYN counts.
+    pub(crate) fn count_completeness(&mut self, segment: &Segment, is_first: bool, is_reused: bool) {
+        let seen = &mut self.completeness.0;
+        let has = |flag| segment.flags.has(flag);
+        let has_data = segment.payload_len > 0;
+        if is_first {
+            if is_syn(segment) {
+                *seen |= Completeness::SYN | if has_data { Completeness::DATA } else { 0 };
+            }
+            return;
+        }
+        if is_reused {
+            *seen = Completeness::SYN;
+        }
+        match (has(TcpFlags::SYN), has(TcpFlags::ACK)) {
+            (true, true) => *seen |= Completeness::SYN_ACK,
+            (false, true) => {
+                *seen |= if has_data {
+                    Completeness::DATA
+                } else {
+                    Completeness::ACK
+                }
+            }
+            _ => {}
+        }
+        if has(TcpFlags::FIN) && has(TcpFlags::ACK) {
+            *seen |= Completeness::FIN;
+        }
+        if has(TcpFlags::RST) {
+            *seen |= Completeness::RST;
+        }
+    }
+
+    /// The next segment of it, sent by this end.
+    pub(crate) fn segment(
+        &mut self,
+        from: usize,
+        mut captured: Captured<'_>,
+        notes: &mut SegmentNotes,
+        room: &mut Room,
+        counters: &mut Counters,
+    ) {
+        let segment = captured.segment;
+        let events_before = self.history.len();
+        if captured.time_ns < self.last_ns {
+            counters.times_backwards += 1;
+        }
+        let now_ns = captured.time_ns.max(self.last_ns);
+        let has_ack = segment.flags.has(TcpFlags::ACK);
+        self.history.at(
+            captured.time_ns.saturating_sub(self.origin_ns),
+            captured.frame,
+            from == self.client,
+        );
+        self.shake_hands(from, segment, captured.time_ns);
+        self.note_stall(from, now_ns, segment);
+
+        let [lower, higher] = &mut self.senders;
+        let (sender, peer) = if from == 0 {
+            (lower, higher)
+        } else {
+            (higher, lower)
+        };
+        let is_quiet = sender.in_flight() == 0;
+        captured.train = sender.sends(now_ns, segment, &mut self.rules.sides[from], &mut self.history);
+        let acknowledged = self.rules.segment(from, &captured, notes, room);
+        if has_ack && !sender.is_repeated() {
+            let scale = self.rules.sides[from].scale;
+            let window = match scale {
+                // It would be taken for that of all that follow, whose scale is not known.
+                _ if segment.flags.has(TcpFlags::SYN) && self.handshake.is_scale_cut => None,
+                _ if segment.flags.has(TcpFlags::SYN) => Some(u32::from(segment.window)),
+                Scale::By(shift) => Some(u32::from(segment.window) << shift),
+                Scale::Unused => Some(u32::from(segment.window)),
+                Scale::Unknown => (segment.window == 0).then_some(0),
+            };
+            let answer = Answer {
+                now_ns,
+                segment,
+                window,
+                newest_ns: acknowledged.newest_ns,
+                farthest: acknowledged.farthest,
+            };
+            peer.acknowledged(&answer, &mut self.history);
+        }
+        sender.count(segment, notes);
+        if segment.payload_len > 0 && !sender.is_repeated() {
+            let last = self.speaker.replace(from as u8);
+            let is_other = last.is_some_and(|last| usize::from(last) != from);
+            // An answer to all that was asked; two that send at the same time take no turns.
+            let is_answer = is_other && is_quiet && peer.in_flight() == 0;
+            self.turns = self.turns.saturating_add(is_answer.into());
+        }
+        if let Some(record) = &mut self.record {
+            let relative_ns = captured.time_ns.saturating_sub(self.begin_ns);
+            record.segment(
+                from == self.client,
+                relative_ns,
+                &captured,
+                notes,
+                (sender, peer),
+                room,
+            );
+        }
+        self.note_end(from, segment, notes);
+        if self.record.is_some() {
+            let more = self.history.len() - events_before;
+            room.points_left = room.points_left.saturating_sub(more);
+        }
+        self.last_ns = now_ns;
+    }
+
+    /// All that is known of it.
+    pub(crate) fn finish(mut self) -> Finished {
+        let (client, server) = (self.client, 1 - self.client);
+        let end_ns = self.last_ns.max(self.begin_ns);
+        for (end, sender) in self.senders.iter_mut().enumerate() {
+            self.history
+                .at(end_ns.saturating_sub(self.origin_ns), 0, end == client);
+            sender.finish(end_ns, &mut self.history);
+        }
+        let (events, events_left_out) = self.history.events();
+        let endpoint = |end: usize| Endpoint {
+            ip: self.tuple.ips[end],
+            port: self.tuple.ports[end],
+        };
+        let side = |end: usize| {
+            let offer = self.handshake.offers[end];
+            let mut side = Side {
+                mss: offer.and_then(|offer| offer.mss),
+                window_scale: offer.and_then(|offer| offer.window_scale),
+                vantage: self.vantage(end),
+                ..self.senders[end].side()
+            };
+            if side.verdict.limit == Some(Limit::ReceiverWindow) {
+                side.verdict.window_segs = self.senders[end].shut_window_segs();
+            }
+            side
+        };
+        // With times that go backwards it may have begun before the capture.
+        let begin_ns = self.begin_ns.saturating_sub(self.origin_ns);
+        let connection = Connection {
+            number: self.number,
+            client: endpoint(client),
+            server: endpoint(server),
+            begin_ns,
+            end_ns: begin_ns + (end_ns - self.begin_ns),
+            first_frame: self.first_frame,
+            ending: self.farewell.ending(client, self.is_closed),
+            completeness: self.completeness,
+            negotiated: self.handshake.negotiated(),
+            handshake_ns: self.handshake.round_trip_ns(),
+            syns: self.handshake.syns,
+            syn_acks: self.handshake.syn_acks,
+            turns: self.turns,
+            forward: side(client),
+            backward: side(server),
+            events,
+            events_left_out,
+        };
+        let series = self
+            .record
+            .map(|record| Box::new(record.series(connection.events.clone())));
+        Finished { connection, series }
+    }
+
+    fn shake_hands(&mut self, from: usize, segment: &Segment, time_ns: u64) {
+        let has = |flag| segment.flags.has(flag);
+        if has(TcpFlags::SYN) {
+            let count = if has(TcpFlags::ACK) {
+                &mut self.handshake.syn_acks
+            } else {
+                &mut self.handshake.syns
+            };
+            *count = count.saturating_add(1);
+            let options = &segment.options;
+            let ecn = if has(TcpFlags::ACK) {
+                has(TcpFlags::ECE) && !has(TcpFlags::CWR)
+            } else {
+                has(TcpFlags::ECE) && has(TcpFlags::CWR)
+            };
+            let offer = Offer {
+                mss: options.mss,
+                window_scale: options.window_scale,
+                sack: options.sack_permitted,
+                timestamps: options.timestamps.is_some(),
+                ecn,
+            };
+            if options.is_cut {
+                self.handshake.is_scale_cut |= options.window_scale.is_none();
+            } else {
+                self.handshake.offers[from] = Some(offer);
+            }
+            if has(TcpFlags::ACK) {
+                self.handshake.syn_ack_ns.get_or_insert(time_ns);
+            } else if self.handshake.syn_ack_ns.is_none() {
+                // The last one before the answer; an earlier one was lost.
+                self.handshake.syn_ns = Some(time_ns);
+            }
+        } else if has(TcpFlags::ACK) && self.handshake.ack_ns.is_none() {
+            let is_third = from == self.client && self.handshake.syn_ack_ns.is_some();
+            if is_third {
+                self.handshake.ack_ns = Some(time_ns);
+            }
+            if is_third || !self.senders[0].is_set_up() {
+                self.set_up(time_ns);
+            }
+        }
+    }
+
+    /// From here on data may flow: what is known of the path so far is told to both.
+    fn set_up(&mut self, now_ns: u64) {
+        let negotiated = self.handshake.negotiated();
+        let mss = self
+            .handshake
+            .offers
+            .iter()
+            .flatten()
+            .filter_map(|offer| offer.mss)
+            .min();
+        let clock_len = if negotiated.timestamps == Some(true) {
+            CLOCK_LEN
+        } else {
+            0
+        };
+        let mss = mss.map(|mss| u32::from(mss).saturating_sub(clock_len).max(1));
+        for end in 0..2 {
+            let shift_ns = match self.distances(end) {
+                Some((sender_ns, receiver_ns)) if is_far(sender_ns, receiver_ns) => sender_ns,
+                _ => 0,
+            };
+            let round_trip_ns = self.handshake.round_trip_ns();
+            self.senders[end].set_up(now_ns, mss, round_trip_ns, shift_ns);
+        }
+    }
+
+    /// Round trips from where it was captured to the sender of this end's data, and to the receiver.
+    fn distances(&self, sender: usize) -> Option<(u64, u64)> {
+        let Handshake {
+            syn_ns,
+            syn_ack_ns,
+            ack_ns,
+            ..
+        } = self.handshake;
+        let to_server_ns = syn_ack_ns?.saturating_sub(syn_ns?);
+        let to_client_ns = ack_ns?.saturating_sub(syn_ack_ns?);
+        Some(if sender == self.client {
+            (to_client_ns, to_server_ns)
+        } else {
+            (to_server_ns, to_client_ns)
+        })
+    }
+
+    fn vantage(&self, end: usize) -> Vantage {
+        let sender = &self.senders[end];
+        let by_clocks = || sender.distance_ns().zip(sender.shortest_ns());
+        match self.distances(end).or_else(by_clocks) {
+            None => Vantage::Unknown,
+            Some((sender_ns, receiver_ns)) if sender_ns <= receiver_ns / 4 => Vantage::Sender,
+            Some((sender_ns, receiver_ns)) if receiver_ns <= sender_ns / 4 => Vantage::Receiver,
+            Some(_) => Vantage::Between,
+        }
+    }
+
+    fn note_stall(&mut self, from: usize, now_ns: u64, segment: &Segment) {
+        let quiet_ns = now_ns - self.last_ns;
+        if quiet_ns < STALL_NS {
+            return;
+        }
+        let since_ns = self.last_ns.saturating_sub(self.origin_ns);
+        for end in 0..2 {
+            let sender = &self.senders[end];
+            let evidence = if sender.is_closed_out() {
+                "the receiver's window was closed"
+            } else if sender.in_flight() > 0 {
+                if quiet_ns < sender.round_trip_ns().saturating_mul(3) {
+                    continue;
+                }
+                "data was in flight, and nothing came"
+            } else if end == from && segment.payload_len > 0 && sender.has_sent() && quiet_ns >= PAUSE_NS {
+                "nothing was in flight, as captured, and it sent nothing"
+            } else {
+                continue;
+            };
+            let kind = EventKind::Stall {
+                duration_ns: quiet_ns,
+            };
+            self.history
+                .push_since(since_ns, end == self.client, kind, Confidence::Likely, evidence);
+        }
+    }
+
+    fn note_end(&mut self, from: usize, segment: &Segment, notes: &SegmentNotes) {
+        let is_again = [
+            Flag::Retransmission,
+            Flag::FastRetransmission,
+            Flag::SpuriousRetransmission,
+            Flag::OutOfOrder,
+            Flag::KeepAlive,
+        ]
+        .into_iter()
+        .any(|flag| notes.flags.has(flag));
+        self.farewell
+            .segment(from, is_syn(segment), segment.flags.has(TcpFlags::RST), is_again);
+        if segment.flags.has(TcpFlags::RST) {
+            self.is_closed = true;
+        }
+        if segment.flags.has(TcpFlags::FIN) {
+            self.fins[from] = Some(end_of(segment));
+        }
+        let is_acked = |end: usize| {
+            let fin = self.fins[end]?;
+            Some(crate::sequence::not_after(
+                fin,
+                self.rules.sides[1 - end].last_ack,
+            ))
+        };
+        self.is_closed |= is_acked(0) == Some(true) && is_acked(1) == Some(true);
+    }
+}
+
+impl Handshake {
+    fn round_trip_ns(&self) -> Option<u64> {
+        Some(self.ack_ns?.saturating_sub(self.syn_ns?))
+    }
+
+    fn negotiated(&self) -> Negotiated {
+        let [one, other] = self.offers;
+        let both = |has: fn(&Offer) -> bool| match (one, other) {
+            (Some(one), Some(other)) => Some(has(&one) && has(&other)),
+            // One that did not offer decides for both.
+            (Some(only), None) | (None, Some(only)) => (!has(&only)).then_some(false),
+            (None, None) => None,
+        };
+        Negotiated {
+            window_scaling: both(|offer| offer.window_scale.is_some()),
+            sack: both(|offer| offer.sack),
+            timestamps: both(|offer| offer.timestamps),
+            ecn: both(|offer| offer.ecn),
+        }
+    }
+}
+
+/// What timestamps take of each segment, padded.
+const CLOCK_LEN: u32 = 12;
+
+/// Nothing for so long, with data in flight, is a stall; delayed acknowledgements stay below.
+const STALL_NS: u64 = 250_000_000;
+
+/// Nothing for so long, in the middle of a transfer, is a pause.
+const PAUSE_NS: u64 = 1_000_000_000;

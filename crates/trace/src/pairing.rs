@@ -1,0 +1,544 @@
+//! Two captures of the same transfer, made at two places: what was lost between them, and how long it took from one to
+//! the other.
+//!
+//! Segments are matched by what no path changes: addresses, sequence and acknowledgement number, flags, the sender's
+//! clock, and the IP identification where there is one. Data is matched by the bytes, since network cards cut segments up
+//! (TSO) and put them together (GRO) between a capture and the wire.
+//!
+//! Where addresses are translated between both, handshakes tell which connections are the same.
+//!
+//! Both places count time by clocks of their own. The shortest way there and the shortest way back tell how far these
+//! are apart, if the shortest times there and back are the same; where they are not, half of the difference is an error
+//! of [`Paired::offset_ns`], and of the delays of each way, but not of both together.
+
+use crate::Percentiles;
+use crate::sequence::after;
+use crate::spread::Spread;
+use crate::translated::{Known, Translated};
+use foldhash::HashMap;
+use sockeye_wire::packet::{Segment, TcpFlags};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// Matches segments of two captures. First all of one ([`Pairing::first`]), then all of the other ([`Pairing::second`]).
+///
+/// Memory grows with the first capture, up to a bound; what goes beyond is counted.
+#[derive(Debug, Default)]
+pub struct Pairing {
+    numbers: HashMap<Ends, u32>,
+    ways: Vec<Way>,
+    sightings: Vec<Sighting>,
+    /// Sightings by way and sender's clock; without clocks, by sequence number
+    alike: HashMap<(u32, u32), Vec<u32>>,
+    spans: [Option<(u64, u64)>; 2],
+    left_out: u64,
+    translated: Translated,
+}
+
+/// What both captures tell together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paired {
+    /// By how much the second capture's clock is ahead of the first one's, in nanoseconds
+    pub offset_ns: i64,
+    /// Whether that is measured: segments went both ways. If not, the shortest way counts as taking no time
+    pub is_offset_measured: bool,
+    /// Each direction of each connection, most segments first
+    pub ways: Vec<PairedWay>,
+    /// Segments of the first capture that there was no room for
+    pub left_out: u64,
+}
+
+/// One direction of one connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PairedWay {
+    /// Who sent
+    pub source: (IpAddr, u16),
+    /// To whom
+    pub destination: (IpAddr, u16),
+    /// What the second capture calls these two, if that is something else: addresses were translated between them
+    pub translated: Option<[(IpAddr, u16); 2]>,
+    /// Which of the captures is nearer to the sender
+    pub is_first_nearer: bool,
+    /// Segments found in both
+    pub both: u64,
+    /// Segments that the capture nearer to the sender has and the other lacks, while it was running: lost between them
+    pub lost: u64,
+    /// Segments that only the capture farther from the sender has: the nearer one missed them, they were
+    /// made two of between, or went another way
+    pub unseen: u64,
+    /// Segments that were overtaken between them; with the first capture behind, several in a row count once
+    pub reordered: u64,
+    /// Frames that were lost, in the capture nearer to the sender; at most a few hundred
+    pub lost_frames: Vec<u64>,
+    /// From one to the other, clocks set right
+    pub delay: Percentiles,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Ends {
+    pub(crate) source: (IpAddr, u16),
+    pub(crate) destination: (IpAddr, u16),
+}
+
+/// A segment of the first capture.
+#[derive(Debug)]
+struct Sighting {
+    frame: u64,
+    time_ns: u64,
+    way: u32,
+    sequence: u32,
+    acknowledgement: u32,
+    len: u32,
+    /// Bytes of it that the second capture has; without any, 1 for all of it
+    covered: u32,
+    flags: u16,
+    ip_id: u16,
+}
+
+#[derive(Debug)]
+struct Way {
+    ends: Ends,
+    is_of_first: bool,
+    /// Of the second clock's time less the first one's
+    lowest_ns: i64,
+    highest_ns: i64,
+    differences_ns: Vec<i64>,
+    both: u64,
+    only_second: Vec<(u64, u64)>,
+    only_second_more: u64,
+    latest_frame: u64,
+    last_frame: u64,
+    /// Behind one with a higher frame
+    late: u64,
+    /// Before one with a lower frame
+    early: u64,
+    /// What either capture has just seen
+    recent: [VecDeque<Recent>; 2],
+}
+
+/// A packet as it was captured a moment ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Recent {
+    time_ns: u64,
+    sequence: u32,
+    acknowledgement: u32,
+    len: u32,
+    clock: u32,
+    flags: u16,
+    ip_id: u16,
+}
+
+impl Pairing {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A segment of the first capture.
+    pub fn first(&mut self, frame: u64, time_ns: u64, segment: &Segment) {
+        if self.sightings.len() >= SIGHTINGS_MAX {
+            self.left_out += 1;
+            return;
+        }
+        widen(&mut self.spans[0], time_ns);
+        let ends = Ends::of(segment);
+        self.translated.first(ends, segment);
+        let way = self.way(ends, true);
+        if self.ways[way as usize].is_twin(0, time_ns, segment) {
+            return;
+        }
+        let sighting = Sighting {
+            frame,
+            time_ns,
+            way,
+            sequence: segment.sequence,
+            acknowledgement: segment.acknowledgement,
+            len: segment.payload_len,
+            covered: 0,
+            flags: segment.flags.0 & KEPT_FLAGS,
+            ip_id: segment.ip_id.unwrap_or(0),
+        };
+        let place = self.sightings.len() as u32;
+        self.sightings.push(sighting);
+        self.alike
+            .entry((way, likeness(segment)))
+            .or_default()
+            .push(place);
+    }
+
+    /// A segment of the second capture.
+    pub fn second(&mut self, frame: u64, time_ns: u64, segment: &Segment) {
+        widen(&mut self.spans[1], time_ns);
+        let ends = Ends::of(segment);
+        if let Some(number) = self.numbers.get(&ends).copied()
+            && self.ways[number as usize].is_of_first
+        {
+            return self.compare(number, frame, time_ns, segment);
+        }
+        match self.translated.second(ends, frame, time_ns, segment) {
+            Known::Waits => {}
+            Known::As(name, held) => {
+                // Of a handshake the SYN was held, which goes the other way.
+                for held in held {
+                    let own = Ends::of(&held.segment);
+                    let name = if own == ends { name } else { name.turned() };
+                    let number = self.way(name, false);
+                    self.compare(number, held.frame, held.time_ns, &held.segment);
+                }
+                let number = self.way(name, false);
+                self.compare(number, frame, time_ns, segment);
+            }
+        }
+    }
+
+    fn compare(&mut self, number: u32, frame: u64, time_ns: u64, segment: &Segment) {
+        let way = &mut self.ways[number as usize];
+        if way.is_twin(1, time_ns, segment) {
+            return;
+        }
+        let alike = self
+            .alike
+            .get(&(number, likeness(segment)))
+            .map_or(&[][..], Vec::as_slice);
+        let mut is_matched = false;
+        for place in alike {
+            let sighting = &mut self.sightings[*place as usize];
+            if !sighting.cover(segment) {
+                continue;
+            }
+            is_matched = true;
+            way.add(sighting.frame, i128::from(time_ns) - i128::from(sighting.time_ns));
+            // One that was put together may be of several; one that was cut up is of one.
+            if sighting.len >= segment.payload_len {
+                break;
+            }
+        }
+        if is_matched {
+            way.both += 1;
+        } else if way.only_second.len() < FRAMES_MAX {
+            way.only_second.push((frame, time_ns));
+        } else {
+            way.only_second_more += 1;
+        }
+    }
+
+    /// What they tell together.
+    #[must_use]
+    pub fn finish(mut self) -> Paired {
+        for held in self.translated.rest() {
+            let number = self.way(Ends::of(&held.segment), false);
+            self.compare(number, held.frame, held.time_ns, &held.segment);
+        }
+        let names: HashMap<Ends, Ends> = self.translated.names().collect();
+        let (offset_ns, is_offset_measured) = self.offset_ns();
+        let mut only_first: Vec<Vec<(u64, u64)>> = self.ways.iter().map(|_| Vec::new()).collect();
+        for sighting in self
+            .sightings
+            .iter()
+            .filter(|sighting| sighting.covered < sighting.len.max(1))
+        {
+            only_first[sighting.way as usize].push((sighting.frame, sighting.time_ns));
+        }
+        let spans = self.spans;
+        let mut ways: Vec<PairedWay> = self
+            .ways
+            .into_iter()
+            .zip(only_first)
+            .map(|(way, only_first)| {
+                let name = names.get(&way.ends).map(|name| [name.source, name.destination]);
+                PairedWay {
+                    translated: name,
+                    ..way.paired(only_first, spans, offset_ns)
+                }
+            })
+            .collect();
+        ways.sort_by_key(|way| {
+            (
+                std::cmp::Reverse(way.both + way.lost),
+                way.source,
+                way.destination,
+            )
+        });
+        Paired {
+            offset_ns,
+            is_offset_measured,
+            ways,
+            left_out: self.left_out,
+        }
+    }
+
+    fn way(&mut self, ends: Ends, is_of_first: bool) -> u32 {
+        let next = self.ways.len() as u32;
+        let number = *self.numbers.entry(ends).or_insert(next);
+        if number == next {
+            self.ways.push(Way::new(ends, is_of_first));
+        }
+        number
+    }
+
+    /// There, a segment takes the path and the offset: `offset + path`. Back, the second capture has it first, so that it
+    /// takes `offset - path`. The least of one and the most of the other have the offset in their middle.
+    fn offset_ns(&self) -> (i64, bool) {
+        let mut best: Option<(i64, i64)> = None;
+        for way in self
+            .ways
+            .iter()
+            .filter(|way| way.ends.source <= way.ends.destination)
+        {
+            let Some(back) = self
+                .numbers
+                .get(&way.ends.turned())
+                .map(|number| &self.ways[*number as usize])
+            else {
+                continue;
+            };
+            let (Some(one), Some(other)) = (way.middle_ns(), back.middle_ns()) else {
+                continue;
+            };
+            let (there, back) = if one >= other { (way, back) } else { (back, way) };
+            let round_trip_ns = there.lowest_ns.saturating_sub(back.highest_ns);
+            let offset_ns = back.highest_ns.saturating_add(round_trip_ns / 2);
+            // The shortest round trip knows best.
+            if best.is_none_or(|best| round_trip_ns.abs() < best.0) {
+                best = Some((round_trip_ns.abs(), offset_ns));
+            }
+        }
+        match best {
+            Some((_, offset_ns)) => (offset_ns, true),
+            None => (
+                self.ways
+                    .iter()
+                    .filter(|way| way.both > 0)
+                    .map(|way| way.lowest_ns)
+                    .min()
+                    .unwrap_or(0),
+                false,
+            ),
+        }
+    }
+}
+
+impl Sighting {
+    /// Whether this is what the second capture saw, or a part of it; if so, remembers that.
+    fn cover(&mut self, segment: &Segment) -> bool {
+        let is_same_packet = self.len == segment.payload_len;
+        let ids_differ = segment
+            .ip_id
+            .is_some_and(|id| id != 0 && self.ip_id != 0 && id != self.ip_id);
+        if self.covered >= self.len.max(1) || is_same_packet && ids_differ {
+            return false;
+        }
+        if segment.payload_len == 0 || self.len == 0 {
+            let is_same = is_same_packet
+                && self.sequence == segment.sequence
+                && self.acknowledgement == segment.acknowledgement
+                && self.flags == segment.flags.0 & KEPT_FLAGS;
+            self.covered += u32::from(is_same);
+            return is_same;
+        }
+        let (end, other_end) = (
+            self.sequence.wrapping_add(self.len),
+            segment.sequence.wrapping_add(segment.payload_len),
+        );
+        let start = if after(self.sequence, segment.sequence) {
+            self.sequence
+        } else {
+            segment.sequence
+        };
+        let end = if after(end, other_end) { other_end } else { end };
+        if !after(end, start) {
+            return false;
+        }
+        self.covered = self.covered.saturating_add(end.wrapping_sub(start));
+        true
+    }
+}
+
+impl Ends {
+    fn of(segment: &Segment) -> Self {
+        Self {
+            source: (segment.source, segment.source_port),
+            destination: (segment.destination, segment.destination_port),
+        }
+    }
+
+    /// The other way.
+    pub(crate) fn turned(self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+        }
+    }
+}
+
+impl Way {
+    fn new(ends: Ends, is_of_first: bool) -> Self {
+        Self {
+            ends,
+            is_of_first,
+            lowest_ns: i64::MAX,
+            highest_ns: i64::MIN,
+            differences_ns: Vec::new(),
+            both: 0,
+            only_second: Vec::new(),
+            only_second_more: 0,
+            latest_frame: 0,
+            last_frame: 0,
+            late: 0,
+            early: 0,
+            recent: [VecDeque::new(), VecDeque::new()],
+        }
+    }
+
+    /// Whether the capture had the very same packet a moment ago, as routers do that capture on all interfaces. If not, it is
+    /// remembered.
+    fn is_twin(&mut self, capture: usize, time_ns: u64, segment: &Segment) -> bool {
+        let this = Recent {
+            time_ns,
+            sequence: segment.sequence,
+            acknowledgement: segment.acknowledgement,
+            len: segment.payload_len,
+            clock: segment.options.timestamps.map_or(0, |stamps| stamps.value),
+            flags: segment.flags.0,
+            ip_id: segment.ip_id.unwrap_or(0),
+        };
+        let recent = &mut self.recent[capture];
+        // Without either, one that was sent again looks the same.
+        let is_told = this.ip_id != 0 || this.clock != 0 && this.len > 0;
+        if is_told && recent.iter().any(|other| this.is_twin_of(other)) {
+            return true;
+        }
+        if recent.len() == RECENT {
+            recent.pop_front();
+        }
+        recent.push_back(this);
+        false
+    }
+
+    fn add(&mut self, frame: u64, difference_ns: i128) {
+        self.late += u64::from(frame < self.latest_frame);
+        self.early += u64::from(frame < self.last_frame);
+        self.latest_frame = self.latest_frame.max(frame);
+        self.last_frame = frame;
+        // Half of the range, so that differences of differences fit.
+        let difference_ns = difference_ns.clamp(i128::from(i64::MIN / 4), i128::from(i64::MAX / 4)) as i64;
+        self.lowest_ns = self.lowest_ns.min(difference_ns);
+        self.highest_ns = self.highest_ns.max(difference_ns);
+        if self.differences_ns.len() < DIFFERENCES_MAX {
+            self.differences_ns.push(difference_ns);
+        }
+    }
+
+    fn middle_ns(&self) -> Option<i64> {
+        let mut differences_ns = self.differences_ns.clone();
+        let middle = differences_ns.len() / 2;
+        (!differences_ns.is_empty()).then(|| *differences_ns.select_nth_unstable(middle).1)
+    }
+
+    fn paired(
+        self,
+        only_first: Vec<(u64, u64)>,
+        spans: [Option<(u64, u64)>; 2],
+        offset_ns: i64,
+    ) -> PairedWay {
+        let middle_ns = self.middle_ns().unwrap_or(offset_ns);
+        let is_first_nearer = middle_ns >= offset_ns;
+        // What a capture cannot have, since it was not running, was not lost.
+        let of_first = inside(only_first, spans[1], middle_ns);
+        let of_second = inside(self.only_second, spans[0], -middle_ns);
+        let counts = (
+            of_first.len() as u64,
+            of_second.len() as u64 + self.only_second_more,
+        );
+        let (lost, unseen, mut lost_frames) = if is_first_nearer {
+            (counts.0, counts.1, of_first)
+        } else {
+            (counts.1, counts.0, of_second)
+        };
+        lost_frames.sort_unstable();
+        lost_frames.truncate(FRAMES_TOLD);
+        let mut delays = Spread::default();
+        for difference_ns in &self.differences_ns {
+            let delay_ns = if is_first_nearer {
+                difference_ns - offset_ns
+            } else {
+                offset_ns - difference_ns
+            };
+            delays.add(u64::try_from(delay_ns).unwrap_or(0), 1);
+        }
+        PairedWay {
+            source: self.ends.source,
+            destination: self.ends.destination,
+            translated: None,
+            is_first_nearer,
+            both: self.both,
+            lost,
+            unseen,
+            reordered: if is_first_nearer { self.late } else { self.early },
+            lost_frames,
+            delay: delays.percentiles(),
+        }
+    }
+}
+
+impl Recent {
+    fn is_twin_of(&self, other: &Self) -> bool {
+        let same_time = Self {
+            time_ns: self.time_ns,
+            ..*other
+        };
+        *self == same_time && self.time_ns.abs_diff(other.time_ns) <= TWIN_NS
+    }
+}
+
+/// Frames whose time, on the other clock, is within what the other capture covers.
+fn inside(frames: Vec<(u64, u64)>, span: Option<(u64, u64)>, shift_ns: i64) -> Vec<u64> {
+    let Some((begin_ns, end_ns)) = span else {
+        return Vec::new();
+    };
+    let range = i128::from(begin_ns)..=i128::from(end_ns);
+    let is_inside = |time_ns: u64| range.contains(&(i128::from(time_ns) + i128::from(shift_ns)));
+    frames
+        .into_iter()
+        .filter(|(_, time_ns)| is_inside(*time_ns))
+        .map(|(frame, _)| frame)
+        .collect()
+}
+
+fn likeness(segment: &Segment) -> u32 {
+    segment
+        .options
+        .timestamps
+        .map_or(segment.sequence, |stamps| stamps.value)
+}
+
+fn widen(span: &mut Option<(u64, u64)>, time_ns: u64) {
+    let (begin_ns, end_ns) = span.unwrap_or((time_ns, time_ns));
+    *span = Some((begin_ns.min(time_ns), end_ns.max(time_ns)));
+}
+
+/// Flags that no network card changes where it cuts segments up.
+const KEPT_FLAGS: u16 = TcpFlags::SYN
+    .or(TcpFlags::FIN)
+    .or(TcpFlags::RST)
+    .or(TcpFlags::ACK)
+    .0;
+
+/// Segments of the first capture that are kept: about 1 GiB.
+const SIGHTINGS_MAX: usize = 12 << 20;
+
+/// Packets among which one that was captured twice is looked for.
+const RECENT: usize = 16;
+
+/// Routers are faster; whoever sends again is slower, mostly.
+const TWIN_NS: u64 = 5_000_000;
+
+/// Delays of one way that are kept.
+const DIFFERENCES_MAX: usize = 1 << 20;
+
+/// Frames of the second capture alone that are kept, of one way.
+const FRAMES_MAX: usize = 1 << 16;
+
+/// Lost frames that are told of one way.
+const FRAMES_TOLD: usize = 256;
