@@ -51,7 +51,7 @@ mod wait;
 pub use lab::{Lab, output_of, program};
 pub use lane::{Lane, Toward};
 pub use link::Link;
-pub use middlebox::{Middlebox, Weather};
+pub use middlebox::{Fate, Middlebox, Weather};
 pub use namespace::Namespace;
 pub use options::{SocketOptions, congestion_control};
 pub use own_mounts::OwnMounts;

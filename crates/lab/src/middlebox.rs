@@ -20,6 +20,7 @@ pub struct Middlebox {
     server: Namespace,
     number: u8,
     weather: [Arc<Mutex<Weather>>; 2],
+    fates: [Arc<Mutex<Fate>>; 2],
     stop: Arc<AtomicBool>,
     carriers: Vec<JoinHandle<()>>,
 }
@@ -35,12 +36,35 @@ pub struct Weather {
     pub late_permille: u16,
     /// So many of a thousand are lost.
     pub loss_permille: u16,
+    /// With each one lost so many behind it are lost too.
+    pub loss_goes_on: u16,
     /// So many of a thousand arrive twice.
     pub twice_permille: u16,
     /// So much gets through; 0: everything.
     pub bytes_per_s: u64,
     /// So much waits at most where a rate is set; what comes beyond is lost.
     pub queue_bytes: u64,
+    /// So many of a thousand TCP segments over IPv4, but no SYNs, arrive with another window ...
+    pub window_permille: u16,
+    /// ... which is this, as it stands in the header; their checksum is right.
+    pub window: u16,
+}
+
+/// What became of packets in one direction so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fate {
+    /// Passed on, once or twice.
+    pub passed: u64,
+    /// Lost by chance.
+    pub lost: u64,
+    /// Lost as the queue was full.
+    pub overflowed: u64,
+    /// Under way for longer.
+    pub late: u64,
+    /// Passed on twice.
+    pub twice: u64,
+    /// Given another window.
+    pub corrupted: u64,
 }
 
 impl Middlebox {
@@ -51,6 +75,7 @@ impl Middlebox {
             server: server.clone(),
             number,
             weather: Default::default(),
+            fates: Default::default(),
             stop: Arc::default(),
             carriers: Vec::new(),
         };
@@ -59,8 +84,9 @@ impl Middlebox {
             let device = namespace
                 .run(|| sockeye_sys::tun::make(&name))
                 .must(format_args!("make the TUN device {name}"));
+            // What the device itself loses, on a busy machine, would be in no fate.
             let script = format!(
-                "link set {name} addrgenmode none\nlink set {name} up\n\
+                "link set {name} addrgenmode none\nlink set {name} txqueuelen 20000\nlink set {name} up\n\
                  addr add {}/24 dev {name}\naddr add {}/64 dev {name} nodad\n",
                 middlebox.ip(host, false),
                 middlebox.ip(host, true),
@@ -73,6 +99,8 @@ impl Middlebox {
                 from: Arc::clone(&ends[from]),
                 to: Arc::clone(&ends[to]),
                 weather: Arc::clone(&middlebox.weather[from]),
+                fate: Arc::clone(&middlebox.fates[from]),
+                losing: 0,
                 stop: Arc::clone(&middlebox.stop),
                 chance: seed ^ from as u64,
                 under_way: BinaryHeap::new(),
@@ -91,6 +119,12 @@ impl Middlebox {
     pub fn set(&self, toward: Toward, weather: Weather) {
         let place = usize::from(toward == Toward::Client);
         *self.weather[place].lock().unwrap_or_else(PoisonError::into_inner) = weather;
+    }
+
+    /// What became of packets in this direction.
+    pub fn fate(&self, toward: Toward) -> Fate {
+        let place = usize::from(toward == Toward::Client);
+        *self.fates[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The same in both directions.
@@ -147,6 +181,9 @@ struct Carrier {
     from: Arc<OwnedFd>,
     to: Arc<OwnedFd>,
     weather: Arc<Mutex<Weather>>,
+    fate: Arc<Mutex<Fate>>,
+    /// So many will be lost in any case.
+    losing: u16,
     stop: Arc<AtomicBool>,
     /// splitmix64
     chance: u64,
@@ -166,7 +203,7 @@ impl Carrier {
             self.wait();
             for _ in 0..AT_ONCE {
                 match read(&*self.from, &mut buffer[..]) {
-                    Ok(length) => self.take(&buffer[..length]),
+                    Ok(length) => self.take(&mut buffer[..length]),
                     Err(Errno::AGAIN | Errno::INTR) => break,
                     // The namespace is being deleted.
                     Err(_) => return,
@@ -189,17 +226,34 @@ impl Carrier {
         let _ = poll(&mut [PollFd::new(&*self.from, PollFlags::IN)], Some(&left));
     }
 
-    fn take(&mut self, packet: &[u8]) {
+    fn take(&mut self, packet: &mut [u8]) {
         let weather = *self.weather.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if self.happens(weather.loss_permille) {
+        let mut fate = *self.fate.lock().unwrap_or_else(PoisonError::into_inner);
+        self.decide(&weather, now, packet, &mut fate);
+        *self.fate.lock().unwrap_or_else(PoisonError::into_inner) = fate;
+    }
+
+    fn decide(&mut self, weather: &Weather, now: Instant, packet: &mut [u8], fate: &mut Fate) {
+        let begins = self.losing == 0 && self.happens(weather.loss_permille);
+        if begins || self.losing > 0 {
+            self.losing = if begins {
+                weather.loss_goes_on
+            } else {
+                self.losing - 1
+            };
+            fate.lost += 1;
             return;
+        }
+        if self.happens(weather.window_permille) && set_window(packet, weather.window) {
+            fate.corrupted += 1;
         }
         let mut leaves = now;
         if weather.bytes_per_s > 0 {
             let taking = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / weather.bytes_per_s);
             let begins = self.free_at.max(now);
             if begins - now > taking(weather.queue_bytes) {
+                fate.overflowed += 1;
                 return;
             }
             leaves = begins + taking(packet.len() as u64);
@@ -210,12 +264,15 @@ impl Carrier {
         self.last_due = due;
         if self.happens(weather.late_permille) {
             due += weather.late;
+            fate.late += 1;
         }
         let copies = if self.happens(weather.twice_permille) {
+            fate.twice += 1;
             2
         } else {
             1
         };
+        fate.passed += 1;
         for _ in 0..copies {
             self.sent += 1;
             self.under_way.push(Reverse((due, self.sent, packet.to_vec())));
@@ -244,6 +301,26 @@ impl Carrier {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % 1000 < u64::from(permille)
     }
+}
+
+/// Sets the window of a TCP segment over IPv4 that is no SYN, and its checksum right (RFC 1624); tells whether it is one.
+fn set_window(packet: &mut [u8], window: u16) -> bool {
+    let Some((first, protocol)) = packet.first().copied().zip(packet.get(9).copied()) else {
+        return false;
+    };
+    let tcp = usize::from(first & 0xf) * 4;
+    if first >> 4 != 4 || protocol != 6 || packet.len() < tcp + 20 || packet[tcp + 13] & 2 != 0 {
+        return false;
+    }
+    let old = u16::from_be_bytes([packet[tcp + 14], packet[tcp + 15]]);
+    let sum = u16::from_be_bytes([packet[tcp + 16], packet[tcp + 17]]);
+    let mut new = u32::from(!sum) + u32::from(!old) + u32::from(window);
+    while new > 0xffff {
+        new = (new & 0xffff) + (new >> 16);
+    }
+    packet[tcp + 14..tcp + 16].copy_from_slice(&window.to_be_bytes());
+    packet[tcp + 16..tcp + 18].copy_from_slice(&(!(new as u16)).to_be_bytes());
+    true
 }
 
 /// How often it looks whether it is to end.
