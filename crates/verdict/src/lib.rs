@@ -48,6 +48,7 @@ mod transit;
 pub use counter::{MEANINGS, Meaning};
 pub use finding::{Example, FACTS_MAX, Fact, Facts, Finding, Remedy, Subject};
 pub use limit::{Limit, Limits, Unit};
-pub use rule::{Rule, Scope, Severity};
+pub use rule::{Rule, Scope};
 pub use shell::shell_word;
 pub use snapshot::{Memory, Seen, Snapshot};
+pub use sockeye_dictionary::Severity;

@@ -1,0 +1,90 @@
+use core::fmt;
+
+/// What an entry is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A line of the kernel's log.
+    Message,
+    /// A counter of `/proc/net`.
+    Counter,
+    /// Why the kernel dropped a packet (`enum skb_drop_reason`).
+    DropReason,
+    /// A sysctl.
+    Setting,
+    /// A state of a connection, a neighbour or a device.
+    State,
+    /// A timer of a socket.
+    Timer,
+    /// A column of `ss`, `netstat` and their like.
+    Column,
+    /// A field of `struct tcp_info`.
+    TcpInfo,
+    /// An error number.
+    Error,
+}
+
+impl Kind {
+    /// Each of them.
+    pub const ALL: [Self; 9] = [
+        Self::Message,
+        Self::Counter,
+        Self::DropReason,
+        Self::Setting,
+        Self::State,
+        Self::Timer,
+        Self::Column,
+        Self::TcpInfo,
+        Self::Error,
+    ];
+
+    /// Its name: of one.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Message => "message",
+            Self::Counter => "counter",
+            Self::DropReason => "drop-reason",
+            Self::Setting => "setting",
+            Self::State => "state",
+            Self::Timer => "timer",
+            Self::Column => "column",
+            Self::TcpInfo => "tcp-info",
+            Self::Error => "error",
+        }
+    }
+
+    /// The one with this name; several are fine too (`counters`).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase().replace('_', "-");
+        let one = name.strip_suffix('s').unwrap_or(&name);
+        Self::ALL.into_iter().find(|kind| kind.name() == one)
+    }
+
+    /// The file of its entries, and its name in `data/`.
+    #[must_use]
+    pub const fn file(self) -> (&'static str, &'static str) {
+        macro_rules! data {
+            ($name:literal) => {
+                ($name, include_str!(concat!("../data/", $name)))
+            };
+        }
+        match self {
+            Self::Message => data!("messages.dict"),
+            Self::Counter => data!("counters.dict"),
+            Self::DropReason => data!("drop-reasons.dict"),
+            Self::Setting => data!("settings.dict"),
+            Self::State => data!("states.dict"),
+            Self::Timer => data!("timers.dict"),
+            Self::Column => data!("columns.dict"),
+            Self::TcpInfo => data!("tcp-info.dict"),
+            Self::Error => data!("errors.dict"),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

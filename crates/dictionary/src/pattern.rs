@@ -1,0 +1,285 @@
+//! What the kernel prints, with places for what varies.
+
+/// What may stand at a place of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Placeholder {
+    /// A network interface.
+    Interface,
+    /// A port, in decimal.
+    Port,
+    /// An address of IPv4, IPv6 or a link, with or without a port.
+    Address,
+    /// A number, decimal or hexadecimal.
+    Number,
+    /// A word.
+    Name,
+    /// Anything.
+    Text,
+}
+
+impl Placeholder {
+    /// Each of them.
+    pub const ALL: [Self; 6] = [
+        Self::Interface,
+        Self::Port,
+        Self::Address,
+        Self::Number,
+        Self::Name,
+        Self::Text,
+    ];
+
+    /// As it is written between braces.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interface => "interface",
+            Self::Port => "port",
+            Self::Address => "address",
+            Self::Number => "number",
+            Self::Name => "name",
+            Self::Text => "text",
+        }
+    }
+
+    fn takes(self, byte: u8) -> bool {
+        match self {
+            Self::Interface => byte.is_ascii_alphanumeric() || b"_.-@:".contains(&byte),
+            Self::Port => byte.is_ascii_digit(),
+            Self::Address => byte.is_ascii_alphanumeric() || b".:%[]/-".contains(&byte),
+            Self::Number => byte.is_ascii_hexdigit() || b"x-".contains(&byte),
+            Self::Name => !byte.is_ascii_whitespace(),
+            Self::Text => true,
+        }
+    }
+
+    /// Whether all of it is that; each byte is by itself.
+    fn is(self, value: &str) -> bool {
+        match self {
+            Self::Number => {
+                let digits = value.strip_prefix('-').unwrap_or(value);
+                let hexadecimal = digits.strip_prefix("0x").unwrap_or(digits);
+                !hexadecimal.is_empty() && hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
+            }
+            _ => !value.is_empty(),
+        }
+    }
+}
+
+/// A text of the dictionary, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern<'a> {
+    parts: Vec<Part<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part<'a> {
+    Literal(&'a str),
+    Place(Placeholder),
+}
+
+impl<'a> Pattern<'a> {
+    /// Reads `eth0` as it stands and `{interface}` as a place.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut rest = text.trim_end_matches(SENTENCE_ENDS);
+        while let Some((literal, behind)) = rest.split_once('{') {
+            if !literal.is_empty() {
+                parts.push(Part::Literal(literal));
+            } else if !parts.is_empty() {
+                return Err("two placeholders touch".to_owned());
+            }
+            let (name, behind) = behind.split_once('}').ok_or("a brace is not closed")?;
+            let place = Placeholder::ALL.into_iter().find(|place| place.name() == name);
+            parts.push(Part::Place(
+                place.ok_or_else(|| format!("there is no {{{name}}}"))?,
+            ));
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Literal(rest));
+        }
+        Ok(Self { parts })
+    }
+
+    /// The piece of it that says most.
+    pub(crate) fn longest_literal(&self) -> &'a str {
+        let literals = self.parts.iter().filter_map(|part| match part {
+            Part::Literal(literal) => Some(*literal),
+            Part::Place(_) => None,
+        });
+        literals.max_by_key(|literal| literal.len()).unwrap_or("")
+    }
+
+    /// How much of it must be as it is: bytes before the first place that takes anything, and in all. Of two texts that match, the one
+    /// with more says more.
+    pub(crate) fn exactness(&self) -> (usize, usize) {
+        let len = |parts: &[Part<'_>]| -> usize {
+            let literals = parts.iter().map(|part| match part {
+                Part::Literal(literal) => literal.len(),
+                Part::Place(_) => 0,
+            });
+            literals.sum()
+        };
+        let is_anything = |part: &Part<'_>| *part == Part::Place(Placeholder::Text);
+        let before = self
+            .parts
+            .iter()
+            .position(is_anything)
+            .unwrap_or(self.parts.len());
+        (len(&self.parts[..before]), len(&self.parts))
+    }
+
+    /// What stands at its places, if the whole line is this.
+    pub(crate) fn values<'l>(&self, line: &'l str) -> Option<Vec<(Placeholder, &'l str)>> {
+        let mut values = Vec::new();
+        let mut steps = STEPS_MAX;
+        fits(&self.parts, line, &mut values, &mut steps).then_some(values)
+    }
+}
+
+/// Tries the shortest value of each place first.
+fn fits<'l>(
+    parts: &[Part<'_>],
+    line: &'l str,
+    values: &mut Vec<(Placeholder, &'l str)>,
+    steps: &mut usize,
+) -> bool {
+    let Some((&part, rest)) = parts.split_first() else {
+        // What ends a sentence differs between versions.
+        return line.trim_end_matches(SENTENCE_ENDS).is_empty();
+    };
+    match part {
+        Part::Literal(literal) => line
+            .strip_prefix(literal)
+            .is_some_and(|line| fits(rest, line, values, steps)),
+        Part::Place(place) => {
+            let reach = line
+                .bytes()
+                .position(|byte| !place.takes(byte))
+                .unwrap_or(line.len());
+            let known = values.len();
+            let mut try_one = |end: usize| {
+                if *steps == 0 || !line.is_char_boundary(end) {
+                    return false;
+                }
+                *steps -= 1;
+                let (value, behind) = line.split_at(end);
+                if !place.is(value) {
+                    return false;
+                }
+                values.truncate(known);
+                values.push((place, value));
+                fits(rest, behind, values, steps)
+            };
+            match rest.first() {
+                // Only where the next piece stands.
+                Some(Part::Literal(literal)) => {
+                    let within = &line[..boundary(line, reach + literal.len())];
+                    let mut from = boundary(within, 1);
+                    while let Some(found) = within.get(from..).and_then(|text| text.find(literal)) {
+                        if try_one(from + found) {
+                            return true;
+                        }
+                        from = boundary(within, from + found + 1);
+                    }
+                    false
+                }
+                _ => {
+                    let sentence = line[..boundary(line, reach)].trim_end_matches(SENTENCE_ENDS);
+                    try_one(sentence.len()) || try_one(reach)
+                }
+            }
+        }
+    }
+}
+
+/// The place, or the next one at which a character begins.
+fn boundary(text: &str, at: usize) -> usize {
+    (at..text.len())
+        .find(|&at| text.is_char_boundary(at))
+        .unwrap_or(text.len())
+}
+
+const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
+
+/// Values tried for one line: a line made to be slow is no message of ours.
+const STEPS_MAX: usize = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, line: &str, values: Option<&[&str]>) {
+        let pattern = Pattern::parse(pattern).unwrap();
+        let found = pattern.values(line);
+        let found: Option<Vec<&str>> =
+            found.map(|values| values.into_iter().map(|(_, value)| value).collect());
+        assert_eq!(found.as_deref(), values, "{line}");
+    }
+
+    #[test]
+    fn places_take_what_they_are_for() {
+        let flood = "TCP: {name}: Possible SYN flooding on port {port}. Sending cookies.";
+        let line = "TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.";
+        check(flood, line, Some(&["request_sock_TCP", "80"]));
+        check(
+            flood,
+            line.trim_end_matches('.'),
+            Some(&["request_sock_TCP", "80"]),
+        );
+        check(
+            flood,
+            "TCP: x: Possible SYN flooding on port 8o. Sending cookies.",
+            None,
+        );
+        check("{interface}: link up", "eth0: link up", Some(&["eth0"]));
+        check("{interface}: link up", "eth 0: link up", None);
+        check("{interface}: link up", ": link up", None);
+        check(
+            "link of {interface} is {text}",
+            "link of br-lan is up at 1 Gbps",
+            Some(&["br-lan", "up at 1 Gbps"]),
+        );
+        check("usage count = {number}", "usage count = -1", Some(&["-1"]));
+        check("usage count = {number}", "usage count = x", None);
+        check(
+            "from {address} to {address} gone",
+            "from fe80::1%eth0 to [::1]:80 gone",
+            Some(&["fe80::1%eth0", "[::1]:80"]),
+        );
+    }
+
+    #[test]
+    fn a_value_may_hold_what_comes_behind_it() {
+        check("a {text} of b", "a piece of a of b", Some(&["piece of a"]));
+        check("{interface}: up", "eth0:1: up", Some(&["eth0:1"]));
+    }
+
+    #[test]
+    fn the_end_of_a_sentence_may_be_missing() {
+        check("no route for {name}", "no route for x.", Some(&["x"]));
+        check("no route", "no route!", Some(&[]));
+        check("no route", "no routes", None);
+    }
+
+    #[test]
+    fn text_that_is_not_ascii_is_text() {
+        check("{text} is {name}", "größe is ünüm", Some(&["größe", "ünüm"]));
+        check("{interface} is up", "größe is up", None);
+        check("{interface}é", "ab\u{e9}", Some(&["ab"]));
+    }
+
+    #[test]
+    fn a_line_made_to_be_slow_costs_little() {
+        let pattern = Pattern::parse("{text} {text} {text} {text} {text} {text} x").unwrap();
+        assert_eq!(pattern.values(&"a ".repeat(2_000)), None);
+    }
+
+    #[test]
+    fn a_bad_pattern_is_told() {
+        for pattern in ["{interface", "{what}", "{name}{name}"] {
+            assert!(Pattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+}

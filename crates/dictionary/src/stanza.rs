@@ -1,0 +1,192 @@
+//! The files of `data/`: stanzas of fields, as in Debian's control files.
+//!
+//! An empty line ends an entry; a line that begins with `#` is a comment; one that begins with two spaces goes on with the field
+//! before it. The fields, in this order:
+//!
+//! | field | what | how many |
+//! |---|---|---|
+//! | Name | as the kernel writes it; a message has a name of ours | 1 |
+//! | Also | other spellings, separated by commas | 0-1 |
+//! | Text | what the kernel prints, with placeholders ([`Placeholder`](crate::Placeholder)) | messages: 1 or more |
+//! | Example | a line that the Text at the same place matches | as many |
+//! | Severity | `info`, `notice`, `warning`, `critical` | messages: 1 |
+//! | Unit, Default, Range | of counters, settings, fields | 0-1 |
+//! | Values | a value and what it does | any |
+//! | Meaning | what happened, what it counts, what it does | 1 |
+//! | Cause | the likeliest first | any; 1 or more where it is worse than `info` |
+//! | Check | how to see whether it is that | 1 or more |
+//! | Remedy | what to do | 1 or more |
+//! | Since, Until | versions of the kernel | 0-1 |
+//! | Source | where in the kernel | 1 |
+//! | See | names of other entries, separated by commas | 0-1 |
+
+use crate::{Entry, Kind, Severity};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A mistake in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line it is in, or at which its entry ends; the first is 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// The entries of a file, one after the other, each with what is wrong with it instead if something is.
+pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, Mistake>> {
+    let mut lines = file.lines().enumerate();
+    std::iter::from_fn(move || {
+        let mut entry = Entry::new(kind);
+        let mut wrong = None;
+        let mut latest: Option<(&str, Cow<'_, str>)> = None;
+        let mut place = 0;
+        let mut begun = false;
+        loop {
+            let line = lines.next();
+            let (number, text) = line.map_or((place + 1, ""), |(number, text)| (number + 1, text));
+            if text.starts_with('#') {
+                continue;
+            }
+            place = number;
+            if let (Some(more), Some((_, value))) = (text.strip_prefix("  "), &mut latest) {
+                let value = value.to_mut();
+                value.push(' ');
+                value.push_str(more);
+                continue;
+            }
+            if let Some((field, value)) = latest.take()
+                && let Err(what) = entry.set(field, value)
+            {
+                wrong.get_or_insert(Mistake { line: number, what });
+            }
+            if text.is_empty() {
+                if begun {
+                    return Some(match wrong {
+                        Some(mistake) => Err(mistake),
+                        None => Ok(entry),
+                    });
+                }
+                line?;
+                continue;
+            }
+            begun = true;
+            match text.split_once(": ") {
+                Some((field, value)) => latest = Some((field, Cow::Borrowed(value))),
+                None => {
+                    let what = format!("{text:?} is no field");
+                    wrong.get_or_insert(Mistake { line: number, what });
+                }
+            }
+        }
+    })
+}
+
+impl<'a> Entry<'a> {
+    fn set(&mut self, field: &str, value: Cow<'a, str>) -> Result<(), String> {
+        let twice = |old: bool| {
+            if old {
+                Err(format!("{field} twice"))
+            } else {
+                Ok(())
+            }
+        };
+        match field {
+            "Name" => {
+                twice(!self.name.is_empty())?;
+                self.name = value;
+            }
+            "Also" => {
+                twice(!self.also.is_empty())?;
+                self.also = list(value);
+            }
+            "Text" => self.texts.push(value),
+            "Example" => self.examples.push(value),
+            "Severity" => {
+                twice(self.severity.is_some())?;
+                let severity = Severity::from_name(&value);
+                self.severity = Some(severity.ok_or_else(|| format!("{value} is no severity"))?);
+            }
+            "Unit" => set_once(&mut self.unit, value, field)?,
+            "Default" => set_once(&mut self.default, value, field)?,
+            "Range" => set_once(&mut self.range, value, field)?,
+            "Values" => self.values.push(value),
+            "Meaning" => {
+                twice(!self.meaning.is_empty())?;
+                self.meaning = value;
+            }
+            "Cause" => self.causes.push(value),
+            "Check" => self.checks.push(value),
+            "Remedy" => self.remedies.push(value),
+            "Since" => set_once(&mut self.since, value, field)?,
+            "Until" => set_once(&mut self.until, value, field)?,
+            "Source" => {
+                twice(!self.source.is_empty())?;
+                self.source = value;
+            }
+            "See" => {
+                twice(!self.see.is_empty())?;
+                self.see = list(value);
+            }
+            unknown => return Err(format!("there is no field {unknown}")),
+        }
+        Ok(())
+    }
+}
+
+fn set_once<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>, name: &str) -> Result<(), String> {
+    match field.replace(value) {
+        Some(_) => Err(format!("{name} twice")),
+        None => Ok(()),
+    }
+}
+
+fn list(value: Cow<'_, str>) -> Vec<Cow<'_, str>> {
+    match value {
+        Cow::Borrowed(value) => value.split(", ").map(|name| Cow::Borrowed(name.trim())).collect(),
+        Cow::Owned(value) => value
+            .split(", ")
+            .map(|name| Cow::Owned(name.trim().to_owned()))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(file: &str) -> Vec<Result<Entry<'_>, Mistake>> {
+        entries(Kind::Counter, file).collect()
+    }
+
+    #[test]
+    fn fields_go_on_on_further_lines() {
+        let file = "# A comment.\n\n\nName: A\nAlso: a, an A\nMeaning: one\n  two\n# Another.\n  three\nCheck: x\nCheck: y\n\nName: B\n";
+        let found: Vec<_> = read(file).into_iter().map(Result::unwrap).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(found[0].also, ["a", "an A"]);
+        assert_eq!(found[0].meaning, "one two three");
+        assert_eq!(found[0].checks, ["x", "y"]);
+        assert_eq!(found[1].name, "B");
+    }
+
+    #[test]
+    fn a_mistake_costs_its_entry_only() {
+        let file = "Name: A\nNonsense\n\nName: B\nWhat: ever\n\nName: C\nName: D\n\nName: E";
+        let found = read(file);
+        let wrong: Vec<_> = found.iter().filter_map(|found| found.as_ref().err()).collect();
+        assert_eq!(
+            wrong.iter().map(|mistake| mistake.line).collect::<Vec<_>>(),
+            [2, 6, 9]
+        );
+        assert_eq!(found[3].as_ref().map(|entry| entry.name.as_ref()), Ok("E"));
+    }
+}

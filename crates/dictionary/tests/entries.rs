@@ -1,0 +1,228 @@
+//! Each entry of each file says what it has to, and is found by it.
+
+use sockeye_dictionary::{Dictionary, Entry, Kind, Placeholder, Severity, stanza};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// What is wrong with an entry by itself.
+fn mistakes(entry: &Entry<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut need = |holds: bool, what: &str| {
+        if !holds {
+            wrong.push(format!("{} {}: {what}", entry.kind, entry.name));
+        }
+    };
+    need(!entry.name.is_empty(), "no name");
+    need(entry.meaning.len() >= 40, "its meaning says too little");
+    need(!entry.checks.is_empty(), "nothing to check");
+    need(!entry.remedies.is_empty(), "no remedy");
+    need(!entry.source.is_empty(), "no source");
+    need(
+        entry.source.contains('/') || entry.source.contains(".c") || entry.source.contains(".h"),
+        "its source names no file",
+    );
+    let is_trouble = entry.severity.is_some_and(|severity| severity > Severity::Info);
+    need(!is_trouble || !entry.causes.is_empty(), "trouble without a cause");
+    let is_message = entry.kind == Kind::Message;
+    need(
+        is_message != entry.texts.is_empty(),
+        "messages have texts, others none",
+    );
+    need(
+        entry.texts.len() == entry.examples.len(),
+        "an example for each text",
+    );
+    need(!is_message || entry.severity.is_some(), "how bad is it?");
+    need(
+        entry.kind != Kind::Counter || entry.severity.is_some(),
+        "how bad is it when it moves?",
+    );
+    need(
+        entry.kind != Kind::Setting
+            || entry.until.is_some()
+            || entry.default.is_some()
+            || entry.unit.is_some()
+            || !entry.values.is_empty(),
+        "what is it unless somebody sets it, or what may it be?",
+    );
+    let texts = [
+        &entry.causes,
+        &entry.checks,
+        &entry.remedies,
+        &entry.values,
+        &entry.also,
+        &entry.see,
+    ];
+    let all = texts
+        .into_iter()
+        .flatten()
+        .chain([&entry.name, &entry.meaning, &entry.source]);
+    for text in all {
+        need(!text.trim().is_empty(), "an empty field");
+        need(!text.contains("  "), &format!("two blanks: {text}"));
+        need(
+            !text.contains(['\t', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}']),
+            &format!("odd characters: {text}"),
+        );
+        need(
+            text.matches('`').count() % 2 == 0,
+            &format!("a command does not end: {text}"),
+        );
+        for todo in ["TODO", "FIXME", "XXX", "???"] {
+            need(!text.contains(todo), todo);
+        }
+    }
+    for text in entry.causes.iter().chain(&entry.checks).chain(&entry.remedies) {
+        need(text.len() >= 6, &format!("says too little: {text}"));
+    }
+    wrong
+}
+
+#[test]
+fn every_entry_is_whole() {
+    let mut wrong = Vec::new();
+    for kind in Kind::ALL {
+        let (name, text) = kind.file();
+        let mut names = HashSet::new();
+        for entry in stanza::entries(kind, text) {
+            match entry {
+                Err(mistake) => wrong.push(format!("{name}: {mistake}")),
+                Ok(entry) => {
+                    wrong.extend(mistakes(&entry));
+                    if !names.insert(entry.name.clone().into_owned()) {
+                        wrong.push(format!("{name}: {} twice", entry.name));
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} mistakes:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn lines_of_the_files_are_short() {
+    for kind in Kind::ALL {
+        let (name, text) = kind.file();
+        for (number, line) in text.lines().enumerate() {
+            assert!(
+                line.len() <= 140,
+                "{name}:{}: {} characters",
+                number + 1,
+                line.len()
+            );
+            assert_eq!(line.trim_end(), line, "{name}:{}", number + 1);
+        }
+    }
+}
+
+#[test]
+fn every_entry_is_found_by_its_names() {
+    let dictionary = Dictionary::new();
+    let mut wrong = Vec::new();
+    for entry in dictionary.entries() {
+        for name in std::iter::once(&entry.name).chain(&entry.also) {
+            for asked in [name.to_string(), name.to_uppercase()] {
+                if !dictionary.find(&asked).entries.contains(&entry) {
+                    wrong.push(format!("{} {}: not found as {asked}", entry.kind, entry.name));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} are not found:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// A text that a longer one begins with, or that takes anything, would hide others.
+#[test]
+fn every_example_is_its_own_entry() {
+    let dictionary = Dictionary::new();
+    let mut wrong = Vec::new();
+    let mut log = dictionary.log();
+    for entry in dictionary.entries() {
+        for example in &entry.examples {
+            log.line(format!("[12.345678] {example}").as_bytes());
+            let met = log.met();
+            let found = met.iter().find(|met| met.line == example.as_ref());
+            if found.is_none_or(|met| met.entry.name != entry.name) {
+                let name = found.map_or("nothing", |met| met.entry.name.as_ref());
+                wrong.push(format!("{}: {example:?} is {name}", entry.name));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} examples:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    // Also when it is asked for.
+    for entry in dictionary
+        .entries()
+        .iter()
+        .filter(|entry| entry.kind == Kind::Message)
+        .step_by(40)
+    {
+        assert_eq!(dictionary.find(&entry.examples[0]).entries, [entry]);
+    }
+}
+
+#[test]
+fn every_reference_leads_somewhere() {
+    let dictionary = Dictionary::new();
+    let names: HashSet<&str> = dictionary
+        .entries()
+        .iter()
+        .map(|entry| entry.name.as_ref())
+        .collect();
+    let lost: Vec<_> = dictionary
+        .entries()
+        .iter()
+        .flat_map(|entry| entry.see.iter().map(move |see| (entry, see)))
+        .filter(|(_, see)| !names.contains(see.as_ref()))
+        .map(|(entry, see)| format!("{} {}: {see}", entry.kind, entry.name))
+        .collect();
+    assert!(
+        lost.is_empty(),
+        "{} lead nowhere:\n{}",
+        lost.len(),
+        lost.join("\n")
+    );
+}
+
+#[test]
+fn there_are_at_least_three_hundred_messages() {
+    let dictionary = Dictionary::new();
+    let messages = dictionary
+        .entries()
+        .iter()
+        .filter(|entry| entry.kind == Kind::Message);
+    assert!(messages.count() >= 300);
+}
+
+/// A text that says next to nothing of itself matches what it should not.
+#[test]
+fn texts_say_enough() {
+    let dictionary = Dictionary::new();
+    for entry in dictionary.entries() {
+        for text in &entry.texts {
+            let mut fixed: Cow<'_, str> = text.clone();
+            for place in Placeholder::ALL {
+                fixed = fixed.replace(&format!("{{{}}}", place.name()), "").into();
+            }
+            let letters = fixed
+                .chars()
+                .filter(|character| character.is_alphabetic())
+                .count();
+            assert!(letters >= 4, "{}: {text:?}", entry.name);
+        }
+    }
+}
