@@ -32,6 +32,11 @@ impl<'a> Object<'a> {
         Self { out, is_empty: true }
     }
 
+    /// Keys of one that is open already; whoever opened it closes it.
+    pub(crate) fn inside(out: &'a mut Vec<u8>) -> Self {
+        Self { out, is_empty: true }
+    }
+
     /// Closes it.
     #[inline]
     pub fn end(self) {

@@ -1,4 +1,5 @@
-//! Listings of sockets and flows as tables, JSON, JSON lines and CSV, into anything that can be written to.
+//! Listings of sockets and flows as tables, JSON, JSON lines and CSV, and graphs of captured connections, into anything that
+//! can be written to.
 //!
 //! A [`SocketWriter`] or [`FlowWriter`] is made from a layout, then takes rows one by one. Rows stream:
 //! a table looks at the first 2,048 of them for the widths of its columns and holds nothing afterwards;
@@ -16,6 +17,8 @@
 //!   listing was interrupted.
 //! - **CSV** has exact numbers in the units its header names, one or more fields a column. Text from
 //!   outside that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front) gets a `'` in front.
+//!
+//! - **Graphs** of one connection ([`write_graph`]) are made from its points: pictures, a page to look around in, characters.
 //!
 //! What it deliberately does not do: look names up (it asks [`sockeye_model::Names`]), decide whether a
 //! terminal wants colours or how wide it is, filter, fold, or choose the top N.
@@ -42,16 +45,19 @@
 //! ```
 
 mod address;
+mod analysis;
 mod annexed;
 mod cell;
 mod column;
 mod csv;
+mod explain;
 mod findings;
 mod flow_cell;
 mod flow_column;
 mod flow_json;
 mod flow_writer;
 mod format;
+mod graph;
 mod json;
 mod keepalive_summary;
 pub mod lstf;
@@ -59,6 +65,7 @@ mod netns;
 pub mod netstat;
 mod number;
 mod rows;
+mod severity;
 mod socket_json;
 mod socket_writer;
 mod sort;
@@ -67,13 +74,20 @@ mod table;
 mod tcp_words;
 mod text;
 mod unit;
+mod wrap;
 
+pub use analysis::{
+    AnalysisLayout, AnalysisWriter, CaptureTally, ComparedWay, Comparison, EndOwners, FlaggedSegment, Listed,
+    Place, connection_sentences, push_comparisons,
+};
 pub use annexed::{Annex, AnnexedLayout, AnnexedWriter, Fact};
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
+pub use explain::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
 pub use findings::{FindingsLayout, LookedAt, WayIn, push_findings};
 pub use flow_column::FlowColumn;
 pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
+pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, GraphTheme, write_graph};
 pub use json::{Object as JsonObject, json_string};
 pub use keepalive_summary::{KeepaliveOwner, write_keepalive_owners};
 pub use netns::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};

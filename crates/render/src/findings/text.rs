@@ -3,10 +3,11 @@
 use super::{FindingsLayout, LookedAt, end, socket};
 use crate::address::{push_local, push_peer};
 use crate::cell::push_state;
-use crate::format::Style;
 use crate::number::{push_decimal, push_human, push_time_us};
-use crate::text::{display_width, push_clean};
+use crate::severity::colour;
+use crate::text::push_clean;
 use crate::unit::Unit;
+use crate::wrap::push_wrapped;
 use sockeye_model::{Names, Process};
 use sockeye_verdict::{Example, Fact, Facts, Finding, Severity, Subject};
 
@@ -85,19 +86,7 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
     }
     let begin = out.len();
     push_wrapped(out, &line, "", layout.width);
-    if layout.style == Style::Color {
-        let colour: &[u8] = match finding.severity {
-            Severity::Critical => b"\x1b[1;31m",
-            Severity::Warning => b"\x1b[1;33m",
-            Severity::Notice => b"\x1b[1;36m",
-            Severity::Info => b"\x1b[1m",
-        };
-        out.splice(
-            begin + severity.len()..begin + severity.len(),
-            b"\x1b[0m".iter().copied(),
-        );
-        out.splice(begin..begin, colour.iter().copied());
-    }
+    colour(out, begin, Some((finding.severity, severity.len())), layout.style);
 }
 
 fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
@@ -256,39 +245,8 @@ fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
     }
 }
 
-/// Appends a line, or on a narrow terminal several, broken between words; further ones are indented by two more.
-fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<usize>) {
-    out.extend_from_slice(indent.as_bytes());
-    let room = width.unwrap_or(usize::MAX).max(indent.len() + NARROWEST);
-    let mut column = indent.len();
-    // Two spaces keep apart what one does not; at the end of a line none does anything.
-    let mut gap = 0;
-    for word in text.split(|&byte| byte == b' ') {
-        let length = display_width(word);
-        if word.is_empty() {
-            gap += 1;
-            continue;
-        }
-        if gap > 0 && column + gap + length > room {
-            out.push(b'\n');
-            out.extend_from_slice(indent.as_bytes());
-            out.extend_from_slice(b"  ");
-            column = indent.len() + 2;
-        } else {
-            out.resize(out.len() + gap, b' ');
-            column += gap;
-        }
-        out.extend_from_slice(word);
-        column += length;
-        gap = 1;
-    }
-    out.push(b'\n');
-}
-
 /// Ends of names that are units, longer ones first.
 const UNITS: &[&str] = &["_bytes_per_s", "_mbit_per_s", "_permille", "_bytes", "_us", "_ms"];
-/// Narrower terminals break lines themselves.
-const NARROWEST: usize = 20;
 
 #[cfg(test)]
 mod tests {
@@ -308,15 +266,5 @@ mod tests {
         check("sendq_bytes", 1_200_000, "sendq 1.2MB");
         check("pacing_rate_bytes_per_s", 125_000, "pacing rate 1.0Mbit/s");
         check("speed_mbit_per_s", 100, "speed 100 Mbit/s");
-    }
-
-    #[test]
-    fn lines_break_between_words() {
-        let mut out = Vec::new();
-        push_wrapped(&mut out, b"one two three four five six", "  ", Some(22));
-        assert_eq!(out, b"  one two three four\n    five six\n");
-        out.clear();
-        push_wrapped(&mut out, b"NOTICE  no-carrier  left", "", Some(20));
-        assert_eq!(out, b"NOTICE  no-carrier\n  left\n");
     }
 }

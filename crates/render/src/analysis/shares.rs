@@ -1,0 +1,42 @@
+//! Time shares that add up to 100.
+
+use sockeye_trace::{Limit, Shares};
+
+/// Shares in whole percent that add up to 100, in the order of [`Limit::ALL`]; `None`: there was no time.
+///
+/// What rounding down leaves over goes to the largest remainders, so that none is off by more than one.
+pub(super) fn percent(shares: &Shares) -> Option<[u8; Limit::ALL.len()]> {
+    let total = shares.0.iter().map(|part| u128::from(*part)).sum::<u128>();
+    if total == 0 {
+        return None;
+    }
+    let mut whole = shares.0.map(|part| (u128::from(part) * 100 / total) as u8);
+    let remainders = shares.0.map(|part| u128::from(part) * 100 % total);
+    let mut places: Vec<usize> = (0..whole.len()).collect();
+    places.sort_by_key(|place| std::cmp::Reverse(remainders[*place]));
+    let given: u8 = whole.iter().sum();
+    for place in places.into_iter().take(usize::from(100 - given)) {
+        whole[place] += 1;
+    }
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_add_up_to_100() {
+        let check = |parts: [u64; 7], expected: [u8; 7]| {
+            let found = percent(&Shares(parts)).unwrap();
+            assert_eq!(found, expected, "{parts:?}");
+            assert_eq!(found.iter().sum::<u8>(), 100);
+        };
+        check([1, 1, 1, 0, 0, 0, 0], [34, 33, 33, 0, 0, 0, 0]);
+        check([0, 0, 0, 0, 7, 0, 0], [0, 0, 0, 0, 100, 0, 0]);
+        check([1, 1, 1, 1, 1, 1, 1], [15, 15, 14, 14, 14, 14, 14]);
+        check([u64::MAX, u64::MAX, 0, 0, 0, 0, 0], [50, 50, 0, 0, 0, 0, 0]);
+        check([1, 999, 0, 0, 0, 0, 0], [0, 100, 0, 0, 0, 0, 0]);
+        assert_eq!(percent(&Shares::default()), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! A laid-out graph as a few kinds of shapes, in pixels from the upper left corner.
+
+use super::paint::Paint;
+
+/// Everything that is drawn, from back to front.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Scene {
+    pub(super) width: f32,
+    pub(super) height: f32,
+    /// For those who do not see it: what it is
+    pub(super) title: String,
+    /// And what it shows
+    pub(super) description: String,
+    pub(super) shapes: Vec<Shape>,
+}
+
+/// Something that is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shape {
+    /// A filled rectangle
+    Fill {
+        paint: Paint,
+        at: [f32; 2],
+        size: [f32; 2],
+    },
+    /// Upright strokes: x, and from which y to which; dots are short ones
+    Strokes {
+        paint: Paint,
+        width: f32,
+        strokes: Vec<[f32; 3]>,
+    },
+    /// A line through points, or stairs: level until the next point, then up or down to it
+    Line {
+        paint: Paint,
+        width: f32,
+        stairs: bool,
+        points: Vec<[f32; 2]>,
+    },
+    /// Something at a place
+    Mark {
+        paint: Paint,
+        sign: Sign,
+        at: [f32; 2],
+        /// The columns of all that it stands for, from the first to the last
+        span: [f32; 2],
+        /// How many these are
+        count: u32,
+    },
+    /// A line of text, by its base line
+    Text {
+        paint: Paint,
+        at: [f32; 2],
+        size: f32,
+        anchor: Anchor,
+        bold: bool,
+        text: String,
+    },
+}
+
+/// What a mark looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Sign {
+    /// A letter above the place
+    Letter(&'static str),
+    /// A small diamond
+    Diamond,
+    /// A short upright stroke
+    Bar,
+}
+
+/// Which end of a text stands at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Start,
+    Middle,
+    End,
+}

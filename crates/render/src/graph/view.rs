@@ -1,0 +1,174 @@
+//! What of a connection is drawn: its sides in the order of time, events in the connection's own time.
+
+use super::{GraphLayout, GraphPanel};
+use sockeye_trace::{Connection, Direction, Event, EventKind, Series, SideSeries, Vantage};
+use std::borrow::Cow;
+
+/// A connection, and how it is to be drawn.
+#[derive(Debug)]
+pub(super) struct View<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) layout: &'a GraphLayout,
+    /// What is drawn, from top to bottom
+    pub(super) ways: Vec<Way<'a>>,
+    /// From the first moment to the last, in nanoseconds since the connection's first packet
+    pub(super) time: (u64, u64),
+    /// Segments whose points there was no room for
+    pub(super) segments_left_out: u64,
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(super) struct Way<'a> {
+    pub(super) direction: Direction,
+    /// In the order of time, also where the capture is not
+    pub(super) side: Cow<'a, SideSeries>,
+    /// Those of this direction, in order; their times are since the connection's first packet
+    pub(super) events: Vec<Event>,
+    /// Whether what is in flight is what the sender knows of; near the receiver it is hardly anything
+    pub(super) is_flight_known: bool,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(series: &'a Series, connection: &'a Connection, layout: &'a GraphLayout) -> Self {
+        let events = if series.events.is_empty() {
+            &connection.events
+        } else {
+            &series.events
+        };
+        let ways: Vec<_> = layout
+            .directions
+            .of(series)
+            .into_iter()
+            .map(|direction| Way::new(direction, series, events, connection))
+            .collect();
+        let moments = ways.iter().flat_map(Way::bounds);
+        let time = moments
+            .fold(None, |range: Option<(u64, u64)>, moment| {
+                Some(range.map_or((moment, moment), |(first, last)| {
+                    (first.min(moment), last.max(moment))
+                }))
+            })
+            .unwrap_or((0, 0));
+        Self {
+            connection,
+            layout,
+            ways,
+            time,
+            segments_left_out: series.segments_left_out,
+        }
+    }
+
+    /// The panels that were asked for, each once; the time-sequence graph if none was.
+    pub(super) fn panels(&self) -> Vec<GraphPanel> {
+        let mut panels = Vec::new();
+        for panel in &self.layout.panels {
+            if !panels.contains(panel) {
+                panels.push(*panel);
+            }
+        }
+        if panels.is_empty() {
+            panels.push(GraphPanel::Sequence);
+        }
+        panels
+    }
+}
+
+impl<'a> Way<'a> {
+    fn new(direction: Direction, series: &'a Series, events: &[Event], connection: &Connection) -> Self {
+        let (side, from_client, vantage) = match direction {
+            Direction::Forward => (&series.forward, true, connection.forward.vantage),
+            Direction::Backward => (&series.backward, false, connection.backward.vantage),
+        };
+        let mut events: Vec<Event> = events
+            .iter()
+            .filter(|event| event.from_client == from_client)
+            .map(|event| Event {
+                time_ns: event.time_ns.saturating_sub(connection.begin_ns),
+                ..*event
+            })
+            .collect();
+        events.sort_by_key(|event| (event.time_ns, event.frame));
+        Self {
+            direction,
+            side: in_order(side),
+            events,
+            is_flight_known: matches!(vantage, Vantage::Sender | Vantage::Unknown),
+        }
+    }
+
+    /// First and last moment of everything.
+    fn bounds(&self) -> impl Iterator<Item = u64> {
+        let side = &*self.side;
+        let pair = |first: Option<u64>, last: Option<u64>| [first, last];
+        let mut moments = Vec::with_capacity(2 * self.events.len() + 12);
+        moments.extend(pair(
+            side.segments.first().map(|point| point.time_ns),
+            side.segments.last().map(|point| point.time_ns),
+        ));
+        moments.extend(pair(
+            side.acks.first().map(|point| point.time_ns),
+            side.acks.last().map(|point| point.time_ns),
+        ));
+        moments.extend(pair(
+            side.windows.first().map(|point| point.time_ns),
+            side.windows.last().map(|point| point.time_ns),
+        ));
+        moments.extend(pair(
+            side.marks.first().map(|point| point.time_ns),
+            side.marks.last().map(|point| point.time_ns),
+        ));
+        moments.extend(pair(
+            side.in_flight.first().map(|point| point.0),
+            side.in_flight.last().map(|point| point.0),
+        ));
+        moments.extend(pair(
+            side.rtt.first().map(|point| point.0),
+            side.rtt.last().map(|point| point.0),
+        ));
+        for event in &self.events {
+            let (from, to) = span(event);
+            moments.extend([Some(from), Some(to)]);
+        }
+        moments.into_iter().flatten()
+    }
+
+    /// Who sends, and to whom.
+    pub(super) const fn name(&self) -> &'static str {
+        match self.direction {
+            Direction::Forward => "client to server",
+            Direction::Backward => "server to client",
+        }
+    }
+}
+
+/// From when to when an event lasts; its time is when it began.
+pub(super) fn span(event: &Event) -> (u64, u64) {
+    match event.kind {
+        EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
+            (event.time_ns, event.time_ns.saturating_add(duration_ns))
+        }
+        _ => (event.time_ns, event.time_ns),
+    }
+}
+
+/// The same in the order of time; a copy only where a clock went backwards.
+fn in_order(side: &SideSeries) -> Cow<'_, SideSeries> {
+    let ordered = side.segments.is_sorted_by_key(|point| point.time_ns)
+        && side.acks.is_sorted_by_key(|point| point.time_ns)
+        && side.windows.is_sorted_by_key(|point| point.time_ns)
+        && side.marks.is_sorted_by_key(|point| point.time_ns)
+        && side.in_flight.is_sorted_by_key(|point| point.0)
+        && side.rtt.is_sorted_by_key(|point| point.0);
+    if ordered {
+        return Cow::Borrowed(side);
+    }
+    let mut side = side.clone();
+    side.segments.sort_by_key(|point| point.time_ns);
+    side.acks.sort_by_key(|point| point.time_ns);
+    side.windows.sort_by_key(|point| point.time_ns);
+    side.marks.sort_by_key(|point| point.time_ns);
+    side.in_flight.sort_by_key(|point| point.0);
+    side.rtt.sort_by_key(|point| point.0);
+    Cow::Owned(side)
+}

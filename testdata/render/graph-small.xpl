@@ -1,0 +1,77 @@
+dtime signed
+title
+192.0.2.17:40312_==>_198.51.100.2:443 (time sequence graph)
+xlabel
+relative time
+ylabel
+sequence offset
+white
+darrow 0.001000 1
+uarrow 0.001000 1001
+line 0.001000 1 0.001000 1001
+white
+darrow 0.002000 1001
+uarrow 0.002000 2001
+line 0.002000 1001 0.002000 2001
+white
+darrow 0.003000 2001
+diamond 0.003000 3001 white
+dot 0.003000 3001 white
+line 0.003000 2001 0.003000 3001
+red
+atext 0.009000 2001
+R
+darrow 0.009000 1001
+uarrow 0.009000 2001
+line 0.009000 1001 0.009000 2001
+red
+atext 0.010000 1001
+R
+darrow 0.010000 1
+uarrow 0.010000 1001
+line 0.010000 1 0.010000 1001
+pink
+atext 0.011000 4001
+O
+darrow 0.011000 3001
+uarrow 0.011000 4001
+line 0.011000 3001 0.011000 4001
+green
+line 0.004000 1001 0.005000 1001
+dtick 0.005000 1001
+line 0.005000 1001 0.012000 1001
+line 0.012000 1001 0.012000 4001
+yellow
+line 0.004000 5001 0.012000 5001
+line 0.012000 5001 0.012000 4501
+orange
+diamond 0.000000 0
+atext 0.000000 0
+SYN
+purple
+line 0.005000 2001 0.005000 3001
+htick 0.005000 2001
+htick 0.005000 3001
+atext 0.005000 3001
+S
+orange
+diamond 0.012000 4001
+atext 0.012000 4001
+Z
+orange
+diamond 0.013000 4001
+atext 0.013000 4001
+FIN
+magenta
+btext 0.002000 1001
+lost
+magenta
+btext 0.005000 1001
+stall
+magenta
+btext 0.010000 1
+spurious
+magenta
+btext 0.010000 1
+loss_burst
+go
