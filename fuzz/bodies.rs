@@ -12,6 +12,7 @@ use sockeye_wire::btf::{self, Answer, Btf, Question, TypeKind};
 use sockeye_wire::inet_diag::InetDiag;
 use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
+use sockeye_wire::packet::{self, Decoded, FileError, LinkType, Reader, Record, Step, decode, pcap, pcapng};
 use sockeye_wire::packet_diag::{Info, PacketDiag, Ring, memberships};
 use sockeye_wire::proc_net::{
     CounterTable, DeviceLine, Igmp6Line, IgmpLine, Inet6Line, InetLine, NetlinkLine, PacketLine, Route6Line,
@@ -403,6 +404,170 @@ pub(crate) fn walk(bytes: &[u8]) {
         }
         assert!(bytes <= rest.len() && count <= rest.len() / 128);
         assert!(all.next().is_none() && (!all.is_broken() || used > 0));
+    }
+}
+
+/// A captured packet: its link type and what was not captured of it in two bytes each, then what was.
+pub(crate) fn packets(bytes: &[u8]) {
+    let Some(([link_high, link_low, lost_high, lost_low], captured)) = bytes.split_first_chunk() else {
+        return;
+    };
+    let link_type = LinkType(u16::from_be_bytes([*link_high, *link_low]));
+    let original_len = captured.len() as u32 + u32::from(u16::from_be_bytes([*lost_high, *lost_low]));
+    let whole = decode(link_type, captured, original_len);
+    match &whole {
+        Ok(Decoded::Segment(segment)) => {
+            assert!(
+                segment.tunnels > 0 || segment.payload_len <= original_len,
+                "{segment:?}"
+            );
+            assert!(segment.options.window_scale.is_none_or(|shift| shift <= 14));
+            assert_eq!(segment.source.is_ipv4(), segment.ip_id.is_some());
+        }
+        Ok(Decoded::Fragment(fragment)) => {
+            assert!(fragment.segment.is_none() || (fragment.offset == 0 && fragment.has_more));
+            assert!(
+                fragment
+                    .segment
+                    .is_none_or(|segment| segment.payload_len <= fragment.len)
+            );
+        }
+        Ok(_) => {}
+        Err(error) => check_error(error, captured.len()),
+    }
+    // What the beginning tells is what all of it tells, but for options and the checksum.
+    let shorter = captured.len() / 2;
+    for len in [shorter, captured.len().saturating_sub(1)] {
+        if let (Ok(Decoded::Segment(part)), Ok(Decoded::Segment(whole))) =
+            (decode(link_type, &captured[..len], original_len), &whole)
+            && part.tunnels == whole.tunnels
+        {
+            let mut same = *whole;
+            (same.options, same.bad_checksum) = (part.options, part.bad_checksum);
+            assert_eq!(part, same);
+            assert!(part.options.is_cut || whole.options.is_cut || part.options == whole.options);
+        }
+    }
+    let _ = packet::Cooked::read(link_type, captured);
+}
+
+/// A capture file; and what was read of it, written and read again.
+pub(crate) fn captures(bytes: &[u8]) {
+    let (packets, end) = read_capture(bytes, usize::MAX);
+    if let Err(error) = &end {
+        assert!(!error.to_string().is_empty());
+    }
+    // Brought in pieces as small as it asks for, it reads the same.
+    let (again, end_again) = read_capture(bytes, 0);
+    assert_eq!(packets, again);
+    assert_eq!(end.is_ok(), end_again.is_ok());
+    let mut written = vec![];
+    let mut nanoseconds = vec![];
+    pcapng::section(&mut written, &pcapng::Section::default());
+    pcap::header(&mut nanoseconds, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
+    let mut links: Vec<LinkType> = vec![];
+    let (mut fragments, mut told) = (packet::Fragments::default(), 0);
+    for (record, captured) in &packets {
+        let known = links.iter().position(|link| *link == record.link_type);
+        let interface = known.unwrap_or_else(|| {
+            pcapng::interface(&mut written, &pcapng::Interface::new(record.link_type, 0));
+            links.push(record.link_type);
+            links.len() - 1
+        });
+        let block = pcapng::Packet {
+            captured,
+            original_len: record.original_len,
+            comment: Some("again"),
+            dropped: Some(7),
+            ..pcapng::Packet::new(interface as u32, record.time_ns, &[])
+        };
+        pcapng::packet(&mut written, &block);
+        let time_ns = record.time_ns % (1 << 32);
+        pcap::packet(
+            &mut nanoseconds,
+            pcap::Resolution::Nanoseconds,
+            time_ns,
+            captured,
+            record.original_len,
+        );
+        if let Ok(Decoded::Fragment(fragment)) = decode(record.link_type, captured, record.original_len) {
+            let whole = fragments.add(&fragment);
+            assert!(
+                whole.is_none_or(|whole| !whole.source.is_unspecified() || fragment.source.is_unspecified())
+            );
+            told += 1;
+        }
+        assert!(fragments.incomplete() <= told);
+    }
+    for (file, keeps_links) in [(&written, true), (&nanoseconds, false)] {
+        let (again, end) = read_capture(file, usize::MAX);
+        assert_eq!(end, Ok(()));
+        assert_eq!(again.len(), packets.len());
+        for ((ours, captured), (theirs, captured_before)) in again.iter().zip(&packets) {
+            assert_eq!(
+                (captured, ours.original_len),
+                (captured_before, theirs.original_len)
+            );
+            if keeps_links {
+                assert_eq!((ours.link_type, ours.time_ns), (theirs.link_type, theirs.time_ns));
+                let options = pcapng::Options::new(&file[ours.options.clone()], ours.is_big_endian);
+                assert_eq!((options.comment(), options.dropped()), (Some("again"), Some(7)));
+            } else {
+                assert_eq!(ours.time_ns, theirs.time_ns % (1 << 32));
+            }
+        }
+    }
+}
+
+/// Packets with their bytes
+type Told = Vec<(Record, Vec<u8>)>;
+
+/// The packets of a file, which is brought whole, or at first as little of it as `piece` and then as much as is asked for;
+/// and how it ended. Ranges of options are of the file.
+fn read_capture(file: &[u8], piece: usize) -> (Told, Result<(), FileError>) {
+    let mut packets = vec![];
+    let mut reader = match Reader::new(file) {
+        Ok(Some(reader)) => reader,
+        Ok(None) => return (packets, Ok(())),
+        Err(error) => return (packets, Err(error)),
+    };
+    let (mut at, mut len) = (0, piece);
+    loop {
+        let rest = &file[at..];
+        let here = &rest[..len.min(rest.len())];
+        assert_eq!(reader.offset(), at as u64);
+        match reader.step(here) {
+            Ok(Step::Packet(mut record)) => {
+                assert!(record.used > 0 && record.used <= here.len());
+                let captured = here[record.captured.clone()].to_vec();
+                for entry in pcapng::Options::new(&here[record.options.clone()], record.is_big_endian) {
+                    assert!(entry.value.len() <= here.len());
+                }
+                let used = record.used;
+                record.options = at + record.options.start..at + record.options.end;
+                packets.push((record, captured));
+                (at, len) = (at + used, piece);
+            }
+            Ok(Step::Pass(used) | Step::NoPacket(used)) => {
+                assert!(used > 0);
+                if used > rest.len() as u64 {
+                    return (packets, Ok(()));
+                }
+                (at, len) = (at + used as usize, piece);
+            }
+            Ok(Step::Needs(missing)) => {
+                assert!(
+                    missing.needed > here.len() && missing.got == here.len(),
+                    "{missing}"
+                );
+                assert!(missing.needed <= 512 * 1024, "{missing}");
+                if here.len() == rest.len() {
+                    return (packets, Ok(()));
+                }
+                len = missing.needed;
+            }
+            Err(error) => return (packets, Err(error)),
+        }
     }
 }
 

@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../analysis_body.rs"]
+mod analysis_body;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| analysis_body::analyses(bytes));
