@@ -2,6 +2,7 @@
 
 use crate::load::SOCKETS_DEFAULT;
 use crate::namespaces::{SOCKETS_IN_SET, Share};
+use crate::packets::Plan;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -107,6 +108,69 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
     }
 }
 
+/// What `bench-packets` is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketsArguments {
+    /// Explain itself.
+    Help,
+    /// Make the capture.
+    Make {
+        /// What is in it.
+        plan: Plan,
+        /// The file.
+        output: PathBuf,
+    },
+}
+
+impl PacketsArguments {
+    /// The answer to `--help`.
+    pub const HELP: &str = "\
+usage: bench-packets [--packets N] [--connections N] [--snaplen N] [--seed N] -o FILE
+
+Writes a capture (pcap, Ethernet) of TCP transfers with handshakes, data, acknowledgements, losses and
+retransmissions. The same arguments make the same file.
+
+  --packets N       packets in all (default 2400000)
+  --connections N   connections at any time (default 5)
+  --snaplen N       bytes kept of each packet (default 100)
+  --seed N          where chance begins (default 1)
+  -o FILE           the file";
+
+    /// Reads the arguments after the program's name.
+    pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
+        let mut arguments = arguments;
+        let (mut packets, mut connections, mut snaplen, mut seed) = (2_400_000, 5, 100, 1);
+        let mut output = None;
+        while let Some(argument) = arguments.next() {
+            match argument.to_str() {
+                Some("--help" | "-h") => return Ok(Self::Help),
+                Some("--packets") => packets = number("--packets", arguments.next())?,
+                Some("--connections") => connections = number("--connections", arguments.next())?,
+                Some("--snaplen") => snaplen = number("--snaplen", arguments.next())?,
+                Some("--seed") => seed = number("--seed", arguments.next())?,
+                Some("-o") => output = Some(value("-o", arguments.next())?.into()),
+                _ => return Err(unknown(&argument)),
+            }
+        }
+        let connections = u32::try_from(connections)
+            .ok()
+            .filter(|many| (1..=10_000_000).contains(many));
+        let snaplen = u32::try_from(snaplen)
+            .ok()
+            .filter(|len| (64..=1514).contains(len));
+        Ok(Self::Make {
+            plan: Plan {
+                packets: packets as u64,
+                connections: connections
+                    .ok_or_else(|| Usage("--connections must be between 1 and 10000000".to_owned()))?,
+                snaplen: snaplen.ok_or_else(|| Usage("--snaplen must be between 64 and 1514".to_owned()))?,
+                seed: seed as u64,
+            },
+            output: output.ok_or_else(|| Usage("-o FILE is needed".to_owned()))?,
+        })
+    }
+}
+
 /// What `bench-compare` is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompareArguments {
@@ -126,6 +190,10 @@ pub struct CompareArguments {
     pub acts: usize,
     /// Sockets whose options are changed, and that are closed, or 0 for none.
     pub changed: usize,
+    /// Packets of the capture that is analysed, or 0 for none.
+    pub packets: usize,
+    /// Lines of the log that is explained, or 0 for none.
+    pub log_lines: usize,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -156,6 +224,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --namespaces N      named namespaces (default 2000), a multiple of 10; 0 leaves them out
   --acts N            named namespaces made and removed at a time (default 2000), a multiple of 10; 0 leaves them out
   --changed N         sockets that get keepalive, and that are closed, at a time (default 10000); 0 leaves them out
+  --packets N         packets of the capture that is analysed (default 2400000); 0 leaves it out
+  --log-lines N       lines of the log that is explained (default 100000); 0 leaves it out
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
@@ -165,7 +235,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
-        let (mut acts, mut changed) = (None, None);
+        let (mut acts, mut changed, mut packets, mut log_lines) = (None, None, None, None);
         let mut quick = false;
         let mut parsed = Self {
             help: false,
@@ -176,6 +246,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             namespaces: 0,
             acts: 0,
             changed: 0,
+            packets: 0,
+            log_lines: 0,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -192,6 +264,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
                 Some("--acts") => acts = Some(number("--acts", arguments.next())?),
                 Some("--changed") => changed = Some(number("--changed", arguments.next())?),
+                Some("--packets") => packets = Some(number("--packets", arguments.next())?),
+                Some("--log-lines") => log_lines = Some(number("--log-lines", arguments.next())?),
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -206,6 +280,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         parsed.namespaces = namespaces.unwrap_or(if quick { 20 } else { 2_000 });
         parsed.acts = acts.unwrap_or(if quick { 20 } else { 2_000 });
         parsed.changed = changed.unwrap_or(if quick { 200 } else { 10_000 });
+        parsed.packets = packets.unwrap_or(if quick { 20_000 } else { 2_400_000 });
+        parsed.log_lines = log_lines.unwrap_or(if quick { 1_000 } else { 100_000 });
         if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
             return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
         }
@@ -302,13 +378,44 @@ mod tests {
     }
 
     #[test]
+    fn packets_arguments() {
+        let packets = |line| PacketsArguments::parse(words(line));
+        assert_eq!(packets("-h"), Ok(PacketsArguments::Help));
+        assert_eq!(
+            packets("--packets 10 --connections 2 --seed 3 -o /tmp/x"),
+            Ok(PacketsArguments::Make {
+                plan: Plan {
+                    packets: 10,
+                    connections: 2,
+                    snaplen: 100,
+                    seed: 3
+                },
+                output: "/tmp/x".into()
+            })
+        );
+        for mistake in [
+            "",
+            "--packets 10",
+            "-o",
+            "-o x --connections 0",
+            "-o x --snaplen 20",
+            "x",
+        ] {
+            assert!(packets(mistake).is_err(), "{mistake}");
+        }
+    }
+
+    #[test]
     fn compare_defaults_and_quick() {
         let full = compare("").expect("valid");
         assert_eq!(
             (full.rounds, full.sockets, full.memory_sockets, full.namespaces),
             (15, 79_200, 100_800, 2_000)
         );
-        assert_eq!((full.acts, full.changed), (2_000, 10_000));
+        assert_eq!(
+            (full.acts, full.changed, full.packets),
+            (2_000, 10_000, 2_400_000)
+        );
         let quick = compare("--rounds 5 --quick").expect("valid");
         assert_eq!(
             (

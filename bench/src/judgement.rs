@@ -186,6 +186,14 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
                 ),
             }
         }
+        Target::Written { below } => Verdict {
+            target: format!("writes < {}", megabytes(below)),
+            figure: figures.written_bytes.map(megabytes),
+            finding: figures.written_bytes.map_or_else(
+                || Finding::NotJudged("no file".to_owned()),
+                |written| Finding::from(written < below),
+            ),
+        },
         Target::PeakBeside { of, more_bytes } => {
             let found = peak_bytes(figures);
             let beside = measured
@@ -288,6 +296,7 @@ mod tests {
             entry,
             samples,
             lines: Some(1),
+            written_bytes: None,
             absence: None,
         }
     }

@@ -1,9 +1,10 @@
 //! Measures Sockeye against its peers, and against the cheapest dump that the kernel offers.
 //!
-//! Three programs stand on this library:
+//! Four programs stand on this library:
 //!
 //! - `bench-load` fills a host (or a private network namespace) with TCP connections over loopback and holds them;
 //! - `bench-floor` makes the cheapest possible dump: records are counted and thrown away. It is the limit;
+//! - `bench-packets` makes a capture of TCP transfers that never took place;
 //! - `bench-compare` starts the load, runs Sockeye and its peers interleaved, and prints medians and their ratios.
 //!
 //! What it deliberately does not do: share code with Sockeye (a mistake there must not move the limit too), measure
@@ -19,18 +20,21 @@
 //! ```
 
 pub mod arguments;
+pub mod capturing;
 pub mod deeds;
 pub mod document;
 pub mod floor;
 pub mod holder;
 pub mod judgement;
 pub mod load;
+pub mod log;
 pub mod machine;
 pub mod measure;
 pub mod namespaces;
 pub mod neighbours;
 pub mod netns;
 pub mod netns_acts;
+pub mod packets;
 pub mod programs;
 pub mod report;
 pub mod run;

@@ -46,6 +46,8 @@ pub struct Figures {
     pub samples: Vec<Sample>,
     /// Lines the command printed when it was checked.
     pub lines: Option<u64>,
+    /// Length of the file that it wrote.
+    pub written_bytes: Option<u64>,
     /// Set if the figures must not be used.
     pub absence: Option<Absence>,
 }
@@ -56,6 +58,7 @@ impl Figures {
             entry: *entry,
             samples: Vec::new(),
             lines: None,
+            written_bytes: None,
             absence,
         }
     }
@@ -189,6 +192,11 @@ fn run(path: &Path, figures: &mut Figures, output: Output) -> Result<Outcome> {
     let outcome = measure(path, figures.entry.arguments, output)?;
     if let Some(why) = &outcome.failure {
         figures.fail(why.clone());
+    } else if let Some(file) = figures.entry.writes {
+        match std::fs::metadata(file) {
+            Ok(written) => figures.written_bytes = Some(written.len()),
+            Err(error) => figures.fail(format!("{file}: {error}")),
+        }
     }
     Ok(outcome)
 }

@@ -20,13 +20,21 @@ pub enum Phase {
     Listed,
     /// 10,000 sockets of running processes, whose options are changed.
     Kept,
+    /// A capture of a few TCP transfers, in the current folder.
+    Captured,
+    /// A capture of one transfer, likewise.
+    Drawn,
+    /// A capture of 100,000 transfers at a time, likewise.
+    Crowded,
+    /// A kernel's log of 100,000 lines, in the current folder.
+    Logged,
     /// None but those that the command makes or removes: see [`netns_acts`](crate::netns_acts).
     Acts,
 }
 
 impl Phase {
     /// In the order in which they are measured.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
@@ -34,6 +42,10 @@ impl Phase {
         Self::FewNamespaces,
         Self::Namespaces,
         Self::Listed,
+        Self::Captured,
+        Self::Drawn,
+        Self::Crowded,
+        Self::Logged,
         Self::Acts,
     ];
 }
@@ -116,6 +128,11 @@ pub enum Target {
         /// With fewer sockets the target is not judged.
         sockets_min: usize,
     },
+    /// What it writes into a file: see [`Entry::writes`].
+    Written {
+        /// Bytes.
+        below: u64,
+    },
     /// Peak memory beside that of another entry of the same phase.
     PeakBeside {
         /// The name of that entry.
@@ -149,6 +166,8 @@ pub struct Entry {
     pub until: Until,
     /// It prints at least a line for so many sockets: fewer are a failure, however fast. None: there is no telling.
     pub sockets_a_line: Option<usize>,
+    /// The file that it writes, in the current folder.
+    pub writes: Option<&'static str>,
     /// What it has to reach; nothing for a peer.
     pub targets: &'static [Target],
 }
@@ -192,6 +211,18 @@ const LSTF: &str = "lstf";
 const NETSTAT: &str = "netstat";
 const NETSTAT_OWNERS: &str = "netstat with owners";
 const IP_LIST: &str = "ip netns list";
+const TCPTRACE: &str = "tcptrace";
+const TCPTRACE_GRAPH: &str = "tcptrace's graph";
+const TSHARK: &str = "tshark's expert";
+
+/// The capture of [`Phase::Captured`], [`Phase::Drawn`] and [`Phase::Crowded`].
+pub const CAPTURE: &str = "transfers.pcap";
+/// The log of [`Phase::Logged`].
+pub const LOG: &str = "kernel.log";
+/// The packets that targets for the memory of captures speak of.
+const CAPTURE_PACKETS_MIN: usize = 2_000_000;
+/// What [`Phase::Drawn`] draws into.
+const GRAPH: &str = "graph.svg";
 
 /// The sockets that the targets for memory speak of.
 const MEMORY_SOCKETS_MIN: usize = 100_000;
@@ -206,6 +237,7 @@ pub(crate) const ENTRY: Entry = Entry {
     arguments: &[],
     until: Until::Exit,
     sockets_a_line: None,
+    writes: None,
     targets: &[],
 };
 
@@ -801,6 +833,115 @@ pub const SUITE: &[Entry] = &[
         name: "keepalive unset",
         phase: Phase::Kept,
         arguments: &["keepalive", "unset", "--yes", "state", "established"],
+        ..ENTRY
+    },
+    // What captured transfers tell; everything is decided for every segment, whatever is printed.
+    Entry {
+        name: "analyze",
+        phase: Phase::Captured,
+        arguments: &["analyze", CAPTURE, "--format", "json"],
+        targets: &[
+            Target::Wall {
+                of: TCPTRACE,
+                at_most: 1.0,
+                wording: "1.0 x tcptrace -l",
+            },
+            Target::Wall {
+                of: TSHARK,
+                at_most: 1.0 / 30.0,
+                wording: "1/30 of tshark -z expert",
+            },
+            Target::Peak {
+                at_most: 50_000_000,
+                sockets_min: CAPTURE_PACKETS_MIN,
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: "analyze, each flag listed",
+        phase: Phase::Captured,
+        arguments: &["analyze", CAPTURE, "--flags", "--format", "csv"],
+        ..ENTRY
+    },
+    Entry {
+        name: TCPTRACE,
+        phase: Phase::Captured,
+        program: Program::Peer("tcptrace"),
+        arguments: &["-l", "-n", CAPTURE],
+        ..ENTRY
+    },
+    Entry {
+        name: TSHARK,
+        phase: Phase::Captured,
+        program: Program::Peer("tshark"),
+        arguments: &["-n", "-q", "-z", "expert", "-r", CAPTURE],
+        ..ENTRY
+    },
+    Entry {
+        name: "graph",
+        phase: Phase::Drawn,
+        arguments: &["graph", CAPTURE, "-o", GRAPH],
+        writes: Some(GRAPH),
+        targets: &[
+            Target::Within {
+                at_most_ns: 1_500_000_000,
+            },
+            Target::Written { below: 3_000_000 },
+            Target::About {
+                of: TCPTRACE_GRAPH,
+                wording: "tcptrace, the first panel only",
+            },
+        ],
+        ..ENTRY
+    },
+    Entry {
+        name: "graph, a page",
+        phase: Phase::Drawn,
+        arguments: &["graph", CAPTURE, "-o", "graph.html"],
+        writes: Some("graph.html"),
+        ..ENTRY
+    },
+    Entry {
+        name: TCPTRACE_GRAPH,
+        phase: Phase::Drawn,
+        program: Program::Peer("tcptrace"),
+        arguments: &["-S", "-n", CAPTURE],
+        ..ENTRY
+    },
+    Entry {
+        name: "analyze",
+        phase: Phase::Crowded,
+        arguments: &["analyze", CAPTURE, "--format", "json"],
+        targets: &[Target::Peak {
+            at_most: 300_000_000,
+            sockets_min: CAPTURE_PACKETS_MIN,
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: "analyze, the biggest",
+        phase: Phase::Crowded,
+        arguments: &["analyze", CAPTURE],
+        targets: &[Target::Peak {
+            at_most: 300_000_000,
+            sockets_min: CAPTURE_PACKETS_MIN,
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: "explain a log",
+        phase: Phase::Logged,
+        arguments: &["explain", "-f", LOG],
+        targets: &[Target::Within {
+            at_most_ns: 1_000_000_000,
+        }],
+        ..ENTRY
+    },
+    Entry {
+        name: "explain a name",
+        phase: Phase::Logged,
+        arguments: &["explain", "CLOSE_WAIT"],
         ..ENTRY
     },
 ];

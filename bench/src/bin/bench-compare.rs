@@ -2,21 +2,24 @@
 
 use anyhow::{Context, Result, ensure};
 use sockeye_bench::arguments::CompareArguments;
+use sockeye_bench::capturing;
 use sockeye_bench::deeds;
 use sockeye_bench::document;
 use sockeye_bench::floor;
 use sockeye_bench::judgement::{judge, kilobytes};
 use sockeye_bench::load::Load;
+use sockeye_bench::log;
 use sockeye_bench::machine::Machine;
 use sockeye_bench::measure::{SUPERVISE, supervise};
 use sockeye_bench::namespaces::{Names, SOCKETS_IN_SET};
 use sockeye_bench::neighbours::Neighbours;
 use sockeye_bench::netns;
 use sockeye_bench::netns_acts::{self, Act, ActFigures};
+use sockeye_bench::packets::Plan;
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
 use sockeye_bench::run::{Figures, Installed, interleaved};
-use sockeye_bench::suite::{Phase, entries};
+use sockeye_bench::suite::{CAPTURE, LOG, Phase, entries};
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -66,7 +69,14 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     let document = arguments.markdown.as_deref().map(read_document).transpose()?;
     let installed = Installed {
         floor: beside_or_on_path("bench-floor"),
-        sockeye: arguments.sockeye.clone().or_else(|| beside_or_on_path("sockeye")),
+        // Also from another folder, where captures are.
+        sockeye: arguments
+            .sockeye
+            .as_ref()
+            .map(|sockeye| sockeye.canonicalize())
+            .transpose()
+            .context("finding sockeye")?
+            .or_else(|| beside_or_on_path("sockeye")),
         peer: on_path,
     };
     let bench_load =
@@ -87,6 +97,8 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("netstat", on_path("netstat").as_deref(), "-V");
     machine.ask_version("lsof", on_path("lsof").as_deref(), "-v");
     machine.ask_version("ip", on_path("ip").as_deref(), "-V");
+    machine.ask_version("tshark", on_path("tshark").as_deref(), "--version");
+    machine.ask_version("tcptrace", on_path("tcptrace").as_deref(), "-version");
     machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
 
     let mut comparison = Comparison {
@@ -100,6 +112,9 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     comparison.changed(arguments)?;
     comparison.namespaces(arguments)?;
     comparison.listed(arguments)?;
+    comparison.captured(arguments)?;
+    comparison.capturing(arguments)?;
+    comparison.logged(arguments)?;
     comparison.acts(arguments)?;
     let report = Report {
         machine,
@@ -271,6 +286,109 @@ impl Comparison {
         Ok(())
     }
 
+    /// Captures of a few connections, of one, and of very many.
+    fn captured(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let packets = arguments.packets;
+        if packets == 0 {
+            return Ok(());
+        }
+        let crowd = u32::try_from(packets / PACKETS_EACH).unwrap_or(u32::MAX);
+        for (phase, connections) in [
+            (Phase::Captured, 5),
+            (Phase::Drawn, 1),
+            (Phase::Crowded, crowd.max(1)),
+        ] {
+            let title = match connections {
+                1 => format!("A capture of one connection, {packets} packets, snaplen 100"),
+                many => format!("A capture of {many} connections at a time, {packets} packets, snaplen 100"),
+            };
+            let plan = Plan {
+                packets: packets as u64,
+                connections,
+                snaplen: 100,
+                seed: 1,
+            };
+            let write = |out: &mut dyn Write| plan.write(&mut { out });
+            // Some take half a minute each.
+            self.in_folder(phase, title, packets, arguments.rounds.min(3), CAPTURE, &write)?;
+        }
+        Ok(())
+    }
+
+    /// Packets are captured while they are sent, at the highest rate that there is.
+    fn capturing(&mut self, arguments: &CompareArguments) -> Result<()> {
+        if arguments.packets == 0 {
+            return Ok(());
+        }
+        let title = "Capturing on lo, at the highest rate that one sender reaches".to_owned();
+        announce(&title);
+        let blast = beside_or_on_path("bench-blast")
+            .context("bench-blast is not beside this program: build it too")?;
+        let folder = std::env::temp_dir().join(format!("sockeye-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let seconds = if arguments.rounds <= QUICK_ROUNDS {
+            0.5
+        } else {
+            5.0
+        };
+        let mut tell = |text: &str| progress(&format!("{title}: {text}"));
+        let rounds = arguments.rounds.div_ceil(3);
+        let captured = capturing::interleaved(&self.installed, &blast, &folder, seconds, rounds, &mut tell);
+        std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        self.tables.push(Table {
+            rows: captured.rows,
+            notes: captured.notes,
+            title,
+            warning: None,
+        });
+        Ok(())
+    }
+
+    fn logged(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let lines = arguments.log_lines;
+        if lines == 0 {
+            return Ok(());
+        }
+        let title = format!("A log of {lines} lines");
+        let write = |out: &mut dyn Write| log::write(lines, &mut { out });
+        self.in_folder(Phase::Logged, title, lines, arguments.rounds, LOG, &write)
+    }
+
+    /// A file in a folder of its own, which is the current one meanwhile: commands name the file only.
+    fn in_folder(
+        &mut self,
+        phase: Phase,
+        title: String,
+        count: usize,
+        rounds: usize,
+        file: &str,
+        write: &dyn Fn(&mut dyn Write) -> std::io::Result<()>,
+    ) -> Result<()> {
+        progress(&format!("making {title}"));
+        let back = std::env::current_dir().context("finding the current folder")?;
+        let folder = std::env::temp_dir().join(format!("sockeye-bench-{}", std::process::id()));
+        std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let measured = write_file(&folder.join(file), write)
+            .and_then(|()| {
+                std::env::set_current_dir(&folder).with_context(|| format!("going to {}", folder.display()))
+            })
+            .and_then(|()| {
+                let host = Host {
+                    title,
+                    sockets: count,
+                    ours: Neighbours {
+                        tcp_sockets: 0,
+                        files: 1,
+                        namespaces: 1,
+                    },
+                };
+                self.measure(phase, host, rounds)
+            });
+        std::env::set_current_dir(&back).with_context(|| format!("going back to {}", back.display()))?;
+        std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        measured
+    }
+
     /// Last of all, for the same reason; they wait for the end of that clearing themselves.
     fn acts(&mut self, arguments: &CompareArguments) -> Result<()> {
         let count = arguments.acts;
@@ -385,6 +503,14 @@ impl Host {
     }
 }
 
+fn write_file(path: &Path, write: &dyn Fn(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
+    let file = std::fs::File::create(path).with_context(|| format!("creating {}", path.display()))?;
+    let mut out = std::io::BufWriter::with_capacity(1 << 20, file);
+    write(&mut out)
+        .and_then(|()| out.flush())
+        .with_context(|| format!("writing {}", path.display()))
+}
+
 /// A folder for so many names, or why there is none, which is told at once too.
 fn empty_folder(title: &str, namespaces: usize) -> Result<Names, String> {
     let names = netns_acts::room(namespaces)
@@ -424,3 +550,7 @@ fn read_document(path: &Path) -> Result<String> {
 }
 
 const WARM_UPS: usize = 1;
+/// So few rounds show that everything runs, not how fast it is.
+const QUICK_ROUNDS: usize = 3;
+/// Of each connection, where there are very many.
+const PACKETS_EACH: usize = 24;

@@ -1,0 +1,36 @@
+//! Captures beside each other, for a moment: it must not rot.
+
+use sockeye_bench::capturing::interleaved;
+use sockeye_bench::netns::enter_private;
+use sockeye_bench::programs::on_path;
+use sockeye_bench::run::Installed;
+use std::path::Path;
+
+#[test]
+fn who_captures_is_measured_and_who_does_not_is_told() {
+    if !enter_private().expect("a namespace") || on_path("tcpdump").is_none() {
+        eprintln!("skipped: needs root and tcpdump");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("sockeye-bench-capturing-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    let installed = Installed {
+        floor: None,
+        sockeye: on_path("false"),
+        peer: on_path,
+    };
+    let blast = Path::new(env!("CARGO_BIN_EXE_bench-blast"));
+    let captured = interleaved(&installed, blast, &folder, 0.1, 2, &mut |_| {});
+    std::fs::remove_dir(&folder).expect("nothing is left in it");
+    let [ours, theirs] = &captured.rows[..] else {
+        panic!("{:?}", captured.rows);
+    };
+    assert_eq!(
+        ours.absence.as_deref(),
+        Some("FAILED: it does not capture: "),
+        "{ours:?}"
+    );
+    assert_eq!((theirs.absence.as_deref(), theirs.runs), (None, 2), "{theirs:?}");
+    assert!(theirs.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0), "{theirs:?}");
+    assert_eq!(captured.notes.len(), 1, "{:?}", captured.notes);
+}
