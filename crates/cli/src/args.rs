@@ -29,6 +29,10 @@ pub(crate) enum Command {
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
     Check(crate::check::CheckArgs),
+    Capture(crate::capture::CaptureArgs),
+    Analyze(crate::analyze::AnalyzeArgs),
+    Graph(crate::graph::GraphArgs),
+    Explain(crate::explain::ExplainArgs),
     Ns(crate::ns::NsArgs),
     Keepalive(crate::keepalive::KeepaliveArgs),
     Kill(crate::kill::KillArgs),

@@ -1,14 +1,18 @@
 //! `sockeye`: what was typed, what it means, and running it.
 
+mod analyze;
 mod args;
+mod capture;
 mod check;
 mod consent;
 mod deed;
 mod doctor;
 mod dropin;
+mod explain;
 mod flows;
 mod generate;
 mod getopt;
+mod graph;
 mod keepalive;
 mod kill;
 mod listing;
@@ -20,6 +24,7 @@ mod ns;
 mod places;
 mod program;
 mod progress;
+mod replacement;
 mod rooms;
 mod run;
 mod sockets;
@@ -55,6 +60,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Sockets(args)) => sockets::run(&args),
         Some(Command::Doctor(args)) => doctor::run(&args),
         Some(Command::Check(args)) => return check::run(&args),
+        Some(Command::Capture(args)) => return capture::run(&args),
+        Some(Command::Analyze(args)) => return analyze::run(&args),
+        Some(Command::Graph(args)) => return graph::run(&args),
+        Some(Command::Explain(args)) => return explain::run(&args),
         Some(Command::Ns(args)) => return ns::run(&args),
         Some(Command::Keepalive(args)) => return keepalive::run(&args),
         Some(Command::Kill(args)) => return kill::run(&args),
@@ -81,7 +90,15 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
     // Other commands take no filter, or take it elsewhere.
-    let others = ["ns", "keepalive", "kill"];
+    let others = [
+        "explain",
+        "analyze",
+        "graph",
+        "ns",
+        "keepalive",
+        "kill",
+        "capture",
+    ];
     let first = std::env::args_os().nth(1);
     let is_listing = first.is_none_or(|word| others.iter().all(|other| word != *other));
     if misplaced && is_listing && !text.contains("similar subcommand") {

@@ -25,6 +25,11 @@ impl Progress {
         }
     }
 
+    /// Of a work whose end nobody knows.
+    pub(crate) fn endless(what: &'static str) -> Self {
+        Self::new(what, 0)
+    }
+
     /// One more is done.
     pub(crate) fn step(&mut self) {
         self.reach(self.done + 1);
@@ -36,7 +41,11 @@ impl Progress {
         let Some(next) = self.next else { return };
         let now = Instant::now();
         if now >= next {
-            self.show(&format!("\rsockeye: {} of {} {}", self.done, self.all, self.what));
+            let of_all = match self.all {
+                0 => String::new(),
+                all => format!(" of {all}"),
+            };
+            self.show(&format!("\rsockeye: {}{of_all} {}", self.done, self.what));
             self.is_shown = true;
             self.next = Some(now + INTERVAL);
         }

@@ -109,14 +109,29 @@ fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Resul
 
 /// Columns of the terminal behind it; `None` if there is none.
 pub(crate) fn width() -> Option<usize> {
+    size()?.columns
+}
+
+/// The terminal behind it; of a size that it does not know it says 0, and here there is none.
+pub(crate) struct Size {
+    pub(crate) columns: Option<usize>,
+    pub(crate) rows: Option<usize>,
+    /// Pixels from left to right, and from top to bottom
+    pub(crate) pixels: Option<(usize, usize)>,
+}
+
+/// `None` if there is no terminal.
+pub(crate) fn size() -> Option<Size> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    let columns = rustix::termios::tcgetwinsize(io::stdout())
-        .ok()
-        .map(|size| usize::from(size.ws_col));
-    // A terminal that does not know its width says 0.
-    columns.filter(|&columns| columns > 0)
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let known = |number: u16| Some(usize::from(number)).filter(|&number| number > 0);
+    Some(Size {
+        columns: known(size.ws_col),
+        rows: known(size.ws_row),
+        pixels: known(size.ws_xpixel).zip(known(size.ws_ypixel)),
+    })
 }
 
 /// Colours or none, by the flag, the terminal, `NO_COLOR` and `TERM`.

@@ -4,6 +4,7 @@ use sockeye_act::Keepalive;
 use sockeye_filter::Quantity;
 use sockeye_flow::SortKey;
 use sockeye_model::{GroupBy, ProtocolSet};
+use sockeye_verdict::Severity;
 use std::time::Duration;
 
 /// `--sort`, understood.
@@ -61,6 +62,11 @@ pub(crate) fn protocols(list: &str) -> Result<ProtocolSet, String> {
         })?;
         Ok(all.or(found))
     })
+}
+
+/// How bad something has to be.
+pub(crate) fn severity(text: &str) -> Result<Severity, String> {
+    Severity::from_name(text).ok_or_else(|| "expected info, notice, warning or critical".to_owned())
 }
 
 /// How many rows; none is an answer too.

@@ -177,6 +177,7 @@ fn help() {
     check("help_keepalive_list", words("keepalive list -h").quiet());
     check("help_keepalive_set", words("keepalive set -h").quiet());
     check("help_kill", words("kill -h").quiet());
+    check("help_analyze", words("analyze -h").quiet());
 }
 
 /// The fixed situation: a listener, a connection to it with 100 bytes unread, and a UDP socket.

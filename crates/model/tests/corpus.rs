@@ -55,3 +55,13 @@ fn relocations() {
 fn walk() {
     replay("walk", bodies::walk);
 }
+
+#[test]
+fn packets() {
+    replay("packets", bodies::packets);
+}
+
+#[test]
+fn captures() {
+    replay("captures", bodies::captures);
+}

@@ -41,10 +41,10 @@ pub(crate) struct CheckArgs {
           value_parser = rules::samples)]
     count: u64,
     /// Exit with 1 if something as bad as this is found: info, notice, warning or critical
-    #[arg(long, value_name = "SEVERITY", value_parser = rules::severity)]
+    #[arg(long, value_name = "SEVERITY", value_parser = crate::values::severity)]
     fail_on: Option<Severity>,
     /// Show nothing that is less bad than this
-    #[arg(long, value_name = "SEVERITY", default_value = "notice", value_parser = rules::severity)]
+    #[arg(long, value_name = "SEVERITY", default_value = "notice", value_parser = crate::values::severity)]
     severity: Severity,
     /// Only these rules, separated by commas; 'check --list' shows them
     #[arg(long, value_name = "RULES", value_parser = rules::rules)]

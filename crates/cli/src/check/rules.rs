@@ -61,10 +61,6 @@ impl Judges {
     }
 }
 
-pub(super) fn severity(text: &str) -> Result<Severity, String> {
-    Severity::from_name(text).ok_or_else(|| "expected info, notice, warning or critical".to_owned())
-}
-
 pub(super) fn rules(text: &str) -> Result<RuleSet, String> {
     text.split(',')
         .map(|name| {
