@@ -123,6 +123,7 @@ fn check_connection(options: &Options, connection: &Connection) {
         let times = [rtt.min_ns, rtt.p50_ns, rtt.p90_ns, rtt.p99_ns, rtt.max_ns];
         assert!(times.is_sorted(), "{rtt:?}");
         let opinions = side.opinions;
+        assert!(opinions.lost_before <= opinions.lost, "{opinions:?}");
         assert!(
             opinions.duplicated_by_capture + opinions.duplicated_by_network
                 <= side.packets + connection.forward.packets + connection.backward.packets,

@@ -370,6 +370,7 @@ impl Repeats {
         // Not every DSACK arrives, nor is every one sent.
         if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
             self.opinions.unclear += std::mem::take(&mut self.opinions.lost);
+            self.opinions.lost_before = 0;
             for evidence in [SENT_AGAIN_BEYOND, SENT_AGAIN] {
                 history.restate((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
             }
@@ -542,6 +543,7 @@ impl Repeats {
         history.push(EventKind::Reordered, Confidence::Proven, OLDER);
         if was_blamed {
             self.acquit(&copy, history);
+            self.opinions.lost_before = self.opinions.lost_before.saturating_sub(copy.segs.into());
             self.opinions.spurious += u64::from(copy.segs);
             let evidence = "the first copy came after it";
             history.amend(copy.event, EventKind::Spurious, Confidence::Proven, evidence);
