@@ -50,6 +50,7 @@ mod annexed;
 mod cell;
 mod column;
 mod csv;
+mod event_json;
 mod explain;
 mod findings;
 mod flow_cell;

@@ -81,3 +81,14 @@ pub enum Confidence {
     /// The other end said so (SACK, DSACK, timestamps)
     Proven,
 }
+
+impl Confidence {
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Likely => "likely",
+            Self::Proven => "proven",
+        }
+    }
+}

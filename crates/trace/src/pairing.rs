@@ -15,6 +15,7 @@ use crate::Percentiles;
 use crate::sequence::after;
 use crate::spread::Spread;
 use crate::translated::{Known, Translated};
+use crate::twins::Recent;
 use foldhash::HashMap;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
@@ -114,18 +115,6 @@ struct Way {
     early: u64,
     /// What either capture has just seen
     recent: [VecDeque<Recent>; 2],
-}
-
-/// A packet as it was captured a moment ago.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Recent {
-    time_ns: u64,
-    sequence: u32,
-    acknowledgement: u32,
-    len: u32,
-    clock: u32,
-    flags: u16,
-    ip_id: u16,
 }
 
 impl Pairing {
@@ -394,19 +383,14 @@ impl Way {
     /// Whether the capture had the very same packet a moment ago, as routers do that capture on all interfaces. If not, it is
     /// remembered.
     fn is_twin(&mut self, capture: usize, time_ns: u64, segment: &Segment) -> bool {
-        let this = Recent {
-            time_ns,
-            sequence: segment.sequence,
-            acknowledgement: segment.acknowledgement,
-            len: segment.payload_len,
-            clock: segment.options.timestamps.map_or(0, |stamps| stamps.value),
-            flags: segment.flags.0,
-            ip_id: segment.ip_id.unwrap_or(0),
-        };
+        let this = Recent::of(time_ns, segment);
         let recent = &mut self.recent[capture];
         // Without either, one that was sent again looks the same.
-        let is_told = this.ip_id != 0 || this.clock != 0 && this.len > 0;
-        if is_told && recent.iter().any(|other| this.is_twin_of(other)) {
+        if this.is_told()
+            && recent
+                .iter()
+                .any(|other| other.is_same(&this) && other.is_within(TWIN_NS, &this))
+        {
             return true;
         }
         if recent.len() == RECENT {
@@ -479,16 +463,6 @@ impl Way {
             lost_frames,
             delay: delays.percentiles(),
         }
-    }
-}
-
-impl Recent {
-    fn is_twin_of(&self, other: &Self) -> bool {
-        let same_time = Self {
-            time_ns: self.time_ns,
-            ..*other
-        };
-        *self == same_time && self.time_ns.abs_diff(other.time_ns) <= TWIN_NS
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum Twin {
 
 /// A segment as it was captured a moment ago.
 #[derive(Debug, Clone, Copy)]
-struct Recent {
+pub(crate) struct Recent {
     time_ns: u64,
     sequence: u32,
     acknowledgement: u32,
@@ -95,7 +95,7 @@ impl Twins {
 }
 
 impl Recent {
-    fn of(time_ns: u64, segment: &Segment) -> Self {
+    pub(crate) fn of(time_ns: u64, segment: &Segment) -> Self {
         Self {
             time_ns,
             sequence: segment.sequence,
@@ -109,7 +109,8 @@ impl Recent {
         }
     }
 
-    fn is_same(&self, other: &Self) -> bool {
+    /// Whether it is the very same packet, before or behind a router.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.sequence == other.sequence
             && self.acknowledgement == other.acknowledgement
             && self.ip_id == other.ip_id
@@ -118,6 +119,16 @@ impl Recent {
             && self.window == other.window
             && self.flags == other.flags
             && self.ttl.abs_diff(other.ttl) <= HOPS
+    }
+
+    /// Whether there is no more between both than that.
+    pub(crate) fn is_within(&self, most_ns: u64, other: &Self) -> bool {
+        self.time_ns.abs_diff(other.time_ns) <= most_ns
+    }
+
+    /// Whether one that is sent again would look different.
+    pub(crate) fn is_told(&self) -> bool {
+        self.ip_id != 0 || self.clock != 0 && self.len > 0
     }
 }
 

@@ -4,11 +4,9 @@ use super::EndOwners;
 use super::sentence::sentences;
 use super::shares::percent;
 use crate::address::push_ip;
+use crate::event_json::push_what;
 use crate::json::{Object, json_string};
-use sockeye_trace::{
-    Completeness, Confidence, Connection, Direction, Endpoint, Event, EventKind, Flag, Limit, Percentiles,
-    Side,
-};
+use sockeye_trace::{Completeness, Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
     let mut object = Object::begin(out);
@@ -190,21 +188,7 @@ fn push_event(out: &mut Vec<u8>, event: &Event) {
             Direction::Backward
         }),
     );
-    object.word("kind", event.kind.name());
-    match event.kind {
-        EventKind::LossBurst { segments } => object.number("segments", Some(segments)),
-        EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
-            object.number("duration_ns", Some(duration_ns));
-        }
-        _ => {}
-    }
-    object.word(
-        "confidence",
-        match event.confidence {
-            Confidence::Likely => "likely",
-            Confidence::Proven => "proven",
-        },
-    );
+    push_what(&mut object, event);
     object
         .key("evidence")
         .extend_from_slice(json_string(event.evidence).as_bytes());

@@ -3,9 +3,10 @@
 use super::caption::endpoint;
 use super::estimate::estimates;
 use super::view::{View, Way};
+use crate::event_json::push_what;
 use crate::format::SCHEMA_VERSION;
 use crate::json::Object;
-use sockeye_trace::{Confidence, Direction, Event, EventKind, MarkKind};
+use sockeye_trace::{Direction, Event, MarkKind};
 use std::io::{self, Write};
 
 pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
@@ -113,21 +114,7 @@ fn write_way(out: &mut impl Write, text: &mut Vec<u8>, way: &Way<'_>) -> io::Res
 fn push_event(object: &mut Object<'_>, event: &Event) {
     object.number("time_ns", Some(event.time_ns));
     object.number("frame", Some(event.frame));
-    object.word("kind", event.kind.name());
-    match event.kind {
-        EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
-            object.number("duration_ns", Some(duration_ns));
-        }
-        EventKind::LossBurst { segments } => object.number("segments", Some(segments)),
-        _ => {}
-    }
-    object.word(
-        "confidence",
-        match event.confidence {
-            Confidence::Likely => "likely",
-            Confidence::Proven => "proven",
-        },
-    );
+    push_what(object, event);
     object.text(
         "evidence",
         Some(event.evidence).filter(|evidence| !evidence.is_empty()),
