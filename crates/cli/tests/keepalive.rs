@@ -405,27 +405,6 @@ fn what_was_done_is_told_where_output_cannot_be_written() {
 }
 
 #[test]
-fn a_descriptor_that_is_another_socket_by_now_is_left_alone() {
-    let lab = need!(Lab::new("keepreuse"));
-    let here = lab.namespace("here");
-    let lane = here.loopback();
-    let (first, second) = (lane.established(), lane.established());
-    let port = first.client.port();
-    let Pair { client, server, .. } = first;
-    let mut place = client.duplicate();
-    drop(client);
-    let asked = Asked::after(&here, &format!("keepalive set sport = :{port}"));
-    // The second takes the place of the first.
-    rustix::io::dup2(second.client.fd().unwrap(), &mut place).unwrap();
-    let (text, code) = asked.answer("y\n");
-    assert!(text.contains("1 connection had gone meanwhile"), "{text}");
-    assert!(text.contains("0 connections set"), "{text}");
-    assert_eq!(code, Some(0), "{text}");
-    assert!(!second.client.socket().keepalive().unwrap());
-    drop(server);
-}
-
-#[test]
 fn a_socket_that_moved_to_another_descriptor_is_found_again() {
     let lab = need!(Lab::new("keepmove"));
     let here = lab.namespace("here");
