@@ -1,0 +1,293 @@
+//! How often which delay was seen, in fixed memory.
+
+use std::fmt;
+
+/// Delays in nanoseconds, counted in buckets that are never wider than a thousandth of what they hold.
+///
+/// Up to 2048 ns each nanosecond has a bucket; from there on each doubling is divided into 1024 of them (the log-linear
+/// layout of Gil Tene's HdrHistogram, three significant figures). It reaches to nine hours; whatever is longer is counted
+/// in the last bucket. Memory does not grow, and taking one costs a shift and an addition.
+///
+/// It corrects nothing. Where requests have a schedule, a delay has to be counted from the time at which the request should
+/// have been sent: then a stall is in the delays of all the requests that it held up (no "coordinated omission").
+///
+/// ```
+/// use sockeye_measure::Histogram;
+///
+/// let mut delays = Histogram::new();
+/// (1..=1000).for_each(|us| delays.record(us * 1000));
+/// assert_eq!(delays.percentile(Histogram::P50), Some(500_223));
+/// assert_eq!(delays.max(), Some(1_000_000));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    count: u64,
+    sum: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Histogram {
+    /// The one in the middle, for [`percentile`](Self::percentile).
+    pub const P50: u32 = 500_000;
+    /// A tenth took longer.
+    pub const P90: u32 = 900_000;
+    /// One in a hundred took longer.
+    pub const P99: u32 = 990_000;
+    /// One in a thousand took longer.
+    pub const P99_9: u32 = 999_000;
+    /// One in ten thousand took longer.
+    pub const P99_99: u32 = 999_900;
+
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            count: 0,
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        }
+    }
+
+    /// Counts a delay.
+    pub fn record(&mut self, ns: u64) {
+        self.counts[bucket_of(ns)] += 1;
+        self.count += 1;
+        self.sum += u128::from(ns);
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// Adds what another one has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.sum += other.sum;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many delays there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The shortest, to the nanosecond.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The longest, to the nanosecond.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// The mean of all, exactly.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// So many millionths of all took at most so long: the upper end of the bucket, so that it is never told too short, and
+    /// never longer than the longest.
+    #[must_use]
+    pub fn percentile(&self, ppm: u32) -> Option<u64> {
+        let ppm = u128::from(ppm.min(1_000_000));
+        let rank = (u128::from(self.count) * ppm).div_ceil(1_000_000).max(1);
+        let mut below = 0_u128;
+        for (index, count) in self.counts.iter().enumerate() {
+            below += u128::from(*count);
+            if below >= rank {
+                let top = if index + 1 == BUCKETS {
+                    self.max
+                } else {
+                    top_of(index)
+                };
+                return Some(top.clamp(self.min, self.max));
+            }
+        }
+        None
+    }
+
+    /// The curve of percentiles: how many of all there are for one that took longer, and how long it is at most, from
+    /// the median (2) on, a few points each doubling, to the longest.
+    #[must_use]
+    pub fn tail(&self) -> Vec<(f64, u64)> {
+        let mut points = Vec::new();
+        let mut one_in = 1.0_f64;
+        while one_in <= self.count as f64 {
+            let ppm = 1e6 - 1e6 / one_in;
+            let Some(ns) = self.percentile(ppm.round() as u32) else {
+                break;
+            };
+            points.push((one_in, ns));
+            if ppm > 999_999.0 {
+                break;
+            }
+            one_in *= STEP;
+        }
+        points
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count)
+            .field("min", &self.min())
+            .field("p50", &self.percentile(Self::P50))
+            .field("p99", &self.percentile(Self::P99))
+            .field("max", &self.max())
+            .finish()
+    }
+}
+
+/// The first 2048 by themselves; then the leading one and the ten bits behind it, each doubling after the other.
+fn bucket_of(ns: u64) -> usize {
+    let ns = ns.min(LONGEST);
+    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(HELD_BITS);
+    (shift as usize) * HALF + (ns >> shift) as usize
+}
+
+/// The longest delay in a bucket.
+fn top_of(bucket: usize) -> u64 {
+    let shift = (bucket / HALF).saturating_sub(1);
+    let held = (bucket - shift * HALF) as u64;
+    ((held + 1) << shift) - 1
+}
+
+/// Bits of a number that are held: 2048 values, the upper half of which is used again and again.
+const HELD_BITS: u32 = 11;
+const HALF: usize = 1 << (HELD_BITS - 1);
+/// Nine and three quarters of an hour.
+const LONGEST: u64 = (1 << LONGEST_BITS) - 1;
+const LONGEST_BITS: u32 = 45;
+const BUCKETS: usize = (LONGEST_BITS - HELD_BITS + 2) as usize * HALF;
+/// Four points for each doubling.
+const STEP: f64 = 1.189_207_115_002_721;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random and are the same each time.
+    fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+        let mut state = seed;
+        std::iter::repeat_with(move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        })
+    }
+
+    #[test]
+    fn buckets_follow_each_other_without_gaps() {
+        let mut next = 0;
+        for bucket in 0..BUCKETS {
+            let top = top_of(bucket);
+            assert_eq!(bucket_of(next), bucket, "first of {bucket}");
+            assert_eq!(bucket_of(top), bucket, "last of {bucket}");
+            assert!(top - next <= next / 1000, "{next} to {top} is too wide");
+            next = top + 1;
+        }
+        assert_eq!(next, LONGEST + 1);
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_sorted_values() {
+        for (seed, count, width) in [
+            (1, 1, 64),
+            (2, 2, 44),
+            (3, 999, 44),
+            (4, 20_000, 30),
+            (5, 100_000, 40),
+        ] {
+            let mut exact: Vec<u64> = numbers(seed)
+                .zip(numbers(seed + 77))
+                .take(count)
+                // Of all sizes, as delays are: each as likely to have few bits as many.
+                .map(|(value, size)| (value >> (size % width + 64 - 44)).max(1))
+                .collect();
+            let mut histogram = Histogram::new();
+            exact.iter().for_each(|&ns| histogram.record(ns));
+            exact.sort_unstable();
+            let sum: u128 = exact.iter().map(|&ns| u128::from(ns)).sum();
+            assert_eq!(histogram.count(), count as u64);
+            assert_eq!(histogram.min(), exact.first().copied());
+            assert_eq!(histogram.max(), exact.last().copied());
+            assert_eq!(histogram.mean(), Some(sum as f64 / count as f64));
+            for ppm in [
+                0, 1, 250_000, 500_000, 900_000, 990_000, 999_000, 999_900, 1_000_000,
+            ] {
+                let rank = (count as u64 * u64::from(ppm)).div_ceil(1_000_000).max(1);
+                let wanted = exact[rank as usize - 1];
+                let told = histogram.percentile(ppm).unwrap();
+                assert!(
+                    told >= wanted && told - wanted <= wanted / 1000,
+                    "{ppm} of {count}: {told} instead of {wanted}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn halves_merged_are_the_whole() {
+        let mut whole = Histogram::new();
+        let mut halves = [Histogram::new(), Histogram::new()];
+        for (index, ns) in numbers(9).take(5000).enumerate() {
+            whole.record(ns >> 30);
+            halves[index % 2].record(ns >> 30);
+        }
+        let [mut merged, other] = halves;
+        merged.merge(&other);
+        merged.merge(&Histogram::new());
+        assert_eq!(merged, whole);
+    }
+
+    #[test]
+    fn nothing_has_no_percentiles() {
+        let empty = Histogram::new();
+        assert_eq!(empty.percentile(Histogram::P50), None);
+        assert_eq!((empty.min(), empty.max(), empty.mean()), (None, None, None));
+        assert!(empty.tail().is_empty());
+    }
+
+    #[test]
+    fn what_is_longer_than_any_bucket_is_the_longest() {
+        let mut histogram = Histogram::new();
+        histogram.record(5);
+        histogram.record(u64::MAX);
+        assert_eq!(histogram.max(), Some(u64::MAX));
+        assert_eq!(histogram.percentile(1_000_000), Some(u64::MAX));
+        assert_eq!(histogram.percentile(500_000), Some(5));
+    }
+
+    #[test]
+    fn the_tail_rises_to_what_was_seen_once() {
+        let mut histogram = Histogram::new();
+        (1..=10_000).for_each(|ns| histogram.record(ns));
+        let tail = histogram.tail();
+        assert!(
+            tail.windows(2)
+                .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1)
+        );
+        let (one_in, ns) = tail[tail.len() - 1];
+        assert!(one_in > 8000.0 && ns >= 9998, "{one_in} {ns}");
+    }
+}

@@ -1,0 +1,365 @@
+//! How long answers took, and what the figures are worth.
+
+use crate::{Again, Histogram, Sentence};
+
+/// Requests and their answers, over connections that stay or with one for each.
+#[derive(Debug, Clone, Default)]
+pub struct Latency {
+    /// From when a request went out, or should have, until its answer was there.
+    pub delays: Histogram,
+    /// Until the connection stood, where each request has its own.
+    pub connects: Option<Histogram>,
+    /// How late requests went out by our own fault.
+    pub lateness: Option<Histogram>,
+    /// Requests that went out.
+    pub sent: u64,
+    /// Requests that were due and never went out.
+    pub unsent: u64,
+    /// Requests without an answer.
+    pub lost: u64,
+    /// Answers that came late or twice.
+    pub strays: u64,
+    /// Connections that failed.
+    pub failed: u64,
+    /// From the beginning to the last answer.
+    pub elapsed_ns: u64,
+    /// Requests a second that were asked for.
+    pub asked_rate: Option<f64>,
+    /// At once.
+    pub connections: u64,
+    /// Whether threads look for bytes all the time: that they are busy means nothing then.
+    pub spins: bool,
+    /// Processor time of this end's threads.
+    pub here: Load,
+    /// Of the other end's, if it said so.
+    pub there: Option<Load>,
+}
+
+/// Processor time of one end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Of all its threads.
+    pub cpu_ns: u64,
+    /// Of the thread that had most.
+    pub busiest_ns: u64,
+}
+
+impl Latency {
+    /// Answers a second.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| self.delays.count() as f64 / (self.elapsed_ns as f64 / 1e9))
+    }
+
+    /// How busy the busiest thread was, in thousandths of the time.
+    #[must_use]
+    pub fn busy_permille(&self, load: &Load) -> Option<f64> {
+        (self.elapsed_ns > 0).then(|| load.busiest_ns as f64 / self.elapsed_ns as f64 * 1000.0)
+    }
+
+    /// Adds another run of the same.
+    pub fn merge(&mut self, other: &Self) {
+        self.delays.merge(&other.delays);
+        for (mine, theirs) in [
+            (&mut self.connects, &other.connects),
+            (&mut self.lateness, &other.lateness),
+        ] {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().merge(theirs);
+            }
+        }
+        self.sent += other.sent;
+        self.unsent += other.unsent;
+        self.lost += other.lost;
+        self.strays += other.strays;
+        self.failed += other.failed;
+        self.elapsed_ns += other.elapsed_ns;
+        self.here.add(other.here);
+        self.there = self.there.zip(other.there).map(|(mut mine, theirs)| {
+            mine.add(theirs);
+            mine
+        });
+    }
+
+    /// What the figures say, the most important first.
+    #[must_use]
+    pub fn sentences(&self, again: &Again) -> Vec<Sentence> {
+        let all = [
+            self.failures(),
+            self.losses(),
+            self.slower_than_asked(),
+            self.busy_tester(),
+            self.late_tester(again),
+            self.held_up_uncounted(again),
+            self.few(),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    fn failures(&self) -> Option<Sentence> {
+        (self.failed > 0).then(|| {
+            let mut said = sentence(
+                "connections-failed",
+                format!(
+                    "{} of {} connections were cut off before their answer was there; they are not in the percentiles.",
+                    self.failed, self.sent
+                ),
+            );
+            said.remedy("sockeye check    # at the other end: full accept queues, resets");
+            said
+        })
+    }
+
+    fn losses(&self) -> Option<Sentence> {
+        (self.lost > 0).then(|| {
+            sentence(
+                "unanswered",
+                format!(
+                    "{} of {} requests had no answer within a second; they are not in the percentiles.",
+                    self.lost, self.sent
+                ),
+            )
+        })
+    }
+
+    fn slower_than_asked(&self) -> Option<Sentence> {
+        let asked = self.asked_rate?;
+        let rate = self.rate()?;
+        let due = self.sent + self.unsent;
+        if self.unsent * 100 <= due && rate >= asked * REACHED {
+            return None;
+        }
+        let reason = if self.is_busy(&self.here) {
+            "a thread of this end was busy all the time: the tester itself was the limit. More connections (-P) have more \
+             threads"
+        } else if self.there.as_ref().is_some_and(|there| self.is_busy(there)) {
+            "a thread of the other end was busy all the time. More connections (-P) have more threads there too"
+        } else if self.connects.is_some() {
+            "each of the connections waits for its answer before the next is made. More at once (-P) ask more often"
+        } else {
+            "the path or the other end took no more"
+        };
+        Some(sentence(
+            "rate-not-reached",
+            format!(
+                "The asked rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
+                 never went out, whose delays are missing here; {reason}.",
+                self.unsent
+            ),
+        ))
+    }
+
+    /// Without a rate nobody misses anything, but the figure is the tester's.
+    fn busy_tester(&self) -> Option<Sentence> {
+        let is_told = self.asked_rate.is_none() && !self.spins && self.is_busy(&self.here);
+        is_told.then(|| {
+            sentence(
+                "tester-limited",
+                "A thread of this end was busy all the time: the tester itself was the limit, not the path."
+                    .to_owned(),
+            )
+        })
+    }
+
+    fn late_tester(&self, again: &Again) -> Option<Sentence> {
+        let late = self.lateness.as_ref()?.percentile(Histogram::P99)?;
+        let delay = self.delays.percentile(Histogram::P99)?;
+        (late > 1000 && late * 2 >= delay).then(|| {
+            let mut said = sentence(
+                "tester-late",
+                format!(
+                    "One request in a hundred left this end {} or more after its time, which is in its delay of {}: this host \
+                     was busy or asleep, not the path.",
+                    span(late),
+                    span(delay)
+                ),
+            );
+            said.remedy(format!("{}    # a processor of its own", again.with("-A", 0)));
+            said
+        })
+    }
+
+    fn held_up_uncounted(&self, again: &Again) -> Option<Sentence> {
+        let median = self.delays.percentile(Histogram::P50)?;
+        let max = self.delays.max()?;
+        let is_stalled = self.asked_rate.is_none() && max > STALLED_NS && max / STALLED_TIMES > median;
+        is_stalled.then(|| {
+            let mut said = sentence(
+                "stalls-counted-once",
+                format!(
+                    "The longest took {}, {} times the median. Each connection waits for its answer, so that requests which \
+                     would have come meanwhile are not in the percentiles; with a rate they are.",
+                    span(max),
+                    max / median.max(1)
+                ),
+            );
+            if let Some(rate) = self.rate() {
+                // Half of what is possible leaves room to catch up.
+                said.remedy(again.with("--rate", format!("{:.0}", (rate / 2.0).max(1.0))));
+            }
+            said
+        })
+    }
+
+    fn few(&self) -> Option<Sentence> {
+        let count = self.delays.count();
+        (count > 0 && count < FEW).then(|| {
+            let how_few = match count {
+                1..100 => "p99 and beyond are",
+                100..1000 => "p99.9 and p99.99 are",
+                _ => "p99.99 is",
+            };
+            let were = if count == 1 {
+                "was 1 answer"
+            } else {
+                &format!("were {count} answers")
+            };
+            sentence(
+                "few-requests",
+                format!("There {were}: {how_few} only the longest of them; measure longer for more."),
+            )
+        })
+    }
+
+    fn is_busy(&self, load: &Load) -> bool {
+        self.busy_permille(load).is_some_and(|busy| busy >= BUSY_PERMILLE)
+    }
+}
+
+impl Load {
+    fn add(&mut self, other: Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.busiest_ns += other.busiest_ns;
+    }
+}
+
+fn sentence(code: &'static str, text: String) -> Sentence {
+    Sentence {
+        code,
+        text,
+        ..Sentence::default()
+    }
+}
+
+/// As a person says it.
+fn span(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        ..1e3 => format!("{ns:.0}ns"),
+        ..1e6 => format!("{:.1}us", ns / 1e3),
+        ..1e9 => format!("{:.1}ms", ns / 1e6),
+        _ => format!("{:.2}s", ns / 1e9),
+    }
+}
+
+/// The end of a run rounds off a request or two.
+const REACHED: f64 = 0.98;
+const BUSY_PERMILLE: f64 = 950.0;
+const STALLED_TIMES: u64 = 100;
+const STALLED_NS: u64 = 10_000_000;
+/// From so many on p99.99 has one above it.
+const FEW: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many answers of 50 us in a second.
+    fn answers(count: u64) -> Latency {
+        let mut latency = Latency {
+            sent: count,
+            elapsed_ns: 1_000_000_000,
+            connections: 1,
+            ..Latency::default()
+        };
+        (0..count).for_each(|_| latency.delays.record(50_000));
+        latency
+    }
+
+    fn codes(latency: &Latency) -> Vec<&'static str> {
+        latency
+            .sentences(&Again::default())
+            .iter()
+            .map(|said| said.code)
+            .collect()
+    }
+
+    #[test]
+    fn good_figures_need_no_words() {
+        assert!(codes(&answers(20_000)).is_empty());
+        let mut on_time = answers(20_000);
+        on_time.asked_rate = Some(20_000.0);
+        on_time.lateness = Some(on_time.delays.clone());
+        on_time.lateness.as_mut().unwrap().record(1);
+        assert_eq!(codes(&on_time), ["tester-late"]);
+        on_time.lateness = None;
+        assert!(codes(&on_time).is_empty());
+        assert!(codes(&Latency::default()).is_empty());
+    }
+
+    #[test]
+    fn a_rate_that_was_not_reached_has_a_reason() {
+        let slow = |change: fn(&mut Latency)| {
+            let mut slow = answers(10_000);
+            slow.asked_rate = Some(50_000.0);
+            slow.unsent = 40_000;
+            change(&mut slow);
+            let said = slow.sentences(&Again::default());
+            assert_eq!(said[0].code, "rate-not-reached");
+            said[0].text.clone()
+        };
+        let busy = Load {
+            cpu_ns: 990_000_000,
+            busiest_ns: 990_000_000,
+        };
+        assert!(slow(|_| ()).contains("10000 instead of 50000 a second"));
+        assert!(slow(|_| ()).contains("the path or the other end"));
+        assert!(slow(|slow| slow.connects = Some(Histogram::new())).contains("before the next is made"));
+        let text = {
+            let mut here = answers(10_000);
+            (here.asked_rate, here.here) = (Some(50_000.0), busy);
+            here.sentences(&Again::default()).remove(0).text
+        };
+        assert!(text.contains("the tester itself was the limit"), "{text}");
+        let mut closed = answers(10_000);
+        closed.here = busy;
+        assert_eq!(codes(&closed), ["tester-limited"]);
+        closed.spins = true;
+        assert!(codes(&closed).is_empty());
+    }
+
+    #[test]
+    fn stalls_losses_and_small_numbers_are_told() {
+        let mut latency = answers(500);
+        latency.delays.record(300_000_000);
+        latency.lost = 2;
+        latency.failed = 1;
+        assert_eq!(
+            codes(&latency),
+            [
+                "connections-failed",
+                "unanswered",
+                "stalls-counted-once",
+                "few-requests"
+            ]
+        );
+        latency.asked_rate = Some(500.0);
+        assert!(!codes(&latency).contains(&"stalls-counted-once"));
+    }
+
+    #[test]
+    fn runs_are_added() {
+        let mut both = answers(10);
+        both.there = Some(Load::default());
+        both.merge(&answers(30));
+        assert_eq!((both.delays.count(), both.elapsed_ns), (40, 2_000_000_000));
+        assert_eq!(both.rate(), Some(20.0));
+        assert_eq!(both.there, None);
+    }
+
+    #[test]
+    fn spans_are_short() {
+        let told: Vec<String> = [999, 12_345, 1_234_567, 2_500_000_000].map(span).into();
+        assert_eq!(told, ["999ns", "12.3us", "1.2ms", "2.50s"]);
+    }
+}

@@ -1,0 +1,95 @@
+//! How fast the sources of the socket table are, beside each other and beside the floor.
+
+use crate::Repeats;
+
+/// What reading the sockets of one protocol by one source took.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourceTimes {
+    /// Which sockets: `tcp`, `udp`, `unix`...
+    pub what: &'static str,
+    /// The source: the name of a rung of the ladder, or [`FLOOR`].
+    pub source: &'static str,
+    /// How many it told the last time.
+    pub sockets: u64,
+    /// The first time, with all that it takes to start: loading BPF programs, reading the kernel's types. In nanoseconds.
+    pub first_ns: Option<f64>,
+    /// Each time after the first, in nanoseconds.
+    pub ns: Repeats,
+    /// Why it does not work here.
+    pub missing: Option<String>,
+    /// Times that the table changed while it was read, so that it was read again within the same time.
+    pub read_again: u64,
+}
+
+/// The least that it takes to get the kernel's answer: a bare netlink dump, received and thrown away.
+pub const FLOOR: &str = "floor";
+
+impl SourceTimes {
+    /// What a socket takes, without the start.
+    #[must_use]
+    pub fn ns_per_socket(&self) -> Option<f64> {
+        Some(self.ns.median()? / self.sockets as f64).filter(|ns| ns.is_finite())
+    }
+
+    /// How many times as long as the floor it takes.
+    #[must_use]
+    pub fn ratio_to(&self, floor: &Self) -> Option<f64> {
+        Some(self.ns.median()? / floor.ns.median()?).filter(|ratio| ratio.is_finite())
+    }
+}
+
+/// The fastest of those that work, and the slowest, if there are two; the floor is none of them.
+#[must_use]
+pub fn fastest_and_slowest<'a>(
+    all: impl Iterator<Item = &'a SourceTimes>,
+) -> Option<(&'a SourceTimes, &'a SourceTimes)> {
+    let mut timed: Vec<(f64, &SourceTimes)> = all
+        .filter(|one| one.source != FLOOR)
+        .filter_map(|one| Some((one.ns.median()?, one)))
+        .collect();
+    timed.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let ((_, fastest), (_, slowest)) = (timed.first()?, timed.last()?);
+    (timed.len() > 1).then_some((fastest, slowest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(source: &'static str, sockets: u64, ns: &[f64]) -> SourceTimes {
+        SourceTimes {
+            what: "tcp",
+            source,
+            sockets,
+            ns: ns.iter().copied().collect(),
+            ..SourceTimes::default()
+        }
+    }
+
+    #[test]
+    fn costs_and_ratios() {
+        let floor = times(FLOOR, 100, &[50_000.0, 40_000.0, 60_000.0]);
+        let rung = times("procfs", 100, &[200_000.0]);
+        assert_eq!(rung.ns_per_socket(), Some(2_000.0));
+        assert_eq!(rung.ratio_to(&floor), Some(4.0));
+        assert_eq!(
+            times("bpf", 0, &[1.0]).ns_per_socket(),
+            None,
+            "of no sockets none costs anything"
+        );
+        assert_eq!(times("bpf", 1, &[]).ratio_to(&floor), None);
+    }
+
+    #[test]
+    fn the_floor_is_no_source() {
+        let all = [
+            times(FLOOR, 9, &[1.0]),
+            times("procfs", 9, &[9.0]),
+            times("one-pass", 9, &[2.0]),
+            times("bpf", 9, &[]),
+        ];
+        let (fastest, slowest) = fastest_and_slowest(all.iter()).unwrap();
+        assert_eq!((fastest.source, slowest.source), ("one-pass", "procfs"));
+        assert!(fastest_and_slowest(all[..2].iter()).is_none());
+    }
+}
