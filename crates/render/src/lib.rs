@@ -47,6 +47,7 @@
 mod address;
 mod analysis;
 mod annexed;
+mod bench;
 mod cell;
 mod column;
 mod csv;
@@ -65,6 +66,7 @@ pub mod lstf;
 mod netns;
 pub mod netstat;
 mod number;
+mod picture;
 mod rows;
 mod severity;
 mod socket_json;
@@ -82,16 +84,18 @@ pub use analysis::{
     Place, connection_sentences, push_comparisons,
 };
 pub use annexed::{Annex, AnnexedLayout, AnnexedWriter, Fact};
+pub use bench::{ChartFormat, ReportLayout, push_report, write_charts};
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
 pub use explain::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
 pub use findings::{FindingsLayout, LookedAt, WayIn, push_findings};
 pub use flow_column::FlowColumn;
 pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
-pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, GraphTheme, write_graph};
+pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};
 pub use json::{Object as JsonObject, json_string};
 pub use keepalive_summary::{KeepaliveOwner, write_keepalive_owners};
 pub use netns::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};
+pub use picture::GraphTheme;
 pub use socket_writer::{Details, SocketLayout, SocketWriter};
 pub use sort::SortKey;
 pub use ss::{SsHolders, SsLayout, SsNames, SsRow, SsThread, SsWriter};

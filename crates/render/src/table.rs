@@ -310,7 +310,7 @@ impl Table {
 }
 
 impl Tint {
-    const fn code(self) -> &'static [u8] {
+    pub(crate) const fn code(self) -> &'static [u8] {
         match self {
             Self::None => b"",
             Self::Dim => b"\x1b[2m",

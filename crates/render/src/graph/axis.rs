@@ -1,5 +1,7 @@
 //! Axes: from values to pixels, and round values at which they are labelled.
 
+use crate::picture::steps::round_step;
+
 /// From values to pixels, in a straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
@@ -156,18 +158,6 @@ pub(super) fn counted(number: u64) -> String {
         out.push(digit);
     }
     out
-}
-
-/// The next of 1, 2 and 5 times a power of ten.
-fn round_step(at_least: f64) -> f64 {
-    if !(at_least.is_finite() && at_least > 0.0) {
-        return 1.0;
-    }
-    let power = 10_f64.powf(at_least.log10().floor());
-    let factor = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|factor| factor * power >= at_least * 0.999_999);
-    factor.unwrap_or(10.0) * power
 }
 
 /// More labels than any axis has room for.

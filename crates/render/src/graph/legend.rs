@@ -1,12 +1,12 @@
 //! What the colours mean; only of what is there.
 
 use super::GraphPanel;
-use super::caption::width_of;
 use super::estimate::estimates;
-use super::paint::Paint;
-use super::scene::{Anchor, Shape, Sign};
 use super::sequence::{PUSHED_MAX, paint_of};
 use super::view::View;
+use crate::picture::lettering::width_of;
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Anchor, Shape, Sign};
 use sockeye_trace::MarkKind;
 use std::collections::BTreeSet;
 

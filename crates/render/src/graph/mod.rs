@@ -1,7 +1,7 @@
 //! Graphs of one connection: time-sequence and its companions, as SVG, PNG, a page to look around in, xplot's format,
 //! JSON, or in a terminal.
 //!
-//! [`write_graph`] lays the chosen panels out once, into a [`scene::Scene`] of a few thousand strokes whatever the number of
+//! [`write_graph`] lays the chosen panels out once, into a [`Scene`](crate::picture::scene::Scene) of a few thousand strokes whatever the number of
 //! segments; `svg`, `raster` and what is built upon it draw that. The page (`html`), JSON and xplot's format have
 //! every point, and no scene. In a terminal, `terminal` lays out by itself: cells are too coarse for the scene.
 //!
@@ -12,30 +12,25 @@ mod axis;
 mod base64;
 mod caption;
 mod estimate;
-mod font;
 mod html;
 mod json;
 mod kitty;
 mod legend;
 mod marks;
 mod measure;
-mod paint;
 mod panels;
 mod plot;
-mod png;
-mod raster;
 mod reduce;
-mod scene;
 mod sequence;
 mod sixel;
 mod strip;
-mod svg;
 mod terminal;
 mod view;
 #[cfg(test)]
 mod visible;
 mod xpl;
 
+use crate::picture::{GraphTheme, png, raster, svg};
 use sockeye_trace::{Connection, Direction, Series};
 use std::io::{self, Write};
 
@@ -196,17 +191,6 @@ impl GraphDirections {
     }
 }
 
-/// Light or dark.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GraphTheme {
-    /// As whoever looks at it prefers, where the format can ask; else light
-    Reader,
-    /// Dark on white
-    Light,
-    /// Light on black
-    Dark,
-}
-
 /// Writes one connection as `layout` says.
 ///
 /// # Errors
@@ -220,12 +204,17 @@ pub fn write_graph(
     let view = view::View::new(series, connection, layout);
     match layout.format {
         GraphFormat::Svg => svg::write(out, &plot::lay_out(&view), layout.theme),
-        GraphFormat::Png => png::write(out, &raster::draw(&plot::lay_out(&view), layout)),
-        GraphFormat::Sixel => sixel::write(out, &raster::draw(&plot::lay_out(&view), layout)),
-        GraphFormat::Kitty => kitty::write(out, &raster::draw(&plot::lay_out(&view), layout)),
+        GraphFormat::Png => png::write(out, &draw(&view, layout)),
+        GraphFormat::Sixel => sixel::write(out, &draw(&view, layout)),
+        GraphFormat::Kitty => kitty::write(out, &draw(&view, layout)),
         GraphFormat::Html => html::write(out, &view),
         GraphFormat::Xpl => xpl::write(out, &view),
         GraphFormat::Json => json::write(out, &view),
         GraphFormat::Text => terminal::write(out, &view),
     }
+}
+
+/// The pixels of a view.
+fn draw(view: &view::View<'_>, layout: &GraphLayout) -> raster::Bitmap {
+    raster::draw(&plot::lay_out(view), layout.theme, layout.scale)
 }

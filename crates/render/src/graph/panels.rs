@@ -4,11 +4,11 @@ use super::GraphPanel;
 use super::axis::{Axis, Quantity, counted};
 use super::estimate::{Estimate, estimates};
 use super::measure::{Rates, windows};
-use super::paint::Paint;
 use super::reduce::{Cover, Envelope};
-use super::scene::Shape;
 use super::sequence::{self, Range, line_of, paint_of, strokes_of};
 use super::view::Way;
+use crate::picture::paint::Paint;
+use crate::picture::scene::Shape;
 
 /// A panel of one direction, ready to be drawn into whatever room it gets.
 #[derive(Debug)]

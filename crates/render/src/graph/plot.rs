@@ -2,13 +2,14 @@
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity};
-use super::caption::{self, width_of, wrapped};
+use super::caption;
 use super::legend;
-use super::paint::Paint;
 use super::panels::Content;
-use super::scene::{Anchor, Scene, Shape};
 use super::strip::Strip;
 use super::view::{View, Way};
+use crate::picture::lettering::{width_of, wrapped};
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Anchor, Scene, Shape};
 
 /// Everything of a view, in its place.
 pub(super) fn lay_out(view: &View<'_>) -> Scene {

@@ -2,11 +2,11 @@
 
 use super::axis::Axis;
 use super::marks::Marks;
-use super::paint::Paint;
 use super::panels::FEW;
 use super::reduce::{Cover, Envelope};
-use super::scene::{Shape, Sign};
 use super::view::Way;
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Shape, Sign};
 use sockeye_trace::{Flag, Flags, MarkKind, SegmentPoint};
 
 /// Which sequence numbers a graph shows, and whether the window's end lies above them.

@@ -1,10 +1,10 @@
 //! The strip below a time-sequence graph: a row for each kind of thing that happened, in the columns where it did.
 
 use super::axis::{Axis, counted};
-use super::paint::Paint;
-use super::scene::{Anchor, Shape};
 use super::sequence::is_repeated;
 use super::view::{Way, span};
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Anchor, Shape};
 use sockeye_trace::EventKind;
 use std::collections::BTreeMap;
 

@@ -2,13 +2,14 @@
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity};
-use super::caption::{self, wrapped_columns};
+use super::caption;
 use super::estimate::estimates;
-use super::paint::Paint;
 use super::panels::Content;
-use super::scene::Shape;
 use super::strip::Strip;
 use super::view::View;
+use crate::picture::lettering::wrapped_columns;
+use crate::picture::paint::Paint;
+use crate::picture::scene::Shape;
 use crate::text::display_width;
 use std::io::{self, Write};
 

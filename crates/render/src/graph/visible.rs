@@ -5,14 +5,14 @@
 pub(super) mod transfers;
 
 use super::axis::Axis;
-use super::paint::Paint;
 use super::panels::Content;
 use super::plot::{LEFT, RIGHT, lay_out};
-use super::scene::{Scene, Shape, Sign};
 use super::sequence::is_repeated;
 use super::strip::Kind;
 use super::view::{View, span};
 use super::{GraphLayout, GraphPanel};
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Scene, Shape, Sign};
 use sockeye_trace::{Confidence, Connection, Event, EventKind, Flag, Series};
 use transfers::Transfer;
 
@@ -116,11 +116,11 @@ fn in_bounds(scene: &Scene) {
                 text,
                 ..
             } => {
-                let width = super::caption::width_of(text, *size);
+                let width = crate::picture::lettering::width_of(text, *size);
                 let left = match anchor {
-                    super::scene::Anchor::Start => at[0],
-                    super::scene::Anchor::Middle => at[0] - width / 2.0,
-                    super::scene::Anchor::End => at[0] - width,
+                    crate::picture::scene::Anchor::Start => at[0],
+                    crate::picture::scene::Anchor::Middle => at[0] - width / 2.0,
+                    crate::picture::scene::Anchor::End => at[0] - width,
                 };
                 assert!(
                     inside(left, at[1] - size) && inside(left + width, at[1]),

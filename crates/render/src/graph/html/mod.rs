@@ -3,19 +3,20 @@
 //! `page.js` draws; here its data is packed: columns of numbers, each told by its difference from the one before, as
 //! variable-length numbers, deflated, in base64.
 
+use super::GraphPanel;
 use super::base64;
 use super::caption;
 use super::estimate::estimates;
 use super::legend;
 use super::measure::round_trip;
-use super::paint::Paint;
-use super::scene::Sign;
 use super::sequence::sign_of;
 use super::strip::Kind;
-use super::svg::push_escaped;
 use super::view::{View, Way, span};
-use super::{GraphPanel, GraphTheme};
 use crate::json::{Object, json_string};
+use crate::picture::GraphTheme;
+use crate::picture::paint::Paint;
+use crate::picture::scene::Sign;
+use crate::picture::svg::push_escaped;
 use sockeye_trace::{Event, EventKind, Flag, Flags, MarkKind, SideSeries};
 use std::collections::BTreeSet;
 use std::io::{self, Write};

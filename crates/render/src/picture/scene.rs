@@ -4,19 +4,19 @@ use super::paint::Paint;
 
 /// Everything that is drawn, from back to front.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scene {
-    pub(super) width: f32,
-    pub(super) height: f32,
+pub(crate) struct Scene {
+    pub(crate) width: f32,
+    pub(crate) height: f32,
     /// For those who do not see it: what it is
-    pub(super) title: String,
+    pub(crate) title: String,
     /// And what it shows
-    pub(super) description: String,
-    pub(super) shapes: Vec<Shape>,
+    pub(crate) description: String,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 /// Something that is drawn.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// A filled rectangle
     Fill {
         paint: Paint,
@@ -59,7 +59,7 @@ pub(super) enum Shape {
 
 /// What a mark looks like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Sign {
+pub(crate) enum Sign {
     /// A letter above the place
     Letter(&'static str),
     /// A small diamond
@@ -70,7 +70,7 @@ pub(super) enum Sign {
 
 /// Which end of a text stands at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub(crate) enum Anchor {
     Start,
     Middle,
     End,

@@ -5,7 +5,7 @@
 
 /// What something is painted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Paint {
+pub(crate) enum Paint {
     Page,
     Grid,
     Axis,
@@ -26,7 +26,7 @@ pub(super) enum Paint {
 }
 
 impl Paint {
-    pub(super) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Page,
         Self::Grid,
         Self::Axis,
@@ -46,8 +46,20 @@ impl Paint {
         Self::Sign,
     ];
 
+    /// Those of curves beside each other, in their order.
+    pub(crate) const CURVES: [Self; 8] = [
+        Self::Data,
+        Self::Retransmitted,
+        Self::Acknowledged,
+        Self::Window,
+        Self::Reordered,
+        Self::Sack,
+        Self::Sign,
+        Self::Spurious,
+    ];
+
     /// Its class in SVG.
-    pub(super) const fn class(self) -> &'static str {
+    pub(crate) const fn class(self) -> &'static str {
         match self {
             Self::Page => "pg",
             Self::Grid => "gr",
@@ -70,7 +82,7 @@ impl Paint {
     }
 
     /// Red, green and blue.
-    pub(super) const fn color(self, dark: bool) -> u32 {
+    pub(crate) const fn color(self, dark: bool) -> u32 {
         let (light, on_black) = match self {
             Self::Page => (0xff_ff_ff, 0x11_15_1a),
             Self::Grid => (0xe6_e8_eb, 0x25_2b_33),

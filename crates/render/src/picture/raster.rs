@@ -1,26 +1,26 @@
 //! Draws a scene into pixels, with smooth edges.
 
+use super::GraphTheme;
 use super::font;
 use super::paint::Paint;
 use super::scene::{Anchor, Scene, Shape, Sign};
-use super::{GraphLayout, GraphTheme};
 
 /// Pixels, row by row, three bytes each.
 #[derive(Debug)]
-pub(super) struct Bitmap {
-    pub(super) width: usize,
-    pub(super) height: usize,
-    pub(super) pixels: Vec<u8>,
-    pub(super) is_dark: bool,
+pub(crate) struct Bitmap {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) pixels: Vec<u8>,
+    pub(crate) is_dark: bool,
 }
 
-/// Draws all of it.
-pub(super) fn draw(scene: &Scene, layout: &GraphLayout) -> Bitmap {
-    let is_dark = layout.theme == GraphTheme::Dark;
+/// Draws all of it, each of the scene's pixels as `scale` by `scale`.
+pub(crate) fn draw(scene: &Scene, theme: GraphTheme, scale: u32) -> Bitmap {
+    let is_dark = theme == GraphTheme::Dark;
     // A picture must not need more memory than a machine has: too large ones get smaller pixels.
     let area = f64::from(scene.width) * f64::from(scene.height);
     let most = (PIXELS_MAX / area.max(1.0)).sqrt() as f32;
-    let scale = (layout.scale.clamp(1, 4) as f32).min(most);
+    let scale = (scale.clamp(1, 4) as f32).min(most);
     let (width, height) = ((scene.width * scale) as usize, (scene.height * scale) as usize);
     let page = rgb(Paint::Page, is_dark);
     let mut canvas = Canvas {
@@ -206,7 +206,7 @@ impl Canvas {
 }
 
 /// Red, green and blue.
-pub(super) fn rgb(paint: Paint, is_dark: bool) -> [u8; 3] {
+pub(crate) fn rgb(paint: Paint, is_dark: bool) -> [u8; 3] {
     let [_, red, green, blue] = paint.color(is_dark).to_be_bytes();
     [red, green, blue]
 }

@@ -1,0 +1,359 @@
+//! Charts of a report as a picture: curves over a common axis, one chart below the other.
+//!
+//! Each curve has a colour and a shape of its own at its points, so that nobody needs the colours.
+
+mod axis;
+mod dots;
+
+use super::{noise, text};
+use crate::picture::lettering::{width_of, wrapped};
+use crate::picture::paint::Paint;
+use crate::picture::scene::{Anchor, Scene, Shape};
+use crate::text::harmless;
+use axis::Axis;
+use sockeye_measure::{Chart, Line, Report};
+
+/// All of them, with what was asked for above, and what else went on below.
+pub(super) fn lay_out(report: &Report) -> Scene {
+    let mut sheet = Sheet {
+        shapes: Vec::new(),
+        bottom: EDGE - 4.0,
+    };
+    let title = text::head(report);
+    sheet.paragraph(&title, TITLE, Paint::Text, true);
+    if let Some(partial) = &report.partial {
+        let text = format!("PARTIAL: {}", harmless(partial.text.as_bytes()));
+        sheet.paragraph(&text, SUBTITLE, Paint::Retransmitted, true);
+    }
+    if report.charts.is_empty() {
+        sheet.paragraph(NOTHING, SUBTITLE, Paint::Faint, false);
+    }
+    for chart in &report.charts {
+        sheet.chart(chart);
+    }
+    if let Some(noise) = &report.noise {
+        sheet.bottom += 8.0;
+        sheet.paragraph(&noise::in_words(noise), SMALL, Paint::Faint, false);
+    }
+    let shown = report.charts.iter().map(|chart| harmless(chart.title.as_bytes()));
+    Scene {
+        width: WIDTH,
+        height: sheet.bottom + EDGE,
+        title,
+        description: shown.collect::<Vec<_>>().join(". "),
+        shapes: sheet.shapes,
+    }
+}
+
+/// What is drawn, from top to bottom.
+struct Sheet {
+    shapes: Vec<Shape>,
+    /// Below what there is already
+    bottom: f32,
+}
+
+impl Sheet {
+    /// Lines of text over the whole width.
+    fn paragraph(&mut self, text: &str, size: f32, paint: Paint, bold: bool) {
+        for line in wrapped(text, size, WIDTH - 2.0 * EDGE) {
+            self.bottom += size + 5.0;
+            self.text(paint, [EDGE, self.bottom], size, Anchor::Start, bold, line);
+        }
+    }
+
+    fn text(&mut self, paint: Paint, at: [f32; 2], size: f32, anchor: Anchor, bold: bool, text: String) {
+        self.shapes.push(Shape::Text {
+            paint,
+            at,
+            size,
+            anchor,
+            bold,
+            text,
+        });
+    }
+
+    fn fill(&mut self, paint: Paint, at: [f32; 2], size: [f32; 2]) {
+        self.shapes.push(Shape::Fill { paint, at, size });
+    }
+
+    fn chart(&mut self, chart: &Chart) {
+        // 1. What stands above
+        self.bottom += 14.0;
+        self.paragraph(&harmless(chart.title.as_bytes()), SUBTITLE, Paint::Text, true);
+        self.legend(&chart.lines);
+
+        // 2. The axes; how wide the labels are says where they begin
+        let points = || chart.lines.iter().flat_map(|line| line.points.iter());
+        let drawn = || points().filter(|(x, y)| x.is_finite() && y.is_finite());
+        let marked = chart.marks.iter().map(|(x, _)| *x);
+        let across = Axis::over(drawn().map(|(x, _)| *x).chain(marked), chart.x_scale, chart.x.1);
+        let up = Axis::over(drawn().map(|(_, y)| *y), chart.y_scale, chart.y.1).rounded(HEIGHT, VALUES_APART);
+        let labels = up.ticks(VALUES_APART);
+        let widest = labels.iter().map(|(_, label)| width_of(label, SMALL));
+        let (left, right) = (EDGE + widest.fold(20.0, f32::max) + 8.0, WIDTH - EDGE - 12.0);
+        let across = across.placed(left, right);
+
+        // 3. Words of the marks, in as many lines as it takes for them not to touch
+        self.bottom += 18.0;
+        self.text(
+            Paint::Faint,
+            [EDGE, self.bottom],
+            SMALL,
+            Anchor::Start,
+            false,
+            chart.y.0.to_owned(),
+        );
+        let marks = placed(&chart.marks, across, left, right);
+        let lanes = marks.iter().map(|mark| mark.lane + 1).max().unwrap_or(0);
+        let (lanes_top, top) = (self.bottom + 4.0, self.bottom + 12.0 + lanes as f32 * LANE);
+        self.bottom = top + HEIGHT;
+        let up = up.placed(self.bottom, top);
+
+        // 4. The grid, the curves upon it, and their points upon these
+        for (y, label) in up.ticks(VALUES_APART) {
+            self.fill(Paint::Grid, [left, y - 0.5], [right - left, 1.0]);
+            self.text(
+                Paint::Faint,
+                [left - 6.0, y + 4.0],
+                SMALL,
+                Anchor::End,
+                false,
+                label,
+            );
+        }
+        self.across(across, top, chart.x.0);
+        self.fill(Paint::Axis, [left - 1.0, top], [1.0, HEIGHT + 1.0]);
+        self.fill(Paint::Axis, [left, top + HEIGHT], [right - left, 1.0]);
+        for mark in &marks {
+            self.mark(mark, lanes_top, top + HEIGHT);
+        }
+        let mut is_empty = true;
+        for (nth, line) in chart.lines.iter().enumerate() {
+            let at = |(x, y): &(f64, f64)| Some([across.at(*x)?, up.at(*y)?]);
+            let points: Vec<[f32; 2]> = line.points.iter().filter_map(at).collect();
+            is_empty &= points.is_empty();
+            self.curve(nth, points);
+        }
+        if is_empty {
+            let middle = [f32::midpoint(left, right), top + HEIGHT / 2.0];
+            self.text(
+                Paint::Faint,
+                middle,
+                SUBTITLE,
+                Anchor::Middle,
+                false,
+                NOTHING.to_owned(),
+            );
+        }
+    }
+
+    /// What runs along the bottom: labels, as far as they do not touch.
+    fn across(&mut self, axis: Axis, top: f32, name: &str) {
+        let mut free_from = f32::MIN;
+        for (x, label) in axis.ticks(STEPS_APART) {
+            self.fill(Paint::Grid, [x - 0.5, top], [1.0, HEIGHT]);
+            self.fill(Paint::Axis, [x - 0.5, self.bottom], [1.0, 4.0]);
+            let half = width_of(&label, SMALL) / 2.0;
+            let at = x.min(WIDTH - 4.0 - half);
+            if at - half > free_from {
+                free_from = at + half + 4.0;
+                let place = [at, self.bottom + 17.0];
+                self.text(Paint::Faint, place, SMALL, Anchor::Middle, false, label);
+            }
+        }
+        self.bottom += 35.0;
+        let middle = [WIDTH / 2.0, self.bottom];
+        self.text(
+            Paint::Faint,
+            middle,
+            SMALL,
+            Anchor::Middle,
+            false,
+            name.to_owned(),
+        );
+    }
+
+    /// What the curves are of, in as many lines as it takes.
+    fn legend(&mut self, lines: &[Line]) {
+        let (mut x, mut base) = (EDGE, self.bottom + 18.0);
+        for (nth, line) in lines
+            .iter()
+            .enumerate()
+            .filter(|(_, line)| !line.points.is_empty())
+        {
+            let name = harmless(line.name.as_bytes());
+            let width = SAMPLE + 6.0 + width_of(&name, SMALL) + 20.0;
+            if x > EDGE && x + width > WIDTH - EDGE {
+                (x, base) = (EDGE, base + 18.0);
+            }
+            let y = base - 4.0;
+            self.shapes.push(dots::line(nth, vec![[x, y], [x + SAMPLE, y]]));
+            self.shapes.push(dots::at([x + SAMPLE / 2.0, y], nth));
+            self.text(
+                Paint::Text,
+                [x + SAMPLE + 6.0, base],
+                SMALL,
+                Anchor::Start,
+                false,
+                name,
+            );
+            (x, self.bottom) = (x + width, base);
+        }
+    }
+
+    /// A curve, and dots at its points as far as they do not touch.
+    fn curve(&mut self, nth: usize, points: Vec<[f32; 2]>) {
+        let mut dotted: Option<[f32; 2]> = None;
+        let last = points.len().saturating_sub(1);
+        let dots: Vec<Shape> = points
+            .iter()
+            .enumerate()
+            .filter_map(|(place, at)| {
+                let far = dotted.is_none_or(|dot| (dot[0] - at[0]).hypot(dot[1] - at[1]) >= DOTS_APART);
+                (far || place == last).then(|| {
+                    dotted = Some(*at);
+                    dots::at(*at, nth)
+                })
+            })
+            .collect();
+        self.shapes.push(dots::line(nth, points));
+        self.shapes.extend(dots);
+    }
+
+    /// A broken line from its words down to the bottom.
+    fn mark(&mut self, mark: &Mark, lanes_top: f32, bottom: f32) {
+        let (top, base) = (
+            lanes_top + mark.lane as f32 * LANE,
+            lanes_top + mark.lane as f32 * LANE + LANE - 5.0,
+        );
+        let dashes = ((bottom - top) / 6.0) as u32;
+        let strokes = (0..dashes).map(|nth| {
+            let from = top + nth as f32 * 6.0;
+            [mark.x, from, from + 3.5]
+        });
+        self.shapes.push(Shape::Strokes {
+            paint: Paint::Faint,
+            width: 1.0,
+            strokes: strokes.collect(),
+        });
+        // Nothing shines through words.
+        self.fill(
+            Paint::Page,
+            [mark.from + 1.0, top],
+            [mark.to - mark.from - 1.0, LANE - 2.0],
+        );
+        let text = mark.text.clone();
+        self.text(
+            Paint::Text,
+            [mark.from + 3.0, base],
+            SMALL,
+            Anchor::Start,
+            false,
+            text,
+        );
+    }
+}
+
+/// A word at a place along the bottom.
+#[derive(Debug, Clone, PartialEq)]
+struct Mark {
+    x: f32,
+    text: String,
+    /// From where to where its text goes
+    from: f32,
+    to: f32,
+    /// In which line, from the top
+    lane: usize,
+}
+
+/// Finds a line for each: below those whose words it would run into, so that its own line crosses no words.
+fn placed(marks: &[(f64, String)], axis: Axis, left: f32, right: f32) -> Vec<Mark> {
+    let mut sorted: Vec<(f32, String)> = marks
+        .iter()
+        .filter_map(|(x, text)| Some((axis.at(*x)?, harmless(text.as_bytes()))))
+        .collect();
+    sorted.sort_by(|one, other| one.0.total_cmp(&other.0));
+    sorted.truncate(MARKS_MAX);
+    let mut placed: Vec<Mark> = Vec::new();
+    for (x, text) in sorted {
+        let width = width_of(&text, SMALL) + 8.0;
+        // At the right end words stand to the left.
+        let from = if x + width <= right {
+            x
+        } else {
+            (x - width).max(left)
+        };
+        let to = from + width;
+        let touched = placed.iter().filter(|other| other.from < to && from < other.to);
+        let lane = touched.map(|other| other.lane + 1).max().unwrap_or(0);
+        placed.push(Mark {
+            x,
+            text,
+            from,
+            to,
+            lane,
+        });
+    }
+    placed
+}
+
+const NOTHING: &str = "nothing was measured that could be drawn";
+const WIDTH: f32 = 960.0;
+/// Of a chart, without what stands around it
+const HEIGHT: f32 = 340.0;
+const EDGE: f32 = 16.0;
+/// Between labels of the axes, about
+const VALUES_APART: f32 = 48.0;
+const STEPS_APART: f32 = 64.0;
+/// Between dots of a curve, at least
+const DOTS_APART: f32 = 14.0;
+/// A line of words of marks
+const LANE: f32 = 17.0;
+/// More words than anybody reads
+const MARKS_MAX: usize = 24;
+/// How long a piece of a line in the legend is
+const SAMPLE: f32 = 30.0;
+/// Sizes of text
+const TITLE: f32 = 16.0;
+const SUBTITLE: f32 = 13.0;
+const SMALL: f32 = 12.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_measure::{Scale, Unit};
+
+    fn marks(places: &[f64]) -> Vec<Mark> {
+        let axis = Axis::over([0.0, 100.0].into_iter(), Scale::Linear, Unit::Number).placed(0.0, 400.0);
+        let marks: Vec<_> = places.iter().map(|x| (*x, "a few words".to_owned())).collect();
+        placed(&marks, axis, 0.0, 400.0)
+    }
+
+    #[test]
+    fn words_of_marks_do_not_touch() {
+        let lanes = |places: &[f64]| marks(places).iter().map(|mark| mark.lane).collect::<Vec<_>>();
+        assert_eq!(lanes(&[10.0, 60.0]), [0, 0]);
+        assert_eq!(lanes(&[12.0, 11.0, 10.0]), [0, 1, 2]);
+        let many: Vec<f64> = (0..40).map(|nth| f64::from(nth) * 3.0 % 100.0).collect();
+        let all = marks(&many);
+        assert_eq!(all.len(), MARKS_MAX);
+        for (nth, one) in all.iter().enumerate() {
+            assert!(one.from >= 0.0 && one.to <= 400.0, "{one:?}");
+            for other in &all[nth + 1..] {
+                assert!(
+                    one.lane != other.lane || one.to <= other.from || other.to <= one.from,
+                    "{one:?} {other:?}"
+                );
+            }
+        }
+        assert!(
+            placed(
+                &[(f64::NAN, String::new())],
+                Axis::over([].into_iter(), Scale::Linear, Unit::Number),
+                0.0,
+                9.0
+            )
+            .is_empty()
+        );
+    }
+}
