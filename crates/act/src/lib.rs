@@ -1,4 +1,4 @@
-//! What changes the host: closing sockets, setting options of others' sockets, giving keepalive to the new connections of a cgroup, ending processes, making, removing and entering network namespaces.
+//! What changes the host: closing sockets, setting options of others' sockets, giving keepalive to the new connections of a cgroup, ending processes, making, removing and entering network namespaces, making interfaces.
 //!
 //! What it deliberately does not do: choose which sockets, or ask whether it may. Whoever calls has named them.
 //!
@@ -14,6 +14,7 @@
 mod close;
 mod end;
 mod holder;
+mod interfaces;
 mod keepalive;
 mod keeper;
 pub mod netns;
@@ -22,6 +23,7 @@ mod route;
 pub use close::{Closer, Condemned, Fate};
 pub use end::{Manner, end};
 pub use holder::{Borrowed, Holder};
+pub use interfaces::{Interfaces, LOOPBACK};
 pub use keepalive::{Change, Effective, Keepalive, OptionFailure};
 pub use keeper::{CannotKeep, KeepStep, Keeper};
 pub use route::Refusal;

@@ -1,10 +1,10 @@
-//! TUN devices: a network interface whose packets a program reads and writes.
+//! TUN and TAP devices: network interfaces whose packets a program reads and writes.
 #![allow(unsafe_code)]
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
-use std::os::fd::OwnedFd;
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Makes a TUN device of this name in the network namespace of the calling thread; it goes with its descriptor. Each
 /// `read` gives one packet, each `write` takes one, without any header before it.
@@ -13,9 +13,41 @@ use std::os::fd::OwnedFd;
 /// No `/dev/net/tun`, no CAP_NET_ADMIN (`EPERM`), a name that is taken (`EBUSY`), or one of more than 15 bytes
 /// (`ENAMETOOLONG`).
 pub fn make(name: &str) -> Result<OwnedFd, Errno> {
+    queue(name, Kind::default())
+}
+
+/// What is to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kind {
+    /// Ethernet frames instead of IP packets.
+    #[doc(alias = "IFF_TAP")]
+    pub is_tap: bool,
+    /// A `struct virtio_net_hdr` stands before each packet, so that it may be one of up to 64 KiB that is still to be
+    /// cut, without its checksum: see [`set_offload`].
+    #[doc(alias = "IFF_VNET_HDR")]
+    pub has_header: bool,
+    /// The device may have several queues, each with its own descriptor.
+    #[doc(alias = "IFF_MULTI_QUEUE")]
+    pub has_queues: bool,
+}
+
+/// A queue of the device of this name in the network namespace of the calling thread. The first makes the device, which
+/// goes with the last; more than one takes [`Kind::has_queues`].
+///
+/// # Errors
+/// As [`make`]; `EINVAL` if the device is there and of another kind, `E2BIG` beyond 256 queues.
+#[doc(alias = "TUNSETIFF")]
+pub fn queue(name: &str, kind: Kind) -> Result<OwnedFd, Errno> {
+    let mut flags = IFF_NO_PI | if kind.is_tap { IFF_TAP } else { IFF_TUN };
+    if kind.has_header {
+        flags |= IFF_VNET_HDR;
+    }
+    if kind.has_queues {
+        flags |= IFF_MULTI_QUEUE;
+    }
     let mut request = Request {
         name: [0; NAME_MAX],
-        flags: IFF_TUN | IFF_NO_PI,
+        flags,
         rest: [0; REST],
     };
     // The last byte stays 0.
@@ -33,6 +65,34 @@ pub fn make(name: &str) -> Result<OwnedFd, Errno> {
     Ok(device)
 }
 
+/// Lets the kernel hand over packets whose checksum is to be worked out and, up to 64 KiB long, which are to be cut into
+/// segments of TCP. Only for one with [`Kind::has_header`]: the header says what is to be done.
+///
+/// # Errors
+/// The errno of `ioctl(2)`.
+#[doc(alias = "TUNSETOFFLOAD")]
+pub fn set_offload(device: impl AsFd) -> Result<(), Errno> {
+    // SAFETY: TUNSETOFFLOAD takes flags in place of a pointer, and reads no memory.
+    let set = unsafe { IntegerSetter::<TUNSETOFFLOAD>::new_usize(TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6) };
+    // SAFETY: the descriptor is that of a TUN device, whose TUNSETOFFLOAD this is.
+    unsafe { ioctl(device, set) }
+}
+
+/// Sets the length of the header before each packet: [`HEADER_LEN`], or more, of which the rest means nothing here.
+///
+/// # Errors
+/// The errno of `ioctl(2)`: `EINVAL` if it is shorter.
+#[doc(alias = "TUNSETVNETHDRSZ")]
+pub fn set_header_len(device: impl AsFd, len: u16) -> Result<(), Errno> {
+    // SAFETY: TUNSETVNETHDRSZ reads an `int`.
+    let set = unsafe { Setter::<TUNSETVNETHDRSZ, libc::c_int>::new(len.into()) };
+    // SAFETY: the descriptor is that of a TUN device, whose TUNSETVNETHDRSZ this is; it only reads the number.
+    unsafe { ioctl(device, set) }
+}
+
+/// `sizeof(struct virtio_net_hdr)`
+pub const HEADER_LEN: u16 = 10;
+
 /// `struct ifreq` of `linux/if.h`.
 #[repr(C)]
 struct Request {
@@ -46,7 +106,17 @@ const _: () = assert!(std::mem::offset_of!(Request, flags) == std::mem::offset_o
 
 /// `_IOW('T', 202, int)`
 const TUNSETIFF: Opcode = opcode::write::<libc::c_int>(b'T', 202);
+/// `_IOW('T', 208, unsigned int)`
+const TUNSETOFFLOAD: Opcode = opcode::write::<libc::c_uint>(b'T', 208);
+/// `_IOW('T', 216, int)`
+const TUNSETVNETHDRSZ: Opcode = opcode::write::<libc::c_int>(b'T', 216);
 const IFF_TUN: u16 = 1;
+const IFF_TAP: u16 = 2;
 const IFF_NO_PI: u16 = 0x1000;
+const IFF_VNET_HDR: u16 = 0x4000;
+const IFF_MULTI_QUEUE: u16 = 0x0100;
+const TUN_F_CSUM: usize = 1;
+const TUN_F_TSO4: usize = 2;
+const TUN_F_TSO6: usize = 4;
 const NAME_MAX: usize = libc::IFNAMSIZ;
 const REST: usize = size_of::<libc::ifreq>() - NAME_MAX - size_of::<u16>();

@@ -1,4 +1,4 @@
-//! Speed and duplex of interfaces, by ethtool's generic netlink (Linux 5.6).
+//! Speed, duplex and offloads of interfaces, by ethtool's generic netlink (Linux 5.6).
 //!
 //! ```text
 //! struct genlmsghdr { u8 cmd, version; u16 reserved; }    4
@@ -6,6 +6,9 @@
 //! ETHTOOL_MSG_LINKMODES_GET 4: ETHTOOL_A_LINKMODES_HEADER 1 { ETHTOOL_A_HEADER_DEV_INDEX 1: u32,
 //!                                                             ETHTOOL_A_HEADER_FLAGS 3: u32 }
 //!                              ETHTOOL_A_LINKMODES_SPEED 5: u32    ETHTOOL_A_LINKMODES_DUPLEX 6: u8
+//! ETHTOOL_MSG_FEATURES_GET 11: ETHTOOL_A_FEATURES_HEADER 1, as above
+//!                              ETHTOOL_A_FEATURES_ACTIVE 4 { ETHTOOL_A_BITSET_BITS 3 {
+//!                                  ETHTOOL_A_BITSET_BITS_BIT 1 { ETHTOOL_A_BITSET_BIT_NAME 2 "tx-udp-segmentation" } } }
 //! ```
 //! Source: `include/uapi/linux/genetlink.h`, `ethtool_netlink.h`, `ethtool.h`.
 
@@ -89,6 +92,42 @@ impl LinkModes {
     }
 }
 
+/// The request for the features of the interface with this index, with names, to the family with this number.
+#[must_use]
+pub fn features_request(family: u16, index: u32, sequence: u32) -> Vec<u8> {
+    let mut header = 8_u16.to_ne_bytes().to_vec();
+    header.extend(ETHTOOL_A_HEADER_DEV_INDEX.to_ne_bytes());
+    header.extend(index.to_ne_bytes());
+    let request = Request::one(family, sequence).payload(&[ETHTOOL_MSG_FEATURES_GET, 1, 0, 0]);
+    let about = request
+        .clone()
+        .attribute(NLA_F_NESTED | ETHTOOL_A_FEATURES_HEADER, &header);
+    about.unwrap_or(request).finish()
+}
+
+/// The names of those that are switched on, in the payload of the answer.
+///
+/// # Errors
+/// When it is shorter than `struct genlmsghdr`, or the envelope of an attribute is broken.
+pub fn active_features(payload: &[u8]) -> Result<Vec<&[u8]>, Error> {
+    let (_, attributes) = split_fixed::<4>(payload, Layer::GenericNetlink)?;
+    let mut names = Vec::new();
+    for attribute in Attributes::new(attributes) {
+        let attribute = attribute?;
+        if attribute.kind != ETHTOOL_A_FEATURES_ACTIVE {
+            continue;
+        }
+        let bitset = Attributes::new(attribute.payload).flatten();
+        let bits = bitset.filter(|attribute| attribute.kind == ETHTOOL_A_BITSET_BITS);
+        for bit in bits.flat_map(|bits| Attributes::new(bits.payload).flatten()) {
+            let mut parts = Attributes::new(bit.payload).flatten();
+            let name = parts.find(|part| part.kind == ETHTOOL_A_BITSET_BIT_NAME);
+            names.extend(name.map(|name| name.payload.strip_suffix(&[0]).unwrap_or(name.payload)));
+        }
+    }
+    Ok(names)
+}
+
 /// One end sends at a time
 pub const DUPLEX_HALF: u8 = 0;
 /// Both ends send at once
@@ -104,6 +143,11 @@ const ETHTOOL_A_LINKMODES_DUPLEX: u16 = 6;
 const ETHTOOL_A_HEADER_DEV_INDEX: u16 = 1;
 const ETHTOOL_A_HEADER_FLAGS: u16 = 3;
 const ETHTOOL_FLAG_COMPACT_BITSETS: u32 = 1;
+const ETHTOOL_MSG_FEATURES_GET: u8 = 11;
+const ETHTOOL_A_FEATURES_HEADER: u16 = 1;
+const ETHTOOL_A_FEATURES_ACTIVE: u16 = 4;
+const ETHTOOL_A_BITSET_BITS: u16 = 3;
+const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
 const NLA_F_NESTED: u16 = 0x8000;
 
 #[cfg(test)]
@@ -150,6 +194,31 @@ mod tests {
         assert_eq!(LinkModes::parse(&[4, 1, 0, 0]), Ok(LinkModes::default()));
         assert!(LinkModes::parse(&answer[..answer.len() - 4]).is_err());
         let request = LinkModes::dump(21, 1);
+        let message = Messages::new(&request).next().unwrap().unwrap();
+        assert_eq!((message.kind, message.payload.len()), (21, 4 + 12));
+    }
+
+    #[test]
+    fn active_features_by_name() {
+        let bit = |name: &[u8]| {
+            attribute(
+                NLA_F_NESTED | 1,
+                &[attribute(1, &[7, 0, 0, 0]), attribute(2, name)].concat(),
+            )
+        };
+        let bits = [bit(b"tx-tcp-segmentation\0"), bit(b"rx-gro\0")].concat();
+        let nest = |kind: u16, inner: &[u8]| attribute(NLA_F_NESTED | kind, inner);
+        let bitset = [attribute(1, &[]), nest(3, &bits)].concat();
+        let other = nest(3, &bit(b"wanted\0"));
+        let answer = [&[11, 1, 0, 0][..], &nest(3, &other), &nest(4, &bitset)].concat();
+        assert_eq!(
+            active_features(&answer).unwrap(),
+            [&b"tx-tcp-segmentation"[..], b"rx-gro"]
+        );
+        assert!(active_features(&[11, 1, 0, 0]).unwrap().is_empty());
+        assert!(active_features(&[11]).is_err());
+        assert!(active_features(&answer[..answer.len() - 4]).is_err());
+        let request = features_request(21, 7, 1);
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.payload.len()), (21, 4 + 12));
     }

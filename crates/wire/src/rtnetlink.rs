@@ -18,7 +18,7 @@ mod neighbour;
 mod qdisc;
 mod stats;
 
-pub use info::{BOND_LINK_UP, BondInfo, BondPortInfo, IFF_TAP, IFF_TUN, LinkInfo};
+pub use info::{BOND_LINK_UP, BondInfo, BondPortInfo, IFF_TAP, IFF_TUN, LinkInfo, TunInfo};
 pub use neighbour::{Neighbour, NeighbourTable, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
 pub use qdisc::{Qdisc, QdiscStats, RTM_NEWQDISC};
 pub use stats::LinkStats;

@@ -7,7 +7,9 @@
 //! ```
 //! Source: `include/uapi/linux/if_link.h`, `if_addr.h`, `veth.h`; `drivers/net/veth.c`.
 
-use super::{IFA_ADDRESS, IFA_LOCAL, IFLA_IFNAME, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK};
+use super::{
+    IFA_ADDRESS, IFA_LOCAL, IFLA_IFNAME, IFLA_MTU, IFLA_TXQLEN, RTM_GETLINK, RTM_NEWADDR, RTM_NEWLINK,
+};
 use crate::netlink::Request;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -56,6 +58,25 @@ pub fn bring_up(index: i32, sequence: u32) -> Vec<u8> {
     Request::act(RTM_NEWLINK, sequence)
         .payload(&link_up(index))
         .finish()
+}
+
+/// Asks that so many packets may wait at the interface with this index (`txqueuelen`).
+#[must_use]
+pub fn set_queue_length(index: i32, packets: u32, sequence: u32) -> Option<Vec<u8>> {
+    set(index, IFLA_TXQLEN, packets, sequence)
+}
+
+/// Asks that packets at the interface with this index be no longer than this.
+#[must_use]
+pub fn set_mtu(index: i32, bytes: u32, sequence: u32) -> Option<Vec<u8>> {
+    set(index, IFLA_MTU, bytes, sequence)
+}
+
+fn set(index: i32, kind: u16, value: u32, sequence: u32) -> Option<Vec<u8>> {
+    let mut fixed = [0; 16];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let request = Request::act(RTM_NEWLINK, sequence).payload(&fixed);
+    Some(request.attribute(kind, &value.to_ne_bytes())?.finish())
 }
 
 /// Asks to leave a note of up to 255 bytes (`IFLA_IFALIAS`) at the interface of this name, for whoever lists it. The
@@ -200,6 +221,15 @@ mod tests {
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.flags), (16, 5));
         assert_eq!(message.payload[4..8], 1_i32.to_ne_bytes());
+        let request = set_queue_length(1, 1000, 2).unwrap();
+        let message = Messages::new(&request).next().unwrap().unwrap();
+        assert_eq!((message.kind, message.flags), (16, 5));
+        // Nothing about its flags: it stays up or down as it is.
+        assert_eq!(message.payload[8..16], [0; 8]);
+        assert_eq!(
+            attributes(&message.payload[16..])[&IFLA_TXQLEN],
+            1000_u32.to_ne_bytes()
+        );
         let request = annotate("lo", "a note", 2).unwrap();
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.flags), (16, 5));

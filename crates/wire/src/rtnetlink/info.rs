@@ -18,12 +18,27 @@ pub struct LinkInfo<'a> {
     pub driver: &'a [u8],
     /// `IFLA_TUN_TYPE` of a `tun`: [`IFF_TUN`] or [`IFF_TAP`]; Linux 4.16
     pub tun_type: Option<u8>,
+    /// Of a `tun` that a process has opened or that persists; Linux 4.16
+    pub tun: Option<TunInfo>,
     /// Of a `bond`
     pub bond: Option<BondInfo>,
     /// `IFLA_INFO_SLAVE_KIND`: what the master is; empty: no master, or one that says nothing
     pub master_driver: &'a [u8],
     /// Of a port of a `bond`
     pub bond_port: Option<BondPortInfo>,
+}
+
+/// `IFLA_TUN_*`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TunInfo {
+    /// `IFLA_TUN_VNET_HDR`: its packets have a header before them, and may be such as are still to be cut
+    pub has_header: Option<bool>,
+    /// `IFLA_TUN_PERSIST`: it stays without a process
+    pub is_persistent: Option<bool>,
+    /// `IFLA_TUN_MULTI_QUEUE`
+    pub has_queues: Option<bool>,
+    /// `IFLA_TUN_NUM_QUEUES`: of those with several, how many are open
+    pub queues: Option<u32>,
 }
 
 /// `IFLA_BOND_*`
@@ -65,6 +80,7 @@ impl<'a> LinkInfo<'a> {
                 let mut all = Attributes::new(data).flatten();
                 let kind = all.find(|attribute| attribute.kind == IFLA_TUN_TYPE);
                 found.tun_type = kind.and_then(|kind| kind.u8());
+                found.tun = found.tun_type.map(|_| TunInfo::parse(data));
             }
             b"bond" => found.bond = Some(BondInfo::parse(data)),
             _ => {}
@@ -73,6 +89,23 @@ impl<'a> LinkInfo<'a> {
             found.bond_port = Some(BondPortInfo::parse(port));
         }
         found
+    }
+}
+
+impl TunInfo {
+    fn parse(data: &[u8]) -> Self {
+        let mut tun = Self::default();
+        for attribute in Attributes::new(data).flatten() {
+            let yes = || attribute.u8().map(|value| value != 0);
+            match attribute.kind {
+                IFLA_TUN_VNET_HDR => tun.has_header = yes(),
+                IFLA_TUN_PERSIST => tun.is_persistent = yes(),
+                IFLA_TUN_MULTI_QUEUE => tun.has_queues = yes(),
+                IFLA_TUN_NUM_QUEUES => tun.queues = attribute.u32(),
+                _ => {}
+            }
+        }
+        tun
     }
 }
 
@@ -114,6 +147,10 @@ pub const BOND_LINK_UP: u8 = 0;
 const IFLA_INFO_SLAVE_KIND: u16 = 4;
 const IFLA_INFO_SLAVE_DATA: u16 = 5;
 const IFLA_TUN_TYPE: u16 = 3;
+const IFLA_TUN_VNET_HDR: u16 = 5;
+const IFLA_TUN_PERSIST: u16 = 6;
+const IFLA_TUN_MULTI_QUEUE: u16 = 7;
+const IFLA_TUN_NUM_QUEUES: u16 = 8;
 const IFLA_BOND_MODE: u16 = 1;
 const IFLA_BOND_MIIMON: u16 = 3;
 const IFLA_BOND_ARP_INTERVAL: u16 = 7;
@@ -131,13 +168,22 @@ mod tests {
             attribute(change::IFLA_INFO_KIND, b"tun\0"),
             attribute(
                 change::IFLA_INFO_DATA,
-                &[attribute(4, &[0]), attribute(IFLA_TUN_TYPE, &[2])].concat(),
+                &[
+                    attribute(4, &[0]),
+                    attribute(IFLA_TUN_TYPE, &[2]),
+                    attribute(IFLA_TUN_VNET_HDR, &[1]),
+                    attribute(IFLA_TUN_NUM_QUEUES, &2_u32.to_ne_bytes()),
+                ]
+                .concat(),
             ),
         ]
         .concat();
         let found = LinkInfo::parse(&info);
         assert_eq!((found.driver, found.tun_type), (&b"tun"[..], Some(IFF_TAP)));
         assert_eq!((found.bond, found.bond_port), (None, None));
+        let tun = found.tun.unwrap();
+        assert_eq!((tun.has_header, tun.queues), (Some(true), Some(2)));
+        assert_eq!((tun.is_persistent, tun.has_queues), (None, None));
     }
 
     /// Composed after the kernel's headers: the machines this is built on have no bonding.
