@@ -215,7 +215,8 @@ impl Patient<'_> {
             Rule::QueueLength,
             &[
                 ("queue_packets", Some(length)),
-                ("needed_packets", Some(needed).filter(|packets| *packets > 0)),
+                // Of a transfer that this very queue slowed down, what it has on its way now says nothing.
+                ("needed_packets", Some(needed).filter(|packets| *packets > length)),
                 ("rate_bytes_per_s", need.map(|need| need.rate_bytes_per_s)),
                 ("rtt_us", need.map(|need| need.rtt_us)),
                 (
