@@ -1,0 +1,375 @@
+//! Requests go out by schedule, whatever became of those before.
+
+use super::closed::LOST_AFTER;
+use super::course::{Course, Sizes, Tally, Transport};
+use super::whole::{Failure, NOTHING, ROOM};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use sockeye_sys::ProcessorTime;
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Requests over a connected socket by the schedule of the course, and what they took since they were due.
+///
+/// Over TCP they follow each other without waiting, and the answers come in their order: nothing has to be kept of
+/// what is under way.
+#[must_use]
+pub(super) fn open(
+    socket: BorrowedFd<'_>,
+    transport: Transport,
+    sizes: Sizes,
+    lane: usize,
+    course: &Course,
+) -> Tally {
+    let before = ProcessorTime::of_this_thread();
+    // The usual 50 us would be in each delay. Where the kernel will not, they are.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let mut schedule = Schedule {
+        socket,
+        transport,
+        sizes,
+        lane,
+        course,
+        spin: if course.has_room_to_spin() { SPIN } else { 0 },
+        due_in_all: course.due_in_all(lane),
+        request: vec![0; (sizes.request as usize).min(NOTHING.len())],
+        request_left: 0,
+        is_full: false,
+        response_left: sizes.response as usize,
+        answered: Answered::new(),
+        tally: Tally {
+            lateness: Some(sockeye_measure::Histogram::new()),
+            ..Tally::default()
+        },
+    };
+    let result = schedule.run();
+    let mut tally = schedule.tally;
+    tally.failure = result.err().filter(|_| !course.is_stopped());
+    tally.cpu = ProcessorTime::of_this_thread().since(&before).total();
+    tally
+}
+
+struct Schedule<'a> {
+    socket: BorrowedFd<'a>,
+    transport: Transport,
+    sizes: Sizes,
+    lane: usize,
+    course: &'a Course,
+    /// The last nanoseconds before a request are waited for awake.
+    spin: u64,
+    due_in_all: u64,
+    request: Vec<u8>,
+    /// Bytes of a request that is only partly sent.
+    request_left: usize,
+    /// The kernel takes nothing at the moment.
+    is_full: bool,
+    /// Bytes of the next answer that are not there yet.
+    response_left: usize,
+    /// Datagrams that were answered.
+    answered: Answered,
+    tally: Tally,
+}
+
+impl Schedule<'_> {
+    fn run(&mut self) -> Result<(), Failure> {
+        let mut room = [0; ROOM];
+        let mut over_ns = None;
+        loop {
+            let now_ns = self.course.now_ns();
+            self.send_due(now_ns)?;
+            let is_sent = self.tally.sent >= self.due_in_all && self.request_left == 0;
+            if self.course.is_stopped() || (is_sent && self.is_answered()) {
+                break;
+            }
+            // What is late may still come, but not for ever.
+            let is_late = is_sent || now_ns >= self.course.length_ns();
+            let give_up_ns = *over_ns.get_or_insert(u64::MAX);
+            if is_late && give_up_ns == u64::MAX {
+                over_ns = Some(now_ns + LOST_AFTER.as_nanos() as u64);
+            } else if now_ns >= give_up_ns {
+                break;
+            }
+            self.await_next(now_ns)?;
+            self.receive(&mut room)?;
+        }
+        let answered = self.tally.delays.count();
+        self.tally.lost = self.tally.sent.saturating_sub(answered);
+        // What was to be sent until now; a run that was stopped owes no more than that.
+        let due = self.course.due_until(self.lane, self.course.now_ns());
+        self.tally.unsent = due.min(self.due_in_all).saturating_sub(self.tally.sent);
+        Ok(())
+    }
+
+    fn due_ns(&self, index: u64) -> u64 {
+        self.course.due_ns(self.lane, index).unwrap_or(0)
+    }
+
+    fn is_answered(&self) -> bool {
+        self.tally.delays.count() >= self.tally.sent
+    }
+
+    /// Some of what is due: answers must not wait for a long row of requests.
+    fn send_due(&mut self, now_ns: u64) -> Result<(), Failure> {
+        for _ in 0..AT_ONCE {
+            if self.request_left == 0 {
+                let index = self.tally.sent;
+                if index >= self.due_in_all || self.due_ns(index) > now_ns {
+                    return Ok(());
+                }
+                self.request_left = self.sizes.request as usize;
+                if self.transport == Transport::Udp {
+                    self.request[..8].copy_from_slice(&index.to_be_bytes());
+                    self.answered.forget(index);
+                }
+                if !self.is_full {
+                    let late_ns = now_ns - self.due_ns(index);
+                    self.tally.lateness.get_or_insert_default().record(late_ns);
+                }
+            }
+            let piece = &self.request[..self.request_left.min(self.request.len())];
+            match send(self.socket, piece, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(count) => {
+                    self.is_full = false;
+                    self.request_left = match self.transport {
+                        Transport::Tcp => self.request_left - count,
+                        Transport::Udp => 0,
+                    };
+                    if self.request_left == 0 {
+                        self.tally.sent += 1;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.is_full = true;
+                    return Ok(());
+                }
+                Err(errno) => return Err(Failure::of("send", errno)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Until there is an answer, or a request is due.
+    fn await_next(&self, now_ns: u64) -> Result<(), Failure> {
+        let next_ns = if self.is_full || self.tally.sent >= self.due_in_all {
+            u64::MAX
+        } else {
+            self.due_ns(self.tally.sent)
+        };
+        let left_ns = next_ns.saturating_sub(now_ns).min(LOOK_UP_NS);
+        if left_ns <= self.spin {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        let wanted = if self.is_full {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        let patience = if self.course.spins { 0 } else { left_ns - self.spin };
+        let patience = Timespec::try_from(Duration::from_nanos(patience)).unwrap_or_default();
+        let mut polled = [PollFd::from_borrowed_fd(self.socket, wanted)];
+        match poll(&mut polled, Some(&patience)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(Failure::of("poll", errno)),
+        }
+    }
+
+    fn receive(&mut self, room: &mut [u8]) -> Result<(), Failure> {
+        if self.is_answered() {
+            return Ok(());
+        }
+        let count = match recv(self.socket, &mut *room, RecvFlags::DONTWAIT) {
+            Ok((0, _)) if self.transport == Transport::Tcp => return Err(Failure::closed("receive")),
+            Ok((count, _)) => count,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+            Err(errno) => return Err(Failure::of("receive", errno)),
+        };
+        let now_ns = self.course.now_ns();
+        self.tally.elapsed = Duration::from_nanos(now_ns);
+        match self.transport {
+            Transport::Tcp => self.take_bytes(count, now_ns),
+            Transport::Udp => self.take_datagram(&room[..count], now_ns),
+        }
+        self.course.tell(self.lane, self.tally.delays.count());
+        Ok(())
+    }
+
+    fn take_bytes(&mut self, mut count: usize, now_ns: u64) {
+        while count >= self.response_left {
+            count -= self.response_left;
+            self.response_left = self.sizes.response as usize;
+            let index = self.tally.delays.count();
+            if index >= self.tally.sent {
+                // More answers than requests: the other end is not what it should be.
+                self.tally.strays += 1;
+                continue;
+            }
+            let due_ns = self.due_ns(index);
+            self.tally.delays.record(now_ns.saturating_sub(due_ns));
+        }
+        self.response_left -= count;
+    }
+
+    fn take_datagram(&mut self, datagram: &[u8], now_ns: u64) {
+        let number = datagram.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
+        let number = number.filter(|&number| number < self.tally.sent);
+        let Some(number) = number.filter(|&number| self.answered.note(number, self.tally.sent)) else {
+            self.tally.strays += 1;
+            return;
+        };
+        let due_ns = self.due_ns(number);
+        self.tally.delays.record(now_ns.saturating_sub(due_ns));
+    }
+}
+
+/// Which of the last datagrams were answered: a second answer to the same is none.
+struct Answered(Box<[u64]>);
+
+impl Answered {
+    fn new() -> Self {
+        Self(vec![0; ANSWERED_WORDS].into_boxed_slice())
+    }
+
+    /// This number begins anew.
+    fn forget(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.0[word] &= !bit;
+    }
+
+    /// False if it was answered before, or is so old that nobody knows.
+    fn note(&mut self, number: u64, sent: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        let is_known = sent - number <= (ANSWERED_WORDS * 64) as u64;
+        let is_first = is_known && self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_first
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        let place = number as usize % (ANSWERED_WORDS * 64);
+        (place / 64, 1 << (place % 64))
+    }
+}
+
+const ANSWERED_WORDS: usize = 1024;
+const AT_ONCE: usize = 32;
+/// What a sleeping thread takes to wake up, more or less.
+const SPIN: u64 = 60_000;
+/// So often it is seen whether it shall stop.
+const LOOK_UP_NS: u64 = 100_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::answering::answer_connection;
+    use super::*;
+    use sockeye_measure::Histogram;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+    use std::thread;
+    use std::time::Instant;
+
+    const SIZES: Sizes = Sizes {
+        request: 10,
+        response: 20,
+    };
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    fn course(rate: f64, count: u64) -> Course {
+        Course::new(Instant::now(), 1, None, Some(count), Some(rate), false)
+    }
+
+    #[test]
+    fn requests_keep_to_their_schedule() {
+        let (client, server) = pair();
+        let answering = thread::spawn(move || answer_connection(server.as_fd(), SIZES, false));
+        let tally = open(client.as_fd(), Transport::Tcp, SIZES, 0, &course(1000.0, 200));
+        drop(client);
+        assert_eq!((tally.sent, tally.delays.count(), tally.lost), (200, 200, 0));
+        assert_eq!(answering.join().unwrap().answered, 200);
+        assert!(tally.elapsed >= Duration::from_millis(198), "{:?}", tally.elapsed);
+    }
+
+    /// The server sleeps once: all that was due meanwhile waited, and says so.
+    #[test]
+    fn a_stall_is_in_the_delays_of_all_it_held_up() {
+        let (client, mut server) = pair();
+        let serving = thread::spawn(move || {
+            let mut room = [0; SIZES.request as usize];
+            for index in 0..400 {
+                server.read_exact(&mut room).unwrap();
+                if index == 50 {
+                    thread::sleep(Duration::from_millis(200));
+                }
+                server.write_all(&[0; SIZES.response as usize]).unwrap();
+            }
+        });
+        let tally = open(client.as_fd(), Transport::Tcp, SIZES, 0, &course(1000.0, 400));
+        serving.join().unwrap();
+        assert_eq!(tally.delays.count(), 400);
+        // 200 of 400 were due while it slept: the slowest quarter waited at least 100 ms.
+        let slowest_quarter = tally.delays.percentile(750_000).unwrap();
+        assert!(slowest_quarter >= 99_000_000, "{slowest_quarter} ns");
+        assert!(tally.delays.max() >= Some(199_000_000));
+    }
+
+    #[test]
+    fn datagrams_are_matched_by_number() {
+        let [client, server] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        client.connect(server.local_addr().unwrap()).unwrap();
+        server.connect(client.local_addr().unwrap()).unwrap();
+        let serving = thread::spawn(move || {
+            let mut room = [0; 100];
+            let mut kept = None;
+            for index in 0..20 {
+                let len = server.recv(&mut room).unwrap();
+                match index {
+                    3 => {}                 // lost
+                    5 => kept = Some(room), // late
+                    8 => {
+                        server.send(&kept.unwrap()[..len]).unwrap();
+                        server.send(&room[..len]).unwrap();
+                        server.send(&room[..len]).unwrap(); // twice
+                    }
+                    _ => drop(server.send(&room[..len]).unwrap()),
+                }
+            }
+        });
+        let tally = open(client.as_fd(), Transport::Udp, SIZES, 0, &course(500.0, 20));
+        serving.join().unwrap();
+        assert_eq!((tally.sent, tally.lost, tally.strays), (20, 1, 1));
+        assert!(tally.delays.max() >= Some(5_000_000));
+        assert!(tally.delays.percentile(Histogram::P50) < tally.delays.max());
+    }
+
+    #[test]
+    fn what_could_not_be_sent_is_told() {
+        let (client, _server_that_reads_nothing) = pair();
+        let sizes = Sizes {
+            request: 1_000_000,
+            response: 1,
+        };
+        let course = Course::new(
+            Instant::now(),
+            1,
+            Some(Duration::from_millis(300)),
+            None,
+            Some(1000.0),
+            false,
+        );
+        let tally = open(client.as_fd(), Transport::Tcp, sizes, 0, &course);
+        assert_eq!(tally.delays.count(), 0);
+        assert!(
+            tally.sent + tally.unsent == 300 && tally.unsent > 200,
+            "{tally:?}"
+        );
+    }
+}

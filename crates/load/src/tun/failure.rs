@@ -1,0 +1,109 @@
+use rustix::io::Errno;
+use sockeye_act::Refusal;
+use std::fmt;
+
+/// What could not be done while a tunnel was built or used, and what the kernel said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What.
+    pub step: Step,
+    /// Why not.
+    pub refusal: Refusal,
+}
+
+/// The steps of building and using a tunnel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each is told by its text
+pub enum Step {
+    Namespace,
+    Enter,
+    Pair,
+    Device,
+    Offload,
+    Address,
+    QueueLength,
+    Carrier,
+    Forwarder,
+    Listen,
+    Connect,
+    Accept,
+    Congestion,
+}
+
+impl Step {
+    pub(super) fn failed(self, refusal: impl Into<Refusal>) -> Failure {
+        Failure {
+            step: self,
+            refusal: refusal.into(),
+        }
+    }
+
+    pub(super) fn failed_io(self, error: &std::io::Error) -> Failure {
+        let errno = Errno::from_io_error(error).unwrap_or(if error.kind() == std::io::ErrorKind::TimedOut {
+            Errno::TIMEDOUT
+        } else {
+            Errno::IO
+        });
+        self.failed(errno)
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Namespace => "make a network namespace",
+            Self::Enter => "enter a network namespace of our own",
+            Self::Pair => "make a veth pair",
+            Self::Device => "make a device by /dev/net/tun",
+            Self::Offload => "switch on offload at a TUN device (TUNSETOFFLOAD)",
+            Self::Address => "give an address to an interface",
+            Self::QueueLength => "set the queue length of a device",
+            Self::Carrier => "open the UDP sockets of the tunnel",
+            Self::Forwarder => "start a thread",
+            Self::Listen => "listen in a namespace of our own",
+            Self::Connect => "connect through the tunnel",
+            Self::Accept => "accept a connection through the tunnel",
+            Self::Congestion => "set the congestion control",
+        }
+    }
+}
+
+impl Failure {
+    /// What may help.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match (self.refusal.errno, self.step) {
+            (Errno::PERM | Errno::ACCESS, Step::Congestion) => {
+                "only those in `sysctl net.ipv4.tcp_allowed_congestion_control` are for everybody: run as root"
+            }
+            (Errno::PERM | Errno::ACCESS, Step::Namespace | Step::Enter) => {
+                "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo sockeye bench tun`; inside a container that \
+                 takes `--cap-add SYS_ADMIN --cap-add NET_ADMIN --device /dev/net/tun`"
+            }
+            (Errno::PERM | Errno::ACCESS, _) => "needs CAP_NET_ADMIN: run as root",
+            (Errno::NOSPC, Step::Namespace) => {
+                "there are as many as user.max_net_namespaces allows: `sysctl -w user.max_net_namespaces=N` raises it"
+            }
+            (Errno::NOENT | Errno::NODEV | Errno::NXIO, Step::Device) => {
+                "is there a /dev/net/tun? `modprobe tun` loads the driver; inside a container: `--device /dev/net/tun`"
+            }
+            (Errno::OPNOTSUPP, Step::Pair) => "this kernel has no veth: `modprobe veth`",
+            (Errno::NOENT, Step::Congestion) => {
+                "`sysctl net.ipv4.tcp_available_congestion_control` lists those there are; `modprobe tcp_NAME` may add it"
+            }
+            (Errno::MFILE, _) => "too many open files: `ulimit -n N` raises the limit",
+            (Errno::NOMEM, _) => "the kernel is out of memory, or of its cgroup's share",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.step.text(), self.refusal)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.refusal)
+    }
+}
