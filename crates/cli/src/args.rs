@@ -32,6 +32,7 @@ pub(crate) enum Command {
     Capture(crate::capture::CaptureArgs),
     Analyze(crate::analyze::AnalyzeArgs),
     Graph(crate::graph::GraphArgs),
+    Bench(crate::bench::BenchArgs),
     Explain(crate::explain::ExplainArgs),
     Ns(crate::ns::NsArgs),
     Keepalive(crate::keepalive::KeepaliveArgs),

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod args;
+mod bench;
 mod capture;
 mod check;
 mod consent;
@@ -63,6 +64,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Capture(args)) => return capture::run(&args),
         Some(Command::Analyze(args)) => return analyze::run(&args),
         Some(Command::Graph(args)) => return graph::run(&args),
+        Some(Command::Bench(args)) => return bench::run(&args),
         Some(Command::Explain(args)) => return explain::run(&args),
         Some(Command::Ns(args)) => return ns::run(&args),
         Some(Command::Keepalive(args)) => return keepalive::run(&args),
@@ -91,6 +93,7 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
     );
     // Other commands take no filter, or take it elsewhere.
     let others = [
+        "bench",
         "explain",
         "analyze",
         "graph",

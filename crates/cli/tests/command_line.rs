@@ -311,6 +311,14 @@ fn every_command_and_option_says_what_it_is_for() {
         "keepalive detach",
         "keepalive attached",
         "kill",
+        "bench serve",
+        "bench stream",
+        "bench rr",
+        "bench crr",
+        "bench tun",
+        "bench file",
+        "bench memory",
+        "bench sources",
         "doctor",
         "completions",
         "man",
@@ -441,6 +449,9 @@ fn manual_pages_are_written() {
         "sockeye-flows.1",
         "sockeye-sockets.1",
         "sockeye-doctor.1",
+        "sockeye-bench.1",
+        "sockeye-bench-stream.1",
+        "sockeye-bench-sources.1",
     ] {
         assert!(pages.iter().any(|page| page == expected), "{pages:?}");
     }

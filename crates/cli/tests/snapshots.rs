@@ -178,6 +178,8 @@ fn help() {
     check("help_keepalive_set", words("keepalive set -h").quiet());
     check("help_kill", words("kill -h").quiet());
     check("help_analyze", words("analyze -h").quiet());
+    check("help_bench", words("bench -h").quiet());
+    check("help_bench_sources", words("bench sources -h").quiet());
 }
 
 /// The fixed situation: a listener, a connection to it with 100 bytes unread, and a UDP socket.

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses a part of this.
 
 pub(crate) mod asked;
+pub(crate) mod serving;
 
 use serde_json::Value;
 use sockeye_lab::Namespace;

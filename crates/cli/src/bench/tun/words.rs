@@ -1,0 +1,54 @@
+//! Figures within sentences.
+
+/// `3.14 Gbit/s`, of bytes a second.
+pub(super) fn bits(bytes_per_s: f64) -> String {
+    let mut value = bytes_per_s * 8.0;
+    let mut prefix = "";
+    for next in ["k", "M", "G", "T"] {
+        if value < 1000.0 {
+            break;
+        }
+        value /= 1000.0;
+        prefix = next;
+    }
+    format!("{} {prefix}bit/s", three_digits(value))
+}
+
+/// `12.3 x`
+pub(super) fn times(ratio: f64) -> String {
+    format!("{} x", three_digits(ratio))
+}
+
+/// `1 queue`, `2 queues`
+pub(super) fn count(number: u64, noun: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{ending}")
+}
+
+fn three_digits(value: f64) -> String {
+    let places = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.places$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(bits(2_860_000.0), "22.9 Mbit/s");
+        assert_eq!(bits(26_786_250.0), "214 Mbit/s");
+        assert_eq!(bits(0.0), "0.00 bit/s");
+        assert_eq!(times(9.366), "9.37 x");
+        assert_eq!(times(9.999), "10.0 x");
+        assert_eq!(times(99.99), "100 x");
+        assert_eq!(
+            (count(1, "queue"), count(2, "queue")),
+            ("1 queue".to_owned(), "2 queues".to_owned())
+        );
+    }
+}
