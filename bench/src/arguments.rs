@@ -194,6 +194,10 @@ pub struct CompareArguments {
     pub packets: usize,
     /// Lines of the log that is explained, or 0 for none.
     pub log_lines: usize,
+    /// Seconds of each transfer through the network, or 0 for none.
+    pub seconds: usize,
+    /// Nothing but what goes through the network.
+    pub only_network: bool,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -226,6 +230,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --changed N         sockets that get keepalive, and that are closed, at a time (default 10000); 0 leaves them out
   --packets N         packets of the capture that is analysed (default 2400000); 0 leaves it out
   --log-lines N       lines of the log that is explained (default 100000); 0 leaves it out
+  --seconds N         seconds of each transfer through the network (default 3); 0 leaves them out
+  --only-network      transfers, answers and tunnels, and nothing else
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
@@ -236,7 +242,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
         let (mut acts, mut changed, mut packets, mut log_lines) = (None, None, None, None);
-        let mut quick = false;
+        let (mut seconds, mut quick) = (None, false);
         let mut parsed = Self {
             help: false,
             sockeye: None,
@@ -248,6 +254,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             changed: 0,
             packets: 0,
             log_lines: 0,
+            seconds: 0,
+            only_network: false,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -266,6 +274,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 Some("--changed") => changed = Some(number("--changed", arguments.next())?),
                 Some("--packets") => packets = Some(number("--packets", arguments.next())?),
                 Some("--log-lines") => log_lines = Some(number("--log-lines", arguments.next())?),
+                Some("--seconds") => seconds = Some(number("--seconds", arguments.next())?),
+                Some("--only-network") => parsed.only_network = true,
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -282,6 +292,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         parsed.changed = changed.unwrap_or(if quick { 200 } else { 10_000 });
         parsed.packets = packets.unwrap_or(if quick { 20_000 } else { 2_400_000 });
         parsed.log_lines = log_lines.unwrap_or(if quick { 1_000 } else { 100_000 });
+        parsed.seconds = seconds.unwrap_or(if quick { 1 } else { 3 });
         if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
             return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
         }
@@ -416,6 +427,9 @@ mod tests {
             (full.acts, full.changed, full.packets),
             (2_000, 10_000, 2_400_000)
         );
+        assert_eq!((full.seconds, full.only_network), (3, false));
+        let network = compare("--only-network --seconds 5").expect("valid");
+        assert_eq!((network.seconds, network.only_network), (5, true));
         let quick = compare("--rounds 5 --quick").expect("valid");
         assert_eq!(
             (

@@ -8,7 +8,7 @@
 //! - `bench-compare` starts the load, runs Sockeye and its peers interleaved, and prints medians and their ratios.
 //!
 //! What it deliberately does not do: share code with Sockeye (a mistake there must not move the limit too), measure
-//! anything but whole processes from start to exit, or judge by absolute times. Machines are shared and vary by the
+//! processor time of anything but whole processes from start to exit, or judge by absolute times. Machines are shared and vary by the
 //! minute; only ratios of medians out of one interleaved run are compared with a target.
 //!
 //! ```
@@ -19,7 +19,9 @@
 //! assert_eq!(ratio(ours_ns, floor_ns).map(|r| format!("{r:.2}")), Some("1.18".to_owned()));
 //! ```
 
+pub mod answers;
 pub mod arguments;
+pub mod attended;
 pub mod capturing;
 pub mod deeds;
 pub mod document;
@@ -34,9 +36,12 @@ pub mod namespaces;
 pub mod neighbours;
 pub mod netns;
 pub mod netns_acts;
+pub mod network;
 pub mod packets;
 pub mod programs;
 pub mod report;
 pub mod run;
 pub mod statistics;
 pub mod suite;
+pub mod transfers;
+pub mod tunnels;

@@ -132,7 +132,7 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
 }
 
 /// From now on these signals are read instead of ending this process, and the death of the parent is one of them.
-fn take_signals() -> Result<SignalFd> {
+pub(crate) fn take_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
         .into_iter()
         .collect();

@@ -288,6 +288,8 @@ fn command(sockeye: &Path) -> Command {
             "20000",
             "--log-lines",
             "1000",
+            "--seconds",
+            "0",
             "--sockeye",
         ])
         .arg(sockeye);

@@ -1,7 +1,9 @@
 //! Runs Sockeye and its peers interleaved on a host full of sockets, and prints ratios and verdicts.
 
 use anyhow::{Context, Result, ensure};
+use sockeye_bench::answers;
 use sockeye_bench::arguments::CompareArguments;
+use sockeye_bench::attended::{ATTEND, HOLD_NETNS, attend, hold_namespace};
 use sockeye_bench::capturing;
 use sockeye_bench::deeds;
 use sockeye_bench::document;
@@ -15,11 +17,14 @@ use sockeye_bench::namespaces::{Names, SOCKETS_IN_SET};
 use sockeye_bench::neighbours::Neighbours;
 use sockeye_bench::netns;
 use sockeye_bench::netns_acts::{self, Act, ActFigures};
+use sockeye_bench::network::{Rows, Site};
 use sockeye_bench::packets::Plan;
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
 use sockeye_bench::run::{Figures, Installed, interleaved};
 use sockeye_bench::suite::{CAPTURE, LOG, Phase, entries};
+use sockeye_bench::transfers::{self, Extent};
+use sockeye_bench::tunnels;
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -30,6 +35,12 @@ fn main() -> ExitCode {
     // First of all and with nothing done before: this process must stay small.
     if words.next_if(|word| word == SUPERVISE).is_some() {
         return exit(supervise(words).map(|()| true));
+    }
+    if words.next_if(|word| word == ATTEND).is_some() {
+        return exit(attend(words).map(|()| true));
+    }
+    if words.next_if(|word| word == HOLD_NETNS).is_some() {
+        return exit(hold_namespace().map(|()| true));
     }
     let arguments = match CompareArguments::parse(words) {
         Ok(arguments) => arguments,
@@ -99,6 +110,8 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("ip", on_path("ip").as_deref(), "-V");
     machine.ask_version("tshark", on_path("tshark").as_deref(), "--version");
     machine.ask_version("tcptrace", on_path("tcptrace").as_deref(), "-version");
+    machine.ask_version("iperf3", on_path("iperf3").as_deref(), "--version");
+    machine.ask_version("sockperf", on_path("sockperf").as_deref(), "--version");
     machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
 
     let mut comparison = Comparison {
@@ -107,15 +120,20 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
         measured: Vec::new(),
         tables: Vec::new(),
     };
-    comparison.empty(4 * arguments.rounds)?;
-    comparison.full(arguments)?;
-    comparison.changed(arguments)?;
-    comparison.namespaces(arguments)?;
-    comparison.listed(arguments)?;
-    comparison.captured(arguments)?;
-    comparison.capturing(arguments)?;
-    comparison.logged(arguments)?;
-    comparison.acts(arguments)?;
+    if !arguments.only_network {
+        comparison.empty(4 * arguments.rounds)?;
+        comparison.full(arguments)?;
+        comparison.changed(arguments)?;
+        comparison.namespaces(arguments)?;
+        comparison.listed(arguments)?;
+        comparison.captured(arguments)?;
+        comparison.capturing(arguments)?;
+        comparison.logged(arguments)?;
+    }
+    comparison.network(arguments)?;
+    if !arguments.only_network {
+        comparison.acts(arguments)?;
+    }
     let report = Report {
         machine,
         method,
@@ -389,6 +407,59 @@ impl Comparison {
         measured
     }
 
+    /// What goes through a network of our own: much, quickly answered, or through a tunnel.
+    fn network(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let seconds = arguments.seconds;
+        if seconds == 0 {
+            return Ok(());
+        }
+        let this = std::env::current_exe().context("finding this program")?;
+        let site = match Site::new(&this).and_then(|site| site.join().map(|()| site)) {
+            Ok(site) => site,
+            Err(error) => {
+                let note = format!("not measured: {error:#}");
+                self.told(
+                    NETWORK.to_owned(),
+                    Rows {
+                        notes: vec![note],
+                        ..Rows::default()
+                    },
+                );
+                return Ok(());
+            }
+        };
+        let is_quick = arguments.rounds <= QUICK_ROUNDS;
+        let rounds = arguments.rounds.div_ceil(3);
+        let (extent, tun_seconds) = if is_quick {
+            (Extent::Mebibytes(64), 0.3)
+        } else {
+            (Extent::Seconds(seconds), 1.0)
+        };
+        announce(STREAMED);
+        let mut tell = |text: &str| progress(&format!("{STREAMED}: {text}"));
+        let streamed = transfers::interleaved(&self.installed, &site, extent, rounds, &mut tell);
+        self.told(STREAMED.to_owned(), streamed);
+        announce(ANSWERED);
+        let mut tell = |text: &str| progress(&format!("{ANSWERED}: {text}"));
+        let answered = answers::interleaved(&self.installed, &site, seconds, rounds, &mut tell);
+        self.told(ANSWERED.to_owned(), answered);
+        announce(TUNNELLED);
+        progress(TUNNELLED);
+        let repeats = rounds.min(3);
+        let tunnelled = tunnels::measured(&self.installed, &site, tun_seconds, repeats);
+        self.told(TUNNELLED.to_owned(), tunnelled);
+        Ok(())
+    }
+
+    fn told(&mut self, title: String, told: Rows) {
+        self.tables.push(Table {
+            rows: told.rows,
+            notes: told.notes,
+            title,
+            warning: None,
+        });
+    }
+
     /// Last of all, for the same reason; they wait for the end of that clearing themselves.
     fn acts(&mut self, arguments: &CompareArguments) -> Result<()> {
         let count = arguments.acts;
@@ -549,6 +620,10 @@ fn read_document(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+const NETWORK: &str = "Transfers, answers and tunnels";
+const STREAMED: &str = "Transfers, beside iperf3";
+const ANSWERED: &str = "Answers, beside sockperf";
+const TUNNELLED: &str = "Tunnels, beside the bare veth pair";
 const WARM_UPS: usize = 1;
 /// So few rounds show that everything runs, not how fast it is.
 const QUICK_ROUNDS: usize = 3;

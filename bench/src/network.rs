@@ -1,0 +1,173 @@
+//! What goes through a network, beside who does the same: transfers, answers, tunnels.
+//!
+//! Everything runs in two network namespaces of our own, joined by a veth pair.
+
+use crate::attended::{Attended, Namespace, Told};
+use crate::judgement::{Finding, Row, Verdict};
+use crate::programs::on_path;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a table says.
+#[derive(Debug, Default)]
+pub struct Rows {
+    /// For the report
+    pub rows: Vec<Row>,
+    /// Lines above it
+    pub notes: Vec<String>,
+}
+
+/// Two hosts.
+#[derive(Debug)]
+pub struct Site {
+    /// Where whoever asks is
+    pub near: Namespace,
+    /// Where whoever answers is, over the veth pair
+    pub far: Namespace,
+    bench_compare: PathBuf,
+}
+
+/// The device of the near host.
+pub const NEAR_DEVICE: &str = "veth-near";
+/// The address of the far one.
+pub const FAR_ADDRESS: &str = "10.198.18.2";
+
+impl Site {
+    /// Makes both. `bench_compare` is the program that stands around others.
+    pub fn new(bench_compare: &Path) -> Result<Self> {
+        Ok(Self {
+            near: Namespace::new(bench_compare)?,
+            far: Namespace::new(bench_compare)?,
+            bench_compare: bench_compare.to_owned(),
+        })
+    }
+
+    /// Joins them.
+    pub fn join(&self) -> Result<()> {
+        let ip = on_path("ip").context("ip is not installed")?;
+        let far = self.far.pid().to_string();
+        let add = "link add veth-near type veth peer name veth-far netns";
+        let add: Vec<&str> = add.split(' ').chain([far.as_str()]).collect();
+        let run = |namespace, arguments: &[&str]| {
+            self.start(namespace, IP_PATIENCE, &ip, arguments)?
+                .wait()
+                .map(drop)
+        };
+        run(&self.near, &add)?;
+        for (namespace, line) in [
+            (&self.near, "addr add 10.198.18.1/30 dev veth-near"),
+            (&self.near, "link set veth-near up"),
+            (&self.far, "addr add 10.198.18.2/30 dev veth-far"),
+            (&self.far, "link set veth-far up"),
+        ] {
+            run(namespace, &line.split(' ').collect::<Vec<_>>())?;
+        }
+        Ok(())
+    }
+
+    /// Starts a program.
+    pub fn start(
+        &self,
+        namespace: &Namespace,
+        patience: Duration,
+        program: &Path,
+        arguments: &[&str],
+    ) -> Result<Attended> {
+        Attended::start(&self.bench_compare, namespace, patience, program, arguments)
+    }
+
+    /// Has one talk to a server, which is started for it and ended behind it: client's and server's.
+    pub fn talk(
+        &self,
+        program: &Path,
+        server: (&Namespace, &[&str], u16),
+        client: &[&str],
+        patience: Duration,
+    ) -> Result<(Told, Told)> {
+        let (namespace, arguments, port) = server;
+        let server = self
+            .start(namespace, patience + IP_PATIENCE, program, arguments)?
+            .listens(namespace, port)?;
+        let client = self.start(&self.near, patience, program, client)?.wait()?;
+        Ok((client, server.end()?))
+    }
+}
+
+/// A row without figures yet.
+pub(crate) fn row(name: String, command: String) -> Row {
+    Row {
+        name,
+        command,
+        runs: 0,
+        wall_ns: None,
+        wall_scatter: None,
+        cpu_ns: None,
+        peak_bytes: None,
+        lines: None,
+        to_floor: None,
+        absence: None,
+        verdicts: Vec::new(),
+    }
+}
+
+/// A multiple of `of`, held against what is promised.
+pub(crate) fn beside(what: &str, found: Option<f64>, of: &str, bound: Bound) -> Verdict {
+    let target = match bound {
+        Bound::AtLeast(least) => format!("{what} >= {least:.2} x {of}"),
+        Bound::AtMost(most) => format!("{what} <= {most:.2} x {of}"),
+    };
+    Verdict {
+        target,
+        figure: found.map(|found| format!("{found:.3} x {of}")),
+        finding: match (found, bound) {
+            (None, _) => Finding::NotJudged(format!("no figures beside {of}")),
+            (Some(found), Bound::AtLeast(least)) => Finding::from(found >= least),
+            (Some(found), Bound::AtMost(most)) => Finding::from(found <= most),
+        },
+    }
+}
+
+/// What is good enough.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// The number that follows `key` behind `from`, as JSON and others write it: `"bytes": 12`, `percentile 50.000 =   1.5`.
+pub(crate) fn number_after(text: &str, from: &str, key: &str) -> Option<f64> {
+    let text = &text[text.find(from)? + from.len()..];
+    let text = &text[text.find(key)? + key.len()..];
+    let text = text.trim_start_matches([' ', '\t', ':', '=', '"']);
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | 'e' | '+' | '-')));
+    text[..end.unwrap_or(text.len())].parse().ok()
+}
+
+const IP_PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_behind_their_keys() {
+        let iperf3 = "\"sum_sent\": {\n\"bytes\":\t1\n}, \"sum_received\":\t{\n\t\"bytes\":\t12,\n\t\"seconds\":\t1.5e+00\n}";
+        assert_eq!(number_after(iperf3, "\"sum_received\"", "\"bytes\""), Some(12.0));
+        assert_eq!(number_after(iperf3, "\"sum_received\"", "\"seconds\""), Some(1.5));
+        let sockperf = "---> percentile 50.000 =   13.820\n";
+        assert_eq!(number_after(sockperf, "", "percentile 50.000"), Some(13.82));
+        assert_eq!(number_after(sockperf, "", "percentile 99.000"), None);
+        assert_eq!(number_after("x: y", "", "x"), None);
+    }
+
+    #[test]
+    fn promises_are_judged_at_their_edge() {
+        let finding = |found, bound| beside("rate", found, "iperf3", bound).finding;
+        assert_eq!(finding(Some(1.0), Bound::AtLeast(1.0)), Finding::Met);
+        assert_eq!(finding(Some(0.999), Bound::AtLeast(1.0)), Finding::Missed);
+        assert_eq!(finding(Some(1.0), Bound::AtMost(1.0)), Finding::Met);
+        assert_eq!(finding(Some(1.001), Bound::AtMost(1.0)), Finding::Missed);
+        assert!(matches!(finding(None, Bound::AtMost(1.0)), Finding::NotJudged(_)));
+    }
+}
