@@ -25,7 +25,7 @@ pub mod netlink;
 pub mod netns;
 pub mod packet_ring;
 mod processor_time;
-pub mod segment;
+mod socket_option;
 pub mod tcp;
 pub mod tracepoint;
 pub mod tun;

@@ -4,6 +4,7 @@
 //! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
 #![allow(unsafe_code)]
 
+use crate::socket_option;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::netdevice::index_to_name;
@@ -113,7 +114,7 @@ impl PacketRing {
         // Without a protocol nothing is received until everything is set up.
         let fd = socket_with(AddressFamily::PACKET, kind, SocketFlags::CLOEXEC, None)
             .map_err(refused("open a packet socket"))?;
-        let set = |option, value: u32| set_option(fd.as_fd(), libc::SOL_PACKET, option, &[value]);
+        let set = |option, value: u32| socket_option::set(fd.as_fd(), libc::SOL_PACKET, option, &[value]);
         set(libc::PACKET_VERSION, TPACKET_V3).map_err(refused("ask for a packet ring of version 3"))?;
         // Room before each packet would only be needed to put VLAN tags back in place.
         if plan.ignores_outgoing {
@@ -128,7 +129,8 @@ impl PacketRing {
             0, // private bytes of each block
             0, // features
         ];
-        set_option(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(refused(SET_UP))?;
+        socket_option::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+            .map_err(refused(SET_UP))?;
         if !plan.filter.is_empty() {
             attach(fd.as_fd(), plan.filter).map_err(refused("attach the packet filter"))?;
         }
@@ -169,7 +171,7 @@ impl PacketRing {
         if let (Some(index), true) = (plan.interface, plan.is_promiscuous) {
             // struct packet_mreq: index, type, length of the address, the address.
             let request = [index, u32::from_ne_bytes(pair(PACKET_MR_PROMISC, 0)), 0, 0];
-            set_option(
+            socket_option::set(
                 ring.fd.as_fd(),
                 libc::SOL_PACKET,
                 libc::PACKET_ADD_MEMBERSHIP,
@@ -442,20 +444,6 @@ fn checked(result: i32) -> Result<(), Errno> {
         return Ok(());
     }
     Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
-}
-
-fn set_option(fd: BorrowedFd<'_>, level: i32, option: i32, value: &[u32]) -> Result<(), Errno> {
-    // SAFETY: the kernel reads as many bytes as it is told, which is how long `value` is.
-    let result = unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            option,
-            value.as_ptr().cast(),
-            size_of_val(value) as libc::socklen_t,
-        )
-    };
-    checked(result)
 }
 
 fn attach(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {

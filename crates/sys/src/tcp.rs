@@ -1,30 +1,16 @@
 //! What one socket tells of itself, and how fast it may send: options that rustix has no call for.
-#![allow(unsafe_code)]
 
+use crate::socket_option::{read, set};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 /// `TCP_INFO` of a socket, as much of it as the kernel has.
 ///
 /// # Errors
 /// The errno of `getsockopt(2)`: `EOPNOTSUPP` of what is not TCP.
 pub fn info(socket: impl AsFd, room: &mut [u8; INFO_LEN_MAX]) -> Result<&[u8], Errno> {
-    let mut len = INFO_LEN_MAX as libc::socklen_t;
-    // SAFETY: there are `len` bytes to write to at `room`, and `len` itself is written to; the descriptor is open as long
-    // as it is borrowed.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            room.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if result != 0 {
-        return Err(last_errno());
-    }
-    Ok(&room[..(len as usize).min(INFO_LEN_MAX)])
+    let len = read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, room)?;
+    Ok(&room[..len])
 }
 
 /// Room for `struct tcp_info`, with air for kernels to come.
@@ -38,17 +24,23 @@ pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> Result<(), Er
     set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s)
 }
 
-/// `UDP_SEGMENT` (Linux 4.18): what is written at once goes out as datagrams of this length.
+/// `TCP_MAXSEG`: the largest segment that is sent now, in bytes.
 ///
 /// # Errors
-/// `ENOPROTOOPT` on older kernels.
-pub fn set_udp_segment(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
-    set(
-        socket,
-        libc::SOL_UDP,
-        libc::UDP_SEGMENT,
-        &libc::c_int::from(bytes),
-    )
+/// It is no TCP socket.
+pub fn max_segment(socket: impl AsFd) -> Result<u32, Errno> {
+    let mut value = [0; size_of::<libc::c_int>()];
+    read(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &mut value)?;
+    Ok(libc::c_int::from_ne_bytes(value).unsigned_abs())
+}
+
+/// `TCP_MAXSEG`: the largest segment, in both directions if it is set before the connection is made.
+///
+/// # Errors
+/// `EINVAL`: below 88 or above 32767.
+pub fn set_max_segment(socket: impl AsFd, bytes: u32) -> Result<(), Errno> {
+    let value = libc::c_int::try_from(bytes).map_err(|_| Errno::INVAL)?;
+    set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &value)
 }
 
 /// `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2): an address is bound without a port, which is picked when the socket is connected.
@@ -58,32 +50,6 @@ pub fn set_udp_segment(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
 pub fn set_bind_without_port(socket: impl AsFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     set(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)
-}
-
-/// A number is set; the kernel takes it by its size.
-fn set<T: Number>(socket: impl AsFd, level: libc::c_int, name: libc::c_int, value: &T) -> Result<(), Errno> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes at `value`, which is a plain number that lives until the call returns,
-    // and keeps none of them; the descriptor is open as long as it is borrowed.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            level,
-            name,
-            std::ptr::from_ref(value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(last_errno()) }
-}
-
-/// What has no padding.
-trait Number {}
-impl Number for u64 {}
-impl Number for libc::c_int {}
-
-fn last_errno() -> Errno {
-    let error = std::io::Error::last_os_error();
-    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }
 
 #[cfg(test)]
@@ -104,7 +70,18 @@ mod tests {
         assert_eq!(told[112..120], 1_000_000_u64.to_ne_bytes());
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert!(info(&datagrams, &mut room).is_err());
-        set_udp_segment(&datagrams, 1000).unwrap();
+        crate::udp_offload::cut_into(&datagrams, 1000).unwrap();
         set_bind_without_port(&stream).unwrap();
+    }
+
+    #[test]
+    fn segments_are_told_and_bounded() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        set_max_segment(&listener, 1000).unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!((900..=1000).contains(&max_segment(&socket).unwrap()));
+        assert_eq!(set_max_segment(&listener, 1), Err(Errno::INVAL));
+        assert_eq!(set_max_segment(&listener, u32::MAX), Err(Errno::INVAL));
+        assert!(max_segment(UdpSocket::bind("127.0.0.1:0").unwrap()).is_err());
     }
 }

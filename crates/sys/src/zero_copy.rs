@@ -7,6 +7,7 @@
 //! Source: `include/uapi/linux/errqueue.h`, `Documentation/networking/msg_zerocopy.rst`; TCP since 4.14.
 #![allow(unsafe_code)]
 
+use crate::socket_option;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -36,18 +37,7 @@ impl Completion {
 /// `ENOPROTOOPT` before Linux 4.14.
 pub fn allow(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let one: libc::c_int = 1;
-    let len = libc::socklen_t::try_from(size_of_val(&one)).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the option is an int, which `one` is, and which lives through the call.
-    let set = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_ZEROCOPY,
-            (&raw const one).cast(),
-            len,
-        )
-    };
-    if set == 0 { Ok(()) } else { Err(last_errno()) }
+    socket_option::set(socket, libc::SOL_SOCKET, SO_ZEROCOPY, &one)
 }
 
 /// The next completion, if one has come; does not wait.

@@ -45,7 +45,7 @@ pub fn run(
     let cookie = cookie();
     control.send(cookie.as_bytes())?;
     control.send(&[0])?;
-    let mss = sockeye_sys::segment::max_segment(control.stream()).ok();
+    let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
     let wishes = with_length(&plan.wishes, mss);
     control.expect(State::ParamExchange, "the request for parameters", PATIENCE)?;
     control.send_json(&wishes.to_json())?;

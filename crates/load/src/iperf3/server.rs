@@ -228,7 +228,7 @@ fn with_length(mut wishes: Wishes, control: &Control<'_>) -> Result<Wishes, Refu
     if wishes.length == 0 {
         wishes.length = match wishes.protocol {
             Protocol::Tcp => LENGTH,
-            Protocol::Udp => sockeye_sys::segment::max_segment(control.stream()).map_or(DATAGRAM, u64::from),
+            Protocol::Udp => sockeye_sys::tcp::max_segment(control.stream()).map_or(DATAGRAM, u64::from),
         };
     }
     wishes.check()?;

@@ -137,7 +137,7 @@ pub(crate) fn set_before(socket: &OwnedFd, wishes: &Wishes) -> Result<(), Troubl
     if wishes.protocol == Protocol::Tcp {
         if wishes.mss > 0 {
             let mss = u32::try_from(wishes.mss).unwrap_or(u32::MAX);
-            sockeye_sys::segment::set_max_segment(socket, mss)
+            sockeye_sys::tcp::set_max_segment(socket, mss)
                 .map_err(|errno| Trouble::System("set the largest segment (-M)", errno))?;
         }
         if let Some(name) = &wishes.congestion {

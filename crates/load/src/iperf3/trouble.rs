@@ -1,6 +1,7 @@
 //! What goes wrong between the two ends of an iperf3 test.
 
 use super::refusal::Refusal;
+use crate::session;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
@@ -119,15 +120,7 @@ impl std::error::Error for Trouble {}
 /// What to try.
 fn hint(errno: Errno) -> &'static str {
     match errno {
-        Errno::MFILE => "; raise the limit of open files (ulimit -n), or use fewer streams",
-        Errno::NETUNREACH | Errno::HOSTUNREACH => "; `ip route get ADDRESS` tells which way it would go",
-        Errno::ADDRNOTAVAIL => "; is it an address of this host, and are local ports left?",
-        Errno::ADDRINUSE => {
-            "; something listens there already: another port by -p, or `sockeye sockets -lnp` tells what"
-        }
-        Errno::ACCESS => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
-        Errno::PERM => "; a firewall of this host forbids it (nft list ruleset)",
         Errno::NOENT => "; `sysctl net.ipv4.tcp_available_congestion_control` tells which are there",
-        _ => "",
+        _ => session::hint(errno),
     }
 }
