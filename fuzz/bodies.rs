@@ -14,6 +14,8 @@ use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
 use sockeye_wire::packet::{self, Decoded, FileError, LinkType, Reader, Record, Step, decode, pcap, pcapng};
 use sockeye_wire::packet_diag::{Info, PacketDiag, Ring, memberships};
+use sockeye_wire::perf::{self, Records};
+use sockeye_wire::proc_maps::executable;
 use sockeye_wire::proc_net::{
     CounterTable, DeviceLine, Igmp6Line, IgmpLine, Inet6Line, InetLine, NetlinkLine, PacketLine, Route6Line,
     RouteLine, SockstatLine, SoftnetLine, UnixLine, counter_lines, is_header,
@@ -404,6 +406,56 @@ pub(crate) fn walk(bytes: &[u8]) {
         }
         assert!(bytes <= rest.len() && count <= rest.len() / 128);
         assert!(all.next().is_none() && (!all.is_broken() || used > 0));
+    }
+}
+
+/// What a ring of a perf event holds; and, as text, what a process has mapped.
+pub(crate) fn perf_records(bytes: &[u8]) {
+    let mut told = 0;
+    for record in Records::new(bytes) {
+        told += 1;
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                check_error(&error, bytes.len());
+                assert!(error.got < error.needed, "{error}");
+                continue;
+            }
+        };
+        match record.body {
+            perf::Body::Sample(sample) => {
+                let chain = sample.chain().count();
+                assert!(chain * 8 <= bytes.len());
+                assert!(sample.chain().all(|(_, address)| address < u64::MAX - 4095));
+            }
+            perf::Body::Mapping(mapping) => assert!(!mapping.path.contains(&0)),
+            perf::Body::Name { name, .. } => assert!(!name.contains(&0)),
+            _ => {}
+        }
+    }
+    assert!(told <= bytes.len() / 8 + 1);
+    for line in executable(bytes) {
+        assert!(line.start < line.end);
+        let path = line.path();
+        assert!(path.len() <= bytes.len());
+        // Written again from what was read, it reads the same.
+        let again = format!(
+            "{:08x}-{:08x} r-xp {:08x} {:02x}:{:02x} {} ",
+            line.start, line.end, line.offset, line.device.0, line.device.1, line.inode
+        );
+        let mut again = again.into_bytes();
+        for byte in &path {
+            match byte {
+                b'\n' => again.extend(b"\\012"),
+                byte => again.push(*byte),
+            }
+        }
+        let read: Vec<_> = executable(&again).collect();
+        assert_eq!(read.len(), 1);
+        assert_eq!(
+            (read[0].start, read[0].offset, read[0].path()),
+            (line.start, line.offset, path)
+        );
     }
 }
 

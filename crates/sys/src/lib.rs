@@ -2,8 +2,9 @@
 //!
 //! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
 //! the socket option of extended acknowledgements, `bpf(2)`, memory shared with a BPF program, packet sockets and their rings,
-//! `unshare(2)`, signal handlers, TUN devices, options of TCP sockets, the processor time of threads, `io_uring(7)`, files sent
-//! out of memory, and loops over memory in assembly. Functions take borrowed descriptors and return owned ones.
+//! `unshare(2)`, events of perf and their rings, signal handlers, programs that wait before they begin, TUN devices,
+//! options of TCP sockets, the processor time of threads, `io_uring(7)`, files sent out of memory, and loops over memory in
+//! assembly. Functions take borrowed descriptors and return owned ones.
 //!
 //! What it deliberately does not do: understand what it carries. Bytes go out and come in.
 //!
@@ -13,9 +14,11 @@
 //! ```
 
 pub mod bpf;
+pub mod called;
 pub mod descriptors;
 mod extended_ack;
 pub mod file_window;
+pub mod held_program;
 pub mod interrupts;
 pub mod io_ring;
 pub mod mapped;
@@ -24,6 +27,7 @@ pub mod mounts;
 pub mod netlink;
 pub mod netns;
 pub mod packet_ring;
+pub mod perf;
 mod processor_time;
 mod socket_option;
 pub mod tcp;

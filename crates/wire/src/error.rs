@@ -59,6 +59,8 @@ pub enum Layer {
     ProcNetNetlink,
     /// `/proc/PID/stat`
     ProcPidStat,
+    /// A record in the ring of a perf event
+    PerfRecord,
     /// `struct btf_header`
     BtfHeader,
     /// The types of a BTF blob
@@ -127,6 +129,7 @@ impl fmt::Display for Error {
             Layer::ProcNetPacket => "line of /proc/net/packet",
             Layer::ProcNetNetlink => "line of /proc/net/netlink",
             Layer::ProcPidStat => "/proc/PID/stat",
+            Layer::PerfRecord => "record of a perf event",
             Layer::BtfHeader => "BTF header",
             Layer::BtfTypes => "BTF types",
             Layer::BtfStrings => "BTF strings",

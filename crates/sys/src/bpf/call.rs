@@ -104,6 +104,51 @@ struct LinkAttributes {
     flags: u32,
 }
 
+/// `BPF_LINK_CREATE` of many places in a file.
+#[repr(C)]
+#[derive(Default)]
+struct UserProbesAttributes {
+    link: LinkAttributes,
+    path: u64,
+    offsets: u64,
+    ref_ctr_offsets: u64,
+    cookies: u64,
+    cnt: u32,
+    flags: u32,
+    pid: u32,
+    pad: u32,
+}
+
+/// `BPF_LINK_CREATE` of many functions of the kernel.
+#[repr(C)]
+#[derive(Default)]
+struct KernelProbesAttributes {
+    link: LinkAttributes,
+    flags: u32,
+    cnt: u32,
+    syms: u64,
+    addrs: u64,
+    cookies: u64,
+}
+
+/// `BPF_LINK_CREATE` of the function that a program was loaded for.
+#[repr(C)]
+#[derive(Default)]
+struct TracedAttributes {
+    link: LinkAttributes,
+    target_btf_id: u32,
+    pad: u32,
+    cookie: u64,
+}
+
+/// `BPF_LINK_CREATE` of a perf event.
+#[repr(C)]
+#[derive(Default)]
+struct PerfLinkAttributes {
+    link: LinkAttributes,
+    bpf_cookie: u64,
+}
+
 /// `BPF_PROG_ATTACH` and `BPF_PROG_DETACH`
 #[repr(C)]
 #[derive(Default)]
@@ -153,6 +198,39 @@ struct ElementAttributes {
     key: u64,
     value: u64,
     flags: u64,
+}
+
+/// `BPF_MAP_LOOKUP_BATCH`
+#[repr(C)]
+struct BatchAttributes {
+    in_batch: u64,
+    out_batch: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map_fd: u32,
+    elem_flags: u64,
+    flags: u64,
+}
+
+/// `BPF_RAW_TRACEPOINT_OPEN`
+#[repr(C)]
+struct TracepointAttributes {
+    name: u64,
+    prog_fd: u32,
+    pad: u32,
+}
+
+/// Where many elements are to be written to.
+pub(super) struct Batch<'a> {
+    /// Where the last batch ended.
+    pub(super) from: Option<&'a [u8]>,
+    /// Where this one ends.
+    pub(super) next: &'a mut [u8],
+    pub(super) keys: &'a mut [u8],
+    pub(super) values: &'a mut [u8],
+    /// For how many elements there is room.
+    pub(super) room: u32,
 }
 
 /// `struct bpf_prog_info`, its beginning.
@@ -258,6 +336,101 @@ pub(super) fn create_iterator(link: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     };
     // SAFETY: these attributes hold no pointers; the kernel looks at the first two fields only, and the rest is 0.
     unsafe { bpf_fd(ITER_CREATE, &mut attributes) }
+}
+
+/// Attaches a program to places in a file, each with its cookie.
+pub(super) fn link_user_probes(
+    program: BorrowedFd<'_>,
+    attach_type: u32,
+    path: &CStr,
+    offsets: &[u64],
+    cookies: &[u64],
+    flags: u32,
+    pid: u32,
+) -> Result<OwnedFd, Errno> {
+    if offsets.len() != cookies.len() {
+        return Err(Errno::INVAL);
+    }
+    let mut attributes = UserProbesAttributes {
+        link: LinkAttributes {
+            prog_or_link_fd: program.as_raw_fd() as u32,
+            attach_type,
+            ..LinkAttributes::default()
+        },
+        path: path.as_ptr() as u64,
+        offsets: offsets.as_ptr() as u64,
+        cookies: cookies.as_ptr() as u64,
+        cnt: length(offsets.len())?,
+        flags,
+        pid,
+        ..UserProbesAttributes::default()
+    };
+    // SAFETY: `path` is a C string, `offsets` and `cookies` are of slices of `cnt` numbers each, as was just seen; all live
+    // until the call returns, and the kernel only reads.
+    unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
+}
+
+/// Attaches a program to functions of the kernel, each with its cookie.
+pub(super) fn link_kernel_probes(
+    program: BorrowedFd<'_>,
+    attach_type: u32,
+    names: &[&CStr],
+    cookies: &[u64],
+    flags: u32,
+) -> Result<OwnedFd, Errno> {
+    if names.len() != cookies.len() {
+        return Err(Errno::INVAL);
+    }
+    let pointers: Vec<u64> = names.iter().map(|name| name.as_ptr() as u64).collect();
+    let mut attributes = KernelProbesAttributes {
+        link: LinkAttributes {
+            prog_or_link_fd: program.as_raw_fd() as u32,
+            attach_type,
+            ..LinkAttributes::default()
+        },
+        flags,
+        cnt: length(names.len())?,
+        syms: pointers.as_ptr() as u64,
+        cookies: cookies.as_ptr() as u64,
+        ..KernelProbesAttributes::default()
+    };
+    // SAFETY: `syms` points at `cnt` pointers to C strings, `cookies` at as many numbers; all live until the call returns,
+    // and the kernel only reads.
+    unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
+}
+
+/// Attaches a program to the function that it was loaded for (with a cookie: Linux 5.19).
+pub(super) fn link_traced(program: BorrowedFd<'_>, attach_type: u32, cookie: u64) -> Result<OwnedFd, Errno> {
+    let mut attributes = TracedAttributes {
+        link: LinkAttributes {
+            prog_or_link_fd: program.as_raw_fd() as u32,
+            attach_type,
+            ..LinkAttributes::default()
+        },
+        cookie,
+        ..TracedAttributes::default()
+    };
+    // SAFETY: these attributes hold no pointers.
+    unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
+}
+
+/// Attaches a program to a perf event (Linux 5.15).
+pub(super) fn link_perf_event(
+    program: BorrowedFd<'_>,
+    event: BorrowedFd<'_>,
+    cookie: u64,
+) -> Result<OwnedFd, Errno> {
+    let mut attributes = PerfLinkAttributes {
+        link: LinkAttributes {
+            prog_or_link_fd: program.as_raw_fd() as u32,
+            target_fd: event.as_raw_fd() as u32,
+            attach_type: PERF_EVENT,
+            ..LinkAttributes::default()
+        },
+        bpf_cookie: cookie,
+    };
+    // SAFETY: these attributes hold no pointers.
+    unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
 /// Attaches a program to a cgroup, beside others, or in the place of one that is attached there.
@@ -367,6 +540,105 @@ unsafe fn info_of<T>(object: BorrowedFd<'_>, info: &mut T) -> Result<(), Errno> 
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
 }
 
+/// Reads what a key has. The caller has checked both lengths against the map's.
+pub(super) fn lookup(map: BorrowedFd<'_>, key: &[u8], values: &mut [u8]) -> Result<(), Errno> {
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: values.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: `Table`, which alone calls this, has compared both lengths with those that it made the map with; `values` is
+    // borrowed mutably until the call returns.
+    unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Gives a key its values. The caller has checked both lengths.
+pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], values: &[u8]) -> Result<(), Errno> {
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: values.as_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: as above; the kernel only reads.
+    unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Takes a key out. The caller has checked its length.
+pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), Errno> {
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.as_ptr() as u64,
+        value: 0,
+        flags: 0,
+    };
+    // SAFETY: as above; the kernel only reads.
+    unsafe { bpf(MAP_DELETE_ELEM, &mut attributes) }.map(drop)
+}
+
+/// Writes into `next` the key behind `key`, or the first. The caller has checked both lengths.
+pub(super) fn next_key(map: BorrowedFd<'_>, key: Option<&[u8]>, next: &mut [u8]) -> Result<(), Errno> {
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: key.map_or(0, |key| key.as_ptr() as u64),
+        value: next.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: as above; `next` is as long as a key, and borrowed mutably until the call returns.
+    unsafe { bpf(MAP_GET_NEXT_KEY, &mut attributes) }.map(drop)
+}
+
+/// Reads many elements; how many, and whether those were the last. `ENOSPC` if `room` is too little.
+pub(super) fn lookup_batch(map: BorrowedFd<'_>, batch: Batch<'_>) -> Result<(u32, bool), Errno> {
+    let mut attributes = BatchAttributes {
+        in_batch: batch.from.map_or(0, |from| from.as_ptr() as u64),
+        out_batch: batch.next.as_mut_ptr() as u64,
+        keys: batch.keys.as_mut_ptr() as u64,
+        values: batch.values.as_mut_ptr() as u64,
+        count: batch.room,
+        map_fd: map.as_raw_fd() as u32,
+        elem_flags: 0,
+        flags: 0,
+    };
+    // SAFETY: `Table`, which alone calls this, has made `keys` and `values` for `room` elements of the map's own lengths, and
+    // `from` and `next` as long as a key, but at least four bytes; what is written is borrowed mutably until the call
+    // returns.
+    match unsafe { bpf(MAP_LOOKUP_BATCH, &mut attributes) } {
+        Ok(_) => Ok((attributes.count.min(batch.room), false)),
+        Err(Errno::NOENT) => Ok((attributes.count.min(batch.room), true)),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Nobody can write by system calls any more (Linux 5.2).
+pub(super) fn freeze(map: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut attributes = ElementAttributes {
+        map_fd: map.as_raw_fd() as u32,
+        pad: 0,
+        key: 0,
+        value: 0,
+        flags: 0,
+    };
+    // SAFETY: these attributes hold no pointers; the kernel looks at the first field only, and the rest is 0.
+    unsafe { bpf(MAP_FREEZE, &mut attributes) }.map(drop)
+}
+
+/// Attaches a program to a tracepoint.
+pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, event: &CStr) -> Result<OwnedFd, Errno> {
+    let mut attributes = TracepointAttributes {
+        name: event.as_ptr() as u64,
+        prog_fd: program.as_raw_fd() as u32,
+        pad: 0,
+    };
+    // SAFETY: `name` is of a C string that lives until the call returns.
+    unsafe { bpf_fd(RAW_TRACEPOINT_OPEN, &mut attributes) }
+}
+
 /// Reads element 0 of an array, whose values must be as long as `value`.
 pub(super) fn read_first(map: BorrowedFd<'_>, value: &mut [u8]) -> Result<(), Errno> {
     check_first(map, value.len())?;
@@ -462,6 +734,8 @@ fn length(bytes: usize) -> Result<u32, Errno> {
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP_ELEM: libc::c_int = 1;
 const MAP_UPDATE_ELEM: libc::c_int = 2;
+const MAP_DELETE_ELEM: libc::c_int = 3;
+const MAP_GET_NEXT_KEY: libc::c_int = 4;
 const PROG_LOAD: libc::c_int = 5;
 const PROG_ATTACH: libc::c_int = 8;
 const PROG_DETACH: libc::c_int = 9;
@@ -470,12 +744,17 @@ const PROG_GET_FD_BY_ID: libc::c_int = 13;
 const MAP_GET_FD_BY_ID: libc::c_int = 14;
 const OBJ_GET_INFO_BY_FD: libc::c_int = 15;
 const PROG_QUERY: libc::c_int = 16;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const BTF_LOAD: libc::c_int = 18;
+const MAP_FREEZE: libc::c_int = 22;
+const MAP_LOOKUP_BATCH: libc::c_int = 24;
 const LINK_CREATE: libc::c_int = 28;
 const ITER_CREATE: libc::c_int = 33;
 
 /// `BPF_TRACE_ITER` of `enum bpf_attach_type`
 pub(super) const TRACE_ITER: u32 = 28;
+/// `BPF_PERF_EVENT`, likewise (Linux 5.15)
+const PERF_EVENT: u32 = 41;
 /// `BPF_CGROUP_SOCK_OPS`, likewise
 pub(super) const CGROUP_SOCK_OPS: u32 = 3;
 
@@ -495,6 +774,9 @@ const TRIES: usize = 5;
 // `union bpf_attr` has no holes, so neither may these.
 const _: () = assert!(size_of::<ProgramAttributes>() == 112 && size_of::<RunAttributes>() == 64);
 const _: () = assert!(size_of::<MapAttributes>() == 44);
+const _: () = assert!(size_of::<UserProbesAttributes>() == 64 && size_of::<KernelProbesAttributes>() == 48);
+const _: () = assert!(size_of::<PerfLinkAttributes>() == 24);
+const _: () = assert!(size_of::<BatchAttributes>() == 56 && size_of::<TracepointAttributes>() == 16);
 const _: () = assert!(size_of::<AttachAttributes>() == 20 && size_of::<QueryAttributes>() == 32);
 const _: () = assert!(size_of::<InfoAttributes>() == 16 && size_of::<ElementAttributes>() == 32);
 const _: () = assert!(size_of::<ProgramInfo>() == 80 && size_of::<MapInfo>() == 40);

@@ -20,11 +20,19 @@
 mod array;
 mod call;
 pub mod cgroup;
+mod link;
+mod load;
 mod map;
 mod object;
+mod probes;
 mod program;
+mod table;
 
 pub use array::{Array, Slot};
+pub use link::Link;
+pub use load::{Kind, Loaded, Parts};
 pub use map::Map;
 pub use object::{LoadError, Object};
+pub use probes::Moment;
 pub use program::{Iteration, Program, ProgramInfo};
+pub use table::{Table, possible_processors};

@@ -2,11 +2,13 @@ use super::Map;
 use super::array::{Array, MMAPABLE};
 use super::call::{self, Code};
 use super::program::Program;
+use super::table::Definition;
+use aya_obj::EbpfSectionKind;
 use aya_obj::btf::BtfFeatures;
 use aya_obj::generated::bpf_insn;
 use object::{Object as _, ObjectSection as _};
 use rustix::io::Errno;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -239,9 +241,40 @@ impl<'a> Object<'a> {
         Ok((Program { fd, array: None }, made))
     }
 
+    /// Gives its constants their values.
+    pub(super) fn set_constants(&mut self, constants: &[(&str, &[u8])]) -> Result<(), LoadError> {
+        let values: HashMap<_, _> = constants
+            .iter()
+            .map(|(name, value)| (*name, (*value, true)))
+            .collect();
+        self.parsed
+            .patch_map_data(values)
+            .map_err(|error| LoadError::Object(error.to_string()))
+    }
+
+    /// The maps that it defines, and those that stand for its variables and constants.
+    pub(super) fn maps(&self) -> impl Iterator<Item = MapOfObject<'_>> {
+        self.parsed.maps.iter().map(|(name, map)| {
+            let data = map.data();
+            let is_constant = map.section_kind() == EbpfSectionKind::Rodata;
+            MapOfObject {
+                definition: Definition {
+                    name,
+                    kind: map.map_type(),
+                    key_bytes: map.key_size(),
+                    value_bytes: map.value_size(),
+                    entries: map.max_entries(),
+                    flags: map.map_flags(),
+                },
+                data: (!data.is_empty()).then_some(data),
+                is_constant,
+            }
+        })
+    }
+
     /// Gives maps and functions their places, and the kernel the types of its functions, which the verifier wants for
     /// those that loops call.
-    fn link(mut self, maps: &[(&str, i32)]) -> Result<Linked, LoadError> {
+    pub(super) fn link(mut self, maps: &[(&str, i32)]) -> Result<Linked, LoadError> {
         let broken = |error: &dyn fmt::Display| LoadError::Object(error.to_string());
         let features = BtfFeatures::new(true, true, true, true, true, true, true, true);
         let types = self
@@ -278,14 +311,22 @@ impl<'a> Object<'a> {
     }
 }
 
+/// A map, as an object defines it.
+pub(super) struct MapOfObject<'a> {
+    pub(super) definition: Definition<'a>,
+    /// What is in it at first, if it stands for a section.
+    pub(super) data: Option<&'a [u8]>,
+    pub(super) is_constant: bool,
+}
+
 /// An object whose programs can be loaded.
-struct Linked {
+pub(super) struct Linked {
     parsed: aya_obj::Object,
     types: OwnedFd,
 }
 
 impl Linked {
-    fn load(
+    pub(super) fn load(
         &self,
         name: &str,
         program_type: u32,

@@ -1,0 +1,489 @@
+//! Records of perf events, as the kernel writes them into the ring of an event that was opened with [`SAMPLE_TYPE`] and
+//! `sample_id_all`.
+//!
+//! Source: `enum perf_event_type` of `include/uapi/linux/perf_event.h`, where each record's layout stands; perf_event_open(2).
+//!
+//! ```
+//! use sockeye_wire::perf::{Body, Records};
+//!
+//! // PERF_RECORD_COMM of an exec, as a ring holds it: header, pid, tid, name; then who, when and where.
+//! let mut bytes = vec![];
+//! bytes.extend(3_u32.to_ne_bytes());
+//! bytes.extend((1_u16 << 13).to_ne_bytes());
+//! bytes.extend(48_u16.to_ne_bytes());
+//! for number in [7_u32, 7] {
+//!     bytes.extend(number.to_ne_bytes());
+//! }
+//! bytes.extend(b"cat\0\0\0\0\0");
+//! for number in [7_u32, 7, 1000, 0, 2, 0] {
+//!     bytes.extend(number.to_ne_bytes());
+//! }
+//! let record = Records::new(&bytes).next().unwrap().unwrap();
+//! assert_eq!((record.time_ns, record.body), (1000, Body::Name { pid: 7, tid: 7, name: b"cat", is_exec: true }));
+//! ```
+
+use crate::bytes::{ne_u16, ne_u32, ne_u64};
+use crate::{Error, Layer};
+
+/// The records in a stretch of a ring, one after the other.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// One record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When, by the clock that the event was opened with.
+    pub time_ns: u64,
+    /// What.
+    pub body: Body<'a>,
+}
+
+/// What a record tells. Numbers of processes and threads are those of the reader's pid namespace: 0 if it cannot see them
+/// (or the processor is idle), `u32::MAX` if they have just ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Body<'a> {
+    /// `PERF_RECORD_SAMPLE`
+    Sample(Sample<'a>),
+    /// `PERF_RECORD_MMAP2`: a file was mapped.
+    Mapping(Mapping<'a>),
+    /// `PERF_RECORD_COMM`: a thread has a name.
+    Name {
+        /// Its process.
+        pid: u32,
+        /// The thread.
+        tid: u32,
+        /// Any bytes but NUL.
+        name: &'a [u8],
+        /// It has become another program (Linux 3.16), and this is its name.
+        is_exec: bool,
+    },
+    /// `PERF_RECORD_FORK`: there is a new thread; of a new process, if `pid` is not `parent`.
+    Fork(Kin),
+    /// `PERF_RECORD_EXIT`: a thread has ended.
+    Exit(Kin),
+    /// `PERF_RECORD_LOST`, `PERF_RECORD_LOST_SAMPLES`: so many records had no room.
+    Lost(u64),
+    /// `PERF_RECORD_THROTTLE`: the kernel takes no samples for a while, since they cost too much.
+    Throttle,
+    /// Another kind, by its number.
+    Unknown(u32),
+}
+
+/// Somebody was somewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample<'a> {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The processor.
+    pub processor: u32,
+    /// Where it was.
+    pub address: u64,
+    /// That was in the kernel.
+    pub is_kernel: bool,
+    chain: &'a [u8],
+}
+
+/// An executable mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapping<'a> {
+    /// Whose.
+    pub pid: u32,
+    /// From here.
+    pub start: u64,
+    /// So many bytes.
+    pub bytes: u64,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// The device of the file.
+    pub device: (u32, u32),
+    /// Its inode; 0: there is no file.
+    pub inode: u64,
+    /// Its name, as whoever mapped it would see it; `[vdso]`, `//anon`, ...
+    pub path: &'a [u8],
+}
+
+/// Who began or ended, and from whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kin {
+    /// The process.
+    pub pid: u32,
+    /// The process of its parent.
+    pub parent: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The thread that made it.
+    pub parent_tid: u32,
+}
+
+/// What an address of a call chain is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The kernel.
+    Kernel,
+    /// The process's own code.
+    User,
+    /// A hypervisor, or a guest.
+    Elsewhere,
+}
+
+impl<'a> Records<'a> {
+    /// In bytes that begin with one.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    /// A record whose length is that of its header, but too short for what it should hold, is an error and passed over.
+    /// One whose length cannot be ends it: nobody knows where the next begins.
+    type Item = Result<Record<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.bytes.get(self.at..).filter(|rest| !rest.is_empty())?;
+        let start = self.at;
+        let header = ne_u32(rest, 0).zip(ne_u16(rest, 4)).zip(ne_u16(rest, 6));
+        let whole = header.and_then(|((kind, misc), len)| {
+            let len = usize::from(len);
+            let payload = rest.get(HEADER_BYTES..len)?;
+            Some((kind, misc, payload, len))
+        });
+        let Some((kind, misc, payload, len)) = whole else {
+            self.at = self.bytes.len();
+            return Some(Err(match header.map(|(_, len)| usize::from(len)) {
+                Some(len) if len > rest.len() => broken(start, len, rest.len()),
+                Some(len) => broken(start, HEADER_BYTES, len),
+                None => broken(start, HEADER_BYTES, rest.len()),
+            }));
+        };
+        self.at += len;
+        let record = Record::read(kind, misc, payload);
+        Some(record.ok_or_else(|| broken(start + HEADER_BYTES, payload.len() + 1, payload.len())))
+    }
+}
+
+impl<'a> Record<'a> {
+    fn read(kind: u32, misc: u16, payload: &'a [u8]) -> Option<Self> {
+        if kind == PERF_RECORD_SAMPLE {
+            return Sample::read(misc, payload);
+        }
+        let Some(own) = payload.len().checked_sub(TRAILER_BYTES) else {
+            // Whatever it is, it may do without.
+            let is_known = matches!(
+                kind,
+                PERF_RECORD_LOST
+                    | PERF_RECORD_COMM
+                    | PERF_RECORD_EXIT
+                    | PERF_RECORD_THROTTLE
+                    | PERF_RECORD_FORK
+                    | PERF_RECORD_MMAP2
+                    | PERF_RECORD_LOST_SAMPLES
+            );
+            let body = Body::Unknown(kind);
+            return (!is_known).then_some(Self { time_ns: 0, body });
+        };
+        let (own, trailer) = payload.split_at_checked(own)?;
+        let kin = || {
+            Some(Kin {
+                pid: ne_u32(own, 0)?,
+                parent: ne_u32(own, 4)?,
+                tid: ne_u32(own, 8)?,
+                parent_tid: ne_u32(own, 12)?,
+            })
+        };
+        let body = match kind {
+            PERF_RECORD_LOST => Body::Lost(ne_u64(own, 8)?),
+            PERF_RECORD_LOST_SAMPLES => Body::Lost(ne_u64(own, 0)?),
+            PERF_RECORD_COMM => Body::Name {
+                pid: ne_u32(own, 0)?,
+                tid: ne_u32(own, 4)?,
+                name: until_nul(own.get(8..)?),
+                is_exec: misc & PERF_RECORD_MISC_COMM_EXEC != 0,
+            },
+            PERF_RECORD_FORK => Body::Fork(kin()?),
+            PERF_RECORD_EXIT => Body::Exit(kin()?),
+            PERF_RECORD_THROTTLE => Body::Throttle,
+            PERF_RECORD_MMAP2 => Body::Mapping(Mapping::read(misc, own)?),
+            _ => Body::Unknown(kind),
+        };
+        let time_ns = ne_u64(trailer, 8)?;
+        Some(Self { time_ns, body })
+    }
+}
+
+impl<'a> Sample<'a> {
+    fn read(misc: u16, payload: &'a [u8]) -> Option<Record<'a>> {
+        let addresses = usize::try_from(ne_u64(payload, 32)?).ok()?;
+        let end = addresses.checked_mul(8)?.checked_add(40)?;
+        let body = Body::Sample(Self {
+            address: ne_u64(payload, 0)?,
+            pid: ne_u32(payload, 8)?,
+            tid: ne_u32(payload, 12)?,
+            processor: ne_u32(payload, 24)?,
+            is_kernel: misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL,
+            chain: payload.get(40..end)?,
+        });
+        let time_ns = ne_u64(payload, 16)?;
+        Some(Record { time_ns, body })
+    }
+
+    /// How it came there: addresses, the innermost first, and whose they are.
+    pub fn chain(&self) -> impl Iterator<Item = (Place, u64)> + 'a {
+        let mut place = match self.is_kernel {
+            true => Place::Kernel,
+            false => Place::User,
+        };
+        self.chain.chunks_exact(8).filter_map(move |entry| {
+            let entry = ne_u64(entry, 0)?;
+            if entry < PERF_CONTEXT_MAX {
+                return Some((place, entry));
+            }
+            place = match entry {
+                PERF_CONTEXT_KERNEL => Place::Kernel,
+                PERF_CONTEXT_USER => Place::User,
+                _ => Place::Elsewhere,
+            };
+            None
+        })
+    }
+}
+
+impl<'a> Mapping<'a> {
+    fn read(misc: u16, own: &'a [u8]) -> Option<Self> {
+        let number = |at| ne_u32(own, at);
+        // With a build id instead, there is neither device nor inode: nobody asked for it.
+        if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
+            return None;
+        }
+        Some(Self {
+            pid: number(0)?,
+            start: ne_u64(own, 8)?,
+            bytes: ne_u64(own, 16)?,
+            offset: ne_u64(own, 24)?,
+            device: (number(32)?, number(36)?),
+            inode: ne_u64(own, 40)?,
+            path: until_nul(own.get(64..)?),
+        })
+    }
+}
+
+fn until_nul(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    &text[..end]
+}
+
+const fn broken(offset: usize, needed: usize, got: usize) -> Error {
+    Error {
+        layer: Layer::PerfRecord,
+        offset,
+        needed,
+        got,
+    }
+}
+
+/// What a sample consists of: `PERF_SAMPLE_IP`, `_TID`, `_TIME`, `_CALLCHAIN`, `_CPU`. In a record they lie in the order
+/// address, thread, time, processor, chain; at the end of other records thread, time, processor.
+pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7;
+
+/// `struct perf_event_header`
+const HEADER_BYTES: usize = 8;
+/// `struct sample_id`, of [`SAMPLE_TYPE`]
+const TRAILER_BYTES: usize = 24;
+
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_COMM: u32 = 3;
+const PERF_RECORD_EXIT: u32 = 4;
+const PERF_RECORD_THROTTLE: u32 = 5;
+const PERF_RECORD_FORK: u32 = 7;
+const PERF_RECORD_SAMPLE: u32 = 9;
+const PERF_RECORD_MMAP2: u32 = 10;
+/// Linux 4.2
+const PERF_RECORD_LOST_SAMPLES: u32 = 13;
+
+const PERF_RECORD_MISC_CPUMODE_MASK: u16 = 7;
+const PERF_RECORD_MISC_KERNEL: u16 = 1;
+const PERF_RECORD_MISC_COMM_EXEC: u16 = 1 << 13;
+/// Linux 5.12
+const PERF_RECORD_MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+
+/// `enum perf_callchain_context`: from here on they are no addresses.
+const PERF_CONTEXT_MAX: u64 = -4095_i64 as u64;
+const PERF_CONTEXT_KERNEL: u64 = -128_i64 as u64;
+const PERF_CONTEXT_USER: u64 = -512_i64 as u64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// A record: its payload as 64-bit words.
+    fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(misc.to_ne_bytes());
+        bytes.extend((8 + 8 * words.len() as u16).to_ne_bytes());
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes
+    }
+
+    /// Two 32-bit numbers in a word.
+    const fn pair(first: u32, second: u32) -> u64 {
+        if cfg!(target_endian = "big") {
+            (first as u64) << 32 | second as u64
+        } else {
+            (second as u64) << 32 | first as u64
+        }
+    }
+
+    fn only(bytes: &[u8]) -> Record<'_> {
+        let mut all = Records::new(bytes);
+        let record = all.next().unwrap().unwrap();
+        assert_eq!(all.next(), None);
+        record
+    }
+
+    #[test]
+    fn a_sample_in_the_kernel_with_both_stacks() {
+        let words = [
+            0xffff_ffff_8100_0010,
+            pair(10, 11),
+            5_000,
+            pair(3, 0),
+            5,
+            PERF_CONTEXT_KERNEL,
+            0xffff_ffff_8100_0010,
+            PERF_CONTEXT_USER,
+            0x40_1000,
+            0x40_2000,
+        ];
+        let bytes = record(9, 1, &words);
+        let told = only(&bytes);
+        assert_eq!(told.time_ns, 5_000);
+        let Body::Sample(sample) = told.body else {
+            panic!("{told:?}")
+        };
+        assert_eq!((sample.pid, sample.tid, sample.processor), (10, 11, 3));
+        assert!(sample.is_kernel);
+        let chain: Vec<_> = sample.chain().collect();
+        let kernel = (Place::Kernel, 0xffff_ffff_8100_0010);
+        assert_eq!(
+            chain,
+            [kernel, (Place::User, 0x40_1000), (Place::User, 0x40_2000)]
+        );
+    }
+
+    #[test]
+    fn a_chain_that_claims_more_than_there_is_is_an_error_and_the_next_record_is_read() {
+        for claimed in [1, 2, u64::MAX, u64::MAX / 8, 1 << 61] {
+            let mut bytes = record(9, 2, &[1, pair(10, 11), 2, 0, claimed]);
+            bytes.extend(record(9, 2, &[1, pair(10, 11), 2, 0, 0]));
+            let told: Vec<_> = Records::new(&bytes).map(|record| record.is_ok()).collect();
+            assert_eq!(told, [false, true], "{claimed}");
+        }
+    }
+
+    #[test]
+    fn a_mapping() {
+        let words = [
+            pair(10, 10),
+            0x7f00_0000_0000,
+            0x2000,
+            0x1000,
+            pair(8, 1),
+            77,
+            0,
+            pair(5, 2),
+            u64::from_ne_bytes(*b"/lib/a\0\0"),
+            pair(10, 10),
+            9,
+            pair(1, 0),
+        ];
+        let bytes = record(10, 2, &words);
+        let mapping = Mapping {
+            pid: 10,
+            start: 0x7f00_0000_0000,
+            bytes: 0x2000,
+            offset: 0x1000,
+            device: (8, 1),
+            inode: 77,
+            path: b"/lib/a",
+        };
+        let body = Body::Mapping(mapping);
+        assert_eq!(only(&bytes), Record { time_ns: 9, body });
+        assert!(
+            Records::new(&record(10, 2 | 1 << 14, &words))
+                .next()
+                .unwrap()
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn forks_exits_losses_and_what_nobody_knows() {
+        let trailer = [pair(1, 1), 4, pair(0, 0)];
+        let with = |kind, own: &[u64]| record(kind, 0, &[own, &trailer].concat());
+        let kin = Kin {
+            pid: 20,
+            parent: 10,
+            tid: 21,
+            parent_tid: 11,
+        };
+        let own = [pair(20, 10), pair(21, 11), 4];
+        let body = |bytes: &[u8]| match only(bytes) {
+            Record {
+                time_ns: 4,
+                body: Body::Fork(it),
+            } => ("fork", Some(it), 0),
+            Record {
+                body: Body::Exit(it), ..
+            } => ("exit", Some(it), 0),
+            Record {
+                body: Body::Lost(it), ..
+            } => ("lost", None, it),
+            Record {
+                body: Body::Throttle, ..
+            } => ("throttle", None, 0),
+            Record {
+                body: Body::Unknown(it),
+                ..
+            } => ("unknown", None, u64::from(it)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(body(&with(7, &own)), ("fork", Some(kin), 0));
+        assert_eq!(body(&with(4, &own)), ("exit", Some(kin), 0));
+        assert_eq!(body(&with(2, &[1, 17])), ("lost", None, 17));
+        assert_eq!(body(&with(13, &[18])), ("lost", None, 18));
+        assert_eq!(body(&with(5, &[4, 1, 1])), ("throttle", None, 0));
+        assert_eq!(body(&with(99, &[])), ("unknown", None, 99));
+        assert_eq!(body(&record(99, 0, &[])), ("unknown", None, 99));
+    }
+
+    #[test]
+    fn every_beginning_of_a_record_is_an_error_or_nothing() {
+        let whole = record(9, 2, &[1, pair(10, 11), 2, 0, 1, 0x40_1000]);
+        for len in 0..whole.len() {
+            let mut all = Records::new(&whole[..len]);
+            assert_eq!(
+                all.next().map(|record| record.is_ok()),
+                (len > 0).then_some(false)
+            );
+            assert_eq!(all.next(), None);
+        }
+        // A length shorter than the header would go round for ever.
+        let mut zero = whole;
+        zero[6..8].copy_from_slice(&7_u16.to_ne_bytes());
+        assert_eq!(Records::new(&zero).count(), 1);
+        // One that is whole, but shorter than its kind.
+        for kind in [2, 3, 4, 5, 7, 9, 10, 13] {
+            for words in 0..4 {
+                let _ = Records::new(&record(kind, 0, &[0; 4][..words])).count();
+            }
+        }
+    }
+}
