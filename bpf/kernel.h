@@ -364,9 +364,17 @@ struct net {
 struct nsproxy {
 	u64 net_ns;
 } KERNEL;
+struct thread_info {
+	u64 flags;
+	u32 status; /* x86 */
+} KERNEL;
 struct task_struct {
+	struct thread_info thread_info;
 	u32 flags;
-	s32 tgid;
+	u32 __state; /* Linux 5.14; before: */
+	s64 state;
+	s32 pid, tgid;
+	s32 on_cpu;
 	u64 real_parent, group_leader;
 	struct list_head tasks, thread_node;
 	u64 start_time;
@@ -384,6 +392,7 @@ struct pid {
 /* include/linux/pid_types.h: places in `pids` */
 enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
 struct signal_struct {
+	struct atomic live; /* threads that have not begun to exit */
 	s32 nr_threads;
 	struct list_head thread_head;
 	u64 pids[4];

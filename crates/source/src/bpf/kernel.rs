@@ -1,6 +1,6 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sockeye_sys::bpf::{LoadError, Object, Program, Slot};
+use sockeye_sys::bpf::{LoadError, Loaded, Object, Parts, Program, Slot};
 use sockeye_sys::mapped::Mapped;
 use sockeye_wire::btf::relocation::{self, Relocation, Subject};
 use sockeye_wire::btf::{Btf, Question, TypeKind};
@@ -119,7 +119,7 @@ impl Kernel {
         elf: &'a [u8],
         enumerators: &[&'static str],
     ) -> Result<Prepared<'a>, Obstacle> {
-        let (prepared, _) = self.prepare_all(elf, enumerators, None)?;
+        let (prepared, _) = self.prepare_all(elf, enumerators, &[])?;
         Ok(prepared)
     }
 
@@ -130,18 +130,42 @@ impl Kernel {
         elf: &'a [u8],
         iterated: &'static str,
     ) -> Result<(Prepared<'a>, u32), Obstacle> {
-        match self.prepare_all(elf, &[], Some(iterated))? {
-            (prepared, Some(id)) => Ok((prepared, id)),
-            (_, None) => Err(Obstacle::Lacks(iterated)),
+        let (prepared, ids) = self.prepare_all(elf, &[], &[iterated])?;
+        match ids.first() {
+            Some(Some(id)) => Ok((prepared, *id)),
+            _ => Err(Obstacle::Lacks(iterated)),
         }
+    }
+
+    /// As [`Kernel::prepare`], and loads these of its programs with all its maps.
+    pub(crate) fn load(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Obstacle> {
+        let mut functions: Vec<&str> = parts
+            .programs
+            .iter()
+            .filter_map(|(_, kind)| kind.kernel_function())
+            .collect();
+        functions.push("bpf_session_is_return");
+        let (mut prepared, ids) = self.prepare_all(elf, &[], &functions)?;
+        // Without it the verifier refuses the programs that call it, and those alone.
+        if let Some(Some(id)) = ids.last() {
+            prepared.object.call_kernel_function(SESSION_IS_RETURN, *id);
+        }
+        let id = |function: &str| {
+            let place = functions.iter().position(|name| *name == function)?;
+            ids.get(place).copied().flatten()
+        };
+        prepared
+            .object
+            .load(parts, id)
+            .map_err(|error| Obstacle::Load(error, prepared.missing))
     }
 
     fn prepare_all<'a>(
         &self,
         elf: &'a [u8],
         enumerators: &[&'static str],
-        iterated: Option<&'static str>,
-    ) -> Result<(Prepared<'a>, Option<u32>), Obstacle> {
+        functions: &[&str],
+    ) -> Result<(Prepared<'a>, Vec<Option<u32>>), Obstacle> {
         let broken =
             |error: &dyn fmt::Display| Obstacle::Load(LoadError::Object(error.to_string()), Vec::new());
         let mut object = Object::parse(elf).map_err(|error| Obstacle::Load(error, Vec::new()))?;
@@ -156,8 +180,8 @@ impl Kernel {
             enumeration: None,
             name,
         }));
-        let place_of_iterated = questions.len();
-        questions.extend(iterated.map(|name| Question::Type {
+        let first_function = questions.len();
+        questions.extend(functions.iter().map(|name| Question::Type {
             kind: TypeKind::Func,
             name,
         }));
@@ -201,8 +225,10 @@ impl Kernel {
                 .map(|place| answers.enumerator(place + 1))
                 .collect(),
         };
-        let iterated = iterated.and_then(|_| answers.type_id(place_of_iterated));
-        Ok((prepared, iterated.map(|id| id.0)))
+        let ids = (0..functions.len())
+            .map(|place| Some(answers.type_id(first_function + place)?.0))
+            .collect();
+        Ok((prepared, ids))
     }
 }
 
@@ -264,3 +290,6 @@ const TYPES_BYTES_MAX: usize = 64 << 20;
 
 /// `RDONLY_CAST` of bpf/kernel.h
 const RDONLY_CAST: i32 = 0x7f00_c457;
+
+/// `SESSION_IS_RETURN` of bpf/functions.bpf.c
+const SESSION_IS_RETURN: i32 = 0x7f00_c458;

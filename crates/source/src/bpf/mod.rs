@@ -26,7 +26,7 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::{LoadError, Map, Program};
+use sockeye_sys::bpf::{LoadError, Loaded, Map, Parts, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -127,6 +127,15 @@ impl Engine {
     /// When it does not run here.
     pub fn keeper(&self) -> Result<(Program, [Map; 2]), Obstacle> {
         keeper::load(self.kernel()?)
+    }
+
+    /// Programs of a compiled object of whoever asks, made to fit this kernel and attached to nothing yet, with all maps
+    /// that the object defines. Each call loads others.
+    ///
+    /// # Errors
+    /// When they do not run here.
+    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Obstacle> {
+        self.kernel()?.load(elf, parts)
     }
 
     /// Whether the programs that look for owners are loaded already.
