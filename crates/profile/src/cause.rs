@@ -1,0 +1,737 @@
+//! What a thread off the processor waits for, told by its state and by the kernel functions it is in.
+
+use crate::Reason;
+
+/// Why a thread was off the processor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cause {
+    /// For what it waits.
+    pub reason: Reason,
+    /// More about it, where the reason alone says little: whose lock of the kernel's, or which function waits.
+    pub detail: Option<String>,
+}
+
+/// How a thread left the processor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TaskState {
+    /// It could run.
+    Runnable,
+    /// It waits, interruptibly or not.
+    Waiting,
+    /// It is stopped or traced.
+    Stopped,
+}
+
+impl TaskState {
+    /// Of `prev_state` in the tracepoint `sched:sched_switch`, or of `task->__state` there (`include/linux/sched.h`).
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        // TASK_RUNNING; the tracepoint says TASK_REPORT_MAX for one that was preempted.
+        const PREEMPTED: u64 = 0x100;
+        // __TASK_STOPPED and __TASK_TRACED.
+        const STOPPED: u64 = 0x4 | 0x8;
+        if bits == 0 || bits == PREEMPTED {
+            Self::Runnable
+        } else if bits & STOPPED != 0 {
+            Self::Stopped
+        } else {
+            Self::Waiting
+        }
+    }
+}
+
+impl Cause {
+    /// Of a thread in this system call, with these functions of the kernel on its stack, the innermost first.
+    #[must_use]
+    pub fn of(syscall: Option<&str>, state: TaskState, kernel: &[&str]) -> Self {
+        match state {
+            TaskState::Runnable => return Self::plain(Reason::Processor),
+            TaskState::Stopped => return Self::plain(Reason::Stopped),
+            TaskState::Waiting => {}
+        }
+        // What the compiler put behind a name (`do_select.constprop.0`) says nothing here.
+        let stack: Vec<&str> = kernel
+            .iter()
+            .map(|name| name.split('.').next().unwrap_or(name))
+            .collect();
+        // 1. A lock of the kernel's, whatever it is wanted for.
+        let inner = stack.iter().position(|name| !is_machinery(name));
+        if let Some(at) = inner.filter(|at| is_lock(stack[*at])) {
+            let taker = stack[at..]
+                .iter()
+                .find(|name| !is_lock(name) && !is_machinery(name));
+            return Self {
+                reason: Reason::KernelLock,
+                detail: taker.map(|name| format!("lock in {name}")),
+            };
+        }
+        // 2. A fault: the page it waits for may come from a disk, but the program asked for no disk.
+        if stack.iter().any(|name| FAULTS.contains(name)) {
+            return Self::plain(Reason::Page);
+        }
+        // 3. The innermost function that says something.
+        for name in &stack {
+            if let Some((reason, words)) = meaning(name) {
+                return Self {
+                    reason,
+                    detail: words.map(|words| format!("{words} ({name})")),
+                };
+            }
+        }
+        if stack.iter().any(|name| name.starts_with("io_schedule")) {
+            return Self::plain(Reason::Disk);
+        }
+        // 4. The call, if the stack says nothing or is not known.
+        if let Some(reason) = syscall.and_then(of_syscall) {
+            return Self::plain(reason);
+        }
+        Self {
+            reason: Reason::Other,
+            detail: inner.map(|at| stack[at].to_owned()),
+        }
+    }
+
+    const fn plain(reason: Reason) -> Self {
+        Self { reason, detail: None }
+    }
+}
+
+/// Whether a function is on the way of every wait, or of very different ones.
+fn is_machinery(name: &str) -> bool {
+    MACHINERY.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether a function waits for a lock of the kernel's.
+fn is_lock(name: &str) -> bool {
+    LOCKS.iter().any(|start| name.starts_with(start))
+}
+
+fn meaning(name: &str) -> Option<(Reason, Option<&'static str>)> {
+    if let Some((_, words)) = OTHERS.iter().find(|(start, _)| name.starts_with(start)) {
+        return Some((Reason::Other, Some(words)));
+    }
+    if let Some((_, reason)) = WHOLE.iter().find(|(whole, _)| name == *whole) {
+        return Some((*reason, None));
+    }
+    let plain = name.trim_start_matches('_');
+    let (_, reason) = STARTS.iter().find(|(start, _)| plain.starts_with(start))?;
+    Some((*reason, None))
+}
+
+fn of_syscall(name: &str) -> Option<Reason> {
+    let (_, reason) = CALLS.iter().find(|(calls, _)| calls.contains(&name))?;
+    Some(*reason)
+}
+
+/// Functions that lead to every wait; tracing puts itself innermost.
+const MACHINERY: [&str; 17] = [
+    "schedule",
+    "__schedule",
+    "io_schedule",
+    "preempt_schedule",
+    "__cond_resched",
+    "__traceiter_",
+    "__bpf_trace_",
+    "bpf_trace_run",
+    "trace_call_bpf",
+    "bpf_prog_",
+    "bpf_get_stack",
+    "bpf_get_stackid",
+    "perf_trace_",
+    "bit_wait",
+    "wait_for_completion",
+    "__wait_for_common",
+    "do_wait_for_common",
+];
+
+/// `kernel/locking/`, and the lock of a socket that a thread holds for itself (`net/core/sock.c`).
+const LOCKS: [&str; 23] = [
+    "mutex_lock",
+    "__mutex_lock",
+    "ww_mutex_lock",
+    "__ww_mutex_lock",
+    "rt_mutex_",
+    "__rt_mutex_",
+    "rt_spin_lock",
+    "rtlock_",
+    "rwsem_down_",
+    "rwbase_",
+    "down_read",
+    "down_write",
+    "__down_read",
+    "__down_write",
+    "down_interruptible",
+    "down_killable",
+    "down_timeout",
+    "__down",
+    "percpu_down_",
+    "__percpu_down_read",
+    "percpu_rwsem_wait",
+    "__lock_sock",
+    "lock_sock_nested",
+];
+
+/// Entries of page faults: x86, arm64, and what all have behind them.
+const FAULTS: [&str; 9] = [
+    "exc_page_fault",
+    "asm_exc_page_fault",
+    "do_user_addr_fault",
+    "do_page_fault",
+    "do_translation_fault",
+    "do_mem_abort",
+    "handle_mm_fault",
+    "__handle_mm_fault",
+    "handle_page_fault",
+];
+
+/// Waits of the kernel's own kind.
+const OTHERS: [(&str, &str); 12] = [
+    ("synchronize_rcu", "all processors pass a quiet point"),
+    ("synchronize_net", "all processors pass a quiet point"),
+    ("synchronize_srcu", "all readers leave"),
+    ("__synchronize_srcu", "all readers leave"),
+    ("__wait_rcu_gp", "all processors pass a quiet point"),
+    ("rcu_barrier", "what was put off until a quiet point is done"),
+    ("flush_work", "work of the kernel's is done"),
+    ("__flush_work", "work of the kernel's is done"),
+    ("worker_thread", "work for a thread of the kernel's"),
+    ("kthread_worker_fn", "work for a thread of the kernel's"),
+    ("smpboot_thread_fn", "work for a thread of the kernel's"),
+    ("msleep", "time, by the kernel's will"),
+];
+
+/// Functions whose name begins another one's of other meaning.
+const WHOLE: [(&str, Reason); 8] = [
+    ("do_wait", Reason::Child),
+    ("__do_wait", Reason::Child),
+    ("kernel_wait4", Reason::Child),
+    ("kernel_waitid", Reason::Child),
+    ("wait_for_vfork_done", Reason::Child),
+    ("read_events", Reason::Events),
+    ("fifo_open", Reason::Peer),
+    ("wait_for_partner", Reason::Peer),
+];
+
+/// How functions begin that say what is waited for, without leading underscores; the first that fits counts.
+const STARTS: [(&str, Reason); 124] = [
+    // kernel/futex, fs/locks.c, ipc/sem.c
+    ("futex_", Reason::Lock),
+    ("do_futex", Reason::Lock),
+    ("locks_lock_inode_wait", Reason::Lock),
+    ("flock_lock", Reason::Lock),
+    ("posix_lock", Reason::Lock),
+    ("fcntl_setlk", Reason::Lock),
+    ("do_sys_flock", Reason::Lock),
+    ("do_semtimedop", Reason::Lock),
+    // fs/select.c, fs/eventpoll.c, and descriptors and signals that tell of events
+    ("poll_schedule_timeout", Reason::Events),
+    ("do_select", Reason::Events),
+    ("do_sys_poll", Reason::Events),
+    ("do_poll", Reason::Events),
+    ("ep_poll", Reason::Events),
+    ("do_epoll_", Reason::Events),
+    ("io_cqring_wait", Reason::Events),
+    ("do_io_getevents", Reason::Events),
+    ("eventfd_", Reason::Events),
+    ("signalfd_", Reason::Events),
+    ("inotify_read", Reason::Events),
+    ("fanotify_read", Reason::Events),
+    ("perf_read", Reason::Events),
+    ("do_sigtimedwait", Reason::Events),
+    ("sigsuspend", Reason::Events),
+    ("do_sys_pause", Reason::Events),
+    ("x64_sys_pause", Reason::Events),
+    // kernel/time
+    ("hrtimer_nanosleep", Reason::Sleep),
+    ("do_nanosleep", Reason::Sleep),
+    ("timerfd_read", Reason::Sleep),
+    // net/unix, fs/pipe.c, drivers/tty, ipc
+    ("unix_", Reason::Peer),
+    ("pipe_", Reason::Peer),
+    ("anon_pipe_", Reason::Peer),
+    ("n_tty_", Reason::Peer),
+    ("tty_", Reason::Peer),
+    ("iterate_tty_", Reason::Peer),
+    ("pty_", Reason::Peer),
+    ("do_msgrcv", Reason::Peer),
+    ("do_msgsnd", Reason::Peer),
+    ("do_mq_", Reason::Peer),
+    ("wq_sleep", Reason::Peer),
+    ("vsock_", Reason::Peer),
+    // net
+    ("tcp_", Reason::Network),
+    ("udp", Reason::Network),
+    ("skb_recv_udp", Reason::Network),
+    ("inet_", Reason::Network),
+    ("inet6_", Reason::Network),
+    ("raw_recvmsg", Reason::Network),
+    ("raw_sendmsg", Reason::Network),
+    ("rawv6_", Reason::Network),
+    ("ping_", Reason::Network),
+    ("sk_wait_data", Reason::Network),
+    ("sk_stream_", Reason::Network),
+    ("packet_", Reason::Network),
+    ("tpacket_", Reason::Network),
+    ("netlink_", Reason::Network),
+    ("sctp_", Reason::Network),
+    ("mptcp_", Reason::Network),
+    ("smc_", Reason::Network),
+    ("tls_", Reason::Network),
+    ("xsk_", Reason::Network),
+    ("tun_", Reason::Network),
+    ("tap_do_read", Reason::Network),
+    ("l2tp_", Reason::Network),
+    ("sock_recvmsg", Reason::Network),
+    ("sock_sendmsg", Reason::Network),
+    // mm: room for a page is waited for as for a page
+    ("do_swap_page", Reason::Page),
+    ("swap_read", Reason::Page),
+    ("read_swap_cache", Reason::Page),
+    ("swapin_readahead", Reason::Page),
+    ("handle_userfault", Reason::Page),
+    ("migration_entry_wait", Reason::Page),
+    ("try_to_free_", Reason::Page),
+    ("do_try_to_free_pages", Reason::Page),
+    ("throttle_direct_reclaim", Reason::Page),
+    ("reclaim_throttle", Reason::Page),
+    ("mem_cgroup_handle_over_high", Reason::Page),
+    ("alloc_pages_slowpath", Reason::Page),
+    ("try_charge_memcg", Reason::Page),
+    // block, and file systems
+    ("folio_wait", Reason::Disk),
+    ("folio_lock", Reason::Disk),
+    ("wait_on_page", Reason::Disk),
+    ("lock_page", Reason::Disk),
+    ("wait_on_bit", Reason::Disk),
+    ("out_of_line_wait_on_bit", Reason::Disk),
+    ("wait_on_buffer", Reason::Disk),
+    ("submit_bio_wait", Reason::Disk),
+    ("blk_", Reason::Disk),
+    ("blkdev_", Reason::Disk),
+    ("rq_qos_", Reason::Disk),
+    ("wbt_", Reason::Disk),
+    ("iomap_", Reason::Disk),
+    ("dio_", Reason::Disk),
+    ("blockdev_direct_IO", Reason::Disk),
+    ("balance_dirty_pages", Reason::Disk),
+    ("wb_wait_for_completion", Reason::Disk),
+    ("sync_inodes", Reason::Disk),
+    ("file_write_and_wait", Reason::Disk),
+    ("filemap_", Reason::Disk),
+    ("nvme_", Reason::Disk),
+    ("scsi_", Reason::Disk),
+    ("dm_", Reason::Disk),
+    ("md_", Reason::Disk),
+    ("ext4_", Reason::Disk),
+    ("jbd2_", Reason::Disk),
+    ("xfs_", Reason::Disk),
+    ("xlog_", Reason::Disk),
+    ("btrfs_", Reason::Disk),
+    ("f2fs_", Reason::Disk),
+    ("ovl_", Reason::Disk),
+    ("fuse_", Reason::Disk),
+    ("request_wait_answer", Reason::Disk),
+    ("nfs_", Reason::Disk),
+    ("nfs4_", Reason::Disk),
+    ("rpc_", Reason::Disk),
+    ("netfs_", Reason::Disk),
+    ("cifs_", Reason::Disk),
+    ("smb2_", Reason::Disk),
+    ("ceph_", Reason::Disk),
+    ("p9_client_", Reason::Disk),
+    // kernel/signal.c, kernel/freezer.c, kernel/ptrace.c
+    ("do_signal_stop", Reason::Stopped),
+    ("ptrace_stop", Reason::Stopped),
+    ("ptrace_notify", Reason::Stopped),
+    ("do_jobctl_trap", Reason::Stopped),
+    ("do_freezer_trap", Reason::Stopped),
+    ("refrigerator", Reason::Stopped),
+];
+
+/// Calls that wait for one thing only.
+const CALLS: [(&[&str], Reason); 7] = [
+    (&["nanosleep", "clock_nanosleep"], Reason::Sleep),
+    (
+        &[
+            "futex",
+            "futex_wait",
+            "futex_waitv",
+            "flock",
+            "semop",
+            "semtimedop",
+        ],
+        Reason::Lock,
+    ),
+    (
+        &[
+            "poll",
+            "ppoll",
+            "select",
+            "pselect6",
+            "epoll_wait",
+            "epoll_pwait",
+            "epoll_pwait2",
+            "pause",
+            "rt_sigtimedwait",
+            "rt_sigsuspend",
+            "io_getevents",
+        ],
+        Reason::Events,
+    ),
+    (&["wait4", "waitid", "vfork"], Reason::Child),
+    (
+        &["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"],
+        Reason::Disk,
+    ),
+    (
+        &["msgrcv", "msgsnd", "mq_timedreceive", "mq_timedsend"],
+        Reason::Peer,
+    ),
+    (&["ptrace"], Reason::Stopped),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(syscall: &str, stack: &str, reason: Reason, detail: Option<&str>) {
+        let kernel: Vec<&str> = stack.split_whitespace().collect();
+        let syscall = Some(syscall).filter(|name| !name.is_empty());
+        let cause = Cause::of(syscall, TaskState::Waiting, &kernel);
+        assert_eq!(
+            (cause.reason, cause.detail.as_deref()),
+            (reason, detail),
+            "{syscall:?}: {stack}"
+        );
+    }
+
+    #[test]
+    fn the_state_comes_first() {
+        for (bits, state) in [
+            (0, TaskState::Runnable),
+            (0x100, TaskState::Runnable),
+            (1, TaskState::Waiting),
+            (2, TaskState::Waiting),
+            (0x102, TaskState::Waiting),
+            (0x402, TaskState::Waiting),
+            (0x104, TaskState::Stopped),
+            (8, TaskState::Stopped),
+        ] {
+            assert_eq!(TaskState::from_bits(bits), state, "{bits:#x}");
+        }
+        let stack = ["futex_do_wait", "__futex_wait"];
+        let of = |state| Cause::of(Some("futex"), state, &stack).reason;
+        assert_eq!(of(TaskState::Runnable), Reason::Processor);
+        assert_eq!(of(TaskState::Stopped), Reason::Stopped);
+        assert_eq!(of(TaskState::Waiting), Reason::Lock);
+    }
+
+    #[test]
+    fn stacks_of_linux_6_18() {
+        for (syscall, stack, reason) in [
+            (
+                "accept4",
+                "inet_csk_accept inet_accept do_accept __sys_accept4 __x64_sys_accept4 do_syscall_64",
+                Reason::Network,
+            ),
+            (
+                "recvfrom",
+                "wait_woken sk_wait_data tcp_recvmsg_locked tcp_recvmsg sock_recvmsg __sys_recvfrom",
+                Reason::Network,
+            ),
+            (
+                "sendto",
+                "wait_woken sk_stream_wait_memory tcp_sendmsg_locked tcp_sendmsg __sys_sendto",
+                Reason::Network,
+            ),
+            (
+                "recvfrom",
+                "__skb_wait_for_more_packets __skb_recv_udp udp_recvmsg sock_recvmsg __sys_recvfrom",
+                Reason::Network,
+            ),
+            (
+                "recvfrom",
+                "__skb_wait_for_more_packets __skb_recv_datagram skb_recv_datagram packet_recvmsg sock_recvmsg",
+                Reason::Network,
+            ),
+            (
+                "recvfrom",
+                "unix_stream_read_generic unix_stream_recvmsg sock_recvmsg __sys_recvfrom",
+                Reason::Peer,
+            ),
+            (
+                "sendto",
+                "sock_alloc_send_pskb unix_stream_sendmsg __sys_sendto __x64_sys_sendto",
+                Reason::Peer,
+            ),
+            (
+                "recvfrom",
+                "__skb_wait_for_more_packets __unix_dgram_recvmsg sock_recvmsg __sys_recvfrom",
+                Reason::Peer,
+            ),
+            (
+                "accept4",
+                "__skb_wait_for_more_packets __skb_recv_datagram skb_recv_datagram unix_accept do_accept",
+                Reason::Peer,
+            ),
+            (
+                "read",
+                "anon_pipe_read vfs_read ksys_read do_syscall_64",
+                Reason::Peer,
+            ),
+            (
+                "write",
+                "anon_pipe_write vfs_write ksys_write do_syscall_64",
+                Reason::Peer,
+            ),
+            (
+                "openat",
+                "wait_for_partner fifo_open do_dentry_open vfs_open path_openat",
+                Reason::Peer,
+            ),
+            (
+                "read",
+                "wait_woken n_tty_read tty_read vfs_read ksys_read",
+                Reason::Peer,
+            ),
+            ("msgrcv", "do_msgrcv do_syscall_64", Reason::Peer),
+            (
+                "pselect6",
+                "poll_schedule_timeout.constprop.0 do_select core_sys_select do_pselect.constprop.0",
+                Reason::Events,
+            ),
+            (
+                "poll",
+                "poll_schedule_timeout.constprop.0 do_sys_poll __x64_sys_poll",
+                Reason::Events,
+            ),
+            (
+                "epoll_wait",
+                "do_epoll_wait __x64_sys_epoll_wait do_syscall_64",
+                Reason::Events,
+            ),
+            (
+                "rt_sigtimedwait",
+                "do_sigtimedwait.isra.0 __x64_sys_rt_sigtimedwait",
+                Reason::Events,
+            ),
+            ("pause", "__do_sys_pause do_syscall_64", Reason::Events),
+            (
+                "read",
+                "do_wait_intr_irq eventfd_read vfs_read ksys_read",
+                Reason::Events,
+            ),
+            (
+                "read",
+                "wait_woken inotify_read vfs_read ksys_read",
+                Reason::Events,
+            ),
+            (
+                "read",
+                "do_wait_intr_irq timerfd_read_iter vfs_read ksys_read",
+                Reason::Sleep,
+            ),
+            (
+                "clock_nanosleep",
+                "hrtimer_nanosleep common_nsleep_timens __x64_sys_clock_nanosleep",
+                Reason::Sleep,
+            ),
+            (
+                "flock",
+                "locks_lock_inode_wait __do_sys_flock do_syscall_64",
+                Reason::Lock,
+            ),
+            (
+                "semop",
+                "__do_semtimedop do_semtimedop do_syscall_64",
+                Reason::Lock,
+            ),
+            (
+                "futex",
+                "futex_do_wait __futex_wait futex_wait do_futex __x64_sys_futex",
+                Reason::Lock,
+            ),
+            ("wait4", "do_wait kernel_wait4 do_syscall_64", Reason::Child),
+            (
+                "",
+                "do_signal_stop get_signal arch_do_signal_or_restart exit_to_user_mode_loop",
+                Reason::Stopped,
+            ),
+            (
+                "read",
+                "__iomap_dio_rw iomap_dio_rw ext4_file_read_iter vfs_read ksys_read",
+                Reason::Disk,
+            ),
+            (
+                "getdents64",
+                "ext4_read_bh ext4_bread __ext4_read_dirblock htree_dirblock_to_tree",
+                Reason::Disk,
+            ),
+            (
+                "fsync",
+                "folio_wait_bit folio_wait_writeback __filemap_fdatawait_range file_write_and_wait_range",
+                Reason::Disk,
+            ),
+            (
+                "unlinkat",
+                "submit_bio_wait blkdev_issue_discard ext4_free_blocks ext4_ext_remove_space",
+                Reason::Disk,
+            ),
+            (
+                "fsync",
+                "rq_qos_wait wbt_wait __rq_qos_throttle blk_mq_submit_bio __submit_bio",
+                Reason::Disk,
+            ),
+            (
+                "read",
+                "folio_wait_bit_common filemap_get_pages filemap_read vfs_read ksys_read",
+                Reason::Disk,
+            ),
+        ] {
+            check(syscall, stack, reason, None);
+        }
+    }
+
+    #[test]
+    fn stacks_of_other_kernels() {
+        for (syscall, stack, reason) in [
+            // 5.10, 4.19: schedule itself is on the stack
+            (
+                "futex",
+                "__schedule schedule futex_wait_queue_me futex_wait do_futex",
+                Reason::Lock,
+            ),
+            (
+                "epoll_wait",
+                "__schedule schedule schedule_hrtimeout_range_clock ep_poll do_epoll_wait",
+                Reason::Events,
+            ),
+            (
+                "select",
+                "__schedule schedule schedule_hrtimeout_range_clock poll_schedule_timeout do_select",
+                Reason::Events,
+            ),
+            (
+                "read",
+                "__schedule schedule pipe_read new_sync_read vfs_read",
+                Reason::Peer,
+            ),
+            (
+                "nanosleep",
+                "__schedule schedule do_nanosleep hrtimer_nanosleep",
+                Reason::Sleep,
+            ),
+            (
+                "write",
+                "__schedule schedule io_schedule wait_on_page_bit wait_on_page_writeback ext4_da_write_begin",
+                Reason::Disk,
+            ),
+            (
+                "fsync",
+                "__schedule schedule jbd2_log_wait_commit ext4_sync_file do_fsync",
+                Reason::Disk,
+            ),
+            (
+                "fsync",
+                "schedule xlog_wait_on_iclog xfs_log_force_seq xfs_file_fsync",
+                Reason::Disk,
+            ),
+            ("wait4", "schedule __do_wait do_wait kernel_wait4", Reason::Child),
+            (
+                "vfork",
+                "schedule schedule_timeout wait_for_completion_killable wait_for_vfork_done kernel_clone",
+                Reason::Child,
+            ),
+            // with our own program innermost
+            (
+                "futex",
+                "bpf_prog_6deef7357e7b4530_look bpf_trace_run4 __bpf_trace_sched_switch __traceiter_sched_switch __schedule schedule futex_wait_queue",
+                Reason::Lock,
+            ),
+            // faults, also of the kernel on behalf of a call
+            (
+                "",
+                "io_schedule folio_wait_bit_common filemap_fault __do_fault do_fault __handle_mm_fault handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault",
+                Reason::Page,
+            ),
+            (
+                "read",
+                "io_schedule __folio_lock_or_retry do_swap_page __handle_mm_fault handle_mm_fault exc_page_fault",
+                Reason::Page,
+            ),
+            (
+                "connect",
+                "wait_woken inet_wait_for_connect __inet_stream_connect inet_stream_connect",
+                Reason::Network,
+            ),
+            (
+                "openat",
+                "request_wait_answer __fuse_simple_request fuse_lookup_name",
+                Reason::Disk,
+            ),
+            ("read", "io_schedule something_new vfs_read", Reason::Disk),
+        ] {
+            check(syscall, stack, reason, None);
+        }
+    }
+
+    #[test]
+    fn locks_name_who_takes_them() {
+        check(
+            "openat",
+            "schedule_preempt_disabled rwsem_down_write_slowpath down_write path_openat do_filp_open",
+            Reason::KernelLock,
+            Some("lock in path_openat"),
+        );
+        check(
+            "sendmsg",
+            "__schedule schedule schedule_preempt_disabled __mutex_lock.constprop.0 __mutex_lock_slowpath mutex_lock rtnl_newlink rtnetlink_rcv_msg netlink_rcv_skb",
+            Reason::KernelLock,
+            Some("lock in rtnl_newlink"),
+        );
+        check(
+            "",
+            "schedule rwsem_down_read_slowpath down_read do_user_addr_fault exc_page_fault",
+            Reason::KernelLock,
+            Some("lock in do_user_addr_fault"),
+        );
+        check(
+            "clone",
+            "percpu_rwsem_wait __percpu_down_read cgroup_can_fork copy_process",
+            Reason::KernelLock,
+            Some("lock in cgroup_can_fork"),
+        );
+        check(
+            "recvmsg",
+            "schedule __lock_sock lock_sock_nested tcp_recvmsg inet_recvmsg",
+            Reason::KernelLock,
+            Some("lock in tcp_recvmsg"),
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        check(
+            "unshare",
+            "schedule schedule_timeout __wait_for_common wait_for_completion synchronize_rcu_normal net_exit",
+            Reason::Other,
+            Some("all processors pass a quiet point (synchronize_rcu_normal)"),
+        );
+        check(
+            "",
+            "rcu_barrier cleanup_net process_one_work worker_thread kthread",
+            Reason::Other,
+            Some("what was put off until a quiet point is done (rcu_barrier)"),
+        );
+        check(
+            "ioctl",
+            "schedule vcpu_block kvm_vcpu_ioctl",
+            Reason::Other,
+            Some("vcpu_block"),
+        );
+        check("ioctl", "", Reason::Other, None);
+        check("nanosleep", "", Reason::Sleep, None);
+        check("", "", Reason::Other, None);
+    }
+}

@@ -1,0 +1,295 @@
+//! What a profile does not show, and what would help.
+
+use crate::profile::{Losses, Profile};
+use crate::tally;
+use crate::words::{count, counted, percent, time};
+use sockeye_measure::Report;
+
+/// Says it all: parts that are missing, what was lost, how rough the figures are, what looking has cost.
+pub(crate) fn tell(profile: &Profile, report: &mut Report) {
+    for missing in &profile.missing {
+        let remedy = missing
+            .remedy
+            .as_ref()
+            .map_or(String::new(), |remedy| format!("; {remedy}"));
+        report.say(
+            "missing",
+            format!("Not looked at ({}): {}{remedy}.", missing.part, missing.text),
+        );
+    }
+    losses(&profile.losses, report);
+    estimates(profile, report);
+    if let Some(cpu) = &profile.cpu {
+        if cpu.user_only {
+            report.say(
+                "user-only",
+                "Samples are of the processes' own code only: what the kernel computed for them is not in the figures.",
+            );
+        }
+        if (1..SAMPLES_FEW).contains(&cpu.samples) {
+            report.say(
+                "few-samples",
+                format!(
+                    "Only {}: shares of the computing are rough. Look longer (-d), or more often (--hz).",
+                    counted(cpu.samples, "sample"),
+                ),
+            );
+        }
+        if cpu.cut_stacks >= CUT_MIN && cpu.cut_stacks.saturating_mul(1000 / CUT_PERMILLE_MIN) >= cpu.samples
+        {
+            report.say(
+                "cut-stacks",
+                format!(
+                    "{} of the stacks end after one frame: code without frame pointers. Built with -fno-omit-frame-pointer \
+                     (Rust: -C force-frame-pointers) it shows its callers.",
+                    percent(cpu.cut_stacks, cpu.samples),
+                ),
+            );
+        }
+    }
+    functions(profile, report);
+}
+
+/// Calls that come so fast that only some of them are timed.
+fn estimates(profile: &Profile, report: &mut Report) {
+    let mut partly: Vec<_> = tally::calls(profile, false)
+        .into_iter()
+        .filter(|call| {
+            let untimed = call.calls.saturating_sub(call.timed);
+            untimed >= ESTIMATED_MIN && untimed >= call.calls / ESTIMATED_PART
+        })
+        .collect();
+    partly.sort_by_key(|call| std::cmp::Reverse(call.calls));
+    let (calls, timed) = partly.iter().fold((0_u64, 0_u64), |(calls, timed), call| {
+        (calls.saturating_add(call.calls), timed.saturating_add(call.timed))
+    });
+    let names: Vec<&str> = partly.iter().take(NAMES_MAX).map(|call| call.name).collect();
+    if calls > 0 {
+        report.say(
+            "estimated-times",
+            format!(
+                "Times of {} are estimates: so many calls are not all timed, not to slow them ({} of {} were). Counts and \
+                 errors are exact.",
+                names.join(", "),
+                count(timed),
+                count(calls),
+            ),
+        );
+    }
+}
+
+fn losses(losses: &Losses, report: &mut Report) {
+    let mut lost = |number: u64, begin: &str, noun: &str, text: &str| {
+        if number > 0 {
+            report.say("lost", format!("{begin}{}: {text}", counted(number, noun)));
+        }
+    };
+    lost(
+        losses.samples,
+        "Lost: up to ",
+        "sample",
+        "the kernel had no room for more; fewer a second (--hz) fit.",
+    );
+    lost(
+        losses.syscalls,
+        "Not counted: ",
+        "system call",
+        "there was no room for more; fewer processes (-p, --cgroup) fit.",
+    );
+    lost(
+        losses.waits,
+        "Not counted: ",
+        "wait",
+        "there was no room for more; fewer processes (-p, --cgroup) fit.",
+    );
+    lost(
+        losses.stacks,
+        "Not kept: ",
+        "stack",
+        "the figures are whole, but not where they come from.",
+    );
+    lost(
+        losses.functions,
+        "Not followed: ",
+        "call",
+        "calls of watched functions, nested too deep, or in too many threads.",
+    );
+    lost(
+        losses.events,
+        "Lost: ",
+        "event",
+        "of the begin and exec of processes, and the files they map; names of functions may be missing.",
+    );
+    lost(
+        losses.unnamed_frames,
+        "Without a name: ",
+        "frame",
+        "the files have no symbols, or are gone; packages with debug symbols name them.",
+    );
+}
+
+fn functions(profile: &Profile, report: &mut Report) {
+    let Some(functions) = &profile.functions else {
+        return;
+    };
+    // Those who say why say more.
+    if functions.watched == 0 && !profile.missing.iter().any(|missing| missing.part == "functions") {
+        report.say(
+            "nothing-watched",
+            "No function has such a name: nothing was watched.",
+        );
+    }
+    let sum = |number: fn(&crate::profile::Function) -> u64| {
+        functions
+            .calls
+            .iter()
+            .fold(0_u64, |sum, one| sum.saturating_add(number(one)))
+    };
+    let missed = sum(|one| one.missed_returns);
+    if missed > 0 {
+        report.say(
+            "missed-returns",
+            format!(
+                "{} of watched functions never returned as far as was seen (longjmp, exceptions, exec, exit): their time is \
+                 not counted.",
+                counted(missed, "call"),
+            ),
+        );
+    }
+    if !functions.means.is_empty() {
+        report.say(
+            "means",
+            format!(
+                "Watched {} by {}.",
+                counted(functions.watched, "function"),
+                functions.means.join(" and ")
+            ),
+        );
+    }
+    let calls = sum(|one| one.calls);
+    let overhead = functions.overhead_ns_per_call;
+    if let Some(overhead) = overhead.filter(|cost| cost.is_finite() && calls > 0) {
+        let cost = (overhead * calls as f64) as u64;
+        report.say(
+            "overhead",
+            format!(
+                "Watching cost about {} a call (measured here): {} for the {} calls, by which the program was \
+                 slower; most of it is within their times.",
+                time(overhead as u64),
+                time(cost),
+                count(calls),
+            ),
+        );
+    }
+    if functions.calls_of_others > 0 {
+        report.say(
+            "others-slowed",
+            format!(
+                "{} of the same functions by processes that are not looked at were slowed as well.",
+                counted(functions.calls_of_others, "call"),
+            ),
+        );
+    }
+}
+
+/// Calls under way when it began are never timed: one of each thread
+const ESTIMATED_MIN: u64 = 100;
+/// Of so many calls that one is not timed changes nothing
+const ESTIMATED_PART: u64 = 100;
+const NAMES_MAX: usize = 4;
+const SAMPLES_FEW: u64 = 50;
+const CUT_MIN: u64 = 5;
+const CUT_PERMILLE_MIN: u64 = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Cpu, Function, Functions, Missing};
+
+    fn codes(profile: &Profile) -> Vec<&'static str> {
+        let mut report = Report::default();
+        tell(profile, &mut report);
+        report.sentences.iter().map(|one| one.code).collect()
+    }
+
+    #[test]
+    fn what_is_whole_has_no_gaps() {
+        assert_eq!(codes(&Profile::default()), [""; 0]);
+        let cpu = Cpu {
+            samples: 1000,
+            cut_stacks: 10,
+            ..Cpu::default()
+        };
+        let profile = Profile {
+            cpu: Some(cpu),
+            ..Profile::default()
+        };
+        assert_eq!(codes(&profile), [""; 0]);
+    }
+
+    #[test]
+    fn all_gaps_are_told() {
+        let profile = Profile {
+            cpu: Some(Cpu {
+                samples: 20,
+                cut_stacks: 10,
+                user_only: true,
+                ..Cpu::default()
+            }),
+            functions: Some(Functions {
+                calls: vec![Function {
+                    calls: 1000,
+                    missed_returns: 3,
+                    ..Function::default()
+                }],
+                overhead_ns_per_call: Some(1_234.5),
+                means: Vec::new(),
+                watched: 0,
+                calls_of_others: 4,
+            }),
+            losses: Losses {
+                samples: 1,
+                syscalls: 2,
+                waits: 3,
+                stacks: 4,
+                functions: 5,
+                events: 6,
+                unnamed_frames: 7,
+            },
+            missing: vec![Missing {
+                part: "syscalls".to_owned(),
+                text: "attach a BPF program: EPERM".to_owned(),
+                remedy: Some("run as root".to_owned()),
+            }],
+            ..Profile::default()
+        };
+        let mut report = Report::default();
+        tell(&profile, &mut report);
+        let codes: Vec<_> = report.sentences.iter().map(|one| one.code).collect();
+        let expected = [
+            "missing",
+            "lost",
+            "lost",
+            "lost",
+            "lost",
+            "lost",
+            "lost",
+            "lost",
+            "user-only",
+            "few-samples",
+            "cut-stacks",
+            "nothing-watched",
+            "missed-returns",
+            "overhead",
+            "others-slowed",
+        ];
+        assert_eq!(codes, expected);
+        assert_eq!(
+            report.sentences[0].text,
+            "Not looked at (syscalls): attach a BPF program: EPERM; run as root."
+        );
+        assert!(report.sentences[1].text.starts_with("Lost: up to 1 sample: "));
+        assert!(report.sentences[13].text.contains("1.23us a call"));
+        assert!(report.sentences[13].text.contains("1.23ms for the 1,000 calls"));
+    }
+}

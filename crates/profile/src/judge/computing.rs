@@ -1,0 +1,116 @@
+//! What samples and watched functions say.
+
+use super::is_part;
+use crate::profile::{Profile, Space};
+use crate::tally;
+use crate::words::{count, percent, short, threads, time};
+use sockeye_measure::Report;
+
+/// One watched function has much of the time.
+pub(super) fn watched(profile: &Profile, report: &mut Report) {
+    let functions = tally::functions(profile, false);
+    let Some(most) = functions.first() else {
+        return;
+    };
+    let Some(total) = most.total_ns else {
+        return;
+    };
+    if is_part(total, profile.duration_ns, WATCHED_PERMILLE_MIN) {
+        report.say(
+            "watched-function",
+            format!(
+                "{} ({}) was called {} times and took {} together: {} of the {} looked at.",
+                short(&most.name, 80),
+                most.module,
+                count(most.calls),
+                time(total),
+                of_duration(total, profile.duration_ns),
+                time(profile.duration_ns),
+            ),
+        );
+    }
+}
+
+/// More than all of it is several threads at a time.
+fn of_duration(total: u64, duration: u64) -> String {
+    if total <= duration {
+        percent(total, duration)
+    } else {
+        format!("{} times", threads(total, duration))
+    }
+}
+
+/// One function computes most of it.
+pub(super) fn hot(profile: &Profile, report: &mut Report) {
+    let Some(cpu) = &profile.cpu else {
+        return;
+    };
+    let functions = tally::cpu(profile, false);
+    let Some(most) = functions.first() else {
+        return;
+    };
+    let is_enough = most.own >= HOT_SAMPLES_MIN && is_part(most.own, cpu.samples, HOT_PERMILLE_MIN);
+    let Some(function) = most
+        .function
+        .filter(|function| is_enough && !is_spinning(function))
+    else {
+        return;
+    };
+    let whose = match (most.space, most.module) {
+        (Space::Kernel, _) => " in the kernel".to_owned(),
+        (Space::User, Some(module)) => format!(" ({module})"),
+        (Space::User, None) => String::new(),
+    };
+    report.say(
+        "hot-function",
+        format!(
+            "{} of the computing is in {}{whose}: {} of {} samples.",
+            percent(most.own, cpu.samples),
+            short(function, 80),
+            count(most.own),
+            count(cpu.samples),
+        ),
+    );
+}
+
+/// Processors that go round in circles until another one lets go of a lock.
+pub(super) fn spinning(profile: &Profile, report: &mut Report) {
+    let Some(cpu) = &profile.cpu else {
+        return;
+    };
+    let samples = tally::cpu(profile, false)
+        .into_iter()
+        .filter(|one| one.space == Space::Kernel && one.function.is_some_and(is_spinning))
+        .fold(0_u64, |sum, one| sum.saturating_add(one.own));
+    if samples >= SPINNING_SAMPLES_MIN && is_part(samples, cpu.samples, SPINNING_PERMILLE_MIN) {
+        report.say(
+            "spin-locks",
+            format!(
+                "{} of the computing ({} samples) was spinning at locks of the kernel's that other processors held.",
+                percent(samples, cpu.samples),
+                count(samples),
+            ),
+        );
+    }
+}
+
+fn is_spinning(function: &str) -> bool {
+    SPINNING.contains(&function)
+}
+
+/// Where the kernel spins; taking a free lock does not lead there.
+const SPINNING: &[&str] = &[
+    "native_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "__pv_queued_spin_lock_slowpath",
+    "queued_read_lock_slowpath",
+    "queued_write_lock_slowpath",
+    "osq_lock",
+    "mutex_spin_on_owner",
+    "rwsem_spin_on_owner",
+];
+const WATCHED_PERMILLE_MIN: u64 = 100;
+const HOT_SAMPLES_MIN: u64 = 20;
+const HOT_PERMILLE_MIN: u64 = 300;
+const SPINNING_SAMPLES_MIN: u64 = 20;
+const SPINNING_PERMILLE_MIN: u64 = 50;

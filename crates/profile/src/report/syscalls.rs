@@ -1,0 +1,99 @@
+use super::{Sheet, mean, permille, table};
+use crate::profile::Errno;
+use crate::tally;
+use sockeye_measure::{Column, Table, Unit, Value};
+
+impl Sheet<'_> {
+    pub(super) fn syscalls(&mut self) -> Option<Table> {
+        self.profile.syscalls.as_ref()?;
+        let rows = tally::calls(self.profile, self.view.by_process);
+        let whole = rows
+            .iter()
+            .fold(0_u64, |sum, row| sum.saturating_add(row.total_ns));
+        let for_eyes = self.view.for_eyes;
+        let with_unfinished = !for_eyes || rows.iter().any(|row| row.unfinished > 0);
+        let mut columns = vec![
+            Column::new("call", "call", Unit::Text),
+            Column::new("calls", "calls", Unit::Count),
+            Column::new("errors", "errors", Unit::Count),
+            Column::new("total", "total_ns", Unit::Nanoseconds),
+            Column::new("share", "share_permille", Unit::Permille),
+            Column::new("mean", "mean_ns", Unit::Nanoseconds),
+            Column::new(self.max_heading(), "max_ns", Unit::Nanoseconds),
+        ];
+        if with_unfinished {
+            columns.push(Column::new("open", "unfinished", Unit::Count));
+        }
+        if !for_eyes {
+            columns.push(Column::new("timed", "timed", Unit::Count));
+        }
+        // Only now and then there is something to be said.
+        columns.push(Column::new("", "errnos", Unit::Text).breaking());
+        let mut table = table(self, "syscalls", columns);
+        let shown = self.rows(
+            rows,
+            ["system call", "system calls"],
+            |row| row.total_ns,
+            Unit::Nanoseconds,
+        );
+        for row in shown {
+            // Nothing is known of how long they took; none is what took no time.
+            let is_untold = row.told == 0 && row.calls > 0 && row.total_ns == 0;
+            let known = |ns| {
+                if is_untold {
+                    Value::Absent
+                } else {
+                    Value::Whole(ns)
+                }
+            };
+            let mut values = vec![
+                row.name.into(),
+                Value::Whole(row.calls),
+                Value::Whole(row.errors),
+                known(row.total_ns),
+                if is_untold {
+                    Value::Absent
+                } else {
+                    permille(row.total_ns, whole)
+                },
+                mean(row.total_ns, row.told),
+                known(row.max_ns),
+            ];
+            if with_unfinished {
+                values.push(Value::Whole(row.unfinished));
+            }
+            if !for_eyes {
+                values.push(Value::Whole(row.timed));
+            }
+            values.push(errnos(&row.errnos, for_eyes));
+            self.process_values(&mut values, row.pid.unwrap_or(0));
+            table.row(values);
+        }
+        Some(table)
+    }
+}
+
+/// Which errors: for eyes the most frequent ones, for programs all with their counts.
+fn errnos(errnos: &[Errno], for_eyes: bool) -> Value {
+    if errnos.is_empty() {
+        return Value::Absent;
+    }
+    if !for_eyes {
+        let all: Vec<String> = errnos
+            .iter()
+            .map(|errno| format!("{}={}", errno.name, errno.count))
+            .collect();
+        return Value::Text(all.join(" "));
+    }
+    let mut text: Vec<String> = errnos
+        .iter()
+        .take(ERRNOS_SHOWN)
+        .map(|errno| errno.name.clone())
+        .collect();
+    if errnos.len() > ERRNOS_SHOWN {
+        text.push(format!("+{}", errnos.len() - ERRNOS_SHOWN));
+    }
+    Value::Text(text.join(" "))
+}
+
+const ERRNOS_SHOWN: usize = 1;

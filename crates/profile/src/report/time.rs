@@ -1,0 +1,76 @@
+use super::{Sheet, permille};
+use crate::tally;
+use crate::words::counted;
+use sockeye_measure::{Column, Table, Unit, Value};
+
+impl Sheet<'_> {
+    /// Where all of it went: computing by samples, waiting by reason.
+    pub(super) fn time(&self) -> Option<Table> {
+        let profile = self.profile;
+        let mut rows: Vec<(String, &'static str, u64)> = Vec::new();
+        if let Some(cpu) = &profile.cpu {
+            let kernel = cpu.kernel_samples.min(cpu.samples);
+            let mut add = |words: &str, name, samples| {
+                let words = match samples {
+                    // Of a short run that may be more than there was time for.
+                    1..ROUGH_SAMPLES => format!("{words} ({})", counted(samples, "sample")),
+                    _ => words.to_owned(),
+                };
+                rows.extend(tally::computed_ns(samples, cpu.samples_per_s).map(|ns| (words, name, ns)));
+            };
+            add("computing", "computing", cpu.samples - kernel);
+            if !cpu.user_only {
+                add("computing in the kernel", "computing_kernel", kernel);
+            }
+        }
+        for (reason, ns) in tally::reasons(profile) {
+            let words = match reason.words() {
+                words if words.starts_with("for a lock or condition") => {
+                    "waiting for a lock or condition (futex)".to_owned()
+                }
+                words if words.starts_with("for another process") => "waiting for another process".to_owned(),
+                words if words.starts_with("for ") => format!("waiting {words}"),
+                words if words.starts_with("by ") => format!("waiting {words}"),
+                words => words.to_owned(),
+            };
+            rows.push((words, reason.name(), ns));
+        }
+        rows.retain(|(_, _, ns)| *ns > 0);
+        if rows.is_empty() {
+            return None;
+        }
+        // The sort is stable: of equals computing comes first.
+        rows.sort_by_key(|(_, _, ns)| std::cmp::Reverse(*ns));
+        let whole = rows.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
+        let mut table = Table::new(
+            "time",
+            vec![
+                Column::new("threads were", "what", Unit::Text),
+                Column::new("time", "total_ns", Unit::Nanoseconds),
+                Column::new("share", "share_permille", Unit::Permille),
+                Column::new("threads", "threads", Unit::Number),
+            ],
+        );
+        for (words, name, ns) in rows {
+            let threads = (profile.duration_ns > 0).then(|| round(ns as f64 / profile.duration_ns as f64));
+            table.row(vec![
+                if self.view.for_eyes {
+                    Value::Text(words)
+                } else {
+                    name.into()
+                },
+                Value::Whole(ns),
+                permille(ns, whole),
+                threads.into(),
+            ]);
+        }
+        Some(table)
+    }
+}
+
+/// Fewer say little of how long that was
+const ROUGH_SAMPLES: u64 = 10;
+
+fn round(number: f64) -> f64 {
+    (number * 1e3).round() / 1e3
+}
