@@ -65,3 +65,8 @@ fn packets() {
 fn captures() {
     replay("captures", bodies::captures);
 }
+
+#[test]
+fn perf_records() {
+    replay("perf_records", bodies::perf_records);
+}

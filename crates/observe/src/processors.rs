@@ -1,0 +1,43 @@
+//! The processors of this host.
+
+use std::fs;
+
+/// The numbers of the processors that are on.
+pub(crate) fn online() -> Vec<u32> {
+    let listed = fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    listed.and_then(|text| ranges(text.trim())).unwrap_or_else(|| {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..count as u32).collect()
+    })
+}
+
+/// `0-3,8`
+fn ranges(text: &str) -> Option<Vec<u32>> {
+    let mut numbers = vec![];
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last >= PROCESSORS_MAX {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+/// `NR_CPUS` is 8192 at most.
+const PROCESSORS_MAX: u32 = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_that_are_on() {
+        assert_eq!(ranges("0"), Some(vec![0]));
+        assert_eq!(ranges("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(ranges(""), None);
+        assert_eq!(ranges("0-4294967295"), None);
+        assert!(!online().is_empty());
+    }
+}

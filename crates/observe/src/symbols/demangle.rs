@@ -1,0 +1,138 @@
+//! Names as they were in the source.
+
+use cpp_demangle::{DemangleOptions, ParseOptions};
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// The name as in the source: Rust's without hash, C++'s with the types of its arguments, others as they are. Without the
+/// version that a linker put behind it (`memcpy@@GLIBC_2.14`).
+pub(super) fn demangled(name: &[u8]) -> Cow<'_, str> {
+    let name = String::from_utf8_lossy(name);
+    if let Some(clear) = rust(&name).or_else(|| cpp(&name)) {
+        return Cow::Owned(clear);
+    }
+    match name.find('@') {
+        Some(at) if at > 0 => Cow::Owned(name[..at].to_owned()),
+        _ => name,
+    }
+}
+
+fn rust(name: &str) -> Option<String> {
+    if !name.starts_with(['_', 'Z', 'R']) || name.len() > MAX_MANGLED {
+        return None;
+    }
+    let parsed = rustc_demangle::try_demangle(name).ok()?;
+    let mut clear = Bounded::default();
+    write!(clear, "{parsed:#}").ok()?;
+    Some(clear.text)
+}
+
+fn cpp(name: &str) -> Option<String> {
+    let is_mangled = ["_Z", "__Z", "___Z", "_GLOBAL__"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
+    if !is_mangled || name.len() > MAX_MANGLED {
+        return None;
+    }
+    let plain = name.split('@').next().unwrap_or_default();
+    let options = ParseOptions::default().recursion_limit(MAX_DEPTH);
+    let symbol = cpp_demangle::BorrowedSymbol::with_tail_and_options(plain.as_bytes(), &options);
+    let (symbol, tail) = symbol.ok()?;
+    if !tail.is_empty() {
+        return None;
+    }
+    let options = DemangleOptions::new().no_return_type().recursion_limit(MAX_DEPTH);
+    let mut clear = Bounded::default();
+    symbol.structured_demangle(&mut clear, &options).ok()?;
+    Some(clear.text)
+}
+
+/// Text that is refused when it becomes too long: a short name can stand for gigabytes.
+#[derive(Default)]
+struct Bounded {
+    text: String,
+}
+
+impl fmt::Write for Bounded {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        if self.text.len() + more.len() > MAX_CLEAR {
+            return Err(fmt::Error);
+        }
+        self.text.push_str(more);
+        Ok(())
+    }
+}
+
+/// Longer names stay as they are.
+const MAX_MANGLED: usize = 8 << 10;
+
+/// As do those that would become longer.
+const MAX_CLEAR: usize = 32 << 10;
+
+/// So deep types may be nested.
+const MAX_DEPTH: u32 = 96;
+
+#[cfg(test)]
+mod tests {
+    use super::demangled;
+
+    #[test]
+    fn names_are_as_in_the_source() {
+        for (mangled, clear) in [
+            ("main", "main"),
+            ("_start", "_start"),
+            ("memcpy@@GLIBC_2.14", "memcpy"),
+            ("__memcpy_chk@GLIBC_2.3.4", "__memcpy_chk"),
+            ("_ZN3foo3barEid", "foo::bar(int, double)"),
+            ("_ZN3foo3barEid.cold", "foo::bar(int, double) [clone .cold]"),
+            ("_Z3maxIiET_S0_S0_", "max<int>(int, int)"),
+            (
+                "_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE",
+                "core::fmt::Write::write_fmt",
+            ),
+            ("_RNvC6_123foo3bar", "123foo::bar"),
+            (
+                "_RNvCskwGfYPst2Cb_3foo16example_function",
+                "foo::example_function",
+            ),
+            ("main.(*Server).Serve", "main.(*Server).Serve"),
+            ("_Z", "_Z"),
+            ("_ZN", "_ZN"),
+            ("", ""),
+        ] {
+            assert_eq!(demangled(mangled.as_bytes()), clear, "{mangled}");
+        }
+    }
+
+    #[test]
+    fn a_short_name_of_a_huge_type_stays_as_it_is() {
+        // Each argument is a function of the one before, twice: the text doubles with each.
+        let mut name = String::from("_Z1fPFvvE");
+        for at in 0..60 {
+            let last = if at == 0 {
+                "S_".to_owned()
+            } else {
+                format!("S{}_", base36(2 * at))
+            };
+            name.push_str(&format!("PFv{last}{last}E"));
+        }
+        let clear = demangled(name.as_bytes());
+        assert!(clear.len() <= super::MAX_CLEAR, "{}", clear.len());
+        let deep = format!("_Z1f{}i", "P".repeat(8_000));
+        assert_eq!(demangled(deep.as_bytes()), deep);
+    }
+
+    fn base36(mut number: usize) -> String {
+        let mut digits = Vec::new();
+        number -= 1;
+        loop {
+            digits.push(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[number % 36]);
+            number /= 36;
+            if number == 0 {
+                break;
+            }
+        }
+        digits.reverse();
+        String::from_utf8(digits).unwrap()
+    }
+}
