@@ -1,11 +1,14 @@
-//! What every benchmark hands over to be told: as tables for eyes, as JSON and CSV for programs, as a chart.
+//! What every benchmark, and every profile, hands over to be told: as tables for eyes, as JSON and CSV for programs, as a
+//! chart.
 
 use crate::Noise;
 
 /// What was measured, in the order in which it is told.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// The benchmark's word after `bench`, for example `stream`.
+    /// The command, which is JSON's name for the next: `bench`, `prof`.
+    pub command: &'static str,
+    /// What it is: the benchmark's word after `bench`, for example `stream`.
     pub bench: &'static str,
     /// What it was asked for and where it ran: JSON's name, what a person calls it, the value.
     pub settings: Vec<Setting>,
@@ -25,7 +28,14 @@ impl Report {
     /// One with nothing in it yet.
     #[must_use]
     pub fn new(bench: &'static str) -> Self {
+        Self::of("bench", bench)
+    }
+
+    /// One of another command than `bench`.
+    #[must_use]
+    pub fn of(command: &'static str, bench: &'static str) -> Self {
         Self {
+            command,
             bench,
             ..Self::default()
         }
@@ -100,6 +110,10 @@ pub struct Column {
     pub unit: Unit,
     /// Told to programs only; there is no room for it on a screen.
     pub hidden: bool,
+    /// A difference: what is more than 0 is shown with a plus.
+    pub signed: bool,
+    /// As the last one, where a line has no room for it, it stands on the next rather than beyond the edge.
+    pub breaks: bool,
 }
 
 impl Column {
@@ -111,7 +125,24 @@ impl Column {
             key,
             unit,
             hidden: false,
+            signed: false,
+            breaks: false,
         }
+    }
+
+    /// One of differences.
+    #[must_use]
+    pub const fn change(heading: &'static str, key: &'static str, unit: Unit) -> Self {
+        Self {
+            signed: true,
+            ..Self::new(heading, key, unit)
+        }
+    }
+
+    /// The same, on a line of its own where there is no room.
+    #[must_use]
+    pub const fn breaking(self) -> Self {
+        Self { breaks: true, ..self }
     }
 
     /// One for programs.
@@ -122,6 +153,8 @@ impl Column {
             key,
             unit,
             hidden: true,
+            signed: false,
+            breaks: false,
         }
     }
 }

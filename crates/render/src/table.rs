@@ -40,6 +40,8 @@ pub(crate) struct Table {
 pub(crate) struct Heading {
     text: Vec<u8>,
     align: Align,
+    /// The last one: it moves to a line of its own rather than overflow.
+    breaks: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -66,7 +68,13 @@ impl Heading {
         Self {
             text: text.as_bytes().to_vec(),
             align,
+            // An address in the last place is what one looks for.
+            breaks: text.ends_with("Address:Port"),
         }
+    }
+
+    pub(crate) fn breaking(self, breaks: bool) -> Self {
+        Self { breaks, ..self }
     }
 }
 
@@ -272,7 +280,7 @@ impl Table {
         let last = self.headings.len().saturating_sub(1);
         let counted = |column: usize| {
             let heading = &self.headings[column];
-            if column == last && column > 0 && heading.align == Align::Left && last_overflows(heading) {
+            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
                 display_width(&heading.text)
             } else {
                 self.widths[column]
@@ -321,11 +329,6 @@ impl Tint {
             Self::Cyan => b"\x1b[36m",
         }
     }
-}
-
-/// An address in the last place is what one looks for: it moves to a line of its own rather than overflow.
-fn last_overflows(heading: &Heading) -> bool {
-    !heading.text.ends_with(b"Address:Port")
 }
 
 /// Appends the first `len` bytes of `text`.

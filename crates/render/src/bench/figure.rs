@@ -37,6 +37,15 @@ pub(super) fn is_there(value: &Value) -> bool {
     }
 }
 
+/// Whether it is a number above 0.
+pub(super) fn is_more(value: &Value) -> bool {
+    match value {
+        Value::Whole(number) => *number > 0,
+        Value::Real(number) => *number > 0.0,
+        Value::Absent | Value::Yes(_) | Value::Text(_) => false,
+    }
+}
+
 /// Whether a whole number is shown with all of its digits.
 const fn is_plain(unit: Unit, number: u64) -> bool {
     match unit {

@@ -48,7 +48,7 @@ pub(super) fn push_lines(out: &mut Vec<u8>, report: &Report) {
 
 fn push_head(object: &mut Object<'_>, report: &Report) {
     object.number("schema_version", Some(SCHEMA_VERSION));
-    object.word("bench", report.bench);
+    object.word(report.command, report.bench);
     let mut settings = object.object("settings");
     for setting in &report.settings {
         push_value(&mut settings, setting.column.key, &setting.value);

@@ -105,13 +105,18 @@ fn push_table(out: &mut Vec<u8>, table: &Table, layout: ReportLayout) {
         .collect();
     let headings = shown
         .iter()
-        .map(|(_, column)| Heading::new(column.heading, align(column.unit)));
+        .map(|(_, column)| Heading::new(column.heading, align(column.unit)).breaking(column.breaks));
     let mut lines = table::Table::new(headings.collect(), layout.style, layout.width);
     lines.no_header = layout.no_header;
     for row in &table.rows {
         for (nth, column) in &shown {
             match row.get(*nth).filter(|value| figure::is_there(value)) {
-                Some(value) => figure::push(lines.cell(), column.unit, value),
+                Some(value) => {
+                    if column.signed && figure::is_more(value) {
+                        lines.cell().push(b'+');
+                    }
+                    figure::push(lines.cell(), column.unit, value);
+                }
                 // The last one too: an empty end of a row looks like a row that was cut off.
                 // But not where there is only now and then a word to be said.
                 None if column.heading.is_empty() => {}

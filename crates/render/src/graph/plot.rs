@@ -80,6 +80,7 @@ pub(super) fn lay_out(view: &View<'_>) -> Scene {
         title,
         description: told.collect::<Vec<_>>().join(". "),
         shapes: sheet.shapes,
+        behaviour: None,
     }
 }
 

@@ -94,7 +94,7 @@ fn in_bounds(scene: &Scene) {
     let mut texts: Vec<([f32; 4], &str)> = Vec::new();
     for shape in &scene.shapes {
         match shape {
-            Shape::Fill { at, size, .. } => {
+            Shape::Fill { at, size, .. } | Shape::Box { at, size, .. } => {
                 assert!(
                     inside(at[0], at[1]) && inside(at[0] + size[0], at[1] + size[1]),
                     "{shape:?}"

@@ -2,6 +2,7 @@
 
 use super::GraphTheme;
 use super::font;
+use super::lettering;
 use super::paint::Paint;
 use super::scene::{Anchor, Scene, Shape, Sign};
 
@@ -47,6 +48,20 @@ impl Canvas {
     fn shape(&mut self, shape: &Shape) {
         match shape {
             Shape::Fill { paint, at, size } => self.fill(*paint, at[0], at[1], size[0], size[1]),
+            Shape::Box {
+                paint,
+                at,
+                size,
+                text,
+                ..
+            } => {
+                self.fill(*paint, at[0], at[1], size[0], size[1]);
+                let shown = lettering::boxed(text, size[0]);
+                if !shown.is_empty() {
+                    let at = [at[0] + lettering::BOX_EDGE, at[1] + size[1] - lettering::BOX_BASE];
+                    self.text(Paint::Text, at, lettering::BOX_TEXT, Anchor::Start, false, &shown);
+                }
+            }
             Shape::Strokes {
                 paint,
                 width,

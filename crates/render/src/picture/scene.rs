@@ -12,6 +12,17 @@ pub(crate) struct Scene {
     /// And what it shows
     pub(crate) description: String,
     pub(crate) shapes: Vec<Shape>,
+    /// What a browser may do with it; without that it is a picture like others
+    pub(crate) behaviour: Option<Behaviour>,
+}
+
+/// A script of ours, for pictures that can be looked into.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Behaviour {
+    /// It takes its data from the picture; nothing from outside is in it
+    pub(crate) script: &'static str,
+    /// Its styles
+    pub(crate) style: &'static str,
 }
 
 /// Something that is drawn.
@@ -22,6 +33,14 @@ pub(crate) enum Shape {
         paint: Paint,
         at: [f32; 2],
         size: [f32; 2],
+    },
+    /// A rectangle with a word in it, as far as there is room, and more for whoever points at it
+    Box {
+        paint: Paint,
+        at: [f32; 2],
+        size: [f32; 2],
+        text: String,
+        more: String,
     },
     /// Upright strokes: x, and from which y to which; dots are short ones
     Strokes {

@@ -1,8 +1,11 @@
-//! SVG that stands alone: no script, no font or style from elsewhere, light or dark as the reader prefers.
+//! SVG that stands alone: no script, font or style from elsewhere, light or dark as the reader prefers. Only a picture that
+//! can be looked into has a script, which is our own and the same in all of them.
 
 use super::GraphTheme;
+use super::lettering;
 use super::paint::Paint;
 use super::scene::{Anchor, Scene, Shape, Sign};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 pub(crate) fn write(out: &mut impl Write, scene: &Scene, theme: GraphTheme) -> io::Result<()> {
@@ -10,6 +13,11 @@ pub(crate) fn write(out: &mut impl Write, scene: &Scene, theme: GraphTheme) -> i
     push_head(&mut text, scene, theme);
     for shape in &scene.shapes {
         push_shape(&mut text, shape);
+    }
+    if let Some(behaviour) = scene.behaviour {
+        text.push_str("<script>//<![CDATA[\n");
+        text.push_str(behaviour.script);
+        text.push_str("//]]></script>\n");
     }
     text.push_str("</svg>\n");
     out.write_all(text.as_bytes())
@@ -28,12 +36,16 @@ fn push_head(out: &mut String, scene: &Scene, theme: GraphTheme) {
     let is_dark = theme == GraphTheme::Dark;
     out.push_str(&format!("#{:06x}", Paint::Page.color(is_dark)));
     out.push_str("}\ntext{stroke:none;font-variant-numeric:tabular-nums}\npath{fill:none}\n");
-    push_colors(out, is_dark);
+    let paints = paints(scene);
+    push_colors(out, &paints, is_dark);
     if theme == GraphTheme::Reader {
         out.push_str("@media (prefers-color-scheme:dark){\n");
         out.push_str(&format!("svg{{background:#{:06x}}}\n", Paint::Page.color(true)));
-        push_colors(out, true);
+        push_colors(out, &paints, true);
         out.push_str("}\n");
+    }
+    if let Some(behaviour) = scene.behaviour {
+        out.push_str(behaviour.style);
     }
     out.push_str("</style>\n");
     out.push_str(&format!(
@@ -41,9 +53,25 @@ fn push_head(out: &mut String, scene: &Scene, theme: GraphTheme) {
     ));
 }
 
+/// Those every picture may have, and those of boxes that are in this one.
+fn paints(scene: &Scene) -> Vec<Paint> {
+    let boxes: BTreeSet<Paint> = scene
+        .shapes
+        .iter()
+        .filter_map(|shape| match shape {
+            Shape::Box {
+                paint: paint @ Paint::Flame(..),
+                ..
+            } => Some(*paint),
+            _ => None,
+        })
+        .collect();
+    Paint::ALL.into_iter().chain(boxes).collect()
+}
+
 /// A class for each paint: `fill` of texts and rectangles, `stroke` of paths.
-fn push_colors(out: &mut String, is_dark: bool) {
-    for paint in Paint::ALL {
+fn push_colors(out: &mut String, paints: &[Paint], is_dark: bool) {
+    for paint in paints {
         let (class, color) = (paint.class(), paint.color(is_dark));
         out.push_str(&format!(
             ".{class}{{fill:#{color:06x};stroke:none}}path.{class}{{fill:none;stroke:#{color:06x}}}\n"
@@ -53,16 +81,32 @@ fn push_colors(out: &mut String, is_dark: bool) {
 
 fn push_shape(out: &mut String, shape: &Shape) {
     match shape {
-        Shape::Fill { paint, at, size } => {
-            out.push_str(&format!("<rect class=\"{}\" x=\"", paint.class()));
-            push_number(out, at[0]);
-            out.push_str("\" y=\"");
-            push_number(out, at[1]);
-            out.push_str("\" width=\"");
-            push_number(out, size[0]);
-            out.push_str("\" height=\"");
-            push_number(out, size[1]);
-            out.push_str("\"/>\n");
+        Shape::Fill { paint, at, size } => push_rectangle(out, *paint, *at, *size),
+        Shape::Box {
+            paint,
+            at,
+            size,
+            text,
+            more,
+        } => {
+            out.push_str("<g class=\"b\"><title>");
+            push_escaped(out, more);
+            out.push_str("</title>");
+            push_rectangle(out, *paint, *at, *size);
+            let shown = lettering::boxed(text, size[0]);
+            if !shown.is_empty() {
+                let at = [at[0] + lettering::BOX_EDGE, at[1] + size[1] - lettering::BOX_BASE];
+                push_text(
+                    out,
+                    Paint::Text,
+                    at,
+                    lettering::BOX_TEXT,
+                    Anchor::Start,
+                    false,
+                    &shown,
+                );
+            }
+            out.push_str("</g>\n");
         }
         Shape::Strokes {
             paint,
@@ -128,6 +172,20 @@ fn push_shape(out: &mut String, shape: &Shape) {
             text,
         } => push_text(out, *paint, *at, *size, *anchor, *bold, text),
     }
+}
+
+fn push_rectangle(out: &mut String, paint: Paint, at: [f32; 2], size: [f32; 2]) {
+    out.push_str("<rect class=\"");
+    out.push_str(paint.class());
+    out.push_str("\" x=\"");
+    push_number(out, at[0]);
+    out.push_str("\" y=\"");
+    push_number(out, at[1]);
+    out.push_str("\" width=\"");
+    push_number(out, size[0]);
+    out.push_str("\" height=\"");
+    push_number(out, size[1]);
+    out.push_str("\"/>\n");
 }
 
 fn push_mark(out: &mut String, paint: Paint, sign: Sign, at: [f32; 2], span: [f32; 2], count: u32) {

@@ -42,6 +42,7 @@ pub(super) fn lay_out(report: &Report) -> Scene {
         title,
         description: shown.collect::<Vec<_>>().join(". "),
         shapes: sheet.shapes,
+        behaviour: None,
     }
 }
 
