@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Analyze(crate::analyze::AnalyzeArgs),
     Graph(crate::graph::GraphArgs),
     Bench(crate::bench::BenchArgs),
+    Prof(Box<crate::prof::ProfArgs>),
     Explain(crate::explain::ExplainArgs),
     Ns(crate::ns::NsArgs),
     Keepalive(crate::keepalive::KeepaliveArgs),

@@ -4,11 +4,13 @@ use crate::args::{DoctorArgs, DoctorFormat};
 use crate::lookup;
 use crate::stdout;
 use rustix::thread::CapabilitySet;
+use sockeye_observe::{Ability, abilities};
 use sockeye_source::{Engine, Finding, Probe, Reason, probe};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
-    let report = Report::collect(&lookup::engine(&args.btf)?);
+    let report = Report::collect(&Arc::new(lookup::engine(&args.btf)?));
     let text = match args.format {
         DoctorFormat::Table => report.table(),
         DoctorFormat::Json | DoctorFormat::Jsonl => report.json(),
@@ -21,6 +23,7 @@ struct Report {
     user: u32,
     rights: Vec<Right>,
     probes: Vec<Probe>,
+    abilities: Vec<Ability>,
 }
 
 /// A capability, and what it is good for.
@@ -31,7 +34,7 @@ struct Right {
 }
 
 impl Report {
-    fn collect(engine: &Engine) -> Self {
+    fn collect(engine: &Arc<Engine>) -> Self {
         let uname = rustix::system::uname();
         let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
         let right = |name, set, gives| Right {
@@ -75,6 +78,7 @@ impl Report {
                 ),
             ],
             probes: probe(engine),
+            abilities: abilities(engine),
         }
     }
 
@@ -124,6 +128,17 @@ impl Report {
                 let _ = writeln!(text, "{:<9} {}", rung.name(), rung.coverage());
             }
         }
+        let _ = writeln!(text, "\nFor prof          Works");
+        for ability in &self.abilities {
+            let finding = match &ability.finding {
+                Ok(means) => format!("yes, by {means}"),
+                Err(obstacle) => format!("no: {obstacle}"),
+            };
+            let _ = writeln!(text, "{:<17} {finding}", ability.part.replace('_', " "));
+            for obstacle in &ability.but {
+                let _ = writeln!(text, "{:<17} but {obstacle}", "");
+            }
+        }
         text
     }
 
@@ -157,14 +172,34 @@ impl Report {
                 )
             })
             .collect();
+        let abilities: Vec<_> = self.abilities.iter().map(ability_json).collect();
         format!(
-            "{{\"kernel\":{},\"uid\":{},\"rights\":[{}],\"sources\":[{}]}}\n",
+            "{{\"kernel\":{},\"uid\":{},\"rights\":[{}],\"sources\":[{}],\"prof\":[{}]}}\n",
             sockeye_render::json_string(&self.kernel),
             self.user,
             rights.join(","),
-            probes.join(",")
+            probes.join(","),
+            abilities.join(",")
         )
     }
+}
+
+fn ability_json(ability: &Ability) -> String {
+    let but: Vec<_> = ability
+        .but
+        .iter()
+        .map(|obstacle| sockeye_render::json_string(&obstacle.to_string()))
+        .collect();
+    let (works, key, value) = match &ability.finding {
+        Ok(means) => ("yes", "by", means.clone()),
+        Err(obstacle) => ("no", "reason", obstacle.to_string()),
+    };
+    format!(
+        "{{\"part\":\"{}\",\"works\":\"{works}\",\"{key}\":{},\"but\":[{}]}}",
+        ability.part,
+        sockeye_render::json_string(&value),
+        but.join(",")
+    )
 }
 
 /// The kernel module that lists these sockets by netlink.

@@ -4,6 +4,7 @@ mod analyze;
 mod args;
 mod bench;
 mod capture;
+mod cgroup;
 mod check;
 mod consent;
 mod deed;
@@ -23,6 +24,7 @@ mod netstat;
 mod notes;
 mod ns;
 mod places;
+mod prof;
 mod program;
 mod progress;
 mod replacement;
@@ -66,6 +68,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Graph(args)) => return graph::run(&args),
         Some(Command::Bench(args)) => return bench::run(&args),
         Some(Command::Explain(args)) => return explain::run(&args),
+        Some(Command::Prof(args)) => return prof::run(&args),
         Some(Command::Ns(args)) => return ns::run(&args),
         Some(Command::Keepalive(args)) => return keepalive::run(&args),
         Some(Command::Kill(args)) => return kill::run(&args),
@@ -94,6 +97,7 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
     // Other commands take no filter, or take it elsewhere.
     let others = [
         "bench",
+        "prof",
         "explain",
         "analyze",
         "graph",

@@ -157,8 +157,16 @@ fn doctor() {
                 format!("{what:<9} {:<9} WORKS", words[1])
             }
             ["all", "netns", rung, ..] => format!("all netns {rung:<9} WORKS"),
+            [
+                part @ ("syscalls" | "waits" | "cpu" | "functions"),
+                "yes," | "no:",
+                ..,
+            ] => {
+                format!("{part:<17} WORKS")
+            }
+            ["kernel", "functions", "yes," | "no:", ..] => "kernel functions  WORKS".to_owned(),
             // Only where something is missing.
-            ["To", ..] | ["setcap", ..] => continue,
+            ["To", ..] | ["setcap", ..] | ["but", ..] => continue,
             _ => line.to_owned(),
         };
         if !(line.is_empty() && masked.ends_with("\n\n")) {
@@ -178,6 +186,7 @@ fn help() {
     check("help_keepalive_set", words("keepalive set -h").quiet());
     check("help_kill", words("kill -h").quiet());
     check("help_analyze", words("analyze -h").quiet());
+    check("help_prof", words("prof -h").quiet());
     check("help_bench", words("bench -h").quiet());
     check("help_bench_sources", words("bench sources -h").quiet());
 }

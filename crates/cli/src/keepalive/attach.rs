@@ -1,8 +1,8 @@
 //! `sockeye keepalive attach` and `detach`: a program of ours at a cgroup, and away again.
 
-use super::cgroup::Cgroup;
 use super::spell;
 use super::times::Times;
+use crate::cgroup::Cgroup;
 use crate::{notes, stdout};
 use anyhow::{Context, anyhow};
 use clap::Args;

@@ -1,6 +1,6 @@
 //! `sockeye keepalive attached`: which cgroups give keepalive to their new connections.
 
-use super::cgroup::Cgroup;
+use crate::cgroup::Cgroup;
 use crate::{notes, stdout};
 use anyhow::bail;
 use clap::{Args, ValueEnum};

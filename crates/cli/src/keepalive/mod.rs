@@ -2,7 +2,6 @@
 
 mod attach;
 mod attached;
-mod cgroup;
 mod change;
 mod guard;
 mod list;

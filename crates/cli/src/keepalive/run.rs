@@ -1,10 +1,10 @@
 //! `sockeye keepalive run`: a command whose connections all have keepalive.
 
 use super::attach;
-use super::cgroup::Cgroup;
 use super::guard::{self, Guard};
 use super::spell;
 use super::times::Times;
+use crate::cgroup::Cgroup;
 use crate::notes;
 use crate::program::Program;
 use crate::usage::Usage;

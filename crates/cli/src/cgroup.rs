@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// A cgroup (v2), opened.
 #[derive(Debug)]
-pub(super) struct Cgroup {
+pub(crate) struct Cgroup {
     folder: PathBuf,
     /// Below the mount, as filters have it: `/system.slice/nginx.service`.
     path: Vec<u8>,
@@ -25,7 +25,7 @@ impl Cgroup {
     /// The one somebody means: a path, below the mount or with it; a process; a container.
     ///
     /// The whole host, which is what the topmost cgroup is, has to be typed as such.
-    pub(super) fn meant_by(typed: &OsStr) -> anyhow::Result<Self> {
+    pub(crate) fn meant_by(typed: &OsStr) -> anyhow::Result<Self> {
         let mount = mount()?;
         let plain = Path::new(typed);
         let folder = mount.point().join(plain.strip_prefix("/").unwrap_or(plain));
@@ -56,14 +56,14 @@ impl Cgroup {
     }
 
     /// Our own.
-    pub(super) fn own() -> anyhow::Result<Self> {
+    pub(crate) fn own() -> anyhow::Result<Self> {
         let mount = mount()?;
         let folder = mount.folder_of(None).context("our own cgroup")?;
         Self::open(&mount, &folder)
     }
 
     /// Every cgroup there is, by path; whether there are more.
-    pub(super) fn all() -> anyhow::Result<(Vec<Self>, bool)> {
+    pub(crate) fn all() -> anyhow::Result<(Vec<Self>, bool)> {
         let mount = mount()?;
         let mut folders = vec![mount.point().to_owned()];
         let mut seen = 0;
@@ -150,23 +150,23 @@ impl Cgroup {
         Ok(Self { folder, path, fd })
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Its path below the mount, harmless for a terminal.
-    pub(super) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         harmless(&self.path)
     }
 
     /// The same as it is.
-    pub(super) fn path_bytes(&self) -> &[u8] {
+    pub(crate) fn path_bytes(&self) -> &[u8] {
         &self.path
     }
 
     /// The filter by which other commands find the sockets made in it, to be typed between single quotes; `None` if its
     /// path does not fit there.
-    pub(super) fn filter(&self) -> Option<String> {
+    pub(crate) fn filter(&self) -> Option<String> {
         let mut filter = "cgroup = ".to_owned();
         for &byte in &self.path {
             match byte {
@@ -181,7 +181,7 @@ impl Cgroup {
     }
 
     /// Those above it that are seen, the nearest first.
-    pub(super) fn above(&self) -> anyhow::Result<Vec<Self>> {
+    pub(crate) fn above(&self) -> anyhow::Result<Vec<Self>> {
         let mount = mount()?;
         let folders = self.folder.ancestors().skip(1);
         let above = folders.take_while(|folder| folder.starts_with(mount.point()));
