@@ -198,6 +198,10 @@ pub struct CompareArguments {
     pub seconds: usize,
     /// Nothing but what goes through the network.
     pub only_network: bool,
+    /// Thousands of system calls that are looked at, or 0 for none.
+    pub profiled: usize,
+    /// Nothing but profiles.
+    pub only_profiles: bool,
     /// A document to put the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
@@ -232,6 +236,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --log-lines N       lines of the log that is explained (default 100000); 0 leaves it out
   --seconds N         seconds of each transfer through the network (default 3); 0 leaves them out
   --only-network      transfers, answers and tunnels, and nothing else
+  --profiled N        thousands of system calls that are counted by profilers (default 1000); 0 leaves them out
+  --only-profiles     what it costs to be profiled, and nothing else
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
   --markdown FILE     put the report into this document, between its two markers
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
@@ -242,7 +248,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
         let (mut acts, mut changed, mut packets, mut log_lines) = (None, None, None, None);
-        let (mut seconds, mut quick) = (None, false);
+        let (mut seconds, mut profiled, mut quick) = (None, None, false);
         let mut parsed = Self {
             help: false,
             sockeye: None,
@@ -256,6 +262,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             log_lines: 0,
             seconds: 0,
             only_network: false,
+            profiled: 0,
+            only_profiles: false,
             markdown: None,
             strict: false,
             host_netns: false,
@@ -276,6 +284,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 Some("--log-lines") => log_lines = Some(number("--log-lines", arguments.next())?),
                 Some("--seconds") => seconds = Some(number("--seconds", arguments.next())?),
                 Some("--only-network") => parsed.only_network = true,
+                Some("--profiled") => profiled = Some(number("--profiled", arguments.next())?),
+                Some("--only-profiles") => parsed.only_profiles = true,
                 Some("--quick") => quick = true,
                 Some("--markdown") => parsed.markdown = Some(value("--markdown", arguments.next())?.into()),
                 Some("--strict") => parsed.strict = true,
@@ -293,6 +303,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
         parsed.packets = packets.unwrap_or(if quick { 20_000 } else { 2_400_000 });
         parsed.log_lines = log_lines.unwrap_or(if quick { 1_000 } else { 100_000 });
         parsed.seconds = seconds.unwrap_or(if quick { 1 } else { 3 });
+        parsed.profiled = profiled.unwrap_or(if quick { 20 } else { 1_000 });
         if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
             return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
         }

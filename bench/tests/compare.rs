@@ -75,6 +75,31 @@ fn failures_and_silence_are_reported_not_timed() {
 }
 
 #[test]
+fn who_stands_in_for_a_profiler_has_no_figure() {
+    let folder = Folder::new("profiling");
+    let sockeye = folder.script("exec seq 1000");
+    let output = compare(&sockeye, &["--only-profiles", "--profiled", "1"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    let row = |name: &str| {
+        let found = text.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_else(|| panic!("{name}:\n{text}"))
+    };
+    assert!(
+        row("dd, system calls counted").contains("FAILED: dd says no time"),
+        "{text}"
+    );
+    assert!(
+        row("calculation, sampled").contains("FAILED: it says no time"),
+        "{text}"
+    );
+    for alone in ["dd, alone", "calculation, alone", "calls, alone"] {
+        assert!(!row(alone).contains("FAILED"), "{text}");
+    }
+    assert!(!text.contains("met:"), "{text}");
+}
+
+#[test]
 fn acts_are_judged_by_what_they_leave() {
     if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
         eprintln!("skipped: not root");
@@ -289,6 +314,8 @@ fn command(sockeye: &Path) -> Command {
             "--log-lines",
             "1000",
             "--seconds",
+            "0",
+            "--profiled",
             "0",
             "--sockeye",
         ])

@@ -7,6 +7,7 @@ use sockeye_bench::attended::{ATTEND, HOLD_NETNS, attend, hold_namespace};
 use sockeye_bench::capturing;
 use sockeye_bench::deeds;
 use sockeye_bench::document;
+use sockeye_bench::exercise::{EXERCISE, exercise};
 use sockeye_bench::floor;
 use sockeye_bench::judgement::{judge, kilobytes};
 use sockeye_bench::load::Load;
@@ -19,6 +20,7 @@ use sockeye_bench::netns;
 use sockeye_bench::netns_acts::{self, Act, ActFigures};
 use sockeye_bench::network::{Rows, Site};
 use sockeye_bench::packets::Plan;
+use sockeye_bench::profiling::{self, Work};
 use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
 use sockeye_bench::report::{Report, Table};
 use sockeye_bench::run::{Figures, Installed, interleaved};
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
     }
     if words.next_if(|word| word == HOLD_NETNS).is_some() {
         return exit(hold_namespace().map(|()| true));
+    }
+    if words.next_if(|word| word == EXERCISE).is_some() {
+        return exit(exercise(words).map(|()| true));
     }
     let arguments = match CompareArguments::parse(words) {
         Ok(arguments) => arguments,
@@ -112,6 +117,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     machine.ask_version("tcptrace", on_path("tcptrace").as_deref(), "-version");
     machine.ask_version("iperf3", on_path("iperf3").as_deref(), "--version");
     machine.ask_version("sockperf", on_path("sockperf").as_deref(), "--version");
+    machine.ask_version("strace", on_path("strace").as_deref(), "--version");
     machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
 
     let mut comparison = Comparison {
@@ -120,7 +126,8 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
         measured: Vec::new(),
         tables: Vec::new(),
     };
-    if !arguments.only_network {
+    let is_whole = !arguments.only_network && !arguments.only_profiles;
+    if is_whole {
         comparison.empty(4 * arguments.rounds)?;
         comparison.full(arguments)?;
         comparison.changed(arguments)?;
@@ -130,8 +137,13 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
         comparison.capturing(arguments)?;
         comparison.logged(arguments)?;
     }
-    comparison.network(arguments)?;
+    if !arguments.only_profiles {
+        comparison.network(arguments)?;
+    }
     if !arguments.only_network {
+        comparison.profiled(arguments)?;
+    }
+    if is_whole {
         comparison.acts(arguments)?;
     }
     let report = Report {
@@ -451,6 +463,29 @@ impl Comparison {
         Ok(())
     }
 
+    /// Programs that are looked at.
+    fn profiled(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let thousands = arguments.profiled;
+        if thousands == 0 {
+            return Ok(());
+        }
+        let this = std::env::current_exe().context("finding this program")?;
+        let work = Work {
+            bytes: 500 * thousands,
+            steps: 1_000_000 * thousands,
+            calls: 100 * thousands,
+        };
+        announce(PROFILED);
+        let mut tell = |text: &str| progress(&format!("{PROFILED}: {text}"));
+        let rows = profiling::interleaved(&self.installed, &this, work, arguments.rounds, &mut tell);
+        let rows = rows.unwrap_or_else(|error| Rows {
+            notes: vec![format!("not measured: {error:#}")],
+            ..Rows::default()
+        });
+        self.told(PROFILED.to_owned(), rows);
+        Ok(())
+    }
+
     fn told(&mut self, title: String, told: Rows) {
         self.tables.push(Table {
             rows: told.rows,
@@ -624,6 +659,7 @@ const NETWORK: &str = "Transfers, answers and tunnels";
 const STREAMED: &str = "Transfers, beside iperf3";
 const ANSWERED: &str = "Answers, beside sockperf";
 const TUNNELLED: &str = "Tunnels, beside the bare veth pair";
+const PROFILED: &str = "Profiles, beside strace";
 const WARM_UPS: usize = 1;
 /// So few rounds show that everything runs, not how fast it is.
 const QUICK_ROUNDS: usize = 3;
