@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod sampled;
+mod schemas;
 
-use jsonschema::{Draft, JSONSchema};
-use serde_json::{Value as Json, json};
+use schemas::{follows, validator};
+use serde_json::Value as Json;
 use sockeye_profile::{Difference, Partial, Profile, Stacks, View};
 use sockeye_render::{
     ChartFormat, Format, ReportLayout, push_profile, push_report, write_flame, write_folded,
@@ -24,28 +25,6 @@ fn told(profile: &Profile, view: &View, format: Format, width: Option<usize>) ->
     };
     push_profile(&mut out, profile, view, layout);
     String::from_utf8(out).unwrap()
-}
-
-fn validator(schema: &str, part: Option<&str>) -> JSONSchema {
-    let schema: Json = serde_json::from_str(schema).unwrap();
-    let schema = match part {
-        None => schema,
-        Some(part) => json!({"$ref": format!("#/$defs/{part}"), "$defs": schema["$defs"]}),
-    };
-    JSONSchema::options()
-        .with_draft(Draft::Draft202012)
-        .compile(&schema)
-        .unwrap()
-}
-
-#[track_caller]
-fn follows(validator: &JSONSchema, text: &str) -> Json {
-    let value: Json = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    if let Err(errors) = validator.validate(&value) {
-        let errors: Vec<String> = errors.map(|error| error.to_string()).collect();
-        panic!("{errors:?} in {text}");
-    }
-    value
 }
 
 #[test]

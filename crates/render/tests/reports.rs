@@ -1,7 +1,9 @@
 //! Reports of benchmarks, as a whole and in every format.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
-use jsonschema::{Draft, JSONSchema};
+mod schemas;
+
+use schemas::{follows, validator};
 use serde_json::{Value as Json, json};
 use sockeye_measure::{Chart, Column, Line, Noise, NoiseSample, Partial, Report, Scale, Table, Unit, Value};
 use sockeye_render::{ChartFormat, Format, ReportLayout, Style, push_report, write_charts};
@@ -212,28 +214,9 @@ fn for_spreadsheets() {
     assert_eq!(told_as(&Report::new("memory"), Format::Csv), "");
 }
 
-fn validator(part: Option<&str>) -> JSONSchema {
-    let schema: Json = serde_json::from_str(SCHEMA).unwrap();
-    let schema = match part {
-        None => schema,
-        Some(part) => json!({"$ref": format!("#/$defs/{part}"), "$defs": schema["$defs"]}),
-    };
-    JSONSchema::options()
-        .with_draft(Draft::Draft202012)
-        .compile(&schema)
-        .unwrap()
-}
-
-#[track_caller]
-fn follows(validator: &JSONSchema, text: &str) -> Json {
-    let value: Json = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    assert!(validator.is_valid(&value), "{text}");
-    value
-}
-
 #[test]
 fn for_programs() {
-    let whole = validator(None);
+    let whole = validator(SCHEMA, None);
     let document = follows(&whole, &told_as(&stream(), Format::Json));
     assert_eq!(document["schema_version"], 1);
     assert_eq!(document["bench"], "stream");
@@ -263,7 +246,10 @@ fn for_programs() {
 
 #[test]
 fn for_programs_line_by_line() {
-    let (line, last) = (validator(Some("line")), validator(Some("summary_line")));
+    let (line, last) = (
+        validator(SCHEMA, Some("line")),
+        validator(SCHEMA, Some("summary_line")),
+    );
     let text = told_as(&interrupted(), Format::Jsonl);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);

@@ -11,26 +11,27 @@ mod instruction;
 mod kernel;
 mod kernel_means;
 mod loader;
+mod look;
 mod nature;
+mod obstacles;
 mod overhead;
 mod pattern;
 mod reach;
 
 pub use loader::{executable, files_of};
+pub use look::SeenFunctions;
 
 use crate::{FileNumber, Obstacle, Scope, Symbols, pid_namespace};
 use attach::{Failure, Probes, Wish};
-use choice::{Choice, Returns, Why};
-use kernel_means::KernelWish;
+use choice::{Choice, Returns};
+use obstacles::Obstacles;
 use overhead::Costs;
 use pattern::Pattern;
 use reach::{Reach, Users};
 use rustix::io::Errno;
-use sockeye_profile::{Function, Functions as Counted};
 use sockeye_source::Engine;
 use sockeye_wire::functions as wire;
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::CString;
+use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -81,17 +82,6 @@ pub struct Wanted {
     pub library: Option<String>,
 }
 
-/// What was counted so far.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeenFunctions {
-    /// The calls.
-    pub counted: Counted,
-    /// Calls that could not be followed, for [`sockeye_profile::Losses::functions`].
-    pub lost: u64,
-    /// Processes that were started, but not looked at, for [`sockeye_profile::Losses::events`].
-    pub lost_processes: u64,
-}
-
 /// A function that is watched.
 #[derive(Debug)]
 struct Watched {
@@ -101,25 +91,6 @@ struct Watched {
     entries_only: bool,
     /// What watching a call costs.
     cost_ns: Option<f64>,
-}
-
-/// What is not to be seen, by why, with names.
-#[derive(Debug, Default)]
-struct Obstacles {
-    unwatched: BTreeMap<Why, Names>,
-    indirect: Names,
-    mistaken: Names,
-    refused: BTreeMap<i32, Names>,
-    unopened: Names,
-    /// By file: how many functions were meant, and how many processes would have been slowed.
-    spared: BTreeMap<String, (usize, usize)>,
-}
-
-/// Some names, and how many there are.
-#[derive(Debug, Default)]
-struct Names {
-    some: Vec<String>,
-    count: u64,
 }
 
 impl Functions {
@@ -174,103 +145,6 @@ impl Functions {
             format!("functions cannot be watched here: {}", failures.join("; ")),
         )
         .with_remedy("it needs a kernel with uprobes and BPF (Linux 5.15 or later)"))
-    }
-
-    /// Watches functions of the kernel, in the processes that are looked at: whoever they are, or, of everybody, told
-    /// together as process 0. No call counts before [`Functions::begin`].
-    ///
-    /// # Errors
-    /// When it does not work here, and what works instead.
-    pub fn start_kernel(engine: &Engine, scope: &Scope, pattern: &str) -> Result<Self, Obstacle> {
-        let failed = |text: String| {
-            Obstacle::new(KERNEL_PART, text)
-                .with_remedy("what works without: system calls, waits with their stacks in the kernel, samples of the kernel's code")
-        };
-        let compiled = Pattern::new(pattern);
-        let names = kernel::names(&compiled).map_err(|error| {
-            failed(format!(
-                "read the names of the kernel's functions in /proc/kallsyms: {error}"
-            ))
-        })?;
-        if names.meant.is_empty() {
-            let obstacle = Obstacle::new(KERNEL_PART, format!("the kernel has no function {pattern}"));
-            return Err(
-                match pattern::similar(&compiled.words(), names.all.into_iter()).as_slice() {
-                    [] => obstacle,
-                    similar => obstacle.with_remedy(format!("similar: {}", similar.join(", "))),
-                },
-            );
-        }
-        let found = names.meant.len();
-        let meant: Vec<CString> = names
-            .meant
-            .into_iter()
-            .take(WATCHED_MAX)
-            .filter_map(|name| CString::new(name).ok())
-            .collect();
-        let mut tried = Vec::new();
-        for wish in KernelWish::ALL {
-            let watched = &meant[..meant.len().min(wish.functions_max())];
-            let mut probes = match Probes::load_kernel(engine, wish, watched) {
-                Ok(probes) => probes,
-                // The others would be as well: they are the same programs.
-                Err(failure) if failure.is_forbidden() && wish == KernelWish::Many => {
-                    return Err(failed(format!(
-                        "functions of the kernel cannot be watched: {failure}"
-                    )));
-                }
-                Err(failure) => {
-                    tried.push(format!("{}: {failure}", wish.name()));
-                    continue;
-                }
-            };
-            let settings = wire::Settings {
-                in_kernel: true,
-                ..settings_of(scope)
-            };
-            look_at(&probes, scope, settings)
-                .map_err(|errno| failed(format!("tell BPF programs whose calls to follow: {errno}")))?;
-            let refused = probes.attach_kernel(watched);
-            if let Some((_, errno)) = refused.first().filter(|_| refused.len() == watched.len()) {
-                tried.push(format!("{}: {errno}", wish.name()));
-                continue;
-            }
-            let mut obstacles = Obstacles::default();
-            for (place, errno) in refused {
-                obstacles.refused(errno, &watched[place].to_string_lossy());
-            }
-            let this = Self {
-                probes,
-                settings,
-                pattern: compiled,
-                library: None,
-                text: pattern.to_owned(),
-                too_many: (found - watched.len()) as u64,
-                watched: watched
-                    .iter()
-                    .map(|name| Watched {
-                        name: name.to_string_lossy().into_owned(),
-                        module: KERNEL.to_owned(),
-                        entries_only: false,
-                        cost_ns: None,
-                    })
-                    .collect(),
-                files: HashSet::new(),
-                scope: scope.clone(),
-                is_exact: false,
-                users: Users::default(),
-                shared: Vec::new(),
-                each: HashSet::new(),
-                costs: None,
-                obstacles,
-            };
-            return Ok(this);
-        }
-        Err(failed(format!(
-            "no BPF program can be attached to {} functions of the kernel that {pattern} means; tried: {}",
-            meant.len(),
-            tried.join("; ")
-        )))
     }
 
     /// Counts from now on: what is attached is attached.
@@ -528,118 +402,6 @@ impl Functions {
         Some(Obstacle::new(PART, text).with_remedy(remedy))
     }
 
-    /// What was counted so far.
-    ///
-    /// # Errors
-    /// When the kernel does not give it.
-    pub fn look(&self) -> Result<SeenFunctions, Obstacle> {
-        let failed = |errno: Errno| {
-            Obstacle::new(
-                PART,
-                format!("read the calls of functions from BPF maps: {errno}"),
-            )
-        };
-        let mut counted: HashMap<wire::Key, (wire::Counts, u64)> = HashMap::new();
-        let tables = &self.probes.tables;
-        // Calls that last first: one that returns meanwhile is rather counted twice as finished than told as neither.
-        tables
-            .threads
-            .each(|_, value| {
-                let Some(thread) = wire::Thread::read(value) else {
-                    return;
-                };
-                for function in thread.functions {
-                    let key = wire::Key {
-                        pid: thread.pid,
-                        function,
-                    };
-                    counted.entry(key).or_default().1 += 1;
-                }
-            })
-            .map_err(failed)?;
-        tables
-            .counts
-            .each(|key, value| {
-                if let (Some(key), Some(counts)) = (wire::Key::read(key), wire::Counts::read(value)) {
-                    counted.entry(key).or_default().0 = counts;
-                }
-            })
-            .map_err(failed)?;
-        let mut losses = [0; wire::Losses::BYTES];
-        tables.losses.lookup(&[0; 4], &mut losses).map_err(failed)?;
-        let losses = wire::Losses::read(&losses).unwrap_or_default();
-        let counts = counted
-            .iter()
-            .map(|(key, (counts, _))| (key.function, counts.calls));
-        let overhead_ns_per_call = self.overhead(counts);
-        let mut calls: Vec<Function> = counted
-            .into_iter()
-            .filter_map(|(key, (counts, unfinished))| self.told(key, counts, unfinished))
-            .collect();
-        calls.sort_by(|one, other| {
-            (other.total_ns, other.calls, &one.name, one.pid).cmp(&(
-                one.total_ns,
-                one.calls,
-                &other.name,
-                other.pid,
-            ))
-        });
-        Ok(SeenFunctions {
-            counted: Counted {
-                calls,
-                overhead_ns_per_call,
-                watched: self.watched(),
-                means: vec![self.means().to_owned()],
-                calls_of_others: losses.others,
-            },
-            lost: losses.too_deep + losses.threads + losses.counts,
-            lost_processes: losses.members,
-        })
-    }
-
-    /// What watching a call has cost, of those that were counted.
-    fn overhead(&self, counted: impl Iterator<Item = (u32, u64)>) -> Option<f64> {
-        let (mut calls, mut cost_ns) = (0, 0.0);
-        for (function, of_it) in counted {
-            if let Some(cost) = self.watched.get(function as usize).and_then(|one| one.cost_ns) {
-                calls += of_it;
-                cost_ns += cost * of_it as f64;
-            }
-        }
-        if calls > 0 {
-            return Some(cost_ns / calls as f64);
-        }
-        // There was none: as if each had been called as often.
-        let costs = self.watched.iter().filter_map(|one| one.cost_ns);
-        Some(costs.sum::<f64>() / self.watched.len() as f64).filter(|cost| cost.is_normal())
-    }
-
-    fn told(&self, key: wire::Key, counts: wire::Counts, unfinished: u64) -> Option<Function> {
-        let watched = self.watched.get(key.function as usize)?;
-        let timed = |number: u64| (!watched.entries_only).then_some(number);
-        // Read a moment apart, while calls return.
-        let returned = counts.timed + counts.missed_returns;
-        let unfinished = unfinished.min(counts.calls.saturating_sub(returned));
-        (counts.calls > 0).then(|| Function {
-            pid: key.pid,
-            name: watched.name.clone(),
-            module: watched.module.clone(),
-            calls: counts.calls,
-            total_ns: timed(counts.total_ns),
-            self_ns: timed(counts.self_ns),
-            max_ns: timed(counts.max_ns).filter(|_| counts.timed > 0),
-            missed_returns: counts.missed_returns,
-            unfinished,
-        })
-    }
-
-    /// How many processes those in scope have started.
-    fn started(&self) -> Option<u64> {
-        let mut losses = [0; wire::Losses::BYTES];
-        self.probes.tables.losses.lookup(&[0; 4], &mut losses).ok()?;
-        Some(wire::Losses::read(&losses)?.started)
-    }
-
     /// What of that which is meant cannot be seen, and why.
     #[must_use]
     pub fn obstacles(&self) -> Vec<Obstacle> {
@@ -679,101 +441,6 @@ impl Functions {
             );
         }
         told
-    }
-}
-
-impl Obstacles {
-    fn refused(&mut self, errno: Errno, name: &str) {
-        self.refused.entry(errno.raw_os_error()).or_default().add(name);
-    }
-
-    fn told(&self) -> Vec<Obstacle> {
-        let mut told = Vec::new();
-        for (why, names) in &self.unwatched {
-            told.push(match why {
-                Why::Go => Obstacle::new(
-                    PART,
-                    format!("{names}: only calls are counted, for Go moves its stacks, and would crash if returns were watched"),
-                ),
-                Why::Unreadable => Obstacle::new(
-                    PART,
-                    format!("{names}: only calls are counted, for exceptions may leave these functions, and their code could not be read to the end"),
-                ),
-                Why::Special => Obstacle::new(
-                    PART,
-                    format!("{names}: only calls are counted, for the return address of such functions must stay as it is"),
-                ),
-            });
-        }
-        if self.indirect.count > 0 {
-            told.push(
-                Obstacle::new(
-                    PART,
-                    format!(
-                        "{}: not watched, for what is called by this name is chosen when the program starts (IFUNC)",
-                        self.indirect
-                    ),
-                )
-                .with_remedy("ask for the one that is chosen: '*memcpy*avx*' and its like"),
-            );
-        }
-        if self.mistaken.count > 0 {
-            told.push(Obstacle::new(
-                PART,
-                format!(
-                    "{}: not watched, for the kernel would mistake the instruction that they begin with (VEX, EVEX) for another",
-                    self.mistaken
-                ),
-            ));
-        }
-        for (errno, names) in &self.refused {
-            let errno = Errno::from_raw_os_error(*errno);
-            told.push(Obstacle::new(
-                PART,
-                format!("{names}: not watched, the kernel refused: {errno}"),
-            ));
-        }
-        for (module, (functions, others)) in &self.spared {
-            told.push(
-                Obstacle::new(
-                    PART,
-                    format!(
-                        "{module}: {functions} functions are meant, and not watched: {others} other processes use the file, and \
-                         each of their calls would be slowed too"
-                    ),
-                )
-                .with_remedy(format!(
-                    "a narrower pattern (at most {} functions of a file that others use), or --lib with another file",
-                    reach::FUNCTIONS_OF_SHARED_MAX
-                )),
-            );
-        }
-        if self.unopened.count > 0 {
-            told.push(Obstacle::new(
-                PART,
-                format!("{}: files not looked at", self.unopened),
-            ));
-        }
-        told
-    }
-}
-
-impl Names {
-    fn add(&mut self, name: &str) {
-        self.count += 1;
-        if self.some.len() < NAMES_TOLD_MAX && !self.some.iter().any(|known| known == name) {
-            self.some.push(name.to_owned());
-        }
-    }
-}
-
-impl std::fmt::Display for Names {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.some.join(", "))?;
-        match self.count.saturating_sub(self.some.len() as u64) {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
-        }
     }
 }
 
@@ -834,9 +501,6 @@ fn errno(error: &std::io::Error) -> Errno {
 }
 
 const PART: &str = "functions";
-const KERNEL_PART: &str = "kernel_functions";
-/// What the kernel is called where the others have the names of their files.
-const KERNEL: &str = "kernel";
 
 /// More functions than that are not watched.
 const WATCHED_MAX: usize = 10_000;
@@ -844,8 +508,7 @@ const WATCHED_MAX: usize = 10_000;
 /// In more processes than that functions of shared files are not watched.
 const EACH_MAX: usize = 1000;
 
-/// So many names are told of those of which something is to be said.
-const NAMES_TOLD_MAX: usize = 3;
+/// So many names of files are told to who asked for another.
 const FILES_TOLD_MAX: usize = 20;
 
 #[cfg(test)]
@@ -866,14 +529,5 @@ mod tests {
         ] {
             assert_eq!(is_called(file, library), fits, "{file} {library}");
         }
-    }
-
-    #[test]
-    fn names_are_few() {
-        let mut names = Names::default();
-        for name in ["a", "b", "c", "d", "e"] {
-            names.add(name);
-        }
-        assert_eq!(names.to_string(), "a, b, c and 2 more");
     }
 }
