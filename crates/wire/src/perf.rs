@@ -15,7 +15,11 @@
 //!     bytes.extend(number.to_ne_bytes());
 //! }
 //! bytes.extend(b"cat\0\0\0\0\0");
-//! for number in [7_u32, 7, 1000, 0, 2, 0] {
+//! for number in [7_u32, 7] {
+//!     bytes.extend(number.to_ne_bytes());
+//! }
+//! bytes.extend(1000_u64.to_ne_bytes());
+//! for number in [2_u32, 0] {
 //!     bytes.extend(number.to_ne_bytes());
 //! }
 //! let record = Records::new(&bytes).next().unwrap().unwrap();
