@@ -251,7 +251,7 @@ impl Sleeper {
     /// One record.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let frames = usize::try_from(ne_u64(bytes, 40)?).ok()?.min(FRAMES_MAX);
+        let frames = ne_u64(bytes, 40)?.min(FRAMES_MAX as u64) as usize;
         Some(Self {
             tid: ne_u32(bytes, 0)?,
             tgid: ne_u32(bytes, 4)?,
