@@ -54,6 +54,8 @@ const volatile u32 arg_at = 112, nr_at = 120, ip_at = 128, sp_at = 152, bp_at = 
 const volatile u64 compat_bit = 2;
 /* The number of this call, whose return has none. */
 const volatile u32 rt_sigreturn = 15;
+/* Those that make another thread, which returns from them too, with 0. */
+const volatile u32 births[8] = {};
 /* Calls by which the kernel learns that a watched function is reached, or returns (x86: uretprobe, Linux 6.11, and uprobe,
  * 6.18): it makes the program make them. Two from here on. */
 const volatile u32 uretprobe = 335;
@@ -64,7 +66,10 @@ const volatile u8 has_object[CALLS_MAX] = {};
 /* --- what is kept --- */
 
 #define NONE 0xffffffff /* no call */
+#define INVALID 0x7fffffff /* a negative number */
 #define COMPAT 0x80000000 /* beside the number of a 32-bit call */
+
+#define MAYBE 0xffffffff /* a thread of which nothing was known */
 
 enum { UNKNOWN, OUT, IN };
 
@@ -75,7 +80,7 @@ struct running {
 	u64 off;   /* how long it was off the processors in this call */
 	u64 calls; /* how many returned here, of whomever in scope: to find out how many there are a second */
 	u32 tid, tgid, execs;
-	u32 is_newborn; /* it has yet to return from the call that made it, its parent's: the number of that, and 1 */
+	u32 is_newborn; /* it has yet to return from the call that made it, its parent's: the number of that, and 1; or MAYBE */
 	u32 verdict;
 	u32 nr; /* of the call that is timed */
 };
@@ -146,6 +151,67 @@ struct map lost SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct
 			lost_->what++;                            \
 	} while (0)
 
+/* --- who comes --- */
+
+/* A thread's wait is over. */
+static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
+{
+	if (!thread)
+		return 0;
+	struct wait wait = {
+		.argument = thread->argument,
+		.tgid = thread->tgid,
+		.execs = thread->execs,
+		.nr = thread->nr,
+		.state = thread->state,
+		.kernel_stack = thread->kernel_stack,
+		.user_stack = thread->user_stack,
+	};
+	u64 took = now - thread->since;
+	struct time *time = map_lookup(&waits, &wait);
+	if (!time) {
+		struct time none = {};
+		map_update(&waits, &wait, &none, NOEXIST);
+		time = map_lookup(&waits, &wait);
+		if (!time) {
+			LOSE(waits);
+			return 0;
+		}
+	}
+	/* Other threads of the process may be here on other processors. */
+	__sync_fetch_and_add(&time->count, 1);
+	__sync_fetch_and_add(&time->total, took);
+	for (int tries = 0; tries < 4; tries++) {
+		u64 max = *(volatile u64 *)&time->max;
+		if (took <= max || __sync_val_compare_and_swap(&time->max, max, took) == max)
+			break;
+	}
+	return 0;
+}
+
+/* A thread is on this processor again. */
+static __attribute__((noinline)) int comes(struct running *running, struct thread *thread, u64 now)
+{
+	if (!running || !thread)
+		return 0;
+	u64 off = thread->off;
+	if (thread->since) {
+		if (thread->nr != NONE)
+			off += now - thread->since;
+		if (wants_waits)
+			wait_ends(thread, now);
+	}
+	thread->since = 0;
+	running->task = thread->task;
+	running->start = thread->start;
+	running->off = off;
+	running->is_newborn = thread->is_newborn;
+	running->tgid = thread->tgid;
+	running->execs = thread->execs;
+	running->verdict = IN;
+	return 0;
+}
+
 /* --- who is in scope --- */
 
 /* The number of a task's process; 0 if it has none in our namespace. */
@@ -185,11 +251,15 @@ static __attribute__((noinline)) int decide(struct running *running)
 	}
 	running->task = current_task();
 	running->start = running->off = 0;
-	running->is_newborn = 0;
+	running->is_newborn = MAYBE;
 	running->tid = tid;
 	running->tgid = tgid;
 	running->execs = process ? process->execs : 0;
 	running->verdict = in ? IN : OUT;
+	/* Now and then the kernel does not find a thread when it comes, and finds it a moment later. */
+	struct thread *thread = in ? map_lookup(&threads, &tid) : NULL;
+	if (thread && thread->task == running->task)
+		comes(running, thread, ktime_ns());
 	return in;
 }
 
@@ -239,6 +309,15 @@ INLINE u32 call_of(u64 task, u64 registers)
 	return nr;
 }
 
+/* Whether a call makes another thread. */
+static __attribute__((noinline)) int is_birth(u32 nr)
+{
+	for (u32 i = 0; i < sizeof(births) / sizeof(births[0]); i++)
+		if (nr && births[i] == nr)
+			return 1;
+	return 0;
+}
+
 /* A call that found its place taken. */
 static __attribute__((noinline)) struct cell *elsewhere(u64 whose)
 {
@@ -272,18 +351,21 @@ int left(u64 *args)
 	struct running *running = here_in_scope();
 	if (!running)
 		return 0;
-	if (running->is_newborn) {
+	u32 nr = call_of(running->task, args[0]), is_newborn = running->is_newborn;
+	if (is_newborn) {
 		running->is_newborn = 0;
-		return 0;
+		if (is_newborn != MAYBE || (!args[1] && is_birth(nr)))
+			return 0;
 	}
 	u64 start = running->start, off = running->off;
-	u32 nr = call_of(running->task, args[0]);
-	if (nr == NONE) { /* it has brought back the registers of something else */
+	if (nr == NONE) { /* it has brought back the registers of something else, or there is no such call */
 		nr = rt_sigreturn;
 		if (start && running->nr - uretprobe < 2) {
 			running->start = running->off = 0;
 			return 0;
 		}
+		if (start ? (s32)running->nr < 0 : args[1] == (u64)-38 /* ENOSYS */)
+			nr = INVALID;
 	}
 	running->calls++;
 	u64 whose = (u64)running->tgid << 32 | nr;
@@ -370,7 +452,7 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 	/* Where calls are not followed, nobody else sees that it has returned: by another call. */
 	if (running->is_newborn && (nr == NONE || nr + 1 == running->is_newborn))
 		nr = NONE;
-	else
+	else if (running->is_newborn != MAYBE || !is_birth(nr))
 		running->is_newborn = 0;
 	/* On its way back from a call, which has been counted. */
 	if (!running->start && (!state || state & (STOPPED | TRACED)))
@@ -398,42 +480,6 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 		LOSE(threads);
 }
 
-/* A thread comes back. */
-static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
-{
-	if (!thread)
-		return 0;
-	struct wait wait = {
-		.argument = thread->argument,
-		.tgid = thread->tgid,
-		.execs = thread->execs,
-		.nr = thread->nr,
-		.state = thread->state,
-		.kernel_stack = thread->kernel_stack,
-		.user_stack = thread->user_stack,
-	};
-	u64 took = now - thread->since;
-	struct time *time = map_lookup(&waits, &wait);
-	if (!time) {
-		struct time none = {};
-		map_update(&waits, &wait, &none, NOEXIST);
-		time = map_lookup(&waits, &wait);
-		if (!time) {
-			LOSE(waits);
-			return 0;
-		}
-	}
-	/* Other threads of the process may be here on other processors. */
-	__sync_fetch_and_add(&time->count, 1);
-	__sync_fetch_and_add(&time->total, took);
-	for (int tries = 0; tries < 4; tries++) {
-		u64 max = *(volatile u64 *)&time->max;
-		if (took <= max || __sync_val_compare_and_swap(&time->max, max, took) == max)
-			break;
-	}
-	return 0;
-}
-
 SEC("raw_tp/sched_switch")
 int switched(u64 *args)
 {
@@ -456,21 +502,7 @@ int switched(u64 *args)
 		map_delete(&threads, &tid);
 		return 0;
 	}
-	u64 off = thread->off;
-	if (thread->since) {
-		if (thread->nr != NONE)
-			off += now - thread->since;
-		if (wants_waits)
-			wait_ends(thread, now);
-	}
-	thread->since = 0;
-	running->task = next;
-	running->start = thread->start;
-	running->off = off;
-	running->is_newborn = thread->is_newborn;
-	running->tgid = thread->tgid;
-	running->execs = thread->execs;
-	running->verdict = IN;
+	comes(running, thread, now);
 	return 0;
 }
 

@@ -74,6 +74,8 @@ pub struct Session {
     words: String,
     /// From here on everything was attached.
     looking_since: Instant,
+    /// Until then, if it is over.
+    looked_until: Option<Instant>,
     symbols: Symbols,
     processes: Processes,
     frames: Frames,
@@ -116,6 +118,7 @@ impl Session {
         let mut session = Self {
             words: plan.words.clone(),
             looking_since: began,
+            looked_until: None,
             symbols: Symbols::new(),
             processes: Processes::of(&scope),
             frames: Frames::default(),
@@ -170,6 +173,13 @@ impl Session {
             .collect();
         session.miss(begun);
         session.looking_since = Instant::now();
+        // What is to be executed has done nothing yet.
+        if let Some(calls) = session.calls.as_mut().filter(|_| launch.is_none()) {
+            let begun = calls.begin();
+            session.miss(begun.err());
+        } else {
+            session.looking_since = Instant::now();
+        }
         if let Some(sampler) = &mut session.sampler {
             sampler.begin();
         }
@@ -225,8 +235,12 @@ impl Session {
         self.told()
     }
 
-    /// Stops sampling, and says what was seen.
+    /// Stops looking, and says what was seen.
     pub fn finish(&mut self) -> Profile {
+        if let Some(calls) = &mut self.calls {
+            calls.stop();
+        }
+        self.looked_until = Some(Instant::now());
         if let Some(sampler) = &mut self.sampler {
             let mut keep = keeper(&mut self.symbols, &mut self.new_files, false);
             sampler.finish(&mut self.processes, &mut keep);

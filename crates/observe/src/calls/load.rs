@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// The programs that count, attached, and their maps.
 #[derive(Debug)]
 pub(super) struct Attached {
-    _pace: Option<Pace>,
-    _links: Vec<Link>,
+    pace: Option<Pace>,
+    links: Vec<Link>,
     pub(super) sleepers: Option<Program>,
     pub(super) running: Arc<Table>,
     pub(super) cells: Table,
@@ -75,8 +75,8 @@ impl Attached {
             }
         }
         let attached = Self {
-            _pace: pace,
-            _links: links,
+            pace,
+            links,
             sleepers: loaded.program(SLEEPERS).ok(),
             running,
             cells: loaded.table("cells").map_err(failed)?,
@@ -88,6 +88,13 @@ impl Attached {
             lost: loaded.table("lost").map_err(failed)?,
         };
         Ok((attached, obstacles))
+    }
+
+    /// Takes the programs off: what their maps say stays.
+    pub(super) fn stop(&mut self) {
+        // Calls first: who runs where is known as long as they count.
+        self.pace = None;
+        while self.links.pop().is_some() {}
     }
 }
 
@@ -119,7 +126,8 @@ fn load(
         u32::MAX - 2
     };
     let uretprobe = uretprobe.to_ne_bytes();
-    let constants: [(&str, &[u8]); 15] = [
+    let births = names::births();
+    let constants: [(&str, &[u8]); 16] = [
         ("scope", &kind),
         ("scope_cgroup", &cgroup),
         ("self", &own),
@@ -134,6 +142,7 @@ fn load(
         ("bp_at", &registers[4]),
         ("compat_bit", &compat),
         ("rt_sigreturn", &rt_sigreturn),
+        ("births", &births),
         ("uretprobe", &uretprobe),
     ];
     let threads = match scope {

@@ -16,23 +16,116 @@ pub(super) struct Stacks {
     known: HashMap<i32, Vec<u64>>,
 }
 
+/// What there is at a moment: `at_ns` of the programs' clock, if they are not attached any more; else now. What happens
+/// while it is read is rather in none of the figures than in two.
 pub(super) fn look(
     attached: &Attached,
     wanted: Wanted,
     sleepers: &Sleepers,
     stacks: &mut Stacks,
-) -> Result<RawCalls, Errno> {
-    // Who is on a processor now is off none, whatever is read of it later.
+    at_ns: Option<u64>,
+) -> Result<Looked, Errno> {
+    // 1. What is over.
+    let mut calls = wanted.syscalls.then(|| finished_calls(attached)).transpose()?;
+    let waits = wanted.waits.then(|| finished_waits(attached)).transpose()?;
+    // 2. What lasts. Who is on a processor now is off none, whatever is read of it later.
+    let at_ns = at_ns.unwrap_or_else(now_ns);
     let running = running(attached)?;
     let mut threads = threads(attached)?;
     threads.retain(|(tid, _)| !running.iter().any(|running| running.tid == *tid));
-    let syscalls = wanted.syscalls.then(|| syscalls(attached, &running, &threads));
-    let waits = wanted.waits.then(|| waits(attached, &threads, sleepers, stacks));
-    Ok(RawCalls {
-        syscalls: syscalls.transpose()?,
-        waits: waits.transpose()?,
-        losses: losses(attached)?,
+    if let Some(calls) = &mut calls {
+        add_unfinished(calls, &running, &threads);
+    }
+    let waits = waits.map(|waits| told_waits(attached, waits, &threads, sleepers, stacks, at_ns));
+    Ok(Looked {
+        at_ns,
+        calls: RawCalls {
+            syscalls: calls.map(told_calls),
+            waits,
+            losses: losses(attached)?,
+        },
+        asleep: threads
+            .into_iter()
+            .filter(|(_, thread)| thread.since_ns != 0)
+            .collect(),
     })
+}
+
+/// What was there at a moment.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) at_ns: u64,
+    pub(super) calls: RawCalls,
+    /// Threads that were off the processors.
+    asleep: HashMap<u32, Thread>,
+}
+
+impl Looked {
+    /// What happened since another moment, when others may have been attached yet.
+    pub(super) fn since(mut self, earlier: &Self) -> RawCalls {
+        if let Some(calls) = &mut self.calls.syscalls {
+            let window_ns = self.at_ns.saturating_sub(earlier.at_ns);
+            calls_since(calls, earlier, &self.asleep, window_ns);
+        }
+        if let Some(waits) = &mut self.calls.waits {
+            waits_since(waits, earlier.calls.waits.as_deref().unwrap_or_default());
+        }
+        self.calls
+    }
+}
+
+fn calls_since(calls: &mut Vec<RawSyscall>, earlier: &Looked, asleep: &HashMap<u32, Thread>, window_ns: u64) {
+    let before = earlier.calls.syscalls.as_deref().unwrap_or_default();
+    let before: HashMap<_, _> = before.iter().map(|then| ((then.pid, then.call), then)).collect();
+    // Of a call that was under way, and has returned, the wait until then.
+    let mut until_then: HashMap<(u32, Option<Call>), u64> = HashMap::new();
+    for (tid, thread) in &earlier.asleep {
+        let is_over = asleep.get(tid).is_none_or(|now| now.since_ns != thread.since_ns);
+        if is_over {
+            *until_then
+                .entry((thread.wait.tgid, Call::of(thread.wait.nr)))
+                .or_default() += earlier.at_ns.saturating_sub(thread.since_ns);
+        }
+    }
+    for now in calls.iter_mut() {
+        let waited = until_then.get(&(now.pid, Some(now.call))).copied().unwrap_or(0);
+        now.total_ns = now.total_ns.saturating_sub(waited);
+        now.max_ns = now.max_ns.min(window_ns);
+        if let Some(then) = before.get(&(now.pid, now.call)) {
+            now.calls = now.calls.saturating_sub(then.calls);
+            now.timed = now.timed.saturating_sub(then.timed).min(now.calls);
+            now.errors = now.errors.saturating_sub(then.errors);
+            now.total_ns = now.total_ns.saturating_sub(then.total_ns);
+            for (errno, count) in &mut now.errnos {
+                let then = then.errnos.iter().find(|(same, _)| same == errno);
+                *count = count.saturating_sub(then.map_or(0, |(_, count)| *count));
+            }
+            now.errnos.retain(|(_, count)| *count > 0);
+        }
+    }
+    calls.retain(|now| now.calls > 0 || now.unfinished > 0);
+}
+
+fn waits_since(waits: &mut Vec<RawWait>, earlier: &[RawWait]) {
+    let key = |wait: &RawWait| {
+        (
+            wait.whose,
+            wait.call,
+            wait.argument,
+            wait.state,
+            wait.stack.clone(),
+        )
+    };
+    let before: HashMap<_, _> = earlier.iter().map(|then| (key(then), then)).collect();
+    for now in waits.iter_mut() {
+        if let Some(then) = before.get(&key(now)) {
+            // One that lasted has ended since, or lasts still: it counts, but for the time until then.
+            now.count = now.count.saturating_sub(then.count - then.unfinished);
+            now.total_ns = now.total_ns.saturating_sub(then.total_ns);
+            now.max_ns = now.max_ns.min(now.total_ns);
+        }
+    }
+    waits.retain(|now| now.count > 0);
 }
 
 fn running(attached: &Attached) -> Result<Vec<Running>, Errno> {
@@ -55,21 +148,26 @@ fn threads(attached: &Attached) -> Result<Vec<(u32, Thread)>, Errno> {
     Ok(threads)
 }
 
-fn syscalls(
-    attached: &Attached,
-    running: &[Running],
-    threads: &[(u32, Thread)],
-) -> Result<Vec<RawSyscall>, Errno> {
+/// Calls that have returned, by process and number.
+fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
     let mut all: HashMap<u64, Sum> = HashMap::new();
-    for table in [&attached.cells, &attached.crowded] {
-        table.each(|_, values| {
-            for cell in values.chunks_exact(table.copy_bytes()).filter_map(Cell::read) {
-                if cell.whose != 0 {
-                    all.entry(cell.whose).or_default().add(&cell);
-                }
+    let (cells, crowded) = (&attached.cells, &attached.crowded);
+    cells.each(|_, values| {
+        for cell in values.chunks_exact(cells.copy_bytes()).filter_map(Cell::read) {
+            if cell.whose != 0 {
+                all.entry(cell.whose).or_default().add(&cell);
             }
-        })?;
-    }
+        }
+    })?;
+    // Whose it is says the key: of the copies only that of the processor which came first does.
+    crowded.each(|key, values| {
+        let Ok(whose) = key.try_into().map(u64::from_ne_bytes) else {
+            return;
+        };
+        for cell in values.chunks_exact(crowded.copy_bytes()).filter_map(Cell::read) {
+            all.entry(whose).or_default().add(&cell);
+        }
+    })?;
     attached.errors.each(|key, values| {
         let count: u64 = values
             .chunks_exact(8)
@@ -83,6 +181,10 @@ fn syscalls(
             sum.errnos.push((errno, count));
         }
     })?;
+    Ok(all)
+}
+
+fn add_unfinished(all: &mut HashMap<u64, Sum>, running: &[Running], threads: &[(u32, Thread)]) {
     let off = threads
         .iter()
         .filter(|(_, thread)| thread.since_ns != 0 && thread.wait.nr != NONE)
@@ -95,12 +197,15 @@ fn syscalls(
         let whose = u64::from(tgid) << 32 | u64::from(nr);
         all.entry(whose).or_default().unfinished += 1;
     }
+}
+
+fn told_calls(all: HashMap<u64, Sum>) -> Vec<RawSyscall> {
     let mut all: Vec<_> = all
         .into_iter()
         .filter_map(|(whose, sum)| sum.told(whose))
         .collect();
     all.sort_unstable_by_key(|sum| (sum.pid, sum.call));
-    Ok(all)
+    all
 }
 
 /// Calls of one kind by one process, on all processors.
@@ -157,13 +262,9 @@ fn of_all(some_ns: u64, timed: u64, count: u64) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
-fn waits(
-    attached: &Attached,
-    threads: &[(u32, Thread)],
-    sleepers: &Sleepers,
-    stacks: &mut Stacks,
-) -> Result<Vec<RawWait>, Errno> {
-    let mut found: Vec<(Wait, Time, u64)> = Vec::new();
+/// Waits that are over.
+fn finished_waits(attached: &Attached) -> Result<Vec<(Wait, Time, u64)>, Errno> {
+    let mut found = Vec::new();
     attached.waits.each(|key, value| {
         if let (Some(wait), Some(time)) = (Wait::read(key), Time::read(value)) {
             // It is being made just now.
@@ -172,9 +273,23 @@ fn waits(
             }
         }
     })?;
-    let now_ns = now_ns();
-    for (_, thread) in threads.iter().filter(|(_, thread)| thread.since_ns != 0) {
-        let took = now_ns.saturating_sub(thread.since_ns);
+    Ok(found)
+}
+
+fn told_waits(
+    attached: &Attached,
+    mut found: Vec<(Wait, Time, u64)>,
+    threads: &[(u32, Thread)],
+    sleepers: &Sleepers,
+    stacks: &mut Stacks,
+    at_ns: u64,
+) -> Vec<RawWait> {
+    // Who went after that moment still ran then.
+    let asleep = threads
+        .iter()
+        .filter(|(_, thread)| (1..=at_ns).contains(&thread.since_ns));
+    for (_, thread) in asleep {
+        let took = at_ns - thread.since_ns;
         let time = Time {
             count: 1,
             total_ns: took,
@@ -226,7 +341,7 @@ fn waits(
         )
         .collect();
     waits.sort_unstable_by_key(|wait| (std::cmp::Reverse(wait.total_ns), wait.whose, wait.call));
-    Ok(waits)
+    waits
 }
 
 /// What waits have in common that are told as one: whose, in which call, its argument, how, where.
@@ -291,7 +406,7 @@ fn copies(table: &Table) -> Result<Vec<Vec<u8>>, Errno> {
 }
 
 /// On the programs' clock.
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! System calls and waits, counted and timed in the kernel by BPF (`bpf/calls.h` says how).
 //!
-//! Only what is asked for is attached, and [`Calls::look`] reads what has been counted since the beginning, so that it
+//! Only what is asked for is attached, and [`Calls::look`] reads what has been counted since [`Calls::begin`], so that it
 //! may be called every second. Calls are counted when they return. Of one that had begun before we did, nobody knows how long it
 //! took, but the wait in it counts from our beginning. Of programs that do nothing but calls few are timed
 //! ([`RawSyscall::timed`]).
@@ -20,7 +20,7 @@ pub use raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, errno_name
 
 use crate::{Obstacle, Scope};
 use load::Attached;
-use look::Stacks;
+use look::{Looked, Stacks};
 use objects::Objects;
 use sleepers::Sleepers;
 use sockeye_source::Engine;
@@ -46,6 +46,10 @@ pub struct Calls {
     stacks: Stacks,
     objects: Objects,
     obstacles: Vec<Obstacle>,
+    /// What had happened when everything was attached.
+    before: Looked,
+    /// When the programs were taken off.
+    stopped_ns: Option<u64>,
 }
 
 impl Calls {
@@ -79,7 +83,24 @@ impl Calls {
             stacks: Stacks::default(),
             objects: Objects::new(engine, &already),
             obstacles,
+            before: Looked::default(),
+            stopped_ns: None,
         })
+    }
+
+    /// Forgets what has happened so far: others were still to be attached.
+    ///
+    /// # Errors
+    /// When the kernel does not hand out what it has counted.
+    pub fn begin(&mut self) -> Result<(), Obstacle> {
+        self.before = self.looked()?;
+        Ok(())
+    }
+
+    /// Counts no longer: what is looked at later is of this moment.
+    pub fn stop(&mut self) {
+        self.attached.stop();
+        self.stopped_ns.get_or_insert_with(look::now_ns);
     }
 
     /// What of what is wanted cannot be had, though the rest can.
@@ -88,18 +109,27 @@ impl Calls {
         &self.obstacles
     }
 
-    /// What has been counted since the beginning.
+    /// What has been counted since [`Calls::begin`].
     ///
     /// # Errors
     /// When the kernel does not hand out what it has counted.
     pub fn look(&mut self) -> Result<RawCalls, Obstacle> {
-        let part = if self.wanted.syscalls { "syscalls" } else { "waits" };
-        let looked = look::look(&self.attached, self.wanted, &self.sleepers, &mut self.stacks);
-        let mut raw = looked
-            .map_err(|errno| Obstacle::new(part, format!("read what BPF programs have counted: {errno}")))?;
+        let mut raw = self.looked()?.since(&self.before);
         if let Some(waits) = &mut raw.waits {
             self.objects.name(waits);
         }
         Ok(raw)
+    }
+
+    fn looked(&mut self) -> Result<Looked, Obstacle> {
+        let part = if self.wanted.syscalls { "syscalls" } else { "waits" };
+        look::look(
+            &self.attached,
+            self.wanted,
+            &self.sleepers,
+            &mut self.stacks,
+            self.stopped_ns,
+        )
+        .map_err(|errno| Obstacle::new(part, format!("read what BPF programs have counted: {errno}")))
     }
 }

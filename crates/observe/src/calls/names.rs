@@ -1,11 +1,15 @@
 //! What numbers of system calls and errors are called.
 
 use super::Call;
+use sockeye_wire::calls::COMPAT;
 use syscalls::{Errno, Sysno};
 
 /// The name of a call.
 pub(super) fn of_call(call: Call) -> String {
     let nr = call.nr;
+    if nr == INVALID {
+        return "invalid".to_owned();
+    }
     if call.is_compat {
         return match compat(nr) {
             Some(name) => format!("{name} (32-bit)"),
@@ -20,6 +24,22 @@ pub(super) fn of_call(call: Call) -> String {
         },
         _ => native(nr).map_or_else(|| format!("syscall_{nr}"), str::to_owned),
     }
+}
+
+/// The calls that make another thread: their numbers, those of 32-bit calls with `COMPAT`.
+pub(super) fn births() -> [u8; 4 * BIRTHS_MAX] {
+    let numbers = |of: fn(u32) -> Option<&'static str>, mark: u32| {
+        (0..CALLS_MAX as u32).filter_map(move |nr| {
+            let makes = of(nr).is_some_and(|name| ["clone", "clone3", "fork", "vfork"].contains(&name));
+            makes.then_some(nr | mark)
+        })
+    };
+    let mut bytes = [0; 4 * BIRTHS_MAX];
+    let all = numbers(native, 0).chain(numbers(compat, COMPAT));
+    for (place, number) in bytes.chunks_exact_mut(4).zip(all) {
+        place.copy_from_slice(&number.to_ne_bytes());
+    }
+    bytes
 }
 
 /// The calls whose first argument says what they wait at: for each number whether it does.
@@ -67,8 +87,13 @@ pub(super) fn of_errno(errno: u32) -> String {
     name.map_or_else(|| format!("errno_{errno}"), str::to_owned)
 }
 
+/// The length of `births` in bpf/calls.h
+const BIRTHS_MAX: usize = 8;
 /// `CALLS_MAX` of bpf/calls.h
 pub(super) const CALLS_MAX: usize = 512;
+
+/// `INVALID` of bpf/calls.h: whoever asked for a negative number
+const INVALID: u32 = 0x7fff_ffff;
 
 /// `__X32_SYSCALL_BIT`
 const X32: u32 = 0x4000_0000;

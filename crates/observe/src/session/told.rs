@@ -8,14 +8,14 @@ use sockeye_profile::{
     Cause, Cpu, CpuStack, Errno, Function, Missing, Profile, Reason, Syscall, TaskState, Wait,
 };
 use std::collections::{BTreeMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 impl Session {
     pub(super) fn told(&mut self) -> Profile {
         let mut profile = Profile {
             schema_version: Profile::SCHEMA_VERSION,
             target: self.words.clone(),
-            duration_ns: nanoseconds(self.looking_since.elapsed()),
+            duration_ns: nanoseconds(self.looked_for()),
             processors: u32::try_from(processors::online().len()).unwrap_or(1),
             missing: self.missing.clone(),
             ..Profile::default()
@@ -32,6 +32,11 @@ impl Session {
         let unnamed = profile.frames.iter().filter(|frame| frame.function.is_none());
         profile.losses.unnamed_frames = unnamed.count() as u64;
         profile
+    }
+
+    fn looked_for(&self) -> Duration {
+        let until = self.looked_until.unwrap_or_else(Instant::now);
+        until.saturating_duration_since(self.looking_since)
     }
 
     fn tell_calls(&mut self, profile: &mut Profile) {
@@ -109,7 +114,7 @@ impl Session {
         let Some(sampler) = &self.sampler else { return };
         let raw = sampler.look();
         // What was lost may be events of processes: these too are counted, and there cannot have been more samples.
-        let seconds = self.looking_since.elapsed().as_secs_f64();
+        let seconds = self.looked_for().as_secs_f64();
         let most = seconds * f64::from(raw.samples_per_s) * f64::from(profile.processors);
         profile.losses.samples += raw.lost.min(most.ceil() as u64);
         profile.losses.stacks += raw.lost_stacks;
