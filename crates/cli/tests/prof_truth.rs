@@ -219,6 +219,35 @@ fn a_library_that_is_loaded_later() {
     assert_eq!(sum(&profile, "lib_called", "calls"), 77, "{profile}");
 }
 
+#[test]
+fn a_program_that_is_executed_later() {
+    let folder = need!(Folder::new("later"));
+    let source = "__attribute__((noinline)) void late_call(int n) { __asm__ volatile(\"\" :: \"r\"(n)); }\nint main(void) { for (int i = 0; i < 40; i++) late_call(i); return 0; }\n";
+    let program = folder.compile("late", source, &["-O1"]);
+    let path = program.to_str().unwrap();
+    let script = format!("{path}; {path}; {path}");
+    let shell = Path::new("sh");
+    // By its path it is known before.
+    let wanted = [
+        "--only",
+        "functions",
+        "--functions",
+        "late_c*",
+        "--lib",
+        path,
+        "--",
+    ];
+    let profile = need!(functions(&prof(&wanted, shell, &["-c", &script])));
+    assert_eq!(sum(&profile, "late_call", "calls"), 120, "{profile}");
+    assert!(!profile["missing"].to_string().contains("meanwhile"), "{profile}");
+    // Else what was missed is told.
+    let wanted = ["--only", "functions", "--functions", "late_c*", "--"];
+    let profile = need!(functions(&prof(&wanted, shell, &["-c", &script])));
+    assert!(sum(&profile, "late_call", "calls") < 120, "{profile}");
+    let missing = profile["missing"].to_string();
+    assert!(missing.contains("late was mapped meanwhile"), "{profile}");
+}
+
 /// Whoever has the same file mapped, and is not looked at.
 #[test]
 fn others_are_spared_or_told_of() {
@@ -502,6 +531,109 @@ fn who_ends_early() {
         assert!(
             processes.iter().all(|process| process["ended"] == true),
             "{profile}"
+        );
+    }
+}
+
+/// 500 children and a moment of each: more of them than there are places, on all processors at once.
+const MANY: &str = r#"
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void)
+{
+	for (int i = 0; i < 500; i++)
+		if (!fork()) {
+			for (int k = 0; k < 50; k++) getppid();
+			usleep(50000);
+			_exit(0);
+		}
+	while (wait(0) > 0);
+	return 0;
+}
+"#;
+
+#[test]
+fn many_processes_on_all_processors_are_counted_to_the_call() {
+    let folder = need!(Folder::new("many"));
+    let program = folder.compile("many", MANY, &["-O1"]);
+    for _ in 0..3 {
+        let profile = prof(&["--only", "syscalls", "--"], &program, &[]).json();
+        let Some(calls) = profile["syscalls"].as_array() else {
+            return Skip::new(profile["missing"].to_string()).tell();
+        };
+        let of = |names: &[&str]| -> u64 {
+            let named = calls
+                .iter()
+                .filter(|call| names.iter().any(|name| call["name"] == *name));
+            named.map(|call| call["calls"].as_u64().unwrap()).sum()
+        };
+        assert_eq!(profile["losses"]["syscalls"], 0);
+        // What a child returns from by being born is no call of its own.
+        assert_eq!(of(&["clone", "clone3", "fork", "vfork"]), 500, "{profile}");
+        assert_eq!(of(&["wait4"]), 501, "{profile}");
+        assert_eq!(of(&["getppid"]), 25_000);
+        assert_eq!(of(&["clock_nanosleep", "nanosleep"]), 500);
+    }
+}
+
+/// 40 threads that sleep in short bits.
+const RESTLESS: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *rest(void *unused) { for (;;) usleep(2000); return unused; }
+int main(void)
+{
+	pthread_t thread;
+	for (int i = 0; i < 40; i++) pthread_create(&thread, 0, rest, 0);
+	puts("ready");
+	fflush(stdout);
+	pause();
+	return 0;
+}
+"#;
+
+#[test]
+fn nobody_waits_for_longer_than_was_looked() {
+    let folder = need!(Folder::new("restless"));
+    let running = Running::start(&folder.compile("restless", RESTLESS, &["-O1", "-pthread"]));
+    let pid = running.pid().to_string();
+    for only in ["waits", "syscalls,waits", "syscalls,waits,cpu"] {
+        let looked = ["prof", "--json", "-d", "0.5", "--only", only, "-p", &pid];
+        let profile = run(command().args(looked)).json();
+        let Some(waits) = profile["waits"].as_array() else {
+            return Skip::new(profile["missing"].to_string()).tell();
+        };
+        let sum: u64 = waits.iter().map(|wait| wait["total_ns"].as_u64().unwrap()).sum();
+        let duration = profile["duration_ns"].as_u64().unwrap();
+        let threads = sum as f64 / duration as f64;
+        assert!(
+            (37.0..=41.0).contains(&threads),
+            "{only}: {threads} of 41 threads"
+        );
+        assert!(
+            waits
+                .iter()
+                .all(|wait| wait["max_ns"].as_u64().unwrap() <= duration)
+        );
+    }
+}
+
+#[test]
+fn numbers_that_are_no_calls_are_told_as_such() {
+    let folder = need!(Folder::new("invalid"));
+    let source = "#include <signal.h>\n#include <unistd.h>\nstatic void caught(int number) { (void)number; }\nint main(void) { syscall(-1); syscall(-5); syscall(9999); signal(SIGUSR1, caught); for (int i = 0; i < 3; i++) raise(SIGUSR1); return 0; }\n";
+    let program = folder.compile("invalid", source, &["-O1"]);
+    let profile = prof(&["--only", "syscalls", "--"], &program, &[]).json();
+    let Some(calls) = profile["syscalls"].as_array() else {
+        return Skip::new(profile["missing"].to_string()).tell();
+    };
+    for (name, count) in [("invalid", 2), ("syscall_9999", 1), ("rt_sigreturn", 3)] {
+        let told = calls.iter().find(|call| call["name"] == name);
+        assert_eq!(
+            told.map(|call| &call["calls"]),
+            Some(&Value::from(count)),
+            "{name}: {profile}"
         );
     }
 }

@@ -242,9 +242,12 @@ impl Session {
         }
         self.looked_until = Some(Instant::now());
         if let Some(sampler) = &mut self.sampler {
-            let mut keep = keeper(&mut self.symbols, &mut self.new_files, false);
+            let is_heard = !self.functions.is_empty();
+            let mut keep = keeper(&mut self.symbols, &mut self.new_files, is_heard);
             sampler.finish(&mut self.processes, &mut keep);
         }
+        // Too late for their calls, but it is told.
+        self.watch_new_files();
         self.told()
     }
 
@@ -284,9 +287,14 @@ impl Session {
                 functions.alive(&alive);
             }
         }
+        self.watch_new_files();
+    }
+
+    /// Watches functions in what was mapped since: by an exec, or as a library that is loaded late.
+    fn watch_new_files(&mut self) {
         for file in std::mem::take(&mut self.new_files) {
             for functions in &mut self.functions {
-                functions.mapped(&mut self.symbols, file);
+                functions.mapped_meanwhile(&mut self.symbols, file);
             }
         }
     }
@@ -319,10 +327,16 @@ impl Session {
                 let will_map = will_map
                     .map(|file| functions::files_of(&file))
                     .unwrap_or_default();
+                // What is named by a path is watched before anybody maps it.
+                let named = plan
+                    .functions
+                    .iter()
+                    .filter_map(|wanted| wanted.file(path.as_deref()));
                 files.extend(
                     will_map
-                        .iter()
-                        .filter_map(|file| self.symbols.keep_path(file).ok()),
+                        .into_iter()
+                        .chain(named)
+                        .filter_map(|file| self.symbols.keep_path(&file).ok()),
                 );
             } else {
                 for pid in alive {

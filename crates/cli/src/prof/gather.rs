@@ -109,11 +109,15 @@ fn watched(session: &mut Session, until: Option<Instant>, asked: &impl AsFd, is_
 fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
     let (target, words) = match *target {
         Target::Processes(pids) => {
-            let words: Vec<String> = pids.iter().map(u32::to_string).collect();
+            let mut each: Vec<u32> = Vec::new();
             for pid in pids {
                 expect_process(*pid)?;
+                if !each.contains(pid) {
+                    each.push(*pid);
+                }
             }
-            let scope = Scope::Processes(pids.to_vec());
+            let words: Vec<String> = each.iter().map(u32::to_string).collect();
+            let scope = Scope::Processes(each);
             (
                 sockeye_observe::Target::Scope(scope),
                 format!("pid {}", words.join(", ")),

@@ -209,4 +209,23 @@ mod tests {
             assert!(known.contains(&name) || old.contains(&name), "{name}");
         }
     }
+
+    #[test]
+    fn calls_that_make_another_thread() {
+        let all: Vec<String> = births()
+            .chunks_exact(4)
+            .map(|number| u32::from_ne_bytes(number.try_into().unwrap()))
+            .filter(|number| *number != 0)
+            .map(|number| call(number & !COMPAT, number & COMPAT != 0))
+            .collect();
+        let twice = |name: &str| all.iter().filter(|told| told.starts_with(name)).count();
+        // Each of this architecture and of its 32-bit programs; clone and clone3 begin alike.
+        let (clones, forks) = if cfg!(target_arch = "x86_64") {
+            (4, 4)
+        } else {
+            (4, 2)
+        };
+        assert_eq!(twice("clone"), clones, "{all:?}");
+        assert_eq!(twice("fork") + twice("vfork"), forks, "{all:?}");
+    }
 }

@@ -32,8 +32,10 @@ use rustix::io::Errno;
 use sockeye_source::Engine;
 use sockeye_wire::functions as wire;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
 
 /// Calls of the functions that a pattern means, of those processes that are looked at.
 ///
@@ -80,6 +82,18 @@ pub struct Wanted {
     pub pattern: String,
     /// Only in files whose name begins so: `libcrypto` means `libcrypto.so.3`.
     pub library: Option<String>,
+}
+
+impl Wanted {
+    /// The file that is named, if that is a path, or a program by its name.
+    pub(crate) fn file(&self, path: Option<&OsStr>) -> Option<PathBuf> {
+        let library = self.library.as_deref()?;
+        let named = PathBuf::from(library);
+        if library.contains('/') && named.is_file() {
+            return Some(named);
+        }
+        executable(library.as_ref(), path)
+    }
 }
 
 /// A function that is watched.
@@ -211,10 +225,18 @@ impl Functions {
         }
     }
 
-    /// Whether new processes should be told soon.
+    /// Whether new processes, and what they map, should be told soon.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        !self.shared.is_empty()
+        self.is_exact || !self.shared.is_empty()
+    }
+
+    /// Likewise in a file that was mapped while calls are counted already: those before are not.
+    pub fn mapped_meanwhile(&mut self, symbols: &mut Symbols, file: FileNumber) {
+        if self.mapped(symbols, file) > 0 {
+            let module = symbols.file_name(file).unwrap_or_default();
+            self.obstacles.meanwhile.add(module);
+        }
     }
 
     /// Watches what is meant in a file that somebody has mapped, or will; each file once. How many functions that are.

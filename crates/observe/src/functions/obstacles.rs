@@ -14,6 +14,8 @@ pub(super) struct Obstacles {
     pub(super) mistaken: Names,
     pub(super) refused: BTreeMap<i32, Names>,
     pub(super) unopened: Names,
+    /// Files that were mapped while calls were counted already.
+    pub(super) meanwhile: Names,
     /// By file: how many functions were meant, and how many processes would have been slowed.
     pub(super) spared: BTreeMap<String, (usize, usize)>,
 }
@@ -89,6 +91,24 @@ impl Obstacles {
                     "a narrower pattern (at most {} functions of a file that others use), or --lib with another file",
                     reach::FUNCTIONS_OF_SHARED_MAX
                 )),
+            );
+        }
+        if self.meanwhile.count > 0 {
+            let (were, their) = if self.meanwhile.count == 1 {
+                ("was", "its")
+            } else {
+                ("were", "their")
+            };
+            told.push(
+                Obstacle::new(
+                    PART,
+                    format!(
+                        "{} {were} mapped meanwhile (by an exec, or as a library that is loaded late), and {their} functions watched \
+                         a moment later: calls before that are not counted",
+                        self.meanwhile
+                    ),
+                )
+                .with_remedy("with a command, what --lib names by its path is watched from the start"),
             );
         }
         if self.unopened.count > 0 {

@@ -10,13 +10,17 @@ impl Sheet<'_> {
         let mut rows: Vec<(String, &'static str, u64)> = Vec::new();
         if let Some(cpu) = &profile.cpu {
             let kernel = cpu.kernel_samples.min(cpu.samples);
+            // A sample stands for more time than there was in a run of a moment.
+            let most_ns = profile
+                .duration_ns
+                .saturating_mul(u64::from(profile.processors.max(1)));
             let mut add = |words: &str, name, samples| {
                 let words = match samples {
-                    // Of a short run that may be more than there was time for.
                     1..ROUGH_SAMPLES => format!("{words} ({})", counted(samples, "sample")),
                     _ => words.to_owned(),
                 };
-                rows.extend(tally::computed_ns(samples, cpu.samples_per_s).map(|ns| (words, name, ns)));
+                let ns = tally::computed_ns(samples, cpu.samples_per_s);
+                rows.extend(ns.map(|ns| (words, name, ns.min(most_ns))));
             };
             add("computing", "computing", cpu.samples - kernel);
             if !cpu.user_only {
