@@ -51,7 +51,8 @@ pub(crate) struct ProfArgs {
     /// not watched
     #[arg(long, value_name = "GLOB")]
     pub(super) functions: Vec<String>,
-    /// With --functions: only those of this library or program (libcrypto, or a path)
+    /// With --functions: only those of this library or program (libcrypto, or a path: with a command that file is watched
+    /// from the start, whoever executes or loads it later)
     #[arg(long, value_name = "NAME", requires = "functions")]
     pub(super) lib: Option<String>,
     /// Also functions of the kernel with such names, where the kernel allows it; may be given several times
