@@ -7,6 +7,7 @@
 
 mod abilities;
 pub mod calls;
+mod clock;
 mod frames;
 pub mod functions;
 mod launch;
@@ -22,6 +23,7 @@ mod session;
 mod symbols;
 
 pub use abilities::{Ability, abilities};
+use clock::now_ns;
 pub use launch::{Launch, Launched, NotLaunched};
 pub use mapping::{FileNumber, Mapping};
 pub use obstacle::Obstacle;

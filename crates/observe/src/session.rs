@@ -177,8 +177,6 @@ impl Session {
         if let Some(calls) = session.calls.as_mut().filter(|_| launch.is_none()) {
             let begun = calls.begin();
             session.miss(begun.err());
-        } else {
-            session.looking_since = Instant::now();
         }
         if let Some(sampler) = &mut session.sampler {
             sampler.begin();

@@ -139,12 +139,7 @@ fn functions(profile: &Profile, report: &mut Report) {
             "No function has such a name: nothing was watched.",
         );
     }
-    let sum = |number: fn(&crate::profile::Function) -> u64| {
-        functions
-            .calls
-            .iter()
-            .fold(0_u64, |sum, one| sum.saturating_add(number(one)))
-    };
+    let sum = |number: fn(&crate::profile::Function) -> u64| tally::sum(functions.calls.iter().map(number));
     // Of those that could not be followed nobody knows whether they returned; that is told of them.
     let missed = sum(|one| one.missed_returns).saturating_sub(profile.losses.functions);
     if missed > 0 {

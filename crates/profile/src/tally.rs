@@ -221,6 +221,11 @@ pub(crate) fn computed_ns(samples: u64, samples_per_s: u32) -> Option<u64> {
         .then_some((samples as f64 * period_ns) as u64)
 }
 
+/// All of them together, or as much as there is room for.
+pub(crate) fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers.into_iter().fold(0, u64::saturating_add)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

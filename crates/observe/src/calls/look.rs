@@ -3,9 +3,8 @@
 use super::load::Attached;
 use super::sleepers::Sleepers;
 use super::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, Wanted};
-use crate::{Incarnation, RawStack};
+use crate::{Incarnation, RawStack, now_ns};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use sockeye_sys::bpf::Table;
 use sockeye_wire::calls::{Cell, FRAMES_MAX, Failure, Lost, NONE, Running, Thread, Time, Wait};
 use std::collections::HashMap;
@@ -57,75 +56,7 @@ pub(super) struct Looked {
     pub(super) at_ns: u64,
     pub(super) calls: RawCalls,
     /// Threads that were off the processors.
-    asleep: HashMap<u32, Thread>,
-}
-
-impl Looked {
-    /// What happened since another moment, when others may have been attached yet.
-    pub(super) fn since(mut self, earlier: &Self) -> RawCalls {
-        if let Some(calls) = &mut self.calls.syscalls {
-            let window_ns = self.at_ns.saturating_sub(earlier.at_ns);
-            calls_since(calls, earlier, &self.asleep, window_ns);
-        }
-        if let Some(waits) = &mut self.calls.waits {
-            waits_since(waits, earlier.calls.waits.as_deref().unwrap_or_default());
-        }
-        self.calls
-    }
-}
-
-fn calls_since(calls: &mut Vec<RawSyscall>, earlier: &Looked, asleep: &HashMap<u32, Thread>, window_ns: u64) {
-    let before = earlier.calls.syscalls.as_deref().unwrap_or_default();
-    let before: HashMap<_, _> = before.iter().map(|then| ((then.pid, then.call), then)).collect();
-    // Of a call that was under way, and has returned, the wait until then.
-    let mut until_then: HashMap<(u32, Option<Call>), u64> = HashMap::new();
-    for (tid, thread) in &earlier.asleep {
-        let is_over = asleep.get(tid).is_none_or(|now| now.since_ns != thread.since_ns);
-        if is_over {
-            *until_then
-                .entry((thread.wait.tgid, Call::of(thread.wait.nr)))
-                .or_default() += earlier.at_ns.saturating_sub(thread.since_ns);
-        }
-    }
-    for now in calls.iter_mut() {
-        let waited = until_then.get(&(now.pid, Some(now.call))).copied().unwrap_or(0);
-        now.total_ns = now.total_ns.saturating_sub(waited);
-        now.max_ns = now.max_ns.min(window_ns);
-        if let Some(then) = before.get(&(now.pid, now.call)) {
-            now.calls = now.calls.saturating_sub(then.calls);
-            now.timed = now.timed.saturating_sub(then.timed).min(now.calls);
-            now.errors = now.errors.saturating_sub(then.errors);
-            now.total_ns = now.total_ns.saturating_sub(then.total_ns);
-            for (errno, count) in &mut now.errnos {
-                let then = then.errnos.iter().find(|(same, _)| same == errno);
-                *count = count.saturating_sub(then.map_or(0, |(_, count)| *count));
-            }
-            now.errnos.retain(|(_, count)| *count > 0);
-        }
-    }
-    calls.retain(|now| now.calls > 0 || now.unfinished > 0);
-}
-
-fn waits_since(waits: &mut Vec<RawWait>, earlier: &[RawWait]) {
-    let key = |wait: &RawWait| {
-        (
-            wait.whose,
-            wait.call,
-            wait.argument,
-            wait.state,
-            wait.stack.clone(),
-        )
-    };
-    let before: HashMap<_, _> = earlier.iter().map(|then| (key(then), then)).collect();
-    for now in waits.iter_mut() {
-        if let Some(then) = before.get(&key(now)) {
-            // One that lasted has ended since, or lasts still: it counts, but for the time until then.
-            now.count = now.count.saturating_sub(then.count - then.unfinished);
-            now.total_ns = now.total_ns.saturating_sub(then.total_ns);
-            now.max_ns = now.max_ns.min(now.total_ns);
-        }
-    }
-    waits.retain(|now| now.count > 0);
+    pub(super) asleep: HashMap<u32, Thread>,
 }
 
 fn running(attached: &Attached) -> Result<Vec<Running>, Errno> {
@@ -403,12 +334,6 @@ fn copies(table: &Table) -> Result<Vec<Vec<u8>>, Errno> {
         .chunks_exact(table.copy_bytes())
         .map(<[u8]>::to_vec)
         .collect())
-}
-
-/// On the programs' clock.
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 #[cfg(test)]

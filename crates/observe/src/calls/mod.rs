@@ -14,6 +14,7 @@ mod names;
 mod objects;
 mod pace;
 mod raw;
+mod since;
 mod sleepers;
 
 pub use raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, errno_name};
@@ -100,7 +101,7 @@ impl Calls {
     /// Counts no longer: what is looked at later is of this moment.
     pub fn stop(&mut self) {
         self.attached.stop();
-        self.stopped_ns.get_or_insert_with(look::now_ns);
+        self.stopped_ns.get_or_insert_with(crate::now_ns);
     }
 
     /// What of what is wanted cannot be had, though the rest can.

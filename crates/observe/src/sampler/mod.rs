@@ -5,9 +5,8 @@ mod attach;
 mod stacks;
 
 use crate::processes::Event;
-use crate::{Incarnation, Keep, Mapping, Obstacle, Processes, RawStack, Scope};
+use crate::{Incarnation, Keep, Mapping, Obstacle, Processes, RawStack, Scope, now_ns};
 use attach::Attached;
-use rustix::time::{ClockId, clock_gettime};
 use sockeye_wire::perf::{Body, Place, Record, Records, Sample};
 use stacks::Stacks;
 use std::time::Instant;
@@ -249,14 +248,6 @@ impl Told {
             what,
         })
     }
-}
-
-/// On the clock of the records.
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64)
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(now.tv_nsec as u64)
 }
 
 fn stack(sample: &Sample<'_>) -> RawStack {

@@ -61,11 +61,7 @@ struct Round<'a> {
 
 impl<'a> Round<'a> {
     fn find(calls: &[CallTally<'a>]) -> Option<Self> {
-        let sum = |number: fn(&CallTally<'_>) -> u64| {
-            calls
-                .iter()
-                .fold(0_u64, |sum, one| sum.saturating_add(number(one)))
-        };
+        let sum = |number: fn(&CallTally<'_>) -> u64| tally::sum(calls.iter().map(number));
         let (calls_of_all, total_ns_of_all) = (sum(|one| one.calls), sum(|one| one.total_ns));
         let bases = calls
             .iter()
@@ -78,11 +74,8 @@ impl<'a> Round<'a> {
                 .collect();
             // The order is that of their time, which is kept.
             members.sort_by_key(|(_, each)| *each);
-            let add = |number: fn(&CallTally<'_>) -> u64| {
-                members
-                    .iter()
-                    .fold(0_u64, |sum, (one, _)| sum.saturating_add(number(one)))
-            };
+            let add =
+                |number: fn(&CallTally<'_>) -> u64| tally::sum(members.iter().map(|(one, _)| number(one)));
             Self {
                 times,
                 calls: add(|one| one.calls),
@@ -171,9 +164,7 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
     let Some(most) = calls.first() else {
         return;
     };
-    let whole = calls
-        .iter()
-        .fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
+    let whole = tally::sum(calls.iter().map(|one| one.total_ns));
     if !is_part(most.total_ns, whole, DOMINATING_PERMILLE_MIN)
         || !is_part(most.total_ns, profile.duration_ns, DURATION_PERMILLE_MIN)
         || most.told == 0
@@ -184,7 +175,7 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
         let within = waits
             .iter()
             .filter(|one| one.syscall.as_deref() == Some(most.name));
-        within.fold(0_u64, |sum, one| sum.saturating_add(one.total_ns))
+        tally::sum(within.map(|one| one.total_ns))
     });
     // Of a call that began before there was anything to be seen, all of its time is told, but not all of its waiting.
     let rest = waits.map(|waits| most.total_ns.saturating_sub(waits));
@@ -288,10 +279,8 @@ pub(super) fn many(profile: &Profile, report: &mut Report) {
     }
     // How long threads waited is part of what calls took.
     let (_, waited) = waited(profile);
-    let in_calls = calls
-        .iter()
-        .fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
-    let number = calls.iter().fold(0_u64, |sum, one| sum.saturating_add(one.calls));
+    let in_calls = tally::sum(calls.iter().map(|one| one.total_ns));
+    let number = tally::sum(calls.iter().map(|one| one.calls));
     if profile.waits.is_some()
         && per_s(number) >= MANY_PER_S_MIN
         && is_part(

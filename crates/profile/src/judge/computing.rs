@@ -78,10 +78,11 @@ pub(super) fn spinning(profile: &Profile, report: &mut Report) {
     let Some(cpu) = &profile.cpu else {
         return;
     };
-    let samples = tally::cpu(profile, false)
-        .into_iter()
-        .filter(|one| one.space == Space::Kernel && one.function.is_some_and(is_spinning))
-        .fold(0_u64, |sum, one| sum.saturating_add(one.own));
+    let functions = tally::cpu(profile, false);
+    let spinning = functions
+        .iter()
+        .filter(|one| one.space == Space::Kernel && one.function.is_some_and(is_spinning));
+    let samples = tally::sum(spinning.map(|one| one.own));
     if samples >= SPINNING_SAMPLES_MIN && is_part(samples, cpu.samples, SPINNING_PERMILLE_MIN) {
         report.say(
             "spin-locks",

@@ -75,10 +75,8 @@ pub(super) fn run_queue(profile: &Profile, report: &mut Report) {
 /// The kernel's locks, which somebody else holds.
 pub(super) fn kernel_locks(profile: &Profile, report: &mut Report) {
     let waits = tally::waits(profile, false);
-    let whole = waits
-        .iter()
-        .filter(|one| one.reason == Reason::KernelLock)
-        .fold(0_u64, |sum, one| sum.saturating_add(one.total_ns));
+    let locks = waits.iter().filter(|one| one.reason == Reason::KernelLock);
+    let whole = tally::sum(locks.map(|one| one.total_ns));
     let most = most(&waits, |one| one.reason == Reason::KernelLock);
     if let Some(most) = most.filter(|_| is_part(whole, profile.duration_ns, KERNEL_LOCK_PERMILLE_MIN)) {
         report.say(

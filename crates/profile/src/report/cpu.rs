@@ -8,10 +8,7 @@ impl Sheet<'_> {
     pub(super) fn cpu(&mut self) -> Option<Table> {
         let cpu = self.profile.cpu.as_ref()?;
         let rows = tally::cpu(self.profile, self.view.by_process);
-        let whole = cpu
-            .stacks
-            .iter()
-            .fold(0_u64, |sum, one| sum.saturating_add(one.samples));
+        let whole = tally::sum(cpu.stacks.iter().map(|one| one.samples));
         let for_eyes = self.view.for_eyes;
         let columns = vec![
             Column::new("function", "function", Unit::Text),

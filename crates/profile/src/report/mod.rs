@@ -8,7 +8,7 @@ mod waits;
 
 use crate::profile::Profile;
 use crate::words::{count, counted, percent, time};
-use crate::{gaps, judge};
+use crate::{gaps, judge, tally};
 use sockeye_measure::{Column, Partial, Report, Table, Unit, Value};
 use std::collections::HashMap;
 
@@ -164,10 +164,7 @@ impl Sheet<'_> {
         if self.view.rows == 0 || shown.len() <= self.view.rows {
             return shown;
         }
-        let sum = |rows: &[T]| {
-            rows.iter()
-                .fold(0_u64, |sum, row| sum.saturating_add(weight(row)))
-        };
+        let sum = |rows: &[T]| tally::sum(rows.iter().map(&weight));
         let whole = sum(&shown);
         let rest = shown.split_off(self.view.rows);
         let (number, together) = (rest.len() as u64, sum(&rest));

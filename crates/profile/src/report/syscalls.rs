@@ -7,9 +7,7 @@ impl Sheet<'_> {
     pub(super) fn syscalls(&mut self) -> Option<Table> {
         self.profile.syscalls.as_ref()?;
         let rows = tally::calls(self.profile, self.view.by_process);
-        let whole = rows
-            .iter()
-            .fold(0_u64, |sum, row| sum.saturating_add(row.total_ns));
+        let whole = tally::sum(rows.iter().map(|row| row.total_ns));
         let for_eyes = self.view.for_eyes;
         let with_unfinished = !for_eyes || rows.iter().any(|row| row.unfinished > 0);
         let mut columns = vec![

@@ -45,7 +45,7 @@ impl Sheet<'_> {
         }
         // The sort is stable: of equals computing comes first.
         rows.sort_by_key(|(_, _, ns)| std::cmp::Reverse(*ns));
-        let whole = rows.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
+        let whole = tally::sum(rows.iter().map(|(_, _, ns)| *ns));
         let mut table = Table::new(
             "time",
             vec![
