@@ -31,7 +31,7 @@ check:
 	scripts/check
 
 bench: build
-	$(CARGO) build --locked --release --target $(TARGET) -p sockeye-bench
+	$(CARGO) build --locked --release --target $(TARGET) -p sockeye-compare
 	$(RELEASE)/bench-compare $(BENCH)
 
 # As bench, and writes the table into the document.

@@ -12,7 +12,7 @@
 //! minute; only ratios of medians out of one interleaved run are compared with a target.
 //!
 //! ```
-//! use sockeye_bench::statistics::{median, ratio};
+//! use sockeye_compare::statistics::{median, ratio};
 //!
 //! let ours_ns = median(&[70, 71, 190]).expect("not empty");
 //! let floor_ns = median(&[60, 59, 61]).expect("not empty");

@@ -1,9 +1,9 @@
 //! Captures beside each other, for a moment: it must not rot.
 
-use sockeye_bench::capturing::interleaved;
-use sockeye_bench::netns::enter_private;
-use sockeye_bench::programs::on_path;
-use sockeye_bench::run::Installed;
+use sockeye_compare::capturing::interleaved;
+use sockeye_compare::netns::enter_private;
+use sockeye_compare::programs::on_path;
+use sockeye_compare::run::Installed;
 use std::path::Path;
 
 #[test]
@@ -12,7 +12,7 @@ fn who_captures_is_measured_and_who_does_not_is_told() {
         eprintln!("skipped: needs root and tcpdump");
         return;
     }
-    let folder = std::env::temp_dir().join(format!("sockeye-bench-capturing-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("sockeye-compare-capturing-{}", std::process::id()));
     std::fs::create_dir(&folder).expect("a folder");
     let installed = Installed {
         floor: None,

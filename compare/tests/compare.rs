@@ -5,8 +5,8 @@ use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use sockeye_bench::document::{BEGIN, END};
-use sockeye_bench::namespaces::Names;
+use sockeye_compare::document::{BEGIN, END};
+use sockeye_compare::namespaces::Names;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -330,7 +330,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("sockeye-bench-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("sockeye-compare-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("temporary folder");
         Self(folder)
     }

@@ -1,13 +1,13 @@
 //! What goes through a network, for a moment: it must not rot, and nothing of it may stay.
 
-use sockeye_bench::answers;
-use sockeye_bench::attended::Namespace;
-use sockeye_bench::judgement::{Finding, Row};
-use sockeye_bench::network::Site;
-use sockeye_bench::programs::on_path;
-use sockeye_bench::run::Installed;
-use sockeye_bench::transfers::{self, Extent};
-use sockeye_bench::tunnels;
+use sockeye_compare::answers;
+use sockeye_compare::attended::Namespace;
+use sockeye_compare::judgement::{Finding, Row};
+use sockeye_compare::network::Site;
+use sockeye_compare::programs::on_path;
+use sockeye_compare::run::Installed;
+use sockeye_compare::transfers::{self, Extent};
+use sockeye_compare::tunnels;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ fn peers_are_measured_and_who_serves_nothing_is_told() {
 #[test]
 fn more_than_the_device_has_carried_is_not_believed() {
     let Some(site) = site() else { return };
-    let stand_in = std::env::temp_dir().join(format!("sockeye-bench-liar-{}", std::process::id()));
+    let stand_in = std::env::temp_dir().join(format!("sockeye-compare-liar-{}", std::process::id()));
     // Python listens as told behind -p; whoever asks is told of more than there is.
     let body = r#"[ "$2" = serve ] && exec python3 -c 'import socket,sys,time
 s = socket.create_server(("", int(sys.argv[1])))

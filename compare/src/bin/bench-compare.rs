@@ -1,32 +1,32 @@
 //! Runs Sockeye and its peers interleaved on a host full of sockets, and prints ratios and verdicts.
 
 use anyhow::{Context, Result, ensure};
-use sockeye_bench::answers;
-use sockeye_bench::arguments::CompareArguments;
-use sockeye_bench::attended::{ATTEND, HOLD_NETNS, attend, hold_namespace};
-use sockeye_bench::capturing;
-use sockeye_bench::deeds;
-use sockeye_bench::document;
-use sockeye_bench::exercise::{EXERCISE, exercise};
-use sockeye_bench::floor;
-use sockeye_bench::judgement::{judge, kilobytes};
-use sockeye_bench::load::Load;
-use sockeye_bench::log;
-use sockeye_bench::machine::Machine;
-use sockeye_bench::measure::{SUPERVISE, supervise};
-use sockeye_bench::namespaces::{Names, SOCKETS_IN_SET};
-use sockeye_bench::neighbours::Neighbours;
-use sockeye_bench::netns;
-use sockeye_bench::netns_acts::{self, Act, ActFigures};
-use sockeye_bench::network::{Rows, Site};
-use sockeye_bench::packets::Plan;
-use sockeye_bench::profiling::{self, Work};
-use sockeye_bench::programs::{beside_or_on_path, is_executable, on_path};
-use sockeye_bench::report::{Report, Table};
-use sockeye_bench::run::{Figures, Installed, interleaved};
-use sockeye_bench::suite::{CAPTURE, LOG, Phase, entries};
-use sockeye_bench::transfers::{self, Extent};
-use sockeye_bench::tunnels;
+use sockeye_compare::answers;
+use sockeye_compare::arguments::CompareArguments;
+use sockeye_compare::attended::{ATTEND, HOLD_NETNS, attend, hold_namespace};
+use sockeye_compare::capturing;
+use sockeye_compare::deeds;
+use sockeye_compare::document;
+use sockeye_compare::exercise::{EXERCISE, exercise};
+use sockeye_compare::floor;
+use sockeye_compare::judgement::{judge, kilobytes};
+use sockeye_compare::load::Load;
+use sockeye_compare::log;
+use sockeye_compare::machine::Machine;
+use sockeye_compare::measure::{SUPERVISE, supervise};
+use sockeye_compare::namespaces::{Names, SOCKETS_IN_SET};
+use sockeye_compare::neighbours::Neighbours;
+use sockeye_compare::netns;
+use sockeye_compare::netns_acts::{self, Act, ActFigures};
+use sockeye_compare::network::{Rows, Site};
+use sockeye_compare::packets::Plan;
+use sockeye_compare::profiling::{self, Work};
+use sockeye_compare::programs::{beside_or_on_path, is_executable, on_path};
+use sockeye_compare::report::{Report, Table};
+use sockeye_compare::run::{Figures, Installed, interleaved};
+use sockeye_compare::suite::{CAPTURE, LOG, Phase, entries};
+use sockeye_compare::transfers::{self, Extent};
+use sockeye_compare::tunnels;
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -354,7 +354,7 @@ impl Comparison {
         announce(&title);
         let blast = beside_or_on_path("bench-blast")
             .context("bench-blast is not beside this program: build it too")?;
-        let folder = std::env::temp_dir().join(format!("sockeye-bench-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("sockeye-compare-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         let seconds = if arguments.rounds <= QUICK_ROUNDS {
             0.5
@@ -396,7 +396,7 @@ impl Comparison {
     ) -> Result<()> {
         progress(&format!("making {title}"));
         let back = std::env::current_dir().context("finding the current folder")?;
-        let folder = std::env::temp_dir().join(format!("sockeye-bench-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("sockeye-compare-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         let measured = write_file(&folder.join(file), write)
             .and_then(|()| {

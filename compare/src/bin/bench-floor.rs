@@ -1,7 +1,7 @@
 //! The cheapest possible dump of this host's TCP sockets; prints how many there are. Or the cheapest making of namespaces.
 
-use sockeye_bench::floor::{Request, dump};
-use sockeye_bench::namespaces::make_named;
+use sockeye_compare::floor::{Request, dump};
+use sockeye_compare::namespaces::make_named;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,7 +1,7 @@
 //! Makes a capture of TCP transfers that never took place, for the benchmarks of `analyze` and its peers.
 
 use anyhow::{Context, Result};
-use sockeye_bench::arguments::PacketsArguments;
+use sockeye_compare::arguments::PacketsArguments;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;

@@ -1,9 +1,9 @@
 //! Every expression the fuzzer found worth keeping, through the function that fuzzing uses.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../fuzz/filter_body.rs"]
+#[path = "../../../../fuzz/filter_body.rs"]
 mod filter_body;
-#[path = "../../../fuzz/pcap_body.rs"]
+#[path = "../../../../fuzz/pcap_body.rs"]
 mod pcap_body;
 
 use std::path::Path;
@@ -19,7 +19,7 @@ fn packet_filters() {
 }
 
 fn replay(target: &str, body: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
     let folder = corpus.join(target);
     let mut replayed = 0;
     for entry in std::fs::read_dir(&folder).expect("a corpus") {

@@ -1,14 +1,14 @@
 //! Every input the fuzzers found worth keeping, through the same functions.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../fuzz/bodies.rs"]
+#[path = "../../../../fuzz/bodies.rs"]
 mod bodies;
 
 use std::path::Path;
 
 fn replay(target: &str, body: fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fuzz/corpus")
+        .join("../../../fuzz/corpus")
         .join(target);
     let mut replayed = 0;
     for entry in std::fs::read_dir(&folder).expect("a corpus") {

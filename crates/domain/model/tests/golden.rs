@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 
 macro_rules! captured {
     ($name:literal) => {
-        include_bytes!(concat!("../../../testdata/linux-6.18/", $name)).as_slice()
+        include_bytes!(concat!("../../../../testdata/linux-6.18/", $name)).as_slice()
     };
 }
 
@@ -256,7 +256,7 @@ fn reads_as_expected() {
         }
     }
     if std::env::var_os("SOCKEYE_BLESS").is_some() {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
         std::fs::write(format!("{root}/testdata/linux-6.18/expected.txt"), &text).unwrap();
         return;
     }

@@ -1,14 +1,14 @@
 //! Every order of segments the fuzzer found worth keeping, through the function that fuzzing uses.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../fuzz/trace_body.rs"]
+#[path = "../../../../fuzz/trace_body.rs"]
 mod trace_body;
 
 use std::path::Path;
 
 #[test]
 fn segments() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/segments");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/segments");
     let mut replayed = 0;
     for entry in std::fs::read_dir(&folder).expect("a corpus") {
         let path = entry.expect("an entry").path();

@@ -47,7 +47,7 @@ impl Walker {
     fn new() -> Result<Self, Skip> {
         let load = || -> Result<Self, Obstacle> {
             let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
-            let prepared = kernel.prepare(include_bytes!("../../../bpf/tcp_info.bpf.o"), &[])?;
+            let prepared = kernel.prepare(include_bytes!("../../../../bpf/tcp_info.bpf.o"), &[])?;
             let ([program], array) = prepared
                 .object
                 .load_raw_tracepoints(["walk_tcp"], "slots")

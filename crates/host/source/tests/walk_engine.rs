@@ -14,8 +14,8 @@ use sockeye_sys::bpf::{LoadError, Program, Slot};
 use sockeye_wire::walk::{Outcome, Reply, Request, Table, detail, records};
 use std::path::Path;
 
-const TCP: &[u8] = include_bytes!("../../../bpf/tcp.bpf.o");
-const UDP: &[u8] = include_bytes!("../../../bpf/udp.bpf.o");
+const TCP: &[u8] = include_bytes!("../../../../bpf/tcp.bpf.o");
+const UDP: &[u8] = include_bytes!("../../../../bpf/udp.bpf.o");
 
 struct Walker {
     program: Program,

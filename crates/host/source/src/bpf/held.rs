@@ -284,7 +284,7 @@ fn sections(wanted: Detail) -> u32 {
 }
 
 /// The compiled `bpf/held.bpf.c`.
-const HELD: &[u8] = include_bytes!("../../../../bpf/held.bpf.o");
+const HELD: &[u8] = include_bytes!("../../../../../bpf/held.bpf.o");
 
 #[cfg(test)]
 mod tests;

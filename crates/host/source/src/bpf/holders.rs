@@ -297,7 +297,7 @@ pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Obstacle>
 }
 
 /// The compiled `bpf/holders.bpf.c`.
-const HOLDERS: &[u8] = include_bytes!("../../../../bpf/holders.bpf.o");
+const HOLDERS: &[u8] = include_bytes!("../../../../../bpf/holders.bpf.o");
 
 /// A run holds RCU for as long as it takes: 1,000 processes, or so many ranges of descriptors, take well below a
 /// millisecond.

@@ -13,4 +13,4 @@ pub(super) fn load(kernel: &Kernel) -> Result<(Program, [Map; 2]), Obstacle> {
 }
 
 /// The compiled `bpf/keepalive.bpf.c`.
-const KEEPALIVE: &[u8] = include_bytes!("../../../../bpf/keepalive.bpf.o");
+const KEEPALIVE: &[u8] = include_bytes!("../../../../../bpf/keepalive.bpf.o");

@@ -50,7 +50,7 @@ impl NetnsFile {
 }
 
 /// The compiled `bpf/netns_file.bpf.c`.
-const NETNS_FILE: &[u8] = include_bytes!("../../../../bpf/netns_file.bpf.o");
+const NETNS_FILE: &[u8] = include_bytes!("../../../../../bpf/netns_file.bpf.o");
 
 /// The kernel gives out 32 KiB at a time, whatever it is asked for.
 const BUFFER_BYTES: usize = 64 * 1024;

@@ -364,11 +364,11 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
 }
 
 /// The compiled `bpf/tcp.bpf.c`.
-const TCP: &[u8] = include_bytes!("../../../../bpf/tcp.bpf.o");
+const TCP: &[u8] = include_bytes!("../../../../../bpf/tcp.bpf.o");
 /// The compiled `bpf/tcp_info.bpf.c`: the same, and more.
-const TCP_INFO: &[u8] = include_bytes!("../../../../bpf/tcp_info.bpf.o");
+const TCP_INFO: &[u8] = include_bytes!("../../../../../bpf/tcp_info.bpf.o");
 /// The compiled `bpf/udp.bpf.c`.
-const UDP: &[u8] = include_bytes!("../../../../bpf/udp.bpf.o");
+const UDP: &[u8] = include_bytes!("../../../../../bpf/udp.bpf.o");
 
 /// `inet_flags` in the order of [`Options::NAMES`] (include/net/inet_sock.h, Linux 6.6).
 pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [

@@ -103,7 +103,7 @@ impl From<&Record> for Found {
 }
 
 /// The compiled `bpf/task_file.bpf.c`.
-const TASK_FILE: &[u8] = include_bytes!("../../../../bpf/task_file.bpf.o");
+const TASK_FILE: &[u8] = include_bytes!("../../../../../bpf/task_file.bpf.o");
 
 /// The kernel gives out 32 KiB at a time, whatever it is asked for.
 const BUFFER_BYTES: usize = 64 * 1024;
