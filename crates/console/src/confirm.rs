@@ -7,7 +7,7 @@ use std::io::{self, BufRead, IsTerminal};
 
 /// Puts a question that only `y` and `yes` answer with yes. Without anybody to ask it is a mistake on the command line,
 /// and `mistake` says which.
-pub(crate) fn is_given(question: &str, mistake: impl FnOnce() -> String) -> anyhow::Result<bool> {
+pub fn confirm(question: &str, mistake: impl FnOnce() -> String) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         return Err(Usage(mistake()).into());
     }

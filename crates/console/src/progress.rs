@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// A line that says how many are done, written over itself; nothing where nobody watches, or if it is soon over.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     what: &'static str,
     all: usize,
     done: usize,
@@ -14,7 +14,8 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn new(what: &'static str, all: usize) -> Self {
+    /// Begins a progress line for `all` units of `what`.
+    pub fn new(what: &'static str, all: usize) -> Self {
         let is_watched = std::io::stderr().is_terminal();
         Self {
             what,
@@ -26,17 +27,17 @@ impl Progress {
     }
 
     /// Of a work whose end nobody knows.
-    pub(crate) fn endless(what: &'static str) -> Self {
+    pub fn endless(what: &'static str) -> Self {
         Self::new(what, 0)
     }
 
     /// One more is done.
-    pub(crate) fn step(&mut self) {
+    pub fn step(&mut self) {
         self.reach(self.done + 1);
     }
 
     /// So many are done.
-    pub(crate) fn reach(&mut self, done: usize) {
+    pub fn reach(&mut self, done: usize) {
         self.done = done;
         let Some(next) = self.next else { return };
         let now = Instant::now();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// A file that is being written.
 #[derive(Debug)]
-pub(crate) struct Replacement {
+pub struct Replacement {
     file: File,
     way: Way,
 }
@@ -32,7 +32,7 @@ enum Way {
 
 impl Replacement {
     /// Begins to write what will be found at `path`.
-    pub(crate) fn create(path: &Path) -> anyhow::Result<Self> {
+    pub fn create(path: &Path) -> anyhow::Result<Self> {
         Self::begin(path).map_err(|error| {
             let folder = folder_of(path);
             if error.kind() == ErrorKind::NotFound && !folder.exists() {
@@ -43,7 +43,7 @@ impl Replacement {
     }
 
     /// All was written: from here on it is found under its name.
-    pub(crate) fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> anyhow::Result<()> {
         let (Way::Nameless { wanted, old } | Way::Beside { wanted, old, .. }) = &self.way else {
             return Ok(());
         };
@@ -63,7 +63,7 @@ impl Replacement {
     }
 
     /// Whether it would be this very file.
-    pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
+    pub fn is_same(path: &Path, other: &Path) -> bool {
         let [one, other] = [path, other].map(|path| {
             let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
             Some((file.dev(), file.ino()))

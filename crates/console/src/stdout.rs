@@ -3,7 +3,7 @@
 use crate::args::ColorArg;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use sockeye_render::Style;
+use sockeye_output::Style;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// When there is no descriptor left. One closed before we began is `/dev/null` by now: the standard library
 /// sees to that.
-pub(crate) fn open() -> io::Result<Stdout> {
+pub fn open() -> io::Result<Stdout> {
     io::stdout()
         .as_fd()
         .try_clone_to_owned()
@@ -22,14 +22,14 @@ pub(crate) fn open() -> io::Result<Stdout> {
 }
 
 /// Writes a text that is there as a whole.
-pub(crate) fn write(text: &[u8]) -> anyhow::Result<()> {
+pub fn write(text: &[u8]) -> anyhow::Result<()> {
     open()
         .and_then(|mut stdout| stdout.write_all(text))
         .context(WRITING)
 }
 
 /// Writes each text on a line of its own.
-pub(crate) fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
+pub fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
     let mut text = String::new();
     for line in lines {
         text.push_str(line.as_ref());
@@ -39,11 +39,11 @@ pub(crate) fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> 
 }
 
 /// What failed when a write did.
-pub(crate) const WRITING: &str = "write to standard output";
+pub const WRITING: &str = "write to standard output";
 
 /// Standard output, written to until all is written.
 #[derive(Debug)]
-pub(crate) struct Stdout(File);
+pub struct Stdout(File);
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -65,13 +65,13 @@ impl Write for Stdout {
 
 /// Waits for the next sample, and tells whether somebody still reads: a reader that went away is noticed
 /// now, not when there is something to write.
-pub(crate) fn pause(interval: Duration) -> bool {
+pub fn pause(interval: Duration) -> bool {
     let stdout = io::stdout();
     wait(&stdout, PollFlags::empty(), Some(interval)).unwrap_or(true)
 }
 
 /// Waits until there is something to read from `source`, and tells whether somebody still reads what we write.
-pub(crate) fn pause_until(source: &impl AsFd) -> io::Result<bool> {
+pub fn pause_until(source: &impl AsFd) -> io::Result<bool> {
     let stdout = io::stdout();
     loop {
         let mut polled = [
@@ -108,20 +108,22 @@ fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Resul
 }
 
 /// Columns of the terminal behind it; `None` if there is none.
-pub(crate) fn width() -> Option<usize> {
+pub fn width() -> Option<usize> {
     size()?.columns
 }
 
 /// The terminal behind it; of a size that it does not know it says 0, and here there is none.
-pub(crate) struct Size {
-    pub(crate) columns: Option<usize>,
-    pub(crate) rows: Option<usize>,
+pub struct Size {
+    /// Width, in characters; `None` if unknown.
+    pub columns: Option<usize>,
+    /// Height, in characters; `None` if unknown.
+    pub rows: Option<usize>,
     /// Pixels from left to right, and from top to bottom
-    pub(crate) pixels: Option<(usize, usize)>,
+    pub pixels: Option<(usize, usize)>,
 }
 
 /// `None` if there is no terminal.
-pub(crate) fn size() -> Option<Size> {
+pub fn size() -> Option<Size> {
     if !io::stdout().is_terminal() {
         return None;
     }
@@ -135,7 +137,7 @@ pub(crate) fn size() -> Option<Size> {
 }
 
 /// Colours or none, by the flag, the terminal, `NO_COLOR` and `TERM`.
-pub(crate) fn style(color: ColorArg) -> Style {
+pub fn style(color: ColorArg) -> Style {
     let colored = match color {
         ColorArg::Always => true,
         ColorArg::Never => false,
@@ -149,7 +151,7 @@ pub(crate) fn style(color: ColorArg) -> Style {
 }
 
 /// Whether `error` says no more than that the reader of our output went away.
-pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

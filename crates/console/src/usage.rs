@@ -1,15 +1,15 @@
 //! Mistakes on the command line.
 
-use sockeye_render::UnknownColumn;
+use sockeye_output::UnknownColumn;
 use std::fmt;
 
 /// A mistake on the command line, with the text that explains it.
 #[derive(Debug)]
-pub(crate) struct Usage(pub(crate) String);
+pub struct Usage(pub String);
 
 impl Usage {
     /// There are far too many columns to list them where one was mistyped.
-    pub(crate) fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Self {
+    pub fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Self {
         let UnknownColumn { name, nearest, .. } = error;
         let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
         Self(format!(

@@ -1,8 +1,8 @@
-//! Draws charts of made-up reports, to be looked at: `cargo run -p sockeye-render --example charts -- DIRECTORY`.
+//! Draws charts of made-up reports, to be looked at: `cargo run -p sockeye-output --example charts -- DIRECTORY`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, this is not
 
 use sockeye_measure::{Chart, Line, Noise, NoiseSample, Partial, Report, Scale, Unit, Value};
-use sockeye_render::{ChartFormat, write_charts};
+use sockeye_output::{ChartFormat, write_charts};
 use std::fs::File;
 use std::path::Path;
 

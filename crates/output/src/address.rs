@@ -7,13 +7,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Appends our end of `socket`.
 #[inline]
-pub(crate) fn push_local(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
+pub fn push_local(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
     push_endpoint(out, &socket.local, socket, socket.interface, names);
 }
 
 /// Appends the other end of `socket`.
 #[inline]
-pub(crate) fn push_peer(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
+pub fn push_peer(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
     // A link-local address says where it is only together with the interface.
     let scope = socket.interface.filter(|_| match socket.peer.ip() {
         Some(IpAddr::V6(ip)) => ip.is_unicast_link_local(),
@@ -105,7 +105,7 @@ fn push_port(out: &mut Vec<u8>, port: Port, protocol: Protocol, names: &dyn Name
 
 /// Appends the name of a service, or its port.
 #[inline]
-pub(crate) fn push_service(out: &mut Vec<u8>, port: Port, protocol: Protocol, names: &dyn Names) {
+pub fn push_service(out: &mut Vec<u8>, port: Port, protocol: Protocol, names: &dyn Names) {
     match names.service(protocol, port) {
         Some(name) => push_clean(out, name.as_bytes()),
         None => push_decimal(out, port.0.into()),
@@ -113,7 +113,7 @@ pub(crate) fn push_service(out: &mut Vec<u8>, port: Port, protocol: Protocol, na
 }
 
 /// Appends the name of an interface, or its index.
-pub(crate) fn push_interface(out: &mut Vec<u8>, index: InterfaceIndex, socket: &Socket, names: &dyn Names) {
+pub fn push_interface(out: &mut Vec<u8>, index: InterfaceIndex, socket: &Socket, names: &dyn Names) {
     match names.interface(index, socket.netns) {
         Some(name) => push_clean(out, name.as_bytes()),
         None => push_decimal(out, index.0.into()),
@@ -139,7 +139,7 @@ fn push_ethertype(out: &mut Vec<u8>, ethertype: u16) {
 
 /// Appends an address, an IPv6 one in brackets.
 #[inline]
-pub(crate) fn push_bracketed(out: &mut Vec<u8>, ip: IpAddr) {
+pub fn push_bracketed(out: &mut Vec<u8>, ip: IpAddr) {
     match ip {
         IpAddr::V4(ip) => push_v4(out, ip),
         IpAddr::V6(ip) => {
@@ -152,15 +152,16 @@ pub(crate) fn push_bracketed(out: &mut Vec<u8>, ip: IpAddr) {
 
 /// Appends an address.
 #[inline]
-pub(crate) fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
+pub fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
     match ip {
         IpAddr::V4(ip) => push_v4(out, ip),
         IpAddr::V6(ip) => push_v6(out, ip),
     }
 }
 
+/// Appends an IPv4 address in dotted form.
 #[inline]
-pub(crate) fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
+pub fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
     let mut text = [0; 16];
     let mut at = 0;
     for octet in ip.octets() {
@@ -214,12 +215,12 @@ fn push_group(out: &mut Vec<u8>, group: u16) {
 }
 
 /// The address, v4-mapped ones as IPv4.
-pub(crate) fn canonical(ip: IpAddr) -> IpAddr {
+pub fn canonical(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }
 
 /// Name of an EtherType (`ETH_P_*`): those one meets. 3, every protocol, is `*`.
-pub(crate) const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
+pub const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
     Some(match ethertype {
         0x0003 => "*",
         0x0004 => "802.2",
@@ -240,7 +241,7 @@ pub(crate) const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
 }
 
 /// Name of a netlink protocol (`include/uapi/linux/netlink.h`).
-pub(crate) const fn netlink_name(protocol: u8) -> Option<&'static str> {
+pub const fn netlink_name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         0 => "route",
         2 => "usersock",

@@ -65,7 +65,7 @@ pub struct AnnexedLayout {
 ///
 /// ```
 /// use sockeye_model::{Endpoint, Entry, NoNames, Port, Protocol, Socket, State};
-/// use sockeye_render::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact, Summary};
+/// use sockeye_output::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact, Summary};
 ///
 /// let mut socket = Socket::new(Protocol::Tcp, State::Established);
 /// socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(80));

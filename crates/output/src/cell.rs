@@ -14,8 +14,9 @@ use std::io::Write;
 
 /// Values of a row that are gathered in one go.
 #[derive(Debug)]
-pub(crate) struct Scratch {
-    pub(crate) tcp: [Option<u64>; TcpField::COUNT],
+pub struct Scratch {
+    /// Values of the TCP fields, in the order of [`TcpField`]; `None` if unknown.
+    pub tcp: [Option<u64>; TcpField::COUNT],
 }
 
 impl Default for Scratch {
@@ -28,7 +29,7 @@ impl Default for Scratch {
 
 impl Scratch {
     /// Gathers the fields of tcp_info, if one of `columns` is such a field.
-    pub(crate) fn gather(&mut self, columns: &[SocketColumn], entry: &Entry<'_>) {
+    pub fn gather(&mut self, columns: &[SocketColumn], entry: &Entry<'_>) {
         if columns
             .iter()
             .any(|column| matches!(column, SocketColumn::Tcp(_)))
@@ -40,7 +41,7 @@ impl Scratch {
 
 /// Fills a row of `table`.
 #[inline]
-pub(crate) fn push_row(
+pub fn push_row(
     table: &mut Table,
     columns: &[SocketColumn],
     entry: &Entry<'_>,
@@ -235,7 +236,7 @@ fn push_rarer(
 }
 
 /// Appends the name of a state of congestion control; one without a name as its number.
-pub(crate) fn push_ca_state(out: &mut Vec<u8>, number: u64) {
+pub fn push_ca_state(out: &mut Vec<u8>, number: u64) {
     // Writing into a Vec cannot fail.
     let _ = match u8::try_from(number) {
         Ok(number) => write!(out, "{}", CaState::from_number(number)),
@@ -245,15 +246,16 @@ pub(crate) fn push_ca_state(out: &mut Vec<u8>, number: u64) {
 
 /// Appends the name of a state; one without a name as its number.
 #[inline]
-pub(crate) fn push_state(out: &mut Vec<u8>, state: State) {
+pub fn push_state(out: &mut Vec<u8>, state: State) {
     push_short(out, state.short_name().as_bytes());
     if let State::Unknown(number) = state {
         push_unknown(out, number);
     }
 }
 
+/// Returns the colour of a state.
 #[inline]
-pub(crate) const fn tint(state: State) -> Tint {
+pub const fn tint(state: State) -> Tint {
     match state {
         State::Established => Tint::Green,
         State::Listen => Tint::Blue,
@@ -278,7 +280,7 @@ fn push_timer(out: &mut Vec<u8>, timer: Timer) {
 }
 
 /// `nginx(812,fd=6),nginx(813,fd=6)`.
-pub(crate) fn push_owners(out: &mut Vec<u8>, owners: &[Owner]) {
+pub fn push_owners(out: &mut Vec<u8>, owners: &[Owner]) {
     for (nth, owner) in owners.iter().enumerate() {
         if nth > 0 {
             out.push(b',');
@@ -293,7 +295,7 @@ pub(crate) fn push_owners(out: &mut Vec<u8>, owners: &[Owner]) {
 }
 
 /// Appends the names of options that are on, bits without a name as `bit11`.
-pub(crate) fn push_options(out: &mut Vec<u8>, options: Options, separator: u8) {
+pub fn push_options(out: &mut Vec<u8>, options: Options, separator: u8) {
     let mut first = true;
     for place in (0..16).filter(|&place| options.is_set(place)) {
         if !first {

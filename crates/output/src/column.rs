@@ -197,7 +197,7 @@ pub struct TcpField(u8);
 
 impl TcpField {
     /// How many there are.
-    pub(crate) const COUNT: usize = TcpInfo::NAMES.len();
+    pub const COUNT: usize = TcpInfo::NAMES.len();
 
     /// All, in the kernel's order.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -205,7 +205,7 @@ impl TcpField {
     }
 
     /// The field with this name, at compile time.
-    pub(crate) const fn named(name: &str) -> Self {
+    pub const fn named(name: &str) -> Self {
         let mut place = 0;
         while place < Self::COUNT {
             if same(TcpInfo::NAMES[place].as_bytes(), name.as_bytes()) {
@@ -224,13 +224,14 @@ impl TcpField {
 
     /// Its name without its unit, unless another field would be called the same: `delivered_ce_segs` is
     /// not `delivered_ce_bytes`.
-    pub(crate) fn short_name(self) -> &'static str {
+    pub fn short_name(self) -> &'static str {
         let short = strip_unit(self.name());
         let same = TcpInfo::NAMES.iter().filter(|name| strip_unit(name) == short);
         if same.count() == 1 { short } else { self.name() }
     }
 
-    pub(crate) const fn place(self) -> usize {
+    /// Returns the index of this field among all TCP fields.
+    pub const fn place(self) -> usize {
         self.0 as usize
     }
 }
@@ -254,7 +255,7 @@ impl MptcpField {
     }
 
     /// Its value in `info`.
-    pub(crate) fn value(self, info: &MptcpInfo) -> Option<u64> {
+    pub fn value(self, info: &MptcpInfo) -> Option<u64> {
         self.find(info).1
     }
 
@@ -282,7 +283,8 @@ pub struct UnknownColumn {
 }
 
 impl UnknownColumn {
-    pub(crate) fn new(name: &str, known: impl Iterator<Item = Cow<'static, str>>) -> Self {
+    /// Creates the error for `name`, with the nearest of the `known` names.
+    pub fn new(name: &str, known: impl Iterator<Item = Cow<'static, str>>) -> Self {
         let known: Vec<String> = known.map(Cow::into_owned).collect();
         let wanted = name.to_ascii_lowercase().replace('-', "_");
         let distance = |known: &str| distance(&wanted, known).min(distance(&wanted, strip_unit(known)));
@@ -314,7 +316,7 @@ impl fmt::Display for UnknownColumn {
 impl std::error::Error for UnknownColumn {}
 
 /// The name without its unit: `rtt_us` is `rtt`.
-pub(crate) fn strip_unit(name: &str) -> &str {
+pub fn strip_unit(name: &str) -> &str {
     let stripped = |unit: &str| name.strip_suffix(unit).filter(|rest| !rest.is_empty());
     ["_bytes_per_s", "_bytes", "_segs", "_us", "_ms"]
         .into_iter()

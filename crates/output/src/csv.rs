@@ -10,34 +10,31 @@
 use crate::address::{ethertype_name, netlink_name, push_ip};
 use crate::cell::{self, Scratch};
 use crate::column::SocketColumn;
-use crate::flow_column::FlowColumn;
-use crate::flow_json::{direction_name, states_of};
 use crate::number::push_decimal;
 use crate::socket_json::memory_fields;
 use crate::tcp_words;
 use crate::text::push_clean;
-use sockeye_model::{
-    Endpoint, Entry, Flow, Memory, Names, Process, Protocol, Queues, Socket, State, TimerKind,
-};
-use std::net::IpAddr;
+use sockeye_model::{Endpoint, Entry, Memory, Names, Protocol, Queues, Socket, State, TimerKind};
 
 /// The columns of a listing of sockets.
 #[derive(Debug)]
-pub(crate) struct CsvColumns(Vec<SocketColumn>);
+pub struct CsvColumns(Vec<SocketColumn>);
 
 impl CsvColumns {
-    pub(crate) fn new(columns: Vec<SocketColumn>) -> Self {
+    /// Creates the header and row layout for `columns`.
+    pub fn new(columns: Vec<SocketColumn>) -> Self {
         Self(columns)
     }
 
-    pub(crate) fn push_header(&self, out: &mut Vec<u8>) {
+    /// Appends the header line.
+    pub fn push_header(&self, out: &mut Vec<u8>) {
         push_names(out, &self.0);
         out.extend_from_slice(b"\r\n");
     }
 }
 
 /// Appends the names of the fields of these columns.
-pub(crate) fn push_names(out: &mut Vec<u8>, columns: &[SocketColumn]) {
+pub fn push_names(out: &mut Vec<u8>, columns: &[SocketColumn]) {
     let names: Vec<String> = columns.iter().flat_map(|&column| socket_fields(column)).collect();
     out.extend_from_slice(names.join(",").as_bytes());
 }
@@ -90,7 +87,7 @@ const ENDPOINT_FIELDS: [&str; 14] = [
 ];
 
 /// Appends a line.
-pub(crate) fn push_socket(
+pub fn push_socket(
     out: &mut Vec<u8>,
     columns: &CsvColumns,
     entry: &Entry<'_>,
@@ -122,12 +119,7 @@ pub(crate) fn push_socket(
 }
 
 /// Appends the fields of a column, but not of tcp_info or MPTCP's info.
-pub(crate) fn push_socket_column(
-    line: &mut Line<'_>,
-    column: SocketColumn,
-    entry: &Entry<'_>,
-    names: &dyn Names,
-) {
+pub fn push_socket_column(line: &mut Line<'_>, column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) {
     use SocketColumn as C;
     let socket = entry.socket;
     match column {
@@ -272,164 +264,26 @@ fn push_endpoint(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, name
     }
 }
 
-/// Appends the header of a listing of flows.
-pub(crate) fn push_flow_header(out: &mut Vec<u8>, columns: &[FlowColumn]) {
-    let names: Vec<&str> = columns
-        .iter()
-        .flat_map(|&column| flow_fields(column))
-        .copied()
-        .collect();
-    out.extend_from_slice(names.join(",").as_bytes());
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Names of the fields of a column.
-fn flow_fields(column: FlowColumn) -> &'static [&'static str] {
-    use FlowColumn as C;
-    match column {
-        C::Netns => &["netns_inode", "netns"],
-        C::User => &["uid", "user"],
-        C::Process => &["comm", "pid", "pgid"],
-        C::Local => &["local_ip", "local_host", "local_port", "local_service"],
-        // The arrow is for eyes; the direction says the same.
-        C::Arrow => &[],
-        C::Direction => &["direction"],
-        C::Peer => &[
-            "peer_ip",
-            "peer_host",
-            "peer_prefix_bits",
-            "peer_port",
-            "peer_service",
-        ],
-        C::Connections => &["connections"],
-        C::States => &["states"],
-        C::Measured => &["measured"],
-        C::Sent => &["bytes_acked"],
-        C::Received => &["bytes_received"],
-        C::Rtt => &["rtt_us_median"],
-        C::Retrans => &["retrans_segs"],
-        C::DeliveryRate => &["delivery_rate_bytes_per_s_sum"],
-        C::DeliveryRateMedian => &["delivery_rate_bytes_per_s_median"],
-        C::SentRate => &["sent_bytes_per_s"],
-        C::ReceivedRate => &["received_bytes_per_s"],
-        C::RetransRate => &["retrans_segs_per_s"],
-        C::OpenedRate => &["opened_per_s"],
-        C::ClosedRate => &["closed_per_s"],
-        C::Owners => &["owners"],
-    }
-}
-
-/// Appends a line.
-pub(crate) fn push_flow(
-    out: &mut Vec<u8>,
-    columns: &[FlowColumn],
-    flow: &Flow,
-    names: &dyn Names,
-    protocol: Protocol,
-) {
-    use FlowColumn as C;
-    use sockeye_model::Direction::{Active, Passive};
-    let key = &flow.key;
-    let (totals, rates) = (flow.totals.as_ref(), flow.rates.as_ref());
-    let mut line = Line::begin(out);
-    for &column in columns {
-        match column {
-            C::Netns => {
-                line.number(key.netns.map(|inode| inode.0));
-                line.text(key.netns.and_then(|inode| names.netns(inode)));
-            }
-            C::User => {
-                line.number(key.uid.map(|uid| uid.0));
-                line.text(key.uid.and_then(|uid| names.user(uid)));
-            }
-            C::Process => {
-                let process = key.process.as_ref();
-                line.bytes(process.map(|process| process.comm.as_bytes()));
-                line.number(process.map(|process| process.pid.0));
-                line.number(process.and_then(|process| process.pgid).map(|pgid| pgid.0));
-            }
-            C::Local | C::Peer => {
-                let (ip, has_port) = match column {
-                    C::Local => (key.local, key.direction == Passive),
-                    _ => (key.peer, key.direction == Active),
-                };
-                push_flow_address(&mut line, ip, names);
-                if column == C::Peer {
-                    line.number(key.peer_prefix);
-                }
-                let port = key.port.filter(|_| has_port);
-                line.number(port.map(|port| port.0));
-                line.text(port.and_then(|port| names.service(protocol, port)));
-            }
-            C::Arrow => {}
-            C::Direction => line.word(direction_name(key.direction)),
-            C::Connections => line.number(Some(flow.connections)),
-            C::States => {
-                let out = line.field();
-                for (nth, (state, count)) in states_of(flow).enumerate() {
-                    if nth > 0 {
-                        out.push(b' ');
-                    }
-                    out.extend_from_slice(state.snake_name().as_bytes());
-                    out.push(b'=');
-                    push_decimal(out, count);
-                }
-            }
-            C::Measured => line.number(totals.map(|totals| totals.measured)),
-            C::Sent => line.number(totals.and_then(|totals| totals.bytes_acked)),
-            C::Received => line.number(totals.and_then(|totals| totals.bytes_received)),
-            C::Rtt => line.number(totals.and_then(|totals| totals.rtt_us_median)),
-            C::Retrans => line.number(totals.and_then(|totals| totals.retrans_segs)),
-            C::DeliveryRate => line.number(totals.and_then(|totals| totals.delivery_rate_bytes_per_s_sum)),
-            C::DeliveryRateMedian => {
-                line.number(totals.and_then(|totals| totals.delivery_rate_bytes_per_s_median));
-            }
-            C::SentRate => line.float(rates.map(|rates| rates.sent_bytes_per_s)),
-            C::ReceivedRate => line.float(rates.map(|rates| rates.received_bytes_per_s)),
-            C::RetransRate => line.float(rates.map(|rates| rates.retrans_segs_per_s)),
-            C::OpenedRate => line.float(rates.map(|rates| rates.opened_per_s)),
-            C::ClosedRate => line.float(rates.map(|rates| rates.closed_per_s)),
-            C::Owners => line.outside(|out| push_processes(out, &flow.owners)),
-        }
-    }
-    line.end();
-}
-
-fn push_flow_address(line: &mut Line<'_>, ip: Option<IpAddr>, names: &dyn Names) {
-    let out = line.field();
-    if let Some(ip) = ip {
-        push_ip(out, ip);
-    }
-    line.text(ip.and_then(|ip| names.host(ip)));
-}
-
-fn push_processes(out: &mut Vec<u8>, processes: &[Process]) {
-    for (nth, process) in processes.iter().enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        crate::flow_cell::push_process(out, process);
-    }
-}
-
 /// A line being written.
-pub(crate) struct Line<'a> {
+pub struct Line<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn begin(out: &'a mut Vec<u8>) -> Self {
+    /// Begins a line at the end of `out`.
+    pub fn begin(out: &'a mut Vec<u8>) -> Self {
         Self { out, is_empty: true }
     }
 
-    pub(crate) fn end(self) {
+    /// Ends the line with CR LF.
+    pub fn end(self) {
         self.out.extend_from_slice(b"\r\n");
     }
 
     /// Begins a field whose text needs no quotes.
     #[inline]
-    pub(crate) fn field(&mut self) -> &mut Vec<u8> {
+    pub fn field(&mut self) -> &mut Vec<u8> {
         if !self.is_empty {
             self.out.push(b',');
         }
@@ -437,34 +291,39 @@ impl<'a> Line<'a> {
         self.out
     }
 
-    pub(crate) fn empty(&mut self, count: usize) {
+    /// Appends `count` empty fields.
+    pub fn empty(&mut self, count: usize) {
         for _ in 0..count {
             self.field();
         }
     }
 
+    /// Appends an integer; `None` is an empty field.
     #[inline]
-    pub(crate) fn number(&mut self, value: Option<impl Into<u64>>) {
+    pub fn number(&mut self, value: Option<impl Into<u64>>) {
         let out = self.field();
         if let Some(value) = value {
             push_decimal(out, value.into());
         }
     }
 
-    pub(crate) fn numbers(&mut self, values: [Option<u32>; 2]) {
+    /// Appends two integers; `None` is an empty field.
+    pub fn numbers(&mut self, values: [Option<u32>; 2]) {
         for value in values {
             self.number(value);
         }
     }
 
-    pub(crate) fn float(&mut self, value: Option<f64>) {
+    /// Appends a number with a fraction; `None` is an empty field.
+    pub fn float(&mut self, value: Option<f64>) {
         let out = self.field();
         if let Some(value) = value.filter(|value| value.is_finite()) {
             out.extend_from_slice(format!("{value}").as_bytes());
         }
     }
 
-    pub(crate) fn boolean(&mut self, value: Option<bool>) {
+    /// Appends `true` or `false`; `None` is an empty field.
+    pub fn boolean(&mut self, value: Option<bool>) {
         self.word(match value {
             Some(true) => "true",
             Some(false) => "false",
@@ -472,15 +331,18 @@ impl<'a> Line<'a> {
         });
     }
 
-    pub(crate) fn word(&mut self, word: &str) {
+    /// Appends a word of ours, which needs no quotes.
+    pub fn word(&mut self, word: &str) {
         self.field().extend_from_slice(word.as_bytes());
     }
 
-    pub(crate) fn text(&mut self, text: Option<&str>) {
+    /// Appends text from outside, quoted where needed; `None` is an empty field.
+    pub fn text(&mut self, text: Option<&str>) {
         self.bytes(text.map(str::as_bytes));
     }
 
-    pub(crate) fn bytes(&mut self, text: Option<&[u8]>) {
+    /// Appends bytes from outside as text; `None` is an empty field.
+    pub fn bytes(&mut self, text: Option<&[u8]>) {
         match text {
             Some(text) => self.outside(|out| push_clean(out, text)),
             None => self.empty(1),
@@ -488,7 +350,7 @@ impl<'a> Line<'a> {
     }
 
     /// A field with text from outside: kept from being a formula, quoted where needed.
-    pub(crate) fn outside(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
+    pub fn outside(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
         let out = self.field();
         let start = out.len();
         push(out);

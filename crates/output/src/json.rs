@@ -12,7 +12,7 @@ use crate::text::{push_hex, push_json};
 ///
 /// ```
 /// let mut out = Vec::new();
-/// let mut object = sockeye_render::JsonObject::begin(&mut out);
+/// let mut object = crate::JsonObject::begin(&mut out);
 /// object.number("pid", Some(7_u32));
 /// object.bytes("comm", Some(b"\xff"));
 /// object.end();
@@ -20,7 +20,8 @@ use crate::text::{push_hex, push_json};
 /// ```
 #[derive(Debug)]
 pub struct Object<'a> {
-    pub(crate) out: &'a mut Vec<u8>,
+    /// The bytes written so far.
+    pub out: &'a mut Vec<u8>,
     is_empty: bool,
 }
 
@@ -33,7 +34,7 @@ impl<'a> Object<'a> {
     }
 
     /// Keys of one that is open already; whoever opened it closes it.
-    pub(crate) fn inside(out: &'a mut Vec<u8>) -> Self {
+    pub fn inside(out: &'a mut Vec<u8>) -> Self {
         Self { out, is_empty: true }
     }
 
@@ -65,7 +66,7 @@ impl<'a> Object<'a> {
     }
 
     /// A number with a fraction; JSON has no word for those that are not finite.
-    pub(crate) fn float(&mut self, name: &str, value: f64) {
+    pub fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             let text = format!("{value}");
             self.key(name).extend_from_slice(text.as_bytes());
@@ -108,8 +109,9 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Begins an object as the value of `name`.
     #[inline]
-    pub(crate) fn object(&mut self, name: &str) -> Object<'_> {
+    pub fn object(&mut self, name: &str) -> Object<'_> {
         Object::begin(self.key(name))
     }
 }
@@ -123,7 +125,7 @@ pub fn json_string(text: &str) -> String {
 }
 
 /// Appends the keys with which a document ends.
-pub(crate) fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
+pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
     let mut fields = Object { out, is_empty: true };
     let mut losses = fields.object("losses");
     for (name, count) in summary.losses.counters() {
@@ -148,7 +150,7 @@ pub(crate) fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
 }
 
 /// Appends the last of JSON lines: `{"summary":{...}}`.
-pub(crate) fn push_summary_line(out: &mut Vec<u8>, summary: &Summary<'_>) {
+pub fn push_summary_line(out: &mut Vec<u8>, summary: &Summary<'_>) {
     out.extend_from_slice(b"{\"summary\":{");
     push_summary_fields(out, summary);
     out.extend_from_slice(b"}}\n");

@@ -25,7 +25,7 @@
 //!
 //! ```
 //! use sockeye_model::{Endpoint, Entry, NoNames, Port, Protocol, Socket, State};
-//! use sockeye_render::{SocketLayout, SocketWriter, Summary};
+//! use sockeye_output::{SocketLayout, SocketWriter, Summary};
 //!
 //! let mut socket = Socket::new(Protocol::Tcp, State::Listen);
 //! socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(80));
@@ -44,61 +44,40 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
-mod address;
-mod analysis;
-mod annexed;
-mod bench;
-mod cell;
-mod column;
-mod csv;
-mod event_json;
-mod explain;
-mod findings;
-mod flow_cell;
-mod flow_column;
-mod flow_json;
-mod flow_writer;
-mod format;
-mod graph;
-mod json;
-mod keepalive_summary;
-pub mod lstf;
-mod netns;
-pub mod netstat;
-mod number;
-mod picture;
-mod profile;
-mod rows;
-mod severity;
-mod socket_json;
-mod socket_writer;
-mod sort;
-mod ss;
-mod table;
-mod tcp_words;
-mod text;
-mod unit;
-mod wrap;
+pub mod address;
+pub mod annexed;
+pub mod cell;
+/// Columns of a listing of sockets.
+pub mod column;
+pub mod csv;
+/// Output formats, styles and the summary that ends a listing.
+pub mod format;
+pub mod json;
+pub mod number;
+pub mod picture;
+pub mod report;
+/// Buffered output of rows.
+pub mod rows;
+pub mod severity;
+pub mod socket_json;
+/// The writer of a listing of sockets.
+pub mod socket_writer;
+/// Sort keys of a listing of sockets.
+pub mod sort;
+pub mod table;
+pub mod tcp_words;
+#[cfg(test)]
+mod tests;
+pub mod text;
+pub mod unit;
+pub mod wrap;
 
-pub use analysis::{
-    AnalysisLayout, AnalysisWriter, CaptureTally, ComparedWay, Comparison, EndOwners, FlaggedSegment, Listed,
-    Place, connection_sentences, push_comparisons,
-};
 pub use annexed::{Annex, AnnexedLayout, AnnexedWriter, Fact};
-pub use bench::{ChartFormat, ReportLayout, push_report, write_charts};
 pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
-pub use explain::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
-pub use findings::{FindingsLayout, LookedAt, WayIn, push_findings};
-pub use flow_column::FlowColumn;
-pub use flow_writer::{FlowDetails, FlowLayout, FlowWriter};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
-pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};
 pub use json::{Object as JsonObject, json_string};
-pub use keepalive_summary::{KeepaliveOwner, write_keepalive_owners};
-pub use netns::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};
 pub use picture::GraphTheme;
-pub use profile::{push_profile, write_flame, write_folded};
+pub use report::{ChartFormat, ReportLayout, push_report, write_charts};
 pub use socket_writer::{Details, SocketLayout, SocketWriter};
 pub use sort::SortKey;
-pub use ss::{SsHolders, SsLayout, SsNames, SsRow, SsThread, SsWriter};
 pub use text::harmless;

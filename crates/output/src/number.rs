@@ -2,7 +2,7 @@
 
 /// Appends `number` in decimal.
 #[inline]
-pub(crate) fn push_decimal(out: &mut Vec<u8>, number: u64) {
+pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
     // Copies of constant length are a few instructions; most numbers are this short.
     match number {
         0..10 => out.push(b'0' + number as u8),
@@ -47,7 +47,7 @@ const DIGITS_MAX: usize = 20;
 /// Appends bytes that are probably few: two copies of constant length that may overlap, instead of one of
 /// variable length, which is a call (and with musl a slow one).
 #[inline]
-pub(crate) fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.len() {
         0 => {}
         1..4 => bytes.iter().for_each(|&byte| out.push(byte)),
@@ -74,19 +74,19 @@ fn push_overlapping<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
 /// All are copied and the rest taken back: a copy of constant length is a few instructions, one of
 /// variable length is a call, and rows are made of short copies.
 #[inline]
-pub(crate) fn push_padded<const N: usize>(out: &mut Vec<u8>, padded: &[u8; N], len: usize) {
+pub fn push_padded<const N: usize>(out: &mut Vec<u8>, padded: &[u8; N], len: usize) {
     let start = out.len();
     out.extend_from_slice(padded);
     out.truncate(start + len);
 }
 
 /// Appends `0x` and `number` in hexadecimal.
-pub(crate) fn push_hexadecimal(out: &mut Vec<u8>, number: u64) {
+pub fn push_hexadecimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(format!("{number:#x}").as_bytes());
 }
 
 /// Appends `number` short: exact below 10,000, then three digits and a decimal prefix: `12.3M`.
-pub(crate) fn push_human(out: &mut Vec<u8>, number: u128) {
+pub fn push_human(out: &mut Vec<u8>, number: u128) {
     if number < 10_000 {
         push_decimal(out, number as u64);
         return;
@@ -107,13 +107,13 @@ pub(crate) fn push_human(out: &mut Vec<u8>, number: u128) {
 }
 
 /// Appends a rate given in bytes a second as bits a second: `12.3Mbit/s`.
-pub(crate) fn push_bit_rate(out: &mut Vec<u8>, bytes_per_s: u64) {
+pub fn push_bit_rate(out: &mut Vec<u8>, bytes_per_s: u64) {
     push_human(out, u128::from(bytes_per_s) * 8);
     out.extend_from_slice(b"bit/s");
 }
 
 /// Appends a time: `85us`, `3.42ms`, `1.2s`, `2m3s`, `1h58m`, `3d4h`.
-pub(crate) fn push_time_us(out: &mut Vec<u8>, us: u64) {
+pub fn push_time_us(out: &mut Vec<u8>, us: u64) {
     let seconds = us / 1_000_000;
     match us {
         0 => out.push(b'0'),
@@ -136,7 +136,7 @@ pub(crate) fn push_time_us(out: &mut Vec<u8>, us: u64) {
 }
 
 /// Appends microseconds as milliseconds with three significant digits, without the unit: `0.123`.
-pub(crate) fn push_ms(out: &mut Vec<u8>, us: u64) {
+pub fn push_ms(out: &mut Vec<u8>, us: u64) {
     let decimals = match us {
         0..1_000 => 3,
         1_000..10_000 => 2,

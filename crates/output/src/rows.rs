@@ -2,13 +2,15 @@ use std::io::{self, Write};
 
 /// Rendered bytes on their way out, written in large pieces.
 #[derive(Debug)]
-pub(crate) struct Output<W> {
-    pub(crate) bytes: Vec<u8>,
+pub struct Output<W> {
+    /// Bytes that are not written yet.
+    pub bytes: Vec<u8>,
     writer: W,
 }
 
 impl<W: Write> Output<W> {
-    pub(crate) fn new(writer: W) -> Self {
+    /// Creates an output that writes to `writer`.
+    pub fn new(writer: W) -> Self {
         Self {
             bytes: Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4),
             writer,
@@ -17,7 +19,7 @@ impl<W: Write> Output<W> {
 
     /// Writes what there is, if it is enough to be worth it.
     #[inline]
-    pub(crate) fn write_large(&mut self) -> io::Result<()> {
+    pub fn write_large(&mut self) -> io::Result<()> {
         if self.bytes.len() >= PIECE_BYTES {
             self.write()?;
         }
@@ -25,12 +27,13 @@ impl<W: Write> Output<W> {
     }
 
     /// Writes what there is and flushes the writer.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
+    pub fn flush(&mut self) -> io::Result<()> {
         self.write()?;
         self.writer.flush()
     }
 
-    pub(crate) fn into_inner(self) -> W {
+    /// Returns the writer.
+    pub fn into_inner(self) -> W {
         self.writer
     }
 
@@ -46,18 +49,20 @@ impl<W: Write> Output<W> {
 
 /// Rendered rows kept until all are there and can be sorted.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub struct Kept {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Kept {
-    pub(crate) fn push(&mut self, row: &[u8]) {
+    /// Appends a row.
+    pub fn push(&mut self, row: &[u8]) {
         self.bytes.extend_from_slice(row);
         self.ends.push(self.bytes.len());
     }
 
-    pub(crate) fn row(&self, place: usize) -> &[u8] {
+    /// Returns the row at an index.
+    pub fn row(&self, place: usize) -> &[u8] {
         let start = if place == 0 { 0 } else { self.ends[place - 1] };
         &self.bytes[start..self.ends[place]]
     }

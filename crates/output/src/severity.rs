@@ -4,7 +4,7 @@ use crate::format::Style;
 use sockeye_dictionary::Severity;
 
 /// Colours the word for how bad it is, `len` bytes from `begin` on; without one nothing.
-pub(crate) fn colour(out: &mut Vec<u8>, begin: usize, word: Option<(Severity, usize)>, style: Style) {
+pub fn colour(out: &mut Vec<u8>, begin: usize, word: Option<(Severity, usize)>, style: Style) {
     let (Style::Color, Some((severity, len))) = (style, word) else {
         return;
     };

@@ -10,14 +10,14 @@ use sockeye_model::{
 };
 
 /// Appends a socket with everything that is known of it.
-pub(crate) fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
+pub fn push(out: &mut Vec<u8>, entry: &Entry<'_>, names: &dyn Names) {
     let mut object = Object::begin(out);
     push_fields(&mut object, entry, names);
     object.end();
 }
 
 /// Appends its fields, among others.
-pub(crate) fn push_fields(object: &mut Object<'_>, entry: &Entry<'_>, names: &dyn Names) {
+pub fn push_fields(object: &mut Object<'_>, entry: &Entry<'_>, names: &dyn Names) {
     let socket = entry.socket;
     match socket.protocol {
         Protocol::Unknown(number) => {
@@ -116,13 +116,14 @@ pub(crate) fn push_fields(object: &mut Object<'_>, entry: &Entry<'_>, names: &dy
 }
 
 /// Appends `comm`, `pid` and `pgid`.
-pub(crate) fn push_process_fields(object: &mut Object<'_>, process: &Process) {
+pub fn push_process_fields(object: &mut Object<'_>, process: &Process) {
     object.bytes("comm", Some(process.comm.as_bytes()));
     object.number("pid", Some(process.pid.0));
     object.number("pgid", process.pgid.map(|pgid| pgid.0));
 }
 
-pub(crate) fn push_endpoint(
+/// Appends an endpoint as an object under `name`.
+pub fn push_endpoint(
     object: &mut Object<'_>,
     key: &str,
     endpoint: &Endpoint,
@@ -225,7 +226,7 @@ fn push_memory(object: &mut Object<'_>, memory: &Memory) {
 }
 
 /// Each field with its name, in the kernel's order.
-pub(crate) const fn memory_fields(memory: &Memory) -> [(&'static str, Option<u32>); 9] {
+pub const fn memory_fields(memory: &Memory) -> [(&'static str, Option<u32>); 9] {
     // A field added to the model is an error here until it is listed.
     let Memory {
         rmem_alloc_bytes,

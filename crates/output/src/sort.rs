@@ -32,7 +32,7 @@ impl SortKey {
     }
 
     /// Order of two values by this key.
-    pub(crate) fn compare(self, a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    pub fn compare(self, a: Option<&Value>, b: Option<&Value>) -> Ordering {
         match (a, b) {
             (Some(a), Some(b)) if self.descending => b.cmp(a),
             (Some(a), Some(b)) => a.cmp(b),
@@ -43,16 +43,19 @@ impl SortKey {
 
 /// What is compared: the value itself, not its text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Value {
+pub enum Value {
+    /// A number.
     Number(u64),
     /// v4-mapped addresses are sorted among the IPv4 ones.
     Address(IpAddr, u16),
+    /// Two numbers, compared in this order.
     Pair(u64, u64),
+    /// Bytes of text.
     Text(Box<[u8]>),
 }
 
 /// The value of `column`; `None` where it is absent.
-pub(crate) fn value(column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) -> Option<Value> {
+pub fn value(column: SocketColumn, entry: &Entry<'_>, names: &dyn Names) -> Option<Value> {
     use SocketColumn as C;
     let socket = entry.socket;
     let number = |number: Option<u64>| number.map(Value::Number);

@@ -14,17 +14,18 @@ use crate::format::Style;
 use crate::number::push_padded;
 use crate::text::display_width;
 
+/// A table with aligned columns, whose widths come from its first rows.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub struct Table {
     headings: Vec<Heading>,
     style: Style,
     terminal: Option<usize>,
     /// Leaves out the header.
-    pub(crate) no_header: bool,
+    pub no_header: bool,
     /// Never lays rows out by itself: all are to be sorted first.
-    pub(crate) holds_all: bool,
+    pub holds_all: bool,
     /// Whether each row ends with a line of details.
-    pub(crate) has_details: bool,
+    pub has_details: bool,
     settled: bool,
     widths: Vec<usize>,
     gap: usize,
@@ -37,7 +38,7 @@ pub(crate) struct Table {
 
 /// What stands over a column, and how it leans.
 #[derive(Debug)]
-pub(crate) struct Heading {
+pub struct Heading {
     text: Vec<u8>,
     align: Align,
     /// The last one: it moves to a line of its own rather than overflow.
@@ -53,18 +54,26 @@ struct Cell {
 
 /// Colour of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tint {
+pub enum Tint {
+    /// The terminal's own colour.
     None,
+    /// Dim.
     Dim,
+    /// Green.
     Green,
+    /// Yellow.
     Yellow,
+    /// Blue.
     Blue,
+    /// Magenta.
     Magenta,
+    /// Cyan.
     Cyan,
 }
 
 impl Heading {
-    pub(crate) fn new(text: &str, align: Align) -> Self {
+    /// Creates the heading of a column.
+    pub fn new(text: &str, align: Align) -> Self {
         Self {
             text: text.as_bytes().to_vec(),
             align,
@@ -73,13 +82,15 @@ impl Heading {
         }
     }
 
-    pub(crate) fn breaking(self, breaks: bool) -> Self {
+    /// Sets whether a cell of this column may continue on further lines.
+    pub fn breaking(self, breaks: bool) -> Self {
         Self { breaks, ..self }
     }
 }
 
 impl Table {
-    pub(crate) fn new(headings: Vec<Heading>, style: Style, terminal: Option<usize>) -> Self {
+    /// Creates a table; `terminal` is the width of a terminal in columns, `None` elsewhere.
+    pub fn new(headings: Vec<Heading>, style: Style, terminal: Option<usize>) -> Self {
         let width = |heading: &Heading| display_width(&heading.text);
         Self {
             widths: headings.iter().map(width).collect(),
@@ -99,13 +110,13 @@ impl Table {
 
     /// Where the next cell's text is to be appended.
     #[inline]
-    pub(crate) fn cell(&mut self) -> &mut Vec<u8> {
+    pub fn cell(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
     /// Ends a cell. One without text is absent: `-`, but in the last column nothing.
     #[inline]
-    pub(crate) fn end_cell(&mut self, tint: Tint) {
+    pub fn end_cell(&mut self, tint: Tint) {
         let start = self.cells.last().map_or(0, |cell| cell.end);
         if self.bytes.len() == start && self.cells.len() % self.stride() + 1 != self.headings.len() {
             self.bytes.push(b'-');
@@ -119,7 +130,7 @@ impl Table {
     }
 
     /// Ends the details of a row, which may be empty.
-    pub(crate) fn end_details(&mut self) {
+    pub fn end_details(&mut self) {
         self.cells.push(Cell {
             end: self.bytes.len(),
             width: 0,
@@ -129,7 +140,7 @@ impl Table {
 
     /// Ends a row: lays it out, or holds it.
     #[inline]
-    pub(crate) fn end_row(&mut self, out: &mut Vec<u8>) {
+    pub fn end_row(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.cells.len().is_multiple_of(self.stride()));
         if self.settled {
             // What follows the last cell is not shown: it lets that be copied as fast as the others.
@@ -143,7 +154,7 @@ impl Table {
     }
 
     /// Settles the widths and lays out what was held.
-    pub(crate) fn settle(&mut self, out: &mut Vec<u8>) {
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
         self.begin_rows(out);
         for place in 0..self.held() {
             self.push_held(place, out);
@@ -152,7 +163,7 @@ impl Table {
     }
 
     /// Settles the widths and lays out the header.
-    pub(crate) fn begin_rows(&mut self, out: &mut Vec<u8>) {
+    pub fn begin_rows(&mut self, out: &mut Vec<u8>) {
         if self.settled {
             return;
         }
@@ -169,18 +180,19 @@ impl Table {
     }
 
     /// How many rows are held.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.cells.len() / self.stride()
     }
 
-    pub(crate) fn forget_held(&mut self) {
+    /// Drops the rows that wait for the widths of columns.
+    pub fn forget_held(&mut self) {
         self.bytes = Vec::new();
         self.cells = Vec::new();
     }
 
     /// Lays out one of the rows held.
     #[inline]
-    pub(crate) fn push_held(&mut self, place: usize, out: &mut Vec<u8>) {
+    pub fn push_held(&mut self, place: usize, out: &mut Vec<u8>) {
         let first = place * self.stride();
         let mut start = if first == 0 { 0 } else { self.cells[first - 1].end };
         // Blanks and line breaks wait until something follows them: no line ends with a blank or is empty.
@@ -318,7 +330,8 @@ impl Table {
 }
 
 impl Tint {
-    pub(crate) const fn code(self) -> &'static [u8] {
+    /// Returns the escape sequence of this colour.
+    pub const fn code(self) -> &'static [u8] {
         match self {
             Self::None => b"",
             Self::Dim => b"\x1b[2m",

@@ -12,7 +12,7 @@ use sockeye_model::{CongestionInfo, Socket, TcpInfo};
 use std::sync::LazyLock;
 
 /// Appends what TCP or MPTCP knows about `socket`, and its congestion control and upper layer.
-pub(crate) fn push(out: &mut Vec<u8>, socket: &Socket) {
+pub fn push(out: &mut Vec<u8>, socket: &Socket) {
     let mut line = Line {
         start: out.len(),
         out,
@@ -41,7 +41,7 @@ pub(crate) fn push(out: &mut Vec<u8>, socket: &Socket) {
 
 /// Values of all fields, in the order of [`TcpInfo::NAMES`].
 #[inline]
-pub(crate) fn values(info: Option<&TcpInfo>) -> [Option<u64>; TcpField::COUNT] {
+pub fn values(info: Option<&TcpInfo>) -> [Option<u64>; TcpField::COUNT] {
     let mut values = [None; TcpField::COUNT];
     if let Some(info) = info {
         let mut place = 0;
@@ -166,7 +166,7 @@ fn push_limits(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT])
 }
 
 /// `bbr(bw 12.3Mbit/s min-rtt 0.123ms pacing-gain 2.88 cwnd-gain 2.88)` without the name.
-pub(crate) fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
+pub fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
     let gain = |gain: u32| f64::from(gain) / 256.0;
     let text = match *info {
         CongestionInfo::Vegas {

@@ -7,7 +7,7 @@ use crate::number::push_short;
 /// Control characters and bytes that are not UTF-8 become `\x1b`; C1 controls and the characters that
 /// reorder or hide text (bidirectional and zero-width ones, line separators, tags) become `\u{202e}`.
 /// All else stays as it is, a backslash too: systemd's own names hold `\x2d`. The exact text is in JSON.
-pub(crate) fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
+pub fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
     if text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
         push_short(out, text);
         return;
@@ -31,7 +31,7 @@ pub(crate) fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
 /// A name from outside, for a sentence: what could steer a terminal or break a line is escaped.
 ///
 /// ```
-/// assert_eq!(sockeye_render::harmless(b"web\n1"), r"web\x0a1");
+/// assert_eq!(crate::harmless(b"web\n1"), r"web\x0a1");
 /// ```
 #[must_use]
 pub fn harmless(text: &[u8]) -> String {
@@ -42,7 +42,7 @@ pub fn harmless(text: &[u8]) -> String {
 
 /// Appends `text` as a JSON string, quotes included. What is not UTF-8 becomes U+FFFD; returns whether
 /// there was any. Everything [`push_clean`] escapes is escaped here too: `jq`-less terminals are safe.
-pub(crate) fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
+pub fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
     out.push(b'"');
     let plain = |&byte: &u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
     let mut lossy = false;
@@ -64,7 +64,7 @@ pub(crate) fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
 }
 
 /// Appends each byte as two hexadecimal digits.
-pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         out.push(HEX[usize::from(byte >> 4)]);
         out.push(HEX[usize::from(byte & 15)]);
@@ -73,7 +73,7 @@ pub(crate) fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// How many columns cleaned text takes. Characters count as one each: double width and combining ones are
 /// rare enough here, and shift but never hide what stands behind them.
-pub(crate) fn display_width(text: &[u8]) -> usize {
+pub fn display_width(text: &[u8]) -> usize {
     if text.is_ascii() {
         text.len()
     } else {
@@ -104,7 +104,7 @@ fn push_hex_escape(out: &mut Vec<u8>, byte: u8) {
 }
 
 /// C1 controls, and Unicode's format characters: those that reorder, join, hide or break.
-pub(crate) fn is_hidden(character: char) -> bool {
+pub fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{80}'..='\u{9f}'
         | '\u{ad}'

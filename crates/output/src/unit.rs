@@ -5,21 +5,26 @@ use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
+    /// No unit: a plain number.
     None,
+    /// A state of congestion avoidance.
     CaState,
+    /// Bytes.
     Bytes,
     /// Shown in bits; `u64::MAX` is unlimited
     BytesPerSecond,
     /// A round trip: always in milliseconds, so that they compare at a glance
     RoundTripUs,
+    /// Microseconds.
     Us,
+    /// Milliseconds.
     Ms,
 }
 
 impl Unit {
     /// The unit of the field with this name.
-    pub(crate) fn of(name: &str) -> Self {
+    pub fn of(name: &str) -> Self {
         match name {
             "ca_state" => Self::CaState,
             _ if name.ends_with("_bytes_per_s") => Self::BytesPerSecond,
@@ -32,7 +37,7 @@ impl Unit {
     }
 
     /// Appends `value`, for eyes.
-    pub(crate) fn push(self, out: &mut Vec<u8>, value: u64) {
+    pub fn push(self, out: &mut Vec<u8>, value: u64) {
         match self {
             Self::None => push_decimal(out, value),
             Self::CaState => push_ca_state(out, value),

@@ -3,7 +3,7 @@
 use crate::text::display_width;
 
 /// Appends a line, or on a narrow terminal several, broken between words; further ones are indented by two more.
-pub(crate) fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<usize>) {
+pub fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<usize>) {
     out.extend_from_slice(indent.as_bytes());
     let room = width.unwrap_or(usize::MAX).max(indent.len() + NARROWEST);
     let mut column = indent.len();

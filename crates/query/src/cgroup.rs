@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags, fstatfs};
 use sockeye_model::Pid;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use sockeye_source::names::{CgroupMount, Cgroups};
 use std::ffi::OsStr;
 use std::fs;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// A cgroup (v2), opened.
 #[derive(Debug)]
-pub(crate) struct Cgroup {
+pub struct Cgroup {
     folder: PathBuf,
     /// Below the mount, as filters have it: `/system.slice/nginx.service`.
     path: Vec<u8>,
@@ -25,7 +25,7 @@ impl Cgroup {
     /// The one somebody means: a path, below the mount or with it; a process; a container.
     ///
     /// The whole host, which is what the topmost cgroup is, has to be typed as such.
-    pub(crate) fn meant_by(typed: &OsStr) -> anyhow::Result<Self> {
+    pub fn meant_by(typed: &OsStr) -> anyhow::Result<Self> {
         let mount = mount()?;
         let plain = Path::new(typed);
         let folder = mount.point().join(plain.strip_prefix("/").unwrap_or(plain));
@@ -56,14 +56,14 @@ impl Cgroup {
     }
 
     /// Our own.
-    pub(crate) fn own() -> anyhow::Result<Self> {
+    pub fn own() -> anyhow::Result<Self> {
         let mount = mount()?;
         let folder = mount.folder_of(None).context("our own cgroup")?;
         Self::open(&mount, &folder)
     }
 
     /// Every cgroup there is, by path; whether there are more.
-    pub(crate) fn all() -> anyhow::Result<(Vec<Self>, bool)> {
+    pub fn all() -> anyhow::Result<(Vec<Self>, bool)> {
         let mount = mount()?;
         let mut folders = vec![mount.point().to_owned()];
         let mut seen = 0;
@@ -150,23 +150,24 @@ impl Cgroup {
         Ok(Self { folder, path, fd })
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    /// Returns its folder in the cgroup file system.
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Its path below the mount, harmless for a terminal.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         harmless(&self.path)
     }
 
     /// The same as it is.
-    pub(crate) fn path_bytes(&self) -> &[u8] {
+    pub fn path_bytes(&self) -> &[u8] {
         &self.path
     }
 
     /// The filter by which other commands find the sockets made in it, to be typed between single quotes; `None` if its
     /// path does not fit there.
-    pub(crate) fn filter(&self) -> Option<String> {
+    pub fn filter(&self) -> Option<String> {
         let mut filter = "cgroup = ".to_owned();
         for &byte in &self.path {
             match byte {
@@ -181,7 +182,7 @@ impl Cgroup {
     }
 
     /// Those above it that are seen, the nearest first.
-    pub(crate) fn above(&self) -> anyhow::Result<Vec<Self>> {
+    pub fn above(&self) -> anyhow::Result<Vec<Self>> {
         let mount = mount()?;
         let folders = self.folder.ancestors().skip(1);
         let above = folders.take_while(|folder| folder.starts_with(mount.point()));

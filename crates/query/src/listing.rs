@@ -1,44 +1,52 @@
 //! What `flows` and `sockets` have in common: the filter, the question, the owners, the summary.
 
-use crate::args::{Common, FormatArg, SourceArg};
+use crate::args::Common;
 use crate::lookup::Lookup;
 use crate::notes;
 use crate::rooms::Rooms;
 use crate::run::Run;
+use sockeye_console::notes::say;
 use sockeye_filter::{Filter, Kernel};
 use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
-use sockeye_render::{Coverage, Format, Summary};
+use sockeye_output::{Coverage, Summary};
 use sockeye_source::owners::{Owners, Taken};
-use sockeye_source::{Choice, Detail, Families, Reason, Rung, Used};
+use sockeye_source::{Detail, Families, Reason, Rung, Used};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 /// A listing as it was asked for, ready to be taken once or again and again.
 #[derive(Debug)]
-pub(crate) struct Listing<'a> {
-    pub(crate) lookup: &'a Lookup,
-    pub(crate) rooms: Rooms<'a>,
+pub struct Listing<'a> {
+    /// Names, and the namespaces to look into.
+    pub lookup: &'a Lookup,
+    /// The namespaces, each with the meaning of the filter in it.
+    pub rooms: Rooms<'a>,
     /// With `--netns all`: also what no process holds.
-    pub(crate) complete: bool,
+    pub complete: bool,
     families: Families,
     owners_wanted: bool,
     /// Whether the kernel tells us marks, and runs programs for us that look at them.
-    pub(crate) sees_marks: bool,
+    pub sees_marks: bool,
 }
 
 /// One pass over the sockets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
-    pub(crate) protocols: ProtocolSet,
-    pub(crate) families: Families,
-    pub(crate) states: StateSet,
-    pub(crate) detail: Detail,
-    pub(crate) scope: Scope,
+pub struct Ask {
+    /// Protocols to list.
+    pub protocols: ProtocolSet,
+    /// Address families to list.
+    pub families: Families,
+    /// States to list.
+    pub states: StateSet,
+    /// Details to ask for, beyond addresses.
+    pub detail: Detail,
+    /// Whether sockets that do not match are handed out too.
+    pub scope: Scope,
 }
 
 /// Which sockets are handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// Those that match the filter.
     Matching,
     /// All, each with whether it matches.
@@ -47,33 +55,35 @@ pub(crate) enum Scope {
 
 /// What was said beside the sockets.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
-    pub(crate) losses: Losses,
-    pub(crate) used: Vec<Used>,
+pub struct Told {
+    /// Counters of what was lost.
+    pub losses: Losses,
+    /// Sources that answered, one for each protocol.
+    pub used: Vec<Used>,
     /// Chains of hash tables that were walked again.
-    pub(crate) walked_again: u64,
+    pub walked_again: u64,
     /// `/proc` is mounted so that it hides the processes of others.
     processes_hidden: bool,
     /// Namespaces that could not be entered.
-    pub(crate) closed: BTreeSet<NetnsInode>,
+    pub closed: BTreeSet<NetnsInode>,
     /// Of a listing of every namespace: by what it was, if it was one.
-    pub(crate) everywhere: Option<Everywhere>,
+    pub everywhere: Option<Everywhere>,
     /// If owners were looked for, by which way.
     owners: Option<Taken>,
 }
 
 /// How every namespace was listed.
 #[derive(Debug)]
-pub(crate) struct Everywhere {
+pub struct Everywhere {
     /// Why some protocols, or all, were asked for in each namespace by itself.
-    pub(crate) each: Option<Reason>,
+    pub each: Option<Reason>,
     /// Of some protocols only what a process holds was told.
-    pub(crate) held: bool,
+    pub held: bool,
 }
 
 impl Told {
     /// Takes note of where sockets came from; of many places most say the same.
-    pub(crate) fn note(&mut self, used: Used) {
+    pub fn note(&mut self, used: Used) {
         if !self.used.contains(&used) {
             self.used.push(used);
         }
@@ -82,7 +92,7 @@ impl Told {
 
 impl<'a> Listing<'a> {
     /// Parses the filter in `words`, and `also` holds beside it.
-    pub(crate) fn new(
+    pub fn new(
         common: &Common,
         words: &[String],
         also: Option<&str>,
@@ -111,22 +121,22 @@ impl<'a> Listing<'a> {
     }
 
     /// The filter. It differs between namespaces by numbers of interfaces only.
-    pub(crate) fn filter(&self) -> &Filter {
+    pub fn filter(&self) -> &Filter {
         self.rooms.filter()
     }
 
     /// Of which families sockets are wanted.
-    pub(crate) const fn families(&self) -> Families {
+    pub const fn families(&self) -> Families {
         self.families
     }
 
     /// Looks for owners though nobody asked to see them.
-    pub(crate) const fn want_owners(&mut self) {
+    pub const fn want_owners(&mut self) {
         self.owners_wanted = true;
     }
 
     /// Looks for the owners of all sockets, if anybody asked.
-    pub(crate) fn owners(&self, told: &mut Told) -> anyhow::Result<Option<Owners>> {
+    pub fn owners(&self, told: &mut Told) -> anyhow::Result<Option<Owners>> {
         if !self.owners_wanted {
             return Ok(None);
         }
@@ -143,7 +153,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Hands sockets of every place to `take`, with whether they match the filter; it may break off.
-    pub(crate) fn run(
+    pub fn run(
         &self,
         ask: &Ask,
         owners: Option<&Owners>,
@@ -177,7 +187,7 @@ impl<'a> Listing<'a> {
     }
 
     /// What was said, with what was lost before the listing began.
-    pub(crate) fn begin(&self) -> Told {
+    pub fn begin(&self) -> Told {
         Told {
             losses: self.lookup.found_losses,
             ..Told::default()
@@ -185,10 +195,10 @@ impl<'a> Listing<'a> {
     }
 
     /// Says on stderr what has to be said.
-    pub(crate) fn report(&self, told: &Told, verbose: bool) {
+    pub fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
         if verbose && told.walked_again > 0 {
-            notes::say(&format!(
+            say(&format!(
                 "sockeye: {} chains of hash tables were walked again, since sockets moved meanwhile\n",
                 told.walked_again
             ));
@@ -202,18 +212,18 @@ impl<'a> Listing<'a> {
         notes::losses(&told.losses, self.owners_wanted, self.lookup.places.are_many());
         let needs = self.filter().needs();
         if needs.mark && !self.sees_marks {
-            notes::say(
+            say(
                 "sockeye: marks are told to CAP_NET_ADMIN only, so that a test of them is false: run as root, or grant it\n",
             );
         }
         let by_procfs = told.used.iter().any(|used| used.rung == Some(Rung::Procfs));
         if by_procfs && (needs.tcp_info || needs.memory || needs.congestion || needs.cgroup || needs.mark) {
-            notes::say(
+            say(
                 "sockeye: /proc/net does not tell all that the filter asks for: tests of what is not known are false\n",
             );
         }
         if told.processes_hidden {
-            notes::say(
+            say(
                 "sockeye: /proc hides the processes of others (hidepid): owners may be missing; run as root\n",
             );
         }
@@ -224,18 +234,18 @@ impl<'a> Listing<'a> {
 const WORTH_THREADS: usize = 8;
 
 /// Whether a filter asks where sockets are.
-pub(crate) fn names_netns(filter: &[String]) -> bool {
+pub fn names_netns(filter: &[String]) -> bool {
     filter.iter().any(|word| word.contains("netns"))
 }
 
 /// Whether we have CAP_NET_ADMIN.
-pub(crate) fn may_see_marks() -> bool {
+pub fn may_see_marks() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
 }
 
 /// What ends a JSON document.
-pub(crate) fn sources(told: &Told) -> Vec<(&'static str, &'static str)> {
+pub fn sources(told: &Told) -> Vec<(&'static str, &'static str)> {
     told.used
         .iter()
         .map(|used| (used.what, used.rung.map_or("none", |rung| rung.name())))
@@ -243,7 +253,7 @@ pub(crate) fn sources(told: &Told) -> Vec<(&'static str, &'static str)> {
 }
 
 /// A summary over `sources`, as renderers take it.
-pub(crate) fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str)]) -> Summary<'a> {
+pub fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str)]) -> Summary<'a> {
     Summary {
         losses: told.losses,
         sources,
@@ -255,28 +265,5 @@ pub(crate) fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str
             }
         }),
         ..Summary::default()
-    }
-}
-
-impl From<SourceArg> for Choice {
-    fn from(source: SourceArg) -> Self {
-        match source {
-            SourceArg::Auto => Self::Auto,
-            SourceArg::Bpf => Self::Bpf,
-            SourceArg::Diag => Self::Diag,
-            SourceArg::DiagV2 => Self::DiagV2,
-            SourceArg::Procfs => Self::Procfs,
-        }
-    }
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Table => Self::Table,
-            FormatArg::Json => Self::Json,
-            FormatArg::Jsonl => Self::Jsonl,
-            FormatArg::Csv => Self::Csv,
-        }
     }
 }

@@ -1,12 +1,11 @@
 //! Names, in both directions: for what is printed, and for what was typed in a filter.
 
 use crate::args::Common;
-use crate::notes;
-use crate::places::{Namespace, Places};
-use crate::usage::Usage;
+use crate::places::{Namespace, NetnsAccess, Places};
+use sockeye_console::notes::say;
+use sockeye_console::usage::Usage;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
-use sockeye_render::WayIn;
 use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, own_namespace, resolve};
 use sockeye_source::{Choice, Engine, ephemeral_ports, within};
 use std::cell::Cell;
@@ -17,12 +16,15 @@ use std::time::{Duration, Instant};
 
 /// The places that are looked into, and the names that things have there.
 #[derive(Debug)]
-pub(crate) struct Lookup {
-    pub(crate) places: Places,
+pub struct Lookup {
+    /// The namespaces to look into.
+    pub places: Places,
     /// What was lost while the places were sought.
-    pub(crate) found_losses: Losses,
-    pub(crate) engine: Engine,
-    pub(crate) choice: Choice,
+    pub found_losses: Losses,
+    /// The BPF engine.
+    pub engine: Engine,
+    /// Source that the user chose.
+    pub choice: Choice,
     names: SystemNames,
     patience: Duration,
 }
@@ -31,7 +33,7 @@ impl Lookup {
     /// Finds the places. With `-n`, services and users stay numbers; hosts have names if `hosts`.
     /// Interfaces, cgroups and namespaces always do: their numbers say little, and their names are read only
     /// when one turns up. With `wants_netns` sockets say where they are also where it is but one place.
-    pub(crate) fn new(common: &Common, hosts: bool, wants_netns: bool) -> anyhow::Result<Self> {
+    pub fn new(common: &Common, hosts: bool, wants_netns: bool) -> anyhow::Result<Self> {
         let mut found_losses = Losses::default();
         // Whoever asks for namespaces needs sockets that say where they are, also here.
         let own = wants_netns.then_some("/proc/self/ns/net");
@@ -57,7 +59,7 @@ impl Lookup {
     }
 
     /// The meaning of names in a filter for sockets of this place.
-    pub(crate) const fn inside<'a>(&'a self, netns: Option<&'a Namespace>) -> Inside<'a> {
+    pub const fn inside<'a>(&'a self, netns: Option<&'a Namespace>) -> Inside<'a> {
         Inside {
             lookup: self,
             netns,
@@ -67,13 +69,13 @@ impl Lookup {
 
     /// Looks for the names of these hosts, for no longer than the user has patience, and says how many
     /// did not come in time.
-    pub(crate) fn hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
+    pub fn hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
         self.names.prefetch_hosts(ips);
         let counts = self.names.wait_for_hosts(Instant::now() + self.patience);
         let late = counts.pending + counts.skipped;
         if late > 0 {
             let all = counts.named + counts.nameless + counts.failed + late;
-            notes::say(&format!(
+            say(&format!(
                 "sockeye: {late} of {all} host names did not come in {:?}; -n asks for none, --names-timeout waits longer\n",
                 self.patience
             ));
@@ -81,14 +83,14 @@ impl Lookup {
     }
 
     /// How a command gets into a network namespace; `None`: nobody knows.
-    pub(crate) fn way_in(&self, netns: NetnsInode) -> Option<WayIn> {
+    pub fn access_to(&self, netns: NetnsInode) -> Option<NetnsAccess> {
         if own_namespace() == Some(netns) {
-            return Some(WayIn::Here);
+            return Some(NetnsAccess::Here);
         }
         let named = self.names.namespaces().name(netns);
         named
-            .map(|name| WayIn::Named(name.to_owned()))
-            .or_else(|| self.names.first_processes().of(netns).map(WayIn::Process))
+            .map(|name| NetnsAccess::Named(name.to_owned()))
+            .or_else(|| self.names.first_processes().of(netns).map(NetnsAccess::Process))
     }
 
     /// Learns the interfaces of another place when the first of them is to be named.
@@ -103,7 +105,7 @@ impl Lookup {
     }
 
     /// Runs `act` in one of the places; `None` if that cannot be entered.
-    pub(crate) fn run_in<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> Option<T> {
+    pub fn run_in<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> Option<T> {
         self.places
             .open(namespace, |place| within(place, act).ok())
             .ok()?
@@ -112,7 +114,7 @@ impl Lookup {
 
 /// An engine that reads the kernel's types from this file. What programs read in the kernel is decided by that file: one
 /// that is not the kernel's own must not be chosen by whoever merely may run us with our capabilities.
-pub(crate) fn engine(btf: &Path) -> anyhow::Result<Engine> {
+pub fn engine(btf: &Path) -> anyhow::Result<Engine> {
     if btf != Path::new(Engine::TYPES) && !rustix::process::geteuid().is_root() {
         let text = "sockeye: --btf: only root may name another file than the kernel's own\n";
         return Err(Usage(text.to_owned()).into());
@@ -153,7 +155,7 @@ impl Names for Lookup {
 
 /// What names in a filter mean in one place.
 #[derive(Debug)]
-pub(crate) struct Inside<'a> {
+pub struct Inside<'a> {
     lookup: &'a Lookup,
     netns: Option<&'a Namespace>,
     looked_around: Cell<bool>,
@@ -161,7 +163,7 @@ pub(crate) struct Inside<'a> {
 
 impl Inside<'_> {
     /// Whether something was asked that is one thing here and another elsewhere.
-    pub(crate) const fn looked_around(&self) -> bool {
+    pub const fn looked_around(&self) -> bool {
         self.looked_around.get()
     }
 
@@ -183,7 +185,7 @@ impl Resolve for Inside<'_> {
         // Whoever typed a name wants it looked up, however long it takes, within reason.
         resolve(name, Instant::now() + Duration::from_secs(5)).unwrap_or_else(|error| {
             if matches!(error, ResolveError::TimedOut) {
-                notes::say(&format!("sockeye: the resolver does not answer for {name:?}\n"));
+                say(&format!("sockeye: the resolver does not answer for {name:?}\n"));
             }
             Vec::new()
         })

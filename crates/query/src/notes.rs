@@ -1,30 +1,14 @@
 //! What is said on stderr beside the listing: what could not be seen, what to try, which source was used.
 
 use crate::listing::Everywhere;
+use sockeye_console::notes::{remedy, say};
 use sockeye_model::Losses;
-use sockeye_source::netns::Survey;
 use sockeye_source::owners::Taken;
 use sockeye_source::{Rung, Used};
 use std::fmt::Write as _;
-use std::io::Write as _;
-
-/// Writes to stderr. That nobody reads it is no reason to fail.
-///
-/// What was typed, and what files are called, may turn up in it: control characters are made visible.
-pub(crate) fn say(text: &str) {
-    let mut clean = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() && character != '\n' {
-            clean.extend(character.escape_default());
-        } else {
-            clean.push(character);
-        }
-    }
-    let _ = std::io::stderr().write_all(clean.as_bytes());
-}
 
 /// One line for each kind of loss, with the remedy where there is one.
-pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
+pub fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
     let mut text = String::new();
     let mut line = |count: u64, [one, many]: [&str; 2], remedy: &str| {
         if count > 0 {
@@ -120,105 +104,9 @@ pub(crate) fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
     say(&text);
 }
 
-/// What a look at all namespaces could not see. `unjudged`: how many namespaces may be leaked or not, where that was asked.
-pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool) {
-    let mut text = String::new();
-    let s = |count: u64| if count == 1 { "" } else { "s" };
-    let (unreadable, closed) = (
-        found.losses.unreadable_processes,
-        found.losses.unreadable_namespaces,
-    );
-    let who = match unreadable {
-        0 => "the processes of others are hidden (hidepid)".to_owned(),
-        1 => "1 process could not be read".to_owned(),
-        many => format!("{many} processes could not be read"),
-    };
-    let entered = format!("{closed} network namespace{} could not be entered", s(closed));
-    let is_blind = found.lost_processes > 0 || found.hidden;
-    let _ = match (is_blind, closed > 0) {
-        (true, true) => writeln!(
-            text,
-            "sockeye: {who} and {entered}: namespaces may be missing, counts missing or too low; {}",
-            remedy("run as root, or grant CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
-        ),
-        (true, false) => writeln!(
-            text,
-            "sockeye: {who}: namespaces may be missing, counts too low; {}",
-            remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
-        ),
-        (false, true) => writeln!(
-            text,
-            "sockeye: {entered}: what is in there was not counted; {}",
-            remedy("run as root, or grant CAP_SYS_ADMIN")
-        ),
-        (false, false) => Ok(()),
-    };
-    // Where they live somebody else could tell, and with BPF what they hold as well.
-    if !is_blind && unreadable > 0 && found.without_sockets.is_some() {
-        let _ = writeln!(
-            text,
-            "sockeye: {who}: what is held open there was not seen; {}",
-            remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
-        );
-    }
-    let without = found.without_descriptors;
-    if without > 0 {
-        let _ = writeln!(
-            text,
-            "sockeye: {without} network namespace{} not entered for want of descriptors: what is in there was not counted; \
-             raise the limit (ulimit -n)",
-            if without == 1 { " was" } else { "s were" },
-        );
-    }
-    if let Some(unjudged @ 1..) = unjudged {
-        let _ = writeln!(
-            text,
-            "sockeye: {unjudged} more may be leaked: whether anybody lives there could not be seen"
-        );
-    }
-    if found.remains > 0 {
-        let _ = writeln!(
-            text,
-            "sockeye: {} name{} in /run/netns {} no namespace, but what is left of one; `sockeye ns del` removes it",
-            found.remains,
-            s(found.remains),
-            if found.remains == 1 { "is" } else { "are" },
-        );
-    }
-    if found.unread_mounts > 0 {
-        let _ = writeln!(
-            text,
-            "sockeye: {} mount namespace{} not looked at: namespaces that are mounted only there are missing; --complete \
-             looks at all",
-            found.unread_mounts,
-            if found.unread_mounts == 1 {
-                " was"
-            } else {
-                "s were"
-            },
-        );
-    }
-    if let (true, Some(reason)) = (verbose, &found.without_sockets) {
-        let _ = writeln!(
-            text,
-            "sockeye: namespaces that only sockets keep are not seen (bpf: {reason})"
-        );
-    }
-    say(&text);
-}
-
-/// What may be done about missing rights; there is little left to try for root.
-pub(crate) fn remedy(unprivileged: &'static str) -> &'static str {
-    if rustix::process::geteuid().is_root() {
-        "root here is confined: try outside the container, or as root of the host"
-    } else {
-        unprivileged
-    }
-}
-
 /// What no source could list, and what was not listed to its end, with the reason; with `-v` also which
 /// rung of the ladder told of what, and why not a better one.
-pub(crate) fn sources(used: &[Used], verbose: bool) {
+pub fn sources(used: &[Used], verbose: bool) {
     let mut text = String::new();
     for used in used {
         let what = used.what;
@@ -252,7 +140,7 @@ pub(crate) fn sources(used: &[Used], verbose: bool) {
 }
 
 /// By what owners were found, and why not by something better.
-pub(crate) fn owners(taken: &Taken) {
+pub fn owners(taken: &Taken) {
     let mut text = String::new();
     for (way, reason) in &taken.fallen {
         let _ = writeln!(text, "sockeye: owners: {way} did not answer: {reason}");
@@ -262,7 +150,7 @@ pub(crate) fn owners(taken: &Taken) {
 }
 
 /// What kind of listing of every namespace this was, and what it left out.
-pub(crate) fn everywhere(everywhere: &Everywhere, places: usize) {
+pub fn everywhere(everywhere: &Everywhere, places: usize) {
     if everywhere.held {
         say(
             "sockeye: every namespace at once: all TCP and UDP sockets; of other protocols those that a process holds \

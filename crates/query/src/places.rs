@@ -15,13 +15,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The network namespaces to look into.
 #[derive(Debug)]
-pub(crate) enum Places {
+pub enum Places {
     /// Our own.
     Here,
     /// One that was named.
     One(Namespace),
     /// Every one that can be found, in the order of their inodes.
     All {
+        /// The namespaces, in the order of their inodes.
         namespaces: Vec<Namespace>,
         /// How often a way in was sought again.
         searches: AtomicU32,
@@ -30,7 +31,7 @@ pub(crate) enum Places {
 
 /// A network namespace, and the way in.
 #[derive(Debug)]
-pub(crate) struct Namespace {
+pub struct Namespace {
     inode: NetnsInode,
     way: Way,
 }
@@ -44,10 +45,21 @@ enum Way {
     Process(Pid),
 }
 
+/// How a command can be run in a network namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NetnsAccess {
+    /// It is our own.
+    Here,
+    /// By its name under `/run/netns`.
+    Named(String),
+    /// Through a process that lives in it.
+    Process(Pid),
+}
+
 impl Places {
     /// Finds what `--netns` names. Namespaces that cannot be opened are counted when all are wanted, and
     /// an error when one is. With an engine, processes are looked for by BPF, if that runs here.
-    pub(crate) fn find(
+    pub fn find(
         netns: Option<&str>,
         names: &SystemNames,
         engine: Option<&Engine>,
@@ -64,7 +76,7 @@ impl Places {
     }
 
     /// Each of them; `None` is where we are.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Option<&Namespace>> {
+    pub fn iter(&self) -> impl Iterator<Item = Option<&Namespace>> {
         let (here, elsewhere) = match self {
             Self::Here => (Some(None), &[][..]),
             Self::One(namespace) => (None, std::slice::from_ref(namespace)),
@@ -74,7 +86,7 @@ impl Places {
     }
 
     /// The one with this inode, if it is among them.
-    pub(crate) fn with_inode(&self, inode: NetnsInode) -> Option<&Namespace> {
+    pub fn with_inode(&self, inode: NetnsInode) -> Option<&Namespace> {
         match self {
             Self::Here => None,
             Self::One(namespace) => (namespace.inode == inode).then_some(namespace),
@@ -86,7 +98,7 @@ impl Places {
     }
 
     /// Opens one of them for as long as `act` takes. `NotFound` if it is gone.
-    pub(crate) fn open<T>(&self, namespace: &Namespace, act: impl FnOnce(Place<'_>) -> T) -> io::Result<T> {
+    pub fn open<T>(&self, namespace: &Namespace, act: impl FnOnce(Place<'_>) -> T) -> io::Result<T> {
         let inode = namespace.inode;
         let process = match namespace.way {
             Way::Process(pid) | Way::Open(_, Some(pid)) => Some(pid),
@@ -120,13 +132,14 @@ impl Places {
     }
 
     /// Whether rows have to say where they are from.
-    pub(crate) const fn are_many(&self) -> bool {
+    pub const fn are_many(&self) -> bool {
         matches!(self, Self::All { .. })
     }
 }
 
 impl Namespace {
-    pub(crate) const fn inode(&self) -> NetnsInode {
+    /// Returns its inode number.
+    pub const fn inode(&self) -> NetnsInode {
         self.inode
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::lookup::Lookup;
 use crate::places::Namespace;
-use crate::usage::Usage;
+use sockeye_console::usage::Usage;
 use sockeye_filter::{Bounds, Filter, Kernel, Prefix128, Program, join_words, parse_words};
 use sockeye_model::NetnsInode;
 use sockeye_source::{End, Ends};
@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 /// At least one room.
 #[derive(Debug)]
-pub(crate) struct Rooms<'a> {
+pub struct Rooms<'a> {
     /// What the filter means: one thing, unless it names interfaces.
     meanings: Vec<Meaning>,
     /// Whether it may mean another thing in a place that is not among the rooms.
@@ -22,25 +22,28 @@ pub(crate) struct Rooms<'a> {
 
 /// One namespace.
 #[derive(Debug)]
-pub(crate) struct Room<'a> {
-    pub(crate) netns: Option<&'a Namespace>,
+pub struct Room<'a> {
+    /// The namespace; `None`: our own.
+    pub netns: Option<&'a Namespace>,
     meaning: usize,
     /// Whether the filter lets anything through here: `netns = web1` does in few.
-    pub(crate) may_match: bool,
+    pub may_match: bool,
 }
 
 /// The filter as it is meant in one place: `dev eth0` is another number in each.
 #[derive(Debug)]
-pub(crate) struct Meaning {
-    pub(crate) filter: Filter,
-    pub(crate) program: Program,
+pub struct Meaning {
+    /// The filter, with names resolved in this namespace.
+    pub filter: Filter,
+    /// The part of the filter that the kernel decides.
+    pub program: Program,
     /// Where the ends of those that match are, at the least.
-    pub(crate) ends: Ends,
+    pub ends: Ends,
 }
 
 impl<'a> Rooms<'a> {
     /// Parses the filter in `words`, and `also` holds beside it; once for all places, or if it has to be, once for each.
-    pub(crate) fn new(
+    pub fn new(
         lookup: &'a Lookup,
         words: &[String],
         also: Option<&str>,
@@ -99,35 +102,36 @@ impl<'a> Rooms<'a> {
     }
 
     /// The filter. It differs between namespaces by numbers of interfaces only.
-    pub(crate) fn filter(&self) -> &Filter {
+    pub fn filter(&self) -> &Filter {
         &self.meanings[0].filter
     }
 
     /// What it means everywhere, if that is one thing.
-    pub(crate) fn common_meaning(&self) -> Option<&Meaning> {
+    pub fn common_meaning(&self) -> Option<&Meaning> {
         match &self.meanings[..] {
             [only] if !self.differs => Some(only),
             _ => None,
         }
     }
 
-    pub(crate) fn meaning(&self, room: &Room<'_>) -> &Meaning {
+    /// Returns the meaning of the filter in a namespace.
+    pub fn meaning(&self, room: &Room<'_>) -> &Meaning {
         &self.meanings[room.meaning]
     }
 
     /// The rooms where anything can match.
-    pub(crate) fn worth_a_look(&self) -> Vec<&Room<'a>> {
+    pub fn worth_a_look(&self) -> Vec<&Room<'a>> {
         self.rooms.iter().filter(|room| room.may_match).collect()
     }
 
     /// How many rooms there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.rooms.len()
     }
 
     /// What the filter means for a socket of this namespace; `None`: nothing that is there is wanted. A namespace that
     /// nobody knew of when the listing began has no interfaces that could have been named.
-    pub(crate) fn meaning_in(&self, netns: NetnsInode) -> Option<&Meaning> {
+    pub fn meaning_in(&self, netns: NetnsInode) -> Option<&Meaning> {
         if self.all_may_match && !self.differs {
             return self.common_meaning();
         }
@@ -142,7 +146,7 @@ impl<'a> Rooms<'a> {
 }
 
 /// As a source takes it.
-pub(crate) fn ends(bounds: &Bounds) -> Ends {
+pub fn ends(bounds: &Bounds) -> Ends {
     let end = |ports: &RangeInclusive<u16>, prefix: &Prefix128| End {
         port_min: *ports.start(),
         port_max: *ports.end(),

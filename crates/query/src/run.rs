@@ -1,9 +1,9 @@
 //! One pass over the sockets of all places that are looked into.
 
 use crate::listing::{Ask, Everywhere, Listing, Scope, Told};
-use crate::notes;
-use crate::progress::Progress;
 use crate::rooms::{Meaning, Room};
+use sockeye_console::notes::say;
+use sockeye_console::progress::Progress;
 use sockeye_filter::Filter;
 use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket};
 use sockeye_source::owners::Owners;
@@ -17,14 +17,14 @@ use std::thread;
 
 /// What is asked, of whom, and who takes the answers.
 pub(crate) struct Run<'a> {
-    pub(crate) listing: &'a Listing<'a>,
-    pub(crate) ask: &'a Ask,
-    pub(crate) owners: Option<&'a Owners>,
-    pub(crate) told: &'a mut Told,
-    pub(crate) take: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
-    pub(crate) stopped: bool,
+    pub listing: &'a Listing<'a>,
+    pub ask: &'a Ask,
+    pub owners: Option<&'a Owners>,
+    pub told: &'a mut Told,
+    pub take: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    pub stopped: bool,
     /// Sockets that were handed out already, of those that a process holds; kept only for who wants the others too.
-    pub(crate) held: HashSet<(NetnsInode, Inode)>,
+    pub held: HashSet<(NetnsInode, Inode)>,
 }
 
 /// Whether a socket is handed out, and whether it matches.
@@ -77,7 +77,7 @@ impl Run<'_> {
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                notes::say(&format!("sockeye: not every namespace at once: {error}\n"));
+                say(&format!("sockeye: not every namespace at once: {error}\n"));
                 return ask.protocols;
             }
         };

@@ -3,7 +3,7 @@
 
 mod binary;
 
-#[path = "../../render/tests/sampled/mod.rs"]
+#[path = "../../commands/prof/src/tests/sampled.rs"]
 mod sampled;
 
 use binary::{assert_harmless, sockeye, words};

@@ -1,15 +1,16 @@
 //! What is done to many sockets: shown first, asked for, done, and told, with every failure.
 
-use crate::args::{Common, FormatArg};
-use crate::consent;
-use crate::listing::{self, Listing};
-use crate::notes;
-use crate::stdout;
 use crate::targets::Targets;
 use anyhow::Context;
 use clap::Args;
+use sockeye_console::args::FormatArg;
+use sockeye_console::confirm;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::{Pid, Protocol};
-use sockeye_render::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact, Format, Style, harmless};
+use sockeye_output::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact, Format, Style, harmless};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Listing};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +93,7 @@ impl Deed {
                         self.done
                     )
                 };
-                if !consent::is_given(&question, mistake)? {
+                if !confirm::confirm(&question, mistake)? {
                     notes::say(&format!("sockeye: {}: nothing was changed\n", self.command));
                     return Ok(ExitCode::FAILURE);
                 }
@@ -159,7 +160,7 @@ impl Deed {
                 writer.row(entry, listing.lookup, &[])
             })?;
         }
-        writer.finish(&sockeye_render::Summary::default(), |_| ())?;
+        writer.finish(&sockeye_output::Summary::default(), |_| ())?;
         let more = meant.len().saturating_sub(SHOWN_MAX);
         if more > 0 {
             writeln!(out, "... and {more} more")?;

@@ -1,10 +1,10 @@
 //! The sockets that something is to be done to, or asked of: found first, all of them, and kept.
 
-use crate::listing::{Ask, Listing, Told};
-use crate::usage::Usage;
+use sockeye_console::usage::Usage;
 use sockeye_model::{
     Cookie, Endpoint, Entry, Family, Inode, InterfaceIndex, NetnsInode, Owner, Protocol, Socket, State, Timer,
 };
+use sockeye_query::listing::{Ask, Listing, Told};
 use sockeye_source::owners::Owners;
 use std::ops::ControlFlow;
 

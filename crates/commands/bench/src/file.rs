@@ -3,10 +3,10 @@
 use super::file_report::Telltale;
 use super::sizes::{self, Sizes};
 use super::telling::{Telling, noise_since};
-use crate::usage::Usage;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use rustix::io::Errno;
+use sockeye_console::usage::Usage;
 use sockeye_load::file::{Content, Ended, Failure, FilePlan, Outcome, Roads, Shortfall, Step, Way};
 use sockeye_sys::interrupts::Interrupts;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) struct FileArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     repeats: Option<u64>,
     /// How long one measurement takes at least, in seconds: short files are sent again and again
-    #[arg(short = 't', long, value_name = "SECONDS", default_value = "0.05", value_parser = crate::values::seconds)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value = "0.05", value_parser = sockeye_console::values::seconds)]
     time: Duration,
     #[command(flatten)]
     telling: Telling,
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &FileArgs) -> anyhow::Result<ExitCode> {
             .map_or(1, |repeats| usize::try_from(repeats).unwrap_or(usize::MAX)),
         slice: args.time,
     };
-    let mut progress = crate::progress::Progress::new("measurements", plan.steps(&roads));
+    let mut progress = sockeye_console::progress::Progress::new("measurements", plan.steps(&roads));
     let longest = plan.sizes.last().copied().unwrap_or_default();
     let outcome = match content.warm(longest, stopped) {
         Ok(()) => {

@@ -2,7 +2,6 @@
 
 mod file;
 mod file_report;
-mod iperf3;
 mod latency;
 mod memory;
 mod serve;
@@ -14,12 +13,13 @@ mod telling;
 mod tun;
 
 use clap::{Args, Subcommand};
+use sockeye_load::StreamProtocol;
 use std::process::ExitCode;
 
 /// Measure what this host and its paths can do, and what limits them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     #[command(subcommand)]
     command: BenchCommand,
 }
@@ -36,10 +36,14 @@ enum BenchCommand {
     Sources(sources::SourcesArgs),
 }
 
-pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+/// Runs the benchmark that was named; `iperf3` speaks that tool's protocol.
+///
+/// # Errors
+/// What kept it from measuring.
+pub fn run(args: &BenchArgs, iperf3: &dyn StreamProtocol) -> anyhow::Result<ExitCode> {
     match &args.command {
-        BenchCommand::Serve(args) => serve::run(args),
-        BenchCommand::Stream(args) => stream::run(args),
+        BenchCommand::Serve(args) => serve::run(args, iperf3),
+        BenchCommand::Stream(args) => stream::run(args, iperf3),
         BenchCommand::Rr(args) => latency::rr(args),
         BenchCommand::Crr(args) => latency::crr(args),
         BenchCommand::Tun(args) => tun::run(args),

@@ -2,9 +2,9 @@
 
 use super::sizes::{self, Sizes};
 use super::telling::{Telling, noise_since};
-use crate::usage::Usage;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
+use sockeye_console::usage::Usage;
 use sockeye_load::memory::{MemoryPlan, Rates, available_bytes, caches, function_name};
 use sockeye_measure::{
     Cache, Chart, Column, Curve, Fall, Line, Partial, Point, Report, Scale, Table, Unit, Value, ending_cache,
@@ -24,7 +24,7 @@ pub(crate) struct MemoryArgs {
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
     functions: Vec<FunctionArg>,
     /// How long it shall take in all, about, in seconds
-    #[arg(short = 't', long, value_name = "SECONDS", default_value = "15", value_parser = crate::values::seconds)]
+    #[arg(short = 't', long, value_name = "SECONDS", default_value = "15", value_parser = sockeye_console::values::seconds)]
     time: Duration,
     /// How often each is measured; the median is told
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
     let chart = args.telling.prepare()?;
     let interrupts = Interrupts::catch().context("catch signals")?;
-    let mut progress = crate::progress::Progress::new("% measured", 0);
+    let mut progress = sockeye_console::progress::Progress::new("% measured", 0);
     let noise = sockeye_load::noise();
     let longest = plan.sizes.last().copied().unwrap_or_default();
     let rates = plan

@@ -1,11 +1,11 @@
 //! `sockeye bench serve`.
 
-use crate::notes;
-use crate::stdout;
 use anyhow::Context;
 use clap::Args;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_load::session::{PORT, Stop, Trouble};
-use sockeye_load::{ServePlan, serve};
+use sockeye_load::{ServePlan, StreamProtocol, serve};
 use sockeye_sys::interrupts::Interrupts;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -36,10 +36,10 @@ pub(crate) struct ServeArgs {
     iperf3: bool,
 }
 
-pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::catch().context("catch signals")?;
     let stop = Stop::by(interrupts);
-    let default = if args.iperf3 { IPERF3_PORT } else { PORT };
+    let default = if args.iperf3 { iperf3.port() } else { PORT };
     let plan = ServePlan {
         address: args.bind,
         is_v6: is_v6(args.ipv4, args.ipv6),
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         is_once: args.once,
         only_iperf3: args.iperf3,
     };
-    let told = serve(&plan, &stop, &|line| {
+    let told = serve(&plan, &*iperf3.server(), &stop, &|line| {
         let text = format!("{}\n", harmless(line));
         // That nobody reads it any more is no reason to let clients down.
         let _ = stdout::write(text.as_bytes());
@@ -83,6 +83,3 @@ fn harmless(line: &str) -> String {
     }
     clean
 }
-
-/// Where iperf3 listens.
-pub(super) const IPERF3_PORT: u16 = 5201;

@@ -1,10 +1,9 @@
 //! `sockeye bench sources`: what each way to the socket table costs here.
 
 use super::telling::{Telling, noise_since};
-use crate::lookup;
-use crate::progress::Progress;
-use crate::usage::Usage;
 use clap::Args;
+use sockeye_console::progress::Progress;
+use sockeye_console::usage::Usage;
 use sockeye_load::sources::{
     Crowd, CrowdFailure, FEWEST_REPEATS, SourcesPlan, descriptors_left, within_own_namespace,
 };
@@ -12,6 +11,7 @@ use sockeye_measure::{
     Chart, Column, FLOOR, Line, Partial, Report, Scale, SourceTimes, Table, Unit, Value, fastest_and_slowest,
 };
 use sockeye_model::ProtocolSet;
+use sockeye_query::lookup;
 use sockeye_source::Engine;
 use sockeye_sys::interrupts::Interrupts;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct SourcesArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
     sockets: Vec<u64>,
     /// Whose tables: tcp, udp, unix, raw, packet, netlink, mptcp, udplite or all, apart by commas [default: all; with --sockets: tcp]
-    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
+    #[arg(short = 'A', long, value_name = "LIST", value_parser = sockeye_query::values::protocols)]
     protocols: Option<ProtocolSet>,
     /// How often each source reads it; the median is told [default: 10, fewer if that takes longer than 20 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]

@@ -1,19 +1,21 @@
 //! `sockeye bench stream`.
 
-use super::iperf3::{self, Extras};
-use super::serve::{IPERF3_PORT, is_v6};
+use super::serve::is_v6;
 use super::telling::{Telling, noise_since};
-use crate::usage::Usage;
-use crate::values;
 use anyhow::Context;
 use clap::Args;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::session::{PORT, Reach, Stop};
 use sockeye_load::stream::{
     DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Outcome, Plan, Progress, STREAMS_MAX, Transport,
     Until, WINDOW_MAX,
 };
+use sockeye_load::{StreamOptions, StreamProtocol};
 use sockeye_measure::{Again, Partial, Report};
+use sockeye_output::Format;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -105,27 +107,37 @@ pub(crate) struct StreamArgs {
 /// Ours, and theirs.
 pub(super) type Affinity = (Option<usize>, Option<usize>);
 
-pub(crate) fn run(args: &StreamArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Result<ExitCode> {
     let plan = args.plan()?;
     let chart = args.telling.prepare()?;
     let interrupts = Interrupts::catch().context("catch signals")?;
     let stop = Stop::by(interrupts);
-    let reach = args.reach();
-    let extras = Extras {
+    let reach = args.reach(iperf3.port());
+    let options = StreamOptions {
         blocks: args.blocks,
         mss: args.mss,
         no_delay: args.no_delay,
     };
     if args.iperf3 {
-        iperf3::check(&plan)?;
-        if iperf3::wants_document(&args.telling) {
+        iperf3
+            .check(&plan)
+            .map_err(|reason| usage(format!("--iperf3: {reason}")))?;
+        // Scripts that read what `iperf3 -J` prints get the same.
+        if args.telling.json || Format::from(args.telling.format) == Format::Json {
             if args.repeats > 1 || chart.is_some() {
                 return Err(
                     usage("--iperf3 --json is one document of iperf3's: without --repeats and -o").into(),
                 );
             }
             let mut line = ProgressLine::new(&plan, 1, 1);
-            return iperf3::document(&reach, &plan, extras, &stop, &mut |progress| line.show(progress));
+            let document =
+                iperf3.run_for_document(&reach, &plan, options, &stop, &mut |progress| line.show(progress));
+            stdout::write(document.text.as_bytes())?;
+            return match document.outcome {
+                Ok(true) => Ok(ExitCode::SUCCESS),
+                Ok(false) => Ok(ExitCode::FAILURE),
+                Err(error) => Err(anyhow::Error::from_boxed(error)),
+            };
         }
     }
     let noise = sockeye_load::noise();
@@ -134,8 +146,9 @@ pub(crate) fn run(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     for number in 0..args.repeats {
         let mut line = ProgressLine::new(&plan, number + 1, args.repeats);
         let made = if args.iperf3 {
-            iperf3::stream(&reach, &plan, extras, &stop, &mut |progress| line.show(progress))
-                .map_err(|trouble| (trouble.code(), anyhow::Error::from(trouble)))
+            iperf3
+                .run(&reach, &plan, options, &stop, &mut |progress| line.show(progress))
+                .map_err(|failed| (failed.code, anyhow::Error::from_boxed(failed.error)))
         } else {
             sockeye_load::stream::run(&reach, &plan, &stop, &mut |progress| line.show(progress))
                 .map_err(|trouble| (trouble.code(), anyhow::Error::from(trouble)))
@@ -264,8 +277,8 @@ impl StreamArgs {
             .flag("--skip-rx-copy", self.skip_rx_copy)
     }
 
-    fn reach(&self) -> Reach {
-        let default = if self.iperf3 { IPERF3_PORT } else { PORT };
+    fn reach(&self, iperf3_port: u16) -> Reach {
+        let default = if self.iperf3 { iperf3_port } else { PORT };
         Reach {
             host: self.host.clone(),
             port: self.port.unwrap_or(default),

@@ -1,13 +1,13 @@
 //! How the benchmarks tell what they measured: to eyes, to programs, as a chart; whole or in part.
 
-use crate::args::{ColorArg, FormatArg};
-use crate::replacement::Replacement;
-use crate::stdout;
-use crate::usage::Usage;
 use anyhow::Context;
 use clap::Args;
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::replacement::Replacement;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_measure::{Noise, NoiseSample, Report};
-use sockeye_render::{ChartFormat, Format, ReportLayout, harmless, push_report, write_charts};
+use sockeye_output::{ChartFormat, Format, ReportLayout, harmless, push_report, write_charts};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,21 +1,23 @@
 //! `sockeye check`: what is wrong with this host, what proves it, what to do.
 
 mod list;
+pub mod output;
 mod rules;
 mod ways;
 
-use crate::args::Common;
-use crate::listing::{self, Ask, Listing, Scope, Told, names_netns};
-use crate::lookup::Lookup;
-use crate::notes;
-use crate::places::{Namespace, Places};
-use crate::stdout;
+use crate::output::{FindingsLayout, LookedAt, push_findings};
 use anyhow::Context;
 use clap::Args;
 use rules::Judges;
 use rustix::io::Errno;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
-use sockeye_render::{FindingsLayout, Format, LookedAt, Summary, push_findings};
+use sockeye_output::{Format, Summary};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Ask, Listing, Scope, Told, names_netns};
+use sockeye_query::lookup::Lookup;
+use sockeye_query::places::{Namespace, Places};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
 use sockeye_verdict::{Finding, Memory, Rule, Scope as Concerns, Seen, Severity, Snapshot};
@@ -32,19 +34,19 @@ use std::time::{Duration, Instant};
 /// they are a large share of what they are part of; with --watch, what is now.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct CheckArgs {
+pub struct CheckArgs {
     /// Look again after so many seconds, and judge what changed in between
-    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = crate::values::seconds)]
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
     watch: Option<Duration>,
     /// With --watch: how many times to look
     #[arg(long, value_name = "N", requires = "watch", default_value = "2", allow_negative_numbers = true,
           value_parser = rules::samples)]
     count: u64,
     /// Exit with 1 if something as bad as this is found: info, notice, warning or critical
-    #[arg(long, value_name = "SEVERITY", value_parser = crate::values::severity)]
+    #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
     /// Show nothing that is less bad than this
-    #[arg(long, value_name = "SEVERITY", default_value = "notice", value_parser = crate::values::severity)]
+    #[arg(long, value_name = "SEVERITY", default_value = "notice")]
     severity: Severity,
     /// Only these rules, separated by commas; 'check --list' shows them
     #[arg(long, value_name = "RULES", value_parser = rules::rules)]
@@ -65,7 +67,11 @@ pub(crate) struct CheckArgs {
     filter: Vec<String>,
 }
 
-pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+/// Looks for faults and reports findings.
+///
+/// # Errors
+/// If an option is wrong, the host could not be looked at, or output failed.
+pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let judges = Judges::new(
         args.only.as_ref(),
         args.skip.as_ref(),

@@ -1,9 +1,10 @@
 //! `check --list`: the rules, and from where on they find something.
 
 use super::rules::Judges;
-use crate::args::{Common, FormatArg};
-use crate::stdout;
-use sockeye_render::JsonObject;
+use sockeye_console::args::FormatArg;
+use sockeye_console::stdout;
+use sockeye_output::JsonObject;
+use sockeye_query::args::Common;
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 /// A tool that we stand in for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tool {
+pub enum Tool {
     /// Of iproute2
     Ss,
     /// Of net-tools
@@ -17,7 +17,7 @@ pub(crate) enum Tool {
 
 impl Tool {
     /// Which tool is meant, and the words for it: the name that we were called by counts, then the first word.
-    pub(crate) fn called(words: &[OsString]) -> Option<(Self, &[OsString])> {
+    pub fn called(words: &[OsString]) -> Option<(Self, &[OsString])> {
         let (program, rest) = words.split_first()?;
         if let Some(tool) = Path::new(program).file_name().and_then(Self::named) {
             return Some((tool, rest));
@@ -26,7 +26,8 @@ impl Tool {
         Some((Self::named(command)?, rest))
     }
 
-    pub(crate) fn run(self, words: &[OsString]) -> ExitCode {
+    /// Runs the tool with its arguments.
+    pub fn run(self, words: &[OsString]) -> ExitCode {
         match self {
             Self::Ss => crate::ss::run(words),
             Self::Netstat => crate::netstat::run(words),

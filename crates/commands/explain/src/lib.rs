@@ -1,17 +1,17 @@
 //! `sockeye explain`: the dictionary, asked.
 
-use crate::args::{ColorArg, FormatArg};
-use crate::notes;
-use crate::stdout;
-use crate::usage::Usage;
+pub mod output;
+use crate::output::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
 use anyhow::Context;
 use clap::Args;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_dictionary::{Dictionary, Found, Kind, Log, Severity};
-use sockeye_render::{
-    ExplainLayout, ExplainedLog, Format, harmless, push_entries, push_explained, push_explained_log,
-};
+use sockeye_output::{Format, harmless};
 use sockeye_sys::interrupts::Interrupts;
 use std::fs::File;
 use std::io::{self, IsTerminal, Read};
@@ -25,7 +25,7 @@ use std::process::ExitCode;
 /// input, whatever wrote it (dmesg, syslog, the journal), and tells what it knows of it, the worst first. Asks no network.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct ExplainArgs {
+pub struct ExplainArgs {
     /// Read this log; `-` is the standard input
     #[arg(short = 'f', long, value_name = "FILE|-", conflicts_with_all = ["list", "text"])]
     file: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "KIND", value_parser = kinds, conflicts_with = "text")]
     list: Option<Kinds>,
     /// Of a log: show nothing that is less bad than this: info, notice, warning or critical
-    #[arg(long, value_name = "SEVERITY", default_value = "info", value_parser = crate::values::severity)]
+    #[arg(long, value_name = "SEVERITY", default_value = "info")]
     severity: Severity,
     /// Of a log: all that is known also of what is harmless, and where messages come from
     #[arg(short = 'v', long)]
@@ -59,7 +59,11 @@ enum Kinds {
     One(Kind),
 }
 
-pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+/// Explains names, or the lines of a log.
+///
+/// # Errors
+/// If an option is wrong, a file cannot be read, or output failed.
+pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let layout = ExplainLayout {
         format: Format::from(args.format),
         style: stdout::style(args.color),

@@ -1,114 +1,116 @@
-//! `sockeye bench stream --iperf3`: the other end is an iperf3 server.
+//! `bench stream --iperf3` and iperf3's clients of `bench serve`: our plan in iperf3's words, and its outcome in ours.
 
-use super::telling::Telling;
-use crate::stdout;
-use crate::usage::Usage;
-use sockeye_load::iperf3::{self, Manner, Wishes};
+use crate::{Desk, Manner, Outcome, PORT, Trouble, Wishes, document, failed_document};
 use sockeye_load::session::{Reach, Stop};
-use sockeye_load::stream::{Outcome, Plan, Progress, Until};
-use sockeye_render::Format;
-use std::process::ExitCode;
+use sockeye_load::stream::{self, Progress, Until};
+use sockeye_load::{StreamDocument, StreamError, StreamOptions, StreamProtocol, StreamServer};
+use std::net::TcpStream;
 use std::time::Duration;
 
-/// What iperf3 has beside what our own protocol has.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Extras {
-    /// Blocks to send, rather than bytes
-    pub(super) blocks: Option<u64>,
-    /// The largest segment
-    pub(super) mss: Option<u64>,
-    /// `TCP_NODELAY`
-    pub(super) no_delay: bool,
-}
+/// iperf3's protocol, for `bench`.
+#[derive(Debug, Clone, Copy)]
+pub struct Iperf3;
 
-pub(super) fn stream(
-    reach: &Reach,
-    plan: &Plan,
-    extras: Extras,
-    stop: &Stop,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Outcome, iperf3::Trouble> {
-    Ok(run(reach, plan, extras, stop, tell)?.transfer())
-}
-
-/// Prints what `iperf3 -J` would, for scripts that read that.
-pub(super) fn document(
-    reach: &Reach,
-    plan: &Plan,
-    extras: Extras,
-    stop: &Stop,
-    tell: &mut dyn FnMut(&Progress),
-) -> anyhow::Result<ExitCode> {
-    let system = system();
-    let made = run(reach, plan, extras, stop, tell);
-    let (text, is_whole) = match &made {
-        Ok(outcome) => (iperf3::document(outcome, &system), outcome.trouble.is_none()),
-        Err(trouble) => (iperf3::failed_document(trouble, &system), false),
-    };
-    stdout::write(text.as_bytes())?;
-    made?;
-    Ok(if is_whole {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
-}
-
-/// Whether a document of iperf3's shape is asked for: that is what JSON is here.
-pub(super) fn wants_document(telling: &Telling) -> bool {
-    telling.json || Format::from(telling.format) == Format::Json
-}
-
-/// Fails where iperf3 has no word for what is wanted.
-pub(super) fn check(plan: &Plan) -> Result<(), Usage> {
-    let is_whole = |span: Duration| span.subsec_nanos() == 0;
-    let time = match plan.until {
-        Until::Time(time) => time,
-        Until::Bytes(_) => Duration::ZERO,
-    };
-    if is_whole(time) && is_whole(plan.omit) {
-        return Ok(());
+impl StreamProtocol for Iperf3 {
+    fn port(&self) -> u16 {
+        PORT
     }
-    Err(Usage(
-        "sockeye: --iperf3: its protocol counts --time and --omit in whole seconds\n".to_owned(),
-    ))
+
+    fn check(&self, plan: &stream::Plan) -> Result<(), String> {
+        let is_whole = |span: Duration| span.subsec_nanos() == 0;
+        let time = match plan.until {
+            Until::Time(time) => time,
+            Until::Bytes(_) => Duration::ZERO,
+        };
+        if is_whole(time) && is_whole(plan.omit) {
+            return Ok(());
+        }
+        Err("its protocol counts --time and --omit in whole seconds".to_owned())
+    }
+
+    fn run(
+        &self,
+        reach: &Reach,
+        plan: &stream::Plan,
+        options: StreamOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<stream::Outcome, StreamError> {
+        match run(reach, plan, options, stop, progress) {
+            Ok(outcome) => Ok(outcome.transfer()),
+            Err(trouble) => Err(StreamError {
+                code: trouble.code(),
+                error: trouble.into(),
+            }),
+        }
+    }
+
+    fn run_for_document(
+        &self,
+        reach: &Reach,
+        plan: &stream::Plan,
+        options: StreamOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> StreamDocument {
+        let system = system();
+        match run(reach, plan, options, stop, progress) {
+            Ok(outcome) => StreamDocument {
+                text: document(&outcome, &system),
+                outcome: Ok(outcome.trouble.is_none()),
+            },
+            Err(trouble) => StreamDocument {
+                text: failed_document(&trouble, &system),
+                outcome: Err(trouble.into()),
+            },
+        }
+    }
+
+    fn server(&self) -> Box<dyn StreamServer> {
+        Box::new(Desk::default())
+    }
+}
+
+impl StreamServer for Desk {
+    fn receive(&self, number: u64, connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool {
+        Self::receive(self, number, connection, stop, say)
+    }
 }
 
 fn run(
     reach: &Reach,
-    plan: &Plan,
-    extras: Extras,
+    plan: &stream::Plan,
+    options: StreamOptions,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<iperf3::Outcome, iperf3::Trouble> {
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, Trouble> {
     let mut wishes = Wishes::of(plan);
-    if let Some(blocks) = extras.blocks {
+    if let Some(blocks) = options.blocks {
         (wishes.blocks, wishes.time_s) = (blocks, 0);
     }
-    wishes.mss = extras.mss.unwrap_or(0);
-    wishes.no_delay = extras.no_delay;
+    wishes.mss = options.mss.unwrap_or(0);
+    wishes.no_delay = options.no_delay;
     let manner = Manner {
         processor: plan.our_processor,
         skips_copy: plan.skips_copy,
     };
-    let plan = iperf3::Plan {
+    let plan = crate::Plan {
         wishes,
         interval: plan.interval,
         manner,
     };
     let mut elapsed = Duration::ZERO;
     let mut retransmitted = None;
-    iperf3::run(reach, &plan, stop, &mut |interval| {
+    crate::run(reach, &plan, stop, &mut |interval| {
         elapsed += Duration::from_secs_f64(interval.seconds);
-        let told = interval.streams.iter().filter_map(|stream| stream.tcp);
-        for tcp in told {
+        for tcp in interval.streams.iter().filter_map(|stream| stream.tcp) {
             retransmitted = Some(retransmitted.unwrap_or(0) + tcp.retransmits);
         }
         let rate = |sends: bool| {
             let has_any = interval.streams.iter().any(|stream| stream.sends == sends);
             has_any.then(|| interval.bytes(sends) as f64 / interval.seconds.max(1e-9))
         };
-        tell(&Progress {
+        progress(&Progress {
             elapsed,
             sent_bytes_per_s: rate(true),
             received_bytes_per_s: rate(false),
@@ -118,15 +120,15 @@ fn run(
     })
 }
 
-/// As iperf3 has it from `uname`.
+/// Returns the `uname` line of this host, as iperf3 prints it.
 fn system() -> String {
-    let told = rustix::system::uname();
+    let uname = rustix::system::uname();
     [
-        told.sysname(),
-        told.nodename(),
-        told.release(),
-        told.version(),
-        told.machine(),
+        uname.sysname(),
+        uname.nodename(),
+        uname.release(),
+        uname.version(),
+        uname.machine(),
     ]
     .map(|word| word.to_string_lossy().into_owned())
     .join(" ")

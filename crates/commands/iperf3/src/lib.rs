@@ -25,6 +25,7 @@
 //! Nobody waits without an end, and no length is believed beyond its bound.
 
 mod client;
+mod command;
 mod control;
 mod datagram;
 mod document;
@@ -39,6 +40,7 @@ mod transfer;
 mod trouble;
 
 pub use client::{Plan, run};
+pub use command::Iperf3;
 pub use document::{document, failed_document};
 pub use lane::Manner;
 pub use message::{Processor, Toward, Wishes};

@@ -3,11 +3,11 @@
 use super::Protocol;
 use super::message::Wishes;
 use super::trouble::Trouble;
-use crate::session::Stop;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
+use sockeye_load::session::Stop;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use super::message::Processor;
 use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
 use super::{Protocol, Toward, Wishes};
-use crate::stream::{Direction, Plan, Transport, Until};
+use sockeye_load::stream::{Direction, Plan, Transport, Until};
 use sockeye_measure::{Datagrams, End, Interval, Lane, Partial, Sender, Side, Transfer, Work};
 
 impl Wishes {

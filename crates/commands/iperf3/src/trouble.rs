@@ -1,8 +1,8 @@
 //! What goes wrong between the two ends of an iperf3 test.
 
 use super::refusal::Refusal;
-use crate::session;
 use rustix::io::Errno;
+use sockeye_load::session;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

@@ -1,15 +1,19 @@
 //! `sockeye doctor`: what works here, what does not, what is missing, and what it would give.
 
 use crate::args::{DoctorArgs, DoctorFormat};
-use crate::lookup;
-use crate::stdout;
 use rustix::thread::CapabilitySet;
+use sockeye_console::stdout;
 use sockeye_observe::{Ability, abilities};
+use sockeye_query::lookup;
 use sockeye_source::{Engine, Finding, Probe, Reason, probe};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+/// Prints which sources work here.
+///
+/// # Errors
+/// If the report cannot be written.
+pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let report = Report::collect(&Arc::new(lookup::engine(&args.btf)?));
     let text = match args.format {
         DoctorFormat::Table => report.table(),
@@ -160,7 +164,7 @@ impl Report {
                 let (finding, reason) = match &probe.finding {
                     Finding::Yes => ("yes", String::new()),
                     Finding::No(reason) => {
-                        let reason = sockeye_render::json_string(&reason.to_string());
+                        let reason = sockeye_output::json_string(&reason.to_string());
                         ("no", format!(",\"reason\":{reason}"))
                     }
                 };
@@ -175,7 +179,7 @@ impl Report {
         let abilities: Vec<_> = self.abilities.iter().map(ability_json).collect();
         format!(
             "{{\"kernel\":{},\"uid\":{},\"rights\":[{}],\"sources\":[{}],\"prof\":[{}]}}\n",
-            sockeye_render::json_string(&self.kernel),
+            sockeye_output::json_string(&self.kernel),
             self.user,
             rights.join(","),
             probes.join(","),
@@ -188,7 +192,7 @@ fn ability_json(ability: &Ability) -> String {
     let but: Vec<_> = ability
         .but
         .iter()
-        .map(|obstacle| sockeye_render::json_string(&obstacle.to_string()))
+        .map(|obstacle| sockeye_output::json_string(&obstacle.to_string()))
         .collect();
     let (works, key, value) = match &ability.finding {
         Ok(means) => ("yes", "by", means.clone()),
@@ -197,7 +201,7 @@ fn ability_json(ability: &Ability) -> String {
     format!(
         "{{\"part\":\"{}\",\"works\":\"{works}\",\"{key}\":{},\"but\":[{}]}}",
         ability.part,
-        sockeye_render::json_string(&value),
+        sockeye_output::json_string(&value),
         but.join(",")
     )
 }

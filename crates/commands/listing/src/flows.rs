@@ -1,21 +1,38 @@
 //! `sockeye flows`: who talks to whom.
 
-use crate::args::{FlowOptions, Peers};
-use crate::listing::{self, Ask, Listing, Scope, Told};
-use crate::lookup::Lookup;
-use crate::notes;
-use crate::stdout;
-use crate::usage::Usage;
+use crate::args::{FlowOptions, FlowsArgs, Peers};
+use crate::output::{FlowColumn, FlowDetails, FlowLayout, FlowWriter};
 use crate::values::Sorting;
 use anyhow::Context;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
-use sockeye_render::{FlowColumn, FlowDetails, FlowLayout, FlowWriter, Format};
+use sockeye_output::Format;
+use sockeye_query::listing::{self, Ask, Listing, Scope, Told};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-pub(crate) fn run(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
+/// Lists flows.
+///
+/// # Errors
+/// If the filter or an option is wrong, nothing could be listed, or output failed.
+pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
+    list(&args.options, &args.filter)
+}
+
+/// Lists all flows, as `sockeye` without a command does.
+///
+/// # Errors
+/// If an option is wrong, nothing could be listed, or output failed.
+pub fn all(options: &FlowOptions) -> anyhow::Result<()> {
+    list(options, &[])
+}
+
+fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     if options.columns.as_deref() == Some("help") {
         return stdout::write_lines(FlowColumn::ALL.iter().map(|column| column.name()));
     }

@@ -1,19 +1,24 @@
 //! `sockeye sockets`: every socket, one row each.
 
-use crate::args::{FormatArg, SocketsArgs};
-use crate::listing::{self, Ask, Listing, Scope};
-use crate::lookup::Lookup;
-use crate::notes;
-use crate::stdout;
-use crate::usage::Usage;
+use crate::args::SocketsArgs;
 use anyhow::Context;
+use sockeye_console::args::FormatArg;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_model::{Endpoint, ProtocolSet};
-use sockeye_render::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
+use sockeye_output::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
+use sockeye_query::listing::{self, Ask, Listing, Scope};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::Detail;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
-pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
+/// Lists sockets.
+///
+/// # Errors
+/// If the filter or an option is wrong, nothing could be listed, or output failed.
+pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     if args.columns.as_deref() == Some("help") {
         return stdout::write_lines(SocketColumn::all().into_iter().map(SocketColumn::name));
     }

@@ -3,12 +3,12 @@
 use super::guard::Guard;
 use super::spell;
 use super::workers::{self, Outcome};
-use crate::notes;
-use crate::stdout;
-use crate::usage::Usage;
 use anyhow::anyhow;
 use clap::Args;
 use sockeye_act::netns::{Addresses, Folder, Maker, NoTarget, Subnet, Target};
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_model::NetnsName;
 use std::collections::HashSet;
 use std::ffi::OsString;

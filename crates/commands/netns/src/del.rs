@@ -3,15 +3,15 @@
 use super::guard::Guard;
 use super::spell;
 use super::workers::{self, Outcome};
-use crate::consent;
-use crate::notes;
-use crate::stdout;
 use anyhow::Context;
 use clap::Args;
 use sockeye_act::netns::{Farewell, remove};
 use sockeye_act::{Manner, end};
+use sockeye_console::confirm;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use sockeye_source::netns::{Residents, lives_in, process_name};
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -51,7 +51,7 @@ pub(crate) struct DelArgs {
     wait: bool,
     /// With --wait: no longer than this
     #[arg(long, value_name = "SECS", default_value = "30", requires = "wait", allow_negative_numbers = true,
-          value_parser = crate::values::seconds)]
+          value_parser = sockeye_console::values::seconds)]
     timeout: Duration,
     /// How many are deleted at the same time; 32 if not given, for they do nothing but wait
     #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = workers::threads)]
@@ -379,7 +379,7 @@ fn is_confirmed(names: &[NetnsName]) -> anyhow::Result<bool> {
         "network namespaces"
     };
     let question = format!("Delete {count} {what}: {}?", spell::names(names));
-    consent::is_given(&question, || {
+    confirm::confirm(&question, || {
         format!(
             "sockeye: ns del: {count} {what} would be deleted ({}); --yes says that they are meant, --dry-run lists them\n",
             spell::names(names)

@@ -36,7 +36,7 @@ impl Guard {
         };
         let started = start();
         if let (Err(error), true) = (&started, verbose) {
-            crate::notes::say(&format!(
+            sockeye_console::notes::say(&format!(
                 "sockeye: nobody watches over what is half done if this is killed: {error:#}\n"
             ));
         }

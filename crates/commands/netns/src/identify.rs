@@ -1,11 +1,12 @@
 //! `sockeye ns identify`: how the network namespace of a process is called.
 
-use crate::usage::Usage;
-use crate::{notes, stdout};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_model::NetnsName;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use sockeye_source::names::Namespaces;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;

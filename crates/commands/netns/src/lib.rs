@@ -7,14 +7,18 @@ mod guard;
 mod identify;
 mod list;
 mod monitor;
+mod notes;
 mod one;
+pub mod output;
 mod pids;
 mod spell;
+#[cfg(test)]
+mod tests;
 mod workers;
 
-use crate::usage::Usage;
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use sockeye_console::usage::Usage;
 use sockeye_model::NetnsName;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -22,7 +26,7 @@ use std::process::ExitCode;
 /// Network namespaces by the thousand: make, delete, list, run programs in them
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct NsArgs {
+pub struct NsArgs {
     /// `list` without one.
     #[command(subcommand)]
     command: Option<NsCommand>,
@@ -44,7 +48,11 @@ enum NsCommand {
     Monitor(monitor::MonitorArgs),
 }
 
-pub(crate) fn run(args: &NsArgs) -> anyhow::Result<ExitCode> {
+/// Manages network namespaces.
+///
+/// # Errors
+/// If an option is wrong or the action failed.
+pub fn run(args: &NsArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         None => list::run(&list::ListArgs::default()).map(done),
         Some(NsCommand::List(args)) => list::run(args).map(done),

@@ -1,19 +1,18 @@
 //! `sockeye ns list`: every network namespace, who lives in it, and what keeps it.
 
-use crate::args::{ColorArg, FormatArg, SourceArg};
-use crate::lookup;
-use crate::notes;
-use crate::progress::Progress;
-use crate::stdout;
-use crate::usage::Usage;
+use crate::output::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};
 use anyhow::Context;
 use clap::Args;
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::progress::Progress;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_filter::join_words;
 use sockeye_filter::netns::{self, Filter};
 use sockeye_model::Namespace;
-use sockeye_render::{
-    Format, NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, Summary, push_name_line,
-};
+use sockeye_output::{Format, Summary};
+use sockeye_query::args::SourceArg;
+use sockeye_query::lookup;
 use sockeye_source::Choice;
 use sockeye_source::names::{SystemNames, Wanted};
 use sockeye_source::netns::{Look, Survey, names, survey};
@@ -206,7 +205,7 @@ fn print(args: &ListArgs, columns: Option<Vec<NetnsColumn>>, found: &Survey) -> 
 }
 
 fn report(args: &ListArgs, found: &Survey, unjudged: usize) {
-    notes::namespaces(found, args.leaked.then_some(unjudged), args.verbose);
+    crate::notes::namespaces(found, args.leaked.then_some(unjudged), args.verbose);
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<NetnsColumn>> {

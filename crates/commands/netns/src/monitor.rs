@@ -1,13 +1,14 @@
 //! `sockeye ns monitor`: names of network namespaces, as they come and go.
 
-use crate::{notes, stdout};
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::NetnsName;
-use sockeye_render::{JsonObject, harmless};
+use sockeye_output::{JsonObject, harmless};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};

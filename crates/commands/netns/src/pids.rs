@@ -1,11 +1,12 @@
 //! `sockeye ns pids`: the processes in a network namespace.
 
-use crate::{notes, stdout};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use sockeye_act::netns;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
-use sockeye_render::JsonObject;
+use sockeye_output::JsonObject;
 use sockeye_source::netns::{Residents, process_name};
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! Many names, told in few words.
 
 use sockeye_model::NetnsName;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 
 /// A name, harmless for a terminal.
 pub(super) fn name(name: &NetnsName) -> String {

@@ -1,8 +1,8 @@
 //! The same act for many names, on several threads.
 
-use crate::notes;
-use crate::progress::Progress;
 use sockeye_act::netns::Failure;
+use sockeye_console::notes;
+use sockeye_console::progress::Progress;
 use sockeye_sys::interrupts::Interrupts;
 use std::convert::Infallible;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! What can be typed behind `prof`.
 
-use crate::args::{ColorArg, FormatArg};
-use crate::usage::Usage;
-use crate::values;
 use clap::{Args, ValueEnum};
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::usage::Usage;
+use sockeye_console::values;
+use sockeye_output::Format;
 use sockeye_profile::Stacks;
-use sockeye_render::Format;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use std::time::Duration;
     override_usage = "sockeye prof [OPTIONS] (-p PID | --cgroup G | --system | [--] COMMAND...)\n       \
                       sockeye prof [OPTIONS] --diff A.json B.json"
 )]
-pub(crate) struct ProfArgs {
+pub struct ProfArgs {
     /// For so many seconds; without it 10, but a command until it ends
     #[arg(short = 'd', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(super) duration: Option<Duration>,

@@ -1,10 +1,10 @@
 //! `--diff`: two files, and what changed between them.
 
 use super::{ProfArgs, layout, view};
-use crate::stdout;
 use anyhow::{Context, bail};
+use sockeye_console::stdout;
+use sockeye_output::{Format, push_report};
 use sockeye_profile::{Difference, Profile};
-use sockeye_render::{Format, push_report};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

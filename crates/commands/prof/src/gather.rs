@@ -2,14 +2,15 @@
 
 use super::args::{PartArg, ProfArgs, Target};
 use super::live;
-use crate::cgroup::Cgroup;
-use crate::progress::Progress;
-use crate::{lookup, notes};
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal, test_kill_process};
+use sockeye_console::notes;
+use sockeye_console::progress::Progress;
 use sockeye_observe::{Launched, NotStarted, Plan, Scope, Session, Woken, functions};
 use sockeye_profile::{Partial, Profile};
+use sockeye_query::cgroup::Cgroup;
+use sockeye_query::lookup;
 use sockeye_sys::interrupts::Interrupts;
 use std::cell::RefCell;
 use std::os::fd::AsFd;

@@ -4,21 +4,30 @@ mod args;
 mod difference;
 mod gather;
 mod live;
+pub mod output;
 mod picture;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use args::ProfArgs;
+pub use args::ProfArgs;
 
-use crate::{notes, stdout};
+use crate::output::{push_profile, write_folded};
 use anyhow::Context;
 use args::Target;
 use gather::{Ended, gather};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_observe::Launched;
+use sockeye_output::{Format, ReportLayout};
 use sockeye_profile::{Profile, View};
-use sockeye_render::{Format, ReportLayout, push_profile, write_folded};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
-pub(crate) fn run(args: &ProfArgs) -> anyhow::Result<ExitCode> {
+/// Profiles processes and reports where their time goes.
+///
+/// # Errors
+/// If an option is wrong, nothing could be observed, or output failed.
+pub fn run(args: &ProfArgs) -> anyhow::Result<ExitCode> {
     match args.target()? {
         Target::Difference(a, b) => difference::run(args, a, b),
         target => {

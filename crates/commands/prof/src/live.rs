@@ -1,9 +1,10 @@
 //! `--top`: again and again what happened since the last look.
 
 use super::{ProfArgs, layout, view};
-use crate::stdout;
+use crate::output::push_profile;
+use sockeye_console::stdout;
+use sockeye_output::{Format, push_report};
 use sockeye_profile::{Profile, View};
-use sockeye_render::{Format, push_profile, push_report};
 use std::time::Duration;
 
 /// Shows, every interval, what happened in it, and hands back the last look. A terminal is drawn anew each time; elsewhere

@@ -2,11 +2,12 @@
 
 use super::ProfArgs;
 use super::args::mistake;
-use crate::replacement::Replacement;
-use crate::usage::Usage;
+use crate::output::write_flame;
 use anyhow::Context;
+use sockeye_console::replacement::Replacement;
+use sockeye_console::usage::Usage;
+use sockeye_output::{ChartFormat, harmless};
 use sockeye_profile::Profile;
-use sockeye_render::{ChartFormat, harmless, write_flame};
 use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::path::Path;

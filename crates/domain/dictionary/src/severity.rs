@@ -35,6 +35,14 @@ impl Severity {
     }
 }
 
+impl std::str::FromStr for Severity {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::from_name(name).ok_or("expected info, notice, warning or critical")
+    }
+}
+
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())

@@ -10,21 +10,21 @@ use std::process::{Child, Command};
 
 /// A program and its arguments, to be found and started as `execvp(3)` of glibc does it.
 #[derive(Debug)]
-pub(crate) struct Program<'a> {
+pub struct Program<'a> {
     file: &'a OsStr,
     arguments: &'a [OsString],
 }
 
 /// A program that could not be started.
 #[derive(Debug)]
-pub(crate) struct NotStarted {
+pub struct NotStarted {
     file: OsString,
     error: io::Error,
 }
 
 impl<'a> Program<'a> {
     /// From the words of a command, with or without `--` in front; `None` if there are none.
-    pub(crate) fn new(words: &'a [OsString]) -> Option<Self> {
+    pub fn new(words: &'a [OsString]) -> Option<Self> {
         let words = match words {
             [first, rest @ ..] if first == "--" => rest,
             words => words,
@@ -36,7 +36,7 @@ impl<'a> Program<'a> {
     /// Takes the place of this process. Returns only the reason why that failed.
     ///
     /// The standard library gives `SIGPIPE` back its meaning before.
-    pub(crate) fn become_it(&self) -> NotStarted {
+    pub fn become_it(&self) -> NotStarted {
         let mut error = self.command().exec();
         if let Some(mut shell) = self.for_shell(&error) {
             error = shell.exec();
@@ -45,7 +45,7 @@ impl<'a> Program<'a> {
     }
 
     /// Starts it, with whatever `prepare` gives it.
-    pub(crate) fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
+    pub fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
         let start = |mut command: Command| {
             prepare(&mut command);
             command.spawn()
@@ -95,7 +95,7 @@ impl<'a> Program<'a> {
 
 impl NotStarted {
     /// Whether there is no such program.
-    pub(crate) fn is_absent(&self) -> bool {
+    pub fn is_absent(&self) -> bool {
         self.error.kind() == io::ErrorKind::NotFound
     }
 }

@@ -6,10 +6,10 @@
 //! What it deliberately does not do: read flags, print, decide what is shown.
 
 pub mod file;
-pub mod iperf3;
 pub mod latency;
 pub mod memory;
 mod processors;
+mod protocol;
 mod serve;
 pub mod session;
 pub mod sources;
@@ -17,4 +17,5 @@ pub mod stream;
 pub mod tun;
 
 pub use processors::noise;
+pub use protocol::{StreamDocument, StreamError, StreamOptions, StreamProtocol, StreamServer};
 pub use serve::{ServePlan, serve};

@@ -2,7 +2,7 @@
 
 use crate::latency;
 use crate::session::{Host, Kind, Server, Stop, Test, Trouble};
-use crate::{iperf3, stream};
+use crate::{StreamServer, stream};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,11 +21,16 @@ pub struct ServePlan {
     pub only_iperf3: bool,
 }
 
-/// Serves until `stop` is set. `say` is told a line for whatever happens, the address first.
+/// Serves until `stop` is set; clients of iperf3 go to `iperf3`. `say` is told a line for whatever happens, the address first.
 ///
 /// # Errors
 /// When it cannot listen there.
-pub fn serve(plan: &ServePlan, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Result<(), Trouble> {
+pub fn serve(
+    plan: &ServePlan,
+    iperf3: &dyn StreamServer,
+    stop: &Stop,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<(), Trouble> {
     let server = Server::bind(plan.address, plan.is_v6, plan.port)?;
     say(&format!("listening on {}", server.address()));
     if let Some(trouble) = server.without_udp() {
@@ -35,7 +40,7 @@ pub fn serve(plan: &ServePlan, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> Resu
         plan,
         say,
         is_done: AtomicBool::new(false),
-        iperf3: iperf3::Desk::default(),
+        iperf3,
     };
     server.run(&reception, stop)
 }
@@ -45,7 +50,7 @@ struct Reception<'a> {
     plan: &'a ServePlan,
     say: &'a (dyn Fn(&str) + Sync),
     is_done: AtomicBool,
-    iperf3: iperf3::Desk,
+    iperf3: &'a dyn StreamServer,
 }
 
 impl Host for Reception<'_> {

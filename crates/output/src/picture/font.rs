@@ -1,7 +1,7 @@
 //! Letters as strokes of a pen, so that they are smooth at any size: for pictures of pixels, where there is no other font.
 
 /// Strokes of a text of one em per `size` pixels, from its base line's left end on, and how wide it is.
-pub(crate) fn strokes(text: &str, size: f32) -> (Vec<Vec<[f32; 2]>>, f32) {
+pub fn strokes(text: &str, size: f32) -> (Vec<Vec<[f32; 2]>>, f32) {
     let unit = size / UNITS;
     let (mut strokes, mut left) = (Vec::new(), 0.0);
     for character in text.chars() {
@@ -20,7 +20,7 @@ pub(crate) fn strokes(text: &str, size: f32) -> (Vec<Vec<[f32; 2]>>, f32) {
 }
 
 /// How thick the pen is.
-pub(crate) fn pen(size: f32, bold: bool) -> f32 {
+pub fn pen(size: f32, bold: bool) -> f32 {
     size * if bold { 0.135 } else { 0.092 }
 }
 

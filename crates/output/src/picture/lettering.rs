@@ -1,12 +1,12 @@
 //! How much room text takes, whatever font it will be in.
 
 /// Text in lines of at most `width` pixels.
-pub(crate) fn wrapped(text: &str, size: f32, width: f32) -> Vec<String> {
+pub fn wrapped(text: &str, size: f32, width: f32) -> Vec<String> {
     wrapped_columns(text, (width / (size * CHARACTER)) as usize)
 }
 
 /// Text in lines of at most so many characters.
-pub(crate) fn wrapped_columns(text: &str, columns: usize) -> Vec<String> {
+pub fn wrapped_columns(text: &str, columns: usize) -> Vec<String> {
     let fits = columns.max(8);
     let mut lines = Vec::<String>::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
@@ -27,12 +27,12 @@ pub(crate) fn wrapped_columns(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// About how wide text is.
-pub(crate) fn width_of(text: &str, size: f32) -> f32 {
+pub fn width_of(text: &str, size: f32) -> f32 {
     text.chars().count() as f32 * size * CHARACTER
 }
 
 /// As much of a text as a box of this width has room for, in letters that are all as wide; nothing if that says nothing.
-pub(crate) fn boxed(text: &str, width: f32) -> String {
+pub fn boxed(text: &str, width: f32) -> String {
     let room = ((width - 2.0 * BOX_EDGE) / (BOX_TEXT * BOX_CHARACTER)).max(0.0) as usize;
     let length = text.chars().count();
     if length <= room {
@@ -47,11 +47,11 @@ pub(crate) fn boxed(text: &str, width: f32) -> String {
 }
 
 /// Size of text in boxes
-pub(crate) const BOX_TEXT: f32 = 11.0;
+pub const BOX_TEXT: f32 = 11.0;
 /// What stays free left and right of it
-pub(crate) const BOX_EDGE: f32 = 3.0;
+pub const BOX_EDGE: f32 = 3.0;
 /// And below its base line
-pub(crate) const BOX_BASE: f32 = 4.5;
+pub const BOX_BASE: f32 = 4.5;
 /// How wide a letter is there, of its size
 const BOX_CHARACTER: f32 = 0.602;
 /// Less than so many characters of a longer text say nothing

@@ -1,13 +1,13 @@
 //! Pictures of anything: shapes at places, written as SVG or as pixels.
 
-pub(crate) mod font;
-pub(crate) mod lettering;
-pub(crate) mod paint;
-pub(crate) mod png;
-pub(crate) mod raster;
-pub(crate) mod scene;
-pub(crate) mod steps;
-pub(crate) mod svg;
+pub mod font;
+pub mod lettering;
+pub mod paint;
+pub mod png;
+pub mod raster;
+pub mod scene;
+pub mod steps;
+pub mod svg;
 
 /// Light or dark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

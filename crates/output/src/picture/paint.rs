@@ -5,23 +5,40 @@
 
 /// What something is painted as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Paint {
+pub enum Paint {
+    /// Background.
     Page,
+    /// Grid lines.
     Grid,
+    /// Axes and their ticks.
     Axis,
+    /// Text.
     Text,
+    /// Secondary text.
     Faint,
+    /// Data segments, and the first line of a chart.
     Data,
+    /// Acknowledged sequence numbers.
     Acknowledged,
+    /// The receiver's window.
     Window,
+    /// Retransmitted segments.
     Retransmitted,
+    /// Segments that arrived out of order.
     Reordered,
+    /// Spurious retransmissions.
     Spurious,
+    /// Selectively acknowledged ranges.
     Sack,
+    /// Window and keepalive probes.
     Probe,
+    /// Times without progress.
     Stalled,
+    /// A closed window.
     Closed,
+    /// Estimated values.
     Estimated,
+    /// Signs: SYN, FIN, RST.
     Sign,
     /// A box of a flame graph, in one of the shades of its kind
     Flame(Flame, u8),
@@ -29,7 +46,7 @@ pub(crate) enum Paint {
 
 /// Whose a box of a flame graph is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Flame {
+pub enum Flame {
     /// A program's code that ran
     User,
     /// The kernel's that ran
@@ -53,11 +70,12 @@ impl Flame {
 
 impl Paint {
     /// A box's, of these paints in turn; only flame graphs have them.
-    pub(crate) fn flame(flame: Flame, nth: u32) -> Self {
+    pub fn flame(flame: Flame, nth: u32) -> Self {
         Self::Flame(flame, (nth % 6) as u8)
     }
 
-    pub(crate) const ALL: [Self; 17] = [
+    /// Every paint, in the order of their numbers.
+    pub const ALL: [Self; 17] = [
         Self::Page,
         Self::Grid,
         Self::Axis,
@@ -78,7 +96,7 @@ impl Paint {
     ];
 
     /// Those of curves beside each other, in their order.
-    pub(crate) const CURVES: [Self; 8] = [
+    pub const CURVES: [Self; 8] = [
         Self::Data,
         Self::Retransmitted,
         Self::Acknowledged,
@@ -90,7 +108,7 @@ impl Paint {
     ];
 
     /// Its class in SVG.
-    pub(crate) const fn class(self) -> &'static str {
+    pub const fn class(self) -> &'static str {
         match self {
             Self::Page => "pg",
             Self::Grid => "gr",
@@ -114,7 +132,7 @@ impl Paint {
     }
 
     /// Red, green and blue.
-    pub(crate) const fn color(self, dark: bool) -> u32 {
+    pub const fn color(self, dark: bool) -> u32 {
         let (light, on_black) = match self {
             Self::Page => (0xff_ff_ff, 0x11_15_1a),
             Self::Grid => (0xe6_e8_eb, 0x25_2b_33),

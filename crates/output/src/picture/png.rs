@@ -3,7 +3,8 @@
 use super::raster::Bitmap;
 use std::io::{self, Write};
 
-pub(crate) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
+/// Writes a bitmap as a PNG file.
+pub fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
     out.write_all(b"\x89PNG\r\n\x1a\n")?;
     let mut head = Vec::with_capacity(13);
     for side in [bitmap.width, bitmap.height] {

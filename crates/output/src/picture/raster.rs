@@ -8,15 +8,19 @@ use super::scene::{Anchor, Scene, Shape, Sign};
 
 /// Pixels, row by row, three bytes each.
 #[derive(Debug)]
-pub(crate) struct Bitmap {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    pub(crate) pixels: Vec<u8>,
-    pub(crate) is_dark: bool,
+pub struct Bitmap {
+    /// Width, in pixels.
+    pub width: usize,
+    /// Height, in pixels.
+    pub height: usize,
+    /// Red, green and blue of each pixel, row by row from the top.
+    pub pixels: Vec<u8>,
+    /// Whether it was drawn with the dark theme.
+    pub is_dark: bool,
 }
 
 /// Draws all of it, each of the scene's pixels as `scale` by `scale`.
-pub(crate) fn draw(scene: &Scene, theme: GraphTheme, scale: u32) -> Bitmap {
+pub fn draw(scene: &Scene, theme: GraphTheme, scale: u32) -> Bitmap {
     let is_dark = theme == GraphTheme::Dark;
     // A picture must not need more memory than a machine has: too large ones get smaller pixels.
     let area = f64::from(scene.width) * f64::from(scene.height);
@@ -221,7 +225,7 @@ impl Canvas {
 }
 
 /// Red, green and blue.
-pub(crate) fn rgb(paint: Paint, is_dark: bool) -> [u8; 3] {
+pub fn rgb(paint: Paint, is_dark: bool) -> [u8; 3] {
     let [_, red, green, blue] = paint.color(is_dark).to_be_bytes();
     [red, green, blue]
 }

@@ -1,7 +1,7 @@
 //! Distances between labels that one counts in.
 
 /// The next of 1, 2 and 5 times a power of ten.
-pub(crate) fn round_step(at_least: f64) -> f64 {
+pub fn round_step(at_least: f64) -> f64 {
     if !(at_least.is_finite() && at_least > 0.0) {
         return 1.0;
     }

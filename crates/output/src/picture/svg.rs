@@ -8,7 +8,8 @@ use super::scene::{Anchor, Scene, Shape, Sign};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-pub(crate) fn write(out: &mut impl Write, scene: &Scene, theme: GraphTheme) -> io::Result<()> {
+/// Writes a scene as an SVG document.
+pub fn write(out: &mut impl Write, scene: &Scene, theme: GraphTheme) -> io::Result<()> {
     let mut text = String::with_capacity(256 * 1024);
     push_head(&mut text, scene, theme);
     for shape in &scene.shapes {
@@ -302,7 +303,7 @@ fn push_tenths(out: &mut String, tenths: i32) {
 }
 
 /// Text for XML and HTML: what would be markup is escaped, what XML does not allow at all is left out.
-pub(crate) fn push_escaped(out: &mut String, text: &str) {
+pub fn push_escaped(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {
             '&' => out.push_str("&amp;"),

@@ -2,13 +2,14 @@
 
 use super::spell;
 use super::times::Times;
-use crate::cgroup::Cgroup;
-use crate::{notes, stdout};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_act::{Keepalive, Keeper};
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_query::cgroup::Cgroup;
 use sockeye_source::{Engine, Obstacle};
 use sockeye_sys::bpf::LoadError;
 use std::ffi::OsString;

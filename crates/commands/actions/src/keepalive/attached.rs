@@ -1,11 +1,12 @@
 //! `sockeye keepalive attached`: which cgroups give keepalive to their new connections.
 
-use crate::cgroup::Cgroup;
-use crate::{notes, stdout};
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use sockeye_act::{CannotKeep, Keepalive, Keeper};
-use sockeye_render::{JsonObject, SCHEMA_VERSION};
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_output::{JsonObject, SCHEMA_VERSION};
+use sockeye_query::cgroup::Cgroup;
 use sockeye_wire::keeper::Counts;
 use std::os::fd::AsFd;
 

@@ -1,15 +1,15 @@
 //! What `keepalive set` and `keepalive unset` have in common.
 
 use super::reach::{self, Reached};
-use crate::args::Common;
 use crate::deed::{Deed, Manner, Outcome};
-use crate::listing::{self, Listing};
-use crate::lookup::Lookup;
-use crate::notes;
 use crate::targets::{self, Target, Targets};
 use clap::Args;
 use rustix::io::Errno;
 use sockeye_act::{Borrowed, OptionFailure};
+use sockeye_console::notes;
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Listing};
+use sockeye_query::lookup::Lookup;
 use std::borrow::Cow;
 use std::process::ExitCode;
 

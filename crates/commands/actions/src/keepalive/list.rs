@@ -2,17 +2,18 @@
 
 use super::reach::{self, Reached};
 use super::system;
-use crate::args::{Common, FormatArg};
-use crate::listing::{self, Listing};
-use crate::lookup::Lookup;
-use crate::notes;
-use crate::stdout;
 use crate::targets::{Target, Targets};
 use anyhow::Context;
 use clap::Args;
 use sockeye_act::{Borrowed, Effective};
+use sockeye_console::args::FormatArg;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::{State, TimerKind};
-use sockeye_render::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact};
+use sockeye_output::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Listing};
+use sockeye_query::lookup::Lookup;
 use std::io;
 use std::process::ExitCode;
 

@@ -14,15 +14,15 @@ mod system;
 pub(crate) mod times;
 mod unset;
 
-use crate::listing::{Ask, Listing, Scope};
 use clap::{Args, Subcommand};
 use sockeye_model::{Protocol, ProtocolSet, StateSet};
+use sockeye_query::listing::{Ask, Listing, Scope};
 use sockeye_source::Detail;
 use std::process::ExitCode;
 
 /// TCP keepalive: who has it; set it without a restart, give it to new connections
 #[derive(Debug, Args)]
-pub(crate) struct KeepaliveArgs {
+pub struct KeepaliveArgs {
     #[command(subcommand)]
     command: KeepaliveCommand,
 }
@@ -41,7 +41,11 @@ enum KeepaliveCommand {
     Guard(guard::GuardArgs),
 }
 
-pub(crate) fn run(args: &KeepaliveArgs) -> anyhow::Result<ExitCode> {
+/// Lists or changes keepalive of running sockets.
+///
+/// # Errors
+/// If an option is wrong or nothing could be changed.
+pub fn run(args: &KeepaliveArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         KeepaliveCommand::List(args) => list::run(args),
         KeepaliveCommand::Set(args) => set::run(args),

@@ -4,8 +4,8 @@ use super::change::{self, ChangeArgs};
 use super::spell;
 use super::times::Times;
 use crate::deed::Deed;
-use crate::notes;
 use clap::Args;
+use sockeye_console::notes;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

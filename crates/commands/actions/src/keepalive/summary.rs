@@ -2,13 +2,14 @@
 
 use super::list::Known;
 use super::system::Settings;
-use crate::args::{Common, FormatArg};
-use crate::listing::{self, Listing};
-use crate::stdout;
+use crate::output::{KeepaliveOwner, write_keepalive_owners};
 use crate::targets::Targets;
 use anyhow::Context;
+use sockeye_console::args::FormatArg;
+use sockeye_console::stdout;
 use sockeye_model::{Comm, Pid};
-use sockeye_render::{KeepaliveOwner, write_keepalive_owners};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Listing};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,9 +1,9 @@
 //! The system's settings, which are another thing in each network namespace.
 
-use crate::lookup::Lookup;
 use crate::targets::Targets;
 use sockeye_model::{Names, NetnsInode};
-use sockeye_render::{JsonObject, harmless};
+use sockeye_output::{JsonObject, harmless};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::KeepaliveSettings;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) fn of(targets: &Targets, lookup: &Lookup) -> Settings {
     } else {
         // Also of a place without sockets.
         let place = lookup.places.iter().next().flatten();
-        [place.map(crate::places::Namespace::inode)].into()
+        [place.map(sockeye_query::places::Namespace::inode)].into()
     };
     let read = |place: Option<NetnsInode>| match place {
         None => KeepaliveSettings::read(),

@@ -2,8 +2,8 @@
 
 use super::change::{self, ChangeArgs};
 use crate::deed::Deed;
-use crate::notes;
 use clap::Args;
+use sockeye_console::notes;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

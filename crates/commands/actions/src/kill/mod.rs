@@ -2,17 +2,17 @@
 
 mod session;
 
-use crate::args::{Common, Which};
 use crate::deed::{Deed, Manner, Outcome};
-use crate::listing::{self, Ask, Listing, Scope};
-use crate::lookup::Lookup;
-use crate::notes;
 use crate::targets::{self, Target, Targets};
 use clap::Args;
 use rustix::io::Errno;
 use session::Session;
 use sockeye_act::{Closer, Condemned};
+use sockeye_console::notes;
 use sockeye_model::{Cookie, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, StateSet};
+use sockeye_query::args::{Common, Which};
+use sockeye_query::listing::{self, Ask, Listing, Scope};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Error};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 /// ends of its connections.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct KillArgs {
+pub struct KillArgs {
     #[command(flatten)]
     which: Which,
     /// Also what this session needs: the connection it came by, and what the processes hold that led to it
@@ -42,7 +42,11 @@ pub(crate) struct KillArgs {
     filter: Vec<String>,
 }
 
-pub(crate) fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
+/// Closes sockets.
+///
+/// # Errors
+/// If an option is wrong or nothing could be closed.
+pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
     let deed = Deed {
         command: "kill",
         done: "closed",

@@ -1,10 +1,10 @@
 //! The session that we were started from: whoever sits at it should not cut it off by chance.
 
-use crate::args::Common;
-use crate::listing::{Ask, Listing, Scope};
-use crate::lookup::Lookup;
 use crate::targets::{Target, Targets};
 use sockeye_model::{Endpoint, Pid, Protocol, ProtocolSet, StateSet};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{Ask, Listing, Scope};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;

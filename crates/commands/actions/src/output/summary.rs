@@ -1,13 +1,13 @@
 //! How many connections of each program have keepalive: one row a program.
 
-use crate::column::Align;
-use crate::csv::Line;
-use crate::format::{Format, Style, Summary};
-use crate::json::{Object, push_summary_fields};
-use crate::number::{push_decimal, push_time_us};
-use crate::rows::Output;
-use crate::table::{Heading, Table, Tint};
-use crate::text::push_clean;
+use sockeye_output::column::Align;
+use sockeye_output::csv::Line;
+use sockeye_output::format::{Format, Style, Summary};
+use sockeye_output::json::{Object, push_summary_fields};
+use sockeye_output::number::{push_decimal, push_time_us};
+use sockeye_output::rows::Output;
+use sockeye_output::table::{Heading, Table, Tint};
+use sockeye_output::text::push_clean;
 use std::io::{self, Write};
 
 /// The connections of all processes of one name.

@@ -2,9 +2,9 @@
 
 use super::TunArgs;
 use super::words::bits;
-use crate::bench::telling::noise_since;
-use crate::progress::Progress;
+use crate::telling::noise_since;
 use anyhow::anyhow;
+use sockeye_console::progress::Progress;
 use sockeye_load::tun::{Inspected, inspect};
 use sockeye_measure::{Column, Partial, QueueInUse, QueueVerdict, Report, Table, Unit, Value, judge_queue};
 use sockeye_model::{Device, Traffic};

@@ -5,8 +5,8 @@ mod sweep;
 mod words;
 
 use super::telling::Telling;
-use crate::usage::Usage;
 use clap::{Args, ValueEnum};
+use sockeye_console::usage::Usage;
 use sockeye_load::tun::Carrier;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) struct TunArgs {
     carrier: CarrierArg,
     /// Seconds for each point
     #[arg(short = 't', long, value_name = "SECS", default_value = "1.2", allow_negative_numbers = true,
-          value_parser = crate::values::seconds)]
+          value_parser = sockeye_console::values::seconds)]
     time: Duration,
     /// TCP connections at the same time; default: as many as the device has queues
     #[arg(short = 'P', long, value_name = "N", allow_negative_numbers = true, value_parser = streams)]

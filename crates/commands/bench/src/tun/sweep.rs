@@ -2,9 +2,9 @@
 
 use super::words::{bits, count, times};
 use super::{CarrierArg, Mode, Offload, TunArgs};
-use crate::bench::telling::noise_since;
-use crate::progress::Progress;
+use crate::telling::noise_since;
 use anyhow::anyhow;
+use sockeye_console::progress::Progress;
 use sockeye_load::tun::{Effort, Failure, Passage, Tunnel, pass};
 use sockeye_measure::{
     Chart, Column, Line, Partial, QueuePoint, Repeats, Report, Scale, Table, Unit, Value, recommend_queue,

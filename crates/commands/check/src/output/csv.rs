@@ -2,10 +2,10 @@
 
 use super::text::push_fact;
 use super::{FindingsLayout, socket};
-use crate::address::{push_local, push_peer};
-use crate::csv::Line;
-use crate::text::push_clean;
 use sockeye_model::Names;
+use sockeye_output::address::{push_local, push_peer};
+use sockeye_output::csv::Line;
+use sockeye_output::text::push_clean;
 use sockeye_verdict::{Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {

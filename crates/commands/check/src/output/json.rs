@@ -1,9 +1,9 @@
 //! A finding as a JSON object: `docs/schema/check.schema.json`.
 
 use super::{FindingsLayout, LookedAt, end, socket};
-use crate::json::Object;
-use crate::socket_json::{push_endpoint, push_process_fields};
 use sockeye_model::Names;
+use sockeye_output::json::Object;
+use sockeye_output::socket_json::{push_endpoint, push_process_fields};
 use sockeye_verdict::{Example, Facts, Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {

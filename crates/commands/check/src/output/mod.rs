@@ -4,9 +4,10 @@ mod csv;
 mod json;
 mod text;
 
-use crate::format::{Format, Style, Summary};
-use crate::json::{Object, push_summary_fields};
-use sockeye_model::{Endpoint, Names, NetnsInode, Pid, Protocol, Socket, State};
+use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
+use sockeye_output::format::{Format, Style, Summary};
+use sockeye_output::json::{Object, push_summary_fields};
+use sockeye_query::places::NetnsAccess;
 use sockeye_verdict::{Example, Finding, Remedy, Seen, shell_word};
 use std::collections::HashMap;
 
@@ -24,22 +25,18 @@ pub struct FindingsLayout {
     /// Which sample of several this is.
     pub sample: Option<u64>,
     /// How to get into the namespaces that findings are about.
-    pub ways: HashMap<NetnsInode, WayIn>,
+    pub ways: HashMap<NetnsInode, NetnsAccess>,
 }
 
-/// How to do something in a network namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WayIn {
-    /// It is our own.
-    Here,
-    /// It has this name, as `ip netns` gives them.
-    Named(String),
-    /// This process lives in it.
-    Process(Pid),
+/// What a command needs to run in a network namespace.
+trait Prefix {
+    /// What `--netns` takes; `None`: our own namespace.
+    fn name(&self) -> Option<String>;
+    /// The beginning of a command that runs another one inside; `None`: our own namespace.
+    fn prefix(&self) -> Option<String>;
 }
 
-impl WayIn {
-    /// What `--netns` takes.
+impl Prefix for NetnsAccess {
     fn name(&self) -> Option<String> {
         match self {
             Self::Here => None,
@@ -48,7 +45,6 @@ impl WayIn {
         }
     }
 
-    /// The beginning of a command that runs another one inside.
     fn prefix(&self) -> Option<String> {
         match self {
             Self::Here => None,
@@ -150,7 +146,7 @@ impl FindingsLayout {
     /// `None`: nobody gets to where it would have to be typed.
     fn typed_one(&self, remedy: &Remedy, netns: Option<NetnsInode>) -> Option<(String, bool)> {
         let way = match netns {
-            None => Some(&WayIn::Here),
+            None => Some(&NetnsAccess::Here),
             Some(netns) => self.ways.get(&netns),
         };
         Some(match remedy {

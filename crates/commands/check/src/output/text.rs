@@ -1,14 +1,14 @@
 //! Findings for people: a heading, what it means, what proves it, what to type.
 
 use super::{FindingsLayout, LookedAt, end, socket};
-use crate::address::{push_local, push_peer};
-use crate::cell::push_state;
-use crate::number::{push_decimal, push_human, push_time_us};
-use crate::severity::colour;
-use crate::text::push_clean;
-use crate::unit::Unit;
-use crate::wrap::push_wrapped;
 use sockeye_model::{Names, Process};
+use sockeye_output::address::{push_local, push_peer};
+use sockeye_output::cell::push_state;
+use sockeye_output::number::{push_decimal, push_human, push_time_us};
+use sockeye_output::severity::colour;
+use sockeye_output::text::push_clean;
+use sockeye_output::unit::Unit;
+use sockeye_output::wrap::push_wrapped;
 use sockeye_verdict::{Example, Fact, Facts, Finding, Severity, Subject};
 
 pub(super) fn push(

@@ -3,15 +3,17 @@
 
 mod flags;
 
-use crate::args::{ColorArg, Common, FormatArg, SourceArg};
-use crate::listing::{Ask, Listing, Scope, Told};
-use crate::lookup::Lookup;
-use crate::{notes, stdout};
+use crate::output::lstf::{Naming, Row, write_json, write_table};
 use anyhow::Context;
 use flags::{Flags, Stop, truth};
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_flow::{Fold, Listeners};
 use sockeye_model::{Direction, Entry, Flow, GroupBy, Process, ProtocolSet, State, StateSet};
-use sockeye_render::lstf::{Naming, Row, write_json, write_table};
+use sockeye_query::args::{Common, SourceArg};
+use sockeye_query::listing::{Ask, Listing, Scope, Told};
+use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Engine, Families};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};

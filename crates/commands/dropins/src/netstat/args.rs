@@ -3,8 +3,8 @@
 
 use super::help;
 use crate::getopt::{Options, Takes, Words};
-use crate::notes;
-use crate::stdout;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_source::Choice;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -3,7 +3,7 @@
 use super::args::Flags;
 use super::names::HostNames;
 use super::page::Page;
-use sockeye_render::netstat::{GROUPS_HEADER, push_group};
+use crate::output::netstat::{GROUPS_HEADER, push_group};
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Igmp6Line, IgmpLine};
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
 //! `-h`, `-V`, and what is said of options that make no sense.
 
 use super::args::said;
-use crate::notes;
-use crate::stdout;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use std::process::ExitCode;
 
 /// `-V`: as the package that we stand in for has it, which is what scripts compare with.

@@ -2,11 +2,11 @@
 
 use super::args::Flags;
 use super::page::Page;
-use crate::notes;
-use anyhow::anyhow;
-use sockeye_render::netstat::{
+use crate::output::netstat::{
     INTERFACES_HEADER, INTERFACES_TITLE, Interface, Ipv4, Ipv6, Resources, Traffic, push_long, push_short,
 };
+use anyhow::anyhow;
+use sockeye_console::notes;
 use sockeye_source::{Address, Devices, Map, net_file};
 use sockeye_wire::proc_net::{DeviceLine, Inet6Line};
 use std::cmp::Ordering;

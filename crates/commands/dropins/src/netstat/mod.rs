@@ -2,7 +2,7 @@
 //!
 //! `args.rs` is what can be typed; each other module is one kind of output. Sockets come from `sockeye_source`
 //! (netlink or a walk over the kernel's tables), the rest from `/proc/net` and rtnetlink. The layouts are
-//! `sockeye_render::netstat`. What is the same and what is not is told in `docs/dropins/netstat.md`.
+//! `crate::output::netstat`. What is the same and what is not is told in `docs/dropins/netstat.md`.
 
 mod args;
 mod groups;
@@ -15,10 +15,10 @@ mod routes;
 mod sockets;
 mod statistics;
 
-use crate::notes;
-use crate::stdout;
 use args::Flags;
 use page::Page;
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
 //! Names for numbers, chosen as the original chooses them.
 
 use super::args::Flags;
-use crate::notes;
+use sockeye_console::notes;
 use sockeye_model::{Names, Port, Protocol, Uid};
 use sockeye_source::names::{SystemNames, Wanted};
 use std::cell::OnceCell;

@@ -1,7 +1,7 @@
 //! What is printed, in large pieces.
 
-use crate::stdout::{self, Stdout};
 use anyhow::Context;
+use sockeye_console::stdout::{self, Stdout};
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -44,11 +44,11 @@ impl Page {
 }
 
 /// How text from outside is written there.
-pub(super) fn text_form() -> sockeye_render::netstat::Text {
+pub(super) fn text_form() -> crate::output::netstat::Text {
     if std::io::stdout().is_terminal() {
-        sockeye_render::netstat::Text::Clean
+        crate::output::netstat::Text::Clean
     } else {
-        sockeye_render::netstat::Text::Raw
+        crate::output::netstat::Text::Raw
     }
 }
 

@@ -1,6 +1,6 @@
 //! `-p`: which program holds a socket.
 
-use crate::notes;
+use sockeye_console::notes;
 use sockeye_model::{Inode, Owner, Pid, ShortText};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Choice, Engine};

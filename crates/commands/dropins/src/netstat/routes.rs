@@ -3,8 +3,8 @@
 use super::args::Flags;
 use super::names::HostNames;
 use super::page::Page;
-use crate::notes;
-use sockeye_render::netstat::{Extent, RouteLayout, RouteV4, RouteV6};
+use crate::output::netstat::{Extent, RouteLayout, RouteV4, RouteV6};
+use sockeye_console::notes;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Route6Line, RouteLine};
 use std::net::{IpAddr, Ipv4Addr};

@@ -5,9 +5,9 @@ use super::groups;
 use super::names::HostNames;
 use super::page::{Page, text_form};
 use super::programs::Programs;
-use crate::notes;
+use crate::output::netstat::{InetLayout, InetRow, Shown, UnixLayout, UnixRow};
+use sockeye_console::notes;
 use sockeye_model::{Endpoint, Family, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_render::netstat::{InetLayout, InetRow, Shown, UnixLayout, UnixRow};
 use sockeye_source::{Answer, Choice, Detail, Ends, Engine, Error, Families, Question, Where, list};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -452,8 +452,8 @@ fn by_procfs(question: Question<'_>) -> Question<'_> {
 
 /// What could not be seen.
 fn report(answer: &Answer) {
-    notes::sources(&answer.used, false);
-    notes::losses(&answer.losses, false, false);
+    sockeye_query::notes::sources(&answer.used, false);
+    sockeye_query::notes::losses(&answer.losses, false, false);
 }
 
 const V4: Families = Families { v4: true, v6: false };

@@ -2,8 +2,8 @@
 
 use super::args::Flags;
 use super::page::Page;
-use crate::notes;
-use sockeye_render::netstat::Counters;
+use crate::output::netstat::Counters;
+use sockeye_console::notes;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{CounterTable, counter_lines};
 use std::io;

@@ -3,10 +3,10 @@
 //! Text from outside is made harmless all the same: where lstf would send a control character to the terminal, there is
 //! an escape for it here. In JSON it is another spelling of the same string.
 
-use crate::address::push_ip;
-use crate::number::push_decimal;
-use crate::text::{display_width, is_hidden, push_clean};
 use sockeye_model::{Direction, Flow, Names, Pgid, Port, Process};
+use sockeye_output::address::push_ip;
+use sockeye_output::number::push_decimal;
+use sockeye_output::text::{display_width, is_hidden, push_clean};
 use std::io::{self, Write};
 use std::net::IpAddr;
 

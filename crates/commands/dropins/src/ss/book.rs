@@ -1,11 +1,11 @@
 //! Names as `ss` looks them up.
 
 use super::options::Asked;
-use crate::notes;
+use crate::output::SsNames;
+use sockeye_console::notes;
 use sockeye_filter::Resolve;
 use sockeye_model::iproute2::NETLINK_PROTOCOLS;
 use sockeye_model::{CgroupId, Comm, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
-use sockeye_render::SsNames;
 use sockeye_source::ephemeral_ports;
 use sockeye_source::names::{Interfaces, SystemNames, Wanted, resolve};
 use std::cell::OnceCell;

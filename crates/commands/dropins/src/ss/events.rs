@@ -3,10 +3,10 @@
 use super::listing::Listing;
 use super::options::WRONG;
 use super::tables::Table;
-use crate::stdout;
+use crate::output::{SsHolders, SsRow, SsWriter};
 use anyhow::Context;
+use sockeye_console::stdout;
 use sockeye_model::{Family, Particulars, Protocol};
-use sockeye_render::{SsHolders, SsRow, SsWriter};
 use sockeye_source::closings::{Closings, Group};
 use std::process::ExitCode;
 
@@ -53,7 +53,7 @@ pub(super) fn follow(listing: &Listing<'_>) -> anyhow::Result<ExitCode> {
         written.context(stdout::WRITING)?;
         let lost = told.context("listen to sock_diag")?;
         if lost > 0 {
-            crate::notes::say(
+            sockeye_console::notes::say(
                 "sockeye ss: sockets were closed faster than they could be shown: some are missing\n",
             );
         }

@@ -5,16 +5,17 @@ use super::options::{Asked, Source};
 use super::tables::{self, Table};
 use super::threads::Threads;
 use super::{errno_text, is_inet};
-use crate::{notes, stdout};
+use crate::output::{SsHolders, SsLayout, SsRow, SsWriter};
 use anyhow::{Context, bail};
 use rustix::io::Errno;
 use sockeye_act::{Closer, Fate};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
 use sockeye_filter::{Filter as KernelFilter, Kernel, Program};
 use sockeye_model::{
     Endpoint, Entry, Family, Losses, Owner, Particulars, Protocol, ProtocolSet, Socket, StateSet,
 };
-use sockeye_render::{SsHolders, SsLayout, SsRow, SsWriter};
 use sockeye_source::owners::Owners;
 use sockeye_source::{
     Along, Answer, Choice, Detail, Engine, Error, Families, Judged, Place, Question, Rung, Where, list_along,
@@ -103,7 +104,7 @@ impl<'a> Listing<'a> {
         place: Option<Place<'a>>,
     ) -> Self {
         let kernel = filter.kernel();
-        let knows = if crate::listing::may_see_marks() {
+        let knows = if sockeye_query::listing::may_see_marks() {
             Kernel::FULL
         } else {
             Kernel::UNPRIVILEGED
@@ -311,7 +312,7 @@ impl<'a> Listing<'a> {
             states: self.states(group),
             detail: self.detail(),
             program: &self.program.bytecode,
-            ends: crate::rooms::ends(&bounds),
+            ends: sockeye_query::rooms::ends(&bounds),
             choice,
             place: self.place.map_or(Where::Here, Where::In),
         };
@@ -337,7 +338,7 @@ impl<'a> Listing<'a> {
         if self.filter.is_refused() {
             return Some(Errno::INVAL);
         }
-        (self.kernel.needs().mark && !crate::listing::may_see_marks()).then_some(Errno::PERM)
+        (self.kernel.needs().mark && !sockeye_query::listing::may_see_marks()).then_some(Errno::PERM)
     }
 
     /// ss tells every refusal: of TCP by both kinds of request, of MPTCP none.
@@ -513,7 +514,7 @@ impl<'a> Listing<'a> {
             repeated_dumps: 0,
             ..*losses
         };
-        notes::losses(&quiet, false, false);
+        sockeye_query::notes::losses(&quiet, false, false);
     }
 }
 

@@ -11,13 +11,13 @@ mod summary;
 mod tables;
 mod threads;
 
-use crate::notes;
-use crate::stdout;
+use crate::output::SsLayout;
 use listing::Listing;
 use options::{Asked, End};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_filter::ss::{Context, Filter, Mistake};
 use sockeye_model::{Family, NetnsInode};
-use sockeye_render::SsLayout;
 use sockeye_source::{Error, Place, within};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         Ok(status) => status,
         Err(End::Told(text)) => match stdout::write(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => crate::report(&error),
+            Err(error) => sockeye_console::exit::report(&error),
         },
         Err(End::Wrong { text, usage, status }) => {
             say(&text);
@@ -151,7 +151,7 @@ fn show(mut asked: Asked, place: Option<Place<'_>>) -> Result<ExitCode, End> {
     } else {
         listing.list()
     };
-    Ok(outcome.unwrap_or_else(|error| crate::report(&error)))
+    Ok(outcome.unwrap_or_else(|error| sockeye_console::exit::report(&error)))
 }
 
 /// Takes `state S` and `exclude S` from the front.

@@ -344,7 +344,7 @@ impl Asked {
             File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes))
         };
         if bytes.len() > FILTER_MAX {
-            crate::notes::say(&format!(
+            sockeye_console::notes::say(&format!(
                 "sockeye ss: {}: a filter ends after {FILTER_MAX} bytes; what is behind was not read\n",
                 path.display()
             ));
@@ -353,7 +353,7 @@ impl Asked {
         match read {
             Ok(_) => {}
             // What can be opened and not be read holds no filter, as to ss; but that is said.
-            Err(error) if error.kind() == ErrorKind::IsADirectory => crate::notes::say(&format!(
+            Err(error) if error.kind() == ErrorKind::IsADirectory => sockeye_console::notes::say(&format!(
                 "sockeye ss: {}: {}: no filter was read from it\n",
                 path.display(),
                 super::errno_text(&error)

@@ -1,6 +1,7 @@
 //! `ss -s`: how many sockets there are.
 
-use crate::{notes, stdout};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use std::{fs, io};
 
 /// Prints the counts of this thread's network namespace.

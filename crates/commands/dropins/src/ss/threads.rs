@@ -1,7 +1,7 @@
 //! `ss -T`: the threads that hold sockets.
 
+use crate::output::SsThread;
 use sockeye_model::{Comm, Inode, Owner, Pid};
-use sockeye_render::SsThread;
 use std::collections::HashMap;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,8 @@
 //! As CSV: what fits into a line.
 
 use super::{ExplainLayout, ExplainedLog};
-use crate::csv::Line;
 use sockeye_dictionary::{Entry, Severity};
+use sockeye_output::csv::Line;
 
 pub(super) fn push<'a>(
     out: &mut Vec<u8>,

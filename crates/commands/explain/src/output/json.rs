@@ -1,10 +1,10 @@
 //! As JSON: `docs/schema/explain.schema.json`.
 
 use super::ExplainedLog;
-use crate::format::SCHEMA_VERSION;
-use crate::json::Object;
-use crate::text::push_json;
 use sockeye_dictionary::{Count, Entry, Found, Met};
+use sockeye_output::format::SCHEMA_VERSION;
+use sockeye_output::json::Object;
+use sockeye_output::text::push_json;
 use std::borrow::Cow;
 
 pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>) {

@@ -4,8 +4,8 @@ mod csv;
 mod json;
 mod text;
 
-use crate::format::{Format, Style};
 use sockeye_dictionary::{Count, Entry, Found, Met};
+use sockeye_output::format::{Format, Style};
 
 /// How explanations are to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,10 +1,10 @@
 //! For people: what it means first, then why, how to see it, what to do.
 
 use super::{ExplainLayout, ExplainedLog};
-use crate::number::push_decimal;
-use crate::text::{display_width, push_clean};
-use crate::wrap::push_wrapped;
 use sockeye_dictionary::{Entry, Found, Met, Placeholder, Severity};
+use sockeye_output::number::push_decimal;
+use sockeye_output::text::{display_width, push_clean};
+use sockeye_output::wrap::push_wrapped;
 use std::borrow::Cow;
 
 pub(super) fn push_found(out: &mut Vec<u8>, found: &Found<'_>, layout: &ExplainLayout) {
@@ -156,7 +156,7 @@ fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: 
     }
     let begin = out.len();
     push_wrapped(out, &line, "", layout.width);
-    crate::severity::colour(
+    sockeye_output::severity::colour(
         out,
         begin,
         severity.as_ref().map(|(severity, name)| (*severity, name.len())),

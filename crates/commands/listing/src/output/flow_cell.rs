@@ -1,13 +1,13 @@
 //! The cells of a table of flows.
 
-use crate::address::{push_bracketed, push_service};
-use crate::cell::push_state;
-use crate::flow_column::FlowColumn;
-use crate::flow_json::{direction_name, states_of};
-use crate::number::{push_bit_rate, push_decimal, push_human, push_time_us};
-use crate::table::Tint;
-use crate::text::push_clean;
+use crate::output::flow_column::FlowColumn;
+use crate::output::flow_json::{direction_name, states_of};
 use sockeye_model::{Direction, Flow, FlowKey, Names, Process, Protocol};
+use sockeye_output::address::{push_bracketed, push_service};
+use sockeye_output::cell::push_state;
+use sockeye_output::number::{push_bit_rate, push_decimal, push_human, push_time_us};
+use sockeye_output::table::Tint;
+use sockeye_output::text::push_clean;
 use std::net::IpAddr;
 
 /// Appends a cell, nothing if its value is absent.

@@ -1,4 +1,4 @@
-use crate::column::{Align, UnknownColumn};
+use sockeye_output::column::{Align, UnknownColumn};
 use std::borrow::Cow;
 
 macro_rules! flow_columns {

@@ -1,11 +1,11 @@
 //! A flow as a JSON object: `docs/schema/flows.schema.json`, `$defs/flow`.
 
-use crate::address::push_ip;
-use crate::flow_writer::FlowLayout;
-use crate::format::Format;
-use crate::json::Object;
-use crate::socket_json::push_process_fields;
+use crate::output::flow_writer::FlowLayout;
 use sockeye_model::{Direction, Flow, Names, Rates, State, Totals};
+use sockeye_output::address::push_ip;
+use sockeye_output::format::Format;
+use sockeye_output::json::Object;
+use sockeye_output::socket_json::push_process_fields;
 use std::net::IpAddr;
 
 /// Appends a flow with everything that is known of it.

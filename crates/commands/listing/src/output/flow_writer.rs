@@ -1,10 +1,12 @@
-use crate::flow_column::FlowColumn;
-use crate::format::{Format, Style, Summary};
-use crate::number::push_decimal;
-use crate::rows::Output;
-use crate::table::{Heading, Table};
-use crate::{csv, flow_cell, flow_json, json};
+use super::flow_csv;
+use crate::output::flow_column::FlowColumn;
+use crate::output::{flow_cell, flow_json};
 use sockeye_model::{Flow, GroupBy, Names, Protocol};
+use sockeye_output::format::{Format, Style, Summary};
+use sockeye_output::json;
+use sockeye_output::number::push_decimal;
+use sockeye_output::rows::Output;
+use sockeye_output::table::{Heading, Table};
 use std::io::{self, Write};
 
 /// How flows are to be listed.
@@ -156,7 +158,7 @@ impl<W: Write> FlowWriter<W> {
                 if self.layout.sample.is_some() {
                     self.output.bytes.extend_from_slice(b"sample,");
                 }
-                csv::push_flow_header(&mut self.output.bytes, &self.columns);
+                flow_csv::push_flow_header(&mut self.output.bytes, &self.columns);
             }
             _ => {}
         }
@@ -191,14 +193,14 @@ impl<W: Write> FlowWriter<W> {
                     push_decimal(bytes, sample);
                     bytes.push(b',');
                 }
-                csv::push_flow(bytes, &self.columns, flow, names, protocol);
+                flow_csv::push_flow(bytes, &self.columns, flow, names, protocol);
             }
         }
         self.rows += 1;
         self.output.write_large()
     }
 
-    /// Closes the document and flushes. What was lost is told as by [`crate::SocketWriter::finish`].
+    /// Closes the document and flushes. What was lost is told as by [`sockeye_output::SocketWriter::finish`].
     ///
     /// # Errors
     /// Those of the writer.

@@ -1,12 +1,12 @@
 use super::outcome::{Ending, Kept, Outcome};
 use super::report::{Lines, Report, Stream};
-use crate::program::Program;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sockeye_act::netns;
+use sockeye_act::program::Program;
 use sockeye_model::NetnsName;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

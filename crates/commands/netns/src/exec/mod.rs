@@ -5,14 +5,15 @@ mod many;
 mod outcome;
 mod report;
 
-use crate::program::Program;
-use crate::usage::Usage;
-use crate::{notes, stdout};
 use clap::{Args, ValueEnum};
 use many::Many;
 use sockeye_act::netns;
+use sockeye_act::program::Program;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
 use sockeye_model::NetnsName;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub(crate) struct ExecArgs {
     #[arg(long, value_name = "TEXT")]
     prefix: Option<OsString>,
     /// How many at once; twice as many as there are processors unless told otherwise
-    #[arg(short = 'j', long, value_name = "N", value_parser = crate::values::count)]
+    #[arg(short = 'j', long, value_name = "N", value_parser = sockeye_console::values::count)]
     jobs: Option<u64>,
     /// In which form; json and jsonl hold output and exit status of each, in the order in which they ended
     #[arg(long, value_enum, default_value_t = ExecFormat::Text)]

@@ -1,6 +1,6 @@
 use super::{NOT_ENTERED, NOT_STARTED};
 use sockeye_model::NetnsName;
-use sockeye_render::JsonObject;
+use sockeye_output::JsonObject;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -78,7 +78,7 @@ impl Outcome<'_> {
             let warnings: Vec<_> = self
                 .warnings
                 .iter()
-                .map(|warning| sockeye_render::json_string(warning))
+                .map(|warning| sockeye_output::json_string(warning))
                 .collect();
             let list = object.key("warnings");
             list.push(b'[');

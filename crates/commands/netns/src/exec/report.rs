@@ -1,8 +1,9 @@
 use super::ExecFormat;
 use super::outcome::Outcome;
-use crate::{notes, stdout};
+use sockeye_console::notes;
+use sockeye_console::stdout;
 use sockeye_model::NetnsName;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,10 @@
 //! The cells of a table of network namespaces.
 
 use super::column::NetnsColumn;
-use crate::number::{push_decimal, push_time_us};
-use crate::table::Tint;
-use crate::text::push_clean;
 use sockeye_model::{AgeFrom, Namespace, Process};
+use sockeye_output::number::{push_decimal, push_time_us};
+use sockeye_output::table::Tint;
+use sockeye_output::text::push_clean;
 
 /// Appends a cell, nothing if its value is absent.
 pub(super) fn push(out: &mut Vec<u8>, column: NetnsColumn, namespace: &Namespace) -> Tint {

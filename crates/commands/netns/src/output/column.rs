@@ -1,5 +1,5 @@
-use crate::column::{Align, UnknownColumn};
 use sockeye_model::{Namespace, natural_order};
+use sockeye_output::column::{Align, UnknownColumn};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

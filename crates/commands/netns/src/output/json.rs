@@ -1,9 +1,9 @@
 //! A namespace as a JSON object: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
 
-use crate::json::Object;
-use crate::socket_json::push_process_fields;
-use crate::text::push_json;
 use sockeye_model::{Few, Namespace, Process};
+use sockeye_output::json::Object;
+use sockeye_output::socket_json::push_process_fields;
+use sockeye_output::text::push_json;
 
 /// Appends a namespace with everything that is known of it.
 pub(super) fn push(out: &mut Vec<u8>, namespace: &Namespace) {

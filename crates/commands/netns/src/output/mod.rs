@@ -6,12 +6,12 @@ mod json;
 
 pub use column::{NetnsColumn, NetnsSortKey};
 
-use crate::csv::Line;
-use crate::format::{Format, Style, Summary};
-use crate::json::{Object, push_summary_fields};
-use crate::rows::Output;
-use crate::table::{Heading, Table};
 use sockeye_model::Namespace;
+use sockeye_output::csv::Line;
+use sockeye_output::format::{Format, Style, Summary};
+use sockeye_output::json::{Object, push_summary_fields};
+use sockeye_output::rows::Output;
+use sockeye_output::table::{Heading, Table};
 use std::io::{self, Write};
 
 /// How namespaces are to be listed.
@@ -74,7 +74,8 @@ impl NetnsLayout {
 ///
 /// ```
 /// use sockeye_model::{Namespace, NetnsInode, NetnsName};
-/// use sockeye_render::{NetnsGaps, NetnsLayout, NetnsWriter, Summary};
+/// use sockeye_netns::output::{NetnsGaps, NetnsLayout, NetnsWriter};
+/// use sockeye_output::Summary;
 ///
 /// let mut namespace = Namespace::new(NetnsInode(4_026_532_177));
 /// namespace.names.push(NetnsName::new("web1").unwrap());
@@ -232,7 +233,7 @@ fn first_name(namespace: &Namespace) -> Option<&[u8]> {
 /// Writes a name on a line of its own: as it is, or harmless for a terminal.
 pub fn push_name_line(out: &mut Vec<u8>, name: &[u8], is_terminal: bool) {
     if is_terminal {
-        crate::text::push_clean(out, name);
+        sockeye_output::text::push_clean(out, name);
     } else {
         out.extend_from_slice(name);
     }
@@ -269,7 +270,7 @@ fn push_csv(out: &mut Vec<u8>, columns: &[NetnsColumn], namespace: &Namespace) {
                         if nth > 0 {
                             out.push(b',');
                         }
-                        crate::text::push_clean(out, name.as_os_str().as_encoded_bytes());
+                        sockeye_output::text::push_clean(out, name.as_os_str().as_encoded_bytes());
                     }
                 });
                 line.text(namespace.called.as_deref());

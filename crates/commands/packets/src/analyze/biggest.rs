@@ -1,6 +1,6 @@
 //! The biggest connections of many.
 
-use sockeye_render::EndOwners;
+use crate::output::EndOwners;
 use sockeye_trace::Connection;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

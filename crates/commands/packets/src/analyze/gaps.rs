@@ -1,8 +1,8 @@
 //! What of a capture could not be looked at, for whoever would take silence for completeness.
 
 use super::reading::Reading;
-use crate::notes;
-use sockeye_render::CaptureTally;
+use crate::output::CaptureTally;
+use sockeye_console::notes;
 
 pub(crate) fn say(reading: &Reading, tally: &CaptureTally) {
     let name = reading.name();

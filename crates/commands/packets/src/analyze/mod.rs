@@ -7,15 +7,16 @@ mod pairs;
 mod reading;
 mod words;
 
-use crate::args::{ColorArg, FormatArg};
-use crate::notes;
-use crate::stdout;
-use crate::usage::Usage;
+use crate::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, Listed};
 use anyhow::Context;
 use biggest::Biggest;
 use clap::Args;
 pub(crate) use reading::{Heard, Reading};
-use sockeye_render::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, Format, Listed};
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_output::Format;
 use sockeye_trace::Connection;
 use std::ffi::OsString;
 use std::io::BufWriter;
@@ -29,9 +30,9 @@ pub(crate) use words::Words;
 /// before it: between which of them it was lost, and where the delay is.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct AnalyzeArgs {
+pub struct AnalyzeArgs {
     /// Only the N biggest connections; tables show 10 unless told otherwise, other forms all
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::values::top)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::top)]
     top: Option<usize>,
     /// Only this connection, by its number: they are counted from 0 in the order of their first packets
     #[arg(short = 'c', long, value_name = "N")]
@@ -56,7 +57,11 @@ pub(crate) struct AnalyzeArgs {
     words: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
+/// Analyzes captured connections.
+///
+/// # Errors
+/// If an option is wrong, the file cannot be read, or output failed.
+pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let words = Words::read("analyze", &args.words)?;
     let layout = AnalysisLayout {
         format: Format::from(args.format),

@@ -1,6 +1,6 @@
 //! Whose connections are, as far as comments of packets tell: `sockeye capture` writes them.
 
-use sockeye_render::EndOwners;
+use crate::output::EndOwners;
 use sockeye_trace::{Connection, Endpoint};
 use std::collections::HashMap;
 

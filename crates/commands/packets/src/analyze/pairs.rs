@@ -3,9 +3,9 @@
 use super::gaps;
 use super::reading::{Heard, Reading};
 use super::{AnalyzeArgs, Words};
-use crate::stdout;
+use crate::output::{AnalysisLayout, ComparedWay, Comparison, Place};
 use anyhow::Context;
-use sockeye_render::{AnalysisLayout, ComparedWay, Comparison, Place};
+use sockeye_console::stdout;
 use sockeye_trace::{Connection, Endpoint, Paired, PairedWay, Pairing, Side};
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &AnalyzeArgs, words: &Words, layout: &AnalysisLayout) ->
         places.push((place, sides));
     }
     let top = args.top.unwrap_or(match layout.format {
-        sockeye_render::Format::Table => super::TOP,
+        sockeye_output::Format::Table => super::TOP,
         _ => usize::MAX,
     });
     let mut comparisons = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn run(args: &AnalyzeArgs, words: &Words, layout: &AnalysisLayout) ->
     }
     let names: Vec<Place> = places.into_iter().map(|(place, _)| place).collect();
     let mut out = Vec::new();
-    sockeye_render::push_comparisons(&mut out, &names, &comparisons, layout);
+    crate::output::push_comparisons(&mut out, &names, &comparisons, layout);
     stdout::open()
         .and_then(|mut stdout| stdout.write_all(&out))
         .context(stdout::WRITING)?;

@@ -1,9 +1,9 @@
 //! A capture, packet by packet, told to the analysis.
 
 use super::owners::Owners;
-use crate::progress::Progress;
+use crate::output::{CaptureTally, EndOwners, FlaggedSegment};
 use anyhow::Context;
-use sockeye_render::{CaptureTally, EndOwners, FlaggedSegment};
+use sockeye_console::progress::Progress;
 use sockeye_source::capture::Capture;
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_trace::{Endpoint, Finished, Options, Trace};

@@ -1,7 +1,7 @@
 //! What was typed behind `analyze`: captures, then a filter.
 
-use crate::notes;
-use crate::usage::Usage;
+use sockeye_console::notes;
+use sockeye_console::usage::Usage;
 use sockeye_filter::{Filter, Resolve, join_words, parse_words};
 use sockeye_model::{Endpoint as End, Entry, Family, Port, Protocol, Socket, State};
 use sockeye_source::names::{ResolveError, SystemNames, Wanted, resolve};

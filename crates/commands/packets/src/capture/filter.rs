@@ -1,9 +1,9 @@
 //! From a filter expression to what the kernel runs.
 
 use super::interface::{Interface, LOOPBACK_INDEX, Link};
-use crate::notes;
-use crate::usage::Usage;
 use anyhow::anyhow;
+use sockeye_console::notes;
+use sockeye_console::usage::Usage;
 use sockeye_filter::Resolve;
 use sockeye_filter::pcap::{self, PacketFilter};
 use sockeye_model::{Port, Protocol};

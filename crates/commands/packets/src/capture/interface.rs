@@ -1,12 +1,12 @@
 //! What is captured from: an interface of some namespace, and what its packets begin with.
 
 use super::CaptureArgs;
-use crate::places::Places;
 use anyhow::{Context, anyhow, bail};
 use rustix::io::Errno;
 use sockeye_filter::nearest;
 use sockeye_model::Losses;
-use sockeye_render::harmless;
+use sockeye_output::harmless;
+use sockeye_query::places::Places;
 use sockeye_source::names::{Interfaces, SystemNames, Wanted};
 use sockeye_source::{Devices, within};
 use sockeye_sys::packet_ring::{Instruction, PacketRing, Plan, Refusal};

@@ -9,9 +9,9 @@ mod target;
 mod told;
 mod values;
 
-use crate::usage::Usage;
 use clap::Args;
 use interface::Interface;
+use sockeye_console::usage::Usage;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use values::Ring;
 /// connection belongs to. sockeye analyze, Wireshark, tshark and tcpdump -r read it. ^C ends it; so do -c and -a.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct CaptureArgs {
+pub struct CaptureArgs {
     /// The interface, or 'any' for all of them
     #[arg(short = 'i', long, value_name = "IFACE|any")]
     pub(super) interface: String,
@@ -37,10 +37,10 @@ pub(crate) struct CaptureArgs {
     #[arg(short = 's', long, value_name = "BYTES", default_value_t = 0, value_parser = values::snaplen)]
     pub(super) snaplen: u32,
     /// End after so many packets
-    #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true, value_parser = crate::values::count)]
+    #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::count)]
     pub(super) count: Option<u64>,
     /// End after so many seconds
-    #[arg(short = 'a', long, value_name = "SECS", allow_negative_numbers = true, value_parser = crate::values::seconds)]
+    #[arg(short = 'a', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
     pub(super) seconds: Option<Duration>,
     /// Many files FILE-00001, FILE-00002 and so on of this size each, of which the last so many are kept: 10x100M.
     /// Those of an earlier capture are counted on, and count
@@ -66,7 +66,11 @@ pub(crate) struct CaptureArgs {
     pub(super) filter: Vec<String>,
 }
 
-pub(crate) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+/// Captures packets.
+///
+/// # Errors
+/// If an option is wrong, capturing is not permitted, or the file cannot be written.
+pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if args.netns.as_deref() == Some("all") {
         let text = "sockeye: capture: one network namespace at a time; start one capture for each, or name one after --netns\n";
         return Err(Usage(text.to_owned()).into());

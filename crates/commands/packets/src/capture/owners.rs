@@ -4,7 +4,7 @@ use super::interface::{Interface, LOOPBACK_INDEX, Link};
 use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
 use sockeye_model::{Endpoint, Inode, Owner, Protocol, ProtocolSet, StateSet};
-use sockeye_render::harmless;
+use sockeye_output::harmless;
 use sockeye_source::owners::Owners;
 use sockeye_source::{Choice, Detail, Ends, Engine, Families, Question, Where, list};
 use sockeye_sys::packet_ring::{Packet, Packets, Passage};

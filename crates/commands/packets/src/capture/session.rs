@@ -7,13 +7,13 @@ use super::recorder::Recorder;
 use super::target::{self, Full, Target};
 use super::told::{self, Line};
 use super::values::Ring;
-use crate::notes;
-use crate::stdout::is_closed_pipe;
 use anyhow::{Context, anyhow};
 use jiff::Zoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sockeye_render::harmless;
+use sockeye_console::notes;
+use sockeye_console::stdout::is_closed_pipe;
+use sockeye_output::harmless;
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_sys::packet_ring::{Block, Packet, PacketRing};
 use sockeye_wire::packet::pcapng;
@@ -113,7 +113,7 @@ fn target(args: &CaptureArgs, interface: &Interface, ring: Option<Ring>) -> anyh
         Some(path) if path == Path::new("-") => {
             if ring.is_some() {
                 let text = "sockeye: capture: --ring needs files: name them by -o FILE\n";
-                return Err(crate::usage::Usage(text.to_owned()).into());
+                return Err(sockeye_console::usage::Usage(text.to_owned()).into());
             }
             Target::stdout()
         }

@@ -1,9 +1,9 @@
 //! Where a capture goes: standard output, one file, or a ring of them.
 
 use super::values::Ring;
-use crate::stdout::{self, Stdout};
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags, stat};
+use sockeye_console::stdout::{self, Stdout};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
@@ -342,7 +342,7 @@ fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
 /// Refuses what would not be a capture that somebody can read.
 pub(super) fn check_terminal() -> anyhow::Result<()> {
     if io::IsTerminal::is_terminal(&io::stdout()) {
-        bail!(crate::usage::Usage(
+        bail!(sockeye_console::usage::Usage(
             "sockeye: capture: -o - writes a file's bytes, which a terminal cannot show: name a file, or send them to \
              another program with `|`\n"
                 .to_owned()

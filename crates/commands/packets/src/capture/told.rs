@@ -2,7 +2,7 @@
 
 use super::session::Counts;
 use super::target::Target;
-use crate::notes;
+use sockeye_console::notes;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 

@@ -3,17 +3,17 @@
 mod terminal;
 
 use crate::analyze::{Heard, Reading, Words, gaps};
-use crate::args::ColorArg;
-use crate::notes;
-use crate::replacement::Replacement;
-use crate::stdout;
-use crate::usage::Usage;
+use crate::output::{
+    CaptureTally, GraphDirections, GraphFormat, GraphLayout, GraphPanel, connection_sentences, write_graph,
+};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use sockeye_render::{
-    CaptureTally, GraphDirections, GraphFormat, GraphLayout, GraphPanel, GraphTheme, Style,
-    connection_sentences, write_graph,
-};
+use sockeye_console::args::ColorArg;
+use sockeye_console::notes;
+use sockeye_console::replacement::Replacement;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_output::{GraphTheme, Style};
 use sockeye_trace::{Connection, Finished, Keep, Options};
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -29,7 +29,7 @@ use terminal::Terminal;
 /// if its name (TERM, TERM_PROGRAM) says that it takes them (kitty, WezTerm, ghostty, foot, ...), else in braille.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct GraphArgs {
+pub struct GraphArgs {
     /// Where to: a file called .svg, .png, .html, .xpl or .json; `-` is the standard output
     #[arg(short = 'o', long, value_name = "FILE|-", default_value = "-")]
     output: PathBuf,
@@ -79,7 +79,11 @@ enum DirectionArg {
     Both,
 }
 
-pub(crate) fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
+/// Draws graphs of captured connections.
+///
+/// # Errors
+/// If an option is wrong, the file cannot be read, or output failed.
+pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let words = Words::read("graph", &args.words)?;
     let [file] = &words.files[..] else {
         return Err(Usage("sockeye: graph: one capture is drawn at a time\n".to_owned()).into());

@@ -1,7 +1,7 @@
 //! What the terminal behind the standard output can show: characters, or pixels too.
 
 use super::FormatArg;
-use crate::stdout::{self, Size};
+use sockeye_console::stdout::{self, Size};
 use std::env;
 
 /// A terminal that a graph is drawn in.

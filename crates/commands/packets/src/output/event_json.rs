@@ -1,6 +1,6 @@
 //! What happened to a captured connection, as keys of a JSON object: analyses and graphs tell it alike.
 
-use crate::json::Object;
+use sockeye_output::json::Object;
 use sockeye_trace::{Event, EventKind};
 
 /// Appends what it was, how much or how long, and how sure that is.

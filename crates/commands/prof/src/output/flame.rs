@@ -3,12 +3,12 @@
 //! Our own module for pictures draws them, as it does graphs and charts: the known library for it is under a licence that
 //! `deny.toml` does not allow, and has others.
 
-use crate::bench::ChartFormat;
-use crate::picture::lettering::wrapped;
-use crate::picture::paint::{Flame, Paint};
-use crate::picture::scene::{Anchor, Behaviour, Scene, Shape};
-use crate::picture::{GraphTheme, png, raster, svg};
-use crate::text::harmless;
+use sockeye_output::picture::lettering::wrapped;
+use sockeye_output::picture::paint::{Flame, Paint};
+use sockeye_output::picture::scene::{Anchor, Behaviour, Scene, Shape};
+use sockeye_output::picture::{GraphTheme, png, raster, svg};
+use sockeye_output::report::ChartFormat;
+use sockeye_output::text::harmless;
 use sockeye_profile::{Profile, Stacks, Word, Worded};
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -290,7 +290,7 @@ fn weight(which: Stacks, weight: u64, total: u64) -> String {
 
 fn time(us: u64) -> String {
     let mut out = Vec::new();
-    crate::number::push_time_us(&mut out, us);
+    sockeye_output::number::push_time_us(&mut out, us);
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Stacks as lines that other programs draw: `process;outer;inner_[k] 17`.
 
-use crate::text::is_hidden;
+use sockeye_output::text::is_hidden;
 use sockeye_profile::{Profile, Stacks, Word};
 use std::cmp::Ordering;
 use std::io::{self, Write};

@@ -6,9 +6,9 @@ mod folded;
 pub use flame::write_flame;
 pub use folded::write_folded;
 
-use crate::bench::{ReportLayout, push_report};
-use crate::format::Format;
-use crate::text::is_hidden;
+use sockeye_output::format::Format;
+use sockeye_output::report::{ReportLayout, push_report};
+use sockeye_output::text::is_hidden;
 use sockeye_profile::{Profile, View};
 
 /// Appends the profile. CSV has the rows of its first table, all of them with all of their figures.

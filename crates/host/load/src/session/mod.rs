@@ -32,7 +32,7 @@ pub use server::{Host, Server};
 pub use stop::Stop;
 pub use test::{Data, Test};
 pub use trouble::Trouble;
-pub(crate) use trouble::hint;
+pub use trouble::hint;
 
 /// What a session is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -165,7 +165,7 @@ impl fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 /// What to try, behind a `; `, where something can be.
-pub(crate) fn hint(errno: Errno) -> &'static str {
+pub fn hint(errno: Errno) -> &'static str {
     match errno {
         Errno::MFILE => "; raise the limit of open files (ulimit -n), or use fewer streams",
         Errno::NFILE => "; the system is out of open files (sysctl fs.file-max)",

@@ -20,7 +20,7 @@ pub use plan::{
 };
 pub(crate) use server::answer;
 pub use surroundings::Surroundings;
-pub(crate) use watch::Watch;
+pub use watch::Watch;
 
 /// What came of it.
 pub type Outcome = sockeye_measure::Transfer;

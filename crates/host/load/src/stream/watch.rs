@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// Looks at one socket now and then.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub struct Watch {
     first: TcpInfo,
     last: TcpInfo,
     begun: Instant,
@@ -35,7 +35,7 @@ struct Counts {
 
 impl Watch {
     /// From now on.
-    pub(crate) fn new(socket: &impl AsFd) -> Option<Self> {
+    pub fn new(socket: &impl AsFd) -> Option<Self> {
         let first = look(socket).ok()?;
         let now = Instant::now();
         Some(Self {
@@ -52,14 +52,14 @@ impl Watch {
     }
 
     /// Forgets what was before.
-    pub(crate) fn restart(&mut self, socket: &impl AsFd) {
+    pub fn restart(&mut self, socket: &impl AsFd) {
         if let Some(new) = Self::new(socket) {
             *self = new;
         }
     }
 
     /// One more look. A socket whose end has gone still tells; one that is closed no longer.
-    pub(crate) fn look(&mut self, socket: &impl AsFd) {
+    pub fn look(&mut self, socket: &impl AsFd) {
         let Ok(info) = look(socket) else { return };
         if info.bytes_sent < self.last.bytes_sent {
             return;
@@ -113,7 +113,7 @@ impl Watch {
     }
 
     /// All of it.
-    pub(crate) fn told(&self) -> Sender {
+    pub fn told(&self) -> Sender {
         let (first, last, counts) = (&self.first, &self.last, &self.counts);
         let known = |rate: Option<u64>| rate.filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX));
         Sender {
@@ -157,7 +157,7 @@ impl Watch {
 }
 
 /// What a connection tells.
-pub(crate) fn look(socket: impl AsFd) -> Result<TcpInfo, Errno> {
+pub(super) fn look(socket: impl AsFd) -> Result<TcpInfo, Errno> {
     let mut room = [0; tcp::INFO_LEN_MAX];
     let bytes = tcp::info(socket, &mut room)?;
     Ok(TcpInfo::from_wire(

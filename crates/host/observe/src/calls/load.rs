@@ -261,8 +261,8 @@ const REGISTERS: [u32; 5] = [272, 280, 256, 248, 232];
 const COMPAT_BIT: u64 = 1 << 22;
 
 /// The compiled `bpf/calls.bpf.c` and `bpf/calls_read.bpf.c`.
-const FAST: &[u8] = include_bytes!("../../../../bpf/calls.bpf.o");
-const READING: &[u8] = include_bytes!("../../../../bpf/calls_read.bpf.o");
+const FAST: &[u8] = include_bytes!("../../../../../bpf/calls.bpf.o");
+const READING: &[u8] = include_bytes!("../../../../../bpf/calls_read.bpf.o");
 
 #[cfg(test)]
 mod tests {

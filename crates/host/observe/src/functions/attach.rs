@@ -453,4 +453,4 @@ impl fmt::Display for Failure {
 pub(super) const REFUSED_MAX: usize = 200;
 
 /// The compiled `bpf/functions.bpf.c`.
-const OBJECT: &[u8] = include_bytes!("../../../../bpf/functions.bpf.o");
+const OBJECT: &[u8] = include_bytes!("../../../../../bpf/functions.bpf.o");

@@ -1,7 +1,7 @@
 //! Axes of charts: from values to pixels, evenly or by powers, and round values at which they are labelled.
 
-use crate::bench::figure;
 use crate::picture::steps::round_step;
+use crate::report::figure;
 use sockeye_measure::{Scale, Unit};
 
 /// One of them.

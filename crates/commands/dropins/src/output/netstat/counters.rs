@@ -1,7 +1,7 @@
 //! `-s`: counters as sentences.
 
 use super::sentences::{Of, Say, TABLES, TABLES6, Table};
-use crate::number::push_decimal;
+use sockeye_output::number::push_decimal;
 
 /// Which protocols are wanted, and where the page is at. The original takes its indentation from one file to the
 /// next, so one value goes through all of them.

@@ -1,8 +1,8 @@
 //! Fields of a fixed least width, as `printf` pads them.
 
-use crate::netstat::Text;
-use crate::number::{push_decimal, push_short};
-use crate::text::push_clean;
+use crate::output::netstat::Text;
+use sockeye_output::number::{push_decimal, push_short};
+use sockeye_output::text::push_clean;
 
 /// `%-Ns`: pads what was appended since `start`.
 #[inline]

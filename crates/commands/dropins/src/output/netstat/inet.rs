@@ -2,9 +2,9 @@
 
 use super::field::{pad, push_left, push_number, push_number_left, push_signed, push_text};
 use super::{Shown, Text};
-use crate::address::{push_ip, push_v4};
-use crate::number::push_decimal;
 use sockeye_model::{Names, Port, Protocol, Queues, Socket, State, Timer, TimerKind, Uid};
+use sockeye_output::address::{push_ip, push_v4};
+use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Which columns there are, and how they are cut.

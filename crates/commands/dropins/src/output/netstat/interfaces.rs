@@ -3,8 +3,8 @@
 use super::field::{pad, push_left, push_number, push_signed, push_signed_right};
 use super::hardware::{AddressForm, Hardware};
 use super::inet::push_host;
-use crate::number::push_decimal;
 use sockeye_model::NoNames;
+use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Above all.

@@ -2,8 +2,8 @@
 
 use super::field::{pad, push_left, push_number_left, push_signed_right};
 use super::inet::push_host;
-use crate::number::push_decimal;
 use sockeye_model::Names;
+use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Which columns a table of IPv4 routes has.

@@ -1,8 +1,8 @@
 //! Rows of TCP, UDP, RAW and MPTCP.
 
 use super::{Line, SsRow, push_address};
-use crate::number::push_decimal;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Options, Protocol, Socket, TimerKind};
+use sockeye_output::number::push_decimal;
 use std::net::IpAddr;
 
 impl Line<'_> {

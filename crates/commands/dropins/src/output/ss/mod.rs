@@ -9,12 +9,12 @@ mod printf;
 mod sheet;
 mod tcp;
 
-use crate::address::push_ip;
-use crate::number::push_decimal;
 use sheet::Sheet;
 use sockeye_model::{
     Comm, Family, InterfaceIndex, Names, Owner, Particulars, Pid, Port, Protocol, Queues, Socket, State,
 };
+use sockeye_output::address::push_ip;
+use sockeye_output::number::push_decimal;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -180,7 +180,7 @@ impl Line<'_> {
         }
         for chunk in text.utf8_chunks() {
             for character in chunk.valid().chars() {
-                if character.is_control() || crate::text::is_hidden(character) {
+                if character.is_control() || sockeye_output::text::is_hidden(character) {
                     let len = character.len_utf8();
                     self.out().extend(std::iter::repeat_n(b'?', len));
                 } else {
@@ -198,11 +198,11 @@ impl Line<'_> {
     #[inline]
     fn state(&mut self, netid: &str, socket: &Socket) {
         if self.sheet.shows(sheet::NETID) {
-            crate::number::push_short(self.out(), netid.as_bytes());
+            sockeye_output::number::push_short(self.out(), netid.as_bytes());
             self.sheet.next();
         }
         if self.sheet.shows(sheet::STATE) {
-            crate::number::push_short(self.out(), state_name(socket).as_bytes());
+            sockeye_output::number::push_short(self.out(), state_name(socket).as_bytes());
             self.sheet.next();
         }
         let (receive, send) = match socket.queues {

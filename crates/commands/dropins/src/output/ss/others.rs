@@ -1,9 +1,9 @@
 //! Rows of UNIX, PACKET and NETLINK sockets.
 
 use super::{Line, SsRow};
-use crate::number::push_decimal;
 use sockeye_model::iproute2::ETHERTYPES;
 use sockeye_model::{Endpoint, Fanout, PacketInfo, Protocol, Ring};
+use sockeye_output::number::push_decimal;
 
 impl Line<'_> {
     pub(super) fn unix(&mut self, row: &SsRow<'_>) {

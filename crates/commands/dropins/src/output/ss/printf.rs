@@ -1,6 +1,6 @@
 //! Numbers as C's `printf` writes them.
 
-use crate::number::push_decimal;
+use sockeye_output::number::push_decimal;
 
 /// `%g` of `thousandths / 1000`.
 #[inline]

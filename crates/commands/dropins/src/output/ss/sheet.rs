@@ -1,6 +1,6 @@
 //! `ss`'s columns: fields are gathered until their widths are known, then written aligned.
 
-use crate::number::push_padded;
+use sockeye_output::number::push_padded;
 use std::io::{self, Write};
 
 /// Gathers rows of fields. What is gathered is bounded as in `ss`, so that also what comes in several batches, each

@@ -2,11 +2,11 @@
 
 use super::text::{endpoint, number_of, time};
 use super::{AnalysisLayout, CaptureTally};
-use crate::csv::Line;
-use crate::format::Format;
-use crate::json::Object;
-use crate::text::harmless;
-use crate::wrap::push_wrapped;
+use sockeye_output::csv::Line;
+use sockeye_output::format::Format;
+use sockeye_output::json::Object;
+use sockeye_output::text::harmless;
+use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{Endpoint, PairedWay, Percentiles};
 
 /// A capture.
@@ -268,7 +268,7 @@ fn push_json(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>]
         list.push(b']');
         object.end();
     }
-    out.extend_from_slice(format!("],\"schema_version\":{}}}\n", crate::SCHEMA_VERSION).as_bytes());
+    out.extend_from_slice(format!("],\"schema_version\":{}}}\n", sockeye_output::SCHEMA_VERSION).as_bytes());
 }
 
 fn push_way(out: &mut Vec<u8>, pair: &[Place], compared: &ComparedWay<'_>) {
@@ -326,7 +326,7 @@ fn push_csv(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>],
             line.text(far);
             let (source, destination) = ends(way);
             for end in [source, destination] {
-                crate::address::push_ip(line.field(), end.ip);
+                sockeye_output::address::push_ip(line.field(), end.ip);
                 line.number(Some(end.port));
             }
             line.number(Some(way.both));

@@ -4,8 +4,8 @@ use super::EndOwners;
 use super::json::opinions_of;
 use super::sentence::sentences;
 use super::shares::percent;
-use crate::address::push_ip;
-use crate::csv::Line;
+use sockeye_output::address::push_ip;
+use sockeye_output::csv::Line;
 use sockeye_trace::{Connection, Flag, Limit};
 
 pub(super) fn push_header(out: &mut Vec<u8>) {

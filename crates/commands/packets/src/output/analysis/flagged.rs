@@ -1,9 +1,9 @@
 //! Segments with flags, frame by frame.
 
 use super::text::endpoint;
-use crate::address::push_ip;
-use crate::csv::Line;
-use crate::json::Object;
+use sockeye_output::address::push_ip;
+use sockeye_output::csv::Line;
+use sockeye_output::json::Object;
 use sockeye_trace::{Endpoint, SegmentNotes};
 
 /// A segment of which tshark would say something.

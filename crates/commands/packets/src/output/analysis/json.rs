@@ -3,9 +3,9 @@
 use super::EndOwners;
 use super::sentence::sentences;
 use super::shares::percent;
-use crate::address::push_ip;
-use crate::event_json::push_what;
-use crate::json::{Object, json_string};
+use crate::output::event_json::push_what;
+use sockeye_output::address::push_ip;
+use sockeye_output::json::{Object, json_string};
 use sockeye_trace::{Completeness, Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {

@@ -15,7 +15,7 @@ pub use compared::{ComparedWay, Comparison, Place, push_comparisons};
 pub use flagged::FlaggedSegment;
 pub use tally::CaptureTally;
 
-use crate::format::{Format, Style};
+use sockeye_output::format::{Format, Style};
 use sockeye_trace::Connection;
 use std::io::{self, Write};
 
@@ -58,7 +58,8 @@ pub enum Listed {
 /// Writes an analysis as it comes.
 ///
 /// ```
-/// use sockeye_render::{AnalysisLayout, AnalysisWriter, CaptureTally, Format};
+/// use sockeye_output::Format;
+/// use sockeye_packets::output::{AnalysisLayout, AnalysisWriter, CaptureTally};
 ///
 /// let mut out = Vec::new();
 /// let layout = AnalysisLayout { format: Format::Jsonl, ..AnalysisLayout::default() };

@@ -1,10 +1,10 @@
 //! What there was in a capture, and what of it could not be looked at.
 
 use super::text::time;
-use crate::json::{Object, json_string};
-use crate::number::push_decimal;
-use crate::text::harmless;
-use crate::wrap::push_wrapped;
+use sockeye_output::json::{Object, json_string};
+use sockeye_output::number::push_decimal;
+use sockeye_output::text::harmless;
+use sockeye_output::wrap::push_wrapped;
 
 /// Counts of one capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,7 +108,7 @@ impl CaptureTally {
         fields.boolean("is_cut", Some(self.is_cut));
         fields.boolean("is_interrupted", Some(self.is_interrupted));
         let out = fields.key("schema_version");
-        push_decimal(out, crate::SCHEMA_VERSION.into());
+        push_decimal(out, sockeye_output::SCHEMA_VERSION.into());
     }
 
     /// Each count by its name in JSON.

@@ -4,11 +4,11 @@ use super::json::{completeness_words, opinions_of};
 use super::sentence::{is_forward_told, sentences};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
-use crate::address::push_bracketed;
-use crate::format::Style;
-use crate::number::{push_human, push_time_us};
-use crate::text::harmless;
-use crate::wrap::push_wrapped;
+use sockeye_output::address::push_bracketed;
+use sockeye_output::format::Style;
+use sockeye_output::number::{push_human, push_time_us};
+use sockeye_output::text::harmless;
+use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{
     Confidence, Connection, Endpoint, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage,
 };

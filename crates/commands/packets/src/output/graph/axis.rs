@@ -1,6 +1,6 @@
 //! Axes: from values to pixels, and round values at which they are labelled.
 
-use crate::picture::steps::round_step;
+use sockeye_output::picture::steps::round_step;
 
 /// From values to pixels, in a straight line.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -2,7 +2,7 @@
 
 use super::axis::{Quantity, counted};
 use super::view::View;
-use crate::text::harmless;
+use sockeye_output::text::harmless;
 use sockeye_trace::{Endpoint, MarkKind};
 use std::net::IpAddr;
 

@@ -149,7 +149,7 @@ mod tests {
     use super::super::GraphLayout;
     use super::super::view::View;
     use super::*;
-    use crate::graph::visible::transfers::{Transfer, connection};
+    use crate::tests::transfers::{Transfer, connection};
     use sockeye_trace::{Series, SideSeries, WindowPoint};
 
     const MS: u64 = 1_000_000;

@@ -3,9 +3,9 @@
 use super::caption::endpoint;
 use super::estimate::estimates;
 use super::view::{View, Way};
-use crate::event_json::push_what;
-use crate::format::SCHEMA_VERSION;
-use crate::json::Object;
+use crate::output::event_json::push_what;
+use sockeye_output::format::SCHEMA_VERSION;
+use sockeye_output::json::Object;
 use sockeye_trace::{Direction, Event, MarkKind};
 use std::io::{self, Write};
 
@@ -27,7 +27,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     ] {
         if let Some(value) = value {
             text.extend_from_slice(format!(",\"{name}\":").as_bytes());
-            text.extend_from_slice(crate::json::json_string(&value).as_bytes());
+            text.extend_from_slice(sockeye_output::json::json_string(&value).as_bytes());
         }
     }
     for (name, count) in [

@@ -1,8 +1,8 @@
 //! Kitty's graphics protocol: a PNG in base64, in pieces that a terminal takes at once.
 
 use super::base64;
-use crate::picture::png;
-use crate::picture::raster::Bitmap;
+use sockeye_output::picture::png;
+use sockeye_output::picture::raster::Bitmap;
 use std::io::{self, Write};
 
 pub(super) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {

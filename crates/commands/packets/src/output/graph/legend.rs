@@ -4,9 +4,9 @@ use super::GraphPanel;
 use super::estimate::estimates;
 use super::sequence::{PUSHED_MAX, paint_of};
 use super::view::View;
-use crate::picture::lettering::width_of;
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Anchor, Shape, Sign};
+use sockeye_output::picture::lettering::width_of;
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Anchor, Shape, Sign};
 use sockeye_trace::MarkKind;
 use std::collections::BTreeSet;
 

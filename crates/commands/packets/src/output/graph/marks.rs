@@ -1,7 +1,7 @@
 //! Marks at places; those too close together become one that says how many it stands for.
 
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Shape, Sign};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Shape, Sign};
 use std::collections::BTreeMap;
 
 /// Marks of one plot.

@@ -1,7 +1,7 @@
 //! Graphs of one connection: time-sequence and its companions, as SVG, PNG, a page to look around in, xplot's format,
 //! JSON, or in a terminal.
 //!
-//! [`write_graph`] lays the chosen panels out once, into a [`Scene`](crate::picture::scene::Scene) of a few thousand strokes whatever the number of
+//! [`write_graph`] lays the chosen panels out once, into a [`Scene`](sockeye_output::picture::scene::Scene) of a few thousand strokes whatever the number of
 //! segments; `svg`, `raster` and what is built upon it draw that. The page (`html`), JSON and xplot's format have
 //! every point, and no scene. In a terminal, `terminal` lays out by itself: cells are too coarse for the scene.
 //!
@@ -30,7 +30,7 @@ mod view;
 mod visible;
 mod xpl;
 
-use crate::picture::{GraphTheme, png, raster, svg};
+use sockeye_output::picture::{GraphTheme, png, raster, svg};
 use sockeye_trace::{Connection, Direction, Series};
 use std::io::{self, Write};
 

@@ -7,8 +7,8 @@ use super::measure::{Rates, windows};
 use super::reduce::{Cover, Envelope};
 use super::sequence::{self, Range, line_of, paint_of, strokes_of};
 use super::view::Way;
-use crate::picture::paint::Paint;
-use crate::picture::scene::Shape;
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::Shape;
 
 /// A panel of one direction, ready to be drawn into whatever room it gets.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use super::legend;
 use super::panels::Content;
 use super::strip::Strip;
 use super::view::{View, Way};
-use crate::picture::lettering::{width_of, wrapped};
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Anchor, Scene, Shape};
+use sockeye_output::picture::lettering::{width_of, wrapped};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Anchor, Scene, Shape};
 
 /// Everything of a view, in its place.
 pub(super) fn lay_out(view: &View<'_>) -> Scene {

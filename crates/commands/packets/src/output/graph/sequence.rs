@@ -5,8 +5,8 @@ use super::marks::Marks;
 use super::panels::FEW;
 use super::reduce::{Cover, Envelope};
 use super::view::Way;
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Shape, Sign};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Shape, Sign};
 use sockeye_trace::{Flag, Flags, MarkKind, SegmentPoint};
 
 /// Which sequence numbers a graph shows, and whether the window's end lies above them.

@@ -1,7 +1,7 @@
 //! DEC's sixels: six rows at a time, a colour at a time.
 
-use crate::picture::paint::Paint;
-use crate::picture::raster::{Bitmap, rgb};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::raster::{Bitmap, rgb};
 use std::collections::HashMap;
 use std::io::{self, Write};
 

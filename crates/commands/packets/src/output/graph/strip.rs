@@ -3,8 +3,8 @@
 use super::axis::{Axis, counted};
 use super::sequence::is_repeated;
 use super::view::{Way, span};
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Anchor, Shape};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Anchor, Shape};
 use sockeye_trace::EventKind;
 use std::collections::BTreeMap;
 

@@ -7,10 +7,10 @@ use super::estimate::estimates;
 use super::panels::Content;
 use super::strip::Strip;
 use super::view::View;
-use crate::picture::lettering::wrapped_columns;
-use crate::picture::paint::Paint;
-use crate::picture::scene::Shape;
-use crate::text::display_width;
+use sockeye_output::picture::lettering::wrapped_columns;
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::Shape;
+use sockeye_output::text::display_width;
 use std::io::{self, Write};
 
 pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {

@@ -1,9 +1,6 @@
 //! Nothing that matters disappears, however many segments there are.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
-#[path = "../../tests/transfers/mod.rs"]
-pub(super) mod transfers;
-
 use super::axis::Axis;
 use super::panels::Content;
 use super::plot::{LEFT, RIGHT, lay_out};
@@ -11,10 +8,10 @@ use super::sequence::is_repeated;
 use super::strip::Kind;
 use super::view::{View, span};
 use super::{GraphLayout, GraphPanel};
-use crate::picture::paint::Paint;
-use crate::picture::scene::{Scene, Shape, Sign};
+use crate::tests::transfers::Transfer;
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Scene, Shape, Sign};
 use sockeye_trace::{Confidence, Connection, Event, EventKind, Flag, Series};
-use transfers::Transfer;
 
 #[track_caller]
 fn check(series: &Series, connection: &Connection, width: u32) {
@@ -116,11 +113,11 @@ fn in_bounds(scene: &Scene) {
                 text,
                 ..
             } => {
-                let width = crate::picture::lettering::width_of(text, *size);
+                let width = sockeye_output::picture::lettering::width_of(text, *size);
                 let left = match anchor {
-                    crate::picture::scene::Anchor::Start => at[0],
-                    crate::picture::scene::Anchor::Middle => at[0] - width / 2.0,
-                    crate::picture::scene::Anchor::End => at[0] - width,
+                    sockeye_output::picture::scene::Anchor::Start => at[0],
+                    sockeye_output::picture::scene::Anchor::Middle => at[0] - width / 2.0,
+                    sockeye_output::picture::scene::Anchor::End => at[0] - width,
                 };
                 assert!(
                     inside(left, at[1] - size) && inside(left + width, at[1]),
