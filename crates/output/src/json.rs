@@ -12,7 +12,7 @@ use crate::text::{push_hex, push_json};
 ///
 /// ```
 /// let mut out = Vec::new();
-/// let mut object = crate::JsonObject::begin(&mut out);
+/// let mut object = sockeye_output::JsonObject::begin(&mut out);
 /// object.number("pid", Some(7_u32));
 /// object.bytes("comm", Some(b"\xff"));
 /// object.end();

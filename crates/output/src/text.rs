@@ -31,7 +31,7 @@ pub fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
 /// A name from outside, for a sentence: what could steer a terminal or break a line is escaped.
 ///
 /// ```
-/// assert_eq!(crate::harmless(b"web\n1"), r"web\x0a1");
+/// assert_eq!(sockeye_output::harmless(b"web\n1"), r"web\x0a1");
 /// ```
 #[must_use]
 pub fn harmless(text: &[u8]) -> String {

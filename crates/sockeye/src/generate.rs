@@ -1,4 +1,4 @@
-//! Completions and manual pages, from the definitions of [`sockeye_query::args`].
+//! Completions and manual pages, from the definitions of `args.rs`.
 
 use crate::args::Cli;
 use anyhow::Context;
