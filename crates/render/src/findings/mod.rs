@@ -7,7 +7,7 @@ mod text;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
 use sockeye_model::{Endpoint, Names, NetnsInode, Pid, Protocol, Socket, State};
-use sockeye_verdict::{Example, Finding, Remedy, Seen, shell_word};
+use sockeye_verdict::{Coverage, Example, Finding, Remedy, shell_word};
 use std::collections::HashMap;
 
 /// How findings are to be written.
@@ -62,7 +62,7 @@ impl WayIn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LookedAt {
     /// How much was looked at.
-    pub seen: Seen,
+    pub seen: Coverage,
     /// Rules that judged it.
     pub rules: usize,
     /// Findings that are not told, since they are not as bad as was asked for.
