@@ -45,7 +45,7 @@ impl Difference<'_> {
             "per_s",
             "figures per second",
             Unit::Text,
-            Value::Yes(scale.is_rate),
+            Value::Bool(scale.is_rate),
         );
         let mut changes = Vec::new();
         let mut left_out = 0;

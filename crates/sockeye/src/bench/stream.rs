@@ -13,7 +13,7 @@ use sockeye_load::stream::{
     DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Outcome, Plan, Progress, STREAMS_MAX, Transport,
     Until, WINDOW_MAX,
 };
-use sockeye_measure::{Again, Partial, Report};
+use sockeye_measure::{Partial, Report, TypedCommand};
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -240,8 +240,8 @@ impl StreamArgs {
     }
 
     /// What was typed, for remedies that change one thing of it.
-    fn again(&self) -> Again {
-        Again::new("sockeye bench stream", &self.host)
+    fn again(&self) -> TypedCommand {
+        TypedCommand::new("sockeye bench stream", &self.host)
             .flag("--iperf3", self.iperf3)
             .option("-p", self.port)
             .flag("-4", self.ipv4)
