@@ -2,7 +2,7 @@
 
 use super::{ProfArgs, layout, view};
 use crate::stdout;
-use sockeye_profile::{Profile, View};
+use sockeye_profile::{Profile, ReportOptions};
 use sockeye_render::{Format, push_profile, push_report};
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ pub(super) fn run(
 /// What is written for one look: of CSV only the first one has headings.
 fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
-    let mut view = View {
-        rows: args.top.unwrap_or(View::ROWS),
+    let mut view = ReportOptions {
+        rows: args.top.unwrap_or(ReportOptions::ROWS),
         is_part: true,
         ..view(args)
     };

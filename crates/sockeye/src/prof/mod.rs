@@ -13,7 +13,7 @@ use anyhow::Context;
 use args::Target;
 use gather::{Ended, gather};
 use sockeye_observe::Launched;
-use sockeye_profile::{Profile, View};
+use sockeye_profile::{Profile, ReportOptions};
 use sockeye_render::{Format, ReportLayout, push_profile, write_folded};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
@@ -79,14 +79,14 @@ fn tell(args: &ProfArgs, profile: &Profile) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn view(args: &ProfArgs) -> View {
-    View {
+fn view(args: &ProfArgs) -> ReportOptions {
+    ReportOptions {
         rows: args.rows.unwrap_or(match args.form() {
-            Format::Table => View::ROWS,
+            Format::Table => ReportOptions::ROWS,
             Format::Json | Format::Jsonl | Format::Csv => 0,
         }),
         by_process: args.by.is_some(),
-        ..View::default()
+        ..ReportOptions::default()
     }
 }
 
