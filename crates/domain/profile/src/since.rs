@@ -9,7 +9,7 @@ impl Profile {
     /// differences, rows without a change are omitted.
     ///
     /// Maxima stay those of the whole run, because their time is unknown. Unfinished calls are those at the
-    /// end. StackKind are compared by content, because indices of frames may differ.
+    /// end. Stacks are compared by content, because indices of frames may differ.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let frames = Frames::new(self, earlier);

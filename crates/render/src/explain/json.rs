@@ -4,7 +4,7 @@ use super::ExplainedLog;
 use crate::format::SCHEMA_VERSION;
 use crate::json::Object;
 use crate::text::push_json;
-use sockeye_dictionary::{Count, Entry, Found, Met};
+use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
 use std::borrow::Cow;
 
 pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>) {
@@ -81,7 +81,7 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
-fn push_met(out: &mut Vec<u8>, met: &Met<'_>) {
+fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>) {
     let mut fields = Object::begin(out);
     fields.number("times", Some(met.times));
     fields.number("times_left_out", Some(met.left_out));
