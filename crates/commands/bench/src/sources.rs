@@ -228,8 +228,8 @@ fn table(measured: &[Vec<SourceTimes>], is_own: bool) -> Table {
                 range.map(|(_, high)| high).into(),
                 Value::Whole(one.ns.len() as u64),
                 Value::Whole(one.read_again),
-                Value::Yes(one.missing.is_none()),
-                Value::Yes(is_own),
+                Value::Bool(one.missing.is_none()),
+                Value::Bool(is_own),
                 reason.map_or(Value::Absent, Value::Text),
             ]);
         }

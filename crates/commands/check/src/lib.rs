@@ -20,7 +20,7 @@ use sockeye_query::lookup::Lookup;
 use sockeye_query::places::{Namespace, Places};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
-use sockeye_verdict::{Finding, Memory, Rule, Scope as Concerns, Seen, Severity, Snapshot};
+use sockeye_verdict::{Baseline, Coverage, Finding, Rule, Scope as Concerns, Severity, Snapshot};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write as _};
 use std::ops::ControlFlow;
@@ -105,14 +105,14 @@ struct Look {
     /// How bad the worst is, told or not.
     worst: Option<Severity>,
     looked_at: LookedAt,
-    memory: Memory,
+    memory: Baseline,
     taken: Instant,
 }
 
 impl Check<'_> {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let samples = self.args.watch.map_or(1, |_| self.args.count);
-        let mut before: Option<(Memory, Instant)> = None;
+        let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         for sample in 1..=samples {
             let mut told = self.listing.begin();
@@ -149,7 +149,7 @@ impl Check<'_> {
 
     fn look(
         &self,
-        before: Option<&(Memory, Instant)>,
+        before: Option<&(Baseline, Instant)>,
         told: &mut Told,
         remember: bool,
     ) -> anyhow::Result<Look> {
@@ -158,7 +158,7 @@ impl Check<'_> {
         let owners = self.listing.owners(told)?;
         let mut snapshot = Snapshot::new(&self.judges.limits);
         if remember {
-            snapshot = snapshot.remembering();
+            snapshot = snapshot.keep_counters();
         }
         let taken = Instant::now();
         let interval = before.map(|(_, at)| taken.duration_since(*at));
@@ -185,7 +185,7 @@ impl Check<'_> {
             },
             findings,
             worst,
-            memory: snapshot.into_memory(),
+            memory: snapshot.into_baseline(),
             taken,
         })
     }
@@ -331,7 +331,7 @@ impl Check<'_> {
     }
 
     /// What could not be judged, for whoever would take silence for health.
-    fn say_gaps(&self, seen: &Seen, told: &Told) {
+    fn say_gaps(&self, seen: &Coverage, told: &Told) {
         if seen.without_info > 0 {
             notes::say(&format!(
                 "sockeye: {} TCP connections could not be judged: their source ({}) tells no tcp_info\n",

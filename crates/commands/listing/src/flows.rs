@@ -193,7 +193,7 @@ impl Watch<'_> {
                 if matches && self.states.contains(entry.socket.state) {
                     fold.add(entry);
                 } else {
-                    fold.pass_over(entry.socket);
+                    fold.skip(entry.socket);
                 }
                 ControlFlow::Continue(())
             })?;

@@ -1,4 +1,5 @@
-//! Sockets with something wrong, gathered by rule, place and owner: of each group the worst are kept, the others counted.
+//! Faulty sockets, grouped by rule, namespace and owner: the worst of each group are kept, the others
+//! counted.
 
 use crate::Rule;
 use crate::Severity;
@@ -8,11 +9,11 @@ use foldhash::fast::FixedState;
 use sockeye_model::{Entry, NetnsInode, Process};
 use std::collections::HashMap;
 
-/// All that were found so far.
+/// All groups so far.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects {
+pub(crate) struct SymptomGroups {
     groups: HashMap<Key, Group, FixedState>,
-    /// Sockets whose group there was no room for.
+    /// Sockets whose group did not fit.
     pub(crate) left_out: u64,
 }
 
@@ -26,15 +27,15 @@ pub(crate) struct Key {
     pub(crate) subject: Subject,
 }
 
-/// How many they are, and the worst of them.
+/// The sockets of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) sockets: u64,
-    /// The worst first, with how bad each is.
+    /// The worst sockets with their weights, by descending weight.
     pub(crate) worst: Vec<(u64, Example)>,
 }
 
-impl Suspects {
+impl SymptomGroups {
     pub(crate) fn add(&mut self, entry: &Entry<'_>, subject: Subject, symptom: &Symptom) {
         let key = Key {
             rule: symptom.rule,
@@ -68,13 +69,13 @@ impl Suspects {
 }
 
 impl Group {
-    /// How bad the worst of them is.
+    /// The weight of the worst socket.
     pub(crate) fn worst_weight(&self) -> u64 {
         self.worst.first().map_or(0, |(weight, _)| *weight)
     }
 }
 
-/// More groups than anybody reads: beyond them sockets are counted only.
+/// Groups that are kept at most; sockets of further groups are only counted.
 const GROUPS_MAX: usize = 20_000;
-/// Sockets that are shown of each group.
+/// Sockets that are shown per group.
 const EXAMPLES_MAX: usize = 5;

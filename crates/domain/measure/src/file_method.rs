@@ -1,78 +1,78 @@
-//! Ways from a file to a socket: what each took, and which is the fastest.
+//! Methods of sending a file to a socket: results, and which is the fastest.
 
 use crate::Repeats;
 
-/// One way, at one size, over one path: each time it was measured.
+/// Results of one method, for one file size and one path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FileTransfers {
     /// `lo`, `veth`
     pub device: &'static str,
     /// 4 or 6
     pub ip_version: u8,
-    /// `sendfile`
+    /// The method: `sendfile`
     pub way: &'static str,
-    /// How long the file is that was sent, again and again.
+    /// Size of the file, which is sent repeatedly.
     pub size_bytes: u64,
     /// The measurements.
     pub runs: Vec<FileRun>,
 }
 
-/// A measurement.
+/// One measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct FileRun {
-    /// What arrived.
+    /// Bytes that arrived.
     pub bytes: u64,
-    /// How often the file was sent.
+    /// Number of times that the file was sent.
     pub files: u64,
-    /// From the first call to the last byte's arrival.
+    /// Seconds from the first call to the arrival of the last byte.
     pub seconds: f64,
-    /// Processor time of the sending thread.
+    /// Processor time of the sending thread, in seconds.
     pub sender_cpu_s: f64,
-    /// And of the receiving one.
+    /// Processor time of the receiving thread, in seconds.
     pub receiver_cpu_s: f64,
     /// System calls of the sending thread.
     pub calls: u64,
-    /// What the kernel said about copies, if it was asked to make none.
+    /// The kernel's reports on zero copy; `None` if not requested.
     pub zero_copy: Option<ZeroCopy>,
-    /// Bytes that the receiving interface counted meanwhile, headers included.
+    /// Bytes that the receiving interface counted meanwhile, with headers.
     pub interface_bytes: Option<u64>,
 }
 
-/// What became of sends without a copy.
+/// Results of zero-copy sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ZeroCopy {
-    /// Sends that the kernel says it is done with.
+    /// Sends that the kernel reported as completed.
     pub sends: u64,
-    /// Those that it copied after all; None if it does not say.
+    /// Sends that the kernel copied nevertheless; `None` if it does not report that.
     pub copied: Option<u64>,
 }
 
 impl FileTransfers {
-    /// Bytes a second, each time.
+    /// Bytes per second of each measurement.
     #[must_use]
     pub fn rates(&self) -> Repeats {
         self.each(|run| run.bytes as f64 / run.seconds)
     }
 
-    /// Nanoseconds of the sender's processor for each byte.
+    /// Nanoseconds of sender processor time per byte.
     #[must_use]
     pub fn sender_ns_per_byte(&self) -> Repeats {
         self.each(|run| run.sender_cpu_s * 1e9 / run.bytes as f64)
     }
 
-    /// And of the receiver's.
+    /// Nanoseconds of receiver processor time per byte.
     #[must_use]
     pub fn receiver_ns_per_byte(&self) -> Repeats {
         self.each(|run| run.receiver_cpu_s * 1e9 / run.bytes as f64)
     }
 
-    /// System calls for each time that the file was sent.
+    /// System calls per file sent.
     #[must_use]
     pub fn calls_per_file(&self) -> Repeats {
         self.each(|run| run.calls as f64 / run.files as f64)
     }
 
-    /// What the kernel said about copies, over all measurements; None for ways that do not ask.
+    /// The kernel's reports on zero copy, summed over all measurements; `None` if not requested.
     #[must_use]
     pub fn zero_copy(&self) -> Option<ZeroCopy> {
         let all = self.runs.iter().filter_map(|run| run.zero_copy);
@@ -87,27 +87,28 @@ impl FileTransfers {
     }
 }
 
-/// Who is the fastest of several, if anybody is.
+/// The fastest of several methods.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileRanking {
-    /// Those of which none is clearly faster than the others, the highest median first.
+    /// Methods that no other one clearly exceeds, by descending median.
     pub first: Vec<&'static str>,
-    /// How much faster the first is than the plain way of reading and writing, in medians, where that is not among the first.
+    /// The first method's median rate as a multiple of that of plain read and write; `None` if plain is among
+    /// the first.
     pub gain: Option<f64>,
-    /// Whether there were too few measurements to say how far they spread.
+    /// Whether there are too few measurements for a spread.
     pub is_single: bool,
 }
 
-/// Compares ways at the same size, over the same paths. `plain` is the way that all are compared with. Rates over several
-/// paths are told as multiples of the plain way's there, which was measured at about the same time.
+/// Ranks methods of the same file size over the same paths. `plain` is the method that all are compared with:
+/// rates over several paths are compared as multiples of its rate there, measured at about the same time.
 #[must_use]
-pub fn rank_file_ways(all: &[&FileTransfers], plain: &str) -> Option<FileRanking> {
+pub fn rank_file_methods(all: &[&FileTransfers], plain: &str) -> Option<FileRanking> {
     let mut ways: Vec<(&'static str, Repeats)> = Vec::new();
     for transfers in all {
         let base = all.iter().find(|other| {
             other.way == plain && (other.device, other.ip_version) == (transfers.device, transfers.ip_version)
         });
-        // Without it, what is left is compared by its rates.
+        // Without the plain method, the rest is compared by rate.
         let base = base.map(|base| base.rates());
         let place = ways.iter().position(|(way, _)| *way == transfers.way);
         let place = place.unwrap_or_else(|| {
@@ -124,7 +125,7 @@ pub fn rank_file_ways(all: &[&FileTransfers], plain: &str) -> Option<FileRanking
             }
         }
     }
-    // The plain way beside itself has no spread of its own; its noise is in all the others.
+    // The plain method compared with itself has no spread; its noise is in all the others.
     ways.retain(|(_, ratios)| !ratios.is_empty());
     let median = |ratios: &Repeats| ratios.median().unwrap_or_default();
     ways.sort_by(|one, other| median(&other.1).total_cmp(&median(&one.1)));
@@ -135,7 +136,7 @@ pub fn rank_file_ways(all: &[&FileTransfers], plain: &str) -> Option<FileRanking
         .iter()
         .filter(|(way, ratios)| {
             let high = ratios.middle().map_or(0.0, |(_, high)| high);
-            way == fastest || high >= low || median(ratios) * CLEARLY > median(best)
+            way == fastest || high >= low || median(ratios) * CLEAR_FACTOR > median(best)
         })
         .map(|(way, _)| *way)
         .collect();
@@ -150,8 +151,8 @@ pub fn rank_file_ways(all: &[&FileTransfers], plain: &str) -> Option<FileRanking
     })
 }
 
-/// Less than 5 % is no difference, however little it spreads.
-const CLEARLY: f64 = 1.05;
+/// A difference below 5 % does not count, however small the spread.
+const CLEAR_FACTOR: f64 = 1.05;
 
 #[cfg(test)]
 mod tests {
@@ -177,11 +178,11 @@ mod tests {
     }
 
     fn ranking(all: &[FileTransfers]) -> FileRanking {
-        rank_file_ways(&all.iter().collect::<Vec<_>>(), "read").unwrap()
+        rank_file_methods(&all.iter().collect::<Vec<_>>(), "read").unwrap()
     }
 
     #[test]
-    fn who_wins() {
+    fn fastest_method_is_first() {
         let clear = ranking(&[
             transfers("read", 4, &[100.0, 101.0, 99.0]),
             transfers("sendfile", 4, &[150.0, 149.0, 151.0]),
@@ -193,20 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn no_clear_difference() {
+    fn overlapping_methods_share_the_first_place() {
         let noisy = ranking(&[
             transfers("read", 4, &[100.0, 130.0, 80.0, 100.0, 120.0]),
             transfers("sendfile", 4, &[120.0, 100.0, 110.0, 90.0, 125.0]),
         ]);
         assert_eq!(noisy.first.len(), 2);
         assert_eq!(noisy.gain, None);
-        // A machine that becomes slower meanwhile slows all: what was measured side by side is compared.
+        // A machine that becomes slower slows all methods: compare measurements of the same time.
         let slowing = ranking(&[
             transfers("read", 4, &[100.0, 50.0, 25.0]),
             transfers("sendfile", 4, &[150.0, 75.0, 38.0]),
         ]);
         assert_eq!(slowing.first, ["sendfile"]);
-        // Little, but always.
+        // A small but constant difference.
         let close = ranking(&[
             transfers("read", 4, &[100.0, 100.0, 100.0]),
             transfers("sendfile", 4, &[102.0, 102.0, 102.0]),
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_compared_with_themselves() {
+    fn paths_are_compared_by_ratio() {
         let two = ranking(&[
             transfers("read", 4, &[100.0, 100.0]),
             transfers("read", 6, &[10.0, 10.0]),
@@ -224,7 +225,7 @@ mod tests {
         ]);
         assert_eq!(two.first, ["splice"]);
         assert!(ranking(&[transfers("read", 4, &[1.0])]).is_single);
-        assert_eq!(rank_file_ways(&[], "read"), None);
+        assert_eq!(rank_file_methods(&[], "read"), None);
         let without = ranking(&[
             transfers("mmap", 4, &[1.0, 1.0]),
             transfers("splice", 4, &[2.0, 2.0]),
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_file_costs() {
+    fn costs_per_file_and_byte() {
         let mut one = transfers("zc", 4, &[100.0, 100.0]);
         assert_eq!(one.sender_ns_per_byte().median(), Some(1.0));
         assert_eq!(one.receiver_ns_per_byte().median(), Some(2.0));

@@ -1,18 +1,18 @@
-//! The command that was typed, to be told once more with something changed.
+//! The typed command line, repeated in remedies with one option changed.
 
 use std::fmt::Display;
 
-/// A command line, as remedies repeat it: whole, so that it can be copied.
+/// A command line that remedies repeat in full, so that it can be copied.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Again {
-    /// The program with its words, and what it is to work on
+pub struct TypedCommand {
+    /// The command and its object
     start: String,
-    /// Options that were typed, with their values
+    /// Typed options with their values
     options: Vec<(&'static str, Option<String>)>,
 }
 
-impl Again {
-    /// Words that stay as they are: `sockeye bench stream`, and what comes from outside: a host.
+impl TypedCommand {
+    /// A command from its fixed words, such as `sockeye bench stream`, and an object from outside: a host.
     #[must_use]
     pub fn new(words: &str, object: &str) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Again {
     }
 }
 
-/// A shell takes it as one word.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.,:%@/+=".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_option_changes() {
-        let again = Again::new("sockeye bench stream", "fe80::1%veth0")
+    fn with_replaces_one_option() {
+        let again = TypedCommand::new("sockeye bench stream", "fe80::1%veth0")
             .option("-p", None::<u16>)
             .option("-t", Some(2))
             .option("-P", Some(4))
@@ -111,8 +111,11 @@ mod tests {
     }
 
     #[test]
-    fn words_stay_words() {
-        assert_eq!(Again::new("a", "x; rm 'y'").without(""), r"a 'x; rm '\''y'\'''");
-        assert_eq!(Again::new("a", "").without(""), "a ''");
+    fn shell_words_are_quoted() {
+        assert_eq!(
+            TypedCommand::new("a", "x; rm 'y'").without(""),
+            r"a 'x; rm '\''y'\'''"
+        );
+        assert_eq!(TypedCommand::new("a", "").without(""), "a ''");
     }
 }

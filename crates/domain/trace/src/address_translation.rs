@@ -1,75 +1,75 @@
-//! Connections that are called otherwise in the second of two captures, as addresses were translated between them.
+//! Connections with translated addresses (NAT) between two captures.
 //!
-//! No path changes the initial sequence numbers of both ends without changing each later number as well, and so they tell
-//! which connection it is: 64 bits that are chosen at random. What the SYN and its answer offer has to be the same too, but
-//! for the MSS, which routers lower. If the first capture has two connections like that, none of them is taken; neither is
-//! one whose own addresses the first capture knows.
+//! A path that changes the initial sequence numbers must change all later ones as well; so the numbers of
+//! both ends, 64 random bits, identify a connection. The options of the SYN and its answer must be the same
+//! too, except for the MSS, which routers lower. If the first capture has two such connections, neither is
+//! taken; nor is one whose own addresses occur in the first capture.
 
-use crate::pairing::Ends;
+use crate::pairing::EndPair;
 use foldhash::{HashMap, HashSet};
 use sockeye_wire::packet::{Segment, TcpFlags};
 
-/// Handshakes of the first capture, and names of the second.
+/// Handshakes of the first capture, and translations of the second.
 #[derive(Debug, Default)]
-pub(crate) struct Translated {
+pub(crate) struct TranslatedConnections {
     /// SYNs of the first capture without an answer yet
-    syns: HashMap<Ends, Offer>,
-    /// By both initial sequence numbers; `None`: several
+    syns: HashMap<EndPair, SynFingerprint>,
+    /// By both initial sequence numbers; `None`: ambiguous
     handshakes: HashMap<(u32, u32), Option<Handshake>>,
-    /// SYNs of the second capture that wait for their answer
-    waiting: HashMap<Ends, Vec<Held>>,
-    /// What the first capture calls them
-    names: HashMap<Ends, Ends>,
-    strangers: HashSet<Ends>,
+    /// SYNs of the second capture without an answer yet
+    waiting: HashMap<EndPair, Vec<HeldSegment>>,
+    /// Ends in the second capture to ends in the first
+    names: HashMap<EndPair, EndPair>,
+    strangers: HashSet<EndPair>,
 }
 
-/// A segment of the second capture that waits until it is known which connection it is of.
+/// A segment of the second capture whose connection is not known yet.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldSegment {
     pub(crate) frame: u64,
     pub(crate) time_ns: u64,
     pub(crate) segment: Segment,
 }
 
-/// What to do with a segment of the second capture.
+/// How to treat a segment of the second capture.
 #[derive(Debug)]
-pub(crate) enum Known {
-    /// It is called so in the first capture; what was held before it comes first
-    As(Ends, Vec<Held>),
-    /// It is kept until more is known.
-    Waits,
+pub(crate) enum Resolution {
+    /// Its ends in the first capture; the kept segments come before it
+    As(EndPair, Vec<HeldSegment>),
+    /// It is kept until its connection is known.
+    WaitTimes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Handshake {
     /// Client to server
-    ends: Ends,
-    offers: [Offer; 2],
+    ends: EndPair,
+    offers: [SynFingerprint; 2],
 }
 
-/// What a SYN says that is the same wherever it is captured.
+/// Fields of a SYN that are the same at each capture point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Offer {
+struct SynFingerprint {
     sequence: u32,
     window_scale: Option<u8>,
     sack: bool,
     clock: Option<u32>,
 }
 
-impl Translated {
-    /// A segment of the first capture.
-    pub(crate) fn first(&mut self, ends: Ends, segment: &Segment) {
+impl TranslatedConnections {
+    /// Adds a segment of the first capture.
+    pub(crate) fn first(&mut self, ends: EndPair, segment: &Segment) {
         if !segment.flags.has(TcpFlags::SYN) {
             return;
         }
-        let offer = Offer::of(segment);
+        let offer = SynFingerprint::of(segment);
         if !segment.flags.has(TcpFlags::ACK) {
             if self.syns.len() < SYNS_MAX {
                 self.syns.insert(ends, offer);
             }
             return;
         }
-        let client = ends.turned();
+        let client = ends.reversed();
         let Some(syn) = self.syns.get(&client).filter(|syn| syn.is_answered_by(segment)) else {
             return;
         };
@@ -84,28 +84,34 @@ impl Translated {
         }
     }
 
-    /// A segment of the second capture between ends that the first one does not know.
-    pub(crate) fn second(&mut self, ends: Ends, frame: u64, time_ns: u64, segment: &Segment) -> Known {
+    /// Looks up a segment of the second capture with ends that the first one does not have.
+    pub(crate) fn second(
+        &mut self,
+        ends: EndPair,
+        frame: u64,
+        time_ns: u64,
+        segment: &Segment,
+    ) -> Resolution {
         if let Some(name) = self.names.get(&ends) {
-            return Known::As(*name, Vec::new());
+            return Resolution::As(*name, Vec::new());
         }
         if self.handshakes.is_empty() || self.strangers.contains(&ends) {
-            return Known::As(ends, Vec::new());
+            return Resolution::As(ends, Vec::new());
         }
         let has = |flag| segment.flags.has(flag);
         if has(TcpFlags::SYN) && !has(TcpFlags::ACK) && self.waiting.len() < SYNS_MAX {
             let held = self.waiting.entry(ends).or_default();
             if held.len() < HELD_MAX {
-                held.push(Held {
+                held.push(HeldSegment {
                     frame,
                     time_ns,
                     segment: *segment,
                 });
-                return Known::Waits;
+                return Resolution::WaitTimes;
             }
         }
         let client = if has(TcpFlags::SYN) && has(TcpFlags::ACK) {
-            ends.turned()
+            ends.reversed()
         } else {
             ends
         };
@@ -113,43 +119,43 @@ impl Translated {
         let name = held
             .iter()
             .rev()
-            .map(|held| Offer::of(&held.segment))
+            .map(|held| SynFingerprint::of(&held.segment))
             .find(|syn| client != ends && syn.is_answered_by(segment))
-            .and_then(|syn| self.name(syn, Offer::of(segment)));
+            .and_then(|syn| self.name(syn, SynFingerprint::of(segment)));
         match name {
             Some(name) => {
                 self.names.insert(client, name);
-                self.names.insert(ends, name.turned());
-                Known::As(name.turned(), held)
+                self.names.insert(ends, name.reversed());
+                Resolution::As(name.reversed(), held)
             }
             None => {
                 if self.strangers.len() < SYNS_MAX {
-                    self.strangers.extend([client, client.turned()]);
+                    self.strangers.extend([client, client.reversed()]);
                 }
-                Known::As(ends, held)
+                Resolution::As(ends, held)
             }
         }
     }
 
-    /// What was held to the end.
-    pub(crate) fn rest(&mut self) -> Vec<Held> {
-        let mut rest: Vec<Held> = self.waiting.drain().flat_map(|(_, held)| held).collect();
+    /// Segments that were kept to the end.
+    pub(crate) fn rest(&mut self) -> Vec<HeldSegment> {
+        let mut rest: Vec<HeldSegment> = self.waiting.drain().flat_map(|(_, held)| held).collect();
         rest.sort_by_key(|held| held.frame);
         rest
     }
 
-    /// What the second capture calls these ends of the first one, where that is something else.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (Ends, Ends)> + '_ {
+    /// All translations: ends in the first capture and in the second.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (EndPair, EndPair)> + '_ {
         self.names.iter().map(|(second, first)| (*first, *second))
     }
 
-    fn name(&self, syn: Offer, answer: Offer) -> Option<Ends> {
+    fn name(&self, syn: SynFingerprint, answer: SynFingerprint) -> Option<EndPair> {
         let handshake = (*self.handshakes.get(&(syn.sequence, answer.sequence))?)?;
         (handshake.offers == [syn, answer]).then_some(handshake.ends)
     }
 }
 
-impl Offer {
+impl SynFingerprint {
     fn of(segment: &Segment) -> Self {
         let options = &segment.options;
         Self {
@@ -165,8 +171,8 @@ impl Offer {
     }
 }
 
-/// Handshakes of a capture that are looked at.
+/// SYNs per capture that are kept.
 const SYNS_MAX: usize = 200_000;
 
-/// SYNs of one connection that wait for their answer.
+/// Segments of one connection that are kept.
 const HELD_MAX: usize = 8;

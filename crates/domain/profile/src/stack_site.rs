@@ -1,19 +1,19 @@
-//! Who waits: the frames of a stack that tell it.
+//! The frames of a stack that show where a thread waits.
 
 use crate::profile::{Frame, Profile, Space};
 
-/// Where a thread was, in a few words.
+/// Where a thread waited, by function names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place<'a> {
-    /// In its own program, or the library that it called
+pub(crate) struct StackSite<'a> {
+    /// In its own program, or in a library that it called
     pub(crate) user: Option<&'a str>,
     /// In the kernel
     pub(crate) kernel: Option<&'a str>,
 }
 
-/// The innermost function of the process and of the kernel that is not just how one waits: not the C library's wrapper of a
-/// call, and not the scheduler.
-pub(crate) fn place_of<'a>(profile: &'a Profile, stack: &[u32]) -> Place<'a> {
+/// The innermost function of the process and of the kernel that is not part of every wait: no system call
+/// wrapper of the C library, and no scheduler.
+pub(crate) fn site_of<'a>(profile: &'a Profile, stack: &[u32]) -> StackSite<'a> {
     let frames = || {
         let frames = stack.iter().rev();
         frames.filter_map(|place| profile.frames.get(*place as usize))
@@ -29,13 +29,13 @@ pub(crate) fn place_of<'a>(profile: &'a Profile, stack: &[u32]) -> Place<'a> {
     let kernel = named(Space::Kernel)
         .find(|(_, name)| !is_scheduler(name))
         .or_else(|| named(Space::Kernel).next());
-    Place {
+    StackSite {
         user: user.map(|(_, name)| name),
         kernel: kernel.map(|(_, name)| name),
     }
 }
 
-/// Whether it belongs to what every program goes through to call the kernel.
+/// Whether it is a system call wrapper.
 fn is_wrapper(frame: &Frame) -> bool {
     let module = frame.module.as_deref().unwrap_or_default();
     let is_library = WRAPPERS.iter().any(|name| {
@@ -51,7 +51,7 @@ fn is_scheduler(name: &str) -> bool {
     SCHEDULER.iter().any(|known| name.starts_with(known))
 }
 
-/// Libraries between programs and the kernel.
+/// Libraries with system call wrappers.
 const WRAPPERS: &[&str] = &[
     "libc",
     "libpthread",
@@ -62,7 +62,7 @@ const WRAPPERS: &[&str] = &[
     "[vdso",
 ];
 
-/// The same where it is part of the program: Go's calls, Rust's standard library.
+/// System call wrappers inside a program: Go's runtime, Rust's standard library.
 const RUNTIME: &[&str] = &[
     "syscall.",
     "internal/runtime/syscall.",
@@ -74,7 +74,7 @@ const RUNTIME: &[&str] = &[
     "__libc_",
 ];
 
-/// How the kernel itself waits.
+/// Kernel functions that are part of every wait.
 const SCHEDULER: &[&str] = &[
     "__schedule",
     "schedule",
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits() {
+    fn waiting_function_is_found() {
         let frame = |name: &str, module: &str, space| Frame {
             function: Some(name.to_owned()),
             module: Some(module.to_owned()),
@@ -128,7 +128,7 @@ mod tests {
             ..Profile::default()
         };
         let check = |stack: &[u32], user: Option<&str>, kernel: Option<&str>| {
-            assert_eq!(place_of(&profile, stack), Place { user, kernel }, "{stack:?}");
+            assert_eq!(site_of(&profile, stack), StackSite { user, kernel }, "{stack:?}");
         };
         check(
             &[0, 1, 2, 3, 4, 5, 6],

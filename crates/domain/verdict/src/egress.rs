@@ -1,47 +1,50 @@
-//! What connections have to do with the devices that they go through: how many packets they have on their way, which a
-//! queue should hold, and what the device loses of them.
+//! Relates connections to the devices that they are sent through: packets in flight, which a queue should
+//! hold, and losses of the device.
 
 use crate::connection::{Symptom, permille};
-use crate::device::{earlier, lost_on_the_way_out};
+use crate::device::{earlier, egress_losses};
 use crate::{Limit, Limits, Rule, Severity};
 use foldhash::fast::FixedState;
 use sockeye_model::{InterfaceIndex, NetnsInode, Socket, State, TcpInfo, Vitals};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-/// Devices by their addresses, and the most that one connection sends through each.
+/// Devices by local address, and the largest amount in flight through each.
 #[derive(Debug, Default)]
-pub(crate) struct Transit {
+pub(crate) struct EgressDevices {
     devices: HashMap<(Option<NetnsInode>, IpAddr), InterfaceIndex, FixedState>,
-    needs: HashMap<(Option<NetnsInode>, InterfaceIndex), Need, FixedState>,
-    /// Addresses of devices that lose much of what they send
+    in_flight: HashMap<(Option<NetnsInode>, InterfaceIndex), InFlight, FixedState>,
+    /// Addresses of devices that lose many of the packets to be sent
     lossy: HashSet<(Option<NetnsInode>, IpAddr), FixedState>,
 }
 
-/// What a connection has on its way.
+/// The amount of data that a connection has in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Need {
-    /// Its rate times its round trip, in packets
+pub(crate) struct InFlight {
+    /// Rate times round-trip time, in packets
     pub(crate) packets: u64,
-    /// Its rate
+    /// Rate
     pub(crate) rate_bytes_per_s: u64,
-    /// Its shortest round trip
+    /// Minimal round-trip time
     pub(crate) rtt_us: u64,
 }
 
-impl Transit {
-    pub(crate) fn learn(&mut self, vitals: &Vitals, before: Option<&Vitals>, limits: &Limits) {
+impl EgressDevices {
+    pub(crate) fn add_namespace(&mut self, vitals: &Vitals, before: Option<&Vitals>, limits: &Limits) {
         for device in vitals.devices.iter().filter(|device| !device.is_loopback) {
-            let (lost, carried) = lost_on_the_way_out(device, earlier(device, before));
+            let (lost, carried) = egress_losses(device, earlier(device, before));
             let share = permille(lost, carried.saturating_add(lost));
-            if lost >= limits.of(Limit::DeviceDropsCount) && share >= MUCH_LOST {
+            if lost >= limits.of(Limit::DeviceDropsCount) && share >= LOSSY_PERMILLE {
                 let addresses = device.addresses.iter().map(|ip| (vitals.netns, *ip));
                 self.lossy.extend(addresses);
             }
         }
-        // Only a queue that is short can be too short.
+        // Only short queues can be too short.
         let short = vitals.devices.iter().filter(|device| {
-            !device.is_loopback && device.queue_packets.is_some_and(|packets| packets < LONG_ENOUGH)
+            !device.is_loopback
+                && device
+                    .queue_packets
+                    .is_some_and(|packets| packets < LONG_QUEUE_PACKETS)
         });
         for device in short {
             for ip in &device.addresses {
@@ -50,7 +53,7 @@ impl Transit {
         }
     }
 
-    pub(crate) fn note(&mut self, socket: &Socket, info: &TcpInfo) {
+    pub(crate) fn record(&mut self, socket: &Socket, info: &TcpInfo) {
         if self.devices.is_empty() || socket.state != State::Established {
             return;
         }
@@ -70,9 +73,9 @@ impl Transit {
         };
         let bytes = u128::from(rate) * u128::from(rtt) / 1_000_000;
         let packets = u64::try_from(bytes / u128::from(mss.max(1))).unwrap_or(u64::MAX);
-        let need = self.needs.entry((socket.netns, *device)).or_default();
+        let need = self.in_flight.entry((socket.netns, *device)).or_default();
         if packets >= need.packets {
-            *need = Need {
+            *need = InFlight {
                 packets,
                 rate_bytes_per_s: rate,
                 rtt_us: rtt.into(),
@@ -80,8 +83,8 @@ impl Transit {
         }
     }
 
-    /// What the device loses has to be sent again: the finding is about the device, and that about the connection only
-    /// says whom it hurts.
+    /// Lowers a symptom that losses of the device explain: the finding is about the device, and the one about
+    /// the connection only shows the effect.
     pub(crate) fn explain(&self, socket: &Socket, symptom: Symptom) -> Symptom {
         let follows = matches!(
             symptom.rule,
@@ -97,16 +100,20 @@ impl Transit {
         symptom
     }
 
-    /// The most that one connection has on its way through this device.
-    pub(crate) fn need(&self, netns: Option<NetnsInode>, device: InterfaceIndex) -> Option<Need> {
-        self.needs.get(&(netns, device)).copied()
+    /// The largest amount that one connection has in flight through this device.
+    pub(crate) fn max_in_flight(
+        &self,
+        netns: Option<NetnsInode>,
+        device: InterfaceIndex,
+    ) -> Option<InFlight> {
+        self.in_flight.get(&(netns, device)).copied()
     }
 }
 
-/// So many thousandths lost slow a connection down.
-const MUCH_LOST: u64 = 5;
-/// A millisecond at 10 Gbit/s, a hundred at 100 Mbit/s.
-const LONG_ENOUGH: u32 = 1000;
+/// A loss of this many thousandths slows a connection down.
+const LOSSY_PERMILLE: u64 = 5;
+/// Packets: 1 ms at 10 Gbit/s, 100 ms at 100 Mbit/s.
+const LONG_QUEUE_PACKETS: u32 = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -146,7 +153,7 @@ mod tests {
         }
     }
 
-    /// 10 MB/s over 20 ms: 200 kB on their way, or 200 segments; and every tenth of them sent again.
+    /// 10 MB/s over 20 ms: 200 kB in flight, or 200 segments; every tenth is retransmitted.
     fn transfer(local: [u8; 4]) -> Socket {
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
         socket.local = Endpoint::inet(local.into(), Port(5));
@@ -179,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_measured_by_what_is_on_its_way() {
+    fn queue_is_compared_with_data_in_flight() {
         let socket = transfer([10, 0, 0, 1]);
         check(tap(200, 0), &socket, &["warning retransmissions"]);
         let found = check(
@@ -188,7 +195,7 @@ mod tests {
             &["warning retransmissions", "warning queue-length"],
         );
         assert_eq!(found[1].facts.value("needed_packets"), Some(200));
-        // It goes through another device.
+        // The packets take another device.
         check(
             tap(199, 0),
             &transfer([10, 9, 9, 9]),
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_device_loses_is_told_of_the_device() {
+    fn device_losses_lower_the_connection_finding() {
         let socket = transfer([10, 0, 0, 1]);
         check(
             tap(1000, 500),
@@ -209,7 +216,7 @@ mod tests {
             &socket,
             &["warning queue-length", "info retransmissions"],
         );
-        // So little is not why.
+        // Losses that are too few to be the cause.
         check(
             tap(1000, 20),
             &socket,

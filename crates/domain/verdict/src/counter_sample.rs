@@ -1,10 +1,10 @@
-//! What a connection has done so far, and what of that since the sample before.
+//! Counters of one socket, and their change between two samples.
 
 use sockeye_model::{Socket, TcpInfo};
 
 /// Counters of one socket at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Course {
+pub(crate) struct CounterSample {
     sent_bytes: u64,
     busy_us: u64,
     receiver_limited_us: u64,
@@ -18,10 +18,10 @@ pub(crate) struct Course {
     drops: u32,
 }
 
-/// What came of it between two moments, or in the whole life of the socket.
+/// Change of a socket's counters between two samples, or over its whole life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Change {
-    /// Between which samples; `None`: its whole life.
+pub(crate) struct CounterDelta {
+    /// Time between the samples; `None`: its whole life.
     pub(crate) elapsed_us: Option<u64>,
     pub(crate) sent_bytes: u64,
     pub(crate) busy_us: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Change {
     pub(crate) drops: u32,
 }
 
-impl Course {
+impl CounterSample {
     pub(crate) fn of(socket: &Socket) -> Self {
         let nothing = TcpInfo::default();
         let info = socket.tcp_info.as_ref().unwrap_or(&nothing);
@@ -55,9 +55,9 @@ impl Course {
         }
     }
 
-    /// What came of it since `earlier`, so long ago. 32-bit counters of the kernel begin anew.
-    pub(crate) fn since(&self, earlier: &Self, elapsed_us: Option<u64>) -> Change {
-        Change {
+    /// CounterDelta since `earlier`, `elapsed_us` ago. The kernel's 32-bit counters wrap.
+    pub(crate) fn since(&self, earlier: &Self, elapsed_us: Option<u64>) -> CounterDelta {
+        CounterDelta {
             elapsed_us,
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
             busy_us: self.busy_us.saturating_sub(earlier.busy_us),

@@ -1,25 +1,25 @@
-//! How a sender that paces spaces what it sends.
+//! Pacing: how a sender spaces its segments.
 //!
-//! It shows where a segment goes out by itself: some time after the one before it, and after the acknowledgement that made
-//! room for it. Of every train, the pace that follows it takes as long as its bytes take at the rate seen there; as in
-//! Linux, what a train was late shortens the pace after it, by half at most.
+//! Pacing shows where a segment is sent without a trigger: some time after the one before it, and after the
+//! acknowledgement that opened the window. After each train, the pause lasts as long as its bytes take at the
+//! observed rate; as in Linux, a late train shortens the pause after it, by half at most.
 
-/// The pace of one sender.
+/// The pacing of one sender.
 #[derive(Debug, Default)]
-pub(super) struct Paces {
+pub(super) struct Pacing {
     train_bytes: u32,
-    /// From one train to the next, for each 1024 bytes, the last two times that it was seen
+    /// Pause between trains per 1024 bytes, the last two observations
     kib_ns: [u32; 2],
-    /// How often that was seen
+    /// Number of observations
     times: u32,
-    /// How much later than its pace the train was sent
+    /// Delay of the last train relative to the pacing schedule
     late_ns: u64,
-    /// How long it would have waited for its pace where a window was full as well
+    /// Time that pacing would have delayed data while a window was full as well
     pub(super) shut_ns: u64,
 }
 
-impl Paces {
-    /// New data is sent so long after what was sent before it; `by_itself` if nothing but a pace can have held it.
+impl Pacing {
+    /// Records new data sent `after_ns` after the data before; `by_itself`: only pacing can have delayed it.
     pub(super) fn send(&mut self, after_ns: u64, bytes: u32, by_itself: bool) {
         if after_ns <= TRAIN_NS {
             self.train_bytes = self.train_bytes.saturating_add(bytes);
@@ -37,25 +37,25 @@ impl Paces {
         self.train_bytes = bytes;
     }
 
-    /// How much was sent at once last.
+    /// Size of the last burst.
     pub(super) fn train_bytes(&self) -> u64 {
         self.train_bytes.into()
     }
 
-    /// How long after its last train it sends the next, if it is known to pace.
+    /// Pause after the last train; 0 unless the sender is known to pace.
     pub(super) fn pace_ns(&self) -> u64 {
         if self.times < TIMES_MIN {
             return 0;
         }
-        // What was held by something else took longer.
+        // A longer pause had another cause.
         let kib_ns = self.kib_ns[0].min(self.kib_ns[1]);
         let full_ns = u64::from(kib_ns) * u64::from(self.train_bytes) / 1024;
         full_ns - self.late_ns.min(full_ns / 2)
     }
 }
 
-/// What is sent so soon after another is of one train.
+/// Segments closer than this are one train.
 const TRAIN_NS: u64 = 100_000;
 
-/// Seen less often, it may be something else.
+/// With fewer observations it may be something else.
 const TIMES_MIN: u32 = 2;

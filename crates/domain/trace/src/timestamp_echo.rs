@@ -1,25 +1,25 @@
-//! How far the capture is from the sender, by what its segments echo.
+//! Distance from the capture to the sender, measured by echoed timestamps.
 
 use crate::sequence::before;
 
-/// Measures how long the capture is from the sender: from an acknowledgement to the first segment that echoes its clock.
+/// Measures the time from an acknowledgement to the sender's first segment that echoes its timestamp.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Echo {
-    /// The receiver's clock in its last segment
+pub(crate) struct TimestampEcho {
+    /// The receiver's timestamp in its last segment
     last: u32,
-    /// One that is waited for, and when it was captured
+    /// Timestamp whose echo is awaited, and when it was captured
     awaited: Option<(u32, u64)>,
-    /// The shortest so far
+    /// Shortest time so far
     pub(crate) shortest_ns: Option<u64>,
-    /// As long as it is now, with what waits on the way from the sender to the capture
+    /// Latest time, including queues between the sender and the capture
     pub(crate) present_ns: Option<u64>,
-    /// The longest pause between segments while it was waited for, and the last of them
+    /// Longest pause between segments while the echo was awaited, and the last segment
     pause_ns: u64,
     last_ns: u64,
     segments: u32,
 }
 
-impl Echo {
+impl TimestampEcho {
     pub(crate) fn expect(&mut self, clock: u32, now_ns: u64) {
         if clock != self.last {
             self.last = clock;
@@ -27,7 +27,7 @@ impl Echo {
         }
     }
 
-    /// Gives whether it has become shorter.
+    /// Records a segment of the sender; returns whether the shortest time became shorter.
     pub(crate) fn comes(&mut self, clock: u32, now_ns: u64) -> bool {
         let pause_ns = now_ns.saturating_sub(std::mem::replace(&mut self.last_ns, now_ns));
         let Some((awaited, since_ns)) = self.awaited else {
@@ -40,7 +40,7 @@ impl Echo {
         }
         self.awaited = None;
         let took_ns = now_ns.saturating_sub(since_ns);
-        // Without a pause in between it was no program that let it wait, but segments before it.
+        // Without a pause in between, the segment waited for earlier segments, not for a program.
         let is_busy = self.segments >= BUSY_SEGS && self.pause_ns < took_ns / 4;
         (self.pause_ns, self.segments) = (0, 0);
         if clock != awaited {
@@ -58,12 +58,12 @@ impl Echo {
     }
 }
 
-/// Whether acknowledgements reach the sender so much later than they were captured that it matters.
+/// Whether acknowledgements reach the sender so much later than the capture that it matters.
 pub(crate) fn is_far(sender_ns: u64, receiver_ns: u64) -> bool {
     sender_ns > SHIFT_NS && sender_ns > receiver_ns / 4
 }
 
-/// So many segments in a row show that the path was busy.
+/// Segments in a row that show a busy path.
 const BUSY_SEGS: u32 = 4;
 
 /// A sender nearer than this sees acknowledgements when they are captured.

@@ -1,10 +1,10 @@
-//! Figures as sentences have them.
+//! Formats figures for sentences.
 
-/// A time of three digits: `12.3ms`.
+/// Formats a time with three digits: `12.3ms`.
 pub(crate) fn time(ns: u64) -> String {
     let (mut rest, mut unit) = (ns as f64, "ns");
     for next in ["us", "ms", "s"] {
-        // On the rounded value: 999.9us are 1.00ms.
+        // Rounded before the unit is chosen: 999.9us is 1.00ms.
         if rest < 999.5 {
             break;
         }
@@ -25,7 +25,7 @@ pub(crate) fn time(ns: u64) -> String {
     }
 }
 
-/// With commas between thousands: `2,000`.
+/// Formats a number with commas between thousands: `2,000`.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -38,17 +38,17 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// A count with its noun, whose plural has an s: `1 sample`.
+/// Formats a count with its noun: `1 sample`, `2 samples`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
-/// A share: `84 %`, `0.4 %`.
+/// Formats a share: `84 %`, `0.4 %`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let percent = share(part, whole) * 100.0;
     match percent {
-        // All of it is all of it only if nothing is left.
+        // 100 % only if nothing is left.
         99.5.. if part < whole => "over 99 %".to_owned(),
         9.95.. => format!("{percent:.0} %"),
         0.05.. => format!("{percent:.1} %"),
@@ -57,7 +57,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// From 0 to 1; of nothing it is 0.
+/// The share from 0 to 1; 0 if the whole is 0.
 pub(crate) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
@@ -66,7 +66,7 @@ pub(crate) fn share(part: u64, whole: u64) -> f64 {
     }
 }
 
-/// How many threads that was at a time, on average.
+/// Formats the mean number of threads.
 pub(crate) fn threads(time_ns: u64, duration_ns: u64) -> String {
     let threads = share(time_ns, duration_ns);
     match threads {
@@ -76,9 +76,9 @@ pub(crate) fn threads(time_ns: u64, duration_ns: u64) -> String {
     }
 }
 
-/// A name from outside for eyes: of a long one its beginning and its end.
+/// Shortens a name from outside for people: keeps its beginning and its end.
 ///
-/// Demangled names of generic functions have hundreds of characters; JSON and CSV have all of them.
+/// Demangled names of generic functions have hundreds of characters; JSON and CSV have them in full.
 pub(crate) fn short(name: &str, most: usize) -> String {
     let length = name.chars().count();
     if length <= most {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures() {
+    fn figures_have_three_digits() {
         for (ns, expected) in [
             (0, "0ns"),
             (999, "999ns"),

@@ -1,27 +1,27 @@
-//! Packets that came before, the very same.
+//! Detection of identical packets.
 
 use sockeye_wire::packet::{Segment, TcpFlags};
 
 /// The last packets of one direction.
 #[derive(Debug, Default)]
-pub(crate) struct Twins {
+pub(crate) struct DuplicateFinder {
     last: Option<Recent>,
     recent: Vec<Recent>,
     next: u8,
-    /// The newest IP identification and sender's clock
+    /// Newest IP identification and sender's timestamp
     newest: Option<(u16, u32)>,
 }
 
-/// Who made two packets of one.
+/// Origin of a duplicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Twin {
+pub(crate) enum DuplicateOrigin {
     Capture,
     Network,
-    /// One of both: captures make two of all packets, networks of few
+    /// Capture or network: captures duplicate all packets, networks few
     Either,
 }
 
-/// A segment as it was captured a moment ago.
+/// A recently captured segment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Recent {
     time_ns: u64,
@@ -35,9 +35,9 @@ pub(crate) struct Recent {
     ttl: u8,
 }
 
-impl Twins {
-    /// Whether the very same packet was captured a moment ago; if not, it is remembered.
-    pub(crate) fn find(&mut self, now_ns: u64, segment: &Segment) -> Option<Twin> {
+impl DuplicateFinder {
+    /// Whether the identical packet was captured shortly before; if not, it is remembered.
+    pub(crate) fn find(&mut self, now_ns: u64, segment: &Segment) -> Option<DuplicateOrigin> {
         let this = Recent::of(now_ns, segment);
         let twin = self
             .last
@@ -47,14 +47,18 @@ impl Twins {
         if let Some(twin) = twin {
             let since_ns = now_ns.saturating_sub(twin.time_ns);
             let is_numbered = this.ip_id != 0;
-            let is_told_by_clock = takes_space(segment) && this.clock != 0;
-            if since_ns <= CAPTURED_TWICE_NS && (is_numbered || is_told_by_clock) {
-                // Only where it was captured before and behind a router is it another one's.
+            let is_distinct_by_clock = takes_space(segment) && this.clock != 0;
+            if since_ns <= CAPTURED_TWICE_NS && (is_numbered || is_distinct_by_clock) {
+                // Only a capture before and behind a router shows two TTLs.
                 let is_passed_on = twin.ttl != this.ttl;
-                return Some(if is_passed_on { Twin::Capture } else { Twin::Either });
+                return Some(if is_passed_on {
+                    DuplicateOrigin::Capture
+                } else {
+                    DuplicateOrigin::Either
+                });
             }
             if is_numbered && since_ns <= DELIVERED_TWICE_NS {
-                return Some(Twin::Network);
+                return Some(DuplicateOrigin::Network);
             }
         }
         if this.ip_id != 0 {
@@ -63,7 +67,7 @@ impl Twins {
                 self.newest = Some((this.ip_id, this.clock));
             }
         }
-        // Acknowledgements that come twice come next to each other, mostly.
+        // Duplicate acknowledgements are usually adjacent.
         if let Some(last) = self.last.replace(this).filter(|last| last.len > 0) {
             if self.recent.len() < RECENT {
                 self.recent.push(last);
@@ -75,7 +79,7 @@ impl Twins {
         None
     }
 
-    /// Whether this is no newer than what came before by its IP identification and its clock: it was not sent again.
+    /// Whether it is older than earlier segments by its IP identification and timestamp: no retransmission.
     pub(crate) fn is_old(&self, segment: &Segment) -> bool {
         let (Some((newest, clock)), Some(id)) = (self.newest, segment.ip_id.filter(|id| *id != 0)) else {
             return false;
@@ -85,7 +89,7 @@ impl Twins {
             .options
             .timestamps
             .is_some_and(|stamps| (clock.wrapping_sub(stamps.value) as i32) >= 0);
-        // The current one may be the newest itself, or have come before it.
+        // The current segment may be the newest itself, or have come before it.
         (1..NEAR_IDS).contains(&behind) && is_clock_old
     }
 
@@ -109,7 +113,7 @@ impl Recent {
         }
     }
 
-    /// Whether it is the very same packet, before or behind a router.
+    /// Whether it is the identical packet, possibly before and behind a router.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.sequence == other.sequence
             && self.acknowledgement == other.acknowledgement
@@ -121,13 +125,13 @@ impl Recent {
             && self.ttl.abs_diff(other.ttl) <= HOPS
     }
 
-    /// Whether there is no more between both than that.
+    /// Whether both are at most `most_ns` apart.
     pub(crate) fn is_within(&self, most_ns: u64, other: &Self) -> bool {
         self.time_ns.abs_diff(other.time_ns) <= most_ns
     }
 
-    /// Whether one that is sent again would look different.
-    pub(crate) fn is_told(&self) -> bool {
+    /// Whether a retransmission would look different.
+    pub(crate) fn is_distinguishable(&self) -> bool {
         self.ip_id != 0 || self.clock != 0 && self.len > 0
     }
 }
@@ -140,14 +144,14 @@ pub(crate) fn takes_space(segment: &Segment) -> bool {
 /// Packets of one direction that are compared with the next.
 const RECENT: usize = 4;
 
-/// A capture that sees a packet on two devices sees it twice within this.
+/// A capture on two devices has both copies within this time.
 const CAPTURED_TWICE_NS: u64 = 100_000;
 
-/// A network that delivers a packet twice does it within this.
+/// A network delivers both copies within this time.
 const DELIVERED_TWICE_NS: u64 = 2_000_000_000;
 
-/// IP identifications nearer than this are of one count.
+/// IP identifications closer than this are of the same counter.
 pub(crate) const NEAR_IDS: i16 = 4_096;
 
-/// Captured before and behind a router or a few.
+/// Largest difference of TTLs between two capture points.
 const HOPS: u8 = 2;

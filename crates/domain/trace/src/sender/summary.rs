@@ -1,13 +1,13 @@
-//! What there is to tell of one direction at its end.
+//! The summary of one direction at its end.
 
 use super::Sender;
-use crate::history::History;
+use crate::event_log::EventLog;
 use crate::{EventKind, Flag, Limit, Opinions, Side, Verdict};
 
 impl Sender {
-    /// Nothing more will come.
-    pub(crate) fn finish(&mut self, end_ns: u64, history: &mut History) {
-        self.learn_until(end_ns);
+    /// Ends the analysis of the direction.
+    pub(crate) fn finish(&mut self, end_ns: u64, history: &mut EventLog) {
+        self.process_acks_until(end_ns);
         self.pass(end_ns);
         self.note_refill();
         let has_full_buffer = self
@@ -30,7 +30,7 @@ impl Sender {
         }
     }
 
-    /// All that is known of it.
+    /// The results.
     pub(crate) fn side(&self) -> Side {
         let opinions = self
             .repeats
@@ -61,7 +61,7 @@ impl Sender {
             in_flight_max_bytes: self.in_flight_max,
             shares,
             busy_ns: if carried_data { self.busy_ns } else { 0 },
-            knows_losses: self.shift_ns == 0 || self.ids.is_own(),
+            knows_losses: self.shift_ns == 0 || self.ids.is_per_connection(),
             verdict: self.verdict(carried_data, &shares, &opinions),
             opinions: Opinions {
                 timeouts: self.timeouts,
@@ -75,26 +75,26 @@ impl Sender {
         if !carried_data {
             return Verdict::default();
         }
-        // A wider window would have let it pace faster.
+        // With a wider window it would have paced faster.
         let held_ns = |limit: Limit| match limit {
-            Limit::ReceiverWindow => shares.of(limit) + self.paces.shut_ns,
-            Limit::CongestionWindow => shares.of(limit).saturating_sub(self.paces.shut_ns),
+            Limit::ReceiverWindow => shares.of(limit) + self.pacing.shut_ns,
+            Limit::CongestionWindow => shares.of(limit).saturating_sub(self.pacing.shut_ns),
             _ => shares.of(limit),
         };
         let most = Limit::ALL
             .into_iter()
             .max_by_key(|limit| (held_ns(*limit), std::cmp::Reverse(*limit)));
         let mss = u128::from(self.mss());
-        // Windows grow most of the time: only with a queue that overflows at the same place does it mean anything.
+        // Windows grow most of the time: this matters only with a queue that overflows at the same length.
         let queue_segs = (self.queue.as_ref())
-            .and_then(|queue| queue.segs(opinions.lost))
+            .and_then(|queue| queue.length_segs(opinions.lost))
             .or_else(|| {
-                let waits = self.queue.as_ref().is_some_and(|queue| queue.waits());
+                let waits = self.queue.as_ref().is_some_and(|queue| queue.has_waits());
                 self.bursts.queue().filter(|_| !waits)
             });
-        // What is captured in large pieces comes to a queue in bursts, which can overflow it before anything was seen to wait.
+        // Large captured pieces reach a queue as bursts, which can overflow it before any wait is seen.
         let is_cut_up = u128::from(self.longest) > 2 * mss;
-        let has_no_queue = !is_cut_up && self.queue.as_ref().is_some_and(|queue| queue.is_none());
+        let has_no_queue = !is_cut_up && self.queue.as_ref().is_some_and(|queue| queue.is_absent());
         let repeats = self.repeats.as_ref().filter(|_| queue_segs.is_some());
         let after_growth = repeats.map_or(0, |repeats| repeats.lost_after_growth());
         let window = self.window_us.checked_div(u128::from(self.waited_us) * mss);
@@ -108,7 +108,7 @@ impl Sender {
             lost_segs: opinions.lost,
             lost_after_growth_segs: after_growth.min(opinions.lost),
             queue_segs,
-            has_no_queue: has_no_queue && queue_segs.is_none() && self.bursts.is_lost_anywhere(),
+            has_no_queue: has_no_queue && queue_segs.is_none() && self.bursts.has_losses_at_any_position(),
             timeouts: self.timeouts,
         }
     }

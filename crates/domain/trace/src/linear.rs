@@ -1,22 +1,22 @@
-//! Sequence numbers of one direction on one line.
+//! Sequence numbers of one direction, extended to 64 bits.
 
 use sockeye_wire::packet::{Segment, TcpFlags};
 
-/// Sequence numbers without their wraps; 0 is that of the SYN.
+/// Maps 32-bit sequence numbers to 64 bits, without wraps; 0 is the number of the SYN.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Line {
+pub(crate) struct LinearSequence {
     pub(crate) is_known: bool,
-    /// The highest end so far, as it is in segments and as it is here
+    /// Highest end so far, as on the wire
     pub(crate) high_raw: u32,
     pub(crate) high: u64,
-    /// The highest end of data, without FIN
+    /// Highest end of data, without FIN
     pub(crate) data: u64,
-    /// The highest acknowledgement captured
+    /// Highest acknowledgement captured
     pub(crate) acked: u64,
 }
 
-impl Line {
-    /// Where a segment begins and ends; the first one decides where 0 is.
+impl LinearSequence {
+    /// Start and end of a segment; the first segment defines 0.
     pub(crate) fn place(&mut self, segment: &Segment, end: u32) -> (u64, u64) {
         let seq = segment.sequence;
         if !self.is_known {

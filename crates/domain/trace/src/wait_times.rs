@@ -1,45 +1,45 @@
-//! What each moment of one direction was spent waiting for.
+//! Accounting of a direction's time by cause of waiting.
 //!
-//! See [`Shares`] for the definitions. A moment is put down when something ends it, since only that tells what it was
-//! waiting for: the time before a timeout looks like any other wait for an acknowledgement.
+//! See [`Shares`] for the definitions. Time is accounted when something ends the wait, because only that
+//! shows its cause: the time before a timeout looks like any other wait for an acknowledgement.
 
 use crate::{Limit, Shares};
 
-/// How the time of one direction is spent.
+/// Time of one direction by cause.
 #[derive(Debug)]
-pub(crate) struct Waits {
+pub(crate) struct WaitTimes {
     spent: Shares,
-    /// Since anything last got on, not decided yet
+    /// Time since the last progress, not accounted yet
     pending: Shares,
-    /// Time in which it was open whether there was anything left to send; what follows decides
+    /// Time in which it was unknown whether data was left to send; the next event decides
     open_ns: u64,
-    /// The same, since anything last got on
+    /// The part of it since the last progress
     open_pending_ns: u64,
-    /// The same, with a window that would not have let it out, and of that the part since anything last got on
+    /// The same with a full window, and the part of it since the last progress
     shut_ns: (u64, u64),
-    /// Time in which all was sent and no little: for want of a buffer or of a window; what follows decides
+    /// Time in which a full segment was the last sent: a buffer or a window was full; the next event decides
     full_ns: u64,
-    /// The same, since anything last got on
+    /// The part of it since the last progress
     full_pending_ns: u64,
-    /// The same, until it is known how much came at once
+    /// The same, until the size of the next burst is known
     doubtful_ns: u64,
     at_ns: u64,
 }
 
-/// What a moment looks like while it lasts.
+/// Apparent cause of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looks {
-    /// It is that
+pub(crate) enum ApparentCause {
+    /// This limit
     Like(Limit),
-    /// All that there was is sent: for want of data, or of a buffer for it
+    /// All data is sent: no data, or no buffer for it
     Drained,
-    /// The same, but the window has no room either
+    /// All data is sent, and the window is full
     DrainedAndShut,
-    /// What was sent last was pushed, but is a full segment: a buffer may be full, or the congestion window
+    /// The last segment was pushed and full: a full buffer, or the congestion window
     Pushed,
 }
 
-impl Waits {
+impl WaitTimes {
     pub(crate) fn new(begin_ns: u64) -> Self {
         Self {
             spent: Shares::default(),
@@ -54,20 +54,20 @@ impl Waits {
         }
     }
 
-    /// Until now it looked like that; gives how long that was.
-    pub(crate) fn pass(&mut self, now_ns: u64, looks: Looks) -> u64 {
+    /// Accounts for the time until now with this cause; returns that time.
+    pub(crate) fn pass(&mut self, now_ns: u64, looks: ApparentCause) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.at_ns);
         self.at_ns = self.at_ns.max(now_ns);
         match looks {
-            Looks::Like(limit) => self.pending.0[limit as usize] += passed_ns,
-            Looks::Drained => self.open_pending_ns += passed_ns,
-            Looks::DrainedAndShut => self.shut_ns.1 += passed_ns,
-            Looks::Pushed => self.full_pending_ns += passed_ns,
+            ApparentCause::Like(limit) => self.pending.0[limit as usize] += passed_ns,
+            ApparentCause::Drained => self.open_pending_ns += passed_ns,
+            ApparentCause::DrainedAndShut => self.shut_ns.1 += passed_ns,
+            ApparentCause::Pushed => self.full_pending_ns += passed_ns,
         }
         passed_ns
     }
 
-    /// Something got on: it was what it looked like.
+    /// Progress: the apparent causes were the real ones.
     pub(crate) fn progress(&mut self) {
         for (spent, pending) in self.spent.0.iter_mut().zip(&mut self.pending.0) {
             *spent += std::mem::take(pending);
@@ -77,20 +77,21 @@ impl Waits {
         self.full_ns += std::mem::take(&mut self.full_pending_ns);
     }
 
-    /// Since anything last got on, data was on its way here while it looked idle; gives how long that was.
-    pub(crate) fn was_on_its_way(&mut self) -> u64 {
+    /// Since the last progress, data was on its way to the capture while the sender looked idle; returns that
+    /// time.
+    pub(crate) fn was_in_transit(&mut self) -> u64 {
         let idle_ns = std::mem::take(&mut self.pending.0[Limit::Application as usize]);
         self.pending.0[Limit::CongestionWindow as usize] += idle_ns;
         idle_ns
     }
 
-    /// More is in flight than ever: no buffer was full before.
+    /// A new maximum is in flight: no buffer was full before.
     pub(crate) fn grow(&mut self) {
         let not_so_ns = std::mem::take(&mut self.spent.0[Limit::SendBuffer as usize]);
         self.spent.0[Limit::CongestionWindow as usize] += not_so_ns + std::mem::take(&mut self.doubtful_ns);
     }
 
-    /// More data came: this is what had kept it back while it looked drained, and while it looked pushed.
+    /// More data came: gives the cause while the sender looked drained, and while it looked pushed.
     pub(crate) fn refill(&mut self, drained: Limit, pushed: Option<Limit>) {
         self.progress();
         self.spent.0[drained as usize] += std::mem::take(&mut self.open_ns);
@@ -107,12 +108,12 @@ impl Waits {
         }
     }
 
-    /// How much came at once is known now.
+    /// The size of the burst is known now.
     pub(crate) fn refilled(&mut self, limit: Limit) {
         self.spent.0[limit as usize] += std::mem::take(&mut self.doubtful_ns);
     }
 
-    /// A timer ran out: since anything last got on, it waited for that. Gives how long it had looked idle.
+    /// A timeout: it was the cause since the last progress. Returns how long the sender had looked idle.
     pub(crate) fn timeout(&mut self) -> u64 {
         let idle_ns = self.pending.of(Limit::Application);
         let setup_ns = self.pending.of(Limit::Setup);
@@ -126,7 +127,7 @@ impl Waits {
         idle_ns
     }
 
-    /// All of it, at the end. Without other signs of a full buffer, it was the congestion window.
+    /// The total at the end. Without other signs of a full buffer, the cause was the congestion window.
     pub(crate) fn finish(&mut self, has_full_buffer: bool) {
         self.refill(Limit::Application, Some(Limit::CongestionWindow));
         self.refilled(Limit::CongestionWindow);
@@ -136,12 +137,12 @@ impl Waits {
         }
     }
 
-    /// What is put down so far.
+    /// Time accounted so far.
     pub(crate) fn spent(&self) -> Shares {
         self.spent
     }
 
-    /// The moment up to which it is known.
+    /// Time up to which is accounted.
     pub(crate) fn at_ns(&self) -> u64 {
         self.at_ns
     }
@@ -152,18 +153,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timeout_claims_the_wait_before_it() {
-        let mut waits = Waits::new(100);
-        waits.pass(110, Looks::Like(Limit::Setup));
+    fn timeout_takes_the_wait_before_it() {
+        let mut waits = WaitTimes::new(100);
+        waits.pass(110, ApparentCause::Like(Limit::Setup));
         waits.progress();
-        waits.pass(150, Looks::Like(Limit::CongestionWindow));
+        waits.pass(150, ApparentCause::Like(Limit::CongestionWindow));
         waits.progress();
-        waits.pass(160, Looks::Drained);
-        waits.pass(190, Looks::Like(Limit::CongestionWindow));
+        waits.pass(160, ApparentCause::Drained);
+        waits.pass(190, ApparentCause::Like(Limit::CongestionWindow));
         waits.timeout();
-        waits.pass(195, Looks::Drained);
+        waits.pass(195, ApparentCause::Drained);
         waits.refill(Limit::SendBuffer, None);
-        waits.pass(200, Looks::Drained);
+        waits.pass(200, ApparentCause::Drained);
         waits.finish(true);
         let shares = waits.spent();
         assert_eq!(shares.0, [10, 5, 0, 5, 40, 0, 40]);
@@ -171,16 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_was_not_full() {
+    fn growth_excludes_a_full_buffer() {
         let after = |has_full_buffer| {
-            let mut waits = Waits::new(0);
-            waits.pass(10, Looks::Pushed);
+            let mut waits = WaitTimes::new(0);
+            waits.pass(10, ApparentCause::Pushed);
             waits.refill(Limit::Application, None);
             waits.refilled(Limit::SendBuffer);
             waits.grow();
-            waits.pass(30, Looks::Pushed);
+            waits.pass(30, ApparentCause::Pushed);
             waits.refill(Limit::Application, Some(Limit::SendBuffer));
-            waits.pass(35, Looks::Pushed);
+            waits.pass(35, ApparentCause::Pushed);
             waits.finish(has_full_buffer);
             let shares = waits.spent();
             (shares.of(Limit::CongestionWindow), shares.of(Limit::SendBuffer))

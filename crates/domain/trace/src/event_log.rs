@@ -1,10 +1,10 @@
-//! What happened to a connection, as far as there is room.
+//! The event log of a connection, bounded in size.
 
 use crate::{Confidence, Event, EventKind};
 
-/// Events in the order in which they were noticed.
+/// Events in the order in which they were detected.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(crate) struct EventLog {
     events: Vec<Event>,
     withdrawn: Vec<u32>,
     left_out: u64,
@@ -14,11 +14,11 @@ pub(crate) struct History {
     from_client: bool,
 }
 
-/// Which event it is; for changing an opinion later.
+/// Identifies an event, to change its kind later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventNumber(u32);
 
-impl History {
+impl EventLog {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             events: Vec::new(),
@@ -31,17 +31,17 @@ impl History {
         }
     }
 
-    /// What comes is of this segment.
+    /// Sets time, frame and direction for the events that follow.
     pub(crate) fn at(&mut self, time_ns: u64, frame: u64, from_client: bool) {
         (self.time_ns, self.frame, self.from_client) = (time_ns, frame, from_client);
     }
 
-    /// The present, for an event that is told later.
+    /// Time and frame of the current segment, for events that are added later.
     pub(crate) fn now(&self) -> (u64, u64) {
         (self.time_ns, self.frame)
     }
 
-    /// Something of the segment that is looked at.
+    /// Adds an event of the current segment.
     pub(crate) fn push(
         &mut self,
         kind: EventKind,
@@ -58,7 +58,7 @@ impl History {
         )
     }
 
-    /// Something of the other side's data, which the segment that is looked at reveals.
+    /// Adds an event of the other side's data, shown by the current segment.
     pub(crate) fn push_of_peer(&mut self, kind: EventKind, confidence: Confidence, evidence: &'static str) {
         self.add(
             self.time_ns,
@@ -70,7 +70,7 @@ impl History {
         );
     }
 
-    /// The same, at another moment.
+    /// Adds an event of the other side's data at another time.
     pub(crate) fn push_of_peer_at(
         &mut self,
         when: (u64, u64),
@@ -81,7 +81,7 @@ impl History {
         self.add(when.0, when.1, !self.from_client, kind, confidence, evidence);
     }
 
-    /// Something that began at another moment, at that frame.
+    /// Adds an event that began at an earlier time and frame.
     pub(crate) fn push_at(
         &mut self,
         when: (u64, u64),
@@ -93,7 +93,7 @@ impl History {
         self.add(when.0, when.1, from_client, kind, Confidence::Likely, evidence)
     }
 
-    /// Something that this segment ends.
+    /// Adds an event that ends with the current segment.
     pub(crate) fn push_since(
         &mut self,
         time_ns: u64,
@@ -105,8 +105,8 @@ impl History {
         self.add(time_ns, self.frame, from_client, kind, confidence, evidence);
     }
 
-    /// A better opinion of an event.
-    pub(crate) fn amend(
+    /// Changes the kind of an event.
+    pub(crate) fn change(
         &mut self,
         number: Option<EventNumber>,
         kind: EventKind,
@@ -118,8 +118,8 @@ impl History {
         }
     }
 
-    /// All events of this side that were taken for one kind, for that reason, are of another.
-    pub(crate) fn restate(
+    /// Changes all events of this side with this kind and evidence to another kind.
+    pub(crate) fn change_all(
         &mut self,
         kinds: (EventKind, EventKind),
         evidence: &'static str,
@@ -132,12 +132,12 @@ impl History {
         }
     }
 
-    /// It did not happen.
-    pub(crate) fn withdraw(&mut self, number: Option<EventNumber>) {
+    /// Removes an event.
+    pub(crate) fn remove(&mut self, number: Option<EventNumber>) {
         self.withdrawn.extend(number.map(|number| number.0));
     }
 
-    /// All of them in the order of time, and how many there was no room for.
+    /// All events in order of time, and the number of those that did not fit.
     pub(crate) fn events(&mut self) -> (Vec<Event>, u64) {
         let mut events = std::mem::take(&mut self.events);
         let mut number = 0;
@@ -150,7 +150,7 @@ impl History {
         (events, self.left_out)
     }
 
-    /// How many there are.
+    /// Number of events.
     pub(crate) fn len(&self) -> usize {
         self.events.len()
     }

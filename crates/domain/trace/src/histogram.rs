@@ -1,11 +1,11 @@
-//! How many values are spread, in little memory.
+//! A compact histogram.
 
 use crate::Percentiles;
 
-/// Counts of values in buckets that are an eighth of a power of two wide: percentiles are right to about 6 %. Only the
-/// buckets from the lowest to the highest in use take memory.
+/// Counts values in buckets of an eighth of a power of two: percentiles are exact to about 6 %. Only the
+/// buckets from the lowest to the highest used one take memory.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Spread(Option<Box<Buckets>>);
+pub(crate) struct Histogram(Option<Box<Buckets>>);
 
 #[derive(Debug, Default, Clone)]
 struct Buckets {
@@ -16,28 +16,28 @@ struct Buckets {
     max: u64,
 }
 
-impl Spread {
-    /// One more value, `weight` times.
+impl Histogram {
+    /// Adds a value `weight` times.
     pub(crate) fn add(&mut self, value: u64, weight: u32) {
         self.0.get_or_insert_default().add(value, weight);
     }
 
-    /// How many values there were.
+    /// Number of values.
     pub(crate) fn count(&self) -> u64 {
         self.0.as_ref().map_or(0, |buckets| buckets.count)
     }
 
-    /// The lowest; `None` without any.
+    /// Lowest value; `None` if empty.
     pub(crate) fn min(&self) -> Option<u64> {
         self.0.as_ref().map(|buckets| buckets.min)
     }
 
-    /// The value below which so many per cent of all are.
+    /// The value of this percentile; `None` if empty.
     pub(crate) fn percentile(&self, percent: u64) -> Option<u64> {
         self.0.as_ref()?.percentile(percent)
     }
 
-    /// The usual ones.
+    /// The percentiles for a report.
     pub(crate) fn percentiles(&self) -> Percentiles {
         let Some(buckets) = &self.0 else {
             return Percentiles::default();
@@ -53,7 +53,7 @@ impl Spread {
         }
     }
 
-    /// Memory outside the value itself.
+    /// Heap memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |buckets| {
             size_of::<Buckets>() + buckets.counts.capacity() * size_of::<u32>()
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_hold_their_middle() {
+    fn middle_is_within_its_bucket() {
         for value in (0..200).chain([1_000, 123_456_789, u64::MAX / 3, u64::MAX]) {
             let middle = middle_of(usize::from(bucket_of(value)));
             assert_eq!(bucket_of(middle), bucket_of(value), "{value}");
@@ -133,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_a_line() {
-        let mut spread = Spread::default();
+    fn percentiles_of_equal_steps() {
+        let mut spread = Histogram::default();
         assert_eq!(spread.percentile(50), None);
         for value in (1..=1_000).rev() {
             spread.add(value * 1_000, 1);

@@ -1,88 +1,88 @@
-//! What came twice, late or never: our opinion beside tshark's flags.
+//! Our own diagnosis of segments that are repeated, late or missing, in addition to tshark's flags.
 //!
-//! A repeated segment is first taken for lost; what the other end says later (DSACK, timestamps) changes that. RFC 2883
-//! (DSACK), RFC 3522 (Eifel), RFC 6675 (SACK).
+//! A retransmitted segment is first taken as lost; later reports of the receiver (DSACK, timestamps) may
+//! change that. RFC 2883 (DSACK), RFC 3522 (Eifel), RFC 6675 (SACK).
 
-use crate::history::{EventNumber, History};
-use crate::twins::{NEAR_IDS, Twin};
+use crate::duplicates::{DuplicateOrigin, NEAR_IDS};
+use crate::event_log::{EventLog, EventNumber};
 use crate::unacked::Transmission;
 use crate::{Confidence, EventKind, Opinions};
 use sockeye_wire::packet::Segment;
 
-/// What is remembered of one direction.
+/// Loss state of one direction.
 #[derive(Debug, Default)]
-pub(crate) struct Repeats {
-    /// Selectively acknowledged, in order, apart from each other
+pub(crate) struct LossTracker {
+    /// SACKed ranges, in order, disjoint
     sacked: Vec<(u64, u64)>,
     gaps: Vec<Gap>,
-    again: Vec<Again>,
+    resent: Vec<Resent>,
     next_again: u16,
-    /// Of those that there was no room for, the highest end
+    /// Highest end of the ranges that did not fit
     forgotten: u64,
     episode: Option<Episode>,
-    /// The last one that is over, and its event
+    /// The last finished episode, and its event
     ended: Option<(Episode, Option<EventNumber>)>,
     opinions: Opinions,
     lost_after_growth: u64,
     episodes: u64,
-    /// Of those that came twice, so many may be the capture's or the network's
+    /// Number of duplicates that may be made by the capture or the network
     undecided_twins: u64,
-    /// Counted as lost without having been seen to be sent again, and when
+    /// Losses without a captured retransmission, and when
     presumed: (u64, u64),
-    /// So many that looked lost had only been late
+    /// Segments that looked lost but were only late
     only_late: u64,
 }
 
-/// Sequence numbers that were skipped.
+/// A range of skipped sequence numbers.
 #[derive(Debug, Clone, Copy)]
 struct Gap {
     start: u64,
     end: u64,
-    /// When, by what
+    /// Time and frame of the segment that skipped it
     time_ns: u64,
     when: (u64, u64),
     clock: Option<u32>,
     ip_id: Option<u16>,
 }
 
-/// A segment that was sent again.
+/// A retransmitted segment.
 #[derive(Debug, Clone, Copy)]
-struct Again {
+struct Resent {
     start: u64,
     end: u64,
     time_ns: u64,
-    /// The sender's clock then, and when it was first sent
+    /// The sender's timestamp then, and at the first transmission
     clocks: Option<(u32, u32)>,
     segs: u32,
     event: Option<EventNumber>,
-    opinion: Opinion,
-    /// The other end said that it lacked it, and got what followed
+    opinion: Diagnosis,
+    /// The receiver reported that it lacked the segment and got later ones
     is_proven: bool,
-    /// It was sent again for what had been skipped
+    /// It fills a gap
     is_filling: bool,
-    /// That it was late has been counted
-    is_told_late: bool,
+    /// Its lateness is already counted
+    is_counted_late: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Opinion {
+enum Diagnosis {
     Lost,
-    /// It was the first that was missing: the clock in the acknowledgement tells which copy arrived
+    /// It was the first missing one: the timestamp in the acknowledgement shows which copy arrived
     LostFirst,
     Decided,
     Spurious,
-    /// It was lost, or the acknowledgement of it
+    /// It or its acknowledgement was lost
     Unclear,
-    /// It was not sent again, it came late
+    /// It was not retransmitted, it arrived late
     Late,
-    /// It was not sent again, it came twice
-    Twice(Twin),
+    /// It was not retransmitted, it was duplicated
+    Twice(DuplicateOrigin),
 }
 
-/// Losses until all that was sent by then is acknowledged.
+/// A loss episode: lasts until everything sent before its end is acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Episode {
-    /// When it began: of the capture, and the frame; of the clock that segments have
+    /// When it began: time and frame of the capture, and the segments' clock
     first: (u64, u64),
     first_ns: u64,
     until: u64,
@@ -92,27 +92,33 @@ struct Episode {
 
 /// A segment that repeats sequence numbers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Repeat<'a> {
+pub(crate) struct Retransmission<'a> {
     pub(crate) now_ns: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) segs: u32,
     pub(crate) segment: &'a Segment,
-    /// What was acknowledged before
+    /// Highest acknowledgement before it
     pub(crate) acked: u64,
-    /// When it was captured first, if it was and is not acknowledged
+    /// First captured transmission that is not acknowledged yet
     pub(crate) original: Option<Transmission>,
     pub(crate) round_trip_ns: u64,
-    /// By its IP identification and clock it is older than others that came before
+    /// Its IP identification and timestamp are older than those of earlier segments
     pub(crate) is_old: bool,
 }
 
-impl Repeats {
-    /// The packet with this range came twice.
-    pub(crate) fn came_twice(&mut self, now_ns: u64, twin: Twin, range: (u64, u64), history: &mut History) {
+impl LossTracker {
+    /// The packet with this range was captured twice.
+    pub(crate) fn note_duplicate(
+        &mut self,
+        now_ns: u64,
+        twin: DuplicateOrigin,
+        range: (u64, u64),
+        history: &mut EventLog,
+    ) {
         let (count, kind, evidence) = match twin {
-            Twin::Capture | Twin::Either => {
-                let evidence = if twin == Twin::Either {
+            DuplicateOrigin::Capture | DuplicateOrigin::Either => {
+                let evidence = if twin == DuplicateOrigin::Either {
                     self.undecided_twins += 1;
                     TWICE_AT_ONCE
                 } else {
@@ -124,7 +130,7 @@ impl Repeats {
                     evidence,
                 )
             }
-            Twin::Network => {
+            DuplicateOrigin::Network => {
                 let evidence = "all the same, also the IP identification";
                 (
                     &mut self.opinions.duplicated_by_network,
@@ -136,22 +142,22 @@ impl Repeats {
         *count += 1;
         let event = history.push(kind, Confidence::Likely, evidence);
         if range.0 < range.1 {
-            self.remember(Again {
+            self.remember(Resent {
                 start: range.0,
                 end: range.1,
                 time_ns: now_ns,
                 clocks: None,
                 segs: 1,
                 event,
-                opinion: Opinion::Twice(twin),
+                opinion: Diagnosis::Twice(twin),
                 is_proven: false,
                 is_filling: false,
-                is_told_late: false,
+                is_counted_late: false,
             });
         }
     }
 
-    /// The segment leaves out sequence numbers before it.
+    /// Records a segment that skips sequence numbers before it.
     pub(crate) fn skips(&mut self, now_ns: u64, range: (u64, u64), segment: &Segment, when: (u64, u64)) {
         if self.gaps.len() < GAPS_MAX {
             let clock = segment.options.timestamps.map(|stamps| stamps.value);
@@ -168,8 +174,8 @@ impl Repeats {
         }
     }
 
-    /// So many were lost before they got to the capture.
-    pub(crate) fn lost_before(&mut self, now_ns: u64, segs: u64, history: &mut History) {
+    /// Records segments lost before the capture point.
+    pub(crate) fn lost_before(&mut self, now_ns: u64, segs: u64, history: &mut EventLog) {
         self.opinions.lost += segs;
         self.opinions.lost_before += segs;
         self.presumed = (segs, now_ns);
@@ -177,24 +183,29 @@ impl Repeats {
         history.push(EventKind::Lost, Confidence::Likely, evidence);
     }
 
-    /// The segment repeats sequence numbers; gives whether they had been lost.
-    pub(crate) fn sent_again(&mut self, again: &Repeat<'_>, history: &mut History) -> bool {
+    /// Records a segment that repeats sequence numbers; returns whether they had been lost.
+    pub(crate) fn sent_again(&mut self, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
         if let Some(place) = self
             .gaps
             .iter()
-            .position(|gap| gap.start < again.end && again.start < gap.end)
+            .position(|gap| gap.start < resent.end && resent.start < gap.end)
         {
-            return self.fill(place, again, history);
+            return self.fill(place, resent, history);
         }
-        if again.is_old && self.comes_after_its_copy(again, history) {
+        if resent.is_old && self.is_late_original(resent, history) {
             return false;
         }
-        if again.is_old {
-            self.came_twice(again.now_ns, Twin::Network, (again.start, again.end), history);
+        if resent.is_old {
+            self.note_duplicate(
+                resent.now_ns,
+                DuplicateOrigin::Network,
+                (resent.start, resent.end),
+                history,
+            );
             return false;
         }
-        let stamps = again.segment.options.timestamps;
-        let original_clock = again.original.map(|original| original.clock);
+        let stamps = resent.segment.options.timestamps;
+        let original_clock = resent.original.map(|original| original.clock);
         let clocks = stamps
             .map(|stamps| stamps.value)
             .zip(original_clock)
@@ -202,28 +213,28 @@ impl Repeats {
         let is_sacked = self
             .sacked
             .iter()
-            .any(|(start, end)| *start <= again.start && again.end <= *end);
-        let spurious = if again.end <= again.acked {
+            .any(|(start, end)| *start <= resent.start && resent.end <= *end);
+        let spurious = if resent.end <= resent.acked {
             Some("acknowledged before it was sent again")
         } else if is_sacked {
             Some("SACKed before it was sent again")
         } else {
             None
         };
-        let is_beyond = self.sacked.last().is_some_and(|(_, end)| *end > again.end);
-        // Whoever got a FIN that ends the connection may have no way left to say that it got it twice.
-        let is_mere_end = again.segment.payload_len == 0;
-        let segs = u64::from(again.segs);
+        let is_beyond = self.sacked.last().is_some_and(|(_, end)| *end > resent.end);
+        // After the FIN that ends the connection, the peer may not be able to report a duplicate.
+        let is_fin_only = resent.segment.payload_len == 0;
+        let segs = u64::from(resent.segs);
         let (opinion, event) = if let Some(evidence) = spurious {
             self.opinions.spurious += segs;
             (
-                Opinion::Spurious,
+                Diagnosis::Spurious,
                 history.push(EventKind::Spurious, Confidence::Proven, evidence),
             )
-        } else if is_mere_end {
+        } else if is_fin_only {
             self.opinions.unclear += segs;
             (
-                Opinion::Unclear,
+                Diagnosis::Unclear,
                 history.push(EventKind::Unclear, Confidence::Likely, UNCLEAR_END),
             )
         } else {
@@ -233,29 +244,29 @@ impl Repeats {
             } else {
                 (Confidence::Likely, SENT_AGAIN)
             };
-            let opinion = if again.start <= again.acked {
-                Opinion::LostFirst
+            let opinion = if resent.start <= resent.acked {
+                Diagnosis::LostFirst
             } else {
-                Opinion::Lost
+                Diagnosis::Lost
             };
             (opinion, history.push(EventKind::Lost, confidence, evidence))
         };
-        self.remember(Again {
-            start: again.start,
-            end: again.end,
-            time_ns: again.now_ns,
+        self.remember(Resent {
+            start: resent.start,
+            end: resent.end,
+            time_ns: resent.now_ns,
             clocks,
-            segs: again.segs,
+            segs: resent.segs,
             event,
             opinion,
             is_proven: is_beyond,
             is_filling: false,
-            is_told_late: false,
+            is_counted_late: false,
         });
-        matches!(opinion, Opinion::Lost | Opinion::LostFirst)
+        matches!(opinion, Diagnosis::Lost | Diagnosis::LostFirst)
     }
 
-    /// So many of what was sent again had been lost.
+    /// Counts retransmitted segments as lost.
     pub(crate) fn lose(&mut self, now_ns: u64, segs: u32, has_grown: bool, until: u64, now: (u64, u64)) {
         self.episodes += u64::from(self.episode.is_none());
         let episode = self.episode.get_or_insert(Episode {
@@ -271,12 +282,12 @@ impl Repeats {
         }
     }
 
-    /// Whether a loss now is one of several at once.
+    /// Whether a loss now belongs to a running episode.
     pub(crate) fn is_in_episode(&self) -> bool {
         self.episode.is_some()
     }
 
-    /// Acknowledged: everything up to there; before, less.
+    /// Processes an acknowledgement from `before` up to `acked`.
     pub(crate) fn acknowledged(
         &mut self,
         now_ns: u64,
@@ -284,7 +295,7 @@ impl Repeats {
         acked: u64,
         echo: Option<u32>,
         round_trip_ns: u64,
-        history: &mut History,
+        history: &mut EventLog,
     ) {
         if !self.sacked.is_empty() {
             self.note_reordering(before, acked, history);
@@ -300,48 +311,48 @@ impl Repeats {
                 evidence,
             );
         }
-        for place in 0..self.again.len() {
-            let again = self.again[place];
-            if again.end > acked || !matches!(again.opinion, Opinion::Lost | Opinion::LostFirst) {
+        for place in 0..self.resent.len() {
+            let resent = self.resent[place];
+            if resent.end > acked || !matches!(resent.opinion, Diagnosis::Lost | Diagnosis::LostFirst) {
                 continue;
             }
-            // An acknowledgement before the repetition can have made its round trip: of the first copy, by its clock.
-            let is_of_first = match (again.clocks, echo) {
+            // If the acknowledgement is too early for the retransmission, its timestamp shows the first copy.
+            let is_of_first = match (resent.clocks, echo) {
                 (Some((new, old)), Some(echo)) => {
                     (echo.wrapping_sub(new) as i32) < 0 && (echo.wrapping_sub(old) as i32) >= 0
                 }
                 _ => false,
             };
-            if again.opinion == Opinion::LostFirst && is_of_first {
-                self.again[place].opinion = Opinion::Spurious;
-                self.acquit(&again, history);
-                self.opinions.spurious += u64::from(again.segs);
+            if resent.opinion == Diagnosis::LostFirst && is_of_first {
+                self.resent[place].opinion = Diagnosis::Spurious;
+                self.revise_as_late(&resent, history);
+                self.opinions.spurious += u64::from(resent.segs);
                 let evidence = "the timestamp echoed is that of the first copy";
-                history.amend(again.event, EventKind::Spurious, Confidence::Proven, evidence);
-                if again.is_proven {
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
+                if resent.is_proven {
                     let evidence = "SACKed around and sent again, but the first copy came";
-                    self.was_late(&again, evidence, history);
+                    self.was_late(&resent, evidence, history);
                 }
             } else {
-                self.again[place].opinion = Opinion::Decided;
+                self.resent[place].opinion = Diagnosis::Decided;
             }
         }
-        if !self.again.is_empty() {
+        if !self.resent.is_empty() {
             let wait_ns = round_trip_ns.saturating_mul(4).max(DSACK_WAIT_NS);
-            self.again
-                .retain(|again| again.end > acked || now_ns.saturating_sub(again.time_ns) <= wait_ns);
+            self.resent
+                .retain(|resent| resent.end > acked || now_ns.saturating_sub(resent.time_ns) <= wait_ns);
         }
         if self.episode.is_some_and(|episode| acked >= episode.until) {
             self.end_episode(history, true);
         }
     }
 
-    /// Acknowledged as well: these, the first of which may have arrived twice.
+    /// Processes SACK blocks; the first may be a DSACK.
     pub(crate) fn selectively(
         &mut self,
         blocks: impl Iterator<Item = (u64, u64)> + Clone,
         acked: u64,
-        history: &mut History,
+        history: &mut EventLog,
     ) {
         let second = blocks.clone().nth(1);
         for (number, (start, end)) in blocks.enumerate() {
@@ -357,22 +368,22 @@ impl Repeats {
         }
     }
 
-    /// The other end acknowledges more than was captured.
-    pub(crate) fn never_captured(&mut self, history: &mut History) {
+    /// Records an acknowledgement of data that was never captured.
+    pub(crate) fn note_missing_in_capture(&mut self, history: &mut EventLog) {
         self.opinions.missing_in_capture += 1;
         let evidence = "acknowledged, but never captured";
         history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
     }
 
-    /// Nothing more will come; there were so many packets in all.
-    pub(crate) fn finish(&mut self, packets: u64, history: &mut History) {
+    /// Ends the analysis; `packets`: total of the direction.
+    pub(crate) fn finish(&mut self, packets: u64, history: &mut EventLog) {
         self.end_episode(history, false);
-        // Not every DSACK arrives, nor is every one sent.
+        // Not every DSACK is sent, and not every one arrives.
         if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
             self.opinions.unclear += std::mem::take(&mut self.opinions.lost);
             self.opinions.lost_before = 0;
             for evidence in [SENT_AGAIN_BEYOND, SENT_AGAIN] {
-                history.restate((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
+                history.change_all((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
             }
         }
         if self.undecided_twins > 0 && TWINS_EVERY * self.undecided_twins < packets {
@@ -380,7 +391,7 @@ impl Repeats {
                 self.undecided_twins.min(self.opinions.duplicated_by_capture);
             self.opinions.duplicated_by_network += self.undecided_twins;
             let kinds = (EventKind::DuplicatedByCapture, EventKind::DuplicatedByNetwork);
-            history.restate(
+            history.change_all(
                 kinds,
                 TWICE_AT_ONCE,
                 "all the same within 100 us, which few others are",
@@ -392,7 +403,7 @@ impl Repeats {
         self.opinions
     }
 
-    /// How often anything was lost, several at once counted once.
+    /// Number of loss episodes.
     pub(crate) fn episodes(&self) -> u64 {
         self.episodes
     }
@@ -405,24 +416,24 @@ impl Repeats {
         size_of::<Self>()
             + self.sacked.capacity() * size_of::<(u64, u64)>()
             + self.gaps.capacity() * size_of::<Gap>()
-            + self.again.capacity() * size_of::<Again>()
+            + self.resent.capacity() * size_of::<Resent>()
     }
 
-    /// What was skipped comes: late, or sent again because it was lost before it got to the capture.
-    fn fill(&mut self, place: usize, again: &Repeat<'_>, history: &mut History) -> bool {
+    /// A gap is filled: by a late segment, or by the retransmission of one lost before the capture point.
+    fn fill(&mut self, place: usize, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
         let gap = self.gaps[place];
         self.gaps.swap_remove(place);
-        for (start, end) in [(gap.start, again.start), (again.end, gap.end)] {
+        for (start, end) in [(gap.start, resent.start), (resent.end, gap.end)] {
             if start < end && self.gaps.len() < GAPS_MAX {
                 self.gaps.push(Gap { start, end, ..gap });
             }
         }
-        let late_ns = again.now_ns.saturating_sub(gap.time_ns);
-        let clock = again.segment.options.timestamps.map(|stamps| stamps.value);
+        let late_ns = resent.now_ns.saturating_sub(gap.time_ns);
+        let clock = resent.segment.options.timestamps.map(|stamps| stamps.value);
         let clock_order = clock
             .zip(gap.clock)
             .map(|(this, that)| this.wrapping_sub(that) as i32);
-        let id_order = again
+        let id_order = resent
             .segment
             .ip_id
             .zip(gap.ip_id)
@@ -451,15 +462,15 @@ impl Repeats {
                 Confidence::Likely,
                 "came after what followed it, with a newer IP identification",
             ),
-            _ if late_ns < (again.round_trip_ns / 2).max(LATE_NS) => {
+            _ if late_ns < (resent.round_trip_ns / 2).max(LATE_NS) => {
                 (true, Confidence::Likely, "came soon after what followed it")
             }
             _ => (false, Confidence::Likely, "came long after what followed it"),
         };
-        let segs = u64::from(again.segs);
+        let segs = u64::from(resent.segs);
         let (presumed, since_ns) = self.presumed;
         let is_counted = gap.time_ns >= since_ns
-            && gap.time_ns - since_ns <= (2 * again.round_trip_ns).max(PRESUMED_NS)
+            && gap.time_ns - since_ns <= (2 * resent.round_trip_ns).max(PRESUMED_NS)
             && !is_late;
         let new = if is_counted {
             self.presumed.0 = presumed.saturating_sub(segs);
@@ -477,31 +488,35 @@ impl Repeats {
             self.opinions.lost_before += new;
         }
         let event = history.push(kind, confidence, evidence);
-        self.remember(Again {
-            start: again.start,
-            end: again.end,
-            time_ns: again.now_ns,
+        self.remember(Resent {
+            start: resent.start,
+            end: resent.end,
+            time_ns: resent.now_ns,
             clocks: None,
-            segs: again.segs,
+            segs: resent.segs,
             event,
-            opinion: if is_late { Opinion::Late } else { Opinion::Decided },
+            opinion: if is_late {
+                Diagnosis::Late
+            } else {
+                Diagnosis::Decided
+            },
             is_proven: true,
             is_filling: !is_late,
-            is_told_late: false,
+            is_counted_late: false,
         });
         !is_late
     }
 
-    /// What was SACKed around is acknowledged without having been sent again: it only was late.
-    fn note_reordering(&mut self, from: u64, acked: u64, history: &mut History) {
+    /// A gap between SACKed ranges is acknowledged without a retransmission: the segment was only late.
+    fn note_reordering(&mut self, from: u64, acked: u64, history: &mut EventLog) {
         if let Some((start, _)) = self.sacked.first().copied()
             && from < start
             && start <= acked
         {
             let was_repeated = self
-                .again
+                .resent
                 .iter()
-                .any(|again| again.start < start && from < again.end);
+                .any(|resent| resent.start < start && from < resent.end);
             let was_captured = !self.gaps.iter().any(|gap| gap.start < start && from < gap.end);
             let is_remembered = from >= self.forgotten;
             if !was_repeated && was_captured && is_remembered && from > 0 {
@@ -516,18 +531,18 @@ impl Repeats {
         });
     }
 
-    /// What has been sent again because it was late comes as it was sent first; gives whether it is that.
-    fn comes_after_its_copy(&mut self, first: &Repeat<'_>, history: &mut History) -> bool {
+    /// The first transmission arrives after its retransmission; returns whether it is that.
+    fn is_late_original(&mut self, first: &Retransmission<'_>, history: &mut EventLog) -> bool {
         let copy = self
-            .again
+            .resent
             .iter_mut()
-            .find(|again| again.is_filling && again.start <= first.start && first.end <= again.end);
+            .find(|resent| resent.is_filling && resent.start <= first.start && first.end <= resent.end);
         let Some(copy) = copy else {
-            // Or a copy of it that was late itself, of several.
-            let was_sent_again = self.again.iter().any(|again| {
-                again.start < first.end
-                    && first.start < again.end
-                    && matches!(again.opinion, Opinion::Spurious | Opinion::Late)
+            // Or another retransmission that was late itself.
+            let was_sent_again = self.resent.iter().any(|resent| {
+                resent.start < first.end
+                    && first.start < resent.end
+                    && matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Late)
             });
             if was_sent_again {
                 self.opinions.reordered += u64::from(first.segs);
@@ -536,118 +551,119 @@ impl Repeats {
             return was_sent_again;
         };
         copy.is_filling = false;
-        let was_blamed = copy.opinion != Opinion::Spurious;
-        copy.opinion = Opinion::Spurious;
+        let was_blamed = copy.opinion != Diagnosis::Spurious;
+        copy.opinion = Diagnosis::Spurious;
         let copy = *copy;
         self.opinions.reordered += u64::from(first.segs);
         history.push(EventKind::Reordered, Confidence::Proven, OLDER);
         if was_blamed {
-            self.acquit(&copy, history);
+            self.revise_as_late(&copy, history);
             self.opinions.lost_before = self.opinions.lost_before.saturating_sub(copy.segs.into());
             self.opinions.spurious += u64::from(copy.segs);
             let evidence = "the first copy came after it";
-            history.amend(copy.event, EventKind::Spurious, Confidence::Proven, evidence);
+            history.change(copy.event, EventKind::Spurious, Confidence::Proven, evidence);
         }
         true
     }
 
-    /// What followed had arrived before its first copy did. However often it was sent again, it was late once.
-    fn was_late(&mut self, late: &Again, evidence: &'static str, history: &mut History) {
+    /// Later segments arrived before the first copy did. However often it was retransmitted, it counts as
+    /// late once.
+    fn was_late(&mut self, late: &Resent, evidence: &'static str, history: &mut EventLog) {
         let segs = u64::from(late.segs);
         self.only_late += segs;
-        let mut is_told = false;
-        for again in &mut self.again {
-            if again.start < late.end && late.start < again.end {
-                is_told |= std::mem::replace(&mut again.is_told_late, true);
+        let mut was_counted = false;
+        for resent in &mut self.resent {
+            if resent.start < late.end && late.start < resent.end {
+                was_counted |= std::mem::replace(&mut resent.is_counted_late, true);
             }
         }
-        if !is_told {
+        if !was_counted {
             self.opinions.reordered += segs;
             history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
         }
     }
 
-    fn arrived_twice(&mut self, start: u64, end: u64, history: &mut History) {
+    fn arrived_twice(&mut self, start: u64, end: u64, history: &mut EventLog) {
         let overlaps =
-            |again: &Again| again.start < end && start < again.end && again.opinion != Opinion::Late;
-        // Keep-alives and probes of closed windows arrive twice on purpose.
+            |resent: &Resent| resent.start < end && start < resent.end && resent.opinion != Diagnosis::Late;
+        // Keep-alives and window probes are repeated on purpose.
         if end - start <= 1
             && !self
-                .again
+                .resent
                 .iter()
-                .any(|again| overlaps(again) && again.end - again.start == 1)
+                .any(|resent| overlaps(resent) && resent.end - resent.start == 1)
         {
             return;
         }
         let evidence = "the receiver said that it got it twice (DSACK)";
-        let blamed = |again: &Again| !matches!(again.opinion, Opinion::Spurious | Opinion::Twice(_));
+        let blamed = |resent: &Resent| !matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Twice(_));
         let place = (self
-            .again
+            .resent
             .iter()
-            .position(|again| overlaps(again) && blamed(again)))
-        .or_else(|| self.again.iter().position(overlaps));
-        let Some(again) = place.map(|place| &mut self.again[place]) else {
+            .position(|resent| overlaps(resent) && blamed(resent)))
+        .or_else(|| self.resent.iter().position(overlaps));
+        let Some(resent) = place.map(|place| &mut self.resent[place]) else {
             self.opinions.duplicated_by_network += 1;
             let evidence = "got twice (DSACK), but sent once";
             history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
             return;
         };
-        match again.opinion {
-            Opinion::Spurious | Opinion::Late => {}
-            Opinion::Twice(twin) => {
-                if twin == Twin::Either {
+        match resent.opinion {
+            Diagnosis::Spurious | Diagnosis::Late => {}
+            Diagnosis::Twice(twin) => {
+                if twin == DuplicateOrigin::Either {
                     self.undecided_twins = self.undecided_twins.saturating_sub(1);
                 }
-                if twin != Twin::Network {
+                if twin != DuplicateOrigin::Network {
                     self.opinions.duplicated_by_capture =
                         self.opinions.duplicated_by_capture.saturating_sub(1);
                     self.opinions.duplicated_by_network += 1;
                 }
-                again.opinion = Opinion::Twice(Twin::Network);
-                history.amend(
-                    again.event,
+                resent.opinion = Diagnosis::Twice(DuplicateOrigin::Network);
+                history.change(
+                    resent.event,
                     EventKind::DuplicatedByNetwork,
                     Confidence::Proven,
                     evidence,
                 );
             }
-            Opinion::Unclear => {
-                again.opinion = Opinion::Spurious;
-                let again = *again;
-                let segs = u64::from(again.segs);
+            Diagnosis::Unclear => {
+                resent.opinion = Diagnosis::Spurious;
+                let resent = *resent;
+                let segs = u64::from(resent.segs);
                 self.opinions.unclear = self.opinions.unclear.saturating_sub(segs);
                 self.opinions.spurious += segs;
-                history.amend(again.event, EventKind::Spurious, Confidence::Proven, evidence);
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
             }
-            // What was skipped here never came: it was this copy of which two were made.
-            Opinion::Lost | Opinion::LostFirst | Opinion::Decided if again.is_filling => {
-                // Unless it is known which packet was one too many.
-                let is_known = self.again.iter().any(|again| {
-                    overlaps(again) && matches!(again.opinion, Opinion::Twice(_) | Opinion::Spurious)
+            // The skipped range never arrived separately: this copy was duplicated.
+            Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided if resent.is_filling => {
+                // Unless it is known which packet was the needless one.
+                let is_known = self.resent.iter().any(|resent| {
+                    overlaps(resent) && matches!(resent.opinion, Diagnosis::Twice(_) | Diagnosis::Spurious)
                 });
                 if !is_known {
                     self.opinions.duplicated_by_network += 1;
                     history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
                 }
             }
-            Opinion::Lost | Opinion::LostFirst | Opinion::Decided => {
-                again.opinion = Opinion::Spurious;
-                let again = *again;
-                self.acquit(&again, history);
-                self.opinions.spurious += u64::from(again.segs);
-                history.amend(again.event, EventKind::Spurious, Confidence::Proven, evidence);
-                if again.is_proven {
+            Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided => {
+                resent.opinion = Diagnosis::Spurious;
+                let resent = *resent;
+                self.revise_as_late(&resent, history);
+                self.opinions.spurious += u64::from(resent.segs);
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
+                if resent.is_proven {
                     let evidence = "SACKed around and sent again, then got twice (DSACK)";
-                    self.was_late(&again, evidence, history);
+                    self.was_late(&resent, evidence, history);
                 } else {
-                    self.doubt(history);
+                    self.mark_others_unclear(history);
                 }
             }
         }
     }
 
     fn sack(&mut self, start: u64, end: u64) {
-        // Most add to what is there already.
+        // Most blocks extend a known one.
         if self.sacked.iter().any(|range| range.0 <= start && end <= range.1) {
             return;
         }
@@ -667,18 +683,18 @@ impl Repeats {
         self.sacked.insert(place, (low, high));
     }
 
-    fn remember(&mut self, again: Again) {
-        if self.again.len() < AGAIN_MAX {
-            self.again.push(again);
+    fn remember(&mut self, resent: Resent) {
+        if self.resent.len() < AGAIN_MAX {
+            self.resent.push(resent);
         } else {
-            let place = &mut self.again[usize::from(self.next_again) % AGAIN_MAX];
+            let place = &mut self.resent[usize::from(self.next_again) % AGAIN_MAX];
             self.forgotten = self.forgotten.max(place.end);
-            *place = again;
+            *place = resent;
             self.next_again = (self.next_again + 1) % AGAIN_MAX as u16;
         }
     }
 
-    fn end_episode(&mut self, history: &mut History, of_peer: bool) {
+    fn end_episode(&mut self, history: &mut EventLog, of_peer: bool) {
         let Some(episode) = self.episode.take() else {
             return;
         };
@@ -693,89 +709,89 @@ impl Repeats {
         self.ended = Some((episode, event));
     }
 
-    /// One copy too many shows that acknowledgements are lost: of other repetitions for which there is no more than
-    /// silence, it cannot be told what was lost.
-    fn doubt(&mut self, history: &mut History) {
-        for place in 0..self.again.len() {
-            let again = self.again[place];
+    /// A needless copy shows that acknowledgements are lost: for other retransmissions without further
+    /// evidence it becomes unclear what was lost.
+    fn mark_others_unclear(&mut self, history: &mut EventLog) {
+        for place in 0..self.resent.len() {
+            let resent = self.resent[place];
             let is_lost = matches!(
-                again.opinion,
-                Opinion::Lost | Opinion::LostFirst | Opinion::Decided
+                resent.opinion,
+                Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided
             );
-            if is_lost && !again.is_proven {
-                self.again[place].opinion = Opinion::Unclear;
-                self.acquit(&again, history);
-                self.opinions.unclear += u64::from(again.segs);
-                history.amend(again.event, EventKind::Unclear, Confidence::Likely, UNCLEAR);
+            if is_lost && !resent.is_proven {
+                self.resent[place].opinion = Diagnosis::Unclear;
+                self.revise_as_late(&resent, history);
+                self.opinions.unclear += u64::from(resent.segs);
+                history.change(resent.event, EventKind::Unclear, Confidence::Likely, UNCLEAR);
             }
         }
     }
 
-    /// What was taken for lost was not.
-    fn acquit(&mut self, again: &Again, history: &mut History) {
-        let segs = u64::from(again.segs);
+    /// A segment that was taken as lost was not.
+    fn revise_as_late(&mut self, resent: &Resent, history: &mut EventLog) {
+        let segs = u64::from(resent.segs);
         self.opinions.lost = self.opinions.lost.saturating_sub(segs);
         if let Some(episode) = self
             .episode
             .as_mut()
-            .filter(|episode| episode.first_ns <= again.time_ns)
+            .filter(|episode| episode.first_ns <= resent.time_ns)
         {
-            episode.segs = episode.segs.saturating_sub(again.segs);
+            episode.segs = episode.segs.saturating_sub(resent.segs);
         } else if let Some((episode, event)) = &mut self.ended {
             let was_burst = episode.segs > 1;
-            episode.segs = episode.segs.saturating_sub(again.segs);
+            episode.segs = episode.segs.saturating_sub(resent.segs);
             if episode.segs > 1 {
                 let kind = EventKind::LossBurst {
                     segments: episode.segs,
                 };
-                history.amend(*event, kind, Confidence::Likely, BURST);
+                history.change(*event, kind, Confidence::Likely, BURST);
             } else if was_burst {
                 self.opinions.loss_bursts -= 1;
-                history.withdraw(*event);
+                history.remove(*event);
             }
         }
     }
 }
 
-/// Evidence of a burst.
+/// Evidence of a loss burst.
 const BURST: &str = "sent again before any of what was in flight with it was acknowledged";
 
-/// Evidence of packets that came behind their copies.
+/// Evidence of packets that arrived after their retransmission.
 const OLDER: &str = "its IP identification and timestamp are older than of its copy that came before it";
 
-/// Evidence of losses, as long as nothing speaks against it.
+/// Evidence of losses, unless something contradicts.
 const SENT_AGAIN_BEYOND: &str = "never SACKed while what followed was, sent again";
 const SENT_AGAIN: &str = "sent again before it was acknowledged";
 
-/// Where so many are only late for each one lost, that one will not have been lost either.
+/// With this many late segments per lost one, the lost one was probably late, too.
 const ONLY_LATE_EVERY: u64 = 3;
 
-/// Evidence of packets that came twice.
+/// Evidence of duplicated packets.
 const TWICE_AT_ONCE: &str = "all the same within 100 us";
 
-/// A capture that has packets twice has one in so many of them twice at least.
+/// A capture with duplicates duplicates at least one packet in this many.
 const TWINS_EVERY: u64 = 4;
 
-/// Evidence that is not enough.
+/// Evidence of unclear cases.
 const UNCLEAR: &str = "sent again without an answer; another one was sent again without need";
 const UNCLEAR_LATE: &str = "sent again without an answer; almost all others that were had only been late";
 const UNCLEAR_END: &str = "FIN sent again: it was lost, or its acknowledgement";
 
-/// What was found missing after a silence may leave a gap in what comes within this.
+/// A loss detected after a silence may leave a gap in data within this time.
 const PRESUMED_NS: u64 = 500_000_000;
 
 const GAPS_MAX: usize = 256;
 const AGAIN_MAX: usize = 256;
 const SACKED_MAX: usize = 128;
 
-/// A longer block is no SACK of anything in flight.
+/// A longer block is no SACK of data in flight.
 const ABSURD_BLOCK: u64 = 1 << 30;
 
-/// Clocks of 1 ms tick between two segments sent at once.
+/// Timestamps of 1 ms may differ for two segments sent at once.
 const SAME_TICK_NS: u64 = 1_000_000;
 
-/// What is late by no more than this was overtaken, if nothing else tells.
+/// Lateness up to this is reordering, without further evidence.
 const LATE_NS: u64 = 3_000_000;
 
-/// So long a DSACK is waited for.
+/// Time to wait for a DSACK.
 const DSACK_WAIT_NS: u64 = 500_000_000;

@@ -1,21 +1,21 @@
-//! Keeps the points of a time-sequence graph.
+//! Records the points of a time-sequence graph.
 
-use crate::rules::{Captured, Room, end_of};
+use crate::rules::{Budget, Captured, end_of};
 use crate::sender::Sender;
 use crate::{
     AckPoint, Event, Flag, Mark, MarkKind, SegmentNotes, SegmentPoint, Series, SideSeries, WindowPoint,
 };
 use sockeye_wire::packet::TcpFlags;
 
-/// Points of one connection so far.
+/// The points of one connection so far.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub(crate) struct SeriesRecorder {
     series: Series,
     points: usize,
 }
 
-impl Record {
-    /// A segment, after both sides took notice of it. `room` is for points of all connections together.
+impl SeriesRecorder {
+    /// Adds a segment, after both sides processed it. `room` is the budget of points of all connections.
     pub(crate) fn segment(
         &mut self,
         from_client: bool,
@@ -23,7 +23,7 @@ impl Record {
         captured: &Captured<'_>,
         notes: &SegmentNotes,
         (sender, peer): (&Sender, &Sender),
-        room: &mut Room,
+        room: &mut Budget,
     ) {
         if room.points_left == 0 {
             room.points_refused += 1;
@@ -134,7 +134,7 @@ impl Record {
         room.points_left = room.points_left.saturating_sub(more);
     }
 
-    /// How many points it has.
+    /// Number of points.
     pub(crate) fn points(&self) -> usize {
         self.points
     }
@@ -152,7 +152,7 @@ impl Record {
 }
 
 impl Series {
-    /// Memory outside the value itself.
+    /// Heap memory in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let side = |side: &SideSeries| {
@@ -168,7 +168,7 @@ impl Series {
 }
 
 impl SideSeries {
-    /// How many points there are.
+    /// Number of points.
     fn len(&self) -> usize {
         self.segments.len()
             + self.acks.len()
