@@ -5,7 +5,7 @@ use crate::lookup;
 use crate::stdout;
 use rustix::thread::CapabilitySet;
 use sockeye_observe::{Ability, abilities};
-use sockeye_source::{Engine, Finding, Probe, Reason, probe};
+use sockeye_source::{BpfEngine, Probe, ProbeResult, Reason, probe};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ struct Right {
 }
 
 impl Report {
-    fn collect(engine: &Arc<Engine>) -> Self {
+    fn collect(engine: &Arc<BpfEngine>) -> Self {
         let uname = rustix::system::uname();
         let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
         let right = |name, set, gives| Right {
@@ -105,24 +105,24 @@ impl Report {
             // The first rung that works is the one that is used.
             let earlier = self.probes[..place]
                 .iter()
-                .any(|other| other.what == probe.what && other.finding == Finding::Yes);
-            let finding = match &probe.finding {
-                Finding::Yes if earlier => "yes".to_owned(),
-                Finding::Yes => "yes, used".to_owned(),
+                .any(|other| other.what == probe.what && other.result == ProbeResult::Works);
+            let finding = match &probe.result {
+                ProbeResult::Works if earlier => "yes".to_owned(),
+                ProbeResult::Works => "yes, used".to_owned(),
                 // The kernel looks for a handler of the protocol, and for a module that has it.
-                Finding::No(reason @ Reason::Refused(..)) if reason.is_absence() => {
+                ProbeResult::Fails(reason @ Reason::Refused(..)) if reason.is_absence() => {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
-                Finding::No(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
+                ProbeResult::Fails(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
                     format!("no: {reason}; a sandbox or a security module forbids it")
                 }
-                Finding::No(reason) => format!("no: {reason}"),
+                ProbeResult::Fails(reason) => format!("no: {reason}"),
             };
-            let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.rung.name());
+            let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.source.name());
         }
         let _ = writeln!(text, "\nSource    Costs and covers");
         let mut named: Vec<&str> = Vec::new();
-        for rung in self.probes.iter().map(|probe| probe.rung) {
+        for rung in self.probes.iter().map(|probe| probe.source) {
             if !named.contains(&rung.name()) {
                 named.push(rung.name());
                 let _ = writeln!(text, "{:<9} {}", rung.name(), rung.coverage());
@@ -157,9 +157,9 @@ impl Report {
             .probes
             .iter()
             .map(|probe| {
-                let (finding, reason) = match &probe.finding {
-                    Finding::Yes => ("yes", String::new()),
-                    Finding::No(reason) => {
+                let (finding, reason) = match &probe.result {
+                    ProbeResult::Works => ("yes", String::new()),
+                    ProbeResult::Fails(reason) => {
                         let reason = sockeye_render::json_string(&reason.to_string());
                         ("no", format!(",\"reason\":{reason}"))
                     }
@@ -167,8 +167,8 @@ impl Report {
                 format!(
                     "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\",\"covers\":\"{}\"{reason}}}",
                     probe.what,
-                    probe.rung.name(),
-                    probe.rung.coverage()
+                    probe.source.name(),
+                    probe.source.coverage()
                 )
             })
             .collect();

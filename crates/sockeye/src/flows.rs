@@ -1,7 +1,7 @@
 //! `sockeye flows`: who talks to whom.
 
 use crate::args::{FlowOptions, Peers};
-use crate::listing::{self, Ask, Listing, Scope, Told};
+use crate::listing::{self, Listing, QueryOptions, Scope, Told};
 use crate::lookup::Lookup;
 use crate::notes;
 use crate::stdout;
@@ -131,7 +131,7 @@ impl Watch<'_> {
             State::Listen
         };
         let mut listeners = Listeners::default();
-        let everywhere = Ask {
+        let everywhere = QueryOptions {
             protocols,
             families: Families::BOTH,
             states: StateSet::EMPTY.with(listening),
@@ -156,7 +156,7 @@ impl Watch<'_> {
         if with_rates {
             fold = fold.with_rates(before.map(|(sample, at)| (sample, taken.duration_since(*at))));
         }
-        let connections = Ask {
+        let connections = QueryOptions {
             protocols,
             families: self.listing.families(),
             // What changes from sample to sample, as states and round trip times do, must not decide which

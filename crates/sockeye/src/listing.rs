@@ -8,8 +8,8 @@ use crate::run::Run;
 use sockeye_filter::{Filter, Kernel};
 use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
 use sockeye_render::{Coverage, Format, Summary};
-use sockeye_source::owners::{Owners, Taken};
-use sockeye_source::{Choice, Detail, Families, Reason, Rung, Used};
+use sockeye_source::owners::{OwnerLookup, Owners};
+use sockeye_source::{Choice, Detail, Families, ProtocolSource, Reason, SourceKind};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
@@ -28,7 +28,7 @@ pub(crate) struct Listing<'a> {
 
 /// One pass over the sockets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
+pub(crate) struct QueryOptions {
     pub(crate) protocols: ProtocolSet,
     pub(crate) families: Families,
     pub(crate) states: StateSet,
@@ -49,9 +49,9 @@ pub(crate) enum Scope {
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     pub(crate) losses: Losses,
-    pub(crate) used: Vec<Used>,
+    pub(crate) used: Vec<ProtocolSource>,
     /// Chains of hash tables that were walked again.
-    pub(crate) walked_again: u64,
+    pub(crate) rewalked_chains: u64,
     /// `/proc` is mounted so that it hides the processes of others.
     processes_hidden: bool,
     /// Namespaces that could not be entered.
@@ -59,7 +59,7 @@ pub(crate) struct Told {
     /// Of a listing of every namespace: by what it was, if it was one.
     pub(crate) everywhere: Option<Everywhere>,
     /// If owners were looked for, by which way.
-    owners: Option<Taken>,
+    owners: Option<OwnerLookup>,
 }
 
 /// How every namespace was listed.
@@ -73,7 +73,7 @@ pub(crate) struct Everywhere {
 
 impl Told {
     /// Takes note of where sockets came from; of many places most say the same.
-    pub(crate) fn note(&mut self, used: Used) {
+    pub(crate) fn note(&mut self, used: ProtocolSource) {
         if !self.used.contains(&used) {
             self.used.push(used);
         }
@@ -145,7 +145,7 @@ impl<'a> Listing<'a> {
     /// Hands sockets of every place to `take`, with whether they match the filter; it may break off.
     pub(crate) fn run(
         &self,
-        ask: &Ask,
+        ask: &QueryOptions,
         owners: Option<&Owners>,
         told: &mut Told,
         take: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
@@ -187,10 +187,10 @@ impl<'a> Listing<'a> {
     /// Says on stderr what has to be said.
     pub(crate) fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
-        if verbose && told.walked_again > 0 {
+        if verbose && told.rewalked_chains > 0 {
             notes::say(&format!(
                 "sockeye: {} chains of hash tables were walked again, since sockets moved meanwhile\n",
-                told.walked_again
+                told.rewalked_chains
             ));
         }
         if let Some(everywhere) = &told.everywhere {
@@ -206,7 +206,10 @@ impl<'a> Listing<'a> {
                 "sockeye: marks are told to CAP_NET_ADMIN only, so that a test of them is false: run as root, or grant it\n",
             );
         }
-        let by_procfs = told.used.iter().any(|used| used.rung == Some(Rung::Procfs));
+        let by_procfs = told
+            .used
+            .iter()
+            .any(|used| used.source == Some(SourceKind::Procfs));
         if by_procfs && (needs.tcp_info || needs.memory || needs.congestion || needs.cgroup || needs.mark) {
             notes::say(
                 "sockeye: /proc/net does not tell all that the filter asks for: tests of what is not known are false\n",
@@ -238,7 +241,7 @@ pub(crate) fn may_see_marks() -> bool {
 pub(crate) fn sources(told: &Told) -> Vec<(&'static str, &'static str)> {
     told.used
         .iter()
-        .map(|used| (used.what, used.rung.map_or("none", |rung| rung.name())))
+        .map(|used| (used.what, used.source.map_or("none", |source| source.name())))
         .collect()
 }
 

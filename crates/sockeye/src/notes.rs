@@ -3,8 +3,8 @@
 use crate::listing::Everywhere;
 use sockeye_model::Losses;
 use sockeye_source::netns::Survey;
-use sockeye_source::owners::Taken;
-use sockeye_source::{Rung, Used};
+use sockeye_source::owners::OwnerLookup;
+use sockeye_source::{ProtocolSource, SourceKind};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -134,7 +134,7 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
         many => format!("{many} processes could not be read"),
     };
     let entered = format!("{closed} network namespace{} could not be entered", s(closed));
-    let is_blind = found.lost_processes > 0 || found.hidden;
+    let is_blind = found.unplaced_processes > 0 || found.hidden;
     let _ = match (is_blind, closed > 0) {
         (true, true) => writeln!(
             text,
@@ -154,14 +154,14 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
         (false, false) => Ok(()),
     };
     // Where they live somebody else could tell, and with BPF what they hold as well.
-    if !is_blind && unreadable > 0 && found.without_sockets.is_some() {
+    if !is_blind && unreadable > 0 && found.socket_scan_error.is_some() {
         let _ = writeln!(
             text,
             "sockeye: {who}: what is held open there was not seen; {}",
             remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
         );
     }
-    let without = found.without_descriptors;
+    let without = found.out_of_descriptors;
     if without > 0 {
         let _ = writeln!(
             text,
@@ -176,13 +176,13 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
             "sockeye: {unjudged} more may be leaked: whether anybody lives there could not be seen"
         );
     }
-    if found.remains > 0 {
+    if found.stale_names > 0 {
         let _ = writeln!(
             text,
             "sockeye: {} name{} in /run/netns {} no namespace, but what is left of one; `sockeye ns del` removes it",
-            found.remains,
-            s(found.remains),
-            if found.remains == 1 { "is" } else { "are" },
+            found.stale_names,
+            s(found.stale_names),
+            if found.stale_names == 1 { "is" } else { "are" },
         );
     }
     if found.unread_mounts > 0 {
@@ -198,7 +198,7 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
             },
         );
     }
-    if let (true, Some(reason)) = (verbose, &found.without_sockets) {
+    if let (true, Some(reason)) = (verbose, &found.socket_scan_error) {
         let _ = writeln!(
             text,
             "sockeye: namespaces that only sockets keep are not seen (bpf: {reason})"
@@ -217,25 +217,25 @@ pub(crate) fn remedy(unprivileged: &'static str) -> &'static str {
 }
 
 /// What no source could list, and what was not listed to its end, with the reason; with `-v` also which
-/// rung of the ladder told of what, and why not a better one.
-pub(crate) fn sources(used: &[Used], verbose: bool) {
+/// source of the ladder told of what, and why not a better one.
+pub(crate) fn sources(used: &[ProtocolSource], verbose: bool) {
     let mut text = String::new();
     for used in used {
         let what = used.what;
-        let missing = used.rung.is_none() && !used.optional;
+        let missing = used.source.is_none() && !used.optional;
         if verbose || missing {
-            for (rung, reason) in &used.fallen {
-                let _ = writeln!(text, "sockeye: {what}: {rung} did not answer: {reason}");
+            for (source, reason) in &used.not_used {
+                let _ = writeln!(text, "sockeye: {what}: {source} did not answer: {reason}");
             }
         }
-        let _ = match used.rung {
+        let _ = match used.source {
             // Whoever may not enter should know what that costs.
-            Some(Rung::Procfs) if !verbose && used.is_from_outside() => writeln!(
+            Some(SourceKind::Procfs) if !verbose && used.is_from_outside() => writeln!(
                 text,
                 "sockeye: {what}: read from outside the namespace, by way of /proc/PID/net: no cookies, marks, cgroups or \
                  tcp_info; entering it needs CAP_SYS_ADMIN"
             ),
-            Some(rung) if verbose => writeln!(text, "sockeye: {what}: read by {rung}"),
+            Some(source) if verbose => writeln!(text, "sockeye: {what}: read by {source}"),
             Some(_) => Ok(()),
             None if missing => writeln!(
                 text,
@@ -244,7 +244,7 @@ pub(crate) fn sources(used: &[Used], verbose: bool) {
             None if verbose => writeln!(text, "sockeye: {what}: nothing here lists them"),
             None => Ok(()),
         };
-        if let Some(reason) = &used.broke_off {
+        if let Some(reason) = &used.ended_early {
             let _ = writeln!(text, "sockeye: {what}: the listing broke off: {reason}");
         }
     }
@@ -252,12 +252,12 @@ pub(crate) fn sources(used: &[Used], verbose: bool) {
 }
 
 /// By what owners were found, and why not by something better.
-pub(crate) fn owners(taken: &Taken) {
+pub(crate) fn owners(taken: &OwnerLookup) {
     let mut text = String::new();
-    for (way, reason) in &taken.fallen {
+    for (way, reason) in &taken.not_used {
         let _ = writeln!(text, "sockeye: owners: {way} did not answer: {reason}");
     }
-    let _ = writeln!(text, "sockeye: owners: read by {}", taken.way);
+    let _ = writeln!(text, "sockeye: owners: read by {}", taken.source);
     say(&text);
 }
 

@@ -1,7 +1,7 @@
 //! `sockeye sockets`: every socket, one row each.
 
 use crate::args::{FormatArg, SocketsArgs};
-use crate::listing::{self, Ask, Listing, Scope};
+use crate::listing::{self, Listing, QueryOptions, Scope};
 use crate::lookup::Lookup;
 use crate::notes;
 use crate::stdout;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     // A filter on ports, say, spares the dumps of all that has none.
     let protocols = asked.retain(|protocol| filter.may_match(protocol));
     let states = filter.states().unwrap_or(args.which.states());
-    let ask = Ask {
+    let ask = QueryOptions {
         protocols,
         families: listing.families(),
         states,

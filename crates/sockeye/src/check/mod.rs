@@ -5,7 +5,7 @@ mod rules;
 mod ways;
 
 use crate::args::Common;
-use crate::listing::{self, Ask, Listing, Scope, Told, names_netns};
+use crate::listing::{self, Listing, QueryOptions, Scope, Told, names_netns};
 use crate::lookup::Lookup;
 use crate::notes;
 use crate::places::{Namespace, Places};
@@ -193,7 +193,7 @@ impl Check<'_> {
             snapshot.namespace(self.judged(vitals::namespace()));
             return Ok(());
         }
-        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::Place<'_>)| {
+        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
             let namespace = namespaces
                 .get(number)
                 .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
@@ -239,7 +239,7 @@ impl Check<'_> {
     ) -> anyhow::Result<Vec<Process>> {
         let filter = self.listing.filter();
         let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
-        let ask = Ask {
+        let ask = QueryOptions {
             protocols: protocols.retain(|protocol| filter.may_match(protocol)),
             families: self.listing.families(),
             states: filter.states().unwrap_or(StateSet::ALL),

@@ -14,7 +14,7 @@ mod system;
 pub(crate) mod times;
 mod unset;
 
-use crate::listing::{Ask, Listing, Scope};
+use crate::listing::{Listing, QueryOptions, Scope};
 use clap::{Args, Subcommand};
 use sockeye_model::{Protocol, ProtocolSet, StateSet};
 use sockeye_source::Detail;
@@ -55,9 +55,9 @@ pub(crate) fn run(args: &KeepaliveArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// TCP sockets that the filter names; connected ones, unless it names states.
-fn ask(listing: &Listing<'_>, idle: bool) -> Ask {
+fn ask(listing: &Listing<'_>, idle: bool) -> QueryOptions {
     let filter = listing.filter();
-    Ask {
+    QueryOptions {
         protocols: ProtocolSet::of(&[Protocol::Tcp]).retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(StateSet::SS_DEFAULT),

@@ -4,7 +4,7 @@ mod session;
 
 use crate::args::{Common, Which};
 use crate::deed::{Deed, Manner, Outcome};
-use crate::listing::{self, Ask, Listing, Scope};
+use crate::listing::{self, Listing, QueryOptions, Scope};
 use crate::lookup::Lookup;
 use crate::notes;
 use crate::targets::{self, Target, Targets};
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         .which
         .protocols()
         .unwrap_or(ProtocolSet::of(&[Protocol::Tcp]));
-    let ask = Ask {
+    let ask = QueryOptions {
         protocols: asked.retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(args.which.states()),
@@ -127,11 +127,16 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Unconnected sockets are not meant without a flag or a state, which is easily forgotten of UDP.
-fn hint_at_all(which: &Which, listing: &Listing<'_>, ask: &Ask, targets: &Targets) -> anyhow::Result<()> {
+fn hint_at_all(
+    which: &Which,
+    listing: &Listing<'_>,
+    ask: &QueryOptions,
+    targets: &Targets,
+) -> anyhow::Result<()> {
     if listing.filter().states().is_some() || which.all || which.listening {
         return Ok(());
     }
-    let ask = Ask {
+    let ask = QueryOptions {
         states: StateSet::ALL,
         ..*ask
     };
@@ -157,7 +162,7 @@ fn hint_at_all(which: &Which, listing: &Listing<'_>, ask: &Ask, targets: &Target
 /// that has not gone.
 fn look_again(
     listing: &Listing<'_>,
-    ask: &Ask,
+    ask: &QueryOptions,
     targets: &Targets,
     meant: &[usize],
     outcomes: &mut [Outcome],

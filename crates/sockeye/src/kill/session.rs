@@ -1,7 +1,7 @@
 //! The session that we were started from: whoever sits at it should not cut it off by chance.
 
 use crate::args::Common;
-use crate::listing::{Ask, Listing, Scope};
+use crate::listing::{Listing, QueryOptions, Scope};
 use crate::lookup::Lookup;
 use crate::targets::{Target, Targets};
 use sockeye_model::{Endpoint, Pid, Protocol, ProtocolSet, StateSet};
@@ -55,7 +55,7 @@ impl Session {
             return Ok(());
         }
         let listing = Listing::new(common, &[words.join(" or ")], None, lookup)?;
-        let ask = Ask {
+        let ask = QueryOptions {
             protocols: ProtocolSet::of(&[Protocol::Tcp]),
             // Of a v4 connection either end may be a v6 socket.
             families: Families::BOTH,

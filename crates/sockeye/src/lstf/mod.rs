@@ -4,7 +4,7 @@
 mod flags;
 
 use crate::args::{ColorArg, Common, FormatArg, SourceArg};
-use crate::listing::{Ask, Listing, Scope, Told};
+use crate::listing::{Listing, QueryOptions, Scope, Told};
 use crate::lookup::Lookup;
 use crate::{notes, stdout};
 use anyhow::Context;
@@ -12,7 +12,7 @@ use flags::{Flags, Stop, truth};
 use sockeye_flow::{Fold, Listeners};
 use sockeye_model::{Direction, Entry, Flow, GroupBy, Process, ProtocolSet, State, StateSet};
 use sockeye_render::lstf::{Naming, Row, write_json, write_table};
-use sockeye_source::{Detail, Engine, Families};
+use sockeye_source::{BpfEngine, Detail, Families};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -212,7 +212,7 @@ impl Plan {
         let owners = listing.owners(told)?;
         let mut listeners = Listeners::default();
         let mut servers = Servers::default();
-        let ask = |states, inode, options| Ask {
+        let ask = |states, inode, options| QueryOptions {
             protocols: ProtocolSet::of(&[sockeye_model::Protocol::Tcp]),
             families: Families::BOTH,
             states,
@@ -257,7 +257,7 @@ impl Plan {
             format: FormatArg::Table,
             no_header: false,
             color: ColorArg::Never,
-            btf: Engine::TYPES.into(),
+            btf: BpfEngine::TYPES.into(),
             names_timeout: NAMES_PATIENCE,
             verbose: self.debug,
         }

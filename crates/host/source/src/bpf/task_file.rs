@@ -1,9 +1,9 @@
 //! Who holds which socket, by the kernel's own iterator over descriptors: slower than our walk, but of any kernel
 //! since Linux 5.8.
 
-use super::holders::{Found, Pass};
-use super::kernel::{Kernel, Obstacle, Prepared};
-use crate::owners::Held;
+use super::holders::{FoundProcess, Pass};
+use super::kernel::{Kernel, Prepared, Unavailable};
+use crate::owners::SocketDescriptor;
 use rustix::io::Errno;
 use sockeye_model::{Comm, NetnsInode, Pgid, Pid, Process};
 use sockeye_sys::bpf::Program;
@@ -18,25 +18,25 @@ pub(crate) struct TaskFile {
 }
 
 impl TaskFile {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
+    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
         let (prepared, iterated) = kernel.prepare_iterator(TASK_FILE, "bpf_iter_task_file")?;
         let Prepared { object, missing, .. } = prepared;
         let list_files = object
             .load_iterator("list_files", iterated)
-            .map_err(|error| Obstacle::Load(error, missing))?;
+            .map_err(|error| Unavailable::Load(error, missing))?;
         Ok(Self { list_files })
     }
 
     /// Goes over all processes of our pid namespace; those without sockets are not among what comes.
-    pub(crate) fn pass(&self) -> Result<Pass, Obstacle> {
-        let mut iteration = self.list_files.iterate().map_err(Obstacle::Run)?;
+    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
+        let mut iteration = self.list_files.iterate().map_err(Unavailable::Run)?;
         let mut collector = Collector::default();
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut filled = 0;
         loop {
             match iteration.read(&mut buffer[filled..]) {
                 Ok(0) if filled == 0 => return Ok(collector.pass),
-                Ok(0) => return Err(Obstacle::Nonsense("half a record")),
+                Ok(0) => return Err(Unavailable::UnexpectedReply("half a record")),
                 Ok(bytes) => {
                     filled += bytes;
                     task_file::records(&buffer[..filled]).for_each(|record| collector.add(&record));
@@ -47,7 +47,9 @@ impl TaskFile {
                 // The kernel breaks off after a million descriptors of no sockets, to be asked again.
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => {
-                    return Err(Obstacle::Run(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
+                    return Err(Unavailable::Run(
+                        Errno::from_io_error(&error).unwrap_or(Errno::IO),
+                    ));
                 }
             }
         }
@@ -73,13 +75,13 @@ impl Collector {
             _ => {
                 let processes = &mut self.pass.processes;
                 *self.places.entry(record.pid).or_insert_with(|| {
-                    processes.push(Found::from(record));
+                    processes.push(FoundProcess::from(record));
                     (processes.len() - 1) as u32
                 })
             }
         };
         self.last = Some((record.pid, place));
-        self.pass.held.push(Held {
+        self.pass.held.push(SocketDescriptor {
             inode: record.inode,
             process: place,
             fd: record.descriptor,
@@ -87,7 +89,7 @@ impl Collector {
     }
 }
 
-impl From<&Record> for Found {
+impl From<&Record> for FoundProcess {
     fn from(record: &Record) -> Self {
         let end = record.comm.iter().position(|byte| *byte == 0);
         Self {

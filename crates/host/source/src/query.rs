@@ -1,14 +1,14 @@
 //! What is asked of a source.
 
-use crate::answer::Error;
 use crate::names;
+use crate::outcome::Error;
 use sockeye_model::{NetnsInode, Pid, ProtocolSet, StateSet};
 pub use sockeye_wire::walk::End;
 use std::os::fd::BorrowedFd;
 
 /// Which sockets are wanted, and how much about them.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
+pub struct Query<'a> {
     /// Of which protocols.
     pub protocols: ProtocolSet,
     /// IP sockets of which families.
@@ -25,18 +25,18 @@ pub struct Question<'a> {
     /// Which source.
     pub choice: Choice,
     /// Where.
-    pub place: Where<'a>,
+    pub scope: NetnsScope<'a>,
 }
 
-impl Question<'_> {
-    /// Runs `act` where the question is asked.
+impl Query<'_> {
+    /// Runs `act` where the query is asked.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
-        match self.place {
-            Where::Here | Where::Everywhere => Ok(act()),
+        match self.scope {
+            NetnsScope::Own | NetnsScope::All => Ok(act()),
             // Where we are already we may always act, also without the right to enter a namespace.
-            Where::In(place) if names::own_namespace() == Some(place.inode) => Ok(act()),
-            Where::In(place) => sockeye_sys::netns::within(place.fd, act)
-                .map_err(|errno| Error::Namespace(place.inode, errno)),
+            NetnsScope::One(netns) if names::own_namespace() == Some(netns.inode) => Ok(act()),
+            NetnsScope::One(netns) => sockeye_sys::netns::within(netns.fd, act)
+                .map_err(|errno| Error::Namespace(netns.inode, errno)),
         }
     }
 }
@@ -87,7 +87,7 @@ pub struct Detail {
     pub user: bool,
     /// Mark, cgroup, shutdown, options
     pub options: bool,
-    /// Whether its port was chosen by the kernel: only [`Question::program`] can tell
+    /// Whether its port was chosen by the kernel: only [`Query::program`] can tell
     pub autobound: bool,
     /// Its cookie, also if the kernel has to make one
     pub cookie: bool,
@@ -99,7 +99,7 @@ pub struct Detail {
     pub congestion: bool,
     /// Type of service, traffic class, net_cls class
     pub service_class: bool,
-    /// What is told only along with a socket ([`crate::Along::message`]): the file of a UNIX socket and who waits for
+    /// What is told only context with a socket ([`crate::DumpContext::message`]): the file of a UNIX socket and who waits for
     /// its listener, rings and filters of PACKET sockets, groups of NETLINK sockets
     pub particulars: bool,
     /// What the kernel tells twice is handed out twice: of NETLINK sockets those that are members of a group
@@ -152,28 +152,28 @@ impl Detail {
 
 /// Which network namespaces are looked into.
 #[derive(Debug, Clone, Copy)]
-pub enum Where<'a> {
+pub enum NetnsScope<'a> {
     /// The one that we are in; sockets do not say where they are.
-    Here,
+    Own,
     /// This one.
-    In(Place<'a>),
+    One(OpenNetns<'a>),
     /// All of them at once, which only BPF can.
-    Everywhere,
+    All,
 }
 
-impl Where<'_> {
+impl NetnsScope<'_> {
     /// What each socket says of where it is, if that is one place.
     pub(crate) fn inode(&self) -> Option<NetnsInode> {
         match self {
-            Self::In(place) => Some(place.inode),
-            Self::Here | Self::Everywhere => None,
+            Self::One(netns) => Some(netns.inode),
+            Self::Own | Self::All => None,
         }
     }
 }
 
 /// A network namespace other than ours.
 #[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
+pub struct OpenNetns<'a> {
     /// A descriptor of it, as opened from `/proc/PID/ns/net` or `/run/netns/NAME`.
     pub fd: BorrowedFd<'a>,
     /// Its inode, which goes into each socket.
