@@ -136,10 +136,7 @@ impl Watch<'_> {
             families: Families::BOTH,
             states: StateSet::EMPTY.with(listening),
             // Whether it takes IPv6 only is among the options.
-            detail: Detail {
-                options: true,
-                ..Detail::default()
-            },
+            detail: Detail::OPTIONS,
             scope: Scope::All,
         };
         self.listing.run(&everywhere, None, told, &mut |entry, _| {
@@ -162,13 +159,10 @@ impl Watch<'_> {
             // What changes from sample to sample, as states and round trip times do, must not decide which
             // connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
-            detail: Detail {
-                inode: owners.is_some(),
-                user: self.options.group_by == GroupBy::Uid,
-                cookie: with_rates,
-                tcp_info: self.totals || with_rates,
-                ..Detail::default()
-            },
+            detail: Detail::INODE.when(owners.is_some())
+                | Detail::USER.when(self.options.group_by == GroupBy::Uid)
+                | Detail::COOKIE.when(with_rates)
+                | Detail::TCP_INFO.when(self.totals || with_rates),
             scope: if with_rates { Scope::All } else { Scope::Matching },
         };
         self.listing

@@ -299,7 +299,7 @@ fn query<'a>(
         protocols,
         families: ask.families,
         states: ask.states,
-        detail: ask.detail.or(needs),
+        detail: ask.detail | needs,
         program: meaning.map_or(&[], |meaning| &meaning.program.bytecode),
         ends: meaning.map_or(Ends::ANYWHERE, |meaning| meaning.ends),
         choice: Choice::Auto,
@@ -312,21 +312,12 @@ fn needs(filter: &Filter) -> Detail {
     let needs = filter.needs();
     // It may look at anything that costs little.
     let some = !filter.is_empty();
-    Detail {
-        queues: some,
-        timer: some,
-        inode: some,
-        user: some,
-        options: some,
-        cookie: false,
-        autobound: needs.kernel_only,
-        tcp_info: needs.tcp_info,
-        memory: needs.memory,
-        congestion: needs.congestion,
-        service_class: false,
-        particulars: false,
-        repeats: false,
-    }
+    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
+    cheap.when(some)
+        | Detail::AUTOBOUND.when(needs.kernel_only)
+        | Detail::TCP_INFO.when(needs.tcp_info)
+        | Detail::MEMORY.when(needs.memory)
+        | Detail::CONGESTION.when(needs.congestion)
 }
 
 fn entry<'a>(socket: &'a Socket, owners: Option<&'a Owners>) -> Entry<'a> {

@@ -472,7 +472,7 @@ impl Fallback<'_> {
         let netns = query.scope.inode();
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
         let mut seen = match listing.kind {
-            Kind::Netlink if !query.detail.repeats => Seen::with_repeats(),
+            Kind::Netlink if !query.detail.contains(Detail::REPEATS) => Seen::with_repeats(),
             _ => Seen::default(),
         };
         let heads_only = query.detail.is_in_heads();
@@ -643,45 +643,44 @@ fn request(
         }
         Kind::Unix => {
             use unix_diag::show::{ICONS, MEMINFO, NAME, PEER, RQLEN, UID, VFS};
-            let memory = if detail.memory { MEMINFO } else { 0 };
-            let particulars = if detail.particulars { VFS | ICONS } else { 0 };
+            let memory = bits_if(detail.contains(Detail::MEMORY), MEMINFO);
+            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), VFS | ICONS);
             let request = unix_diag::Query {
                 states: query.states.bits(),
-                show: NAME | PEER | RQLEN | UID | memory | particulars,
+                show: NAME | PEER | RQLEN | UID | memory | diag_details,
             };
             Some(request.dump(sequence))
         }
         // The queues of these are told as part of their memory.
         Kind::Packet => {
             use packet_diag::show::{FANOUT, FILTER, INFO, MEMINFO, RING_CFG};
-            let particulars = if detail.particulars {
-                RING_CFG | FANOUT | FILTER
-            } else {
-                0
-            };
-            Some(packet_diag::dump(INFO | MEMINFO | particulars, sequence))
+            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), RING_CFG | FANOUT | FILTER);
+            Some(packet_diag::dump(INFO | MEMINFO | diag_details, sequence))
         }
         Kind::Netlink => {
             use netlink_diag::show::{GROUPS, MEMINFO};
-            let particulars = if detail.particulars { GROUPS } else { 0 };
-            let show = MEMINFO | particulars;
+            let show = MEMINFO | bits_if(detail.contains(Detail::DIAG_DETAILS), GROUPS);
             Some(netlink_diag::dump(netlink_diag::PROTOCOL_ALL, show, sequence))
         }
     }
 }
 
+fn bits_if(condition: bool, bits: u32) -> u32 {
+    if condition { bits } else { 0 }
+}
+
 pub(crate) fn extensions(detail: Detail) -> u8 {
     let mut bits = 0;
-    if detail.tcp_info {
+    if detail.contains(Detail::TCP_INFO) {
         bits |= attribute::extension(attribute::INFO);
     }
-    if detail.tcp_info || detail.congestion {
+    if detail.intersects(Detail::TCP_INFO | Detail::CONGESTION) {
         bits |= attribute::extension(attribute::CONG) | attribute::extension(attribute::VEGASINFO);
     }
-    if detail.memory {
+    if detail.contains(Detail::MEMORY) {
         bits |= attribute::extension(attribute::MEMINFO) | attribute::extension(attribute::SKMEMINFO);
     }
-    if detail.service_class {
+    if detail.contains(Detail::SERVICE_CLASS) {
         bits |= attribute::extension(attribute::TOS) | attribute::extension(attribute::TCLASS);
     }
     bits

@@ -1,39 +1,40 @@
-//! What is asked of a source.
+//! The input of a listing: which sockets, how much about each, from where.
 
 use crate::names;
 use crate::outcome::Error;
 use sockeye_model::{NetnsInode, Pid, ProtocolSet, StateSet};
 pub use sockeye_wire::walk::End;
+use std::ops::BitOr;
 use std::os::fd::BorrowedFd;
 
-/// Which sockets are wanted, and how much about them.
+/// A request for sockets.
 #[derive(Debug, Clone)]
 pub struct Query<'a> {
-    /// Of which protocols.
+    /// Protocols to list.
     pub protocols: ProtocolSet,
-    /// IP sockets of which families.
+    /// Address families of IP sockets to list; other sockets ignore it.
     pub families: Families,
-    /// In which states.
+    /// States to list.
     pub states: StateSet,
-    /// What beyond the addresses.
+    /// What to report beyond the addresses.
     pub detail: Detail,
-    /// Bytecode by which the kernel passes over IP sockets nobody wants; empty for none. The kernel may
-    /// refuse it and other sources do not run it: what comes may be more than it lets through.
+    /// Bytecode with which the kernel filters IP sockets; empty: no kernel filter. The kernel may refuse it and sources
+    /// other than netlink do not run it: the result may contain sockets that it rejects.
     pub program: &'a [u8],
-    /// Where the ends of those wanted are, at the least: by this a walk passes over sockets. What comes may be more.
+    /// Bounds on both endpoints, with which a walk filters IP sockets. The result may contain others.
     pub ends: Ends,
-    /// Which source.
+    /// The source to use.
     pub choice: Choice,
-    /// Where.
+    /// The network namespaces to list.
     pub scope: NetnsScope<'a>,
 }
 
 impl Query<'_> {
-    /// Runs `act` where the query is asked.
+    /// Runs `act` in the network namespace of the query.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         match self.scope {
             NetnsScope::Own | NetnsScope::All => Ok(act()),
-            // Where we are already we may always act, also without the right to enter a namespace.
+            // No right to enter a namespace is needed to act in our own.
             NetnsScope::One(netns) if names::own_namespace() == Some(netns.inode) => Ok(act()),
             NetnsScope::One(netns) => sockeye_sys::netns::within(netns.fd, act)
                 .map_err(|errno| Error::Namespace(netns.inode, errno)),
@@ -41,24 +42,24 @@ impl Query<'_> {
     }
 }
 
-/// Where the two ends of a socket have to be.
+/// Bounds on the two endpoints of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ends {
-    /// Ours
+    /// Bounds on the local endpoint
     pub local: End,
-    /// The other
+    /// Bounds on the peer
     pub peer: End,
 }
 
 impl Ends {
-    /// Anywhere.
+    /// No bounds.
     pub const ANYWHERE: Self = Self {
         local: End::ANYWHERE,
         peer: End::ANYWHERE,
     };
 }
 
-/// Families of IP sockets. A v4-mapped connection is one of an IPv6 socket.
+/// Address families of IP sockets. A v4-mapped connection belongs to an IPv6 socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Families {
     /// `AF_INET`
@@ -72,97 +73,107 @@ impl Families {
     pub const BOTH: Self = Self { v4: true, v6: true };
 }
 
-/// What is wanted beyond the addresses; each costs time.
+/// A set of flags: what to report of each socket beyond its addresses. Each flag costs time; the default is none.
 ///
-/// The first seven are what `sock_diag` tells anyway, but a walk over the kernel's tables would have to fetch.
+/// `sock_diag` always reports what the first five flags name; a walk over the kernel's tables has to fetch it.
+///
+/// ```
+/// use sockeye_source::Detail;
+///
+/// let verbose = true;
+/// let detail = Detail::QUEUES | Detail::TIMER.when(verbose) | Detail::MEMORY.when(!verbose);
+/// assert!(detail.contains(Detail::QUEUES | Detail::TIMER) && !detail.contains(Detail::MEMORY));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Detail {
-    /// What waits in a socket
-    pub queues: bool,
-    /// Its timer
-    pub timer: bool,
-    /// Its inode, by which its owners are found
-    pub inode: bool,
-    /// Its inode and its user
-    pub user: bool,
-    /// Mark, cgroup, shutdown, options
-    pub options: bool,
-    /// Whether its port was chosen by the kernel: only [`Query::program`] can tell
-    pub autobound: bool,
-    /// Its cookie, also if the kernel has to make one
-    pub cookie: bool,
-    /// tcp_info, and what comes with it
-    pub tcp_info: bool,
-    /// Memory in use and its limits
-    pub memory: bool,
-    /// Name and state of the congestion control
-    pub congestion: bool,
-    /// Type of service, traffic class, net_cls class
-    pub service_class: bool,
-    /// What is told only context with a socket ([`crate::DumpContext::message`]): the file of a UNIX socket and who waits for
-    /// its listener, rings and filters of PACKET sockets, groups of NETLINK sockets
-    pub particulars: bool,
-    /// What the kernel tells twice is handed out twice: of NETLINK sockets those that are members of a group
-    pub repeats: bool,
-}
+pub struct Detail(u32);
 
 impl Detail {
-    /// Everything but the cookie, `autobound` and the particulars, which few ask for.
-    pub const ALL: Self = Self {
-        queues: true,
-        timer: true,
-        inode: true,
-        user: true,
-        options: true,
-        cookie: false,
-        autobound: false,
-        tcp_info: true,
-        memory: true,
-        congestion: true,
-        service_class: true,
-        particulars: false,
-        repeats: false,
-    };
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Receive and send queue, or accept queue
+    pub const QUEUES: Self = Self(1);
+    /// The running timer
+    pub const TIMER: Self = Self(1 << 1);
+    /// The inode, the key of [`crate::owners::Owners`]
+    pub const INODE: Self = Self(1 << 2);
+    /// The user, and the inode
+    pub const USER: Self = Self(1 << 3);
+    /// Mark, cgroup, shutdown, options
+    pub const OPTIONS: Self = Self(1 << 4);
+    /// Whether the kernel chose the port; only [`Query::program`] can test it
+    pub const AUTOBOUND: Self = Self(1 << 5);
+    /// The cookie, also where the kernel has to create one
+    pub const COOKIE: Self = Self(1 << 6);
+    /// `tcp_info`, and the congestion control's own data
+    pub const TCP_INFO: Self = Self(1 << 7);
+    /// Memory in use and its limits
+    pub const MEMORY: Self = Self(1 << 8);
+    /// Name and state of the congestion control
+    pub const CONGESTION: Self = Self(1 << 9);
+    /// Type of service, traffic class, net_cls class
+    pub const SERVICE_CLASS: Self = Self(1 << 10);
+    /// Attributes that only the netlink message carries ([`crate::DumpContext::message`]): inode and device of a UNIX
+    /// socket's file and the queue of its listener, rings and filters of PACKET sockets, groups of NETLINK sockets
+    pub const DIAG_DETAILS: Self = Self(1 << 11);
+    /// A socket that the kernel reports twice is handed out twice: NETLINK sockets that are members of a group
+    pub const REPEATS: Self = Self(1 << 12);
 
-    /// Whether all that is wanted of an IP socket stands in the fixed part of `inet_diag`'s messages.
-    pub(crate) const fn is_in_heads(self) -> bool {
-        !(self.options || self.tcp_info || self.memory || self.congestion || self.service_class)
+    /// Whether all flags of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
     }
 
-    /// What either wants.
+    /// Whether at least one flag of `other` is set.
     #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        Self {
-            queues: self.queues | other.queues,
-            timer: self.timer | other.timer,
-            inode: self.inode | other.inode,
-            user: self.user | other.user,
-            options: self.options | other.options,
-            cookie: self.cookie | other.cookie,
-            autobound: self.autobound | other.autobound,
-            tcp_info: self.tcp_info | other.tcp_info,
-            memory: self.memory | other.memory,
-            congestion: self.congestion | other.congestion,
-            service_class: self.service_class | other.service_class,
-            particulars: self.particulars | other.particulars,
-            repeats: self.repeats | other.repeats,
-        }
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The flags of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// These flags if `condition` holds, else none.
+    #[must_use]
+    pub const fn when(self, condition: bool) -> Self {
+        if condition { self } else { Self::NONE }
+    }
+
+    /// Whether the fixed part of `inet_diag` messages has all of it for an IP socket.
+    pub(crate) const fn is_in_heads(self) -> bool {
+        const ATTRIBUTES: Detail = Detail::OPTIONS
+            .union(Detail::TCP_INFO)
+            .union(Detail::MEMORY)
+            .union(Detail::CONGESTION)
+            .union(Detail::SERVICE_CLASS);
+        !self.intersects(ATTRIBUTES)
     }
 }
 
-/// Which network namespaces are looked into.
+impl BitOr for Detail {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+/// The network namespaces of a query.
 #[derive(Debug, Clone, Copy)]
 pub enum NetnsScope<'a> {
-    /// The one that we are in; sockets do not say where they are.
+    /// The namespace of the calling thread; sockets are listed without a namespace.
     Own,
-    /// This one.
+    /// One other namespace.
     One(OpenNetns<'a>),
-    /// All of them at once, which only BPF can.
+    /// All namespaces at once; only the BPF sources support it.
     All,
 }
 
 impl NetnsScope<'_> {
-    /// What each socket says of where it is, if that is one place.
+    /// The namespace that each listed socket gets; `None` unless the query names one.
     pub(crate) fn inode(&self) -> Option<NetnsInode> {
         match self {
             Self::One(netns) => Some(netns.inode),
@@ -171,29 +182,62 @@ impl NetnsScope<'_> {
     }
 }
 
-/// A network namespace other than ours.
+/// An open network namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenNetns<'a> {
-    /// A descriptor of it, as opened from `/proc/PID/ns/net` or `/run/netns/NAME`.
+    /// Its descriptor, opened from `/proc/PID/ns/net` or `/run/netns/NAME`.
     pub fd: BorrowedFd<'a>,
-    /// Its inode, which goes into each socket.
+    /// Its inode, which each listed socket gets.
     pub inode: NetnsInode,
-    /// A process in it: by way of its `/proc/PID/net` the namespace can be read also without the right to enter it.
+    /// A process in it, whose `/proc/PID/net` can be read without the right to enter the namespace; `None` if unknown.
     pub process: Option<Pid>,
 }
 
-/// Which source to use.
+/// The source to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
     /// The best that works.
     #[default]
     Auto,
-    /// A walk over the kernel's tables by BPF, and nothing else.
+    /// BPF programs only.
     Bpf,
-    /// Netlink, and nothing else.
+    /// Netlink only.
     Diag,
-    /// `sock_diag` v2, and nothing else.
+    /// `sock_diag` v2 only.
     DiagV2,
-    /// `/proc/net`, and nothing else.
+    /// `/proc/net` only.
     Procfs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_false_is_none() {
+        assert_eq!(Detail::TIMER.when(false), Detail::NONE);
+        assert_eq!(Detail::TIMER.when(true), Detail::TIMER);
+    }
+
+    #[test]
+    fn contains_needs_all_flags_and_intersects_one() {
+        let (both, one) = (Detail::INODE | Detail::USER, Detail::USER);
+        assert!(both.contains(one) && !one.contains(both));
+        assert!(one.intersects(both) && !one.intersects(Detail::INODE));
+        assert!(one.contains(Detail::NONE) && !one.intersects(Detail::NONE));
+    }
+
+    #[test]
+    fn attributes_are_not_in_heads() {
+        let heads = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::COOKIE;
+        assert!(heads.is_in_heads());
+        for attribute in [
+            Detail::OPTIONS,
+            Detail::TCP_INFO,
+            Detail::MEMORY,
+            Detail::CONGESTION,
+        ] {
+            assert!(!(heads | attribute).is_in_heads());
+        }
+    }
 }

@@ -4,7 +4,7 @@ use crate::bpf::{BpfEngine, TableKind, Unavailable, WalkStats};
 use crate::exact_query::ExactQuery;
 use crate::names;
 use crate::outcome::Error;
-use crate::query::{Families, NetnsScope, Query};
+use crate::query::{Detail, Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State, StateSet, WalkedKernel};
 use sockeye_wire::walk::{Request, Table, detail};
@@ -12,13 +12,12 @@ use std::ops::ControlFlow;
 
 /// What is asked for that a walk does not tell.
 pub(crate) fn unsupported(query: &Query<'_>) -> Option<&'static str> {
-    let wanted = query.detail;
     [
-        (wanted.cookie, "the cookie of each socket"),
-        (wanted.autobound, "which ports were chosen by the kernel"),
+        (Detail::COOKIE, "the cookie of each socket"),
+        (Detail::AUTOBOUND, "which ports were chosen by the kernel"),
     ]
     .into_iter()
-    .find_map(|(is_wanted, what)| is_wanted.then_some(what))
+    .find_map(|(flag, what)| query.detail.contains(flag).then_some(what))
 }
 
 /// What there is a walk for.
@@ -39,9 +38,8 @@ pub(crate) fn walk(
     walked: &mut WalkStats,
     take: Take<'_>,
 ) -> Result<Result<(), Unavailable>, Error> {
-    let wanted = query.detail;
     let of = match walk {
-        Walk::Tcp if wanted.tcp_info || wanted.congestion => TableKind::TcpWithInfo,
+        Walk::Tcp if query.detail.intersects(TCP_DETAILS) => TableKind::TcpWithInfo,
         Walk::Tcp => TableKind::Tcp,
         Walk::Udp => TableKind::Udp,
     };
@@ -68,13 +66,13 @@ pub(crate) fn walk(
         )));
     };
     let kernel = WalkedKernel {
-        service_class: wanted.service_class,
+        service_class: query.detail.contains(Detail::SERVICE_CLASS),
         netns: !matches!(query.scope, NetnsScope::Own),
         ..tables.kernel()
     };
     let Families { v4, v6 } = query.families;
     let request = Request {
-        detail: sections(query),
+        detail: sections(query.detail),
         v4,
         v6,
         netns,
@@ -142,22 +140,23 @@ pub(crate) fn walk(
     Ok(Ok(()))
 }
 
-fn sections(query: &Query<'_>) -> u32 {
-    let wanted = query.detail;
+/// The bits of a walk's request for these flags.
+pub(crate) fn sections(detail: Detail) -> u32 {
     [
-        (wanted.queues, detail::QUEUES),
-        (wanted.timer, detail::TIMER),
-        // By the inode it is told whether it is the socket that sock_diag is asked for.
-        (
-            wanted.inode || wanted.user || wanted.tcp_info || wanted.congestion,
-            detail::INODE,
-        ),
-        (wanted.user, detail::USER),
-        (wanted.options || wanted.service_class, detail::OPTIONS),
-        (wanted.memory, detail::MEMORY),
-        (wanted.tcp_info, detail::TCP_INFO),
-        (wanted.tcp_info || wanted.congestion, detail::CONGESTION),
+        (Detail::QUEUES, detail::QUEUES),
+        (Detail::TIMER, detail::TIMER),
+        // A socket that `sock_diag` is asked for is recognized by its inode.
+        (Detail::INODE | Detail::USER | TCP_DETAILS, detail::INODE),
+        (Detail::USER, detail::USER),
+        (Detail::OPTIONS | Detail::SERVICE_CLASS, detail::OPTIONS),
+        (Detail::MEMORY, detail::MEMORY),
+        (Detail::TCP_INFO, detail::TCP_INFO),
+        (TCP_DETAILS, detail::CONGESTION),
     ]
     .into_iter()
-    .fold(0, |all, (is_wanted, bit)| if is_wanted { all | bit } else { all })
+    .filter(|(flags, _)| detail.intersects(*flags))
+    .fold(0, |all, (_, bit)| all | bit)
 }
+
+/// What only a program that reads `tcp_sock` knows.
+const TCP_DETAILS: Detail = Detail::TCP_INFO.union(Detail::CONGESTION);

@@ -134,12 +134,7 @@ impl Contender {
             families: Families::BOTH,
             states: STATES,
             // What all of them can tell.
-            detail: Detail {
-                queues: true,
-                inode: true,
-                user: true,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES | Detail::INODE | Detail::USER,
             program: &[],
             ends: Ends::ANYWHERE,
             choice: match source {

@@ -118,10 +118,7 @@ impl Objects {
             protocols: ProtocolSet::ALL,
             families: Families::BOTH,
             states: StateSet::ALL_AND_BOUND,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             program: &[],
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,

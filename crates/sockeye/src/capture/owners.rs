@@ -255,10 +255,7 @@ impl Table {
             protocols: ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp]),
             families: Families::BOTH,
             states: StateSet::ALL,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             program: &[],
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,

@@ -243,15 +243,12 @@ impl Check<'_> {
             protocols: protocols.retain(|protocol| filter.may_match(protocol)),
             families: self.listing.families(),
             states: filter.states().unwrap_or(StateSet::ALL),
-            detail: Detail {
-                queues: true,
-                timer: true,
-                inode: true,
-                user: true,
-                tcp_info: true,
-                memory: true,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES
+                | Detail::TIMER
+                | Detail::INODE
+                | Detail::USER
+                | Detail::TCP_INFO
+                | Detail::MEMORY,
             scope: Scope::Matching,
         };
         let mut processes: HashMap<Pid, Process> = HashMap::new();

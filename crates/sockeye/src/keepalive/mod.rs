@@ -61,12 +61,7 @@ fn ask(listing: &Listing<'_>, idle: bool) -> QueryOptions {
         protocols: ProtocolSet::of(&[Protocol::Tcp]).retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(StateSet::SS_DEFAULT),
-        detail: Detail {
-            timer: true,
-            inode: true,
-            tcp_info: idle,
-            ..Detail::default()
-        },
+        detail: Detail::TIMER | Detail::INODE | Detail::TCP_INFO.when(idle),
         scope: Scope::Matching,
     }
 }

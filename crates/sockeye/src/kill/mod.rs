@@ -63,11 +63,7 @@ pub(crate) fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         families: listing.families(),
         states: filter.states().unwrap_or(args.which.states()),
         // By its cookie the kernel knows that it is no other by then.
-        detail: Detail {
-            inode: true,
-            cookie: true,
-            ..Detail::default()
-        },
+        detail: Detail::INODE | Detail::COOKIE,
         scope: Scope::Matching,
     };
     let targets = Targets::find(&listing, &ask)?;

@@ -60,10 +60,7 @@ impl Session {
             // Of a v4 connection either end may be a v6 socket.
             families: Families::BOTH,
             states: StateSet::ALL,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             scope: Scope::Matching,
         };
         let mut told = listing.begin();

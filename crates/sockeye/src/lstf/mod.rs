@@ -216,11 +216,7 @@ impl Plan {
             protocols: ProtocolSet::of(&[sockeye_model::Protocol::Tcp]),
             families: Families::BOTH,
             states,
-            detail: Detail {
-                inode,
-                options,
-                ..Detail::default()
-            },
+            detail: Detail::INODE.when(inode) | Detail::OPTIONS.when(options),
             scope: Scope::All,
         };
         let listening = ask(StateSet::EMPTY.with(State::Listen), self.processes, true);

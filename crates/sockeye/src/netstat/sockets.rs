@@ -334,15 +334,12 @@ impl<'a> Listing<'a> {
             protocols: ProtocolSet::of(&[table.protocol]),
             families,
             states,
-            detail: Detail {
-                queues: true,
-                timer: layout.timers,
-                inode: layout.extended || layout.programs,
-                user: layout.extended,
-                // A timer alone tells one of two counts.
-                tcp_info: layout.timers && table.protocol == Protocol::Tcp,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES
+                | Detail::TIMER.when(layout.timers)
+                | Detail::INODE.when(layout.extended || layout.programs)
+                | Detail::USER.when(layout.extended)
+                // A timer alone has only one of two counts.
+                | Detail::TCP_INFO.when(layout.timers && table.protocol == Protocol::Tcp),
             program: &[],
             ends: Ends::ANYWHERE,
             choice,

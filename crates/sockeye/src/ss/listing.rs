@@ -399,22 +399,20 @@ impl<'a> Listing<'a> {
     fn detail(&self) -> Detail {
         let asked = self.asked;
         let needs = self.filter.needs();
-        Detail {
-            queues: true,
-            timer: asked.timers,
-            inode: asked.extended || asked.processes || asked.threads,
-            user: asked.extended,
-            options: asked.extended || asked.cgroup || asked.options || needs.mark || needs.cgroup,
-            cookie: asked.extended || asked.kill,
-            autobound: self.kernel.needs().kernel_only,
-            tcp_info: asked.info,
-            memory: asked.memory,
-            congestion: asked.info,
-            service_class: asked.service_class,
-            particulars: self.wants_particulars(),
-            // As ss, which shows what it is told.
-            repeats: true,
-        }
+        let options = asked.extended || asked.cgroup || asked.options || needs.mark || needs.cgroup;
+        // REPEATS: ss prints a socket as often as the kernel reports it.
+        Detail::QUEUES
+            | Detail::REPEATS
+            | Detail::TIMER.when(asked.timers)
+            | Detail::INODE.when(asked.extended || asked.processes || asked.threads)
+            | Detail::USER.when(asked.extended)
+            | Detail::OPTIONS.when(options)
+            | Detail::COOKIE.when(asked.extended || asked.kill)
+            | Detail::AUTOBOUND.when(self.kernel.needs().kernel_only)
+            | (Detail::TCP_INFO | Detail::CONGESTION).when(asked.info)
+            | Detail::MEMORY.when(asked.memory)
+            | Detail::SERVICE_CLASS.when(asked.service_class)
+            | Detail::DIAG_DETAILS.when(self.wants_particulars())
     }
 
     const fn wants_particulars(&self) -> bool {

@@ -112,7 +112,7 @@ impl OwnedSockets {
                 let mut reader = Reader {
                     selection,
                     kernel: WalkedKernel {
-                        service_class: selection.detail.service_class,
+                        service_class: selection.detail.contains(Detail::SERVICE_CLASS),
                         netns: true,
                         ..self.kernel
                     },
@@ -270,17 +270,9 @@ fn kinds(protocols: ProtocolSet) -> u32 {
     })
 }
 
-fn sections(selection: Detail) -> u32 {
-    [
-        (selection.queues, detail::QUEUES),
-        (selection.timer, detail::TIMER),
-        (true, detail::INODE), // it is read anyway
-        (selection.user, detail::USER),
-        (selection.options || selection.service_class, detail::OPTIONS),
-        (selection.memory, detail::MEMORY),
-    ]
-    .into_iter()
-    .fold(0, |all, (is_wanted, bit)| if is_wanted { all | bit } else { all })
+/// The bits of a request for these flags. The program reads the inode anyway.
+fn sections(detail: Detail) -> u32 {
+    crate::walk::sections(detail) & !(detail::TCP_INFO | detail::CONGESTION) | detail::INODE
 }
 
 /// The compiled `bpf/held.bpf.c`.

@@ -107,11 +107,13 @@ fn everything() -> Selection {
         protocols: ProtocolSet::ALL.retain(not_tcp),
         families: Families::BOTH,
         states: StateSet::ALL,
-        detail: Detail {
-            tcp_info: false,
-            congestion: false,
-            ..Detail::ALL
-        },
+        detail: Detail::QUEUES
+            | Detail::TIMER
+            | Detail::INODE
+            | Detail::USER
+            | Detail::OPTIONS
+            | Detail::MEMORY
+            | Detail::SERVICE_CLASS,
         netns: None,
     }
 }
@@ -459,7 +461,7 @@ fn only_what_is_asked_for_is_told() {
     let bare = pass(
         &engine,
         &Selection {
-            detail: Detail::default(),
+            detail: Detail::NONE,
             ..wanted
         },
     )
