@@ -4,6 +4,7 @@
 //! done: `bpf/tcp.bpf.c`, `bpf/udp.bpf.c`, `bpf/holders.h`.
 
 mod dedup;
+mod file_iterator;
 mod holders;
 mod keepalive;
 mod kernel;
