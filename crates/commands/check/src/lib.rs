@@ -15,7 +15,7 @@ use sockeye_console::stdout;
 use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::Common;
-use sockeye_query::listing::{self, Ask, Listing, Scope, Told, names_netns};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told, names_netns};
 use sockeye_query::lookup::Lookup;
 use sockeye_query::places::{Namespace, Places};
 use sockeye_source::owners::Owners;
@@ -199,7 +199,7 @@ impl Check<'_> {
             snapshot.namespace(self.judged(vitals::namespace()));
             return Ok(());
         }
-        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::Place<'_>)| {
+        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
             let namespace = namespaces
                 .get(number)
                 .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
@@ -245,19 +245,16 @@ impl Check<'_> {
     ) -> anyhow::Result<Vec<Process>> {
         let filter = self.listing.filter();
         let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
-        let ask = Ask {
+        let ask = QueryOptions {
             protocols: protocols.retain(|protocol| filter.may_match(protocol)),
             families: self.listing.families(),
             states: filter.states().unwrap_or(StateSet::ALL),
-            detail: Detail {
-                queues: true,
-                timer: true,
-                inode: true,
-                user: true,
-                tcp_info: true,
-                memory: true,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES
+                | Detail::TIMER
+                | Detail::INODE
+                | Detail::USER
+                | Detail::TCP_INFO
+                | Detail::MEMORY,
             scope: Scope::Matching,
         };
         let mut processes: HashMap<Pid, Process> = HashMap::new();

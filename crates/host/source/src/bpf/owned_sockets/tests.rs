@@ -1,7 +1,7 @@
 //! What the pass says, compared with what `sock_diag` says of the same sockets.
 
 use super::*;
-use crate::{Choice, Ends, Engine, Place, Question, Where, list};
+use crate::{BpfEngine, Choice, Ends, NetnsScope, OpenNetns, Query, list};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketType,
@@ -36,13 +36,13 @@ impl Opened {
 
     /// What `sock_diag` says of those that have an inode; and what `/proc/net` says of RAW sockets, where the kernel has
     /// no `raw_diag`.
-    fn diag(&self, wanted: &Wanted) -> BTreeMap<Inode, Socket> {
+    fn diag(&self, wanted: &Selection) -> BTreeMap<Inode, Socket> {
         let raw = ProtocolSet::of(&[Protocol::Raw]);
-        let only_raw = Wanted {
+        let only_raw = Selection {
             protocols: raw,
             ..*wanted
         };
-        let not_raw = Wanted {
+        let not_raw = Selection {
             protocols: wanted.protocols.retain(|protocol| protocol != Protocol::Raw),
             ..*wanted
         };
@@ -55,8 +55,8 @@ impl Opened {
     }
 
     /// What this source says; `None` if it cannot.
-    fn list(&self, wanted: &Wanted, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
-        let question = Question {
+    fn list(&self, wanted: &Selection, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
+        let query = Query {
             protocols: wanted.protocols,
             families: wanted.families,
             states: wanted.states,
@@ -64,14 +64,14 @@ impl Opened {
             program: &[],
             ends: Ends::ANYWHERE,
             choice,
-            place: Where::In(Place {
+            scope: NetnsScope::One(OpenNetns {
                 fd: self.file.as_fd(),
                 inode: self.inode,
                 process: None,
             }),
         };
         let mut found = BTreeMap::new();
-        list(&Engine::default(), &question, &mut |socket, _| {
+        list(&BpfEngine::default(), &query, &mut |socket, _| {
             // The kernel's own NETLINK sockets have inodes too, but no descriptors; and the one that is asking is
             // gone when the answer is read.
             let is_gone = matches!(
@@ -93,41 +93,43 @@ impl Opened {
         Some(found)
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted {
+    fn wanted(&self) -> Selection {
+        Selection {
             netns: Some(self.inode),
             ..everything()
         }
     }
 }
 
-fn everything() -> Wanted {
+fn everything() -> Selection {
     let not_tcp = |protocol| protocol != Protocol::Tcp;
-    Wanted {
+    Selection {
         protocols: ProtocolSet::ALL.retain(not_tcp),
         families: Families::BOTH,
         states: StateSet::ALL,
-        detail: Detail {
-            tcp_info: false,
-            congestion: false,
-            ..Detail::ALL
-        },
+        detail: Detail::QUEUES
+            | Detail::TIMER
+            | Detail::INODE
+            | Detail::USER
+            | Detail::OPTIONS
+            | Detail::MEMORY
+            | Detail::SERVICE_CLASS,
         netns: None,
     }
 }
 
 /// What the pass says; `None` where BPF does not run.
-fn pass(engine: &Engine, wanted: &Wanted) -> Option<BTreeMap<Inode, Socket>> {
-    let sockets = match engine.held() {
+fn pass(engine: &BpfEngine, wanted: &Selection) -> Option<BTreeMap<Inode, Socket>> {
+    let sockets = match engine.owned_socket_programs() {
         Ok(sockets) => sockets,
-        Err(obstacle) if obstacle.is_forbidden() => {
-            println!("SKIP: {obstacle}");
+        Err(unavailable) if unavailable.is_forbidden() => {
+            println!("SKIP: {unavailable}");
             return None;
         }
-        Err(obstacle) => panic!("{obstacle}"),
+        Err(unavailable) => panic!("{unavailable}"),
     };
     let own = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
-    let mut walked = Walked::default();
+    let mut walked = WalkStats::default();
     let mut found = BTreeMap::new();
     sockets
         .sockets(own.as_fd(), wanted, &mut walked, &mut |socket| {
@@ -136,7 +138,7 @@ fn pass(engine: &Engine, wanted: &Wanted) -> Option<BTreeMap<Inode, Socket>> {
             ControlFlow::Continue(())
         })
         .unwrap();
-    assert_eq!(walked.told, found.len() as u64);
+    assert_eq!(walked.delivered, found.len() as u64);
     let sample = rustix::fs::fstat(&own).unwrap().st_ino;
     assert!(
         found.keys().all(|inode| u64::from(inode.0) != sample),
@@ -148,7 +150,7 @@ fn pass(engine: &Engine, wanted: &Wanted) -> Option<BTreeMap<Inode, Socket>> {
 
 /// Both say the same of every socket of the namespace that has a descriptor.
 #[track_caller]
-fn same(engine: &Engine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
+fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
     let place = Opened::new(namespace);
     // First, for it gives each socket a cookie.
     let diag = place.diag(&place.wanted());
@@ -232,7 +234,7 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
     // Of the memory of what was read a part is given back later.
     connected[1].server.socket().set_nonblocking(true).unwrap();
     read(&connected[1].server, &mut [0; 5]);
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
@@ -302,7 +304,7 @@ fn unix_sockets_are_as_sock_diag_tells_them() {
         rustix::net::bind(&autobound, &rustix::net::SocketAddrUnix::new_unnamed()).unwrap();
         (fresh, autobound)
     });
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
@@ -341,7 +343,7 @@ fn mptcp_sockets_are_as_sock_diag_tells_them() {
     let lab = need!(Lab::new("held_mptcp"));
     let namespace = lab.namespace("one");
     let pair = need!(namespace.loopback().mptcp());
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
@@ -371,7 +373,7 @@ fn a_shared_socket_is_told_once() {
     let its_inode = inode(&in_flight);
     send(&one, in_flight.socket().as_fd());
     drop(in_flight);
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let place = Opened::new(&namespace);
     let Some(found) = pass(&engine, &place.wanted()) else {
         return;
@@ -394,7 +396,7 @@ fn every_socket_says_in_which_namespace_it_lives() {
     let bound = namespaces
         .each_ref()
         .map(|namespace| namespace.udp_bound("127.0.0.1:5353", &options));
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let Some(found) = pass(&engine, &everything()) else {
         return;
     };
@@ -415,7 +417,7 @@ fn what_sock_diag_does_not_know_is_not_told_either() {
             rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap(),
         ]
     });
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     if let Some(found) = same(&engine, &namespace) {
         assert!(found.is_empty(), "{found:?}");
     }
@@ -429,11 +431,11 @@ fn only_what_is_asked_for_is_told() {
     let udp = namespace.loopback().udp_connected();
     let raw = namespace.raw(58, true);
     let unix = namespace.unix_bound(UnixKind::Stream, &lab.unix_path("listener"));
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let wanted = Opened::new(&namespace).wanted();
-    let told = |wanted: &Wanted| pass(&engine, wanted).map(|found| found.into_keys().collect::<Vec<_>>());
+    let told = |wanted: &Selection| pass(&engine, wanted).map(|found| found.into_keys().collect::<Vec<_>>());
     let listening = StateSet::EMPTY.with(State::Listen);
-    let Some(found) = told(&Wanted {
+    let Some(found) = told(&Selection {
         states: listening,
         ..wanted
     }) else {
@@ -442,7 +444,7 @@ fn only_what_is_asked_for_is_told() {
     assert_eq!(found, [inode(&unix)]);
     let v6 = Families { v4: false, v6: true };
     let inet = ProtocolSet::INET;
-    let found = told(&Wanted {
+    let found = told(&Selection {
         protocols: inet,
         families: v6,
         ..wanted
@@ -450,7 +452,7 @@ fn only_what_is_asked_for_is_told() {
     assert_eq!(found, Some(vec![inode(&raw)]));
     let tcp = ProtocolSet::of(&[Protocol::Tcp]);
     assert_eq!(
-        told(&Wanted {
+        told(&Selection {
             protocols: tcp,
             ..wanted
         }),
@@ -458,8 +460,8 @@ fn only_what_is_asked_for_is_told() {
     );
     let bare = pass(
         &engine,
-        &Wanted {
-            detail: Detail::default(),
+        &Selection {
+            detail: Detail::NONE,
             ..wanted
         },
     )
@@ -477,13 +479,13 @@ fn whoever_has_enough_stops_it_and_may_ask_again() {
     let lab = need!(Lab::new("held_stop"));
     let namespace = lab.namespace("one");
     let _sockets: Vec<_> = (0..50).map(|_| namespace.raw(1, false)).collect();
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     if pass(&engine, &everything()).is_none() {
         return;
     }
     let own = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     for _ in 0..5 {
-        let (mut walked, mut count) = (Walked::default(), 0);
+        let (mut walked, mut count) = (WalkStats::default(), 0);
         let mut three = |_: &Socket| {
             count += 1;
             if count == 3 {
@@ -493,11 +495,11 @@ fn whoever_has_enough_stops_it_and_may_ask_again() {
             }
         };
         engine
-            .held()
+            .owned_socket_programs()
             .unwrap()
             .sockets(own.as_fd(), &everything(), &mut walked, &mut three)
             .unwrap();
-        assert_eq!((count, walked.told, walked.stopped), (3, 3, true));
+        assert_eq!((count, walked.delivered, walked.stopped), (3, 3, true));
     }
     let found = pass(&engine, &Opened::new(&namespace).wanted()).unwrap();
     assert_eq!(found.len(), 50);
@@ -515,7 +517,7 @@ fn sockets_that_live_are_told_once_while_others_come_and_go() {
             [pair.client, pair.server, udp.client, udp.server]
         })
         .collect();
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let wanted = Opened::new(&namespace).wanted();
     let Some(before) = pass(&engine, &wanted) else {
         return;

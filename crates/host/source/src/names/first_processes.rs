@@ -1,4 +1,4 @@
-use crate::bpf::{Engine, Obstacle};
+use crate::bpf::{BpfEngine, Unavailable};
 use crate::owners::{Decimal, for_each, processes};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, open, readlinkat_raw};
@@ -11,17 +11,17 @@ use std::mem::MaybeUninit;
 /// The first process (that with the lowest pid) in each network namespace: whom a namespace without a name is
 /// called after.
 ///
-/// Filled by whoever passes by all processes anyway, one [`see`](Self::see) for each, in any order; or by
+/// Filled by whoever passes by all processes anyway, one [`record`](Self::record) for each, in any order; or by
 /// [`FirstProcesses::scan`].
 ///
 /// ```
 /// use sockeye_model::{NetnsInode, Pid};
-/// use sockeye_source::names::{FirstProcesses, Sighting};
+/// use sockeye_source::names::{FirstProcesses, SeenProcess};
 ///
 /// let here = NetnsInode(4_026_531_840);
 /// let mut first = FirstProcesses::default();
 /// for (pid, comm) in [(20, "worker"), (7, "init")] {
-///     first.see(&Sighting { comm: Some(comm.as_bytes()), ..Sighting::of(here, Pid(pid)) });
+///     first.record(&SeenProcess { comm: Some(comm.as_bytes()), ..SeenProcess::of(here, Pid(pid)) });
 /// }
 /// assert_eq!(first.of(here), Some(Pid(7)));
 /// ```
@@ -33,7 +33,7 @@ pub struct FirstProcesses {
 
 /// One process, as somebody came upon it.
 #[derive(Debug, Clone, Copy)]
-pub struct Sighting<'a> {
+pub struct SeenProcess<'a> {
     /// The network namespace it is in.
     pub netns: NetnsInode,
     /// Its number in our own pid namespace, or `/proc` has no folder of it.
@@ -58,16 +58,16 @@ pub enum SeenCgroup<'a> {
 pub(super) struct First {
     pub(super) pid: Pid,
     pub(super) comm: Option<Comm>,
-    pub(super) cgroup: Option<FirstCgroup>,
+    pub(super) cgroup: Option<KnownCgroup>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum FirstCgroup {
+pub(super) enum KnownCgroup {
     Id(CgroupId),
     Path(Box<[u8]>),
 }
 
-impl Sighting<'_> {
+impl SeenProcess<'_> {
     /// Of a process nothing else is known about.
     #[must_use]
     pub const fn of(netns: NetnsInode, pid: Pid) -> Self {
@@ -91,7 +91,7 @@ impl FirstProcesses {
         let pids = processes(proc.as_fd())?;
         let mut parts = for_each(&pids, |&pid, first: &mut Self| {
             match netns_now(proc.as_fd(), pid) {
-                Ok(netns) => first.see(&Sighting::of(netns, pid)),
+                Ok(netns) => first.record(&SeenProcess::of(netns, pid)),
                 // It ended: what was in its namespace alone is gone too.
                 Err(Errno::NOENT | Errno::SRCH) => {}
                 Err(_) => first.losses.unreadable_processes += 1,
@@ -102,7 +102,7 @@ impl FirstProcesses {
         for part in parts {
             all.losses += part.losses;
             for (netns, first) in part.by_netns {
-                all.see(&Sighting::of(netns, first.pid));
+                all.record(&SeenProcess::of(netns, first.pid));
             }
         }
         Ok(all)
@@ -112,11 +112,11 @@ impl FirstProcesses {
     ///
     /// # Errors
     /// When they do not run here.
-    pub fn walked(engine: &Engine) -> Result<Self, Obstacle> {
+    pub fn from_bpf(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let mut all = Self::default();
         for found in engine.processes()? {
             if let Some(netns) = found.netns {
-                all.see(&Sighting {
+                all.record(&SeenProcess {
                     netns,
                     pid: found.process.pid,
                     comm: Some(found.process.comm.as_bytes()),
@@ -134,15 +134,15 @@ impl FirstProcesses {
     }
 
     /// Takes note of a process, if it is the first of its namespace so far.
-    pub fn see(&mut self, seen: &Sighting<'_>) {
+    pub fn record(&mut self, seen: &SeenProcess<'_>) {
         let known = self.by_netns.get(&seen.netns);
         if known.is_none_or(|known| seen.pid < known.pid) {
             let first = First {
                 pid: seen.pid,
                 comm: seen.comm.map(Comm::new),
                 cgroup: seen.cgroup.map(|cgroup| match cgroup {
-                    SeenCgroup::Id(id) => FirstCgroup::Id(id),
-                    SeenCgroup::Path(path) => FirstCgroup::Path(path.into()),
+                    SeenCgroup::Id(id) => KnownCgroup::Id(id),
+                    SeenCgroup::Path(path) => KnownCgroup::Path(path.into()),
                 }),
             };
             self.by_netns.insert(seen.netns, first);
@@ -206,10 +206,10 @@ mod tests {
             (here, 3, "three"),
             (here, 5, "five"),
         ] {
-            first.see(&Sighting {
+            first.record(&SeenProcess {
                 comm: Some(comm.as_bytes()),
                 cgroup: Some(SeenCgroup::Path(comm.as_bytes())),
-                ..Sighting::of(netns, Pid(pid))
+                ..SeenProcess::of(netns, Pid(pid))
             });
         }
         let mut all: Vec<_> = first.iter().collect();
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(all, [(here, Pid(3)), (there, Pid(4))]);
         let known = first.get(here).unwrap();
         assert_eq!(known.comm, Some(Comm::new(b"three")));
-        assert!(matches!(&known.cgroup, Some(FirstCgroup::Path(path)) if **path == *b"three"));
+        assert!(matches!(&known.cgroup, Some(KnownCgroup::Path(path)) if **path == *b"three"));
         assert_eq!(first.of(NetnsInode(3)), None);
     }
 

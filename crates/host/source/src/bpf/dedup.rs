@@ -1,13 +1,13 @@
-//! Which sockets of a chain were told already.
+//! Which sockets of a chain were dedup already.
 //!
 //! A socket that leaves a chain and comes back to its head while the walk stands on it leads over the same chain once
 //! more; and a chain that does not fit into a run's buffer is gone on with a little before where the run ended.
 
 use std::collections::HashSet;
 
-/// The sockets told of the chain that is being read, and of those that are to be gone on with.
+/// The sockets dedup of the chain that is being read, and of those that are to be gone on with.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct ChainDedup {
     bucket: u32,
     /// Most chains have one socket or two.
     few: Vec<u64>,
@@ -16,7 +16,7 @@ pub(super) struct Told {
     left: Vec<(u32, HashSet<u64>)>,
 }
 
-impl Default for Told {
+impl Default for ChainDedup {
     fn default() -> Self {
         Self {
             bucket: u32::MAX,
@@ -27,8 +27,8 @@ impl Default for Told {
     }
 }
 
-impl Told {
-    /// Notes a socket of a bucket, by its address; whether it was not told yet.
+impl ChainDedup {
+    /// Notes a socket of a bucket, by its address; whether it was not dedup yet.
     pub(super) fn insert(&mut self, bucket: u32, socket: u64) -> bool {
         if bucket != self.bucket {
             self.bucket = bucket;
@@ -52,10 +52,10 @@ impl Told {
     }
 
     /// Another run will go on with the bucket of the last socket.
-    pub(super) fn will_go_on(&mut self) {
-        let mut told = std::mem::take(&mut self.many);
-        told.extend(self.few.drain(..));
-        self.left.push((self.bucket, told));
+    pub(super) fn suspend(&mut self) {
+        let mut dedup = std::mem::take(&mut self.many);
+        dedup.extend(self.few.drain(..));
+        self.left.push((self.bucket, dedup));
         self.bucket = u32::MAX;
     }
 }
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn a_socket_is_new_once_in_its_chain() {
-        let mut told = Told::default();
+        let mut dedup = ChainDedup::default();
         for count in [1, FEW as u64 - 1, FEW as u64, FEW as u64 + 1, 1000] {
             for (bucket, is_new) in [(7, true), (7, false), (8, true), (7, true), (u32::MAX - 1, true)] {
                 for socket in 0..count {
                     assert_eq!(
-                        told.insert(bucket, socket),
+                        dedup.insert(bucket, socket),
                         is_new,
                         "{socket} of {count} in {bucket}"
                     );
@@ -86,21 +86,21 @@ mod tests {
     #[test]
     fn a_chain_is_gone_on_with_after_others() {
         for count in [1, 1000] {
-            let mut told = Told::default();
+            let mut dedup = ChainDedup::default();
             for bucket in [7, 8] {
                 for socket in 0..count {
-                    assert!(told.insert(bucket, socket));
+                    assert!(dedup.insert(bucket, socket));
                 }
-                told.will_go_on();
+                dedup.suspend();
             }
-            assert!(told.insert(9, 0));
+            assert!(dedup.insert(9, 0));
             for bucket in [7, 8] {
-                assert!(!told.insert(bucket, count - 1) && told.insert(bucket, count));
-                told.will_go_on();
+                assert!(!dedup.insert(bucket, count - 1) && dedup.insert(bucket, count));
+                dedup.suspend();
             }
-            assert!(!told.insert(7, count) && told.insert(7, count + 1));
+            assert!(!dedup.insert(7, count) && dedup.insert(7, count + 1));
             // Then it is over.
-            assert!(told.insert(9, 0) && told.insert(7, 0) && !told.insert(8, count));
+            assert!(dedup.insert(9, 0) && dedup.insert(7, 0) && !dedup.insert(8, count));
         }
     }
 }

@@ -1,21 +1,21 @@
 //! One socket at a time from `sock_diag`: for what only that can tell.
 
 use crate::ladder::extensions;
-use crate::question::{Question, Where};
+use crate::query::{NetnsScope, Query};
 use sockeye_model::{Protocol, Socket, State};
 use sockeye_sys::netlink::DiagSocket;
-use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, SocketId};
+use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, SocketId};
 use sockeye_wire::netlink::Messages;
 use sockeye_wire::walk::Record;
 use std::ops::Range;
 
-/// Asks for single sockets in the place that a question is about.
+/// Asks for single sockets in the place that a query is about.
 ///
 /// A walk reads what TCP knows; an upper layer (TLS, MPTCP), or a congestion control that we do not know from
 /// inside, tells of itself by code of its own, which only the kernel can run. Such sockets are few. One that has
 /// gone by the time it is asked for stays as it was read.
-pub(crate) struct Exact<'a> {
-    question: &'a Question<'a>,
+pub(crate) struct ExactQuery<'a> {
+    query: &'a Query<'a>,
     socket: Option<Result<DiagSocket, ()>>,
     sequence: u32,
     buffer: Vec<u8>,
@@ -23,10 +23,10 @@ pub(crate) struct Exact<'a> {
     pub(crate) unanswered: u64,
 }
 
-impl<'a> Exact<'a> {
-    pub(crate) fn new(question: &'a Question<'a>) -> Self {
+impl<'a> ExactQuery<'a> {
+    pub(crate) fn new(query: &'a Query<'a>) -> Self {
         Self {
-            question,
+            query,
             socket: None,
             sequence: 0,
             buffer: Vec::new(),
@@ -37,18 +37,18 @@ impl<'a> Exact<'a> {
     /// Adds to `place` what `sock_diag` says of it beyond what `record` has, and gives the message that said it.
     pub(crate) fn ask(&mut self, record: &Record<'_>, place: &mut Socket) -> Option<&[u8]> {
         // From outside nobody is asked: there each namespace would have to be entered.
-        if matches!(self.question.place, Where::Everywhere) {
+        if matches!(self.query.scope, NetnsScope::All) {
             return None;
         }
         match self.answer(record) {
-            Ok(Some((told, message))) => {
+            Ok(Some((found, message))) => {
                 // Moments have passed, and of several listeners at one address the kernel picks whichever it likes: it
                 // must be the same socket.
-                if (told.local, told.peer, told.state, told.inode)
+                if (found.local, found.peer, found.state, found.inode)
                     == (place.local, place.peer, place.state, place.inode)
                 {
-                    (place.cookie, place.ulp) = (told.cookie, told.ulp);
-                    (place.congestion, place.congestion_info) = (told.congestion, told.congestion_info);
+                    (place.cookie, place.ulp) = (found.cookie, found.ulp);
+                    (place.congestion, place.congestion_info) = (found.congestion, found.congestion_info);
                     return self.buffer.get(message);
                 }
             }
@@ -60,16 +60,16 @@ impl<'a> Exact<'a> {
 
     /// What the kernel says of one socket, and where in the buffer; `None`: that there is none.
     fn answer(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
-        let question = self.question;
+        let query = self.query;
         let opened = self.socket.get_or_insert_with(|| {
-            let opened = question.inside(DiagSocket::open);
+            let opened = query.inside(DiagSocket::open);
             opened.map_err(drop).and_then(|socket| socket.map_err(drop))
         });
         let Ok(socket) = opened else { return Err(()) };
         self.sequence += 1;
-        let query = Query {
+        let request = inet_diag::Query {
             states: u32::MAX,
-            extensions: extensions(question.detail),
+            extensions: extensions(query.detail),
             ports: (0, 0),
             bytecode: &[],
         };
@@ -81,7 +81,9 @@ impl<'a> Exact<'a> {
             peer: record.peer(),
             interface: record.interface(),
         };
-        socket.send(&query.exact(&id, TCP, self.sequence)).map_err(drop)?;
+        socket
+            .send(&request.exact(&id, TCP, self.sequence))
+            .map_err(drop)?;
         self.buffer.resize(BUFFER_BYTES, 0);
         // What was asked before and came too late is passed over.
         for _ in 0..LATE_MAX {
@@ -96,11 +98,11 @@ impl<'a> Exact<'a> {
             if message.kind != SOCK_DIAG_BY_FAMILY {
                 return Ok(None); // an error, which is ENOENT for one that has gone
             }
-            let mut told = Socket::new(Protocol::Tcp, State::Close);
+            let mut found = Socket::new(Protocol::Tcp, State::Close);
             let wire = InetDiag::parse(message.payload).map_err(drop)?;
-            told.read_inet_diag(&wire, Protocol::Tcp).map_err(drop)?;
+            found.read_inet_diag(&wire, Protocol::Tcp).map_err(drop)?;
             let start = message.payload.as_ptr() as usize - self.buffer.as_ptr() as usize;
-            return Ok(Some((told, start..start + message.payload.len())));
+            return Ok(Some((found, start..start + message.payload.len())));
         }
         Err(())
     }

@@ -1,32 +1,32 @@
 //! What holds namespaces open from outside, as BPF tells: descriptors of them, and of sockets in them.
 
-use super::processes::Descriptor;
-use crate::bpf::{Engine, Obstacle};
+use super::process_scan::Descriptor;
+use crate::bpf::{BpfEngine, Unavailable};
 use sockeye_model::{Comm, Fd, Few, NetnsInode, Pid, Process, SocketKeeper};
 use sockeye_wire::netns_file::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// One pass over all descriptors.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct NetnsDescriptors {
     pub(super) descriptors: HashMap<NetnsInode, Few<Descriptor>>,
-    pub(super) sockets: HashMap<NetnsInode, SocketsElsewhere>,
+    pub(super) sockets: HashMap<NetnsInode, ForeignSockets>,
 }
 
 /// Sockets of a namespace that processes hold who do not live in it.
 #[derive(Debug, Default)]
-pub(super) struct SocketsElsewhere {
+pub(super) struct ForeignSockets {
     /// By pid.
     pub(super) holders: Few<SocketKeeper>,
     /// Each socket once.
     pub(super) sockets: u64,
 }
 
-impl Held {
-    pub(super) fn read(engine: &Engine) -> Result<Self, Obstacle> {
+impl NetnsDescriptors {
+    pub(super) fn read(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let mut held = Self::default();
         let mut sockets: HashMap<NetnsInode, BTreeMap<u32, (Comm, BTreeSet<u32>)>> = HashMap::new();
-        for record in engine.holds_of_namespaces()? {
+        for record in engine.netns_holders()? {
             let (netns, pid) = (NetnsInode(record.netns), Pid(record.pid));
             // What we inherited goes with us.
             if pid.0 == std::process::id() {

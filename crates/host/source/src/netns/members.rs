@@ -10,13 +10,13 @@ use std::ops::Range;
 
 /// Who lives in network namespaces.
 #[derive(Debug, Default)]
-pub struct Residents {
+pub struct NetnsProcesses {
     by_netns: HashMap<NetnsInode, Vec<Pid>>,
     by_thread: HashMap<NetnsInode, Vec<Pid>>,
     unreadable: u64,
 }
 
-impl Residents {
+impl NetnsProcesses {
     /// Of these namespaces: one `readlink` for each process of the host, and for each thread of those that have several;
     /// none if there are no namespaces.
     ///
@@ -137,7 +137,7 @@ fn merge(all: &mut HashMap<NetnsInode, Vec<Pid>>, part: HashMap<NetnsInode, Vec<
 
 /// Whether a process is in this namespace still.
 #[must_use]
-pub fn lives_in(pid: Pid, netns: NetnsInode) -> bool {
+pub fn is_in_netns(pid: Pid, netns: NetnsInode) -> bool {
     open_proc().is_ok_and(|proc| netns_now(proc.as_fd(), pid) == Ok(netns))
 }
 
@@ -174,11 +174,13 @@ mod tests {
     fn we_live_where_we_are() {
         let own = own_namespace().unwrap();
         let pid = Pid(std::process::id());
-        let found = Residents::find(&[own].into()).unwrap();
+        let found = NetnsProcesses::find(&[own].into()).unwrap();
         assert!(found.of(own).contains(&pid) && found.of(NetnsInode(1)).is_empty());
-        assert!(lives_in(pid, own) && !lives_in(pid, NetnsInode(1)) && !lives_in(Pid(u32::MAX), own));
+        assert!(
+            is_in_netns(pid, own) && !is_in_netns(pid, NetnsInode(1)) && !is_in_netns(Pid(u32::MAX), own)
+        );
         assert!(process_name(pid).is_some_and(|name| !name.is_empty()));
         assert_eq!(process_name(Pid(u32::MAX)), None);
-        assert!(Residents::find(&HashSet::new()).unwrap().of(own).is_empty());
+        assert!(NetnsProcesses::find(&HashSet::new()).unwrap().of(own).is_empty());
     }
 }

@@ -1,5 +1,5 @@
 use super::descriptors::Descriptors;
-use super::table::Held;
+use super::table::SocketDescriptor;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,14 +10,14 @@ pub(super) const COUNT_MIN: u32 = 2048;
 
 /// At most so many per thread: each holds a descriptor of ours, and with more of them there are enough
 /// processes to keep every thread busy.
-pub(super) const BIGS_MAX: usize = 64;
+pub(super) const LARGE_MAX: usize = 64;
 
 /// Descriptors a thread takes at a time.
 const RANGE: u32 = 1024;
 
 /// A process with very many descriptors.
 #[derive(Debug)]
-pub(super) struct Big {
+pub(super) struct LargeProcess {
     pub(super) descriptors: Descriptors,
     pub(super) count: u32,
     found: AtomicU32,
@@ -25,14 +25,14 @@ pub(super) struct Big {
 }
 
 /// The ranges of numbers to read, each with the place of its process: all below the count.
-pub(super) fn ranges(bigs: &[Big]) -> impl Iterator<Item = (u32, Range<u32>)> {
-    (0..).zip(bigs).flat_map(|(index, big)| {
+pub(super) fn ranges(large: &[LargeProcess]) -> impl Iterator<Item = (u32, Range<u32>)> {
+    (0..).zip(large).flat_map(|(index, big)| {
         let starts = (0..big.count).step_by(RANGE as usize);
         starts.map(move |start| (index, start..start.saturating_add(RANGE).min(big.count)))
     })
 }
 
-impl Big {
+impl LargeProcess {
     pub(super) fn new(descriptors: Descriptors, count: u32) -> Self {
         Self {
             descriptors,
@@ -43,13 +43,19 @@ impl Big {
     }
 
     /// Reads one range; to be called once for each of [`ranges`].
-    pub(super) fn read(&self, index: u32, range: Range<u32>, buffer: &mut Vec<u8>, held: &mut Vec<Held>) {
+    pub(super) fn read(
+        &self,
+        index: u32,
+        range: Range<u32>,
+        buffer: &mut Vec<u8>,
+        held: &mut Vec<SocketDescriptor>,
+    ) {
         if self.failure.get().is_some() {
             return;
         }
         let wanted = u32::MAX; // nobody knows how many of all are in this range
         self.note(self.descriptors.probe(range, wanted, buffer, &mut |fd, inode| {
-            held.push(Held {
+            held.push(SocketDescriptor {
                 inode,
                 process: index,
                 fd,
@@ -58,14 +64,14 @@ impl Big {
     }
 
     /// Reads what is above the ranges: also when as many were found as there were, for some may be new.
-    pub(super) fn read_rest(&self, index: u32, buffer: &mut Vec<u8>, held: &mut Vec<Held>) {
+    pub(super) fn read_rest(&self, index: u32, buffer: &mut Vec<u8>, held: &mut Vec<SocketDescriptor>) {
         if self.failure.get().is_some() {
             return;
         }
         self.note(
             self.descriptors
                 .list(self.count..u32::MAX, buffer, &mut |fd, inode| {
-                    held.push(Held {
+                    held.push(SocketDescriptor {
                         inode,
                         process: index,
                         fd,

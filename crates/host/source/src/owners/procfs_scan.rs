@@ -5,10 +5,10 @@
 //! 2. The tables of those are cut into ranges, and each thread takes the next range: one process with
 //!    100,000 sockets keeps all threads busy.
 
-use super::big::{self, Big};
 use super::descriptors::{ALL, Decimal, Descriptors, number};
+use super::large_process::{self, LargeProcess};
 use super::stat::Stat;
-use super::table::{Held, Table};
+use super::table::{SocketDescriptor, Table};
 use super::{Owners, ScanError, ScanOptions};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstatfs, open};
@@ -44,30 +44,30 @@ pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners,
         // We hold `proc` open, so a kernel that counts cannot say 0.
         counts_descriptors: Descriptors::count(proc.as_fd(), c"self/fd").is_ok_and(|count| count > 0),
     };
-    let mut finds = Finds::default();
+    let mut part = ScanPart::default();
     let threads = threads(options, pids.len() / PROCESSES_PER_THREAD);
     let next = AtomicUsize::new(0);
     for found in on_threads(threads, || {
-        let mut finds = Finds::default();
+        let mut part = ScanPart::default();
         while let Some(batch) = take_batch(&next, pids) {
             for &pid in batch {
-                let outcome = finds.read_process(&host, pid);
-                finds.note(outcome);
+                let outcome = part.read_process(&host, pid);
+                part.note(outcome);
             }
         }
-        finds
+        part
     }) {
-        finds.append(found);
+        part.append(found);
     }
-    let bigs = std::mem::take(&mut finds.bigs);
-    if !bigs.is_empty() {
-        finds.read_bigs(options, &bigs);
+    let large = std::mem::take(&mut part.large);
+    if !large.is_empty() {
+        part.read_large(options, &large);
     }
     Ok(Owners {
-        table: Table::new(&finds.processes, &finds.held),
-        losses: finds.losses,
-        processes: finds.processes_read,
-        descriptors: finds.descriptors,
+        table: Table::new(&part.processes, &part.held),
+        losses: part.losses,
+        processes: part.processes_read,
+        descriptors: part.descriptors,
         hidden,
     })
 }
@@ -81,22 +81,22 @@ struct Host<'fd> {
 enum Outcome {
     Read,
     /// To step 2.
-    PutOff,
+    Deferred,
 }
 
 /// What one thread found.
 #[derive(Debug, Default)]
-struct Finds {
+struct ScanPart {
     processes: Vec<Process>,
-    held: Vec<Held>,
-    bigs: Vec<Big>,
+    held: Vec<SocketDescriptor>,
+    large: Vec<LargeProcess>,
     losses: Losses,
     processes_read: usize,
     descriptors: usize,
     buffer: Vec<u8>,
 }
 
-impl Finds {
+impl ScanPart {
     fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<Outcome, Errno> {
         let path = Decimal::with_suffix(pid.0, "/fd");
         let path = path.as_c_str();
@@ -110,16 +110,16 @@ impl Finds {
         };
         let descriptors = Descriptors::open(host.proc, path)?;
         if let Some(count) = count
-            && count >= big::COUNT_MIN
-            && self.bigs.len() < big::BIGS_MAX
+            && count >= large_process::COUNT_MIN
+            && self.large.len() < large_process::LARGE_MAX
         {
-            self.bigs.push(Big::new(descriptors, count));
-            return Ok(Outcome::PutOff);
+            self.large.push(LargeProcess::new(descriptors, count));
+            return Ok(Outcome::Deferred);
         }
         let held_before = self.held.len();
         let process = self.processes.len() as u32;
         let held = &mut self.held;
-        let mut socket = |fd, inode| held.push(Held { inode, process, fd });
+        let mut socket = |fd, inode| held.push(SocketDescriptor { inode, process, fd });
         let outcome = match count {
             Some(count) => descriptors.probe(ALL, count, &mut self.buffer, &mut socket),
             None => descriptors.list(ALL, &mut self.buffer, &mut socket),
@@ -142,7 +142,7 @@ impl Finds {
     ) -> Result<Outcome, Errno> {
         let is_short = count.is_some_and(|count| found < count);
         if has_sockets || is_short {
-            let stat = Stat::beside(descriptors.folder())?;
+            let stat = Stat::of_process(descriptors.folder())?;
             if is_short && stat.is_dead {
                 return Err(Errno::SRCH);
             }
@@ -156,7 +156,7 @@ impl Finds {
 
     fn note(&mut self, outcome: Result<Outcome, Errno>) {
         match outcome {
-            Ok(Outcome::PutOff) => {}
+            Ok(Outcome::Deferred) => {}
             Ok(Outcome::Read) => self.processes_read += 1,
             Err(Errno::NOENT | Errno::SRCH) => self.losses.vanished_processes += 1,
             Err(_) => self.losses.unreadable_processes += 1,
@@ -164,30 +164,30 @@ impl Finds {
     }
 
     /// Step 2.
-    fn read_bigs(&mut self, options: &ScanOptions, bigs: &[Big]) {
-        let mut ranges: Vec<_> = big::ranges(bigs).collect();
-        // In turns: two threads in one table get into each other's way (4 % with two threads).
+    fn read_large(&mut self, options: &ScanOptions, large: &[LargeProcess]) {
+        let mut ranges: Vec<_> = large_process::ranges(large).collect();
+        // In turns: two threads in one table get into each other's source (4 % with two threads).
         ranges.sort_by_key(|(_, range)| range.start);
         let next = AtomicUsize::new(0);
         let mut parts = on_threads(threads(options, ranges.len()), || {
             let (mut held, mut buffer) = (Vec::new(), Vec::new());
             while let Some((index, range)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
-                bigs[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
+                large[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
             }
             held
         });
         let mut rest = Vec::new();
-        for (index, big) in (0..).zip(bigs) {
+        for (index, big) in (0..).zip(large) {
             big.read_rest(index, &mut self.buffer, &mut rest);
         }
         parts.push(rest);
-        let mut has_sockets = vec![false; bigs.len()];
+        let mut has_sockets = vec![false; large.len()];
         for one in parts.iter().flatten() {
             has_sockets[one.process as usize] = true;
         }
-        // So far what is held names processes by their place among `bigs`; from here on by that among all.
-        let mut places = Vec::with_capacity(bigs.len());
-        for (big, has_sockets) in bigs.iter().zip(has_sockets) {
+        // So far what is held names processes by their place among `large`; from here on by that among all.
+        let mut places = Vec::with_capacity(large.len());
+        for (big, has_sockets) in large.iter().zip(has_sockets) {
             let place = self.processes.len();
             let outcome = big
                 .outcome()
@@ -197,21 +197,20 @@ impl Finds {
         }
         self.held.reserve_exact(parts.iter().map(Vec::len).sum());
         for part in parts {
-            self.held.extend(
-                part.iter()
-                    .filter_map(|one| places[one.process as usize].map(|process| Held { process, ..*one })),
-            );
+            self.held.extend(part.iter().filter_map(|one| {
+                places[one.process as usize].map(|process| SocketDescriptor { process, ..*one })
+            }));
         }
     }
 
     fn append(&mut self, other: Self) {
         let offset = self.processes.len() as u32;
-        self.held.extend(other.held.iter().map(|one| Held {
+        self.held.extend(other.held.iter().map(|one| SocketDescriptor {
             process: one.process + offset,
             ..*one
         }));
         self.processes.extend(other.processes);
-        self.bigs.extend(other.bigs);
+        self.large.extend(other.large);
         self.losses += other.losses;
         self.processes_read += other.processes_read;
         self.descriptors += other.descriptors;
@@ -305,13 +304,13 @@ mod tests {
                 proc: proc.as_fd(),
                 counts_descriptors,
             };
-            let mut finds = Finds::default();
-            let outcome = finds.read_process(&host, Pid(std::process::id()));
-            finds.note(outcome);
-            let found = finds.held.iter().find(|held| held.inode == inode);
+            let mut part = ScanPart::default();
+            let outcome = part.read_process(&host, Pid(std::process::id()));
+            part.note(outcome);
+            let found = part.held.iter().find(|held| held.inode == inode);
             assert_eq!(found.map(|held| held.fd), Some(listener.as_raw_fd() as u32));
-            assert_eq!(finds.processes_read, 1);
-            assert!(finds.descriptors >= 4, "{}", finds.descriptors);
+            assert_eq!(part.processes_read, 1);
+            assert!(part.descriptors >= 4, "{}", part.descriptors);
         }
     }
 

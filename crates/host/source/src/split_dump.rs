@@ -5,17 +5,17 @@
 //! but filling in the messages costs more than walking. Which half a socket belongs to follows from its
 //! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
 
-use crate::question::Question;
+use crate::query::Query;
 use sockeye_model::{State, StateSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
 use std::ops::RangeInclusive;
 
-/// The programs of the two halves, each followed by the question's own; `None` where one dump is better:
+/// The programs of the two halves, each followed by the query's own; `None` where one dump is better:
 /// few sockets, one core.
-pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
+pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
     // Listeners have a small table of their own.
-    if question
+    if query
         .states
         .and(StateSet::EMPTY.with(State::Listen).complement())
         .is_empty()
@@ -28,7 +28,7 @@ pub(crate) fn programs(question: &Question<'_>, program: &[u8]) -> Option<[Vec<u
     if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
         return None;
     }
-    let middle = question.inside(middle).ok()??;
+    let middle = query.inside(middle).ok()??;
     let mut upper = Assembler::default();
     let (no, yes) = (upper.label(), upper.label());
     upper.condition(&Condition::PortAtLeast(End::Source, middle), no);

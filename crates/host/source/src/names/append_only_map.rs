@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 /// A map that only grows, and whose values never move: readers on any thread keep references into it while
 /// others add. Each bucket is a chain of cells that are written once.
-pub(super) struct Ledger<K, V> {
+pub(super) struct AppendOnlyMap<K, V> {
     buckets: Box<[Cell<K, V>]>,
     hasher: RandomState,
 }
@@ -22,7 +22,7 @@ struct Node<K, V> {
 /// Chains stay short up to some ten thousand entries, which is what the users of this bound themselves to.
 const BUCKETS: usize = 1024;
 
-impl<K, V> Default for Ledger<K, V> {
+impl<K, V> Default for AppendOnlyMap<K, V> {
     fn default() -> Self {
         Self {
             buckets: (0..BUCKETS).map(|_| OnceLock::new()).collect(),
@@ -31,7 +31,7 @@ impl<K, V> Default for Ledger<K, V> {
     }
 }
 
-impl<K: Hash + Eq, V> Ledger<K, V> {
+impl<K: Hash + Eq, V> AppendOnlyMap<K, V> {
     pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -82,9 +82,9 @@ impl<K: Hash + Eq, V> Ledger<K, V> {
     }
 }
 
-impl<K, V> fmt::Debug for Ledger<K, V> {
+impl<K, V> fmt::Debug for AppendOnlyMap<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ledger").finish_non_exhaustive()
+        f.debug_struct("AppendOnlyMap").finish_non_exhaustive()
     }
 }
 
@@ -94,20 +94,20 @@ mod tests {
 
     #[test]
     fn values_stay_where_they_are_while_threads_add() {
-        let ledger = Ledger::default();
-        ledger.insert(0, 0);
-        let first: &u32 = ledger.get(&0).unwrap();
+        let map = AppendOnlyMap::default();
+        map.insert(0, 0);
+        let first: &u32 = map.get(&0).unwrap();
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..5000).for_each(|n| ledger.insert(n, n * 2)));
+                scope.spawn(|| (0..5000).for_each(|n| map.insert(n, n * 2)));
             }
         });
-        assert!((0..5000).all(|n| ledger.get(&n) == Some(&(n * 2))));
-        assert_eq!(ledger.get(&5000), None);
-        assert!(std::ptr::eq(first, ledger.get(&0).unwrap()));
-        ledger.insert(0, 7);
+        assert!((0..5000).all(|n| map.get(&n) == Some(&(n * 2))));
+        assert_eq!(map.get(&5000), None);
+        assert!(std::ptr::eq(first, map.get(&0).unwrap()));
+        map.insert(0, 7);
         assert_eq!(*first, 0);
-        assert_eq!(*ledger.get_or_insert_with(0, || unreachable!()), 0);
-        assert_eq!(*ledger.get_or_insert_with(5000, || 1), 1);
+        assert_eq!(*map.get_or_insert_with(0, || unreachable!()), 0);
+        assert_eq!(*map.get_or_insert_with(5000, || 1), 1);
     }
 }

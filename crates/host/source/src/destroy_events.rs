@@ -18,13 +18,13 @@ pub enum Group {
 
 /// Listens to the kernel, in the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub struct Closings {
+pub struct DestroyEvents {
     socket: DiagSocket,
     buffer: Vec<u8>,
     place: Socket,
 }
 
-impl Closings {
+impl DestroyEvents {
     /// Begins to listen.
     ///
     /// # Errors

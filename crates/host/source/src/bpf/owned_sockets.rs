@@ -5,10 +5,10 @@
 //! by an io_uring alone, or by the kernel itself.
 
 use super::holders::{Batch, Lister, Work, run, work_of};
-use super::kernel::{Kernel, Obstacle};
-use super::relay::{self, Runs};
-use super::tables::{OPTION_ENUMERATORS, Walked, walked_kernel};
-use crate::question::{Detail, Families};
+use super::kernel::{Kernel, Unavailable};
+use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
+use super::workers::{self, Job};
+use crate::query::{Detail, Families};
 use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::held::{self, Held, Request, kind};
@@ -23,16 +23,16 @@ use std::sync::{Mutex, PoisonError};
 
 /// The programs, loaded, and their slots.
 #[derive(Debug)]
-pub(crate) struct Sockets {
+pub(crate) struct OwnedSockets {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
     kernel: WalkedKernel,
 }
 
-/// Which sockets are wanted, and how much about them.
+/// Which sockets are selection, and how much about them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted {
+pub(crate) struct Selection {
     /// Of which protocols. TCP is never told.
     pub(crate) protocols: ProtocolSet,
     /// IP sockets of which families.
@@ -45,8 +45,8 @@ pub(crate) struct Wanted {
     pub(crate) netns: Option<NetnsInode>,
 }
 
-impl Sockets {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
+impl OwnedSockets {
+    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
         let prepared = kernel.prepare(HELD, &OPTION_ENUMERATORS)?;
         let kernel = walked_kernel(&prepared);
         let (lister, read_files, slots) = Lister::load(prepared)?;
@@ -64,25 +64,25 @@ impl Sockets {
     /// socket says in which namespace it lives. Memory is bounded by the slots and 16 bytes a socket.
     ///
     /// # Errors
-    /// What came before stays told: see [`Walked::told`].
+    /// What came before stays told: see [`WalkStats::delivered`].
     pub(crate) fn sockets(
         &self,
         socket: BorrowedFd<'_>,
-        wanted: &Wanted,
-        walked: &mut Walked,
+        selection: &Selection,
+        walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), Unavailable> {
         let request = Request {
-            kinds: kinds(wanted.protocols),
-            detail: sections(wanted.detail),
-            netns: wanted.netns.map_or(0, |inode| inode.0),
+            kinds: kinds(selection.protocols),
+            detail: sections(selection.detail),
+            netns: selection.netns.map_or(0, |inode| inode.0),
         };
         if request.kinds == 0 {
             return Ok(());
         }
         // Whoever comes meanwhile waits for the slots.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        self.run(&mut slots, socket, &request, wanted, walked, take)
+        self.run(&mut slots, socket, &request, selection, walked, take)
     }
 
     fn run(
@@ -90,14 +90,14 @@ impl Sockets {
         slots: &mut Vec<Slot>,
         socket: BorrowedFd<'_>,
         request: &Request,
-        wanted: &Wanted,
-        walked: &mut Walked,
+        selection: &Selection,
+        walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
-    ) -> Result<(), Obstacle> {
-        let mut own = slots.pop().ok_or(Obstacle::Nonsense("no slots"))?;
+    ) -> Result<(), Unavailable> {
+        let mut own = slots.pop().ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let listed = self.lister.tasks(&mut own, socket);
         let outcome = match listed {
-            Err(obstacle) => Err(obstacle),
+            Err(unavailable) => Err(unavailable),
             Ok((tasks, socket_operations)) => {
                 let mut items = Vec::new();
                 for task in &tasks {
@@ -107,17 +107,17 @@ impl Sockets {
                     work: Work::new(&items, socket_operations),
                     read_files: &self.read_files,
                     request: *request,
-                    over: AtomicBool::new(false),
+                    stopped: AtomicBool::new(false),
                 };
                 let mut reader = Reader {
-                    wanted,
+                    selection,
                     kernel: WalkedKernel {
-                        service_class: wanted.detail.service_class,
+                        service_class: selection.detail.contains(Detail::SERVICE_CLASS),
                         netns: true,
                         ..self.kernel
                     },
                     sample: rustix::fs::fstat(socket).map_or(0, |stat| stat.st_ino as u32),
-                    told: HashSet::default(),
+                    seen: HashSet::default(),
                     place: Socket::new(Protocol::Udp, State::Close),
                     walked,
                     take,
@@ -136,14 +136,14 @@ struct Pass<'a> {
     read_files: &'a Program,
     request: Request,
     /// Nobody wants to know more.
-    over: AtomicBool,
+    stopped: AtomicBool,
 }
 
 impl Pass<'_> {
-    fn run(&self, own: &mut Slot, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Obstacle> {
+    fn run(&self, own: &mut Slot, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Unavailable> {
         let workers = self.work.threads_useful() - 1;
         let read = &mut |slot: &Slot, reply: &Reply| self.read(slot, reply, reader);
-        let batches = relay::run(self, Batch::default(), workers, own, slots, read)?;
+        let batches = workers::run(self, Batch::default(), workers, own, slots, read)?;
         reader.walked.losses.vanished_processes += batches.iter().map(|batch| batch.vanished).sum::<u64>();
         Ok(())
     }
@@ -155,12 +155,12 @@ impl Pass<'_> {
     }
 }
 
-impl Runs for Pass<'_> {
-    type Mine = Batch;
+impl Job for Pass<'_> {
+    type State = Batch;
     type Reply = Reply;
 
-    fn fill(&self, batch: &mut Batch, slot: &mut Slot) -> Result<Option<Reply>, Obstacle> {
-        if self.over.load(Ordering::Relaxed) || !batch.request(&self.work, slot.bytes_mut()) {
+    fn fill(&self, batch: &mut Batch, slot: &mut Slot) -> Result<Option<Reply>, Unavailable> {
+        if self.stopped.load(Ordering::Relaxed) || !batch.request(&self.work, slot.bytes_mut()) {
             return Ok(None);
         }
         self.request.write(slot.bytes_mut());
@@ -170,19 +170,19 @@ impl Runs for Pass<'_> {
     }
 
     fn stop(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
 /// Hands out what runs bring.
 struct Reader<'a> {
-    wanted: &'a Wanted,
+    selection: &'a Selection,
     kernel: WalkedKernel,
     /// Inode of the socket that was opened for this pass.
     sample: u32,
-    told: HashSet<u64, BuildHasherDefault<Spread>>,
+    seen: HashSet<u64, BuildHasherDefault<Spread>>,
     place: Socket,
-    walked: &'a mut Walked,
+    walked: &'a mut WalkStats,
     take: &'a mut dyn FnMut(&Socket) -> ControlFlow<()>,
 }
 
@@ -203,14 +203,14 @@ impl Reader<'_> {
             // Another socket may come to lie at the address of one that is gone, and after 2^32 sockets one gets
             // the inode of another.
             let identity = u64::from(socket.inode()) << 32 | socket.identity() >> 6 & 0xffff_ffff;
-            if socket.inode() == self.sample || !self.told.insert(identity) {
+            if socket.inode() == self.sample || !self.seen.insert(identity) {
                 continue;
             }
             self.place.read_held(&socket, now, &self.kernel);
-            if !self.is_wanted() {
+            if !self.matches_selection() {
                 continue;
             }
-            self.walked.told += 1;
+            self.walked.delivered += 1;
             if (self.take)(&self.place).is_break() {
                 self.walked.stopped = true;
                 return ControlFlow::Break(());
@@ -220,14 +220,14 @@ impl Reader<'_> {
         ControlFlow::Continue(())
     }
 
-    fn is_wanted(&self) -> bool {
-        let (socket, wanted) = (&self.place, self.wanted);
-        wanted.states.contains(socket.state)
+    fn matches_selection(&self) -> bool {
+        let (socket, selection) = (&self.place, self.selection);
+        selection.states.contains(socket.state)
             // A type without a name can only be of a family that was asked for.
-            && (wanted.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
+            && (selection.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
             && match socket.family {
-                Family::Inet => wanted.families.v4,
-                Family::Inet6 => wanted.families.v6,
+                Family::Inet => selection.families.v4,
+                Family::Inet6 => selection.families.v6,
                 _ => true,
             }
     }
@@ -270,17 +270,9 @@ fn kinds(protocols: ProtocolSet) -> u32 {
     })
 }
 
-fn sections(wanted: Detail) -> u32 {
-    [
-        (wanted.queues, detail::QUEUES),
-        (wanted.timer, detail::TIMER),
-        (true, detail::INODE), // it is read anyway
-        (wanted.user, detail::USER),
-        (wanted.options || wanted.service_class, detail::OPTIONS),
-        (wanted.memory, detail::MEMORY),
-    ]
-    .into_iter()
-    .fold(0, |all, (is_wanted, bit)| if is_wanted { all | bit } else { all })
+/// The bits of a request for these flags. The program reads the inode anyway.
+fn sections(detail: Detail) -> u32 {
+    crate::walk::sections(detail) & !(detail::TCP_INFO | detail::CONGESTION) | detail::INODE
 }
 
 /// The compiled `bpf/held.bpf.c`.

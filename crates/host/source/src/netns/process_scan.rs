@@ -1,4 +1,4 @@
-//! One pass over all processes: where each lives, with all its threads, and which namespaces it holds open.
+//! One pass over all processes: where each tasks, with all its threads, and which namespaces it holds open.
 
 use crate::names::{netns_now, netns_of};
 use crate::owners::{Decimal, for_each, number, processes};
@@ -15,9 +15,9 @@ use std::mem::MaybeUninit;
 
 /// What the pass found.
 #[derive(Debug, Default)]
-pub(super) struct Inhabitants {
-    /// Who lives where.
-    pub(super) lives: HashMap<NetnsInode, Lives>,
+pub(super) struct ProcessScan {
+    /// Who tasks where.
+    pub(super) tasks: HashMap<NetnsInode, NetnsTasks>,
     /// Which namespaces are held open, and by whom.
     pub(super) held: HashMap<NetnsInode, Few<Descriptor>>,
     /// One process of each mount namespace, by its inode.
@@ -30,20 +30,20 @@ pub(super) struct Inhabitants {
     pub(super) hidden: bool,
 }
 
-/// Who lives in a namespace.
+/// Who tasks in a namespace.
 #[derive(Debug, Default)]
-pub(super) struct Lives {
+pub(super) struct NetnsTasks {
     pub(super) processes: u32,
     pub(super) threads: u32,
     /// The processes with the lowest numbers, in their order.
     pub(super) first: Vec<Pid>,
-    /// Threads whose process lives elsewhere.
-    pub(super) strays: Few<Stray>,
+    /// Threads whose process tasks elsewhere.
+    pub(super) foreign_threads: Few<ForeignThread>,
 }
 
-/// A thread whose process lives elsewhere.
+/// A thread whose process tasks elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Stray {
+pub(super) struct ForeignThread {
     pub(super) pid: Pid,
     pub(super) tid: Pid,
 }
@@ -55,7 +55,7 @@ pub(super) struct Descriptor {
     pub(super) fd: Fd,
 }
 
-impl Inhabitants {
+impl ProcessScan {
     /// Looks at every process, with what it holds open if nobody else tells. `nsfs` is the device of all namespaces.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Inhabitants {
                 Err(_) => part.found.unreadable.push(pid),
             }
         });
-        // Each pid namespace has a process 1 for as long as it lives; not to see it is to be kept from it.
+        // Each pid namespace has a process 1 for as long as it tasks; not to see it is to be kept from it.
         let mut all = Self {
             hidden: !pids.contains(&Pid(1)),
             ..Self::default()
@@ -101,9 +101,9 @@ impl Inhabitants {
             // Whoever may not look at a process may still count its threads.
             let tasks = rustix::fs::stat(format!("/proc/{pid}/task"));
             let threads = tasks.map_or(1, |tasks| tasks.st_nlink.saturating_sub(2));
-            let lives = self.lives.entry(netns).or_default();
-            lives.see(pid);
-            lives.threads += u32::try_from(threads).unwrap_or(u32::MAX);
+            let tasks = self.tasks.entry(netns).or_default();
+            tasks.see(pid);
+            tasks.threads += u32::try_from(threads).unwrap_or(u32::MAX);
             self.lost = self.lost.saturating_sub(1);
         }
         self.settle();
@@ -115,16 +115,16 @@ impl Inhabitants {
     }
 
     fn settle(&mut self) {
-        for lives in self.lives.values_mut() {
-            lives.first.sort_unstable();
-            lives.first.truncate(FIRST_MAX);
+        for tasks in self.tasks.values_mut() {
+            tasks.first.sort_unstable();
+            tasks.first.truncate(FIRST_MAX);
         }
     }
 
     fn append(&mut self, other: Self) {
         self.unreadable.extend(other.unreadable);
-        for (inode, lives) in other.lives {
-            self.lives.entry(inode).or_default().append(lives);
+        for (inode, tasks) in other.tasks {
+            self.tasks.entry(inode).or_default().append(tasks);
         }
         for (inode, few) in other.held {
             append(self.held.entry(inode).or_default(), few);
@@ -136,7 +136,7 @@ impl Inhabitants {
     }
 }
 
-impl Lives {
+impl NetnsTasks {
     fn see(&mut self, pid: Pid) {
         self.processes += 1;
         self.first.push(pid);
@@ -150,7 +150,7 @@ impl Lives {
         self.processes += other.processes;
         self.threads += other.threads;
         self.first.extend(other.first);
-        append(&mut self.strays, other.strays);
+        append(&mut self.foreign_threads, other.foreign_threads);
     }
 }
 
@@ -165,7 +165,7 @@ pub(super) fn append<T: Ord>(few: &mut Few<T>, other: Few<T>) {
 /// What one thread of ours finds, and what it works with.
 #[derive(Debug, Default)]
 struct Part {
-    found: Inhabitants,
+    found: ProcessScan,
     listing: Vec<u8>,
     counts_descriptors: bool,
     wants_descriptors: bool,
@@ -182,10 +182,10 @@ impl Part {
         let threads = u32::try_from(threads).unwrap_or(u32::MAX);
         match home {
             Ok(home) => {
-                let lives = self.found.lives.entry(home).or_default();
-                lives.see(pid);
+                let tasks = self.found.tasks.entry(home).or_default();
+                tasks.see(pid);
                 if threads <= 1 {
-                    lives.threads += 1;
+                    tasks.threads += 1;
                 } else {
                     self.read_threads(proc, pid, Some(home))?;
                 }
@@ -223,10 +223,10 @@ impl Part {
             let Ok(netns) = netns_of(folder.as_fd(), tid) else {
                 continue;
             };
-            let lives = self.found.lives.entry(netns).or_default();
-            lives.threads += 1;
+            let tasks = self.found.tasks.entry(netns).or_default();
+            tasks.threads += 1;
             if home != Some(netns) {
-                lives.strays.push(Stray { pid, tid });
+                tasks.foreign_threads.push(ForeignThread { pid, tid });
             }
         }
         Ok(())

@@ -13,19 +13,19 @@ use sockeye_wire::proc_net::DeviceLine;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A namespace, and the ways to it.
+/// A namespace, and the paths to it.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct NetnsEntry {
     pub(super) inode: NetnsInode,
     /// The best first.
-    pub(super) ways: Vec<Way>,
+    pub(super) paths: Vec<OpenVia>,
     /// A process in it, whose `/proc/PID/net` is read where entering is forbidden.
     pub(super) process: Option<Pid>,
 }
 
-/// A way to a namespace: a file that is one.
+/// A path to a namespace: a file that is one.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum OpenVia {
     Path(PathBuf),
     Process(Pid),
     Thread(Pid, Pid),
@@ -34,60 +34,60 @@ pub(super) enum Way {
 
 /// What was found out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Inside {
+pub(super) struct NetnsStats {
     pub(super) sockets: Option<u64>,
     pub(super) interfaces: Option<u32>,
     pub(super) id: Option<i32>,
-    pub(super) fate: Fate,
+    pub(super) status: VisitStatus,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum VisitStatus {
     #[default]
-    Seen,
+    Read,
     /// Nothing of it is left where it was found.
     Gone,
     /// What was found is no network namespace.
-    NoNetns,
+    NotNetns,
     /// It may not be opened or entered.
-    Closed,
+    Denied,
     /// There was no descriptor left.
-    Later,
+    NoDescriptors,
 }
 
 /// What our own namespace tells. To be called before we open any socket, which would be counted.
-pub(super) fn own() -> Inside {
+pub(super) fn own() -> NetnsStats {
     let mut buffer = Vec::with_capacity(FILE_LEN);
     let folder = open_folder("/proc/thread-self");
-    let mut inside = Inside::default();
+    let mut stats = NetnsStats::default();
     if let Ok(folder) = folder {
-        inside.read(folder.as_fd(), &mut buffer);
+        stats.read(folder.as_fd(), &mut buffer);
     }
-    inside
+    stats
 }
 
 /// Enters each and looks around, on as many threads as there are cores; each opens one at a time. `done` is called after
 /// each.
-pub(super) fn look(doors: &[Door], ids: usize, done: &(dyn Fn() + Sync)) -> Vec<Inside> {
+pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync)) -> Vec<NetnsStats> {
     let ids_left = AtomicUsize::new(ids);
-    let found = spread(doors.len(), |visitor, places, found| {
+    let found = spread(entries.len(), |visitor, places, found| {
         let mut worker = Worker::new(&ids_left);
         for place in places {
-            found.push((place, worker.visit(visitor, &doors[place])));
+            found.push((place, worker.visit(visitor, &entries[place])));
             done();
         }
     });
-    let unseen = Inside {
-        fate: Fate::Later,
-        ..Inside::default()
+    let unseen = NetnsStats {
+        status: VisitStatus::NoDescriptors,
+        ..NetnsStats::default()
     };
-    let mut results: Vec<_> = found.into_iter().map(|inside| inside.unwrap_or(unseen)).collect();
+    let mut results: Vec<_> = found.into_iter().map(|stats| stats.unwrap_or(unseen)).collect();
     // Descriptors are free again, now that nobody else holds any.
     let again = |visitor: &mut Visitor| {
         let mut worker = Worker::new(&ids_left);
-        for (door, result) in doors.iter().zip(&mut results) {
-            if result.fate == Fate::Later {
-                *result = worker.visit(visitor, door);
+        for (entry, result) in entries.iter().zip(&mut results) {
+            if result.status == VisitStatus::NoDescriptors {
+                *result = worker.visit(visitor, entry);
             }
         }
     };
@@ -138,35 +138,35 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn visit(&mut self, visitor: &mut Visitor, door: &Door) -> Inside {
-        let mut inside = Inside::default();
+    fn visit(&mut self, visitor: &mut Visitor, entry: &NetnsEntry) -> NetnsStats {
+        let mut stats = NetnsStats::default();
         if self.task.is_none() {
             self.task = open_folder("/proc/thread-self").ok();
         }
         let Some(task) = &self.task else {
-            inside.fate = Fate::Later;
-            return inside;
+            stats.status = VisitStatus::NoDescriptors;
+            return stats;
         };
-        let namespace = match open_one(door) {
+        let namespace = match open_one(entry) {
             Ok(namespace) => namespace,
-            Err(fate) => {
-                inside.fate = fate;
-                if fate == Fate::Closed {
-                    read_from_outside(door, &mut inside, &mut self.buffer);
+            Err(status) => {
+                stats.status = status;
+                if status == VisitStatus::Denied {
+                    read_from_outside(entry, &mut stats, &mut self.buffer);
                 }
-                return inside;
+                return stats;
             }
         };
-        inside.id = self.id(namespace.as_fd());
+        stats.id = self.id(namespace.as_fd());
         match visitor.enter(namespace.as_fd()) {
-            Ok(()) => inside.read(task.as_fd(), &mut self.buffer),
-            Err(Errno::INVAL) => inside.fate = Fate::NoNetns,
+            Ok(()) => stats.read(task.as_fd(), &mut self.buffer),
+            Err(Errno::INVAL) => stats.status = VisitStatus::NotNetns,
             Err(_) => {
-                inside.fate = Fate::Closed;
-                read_from_outside(door, &mut inside, &mut self.buffer);
+                stats.status = VisitStatus::Denied;
+                read_from_outside(entry, &mut stats, &mut self.buffer);
             }
         }
-        inside
+        stats
     }
 
     /// The number of an open namespace; not asked for when all that were given are known.
@@ -189,60 +189,60 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Inside {
+impl NetnsStats {
     /// Reads the files of `net` below the folder of a task.
     fn read(&mut self, task: BorrowedFd<'_>, buffer: &mut Vec<u8>) {
         let lacks = |error| matches!(error, Errno::MFILE | Errno::NFILE);
         match read_file(task, c"net/sockstat", buffer) {
             Ok(()) => self.sockets = sockets_used(buffer),
-            Err(errno) if lacks(errno) => self.fate = Fate::Later,
+            Err(errno) if lacks(errno) => self.status = VisitStatus::NoDescriptors,
             Err(_) => {}
         }
         match read_file(task, c"net/dev", buffer) {
             Ok(()) => self.interfaces = Some(devices(buffer)),
-            Err(errno) if lacks(errno) => self.fate = Fate::Later,
+            Err(errno) if lacks(errno) => self.status = VisitStatus::NoDescriptors,
             Err(_) => {}
         }
     }
 }
 
 /// `/proc/PID/net` shows the namespace that the process is in, also to those who may not enter it.
-fn read_from_outside(door: &Door, inside: &mut Inside, buffer: &mut Vec<u8>) {
-    let Some(pid) = door.process else { return };
+fn read_from_outside(entry: &NetnsEntry, stats: &mut NetnsStats, buffer: &mut Vec<u8>) {
+    let Some(pid) = entry.process else { return };
     let Ok(folder) = open_folder(&format!("/proc/{pid}")) else {
         return;
     };
-    let before = *inside;
-    inside.read(folder.as_fd(), buffer);
+    let before = *stats;
+    stats.read(folder.as_fd(), buffer);
     // Last: what was read belongs to where it was all the time.
     let proc = open_folder("/proc");
-    if !proc.is_ok_and(|proc| crate::names::netns_of(proc.as_fd(), pid) == Ok(door.inode)) {
-        *inside = before;
+    if !proc.is_ok_and(|proc| crate::names::netns_of(proc.as_fd(), pid) == Ok(entry.inode)) {
+        *stats = before;
     }
 }
 
-/// The first way that leads to this namespace.
-fn open_one(door: &Door) -> Result<OwnedFd, Fate> {
-    let mut fate = Fate::Gone;
-    for way in &door.ways {
+/// The first path that leads to this namespace.
+fn open_one(entry: &NetnsEntry) -> Result<OwnedFd, VisitStatus> {
+    let mut status = VisitStatus::Gone;
+    for path in &entry.paths {
         // A path may stand for anything by now: opening a FIFO must not wait.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match open(way.path(), flags, Mode::empty()) {
+        match open(path.path(), flags, Mode::empty()) {
             Ok(file) => {
                 let inode = rustix::fs::fstat(&file).map(|stat| stat.st_ino);
-                if inode == Ok(u64::from(door.inode.0)) {
+                if inode == Ok(u64::from(entry.inode.0)) {
                     return Ok(file);
                 }
             }
             Err(Errno::NOENT | Errno::SRCH) => {}
-            Err(Errno::MFILE | Errno::NFILE) => return Err(Fate::Later),
-            Err(_) => fate = Fate::Closed,
+            Err(Errno::MFILE | Errno::NFILE) => return Err(VisitStatus::NoDescriptors),
+            Err(_) => status = VisitStatus::Denied,
         }
     }
-    Err(fate)
+    Err(status)
 }
 
-impl Way {
+impl OpenVia {
     fn path(&self) -> PathBuf {
         match self {
             Self::Path(path) => path.clone(),

@@ -4,13 +4,13 @@ use rustix::io::Errno;
 use sockeye_model::{Losses, NetnsInode};
 use std::fmt;
 
-/// One rung of the ladder of sources, best first.
+/// One source of the ladder of sources, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rung {
+pub enum SourceKind {
     /// A walk over the kernel's tables by a BPF program of our own.
     Walk,
     /// What the descriptors of all processes lead to, by a BPF program of our own.
-    Held,
+    Descriptors,
     /// `TCPDIAG_GETSOCK`: IPv4 and IPv6 in one walk of the kernel.
     OnePass,
     /// `SOCK_DIAG_BY_FAMILY`.
@@ -19,13 +19,13 @@ pub enum Rung {
     Procfs,
 }
 
-impl Rung {
+impl SourceKind {
     /// Name, as `doctor`, `-v` and JSON show it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Walk => "bpf",
-            Self::Held => "bpf-held",
+            Self::Descriptors => "bpf-held",
             Self::OnePass => "one-pass",
             Self::DiagV2 => "diag-v2",
             Self::Procfs => "procfs",
@@ -33,7 +33,7 @@ impl Rung {
     }
 }
 
-impl Rung {
+impl SourceKind {
     /// What it costs, as measured (docs/BENCHMARKS.md), and what it covers.
     #[must_use]
     pub const fn coverage(self) -> &'static str {
@@ -41,7 +41,7 @@ impl Rung {
             Self::Walk => {
                 "5 ms to load, then 0.2 us a socket; TCP and UDP of every namespace; no cookie that nobody asked for yet"
             }
-            Self::Held => {
+            Self::Descriptors => {
                 "6 ms to load, then 0.3 us a descriptor; of every namespace what a process holds; no cookie, as above"
             }
             Self::OnePass => "0.6 us a socket; TCP of one namespace",
@@ -53,39 +53,39 @@ impl Rung {
     }
 }
 
-impl fmt::Display for Rung {
+impl fmt::Display for SourceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// Whether a socket was let through by the question's program.
+/// Whether a socket was let through by the query's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judged {
+pub enum KernelVerdict {
     /// The kernel ran the program.
-    ByKernel,
+    Passed,
     /// There is none, or the source does not run it, or the kernel refused it.
-    No,
+    NotRun,
 }
 
-/// What comes along with a socket that is handed out.
+/// What comes context with a socket that is handed out.
 #[derive(Debug, Clone, Copy)]
-pub struct Along<'a> {
-    /// Whether the question's program ran.
-    pub judged: Judged,
+pub struct DumpContext<'a> {
+    /// Whether the query's program ran.
+    pub kernel_verdict: KernelVerdict,
     /// Where it came from.
-    pub rung: Rung,
+    pub source: SourceKind,
     /// The payload of the kernel's message about it, for what a [`sockeye_model::Socket`] has no room for; `None` where
     /// the source was not netlink.
     pub message: Option<&'a [u8]>,
 }
 
-impl Along<'_> {
+impl DumpContext<'_> {
     /// Nothing but where it came from.
-    pub(crate) const fn only(rung: Rung) -> Self {
+    pub(crate) const fn only(source: SourceKind) -> Self {
         Self {
-            judged: Judged::No,
-            rung,
+            kernel_verdict: KernelVerdict::NotRun,
+            source,
             message: None,
         }
     }
@@ -93,26 +93,26 @@ impl Along<'_> {
 
 /// Where the sockets of one protocol came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Used {
+pub struct ProtocolSource {
     /// What was asked for: `tcp`, `udp`, `unix`...
     pub what: &'static str,
     /// Kernels may lack it, so that no answer is no loss.
     pub optional: bool,
-    /// The rung that answered; `None` if none did.
-    pub rung: Option<Rung>,
-    /// The better rungs that did not answer, each with the reason.
-    pub fallen: Vec<(Rung, Reason)>,
+    /// The source that answered; `None` if none did.
+    pub source: Option<SourceKind>,
+    /// The better sources that did not answer, each with the reason.
+    pub not_used: Vec<(SourceKind, Reason)>,
     /// Why the answer ended before its end, if it did.
-    pub broke_off: Option<Reason>,
+    pub ended_early: Option<Reason>,
 }
 
-impl Used {
+impl ProtocolSource {
     /// Whether the sockets are those of a namespace that could not be entered.
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
-        self.rung == Some(Rung::Procfs)
+        self.source == Some(SourceKind::Procfs)
             && self
-                .fallen
+                .not_used
                 .iter()
                 .any(|(_, reason)| matches!(reason, Reason::System("enter the namespace", _)))
     }
@@ -130,17 +130,17 @@ pub enum Reason {
     /// There is no file that lists these sockets.
     NoTable,
     /// No BPF program of ours runs here.
-    Bpf(Box<crate::bpf::Obstacle>),
+    Bpf(Box<crate::bpf::Unavailable>),
     /// It is not worth its start: there are only so many sockets.
     FewSockets(u64),
     /// Few sockets are wanted of many, and netlink passes over the others faster.
-    FewWanted,
+    NarrowQuery,
     /// It is not worth its start: there are few processes with few files.
     FewProcesses,
     /// Another source was named.
-    NotAsked,
+    NotSelected,
     /// It does not tell what is asked for.
-    DoesNotTell(&'static str),
+    NotReported(&'static str),
     /// The dump ended without the kernel's saying that it was done.
     Unfinished,
 }
@@ -155,10 +155,10 @@ impl Reason {
             Self::NoTable => true,
             Self::Bpf(_)
             | Self::FewSockets(_)
-            | Self::FewWanted
+            | Self::NarrowQuery
             | Self::FewProcesses
-            | Self::NotAsked
-            | Self::DoesNotTell(_)
+            | Self::NotSelected
+            | Self::NotReported(_)
             | Self::Unfinished => false,
         }
     }
@@ -170,13 +170,13 @@ impl Reason {
             Self::System(_, errno) | Self::Refused(errno, _) | Self::File(_, _, errno) => {
                 matches!(*errno, Errno::PERM | Errno::ACCESS)
             }
-            Self::Bpf(obstacle) => obstacle.is_forbidden(),
+            Self::Bpf(unavailable) => unavailable.is_forbidden(),
             Self::NoTable
             | Self::FewSockets(_)
-            | Self::FewWanted
+            | Self::NarrowQuery
             | Self::FewProcesses
-            | Self::NotAsked
-            | Self::DoesNotTell(_)
+            | Self::NotSelected
+            | Self::NotReported(_)
             | Self::Unfinished => false,
         }
     }
@@ -190,12 +190,12 @@ impl fmt::Display for Reason {
             Self::Refused(errno, Some(words)) => write!(f, "the kernel refused: {errno} ({words})"),
             Self::File(operation, path, errno) => write!(f, "{operation} {path}: {errno}"),
             Self::NoTable => f.write_str("has no table for it"),
-            Self::Bpf(obstacle) => obstacle.fmt(f),
+            Self::Bpf(unavailable) => unavailable.fmt(f),
             Self::FewSockets(count) => write!(f, "not worth its start for {count} sockets"),
-            Self::FewWanted => f.write_str("netlink passes over what is not wanted faster"),
+            Self::NarrowQuery => f.write_str("netlink passes over what is not wanted faster"),
             Self::FewProcesses => f.write_str("not worth its start for few processes"),
-            Self::NotAsked => f.write_str("another source was named"),
-            Self::DoesNotTell(what) => write!(f, "does not tell {what}; --source auto asks netlink for it"),
+            Self::NotSelected => f.write_str("another source was named"),
+            Self::NotReported(what) => write!(f, "does not tell {what}; --source auto asks netlink for it"),
             Self::Unfinished => f.write_str("the dump ended unfinished"),
         }
     }
@@ -203,14 +203,14 @@ impl fmt::Display for Reason {
 
 /// What a source says when it has told all its sockets.
 #[derive(Debug, Clone, Default)]
-pub struct Answer {
+pub struct QueryOutcome {
     /// What could not be seen.
     pub losses: Losses,
     /// Where each protocol's sockets came from.
-    pub used: Vec<Used>,
+    pub used: Vec<ProtocolSource>,
     /// Chains of the kernel's tables that were walked again, since somebody moved a socket under our hands; what came
     /// of it is whole.
-    pub walked_again: u64,
+    pub rewalked_chains: u64,
     /// Whether the reader of the sockets had enough before the end.
     pub stopped: bool,
 }
@@ -220,8 +220,8 @@ pub struct Answer {
 pub enum Error {
     /// The namespace could not be entered.
     Namespace(NetnsInode, Errno),
-    /// Every rung was tried in vain, for every protocol asked for.
-    NoSource(Vec<Used>),
+    /// Every source was tried in vain, for every protocol asked for.
+    NoSource(Vec<ProtocolSource>),
 }
 
 impl Error {
@@ -231,7 +231,7 @@ impl Error {
         let lacks = |errno: Errno| matches!(errno, Errno::MFILE | Errno::NFILE);
         match self {
             Self::Namespace(_, errno) => lacks(*errno),
-            Self::NoSource(all) => all.iter().flat_map(|used| &used.fallen).any(|(_, reason)| {
+            Self::NoSource(all) => all.iter().flat_map(|used| &used.not_used).any(|(_, reason)| {
                 matches!(reason, Reason::System(_, errno) | Reason::File(_, _, errno) if lacks(*errno))
             }),
         }
@@ -258,8 +258,8 @@ impl fmt::Display for Error {
                 for (nth, used) in all.iter().enumerate() {
                     let begin = if nth == 0 { "" } else { "; " };
                     write!(f, "{begin}no source could list {} sockets", used.what)?;
-                    for (rung, reason) in &used.fallen {
-                        write!(f, "; {rung}: {reason}")?;
+                    for (source, reason) in &used.not_used {
+                        write!(f, "; {source}: {reason}")?;
                     }
                 }
                 Ok(())
