@@ -9,8 +9,8 @@
 //! last column leaning left may overflow the line: it counts with the width of its header. Details are
 //! broken between words.
 
-use crate::column::Align;
 use crate::format::Style;
+use crate::listing::Align;
 use crate::number::push_padded;
 use crate::text::display_width;
 

@@ -18,6 +18,7 @@
 
 mod congestion;
 mod container;
+mod detail;
 mod endpoint;
 mod entry;
 mod flow;
@@ -43,6 +44,7 @@ mod vitals;
 
 pub use congestion::{Algorithm, CongestionInfo};
 pub use container::{Container, Runtime};
+pub use detail::Detail;
 pub use endpoint::{Endpoint, UnixName};
 pub use entry::Entry;
 pub use flow::{Direction, Flow, FlowKey, GroupBy, Rates, Totals};

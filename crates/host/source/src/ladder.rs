@@ -1,10 +1,11 @@
 //! The ladder of sources: the best source that works, and why not a better one.
 
+use crate::Detail;
 use crate::bpf::{self, BpfEngine, Selection, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
 use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
-use crate::query::{Choice, Detail, End, Families, NetnsScope, Query};
+use crate::query::{Choice, End, Families, NetnsScope, Query};
 use crate::repeat::{self, Ending, Seen};
 use crate::split_dump;
 use crate::walk::{self, Walk};
@@ -315,7 +316,7 @@ impl Fallback<'_> {
             let mut used = listing.unanswered();
             match &outcome {
                 Ok(ended_early) => {
-                    (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone())
+                    (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone());
                 }
                 Err(reason) => used.not_used.push((SourceKind::Descriptors, reason.clone())),
             }

@@ -60,7 +60,8 @@ pub use keepalive::KeepaliveSettings;
 pub use ladder::{list, list_with_message};
 pub use outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 pub use probe::{Probe, ProbeResult, probe};
-pub use query::{Choice, Detail, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use query::{Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use sockeye_model::Detail;
 pub use split_dump::ephemeral_ports;
 pub use unsupported::refusal;
 

@@ -1,9 +1,10 @@
 //! What each source of the ladder can do here, without listing anything.
 
+use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind, Unavailable};
 use crate::ladder;
 use crate::outcome::{Reason, SourceKind};
-use crate::query::{Choice, Detail, Ends, Families, NetnsScope, Query};
+use crate::query::{Choice, Ends, Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{ProtocolSet, StateSet};
 use std::os::fd::AsFd;

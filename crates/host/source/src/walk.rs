@@ -1,10 +1,11 @@
 //! The rung that walks over the kernel's own tables of TCP and UDP.
 
+use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind, Unavailable, WalkStats};
 use crate::exact_query::ExactQuery;
 use crate::names;
 use crate::outcome::Error;
-use crate::query::{Detail, Families, NetnsScope, Query};
+use crate::query::{Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State, StateSet, WalkedKernel};
 use sockeye_wire::walk::{Request, Table, detail};

@@ -3,8 +3,9 @@
 //! Every field that is present and not zero is told once: the ones that people look for first and
 //! together (`rtt 0.12/0.03ms`), the others by their names, in the kernel's order.
 
-use crate::cell::push_ca_state;
-use crate::column::{TcpField, strip_unit};
+use super::state::push_ca_state;
+use super::tcp_field::TcpField;
+use crate::listing::strip_unit;
 use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
 use crate::unit::Unit;
