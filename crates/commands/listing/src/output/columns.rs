@@ -101,7 +101,7 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         "Measured",
         Right,
         "Connections whose tcp_info is known",
-        |row, _| Value::number(row.flow.totals.as_ref().and_then(|totals| Some(totals.measured))),
+        |row, _| Value::number(row.flow.totals.as_ref().map(|totals| totals.measured)),
     )
     .needs(Detail::TCP_INFO)
     .fields(&["measured"])
