@@ -4,7 +4,6 @@
 //! variable-length numbers, deflated, in base64.
 
 use super::GraphPanel;
-use super::base64;
 use super::caption;
 use super::estimate::estimates;
 use super::legend;
@@ -17,6 +16,8 @@ use crate::picture::GraphTheme;
 use crate::picture::paint::Paint;
 use crate::picture::scene::Sign;
 use crate::picture::svg::push_escaped;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use sockeye_trace::{Event, EventKind, Flag, Flags, MarkKind, SideSeries};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -250,7 +251,7 @@ fn points(view: &View<'_>) -> String {
         push_moving(&mut columns, estimates.iter().map(|one| one.bytes));
         push_events(&mut columns, &way.events, &evidence);
     }
-    base64::encoded(&miniz_oxide::deflate::compress_to_vec(&columns, DEFLATE))
+    BASE64_STANDARD.encode(miniz_oxide::deflate::compress_to_vec(&columns, DEFLATE))
 }
 
 fn push_points(out: &mut Vec<u8>, side: &SideSeries) {
