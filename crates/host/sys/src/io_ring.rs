@@ -1,4 +1,17 @@
 //! `io_uring(7)`, as far as sending files needs it: chains of reading and sending, and sending without a copy.
+//!
+//! The rings shared with the kernel are those of the crate `io-uring`; its dependencies were in the binary before. It replaced code
+//! of our own: 120 lines less, and one `unsafe` block instead of eight. `sockeye bench file` over loopback, both in turns, six times
+//! three repeats on two busy processors (so ratios to `sendfile` of the same binary, medians; single ones spread by a third):
+//!
+//! | | 4 KiB | 64 KiB | 64 MiB |
+//! |---|---|---|---|
+//! | `uring`, our own | 0.82 | 1.22 | 1.17 |
+//! | `uring`, the crate | 0.84 | 1.11 | 1.22 |
+//! | `uring_zc`, our own | 0.21 | 0.87 | 0.75 |
+//! | `uring_zc`, the crate | 0.23 | 0.83 | 0.94 |
+//!
+//! The crate knows the 64-bit architectures x86-64, ARM, RISC-V, LoongArch and POWER, no others.
 #![allow(unsafe_code)]
 
 use crate::file_window::Window;
