@@ -6,6 +6,9 @@
 //! Spreadsheets take a cell that begins with `=`, `+`, `-` or `@` for a formula. Text from outside (names of
 //! processes, hosts, users, paths) that begins so gets a `'` in front. Abstract UNIX names show as
 //! `@name` in tables; here the `@` is the field `local_abstract`, so names are not touched for its sake.
+//!
+//! Written here although the crate `csv` exists (three packages more). Its writer quotes, as a dozen lines here do; formulas, units
+//! and columns of several fields, which are the rest of this module, it does not know.
 
 use crate::number::push_decimal;
 use crate::text::push_clean;

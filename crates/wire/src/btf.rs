@@ -10,6 +10,9 @@
 //!
 //! Source: `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h`, Linux 4.18 and later.
 //!
+//! Written here because `btf-rs`, the reader on its own, is under LGPL-2.1, which deny.toml does not allow, and that of `aya-obj`
+//! parses and keeps every type, which takes 22 ms: three times what a walk over 80,000 sockets takes.
+//!
 //! ```
 //! use sockeye_wire::btf::{Btf, Question, TypeKind};
 //!

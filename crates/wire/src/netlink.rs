@@ -3,6 +3,9 @@
 //! ```text
 //! struct nlmsghdr { u32 len; u16 type; u16 flags; u32 seq; u32 pid; }   len counts the header
 //! struct nlattr   { u16 len; u16 type; }                                len counts the header
+//! Written here although `neli` (seventeen packages more) and `netlink-packet-sock-diag` (five) exist. Both make an owned value of
+//! each message and its attributes, while a dump of 100,000 sockets is read here without an allocation, as views of one buffer.
+//!
 //! ```
 //! Both are padded to four bytes (`NLMSG_ALIGN`, `NLA_ALIGN`); the padding is not counted, and the
 //! last one of a buffer may lack it. Source: `include/uapi/linux/netlink.h`.

@@ -2,6 +2,9 @@
 //!
 //! The kernel fills one block of the ring after the other and hands each over by its status word; whoever drops a
 //! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
+//!
+//! Written here because the known way to a packet ring is libpcap, a C library (crate `pcap`: two packages more). It does not hand
+//! over whole blocks, so each packet would be copied or asked for by a call.
 #![allow(unsafe_code)]
 
 use crate::socket_option;

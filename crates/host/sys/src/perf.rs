@@ -1,4 +1,8 @@
 //! Events of `perf_event_open(2)`: counted, sampled into rings, or a place to attach a BPF program to.
+//!
+//! Written here although `perf-event2` (six packages more) and `perf-event-open` (thirteen) exist: both bring bindings of their own
+//! beside those of rustix, and records of their own. The layout of records is `sockeye_wire::perf`'s, which reads them in place, so
+//! that what is left to a library is one system call and the two ends of a ring.
 #![allow(unsafe_code)]
 
 use rustix::io::{Errno, read};

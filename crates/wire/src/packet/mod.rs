@@ -5,6 +5,10 @@
 //!
 //! What it deliberately does not do: decrypt, reassemble what is in segments, or trust a length. Of a packet of which only
 //! the beginning was captured as much is told as that beginning tells.
+//!
+//! Written here although `pcap-file` (three packages more) and `pcap-parser` (four) exist: both need the standard library, which
+//! this crate does without. `pcap-file` does not know the headers of the patched libpcap, and `pcap-parser` writes only with a
+//! fifth package.
 
 mod decode;
 mod file;

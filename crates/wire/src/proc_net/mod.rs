@@ -19,6 +19,9 @@
 //! separated by blanks, not by places: columns have grown and have been appended, but have kept their
 //! order. [`is_header`] knows the line with the columns' names.
 //!
+//! Written here although the crate `procfs` (three packages more) exists. It needs the standard library, makes owned values of all
+//! lines, and gives up a file of which one line is not as it expects.
+//!
 //! ```
 //! use sockeye_wire::proc_net::{InetLine, Tail};
 //!

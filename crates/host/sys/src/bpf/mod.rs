@@ -6,6 +6,9 @@
 //! a way to give an iterator the BTF id that it found there. So whoever uses this finds out
 //! himself what belongs into each instruction ([`Object::patch`]).
 //!
+//! Whole loaders would add eight packages (`aya` 0.14, whose other half needs what is said above) or three and a C compiler, libelf
+//! and zlib (`libbpf-rs` 0.25). This one is built from what the binary has anyway.
+//!
 //! ```no_run
 //! use sockeye_sys::bpf::Object;
 //! # fn example(elf: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
