@@ -1,8 +1,8 @@
 """Small worlds for the examples of the documents, the picture and the samples.
 
 A world is a set of processes, sockets and devices in namespaces of its own (mount, network, PID, host name):
-nothing of it is visible outside, and everything ends with its first process. `Outside.start` makes the namespaces
-and calls a script again inside them; the functions in `WORLDS` build what is in them.
+nothing of it is visible outside, and everything ends with its first process, also after SIGKILL. A script runs itself
+again by the command that `isolated` returns; inside, it calls `prepare` and one of the functions in `WORLDS`.
 
 Needs root, util-linux's `unshare`, iproute2's `ip`, and `/dev/net/tun` for worlds with a slow path.
 """
@@ -24,6 +24,9 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
+
+# An empty folder for files of a world; it vanishes with it.
+SCRATCH = "/mnt"
 
 HOSTS = """127.0.0.1 localhost
 10.0.2.1 www1.example.net www1
@@ -55,6 +58,7 @@ def prepare():
         file.write(HOSTS)
     run(f"mount --bind {hosts} /etc/hosts")
     os.unlink(hosts)
+    run(f"mount -t tmpfs tmpfs {SCRATCH}")
     run("ip link set lo up")
 
 
