@@ -13,12 +13,11 @@ import heapq
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
-import sys
-import threading
 import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,6 +46,20 @@ def isolated(command, name):
     script = f"hostname {name} && exec \"$@\""
     return ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc",
             "--propagation", "private", "sh", "-c", script, "sh", *command]
+
+
+def unavailable(world):
+    """Returns why a world cannot be made here, or None."""
+    if os.geteuid():
+        return "needs root"
+    for program in ("unshare", "nsenter", "ip", "ss", "sysctl"):
+        if not shutil.which(program):
+            return f"needs {program}"
+    if world == "vpn" and not os.path.exists("/dev/net/tun"):
+        return "needs /dev/net/tun"
+    done = subprocess.run(isolated(["true"], "www1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    return f"no namespaces: {done.stdout.strip()}" if done.returncode else None
 
 
 def prepare():
@@ -111,7 +124,7 @@ def spawn(name, work, inside=None, new_net=False):
 
         work(ready)
         signal.pause()
-    except BaseException as error:  # told to the parent, or nobody
+    except BaseException as error:  # reported to the parent if it still waits
         try:
             os.write(writer, repr(error).encode())
         except OSError:
