@@ -3,7 +3,7 @@
 use crate::ladder::extensions;
 use crate::question::{Question, Where};
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, SocketId};
 use sockeye_wire::netlink::Messages;
 use sockeye_wire::walk::Record;
@@ -16,7 +16,7 @@ use std::ops::Range;
 /// gone by the time it is asked for stays as it was read.
 pub(crate) struct Exact<'a> {
     question: &'a Question<'a>,
-    socket: Option<Result<DiagSocket, ()>>,
+    socket: Option<Result<NetlinkSocket, ()>>,
     sequence: u32,
     buffer: Vec<u8>,
     /// Questions that the kernel did not answer.
@@ -62,7 +62,7 @@ impl<'a> Exact<'a> {
     fn answer(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
         let question = self.question;
         let opened = self.socket.get_or_insert_with(|| {
-            let opened = question.inside(DiagSocket::open);
+            let opened = question.inside(NetlinkSocket::open);
             opened.map_err(drop).and_then(|socket| socket.map_err(drop))
         });
         let Ok(socket) = opened else { return Err(()) };

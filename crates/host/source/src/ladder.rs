@@ -10,7 +10,7 @@ use crate::repeat::{self, Ending, Seen};
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
 use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
 use sockeye_wire::netlink_diag::{self, NetlinkDiag};
@@ -476,7 +476,7 @@ impl Climb<'_> {
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
         let ending = repeat::until_complete(&mut seen, &mut self.answer.losses, |seen| {
-            let opened = question.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
+            let opened = question.inside(|| requests.iter().map(|_| NetlinkSocket::open()).collect());
             let sockets: Result<Vec<_>, Errno> = opened.unwrap_or_else(|error| {
                 unreachable = Some(error);
                 Err(Errno::PERM)

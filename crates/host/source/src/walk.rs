@@ -78,7 +78,7 @@ pub(crate) fn walk(
         netns,
         local: question.ends.local,
         peer: question.ends.peer,
-        ..Request::EVERYTHING
+        ..Request::ALL
     };
     let listeners = StateSet::EMPTY.with(State::Listen);
     let bound = StateSet::EMPTY.with(State::BoundInactive);

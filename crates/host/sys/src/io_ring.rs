@@ -1,4 +1,4 @@
-//! `io_uring(7)`, as far as sending files needs it: chains of reading and sending, and sending without a copy.
+//! `io_uring(7)` for sending files: linked reads and sends, and sends without a copy.
 #![allow(unsafe_code)]
 
 use crate::file_window::Window;
@@ -16,7 +16,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A ring, with buffers of its own. Between two calls nothing is under way but notifications of sends without a copy.
+/// An `io_uring` instance with its own buffers. Between two calls nothing is in flight but zero-copy notifications.
 #[derive(Debug)]
 pub struct Ring {
     fd: OwnedFd,
@@ -24,36 +24,36 @@ pub struct Ring {
     entries: Mapping,
     parameters: io_uring_params,
     buffers: Box<[u8]>,
-    /// Entries that the kernel was not told of yet.
+    /// Entries that are not submitted yet.
     queued: u32,
-    /// Completions that are to come, without notifications.
+    /// Completions that are still expected, without notifications.
     awaited: u32,
-    /// Sends whose pages the kernel has not given back.
-    lent: u64,
-    given_back: u64,
+    /// Sends whose pages the kernel has not released.
+    unreleased: u64,
+    released: u64,
     copied: u64,
     calls: u64,
-    /// Whether the kernel is asked to say if it copied (since 6.2).
+    /// Whether the kernel is asked to report copies (since 6.2).
     reports: bool,
-    /// It could not be waited for what is under way: the kernel may write to the buffers whenever it likes.
+    /// Whether waiting for operations in flight failed: the kernel may still write to the buffers at any time.
     is_lost: bool,
 }
 
-/// What became of the pages of sends without a copy.
+/// Results of zero-copy sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GivenBack {
-    /// Sends that the kernel is done with.
+pub struct ZeroCopyUsage {
+    /// Number of sends whose pages the kernel has released.
     pub sends: u64,
-    /// Those of them that it copied after all; None if this kernel does not say (before 6.2).
+    /// Number of these sends that the kernel copied after all; `None` if it does not report that (before 6.2).
     pub copied: Option<u64>,
 }
 
 impl Ring {
-    /// A new one.
+    /// Creates an instance.
     ///
     /// # Errors
-    /// `ENOSYS` without io_uring (before 5.4, or forbidden by seccomp), `EPERM` where `kernel.io_uring_disabled` or seccomp
-    /// forbids it, `ENOMEM` where `ulimit -l` is too low for an old kernel.
+    /// `ENOSYS` without io_uring (before 5.4, or forbidden by seccomp), `EPERM` where `kernel.io_uring_disabled` or
+    /// seccomp forbids it, `ENOMEM` where `ulimit -l` is too low for an old kernel.
     pub fn new() -> Result<Self, Errno> {
         let mut parameters = io_uring_params::default();
         // SAFETY: no other ring's descriptor is named.
@@ -75,8 +75,8 @@ impl Ring {
             buffers: vec![0; PAIRS * BUFFER_BYTES].into_boxed_slice(),
             queued: 0,
             awaited: 0,
-            lent: 0,
-            given_back: 0,
+            unreleased: 0,
+            released: 0,
             copied: 0,
             calls: 0,
             reports: true,
@@ -84,12 +84,12 @@ impl Ring {
         })
     }
 
-    /// Reads `bytes` of the file from `offset` on and sends them, up to [`RELAY_BYTES`], by one call of the kernel; waits
-    /// until that is done. How many bytes were sent: fewer where the file ends, since a buffer that cannot be filled is not
-    /// sent.
+    /// Reads `bytes` of the file from `offset` and sends them, up to [`RELAY_BYTES`], in one system call; waits for the
+    /// result.
+    /// Returns the number of bytes sent: fewer where the file ends, because a buffer that is not full is not sent.
     ///
     /// # Errors
-    /// That of the first step which failed, if nothing was sent before.
+    /// The error of the first failed operation, if nothing was sent before it.
     pub fn relay(
         &mut self,
         file: BorrowedFd<'_>,
@@ -110,7 +110,9 @@ impl Ring {
             read.flags = IoringSqeFlags::IO_LINK;
             self.push(read)?;
             let mut send = entry(IoringOp::Send, socket, buffer, len, token(pair, SEND))?;
-            send.op_flags = op_flags_union { send_flags: whole() };
+            send.op_flags = op_flags_union {
+                send_flags: send_all_flags(),
+            };
             if pair + 1 < pairs {
                 send.flags = IoringSqeFlags::IO_LINK;
             }
@@ -118,11 +120,11 @@ impl Ring {
         }
         let mut sent = 0;
         let mut failure = None;
-        self.settle(
+        self.submit_and_wait(
             |token, result| match (token % 2 == SEND, usize::try_from(result)) {
                 (true, Ok(bytes)) => sent += bytes,
                 (false, Ok(_)) => {}
-                // The first step that failed takes those behind it along.
+                // A failed operation cancels the linked ones after it.
                 (_, Err(_)) => {
                     let errno = Errno::from_raw_os_error(result.saturating_neg());
                     if errno != Errno::CANCELED {
@@ -137,8 +139,8 @@ impl Ring {
         }
     }
 
-    /// Sends up to `bytes_max` of what is in the window from `from` on, without a copy if that can be; waits until it is sent, but not until the
-    /// kernel is done with the pages.
+    /// Sends up to `bytes_max` bytes of the window from `from`, without a copy if possible; waits until they are sent,
+    /// but not until the kernel has released the pages.
     ///
     /// # Errors
     /// `EINVAL` before Linux 6.0; else as of `send(2)`.
@@ -149,32 +151,34 @@ impl Ring {
         bytes_max: usize,
         socket: BorrowedFd<'_>,
     ) -> Result<usize, Errno> {
-        while self.lent >= LENT_MAX {
-            self.await_given_back(LENT_MAX - 1)?;
+        while self.unreleased >= UNRELEASED_MAX {
+            self.await_released(UNRELEASED_MAX - 1)?;
         }
         loop {
             match self.try_send_zero_copy(window, from, bytes_max, socket) {
-                Err(Errno::INVAL) if self.reports && self.given_back == 0 => self.reports = false,
-                // No more may be lent (`ulimit -l`) until some is given back.
-                Err(Errno::NOMEM | Errno::NOBUFS) if self.lent > 0 => self.await_given_back(self.lent - 1)?,
+                Err(Errno::INVAL) if self.reports && self.released == 0 => self.reports = false,
+                // The limit of locked memory (`ulimit -l`) is reached until some pages are released.
+                Err(Errno::NOMEM | Errno::NOBUFS) if self.unreleased > 0 => {
+                    self.await_released(self.unreleased - 1)?
+                }
                 done => return done,
             }
         }
     }
 
-    /// Waits until all pages are given back.
+    /// Waits until the kernel has released all pages.
     ///
     /// # Errors
-    /// That of `io_uring_enter(2)`.
-    pub fn take_back(&mut self) -> Result<GivenBack, Errno> {
-        self.await_given_back(0)?;
-        Ok(GivenBack {
-            sends: self.given_back,
+    /// The errno of `io_uring_enter(2)`.
+    pub fn wait_for_notifications(&mut self) -> Result<ZeroCopyUsage, Errno> {
+        self.await_released(0)?;
+        Ok(ZeroCopyUsage {
+            sends: self.released,
             copied: self.reports.then_some(self.copied),
         })
     }
 
-    /// How often the kernel was called.
+    /// Returns the number of `io_uring_enter(2)` calls.
     #[must_use]
     pub const fn calls(&self) -> u64 {
         self.calls
@@ -190,7 +194,9 @@ impl Ring {
         let (start, bytes) = window.from(from)?;
         let bytes = bytes.min(bytes_max).min(SEND_BYTES_MAX);
         let mut send = entry(IoringOp::SendZc, socket, start.cast_mut(), bytes, token(0, SEND))?;
-        send.op_flags = op_flags_union { send_flags: whole() };
+        send.op_flags = op_flags_union {
+            send_flags: send_all_flags(),
+        };
         if self.reports {
             send.ioprio = ioprio_union {
                 send_flags: IoringSendFlags::ZC_REPORT_USAGE,
@@ -198,21 +204,21 @@ impl Ring {
         }
         self.push(send)?;
         let mut sent = Err(Errno::IO);
-        self.settle(|_, result| {
+        self.submit_and_wait(|_, result| {
             sent = usize::try_from(result).map_err(|_| Errno::from_raw_os_error(result.saturating_neg()));
         })?;
         sent
     }
 
-    fn await_given_back(&mut self, lent: u64) -> Result<(), Errno> {
-        while self.lent > lent {
+    fn await_released(&mut self, unreleased: u64) -> Result<(), Errno> {
+        while self.unreleased > unreleased {
             self.enter(1)?;
             self.reap(&mut |_, _| {});
         }
         Ok(())
     }
 
-    /// Lays an entry down for the kernel.
+    /// Adds an entry to the submission queue.
     fn push(&mut self, entry: io_uring_sqe) -> Result<(), Errno> {
         if self.queued == self.parameters.sq_entries {
             return Err(Errno::BUSY);
@@ -232,8 +238,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Has all done that was laid down, and waits for it.
-    fn settle(&mut self, mut take: impl FnMut(u64, i32)) -> Result<(), Errno> {
+    /// Submits all queued entries and waits for their completions.
+    fn submit_and_wait(&mut self, mut take: impl FnMut(u64, i32)) -> Result<(), Errno> {
         self.awaited += self.queued;
         while self.awaited > 0 {
             let awaited = self.awaited;
@@ -251,8 +257,8 @@ impl Ring {
             return Err(Errno::BADF);
         }
         self.calls += 1;
-        // SAFETY: what the entries point to is our buffers, or a mapping that we never look at and that the kernel refuses to
-        // read once it is gone; both are waited for, or given up for good (see `drop`).
+        // SAFETY: the entries point to our buffers, or to a mapping that we never read and that the kernel refuses to
+        // read once it is gone; we wait for both, or leak the buffers (see `drop`).
         let entered =
             unsafe { io_uring_enter(&self.fd, self.queued, completions, IoringEnterFlags::GETEVENTS) };
         match entered {
@@ -265,7 +271,7 @@ impl Ring {
         }
     }
 
-    /// Takes the completions that are there.
+    /// Processes the available completions.
     fn reap(&mut self, take: &mut impl FnMut(u64, i32)) {
         let offsets = self.parameters.cq_off;
         let mut head = self.rings.number(offsets.head).load(Ordering::Relaxed);
@@ -275,12 +281,12 @@ impl Ring {
             head = head.wrapping_add(1);
             self.rings.number(offsets.head).store(head, Ordering::Release);
             if flags.contains(IoringCqeFlags::NOTIF) {
-                self.lent = self.lent.saturating_sub(1);
-                self.given_back += 1;
+                self.unreleased = self.unreleased.saturating_sub(1);
+                self.released += 1;
                 self.copied += u64::from(self.reports && result == IORING_NOTIF_USAGE_ZC_COPIED);
                 continue;
             }
-            self.lent += u64::from(flags.contains(IoringCqeFlags::MORE));
+            self.unreleased += u64::from(flags.contains(IoringCqeFlags::MORE));
             self.awaited = self.awaited.saturating_sub(1);
             take(token, result);
         }
@@ -290,7 +296,7 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.is_lost {
-            // The kernel may be writing to them; they stay for ever.
+            // The kernel may still write to them: leak them.
             let _: &'static mut [u8] = Box::leak(std::mem::take(&mut self.buffers));
         }
     }
@@ -303,12 +309,12 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: it is not bound to a thread; whoever has the ring has it alone.
+// SAFETY: it is not bound to a thread, and only its ring uses it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
     fn of(ring: BorrowedFd<'_>, bytes: usize, what: u64) -> Result<Self, Errno> {
-        // SAFETY: a new mapping at a place that the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -325,7 +331,7 @@ impl Mapping {
         })
     }
 
-    /// A number that the kernel reads or writes as well.
+    /// Returns a number that the kernel also reads or writes.
     fn number(&self, offset: u32) -> &AtomicU32 {
         let offset = offset as usize;
         assert!(
@@ -333,25 +339,25 @@ impl Mapping {
             "the kernel's own offsets"
         );
         let place = self.start.as_ptr().wrapping_byte_add(offset).cast::<u32>();
-        // SAFETY: it lies within the mapping, which is aligned to pages and lives as long as `self`; all that refer to it do
-        // so atomically.
+        // SAFETY: it is within the mapping, which is aligned to pages and lives as long as `self`; all accesses to it
+        // are atomic.
         unsafe { AtomicU32::from_ptr(place) }
     }
 
-    /// Writes an entry that the kernel does not look at before the tail says so.
+    /// Writes an entry; the kernel does not read it before the tail is moved.
     fn put(&mut self, place: usize, entry: io_uring_sqe) -> Result<(), Errno> {
         let end = (place + 1) * size_of::<io_uring_sqe>();
         if end > self.bytes {
             return Err(Errno::INVAL);
         }
         let target = self.start.as_ptr().cast::<io_uring_sqe>().wrapping_add(place);
-        // SAFETY: it lies within the mapping, whose pages are aligned better than entries are; the kernel has taken what was
-        // there, since no more than `sq_entries` are laid down between two calls that take all.
+        // SAFETY: it is within the mapping, whose page alignment is enough for entries; the kernel has taken the
+        // previous entry, because at most `sq_entries` are queued between two calls that take all of them.
         unsafe { target.write(entry) };
         Ok(())
     }
 
-    /// What a completion says: token, result, flags.
+    /// Returns a completion's token, result and flags.
     fn completion(&self, first: u32, place: u32) -> (u64, i32, IoringCqeFlags) {
         let offset = first as usize + place as usize * size_of::<io_uring_cqe>();
         assert!(
@@ -363,8 +369,8 @@ impl Mapping {
             .as_ptr()
             .wrapping_byte_add(offset)
             .cast::<io_uring_cqe>();
-        // SAFETY: it lies within the mapping, aligned as the kernel laid it out, and the kernel writes no more to a completion
-        // that the tail has passed until the head has, too. The rest of the structure has no length.
+        // SAFETY: it is within the mapping, aligned by the kernel, and the kernel does not write to a completion
+        // between moving the tail past it and our moving the head past it. The structure's flexible array is empty.
         let completion = unsafe { source.read() };
         (completion.user_data.u64_(), completion.res, completion.flags)
     }
@@ -372,7 +378,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr(), self.bytes) };
     }
 }
@@ -398,8 +404,8 @@ fn entry(
     })
 }
 
-/// All of it, or an error.
-fn whole() -> SendFlags {
+/// Returns flags of a send that sends all bytes or fails.
+fn send_all_flags() -> SendFlags {
     SendFlags::NOSIGNAL | SendFlags::from_bits_retain(libc::MSG_WAITALL.cast_unsigned())
 }
 
@@ -412,12 +418,12 @@ const SEND: u64 = 1;
 const ENTRIES: u32 = 64;
 const PAIRS: usize = 8;
 const BUFFER_BYTES: usize = 128 * 1024;
-/// What one [`relay`](Ring::relay) takes at most.
+/// Most bytes of one [`relay`](Ring::relay).
 pub const RELAY_BYTES: usize = PAIRS * BUFFER_BYTES;
-/// The kernel's own limit of one call, in pages (`MAX_RW_COUNT`).
+/// The kernel's limit of one call in bytes, whole pages (`MAX_RW_COUNT`).
 const SEND_BYTES_MAX: usize = 0x7fff_f000;
-/// Beyond it pages are waited for: the completion queue has room for twice [`ENTRIES`].
-const LENT_MAX: u64 = 32;
+/// Most sends with unreleased pages: the completion queue has space for twice [`ENTRIES`].
+const UNRELEASED_MAX: u64 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -426,7 +432,7 @@ mod tests {
     use std::io::{Read, Seek, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
 
-    /// None where io_uring is forbidden, as in many a container.
+    /// Returns `None` where io_uring is forbidden, as in many containers.
     fn ring() -> Option<Ring> {
         Ring::new()
             .inspect_err(|errno| eprintln!("no io_uring here: {errno}"))
@@ -458,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_reads_and_sends() {
+    fn relay_sends_whole_buffers_in_few_calls() {
         let Some(mut ring) = ring() else { return };
         let bytes: Vec<u8> = (0..3_000_000_u32)
             .map(|byte| (byte ^ (byte >> 8)) as u8)
@@ -467,7 +473,7 @@ mod tests {
         let (near, far) = pair();
         let arriving = arriving(far);
         let mut offset = 0;
-        // Asked for more than there is, it sends what there is.
+        // A request beyond the end of the file sends what the file has.
         loop {
             let sent = ring.relay(file.as_fd(), offset, 4_000_000, near.as_fd()).unwrap();
             offset += sent as u64;
@@ -485,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_given_back() {
+    fn zero_copy_sends_are_notified() {
         let Some(mut ring) = ring() else { return };
         let bytes: Vec<u8> = (0..1_000_000_u32)
             .map(|byte| (byte ^ (byte >> 8)) as u8)
@@ -504,25 +510,25 @@ mod tests {
         drop(window);
         near.shutdown(Shutdown::Write).unwrap();
         assert_eq!(arriving.join().unwrap(), bytes);
-        let back = ring.take_back().unwrap();
+        let back = ring.wait_for_notifications().unwrap();
         assert_eq!(back.sends, 4);
         // Loopback always copies.
         assert!(back.copied.is_none_or(|copied| copied == 4), "{back:?}");
     }
 
     #[test]
-    fn failures_of_steps() {
+    fn failed_operation_leaves_the_ring_usable() {
         let Some(mut ring) = ring() else { return };
         let file = file(&[7; 10_000]);
         let (near, far) = pair();
         near.shutdown(Shutdown::Write).unwrap();
         let sent = ring.relay(file.as_fd(), 0, 10_000, near.as_fd());
         assert_eq!(sent, Err(Errno::PIPE));
-        // It is as good as new.
+        // The ring still works.
         let (near, other) = pair();
         assert_eq!(ring.relay(file.as_fd(), 0, 10_000, near.as_fd()), Ok(10_000));
         assert_eq!(ring.relay(file.as_fd(), 20_000, 10, near.as_fd()), Ok(0));
-        // What the file does not have any more.
+        // The file was truncated under the window.
         let window = Window::map(file.as_fd(), 0, 10_000).unwrap();
         file.set_len(0).unwrap();
         assert_eq!(window.send(near.as_fd(), 0, 10_000, false), Err(Errno::FAULT));

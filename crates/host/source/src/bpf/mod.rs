@@ -26,7 +26,7 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::{LoadError, Loaded, Map, Parts, Program};
+use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Map, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -120,7 +120,7 @@ impl Engine {
         }
     }
 
-    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keeper`), with the maps of its
+    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keepalive_program`), with the maps of its
     /// settings and of its counts, attached to nothing yet. Each call loads another.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl Engine {
     ///
     /// # Errors
     /// When they do not run here.
-    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Obstacle> {
+    pub fn programs(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Obstacle> {
         self.kernel()?.load(elf, parts)
     }
 

@@ -6,7 +6,7 @@ use super::told::Told;
 use rustix::io::Errno;
 use sockeye_model::{Losses, Options, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
+use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -102,7 +102,7 @@ impl Tables {
         let first = self.find()?;
         let mut slots = self.lock();
         let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
-        let mut request = Request::EVERYTHING;
+        let mut request = Request::ALL;
         let mut hashinfos = vec![first.hashinfo];
         loop {
             let reply = run(&self.list_nets, slot, &request, 0)?;
@@ -144,7 +144,7 @@ impl Tables {
         let request = Request {
             table,
             end: 0,
-            ..Request::EVERYTHING
+            ..Request::ALL
         };
         run(&self.program, slot, &request, hashinfo)
     }
@@ -192,7 +192,7 @@ impl Tables {
 }
 
 /// Takes a record, and when its run began.
-type Take<'a> = &'a mut dyn FnMut(&Record<'_>, Moment) -> ControlFlow<()>;
+type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> ControlFlow<()>;
 
 /// One table to be walked over.
 struct Work<'a> {
@@ -295,7 +295,7 @@ impl Reader<'_> {
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
-        let now = Moment {
+        let now = KernelClock {
             hz: self.hz,
             jiffies: reply.jiffies,
             ktime_ns: reply.ktime_ns,
@@ -358,7 +358,7 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
         Outcome::Done | Outcome::Full => Ok(reply),
         Outcome::NoTable => Err(Obstacle::Lacks("such a table of sockets")),
         Outcome::Unreadable => Err(Obstacle::Run(Errno::FAULT)),
-        Outcome::Tangled => Err(Obstacle::Nonsense("what it walks over is no table of sockets")),
+        Outcome::TooManySteps => Err(Obstacle::Nonsense("what it walks over is no table of sockets")),
         Outcome::Unknown(_) => Err(Obstacle::Nonsense("an outcome that it does not know")),
     }
 }
