@@ -55,7 +55,7 @@ impl Blob {
         }
     }
 
-    /// Every mention of a name is a string of its own: nobody may rely on one text standing at one place.
+    /// Each use of a name adds a new string: the same text may be at several offsets.
     pub(super) fn name(&mut self, name: &str) {
         let at = if name.is_empty() {
             0
@@ -235,7 +235,7 @@ fn ask(blob: &Blob, query: Query<'_>) -> Option<Answer> {
 /// Offset, size, size of an element, bits.
 type Place = (u32, u32, Option<u32>, Option<(u8, u8)>);
 
-/// Where a field of `sock` lies.
+/// Checks the place of a field of `sock`.
 #[track_caller]
 fn check(path: &str, expected: Option<Place>) {
     let found = ask(&kernel(true), field("sock", path));

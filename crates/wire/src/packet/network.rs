@@ -29,7 +29,7 @@ fn ipv4(walk: &mut Walk<'_>) -> Result<Next, Error> {
     }
     if total_len != 0 {
         walk.end = walk.end.min(walk.at + total_len);
-    } // else it was captured before it was cut up, and is longer than 16 bits can tell
+    } // else it was captured before segmentation, and is longer than the 16-bit field
     let is_routed = header_len > header.len() && is_source_routed(walk, header_len);
     walk.at += header_len;
     let id = half(4);

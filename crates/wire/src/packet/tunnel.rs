@@ -28,7 +28,7 @@ pub(super) fn by_port(walk: &mut Walk<'_>, ip: &Ip, destination_port: u16) -> Op
     let udp_len = usize::from(be_u16(walk.rest(), 4)?);
     if udp_len >= UDP_LEN {
         walk.end = walk.end.min(walk.at + udp_len);
-    } // 0: longer than 16 bits can tell
+    } // 0: longer than the 16-bit field
     match destination_port {
         // u8 flags; u8 reserved[3]; u8 vni[3]; u8 reserved
         4789 | 8472 if be_u32(content, 0)? == 0x0800_0000 && *content.get(7)? == 0 => {
