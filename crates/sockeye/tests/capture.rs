@@ -568,7 +568,7 @@ fn what_the_kernel_drops_is_told_and_written_down() {
                 packets += 1;
                 record.used
             }
-            Step::Pass(used) => usize::try_from(used).unwrap(),
+            Step::Skip(used) => usize::try_from(used).unwrap(),
             other => panic!("{other:?}"),
         };
     }

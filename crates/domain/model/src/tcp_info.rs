@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_walk_reads_the_same_fields() {
-        let now = sockeye_wire::walk::Moment {
+        let now = sockeye_wire::walk::KernelClock {
             hz: 250,
             jiffies: 1 << 32,
             ktime_ns: 0,

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{InetDiag, SOCK_DIAG_BY_FAMILY, attribute};
 use sockeye_wire::netlink::Messages;
 
@@ -19,7 +19,7 @@ pub enum Group {
 /// Listens to the kernel, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct DestroyEvents {
-    socket: DiagSocket,
+    socket: NetlinkSocket,
     buffer: Vec<u8>,
     place: Socket,
 }
@@ -34,7 +34,7 @@ impl DestroyEvents {
             .iter()
             .fold(0, |bits, group| bits | 1 << (*group as u32 - 1));
         Ok(Self {
-            socket: DiagSocket::listen(bits)?,
+            socket: NetlinkSocket::listen(bits)?,
             buffer: vec![0; BUFFER_LEN],
             place: Socket::new(Protocol::Tcp, State::Close),
         })

@@ -6,7 +6,7 @@
 use crate::dump::{self, Dump};
 use crate::outcome::Reason;
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::Message;
 pub use sockeye_wire::rtnetlink::Map;
 use sockeye_wire::rtnetlink::{self, RTM_NEWADDR, RTM_NEWLINK};
@@ -100,7 +100,7 @@ impl Devices {
 /// One dump. That an interface came or went meanwhile is no reason to ask again: who lists them sees what there is.
 fn all(request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Result<(), Reason> {
     let failed = |errno: Errno| Reason::System("open an rtnetlink socket", errno);
-    let socket = DiagSocket::open_route().map_err(failed)?;
+    let socket = NetlinkSocket::open_route().map_err(failed)?;
     let status = dump::run(&[Dump { socket, request }], SEQUENCE, &mut |message| {
         take(message);
         ControlFlow::Continue(())

@@ -3,7 +3,7 @@
 
 use crate::outcome::Reason;
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
@@ -38,7 +38,7 @@ impl DumpStatus {
 /// A request and the socket to put it to.
 #[derive(Debug)]
 pub(crate) struct Dump<'a> {
-    pub(crate) socket: DiagSocket,
+    pub(crate) socket: NetlinkSocket,
     pub(crate) request: &'a [u8],
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn run(
 /// Likewise, of one dump, on the calling thread alone and into a buffer of its own, for answers that are short. The socket
 /// may be asked again.
 pub(crate) fn run_here(
-    socket: &DiagSocket,
+    socket: &NetlinkSocket,
     request: &[u8],
     sequence: u32,
     buffer: &mut Vec<u8>,
@@ -151,7 +151,7 @@ enum Fill {
 }
 
 impl Fill {
-    fn receive(socket: &DiagSocket, buffer: &mut [u8]) -> Self {
+    fn receive(socket: &NetlinkSocket, buffer: &mut [u8]) -> Self {
         match socket.receive(buffer) {
             Ok(received) => Self::Bytes {
                 len: received.len,
@@ -184,7 +184,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
-    fn one(&mut self, socket: &DiagSocket, buffer: &mut [u8]) -> ControlFlow<()> {
+    fn one(&mut self, socket: &NetlinkSocket, buffer: &mut [u8]) -> ControlFlow<()> {
         let fill = Fill::receive(socket, buffer);
         let last = fill.ends_dump(buffer, self.sequence);
         self.buffer(buffer, &fill);

@@ -3,7 +3,7 @@
 use crate::ladder::extensions;
 use crate::query::{NetnsScope, Query};
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, SocketId};
 use sockeye_wire::netlink::Messages;
 use sockeye_wire::walk::Record;
@@ -16,7 +16,7 @@ use std::ops::Range;
 /// gone by the time it is asked for stays as it was read.
 pub(crate) struct ExactQuery<'a> {
     query: &'a Query<'a>,
-    socket: Option<Result<DiagSocket, ()>>,
+    socket: Option<Result<NetlinkSocket, ()>>,
     sequence: u32,
     buffer: Vec<u8>,
     /// Questions that the kernel did not answer.
@@ -62,7 +62,7 @@ impl<'a> ExactQuery<'a> {
     fn answer(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
         let query = self.query;
         let opened = self.socket.get_or_insert_with(|| {
-            let opened = query.inside(DiagSocket::open);
+            let opened = query.inside(NetlinkSocket::open);
             opened.map_err(drop).and_then(|socket| socket.map_err(drop))
         });
         let Ok(socket) = opened else { return Err(()) };

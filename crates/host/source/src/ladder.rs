@@ -11,7 +11,7 @@ use crate::split_dump;
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
 use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
 use sockeye_wire::netlink_diag::{self, NetlinkDiag};
@@ -481,7 +481,7 @@ impl Fallback<'_> {
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
         let ending = repeat::until_complete(&mut seen, &mut self.outcome.losses, |seen| {
-            let opened = query.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
+            let opened = query.inside(|| requests.iter().map(|_| NetlinkSocket::open()).collect());
             let sockets: Result<Vec<_>, Errno> = opened.unwrap_or_else(|error| {
                 unreachable = Some(error);
                 Err(Errno::PERM)

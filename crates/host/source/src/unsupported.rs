@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use sockeye_model::Family;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::Query;
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 
@@ -30,7 +30,7 @@ pub fn refusal(family: Family, protocol: u8) -> Option<Errno> {
 
 /// Puts a request, and looks at the beginning of the answer.
 fn answer(request: &[u8]) -> Result<(), Errno> {
-    let socket = DiagSocket::open()?;
+    let socket = NetlinkSocket::open()?;
     socket.send(request)?;
     let mut buffer = vec![0; 32 * 1024];
     let received = socket.receive(&mut buffer)?;

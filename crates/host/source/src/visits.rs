@@ -1,6 +1,6 @@
 //! Going from one network namespace to the next, on as many threads as are useful.
 
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -8,10 +8,10 @@ use std::thread;
 /// numbers that it gets; what came of them is returned in their order. `None`: no thread could be had for it.
 pub(crate) fn spread<T: Send>(
     count: usize,
-    work: impl Fn(&mut Visitor, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
+    work: impl Fn(&mut NetnsThread, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
 ) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
-    let work = |visitor: &mut Visitor| {
+    let work = |visitor: &mut NetnsThread| {
         let mut numbers = std::iter::from_fn(|| {
             let number = next.fetch_add(1, Ordering::Relaxed);
             (number < count).then_some(number)
@@ -26,9 +26,13 @@ pub(crate) fn spread<T: Send>(
     thread::scope(|scope| {
         // A thread that cannot be started is done without: the others take its share.
         let others: Vec<_> = (1..useful)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || visiting(work)).ok())
+            .map_while(|_| {
+                thread::Builder::new()
+                    .spawn_scoped(scope, || on_netns_thread(work))
+                    .ok()
+            })
             .collect();
-        let mut parts = vec![visiting(work)];
+        let mut parts = vec![on_netns_thread(work)];
         for other in others {
             parts.push(
                 other

@@ -79,7 +79,7 @@ pub(crate) fn walk(
         netns,
         local: query.ends.local,
         peer: query.ends.peer,
-        ..Request::EVERYTHING
+        ..Request::ALL
     };
     let listeners = StateSet::EMPTY.with(State::Listen);
     let bound = StateSet::EMPTY.with(State::BoundInactive);

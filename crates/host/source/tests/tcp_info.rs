@@ -12,11 +12,11 @@ use rustix::io::Errno;
 use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, Specimen, congestion_control, need};
 use sockeye_model::{Algorithm, CongestionInfo, State, TcpInfo};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{BbrInfo, InetDiag, Query, attribute};
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::tcp_info::TcpInfo as Wire;
-use sockeye_wire::walk::{self, Kind, Moment, Outcome, Reply, Request, Table, detail};
+use sockeye_wire::walk::{self, KernelClock, Kind, Outcome, Reply, Request, Table, detail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -73,7 +73,7 @@ impl Walker {
                 table,
                 detail: detail::MEMORY | detail::TCP_INFO | detail::CONGESTION,
                 netns: u32::try_from(namespace.inode()).unwrap(),
-                ..Request::EVERYTHING
+                ..Request::ALL
             };
             loop {
                 let slot = &mut self.slots[0];
@@ -84,7 +84,7 @@ impl Walker {
                     matches!(reply.outcome, Outcome::Done | Outcome::Full),
                     "{reply:?}"
                 );
-                let now = Moment {
+                let now = KernelClock {
                     hz: walk::hz(reply.jiffies, reply.ktime_ns)?,
                     jiffies: reply.jiffies,
                     ktime_ns: reply.ktime_ns,
@@ -145,7 +145,7 @@ fn tell_congestion(told: &mut Told, algorithm: &[u8], bbr: Option<BbrInfo>) {
 }
 
 /// The same from `sock_diag`: all sockets that have a `tcp_info`.
-fn dump(socket: &DiagSocket) -> Sockets {
+fn dump(socket: &NetlinkSocket) -> Sockets {
     let extensions = [attribute::INFO, attribute::CONG, attribute::VEGASINFO].map(attribute::extension);
     let request = Query {
         states: u32::MAX,
@@ -210,7 +210,7 @@ fn at_rest(sockets: &Sockets) -> Sockets {
 
 /// Compares the sockets of a namespace, once they rest for as long as it takes to look at them three times.
 fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<Sockets, Skip> {
-    let socket = namespace.run(DiagSocket::open).unwrap();
+    let socket = namespace.run(NetlinkSocket::open).unwrap();
     for _ in 0..1000 {
         let before = dump(&socket);
         let walked = walker.walk(namespace);

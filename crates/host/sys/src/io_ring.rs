@@ -32,8 +32,8 @@ pub struct Ring {
     /// Completions that are to come, without notifications.
     awaited: usize,
     /// Sends whose pages the kernel has not given back.
-    lent: u64,
-    given_back: u64,
+    unreleased: u64,
+    released: u64,
     copied: u64,
     calls: u64,
     /// Whether the kernel is asked to say if it copied (since 6.2).
@@ -44,7 +44,7 @@ pub struct Ring {
 
 /// What became of the pages of sends without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GivenBack {
+pub struct ZeroCopyUsage {
     /// Sends that the kernel is done with.
     pub sends: u64,
     /// Those of them that it copied after all; None if this kernel does not say (before 6.2).
@@ -62,8 +62,8 @@ impl Ring {
             ring: IoUring::new(ENTRIES).map_err(|error| errno_of(&error))?,
             buffers: vec![0; PAIRS * BUFFER_BYTES].into_boxed_slice(),
             awaited: 0,
-            lent: 0,
-            given_back: 0,
+            unreleased: 0,
+            released: 0,
             copied: 0,
             calls: 0,
             reports: true,
@@ -112,7 +112,7 @@ impl Ring {
             |token, result| match (token % 2 == SEND, usize::try_from(result)) {
                 (true, Ok(bytes)) => sent += bytes,
                 (false, Ok(_)) => {}
-                // The first step that failed takes those behind it along.
+                // The first step that failed cancels the steps after it.
                 (_, Err(_)) => {
                     let errno = Errno::from_raw_os_error(result.saturating_neg());
                     if errno != Errno::CANCELED {
@@ -127,7 +127,7 @@ impl Ring {
         }
     }
 
-    /// Sends up to `bytes_max` of what is in the window from `from` on, without a copy if that can be; waits until it is sent, but not until the
+    /// Sends up to `bytes_max` bytes of the window from `from` on, without a copy if possible; waits until they are sent, but not until the
     /// kernel is done with the pages.
     ///
     /// # Errors
@@ -139,32 +139,34 @@ impl Ring {
         bytes_max: usize,
         socket: BorrowedFd<'_>,
     ) -> Result<usize, Errno> {
-        while self.lent >= LENT_MAX {
-            self.await_given_back(LENT_MAX - 1)?;
+        while self.unreleased >= UNRELEASED_MAX {
+            self.wait_for_released(UNRELEASED_MAX - 1)?;
         }
         loop {
             match self.try_send_zero_copy(window, from, bytes_max, socket) {
-                Err(Errno::INVAL) if self.reports && self.given_back == 0 => self.reports = false,
-                // No more may be lent (`ulimit -l`) until some is given back.
-                Err(Errno::NOMEM | Errno::NOBUFS) if self.lent > 0 => self.await_given_back(self.lent - 1)?,
+                Err(Errno::INVAL) if self.reports && self.released == 0 => self.reports = false,
+                // No more may be unreleased (`ulimit -l`) until some is given back.
+                Err(Errno::NOMEM | Errno::NOBUFS) if self.unreleased > 0 => {
+                    self.wait_for_released(self.unreleased - 1)?
+                }
                 done => return done,
             }
         }
     }
 
-    /// Waits until all pages are given back.
+    /// Waits until the kernel has released all pages.
     ///
     /// # Errors
     /// That of `io_uring_enter(2)`.
-    pub fn take_back(&mut self) -> Result<GivenBack, Errno> {
-        self.await_given_back(0)?;
-        Ok(GivenBack {
-            sends: self.given_back,
+    pub fn wait_for_notifications(&mut self) -> Result<ZeroCopyUsage, Errno> {
+        self.wait_for_released(0)?;
+        Ok(ZeroCopyUsage {
+            sends: self.released,
             copied: self.reports.then_some(self.copied),
         })
     }
 
-    /// How often the kernel was called.
+    /// Returns the number of system calls.
     #[must_use]
     pub const fn calls(&self) -> u64 {
         self.calls
@@ -192,8 +194,8 @@ impl Ring {
         sent
     }
 
-    fn await_given_back(&mut self, lent: u64) -> Result<(), Errno> {
-        while self.lent > lent {
+    fn wait_for_released(&mut self, unreleased: u64) -> Result<(), Errno> {
+        while self.unreleased > unreleased {
             self.enter(1)?;
             self.reap(&mut |_, _| {});
         }
@@ -241,12 +243,12 @@ impl Ring {
         for completion in self.ring.completion() {
             let (result, flags) = (completion.result(), completion.flags());
             if cqueue::notif(flags) {
-                self.lent = self.lent.saturating_sub(1);
-                self.given_back += 1;
+                self.unreleased = self.unreleased.saturating_sub(1);
+                self.released += 1;
                 self.copied += u64::from(self.reports && result == IORING_NOTIF_USAGE_ZC_COPIED);
                 continue;
             }
-            self.lent += u64::from(cqueue::more(flags));
+            self.unreleased += u64::from(cqueue::more(flags));
             self.awaited = self.awaited.saturating_sub(1);
             take(completion.user_data(), result);
         }
@@ -257,7 +259,7 @@ impl fmt::Debug for Ring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring")
             .field("awaited", &self.awaited)
-            .field("lent", &self.lent)
+            .field("unreleased", &self.unreleased)
             .field("calls", &self.calls)
             .field("is_lost", &self.is_lost)
             .finish_non_exhaustive()
@@ -296,7 +298,7 @@ pub const RELAY_BYTES: usize = PAIRS * BUFFER_BYTES;
 /// The kernel's own limit of one call, in pages (`MAX_RW_COUNT`).
 const SEND_BYTES_MAX: usize = 0x7fff_f000;
 /// Beyond it pages are waited for: the completion queue has room for twice [`ENTRIES`].
-const LENT_MAX: u64 = 32;
+const UNRELEASED_MAX: u64 = 32;
 
 #[cfg(test)]
 mod tests {
@@ -384,7 +386,7 @@ mod tests {
         drop(window);
         near.shutdown(Shutdown::Write).unwrap();
         assert_eq!(arriving.join().unwrap(), bytes);
-        let back = ring.take_back().unwrap();
+        let back = ring.wait_for_notifications().unwrap();
         assert_eq!(back.sends, 4);
         // Loopback always copies.
         assert!(back.copied.is_none_or(|copied| copied == 4), "{back:?}");

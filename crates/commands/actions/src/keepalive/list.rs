@@ -6,7 +6,7 @@ use crate::output::TargetLayout;
 use crate::targets::{Target, Targets};
 use anyhow::Context;
 use clap::Args;
-use sockeye_act::{Borrowed, Effective};
+use sockeye_act::{BorrowedSocket, EffectiveKeepalive};
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -44,7 +44,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) is_on: Option<bool>,
-    effective: Option<Effective>,
+    effective: Option<EffectiveKeepalive>,
     next_probe_ms: Option<u32>,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let ask = super::ask(&listing, true);
     let targets = Targets::find(&listing, &ask)?;
     let all: Vec<&Target> = targets.all.iter().collect();
-    let reached = reach::each(&all, &targets.owners, Borrowed::keepalive);
+    let reached = reach::each(&all, &targets.owners, BorrowedSocket::keepalive);
     let known: Vec<Known> = targets
         .all
         .iter()
@@ -109,7 +109,7 @@ fn write(
 }
 
 impl Known {
-    fn of(target: &Target, reached: &Reached<Effective>) -> Self {
+    fn of(target: &Target, reached: &Reached<EffectiveKeepalive>) -> Self {
         let effective = match reached {
             Reached::Done(effective) => Some(*effective),
             _ => None,
@@ -160,7 +160,7 @@ fn from_timer(target: &Target) -> Option<bool> {
 }
 
 /// How many could not be asked, and what would help.
-fn tell_unasked(targets: &Targets, reached: &[Reached<Effective>]) {
+fn tell_unasked(targets: &Targets, reached: &[Reached<EffectiveKeepalive>]) {
     let (mut refused, mut unknown) = (None, 0_usize);
     let (mut refusals, mut others) = (0_usize, 0_usize);
     let is_blind = !targets.see_every_owner();

@@ -8,7 +8,7 @@ use super::{errno_text, is_inet};
 use crate::output::{SsHolders, SsLayout, SsRow, SsWriter};
 use anyhow::{Context, bail};
 use rustix::io::Errno;
-use sockeye_act::{Closer, Fate};
+use sockeye_act::{CloseOutcome, SocketCloser};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
@@ -134,7 +134,7 @@ impl<'a> Listing<'a> {
         let mut closer = self
             .asked
             .kill
-            .then(Closer::open)
+            .then(SocketCloser::open)
             .transpose()
             .context("open a sock_diag socket")?;
         let mut losses = holders.owners.as_ref().map(Owners::losses).unwrap_or_default();
@@ -160,8 +160,8 @@ impl<'a> Listing<'a> {
                     .filter(|_| is_inet(socket.family) && context.message.is_some())
                 {
                     match closer.close(socket.protocol, context.message) {
-                        Ok(Fate::Closed) => {}
-                        Ok(Fate::Spared) => return ControlFlow::Continue(()),
+                        Ok(CloseOutcome::Closed) => {}
+                        Ok(CloseOutcome::Skipped) => return ControlFlow::Continue(()),
                         Err(errno) => {
                             closed = Err(errno);
                             return ControlFlow::Break(());

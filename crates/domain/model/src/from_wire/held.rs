@@ -3,9 +3,9 @@ use crate::{
     Cookie, Endpoint, Family, Inode, InterfaceIndex, NetnsInode, Protocol, Queues, Shutdown, Socket, State,
     Uid, UnixName,
 };
-use sockeye_wire::held::{NetlinkEnds, UnixEnds};
+use sockeye_wire::fd_sockets::{NetlinkEnds, UnixEnds};
 use sockeye_wire::unix_diag::Name;
-use sockeye_wire::walk::{Moment, Record, detail};
+use sockeye_wire::walk::{KernelClock, Record, detail};
 
 impl Socket {
     /// Reads a socket that a descriptor led to into this place: as `sock_diag` tells of the same socket.
@@ -13,7 +13,7 @@ impl Socket {
     /// Not told, and `None`: what MPTCP knows of its connection, and its congestion control; a cookie that nobody
     /// asked for yet.
     #[inline]
-    pub fn read_held(&mut self, record: &Record<'_>, now: Option<Moment>, kernel: &WalkedKernel) {
+    pub fn read_held(&mut self, record: &Record<'_>, now: Option<KernelClock>, kernel: &WalkedKernel) {
         let family = Family::from_number(u8::try_from(record.family()).unwrap_or(u8::MAX));
         if matches!(family, Family::Inet | Family::Inet6) {
             self.read_full(record, now, kernel, Protocol::from_inet(record));
@@ -116,7 +116,7 @@ const IPPROTO_MPTCP: u16 = 262;
 mod tests {
     use super::*;
     use crate::{Memory, Port};
-    use sockeye_wire::held::sockets;
+    use sockeye_wire::fd_sockets::sockets;
     use sockeye_wire::holders::{Reply, SLOT_BYTES};
 
     const KERNEL: WalkedKernel = WalkedKernel {

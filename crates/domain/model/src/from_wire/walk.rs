@@ -2,7 +2,7 @@ use crate::{
     CgroupId, CongestionInfo, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, NetnsInode, Options,
     Port, Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer,
 };
-use sockeye_wire::walk::{Kind, Memory as WireMemory, Moment, Record, detail};
+use sockeye_wire::walk::{KernelClock, Kind, Memory as WireMemory, Record, detail};
 use std::net::IpAddr;
 
 /// What has to be known of a kernel to make sense of what a walk over its tables read.
@@ -21,7 +21,7 @@ pub struct WalkedKernel {
 impl Socket {
     /// Reads one record of a walk over TCP's tables into this place; `now` is when its run began.
     #[inline]
-    pub fn read_walked(&mut self, record: &Record<'_>, now: Moment, kernel: &WalkedKernel) {
+    pub fn read_walked(&mut self, record: &Record<'_>, now: KernelClock, kernel: &WalkedKernel) {
         self.read_full(record, Some(now), kernel, Protocol::Tcp);
         if let Some(raw) = record.tcp_raw(now) {
             self.tcp_info = Some(TcpInfo::from_walk(&raw, self.state));
@@ -36,7 +36,7 @@ impl Socket {
     pub(super) fn read_full(
         &mut self,
         record: &Record<'_>,
-        now: Option<Moment>,
+        now: Option<KernelClock>,
         kernel: &WalkedKernel,
         protocol: Protocol,
     ) {

@@ -5,7 +5,7 @@ use crate::owners::SocketDescriptor;
 use rustix::io::Errno;
 use sockeye_model::{Comm, Losses, NetnsInode, Pgid, Pid, Process};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::holders::{self, After, Dealt, Item, ListTasks, Reply, Task, TaskId};
+use sockeye_wire::holders::{self, Cursor, FdRange, ItemStatus, ListTasks, Reply, Task, TaskId};
 use sockeye_wire::walk::Outcome;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ impl Holders {
             .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let (tasks, socket_operations) = self.lister.tasks(slot, socket)?;
         let mut pass = Pass::default();
-        let mut work: Vec<(u32, Item)> = Vec::new();
+        let mut work: Vec<(u32, FdRange)> = Vec::new();
         for task in &tasks {
             if task.pid == 0 {
                 continue; // of no pid namespace that we see: `/proc` would not show it either
@@ -179,17 +179,17 @@ impl Lister {
                             "a process with more threads than fit",
                         ));
                     }
-                    after = Some(After::Task(reply.last));
+                    after = Some(Cursor::Task(reply.last));
                 }
                 // The process to go on after has ended meanwhile: the list is in the order of their starts.
                 Outcome::Unreadable => {
-                    let Some(After::Task(TaskId { start_time, .. })) = after else {
+                    let Some(Cursor::Task(TaskId { start_time, .. })) = after else {
                         return Err(Unavailable::UnexpectedReply("it lost the list of processes"));
                     };
-                    after = Some(After::Start(start_time));
+                    after = Some(Cursor::Start(start_time));
                 }
                 Outcome::NoTable => return Err(Unavailable::UnexpectedReply("our own socket was not found")),
-                Outcome::Tangled => {
+                Outcome::TooManySteps => {
                     return Err(Unavailable::UnexpectedReply(
                         "what it walks along is no list of processes",
                     ));
@@ -203,9 +203,9 @@ impl Lister {
 }
 
 /// The ranges of a task's descriptors that are read one by one.
-pub(super) fn work_of(task: &Task) -> impl Iterator<Item = Item> + use<> {
+pub(super) fn work_of(task: &Task) -> impl Iterator<Item = FdRange> + use<> {
     let (task, end) = (task.id, task.descriptors_end);
-    (0..end).step_by(RANGE as usize).map(move |first| Item {
+    (0..end).step_by(RANGE as usize).map(move |first| FdRange {
         task,
         first,
         end: first.saturating_add(RANGE).min(end),
@@ -214,14 +214,14 @@ pub(super) fn work_of(task: &Task) -> impl Iterator<Item = Item> + use<> {
 
 /// Ranges of descriptors to be read, each with a number that stands for its process.
 pub(super) struct Work<'a> {
-    ranges: &'a [(u32, Item)],
+    ranges: &'a [(u32, FdRange)],
     socket_operations: u64,
     /// The first that nobody has taken.
     next: AtomicUsize,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(ranges: &'a [(u32, Item)], socket_operations: u64) -> Self {
+    pub(super) fn new(ranges: &'a [(u32, FdRange)], socket_operations: u64) -> Self {
         Self {
             ranges,
             socket_operations,
@@ -240,7 +240,7 @@ impl<'a> Work<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Ranges to be read, and how often that was tried.
-    ranges: Vec<(u32, Item, u32)>,
+    ranges: Vec<(u32, FdRange, u32)>,
     /// Ranges given up: their process ended.
     pub(super) vanished: u64,
 }
@@ -256,7 +256,7 @@ impl Batch {
             };
             self.ranges.push((*process, *item, 0));
         }
-        let items: Vec<Item> = self.ranges.iter().map(|(_, item, _)| *item).collect();
+        let items: Vec<FdRange> = self.ranges.iter().map(|(_, item, _)| *item).collect();
         holders::write_items(slot, work.socket_operations, &items);
         !items.is_empty()
     }
@@ -269,12 +269,12 @@ impl Batch {
         }
         let mut again = Vec::new();
         for (place, (process, item, tries)) in self.ranges.drain(..).enumerate() {
-            match holders::dealt(slot, place) {
-                Dealt::Read => {}
+            match holders::item_status(slot, place) {
+                ItemStatus::Read => {}
                 // The table grew, or the process ended.
-                Dealt::Changed if tries < TRIES => again.push((process, item, tries + 1)),
-                Dealt::Changed => self.vanished += 1,
-                Dealt::NotYet => again.push((process, item, tries)),
+                ItemStatus::Changed if tries < TRIES => again.push((process, item, tries + 1)),
+                ItemStatus::Changed => self.vanished += 1,
+                ItemStatus::Pending => again.push((process, item, tries)),
             }
         }
         self.ranges = again;

@@ -2,13 +2,16 @@
 
 use super::kernel::{Kernel, Prepared, Unavailable};
 use sockeye_sys::bpf::{Map, Program};
-use sockeye_wire::keeper;
+use sockeye_wire::keepalive_program;
 
 /// Loads it, with the maps of its settings and of its counts.
 pub(super) fn load(kernel: &Kernel) -> Result<(Program, [Map; 2]), Unavailable> {
     let Prepared { object, missing, .. } = kernel.prepare(KEEPALIVE, &[])?;
     object
-        .load_sock_ops(keeper::PROGRAM, [keeper::SETTINGS, keeper::COUNTS])
+        .load_sock_ops(
+            keepalive_program::PROGRAM,
+            [keepalive_program::SETTINGS, keepalive_program::COUNTS],
+        )
         .map_err(|error| Unavailable::Load(error, missing))
 }
 

@@ -1,9 +1,9 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sockeye_sys::bpf::{LoadError, Loaded, Object, Parts, Program, Slot};
-use sockeye_sys::mapped::Mapped;
-use sockeye_wire::btf::relocation::{self, Relocation, Subject};
-use sockeye_wire::btf::{Btf, Question, TypeKind};
+use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Object, Program, Slot};
+use sockeye_sys::mapped_file::MappedFile;
+use sockeye_wire::btf::relocation::{self, Relocation, RelocationTarget};
+use sockeye_wire::btf::{Btf, Query, TypeKind};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) struct Kernel {
 
 #[derive(Debug)]
 enum Types {
-    Mapped(Mapped),
+    MappedFile(MappedFile),
     Read(Vec<u8>),
 }
 
@@ -84,8 +84,8 @@ impl Kernel {
             let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
             let bytes = file.metadata()?.len() as usize;
             // Only the kernel's own file may be mapped, and only by newer kernels.
-            if let Ok(mapped) = Mapped::kernel_types(file.as_fd()) {
-                return Ok(Types::Mapped(mapped));
+            if let Ok(mapped) = MappedFile::kernel_btf(file.as_fd()) {
+                return Ok(Types::MappedFile(mapped));
             }
             let mut types = Vec::with_capacity(bytes.min(TYPES_BYTES_MAX));
             file.take(TYPES_BYTES_MAX as u64 + 1).read_to_end(&mut types)?;
@@ -108,7 +108,7 @@ impl Kernel {
 
     fn types(&self) -> &[u8] {
         match &self.types {
-            Types::Mapped(mapped) => mapped.bytes(),
+            Types::MappedFile(mapped) => mapped.bytes(),
             Types::Read(types) => types,
         }
     }
@@ -138,7 +138,7 @@ impl Kernel {
     }
 
     /// As [`Kernel::prepare`], and loads these of its programs with all its maps.
-    pub(crate) fn load(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
+    pub(crate) fn load(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Unavailable> {
         let mut functions: Vec<&str> = parts
             .programs
             .iter()
@@ -172,16 +172,16 @@ impl Kernel {
         let own = Btf::parse(object.types()).map_err(|error| broken(&error))?;
         let relocations = relocation::read(&own, object.types_ext()).map_err(|error| broken(&error))?;
         // Many instructions want the same.
-        let mut questions = vec![Question::Type {
+        let mut questions = vec![Query::Type {
             kind: TypeKind::Func,
             name: "bpf_rdonly_cast",
         }];
-        questions.extend(enumerators.iter().map(|name| Question::Enumerator {
+        questions.extend(enumerators.iter().map(|name| Query::Enumerator {
             enumeration: None,
             name,
         }));
         let first_function = questions.len();
-        questions.extend(functions.iter().map(|name| Question::Type {
+        questions.extend(functions.iter().map(|name| Query::Type {
             kind: TypeKind::Func,
             name,
         }));
@@ -189,7 +189,7 @@ impl Kernel {
         let of_question: Vec<usize> = relocations
             .iter()
             .map(|relocation| {
-                let question = relocation.question();
+                let question = relocation.query();
                 *places.entry(name(relocation)).or_insert_with(|| {
                     questions.push(question);
                     questions.len() - 1
@@ -234,9 +234,9 @@ impl Kernel {
 
 /// What a relocation is about, as one would write it in C.
 fn name(relocation: &Relocation<'_>) -> String {
-    match &relocation.subject {
-        Subject::Field { structure, path, .. } => format!("{structure}.{path}"),
-        Subject::Type { name, .. } => (*name).to_owned(),
+    match &relocation.target {
+        RelocationTarget::Field { structure, path, .. } => format!("{structure}.{path}"),
+        RelocationTarget::Type { name, .. } => (*name).to_owned(),
     }
 }
 

@@ -27,7 +27,7 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::{LoadError, Loaded, Map, Parts, Program};
+use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Map, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -121,7 +121,7 @@ impl BpfEngine {
         }
     }
 
-    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keeper`), with the maps of its
+    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keepalive_program`), with the maps of its
     /// settings and of its counts, attached to nothing yet. Each call loads another.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl BpfEngine {
     ///
     /// # Errors
     /// When they do not run here.
-    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
+    pub fn programs(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Unavailable> {
         self.kernel()?.load(elf, parts)
     }
 

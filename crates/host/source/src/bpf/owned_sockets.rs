@@ -12,9 +12,9 @@ use crate::Detail;
 use crate::query::Families;
 use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::held::{self, Held, Request, kind};
+use sockeye_wire::fd_sockets::{self, FdSocket, Request, kind};
 use sockeye_wire::holders::Reply;
-use sockeye_wire::walk::{self, Moment, detail};
+use sockeye_wire::walk::{self, KernelClock, detail};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
@@ -192,15 +192,15 @@ impl Reader<'_> {
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
-        let now = held::clock(slot).and_then(|(jiffies, ktime_ns)| {
-            Some(Moment {
+        let now = fd_sockets::clock(slot).and_then(|(jiffies, ktime_ns)| {
+            Some(KernelClock {
                 hz: walk::hz(jiffies, ktime_ns)?,
                 jiffies,
                 ktime_ns,
             })
         });
-        let mut all = held::sockets(slot, reply);
-        for Held { socket, .. } in &mut all {
+        let mut all = fd_sockets::sockets(slot, reply);
+        for FdSocket { socket, .. } in &mut all {
             // Another socket may come to lie at the address of one that is gone, and after 2^32 sockets one gets
             // the inode of another.
             let identity = u64::from(socket.inode()) << 32 | socket.identity() >> 6 & 0xffff_ffff;

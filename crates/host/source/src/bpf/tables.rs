@@ -6,7 +6,7 @@ use super::workers::{self, Job};
 use rustix::io::Errno;
 use sockeye_model::{Losses, Options, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
+use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -106,7 +106,7 @@ impl Tables {
         let slot = slots
             .first_mut()
             .ok_or(Unavailable::UnexpectedReply("no slots"))?;
-        let mut request = Request::EVERYTHING;
+        let mut request = Request::ALL;
         let mut hashinfos = vec![first.hashinfo];
         loop {
             let reply = run(&self.list_nets, slot, &request, 0)?;
@@ -150,7 +150,7 @@ impl Tables {
         let request = Request {
             table,
             end: 0,
-            ..Request::EVERYTHING
+            ..Request::ALL
         };
         run(&self.program, slot, &request, hashinfo)
     }
@@ -198,7 +198,7 @@ impl Tables {
 }
 
 /// Takes a record, and when its run began.
-type Take<'a> = &'a mut dyn FnMut(&Record<'_>, Moment) -> ControlFlow<()>;
+type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> ControlFlow<()>;
 
 /// One table to be walked over.
 struct Work<'a> {
@@ -301,7 +301,7 @@ impl Reader<'_> {
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
-        let now = Moment {
+        let now = KernelClock {
             hz: self.hz,
             jiffies: reply.jiffies,
             ktime_ns: reply.ktime_ns,
@@ -364,7 +364,7 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
         Outcome::Done | Outcome::Full => Ok(reply),
         Outcome::NoTable => Err(Unavailable::Lacks("such a table of sockets")),
         Outcome::Unreadable => Err(Unavailable::Run(Errno::FAULT)),
-        Outcome::Tangled => Err(Unavailable::UnexpectedReply(
+        Outcome::TooManySteps => Err(Unavailable::UnexpectedReply(
             "what it walks over is no table of sockets",
         )),
         Outcome::Unknown(_) => Err(Unavailable::UnexpectedReply("an outcome that it does not know")),

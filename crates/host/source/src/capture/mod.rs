@@ -9,8 +9,8 @@ pub use input::Packing;
 use input::{DeadlineFile, Input, ReadDeadline};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_wire::Error as WireError;
-use sockeye_wire::packet::pcapng::{Described, Options};
-use sockeye_wire::packet::{Decoded, LinkType, PassedOver, Reader, Record, Step, decode};
+use sockeye_wire::packet::pcapng::{InterfaceDescription, Options};
+use sockeye_wire::packet::{Decoded, LinkType, Reader, Record, SkippedPackets, Step, decode};
 use std::io::Read;
 use std::path::Path;
 
@@ -162,8 +162,8 @@ impl Capture {
             };
             match reader.step(&self.buffer[self.begin..self.end]) {
                 Ok(Step::Packet(record)) => return Ok(Some(record)),
-                Ok(Step::Pass(len)) => self.pass(len)?,
-                Ok(Step::NoPacket(len)) => {
+                Ok(Step::Skip(len)) => self.pass(len)?,
+                Ok(Step::NotAPacket(len)) => {
                     self.frame += 1;
                     self.pass(len)?;
                 }
@@ -250,13 +250,13 @@ impl Capture {
 
     /// What was not handed out up to here.
     #[must_use]
-    pub fn passed_over(&self) -> PassedOver {
-        self.reader.as_ref().map(Reader::passed_over).unwrap_or_default()
+    pub fn passed_over(&self) -> SkippedPackets {
+        self.reader.as_ref().map(Reader::skipped).unwrap_or_default()
     }
 
     /// Interfaces that the file has described up to here; a pcap file describes none.
     #[must_use]
-    pub fn interfaces(&self) -> &[Described] {
+    pub fn interfaces(&self) -> &[InterfaceDescription] {
         self.reader.as_ref().map(Reader::interfaces).unwrap_or_default()
     }
 

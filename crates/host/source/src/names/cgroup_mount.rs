@@ -36,7 +36,7 @@ impl CgroupMount {
         // A mount has its say on the options of all: with those of another they stay as they are.
         let unmounted = UNMOUNTED.get_or_init(|| {
             let options = options(&mounts)?;
-            sockeye_sys::mounts::unmounted_cgroups(&options).ok()
+            sockeye_sys::mounts::detached_cgroups(&options).ok()
         });
         let point = PathBuf::from(format!("/proc/self/fd/{}", unmounted.as_ref()?.as_raw_fd()));
         // Of a mount of our own the top is the top of what we may see.

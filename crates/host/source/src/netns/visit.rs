@@ -5,8 +5,8 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid};
-use sockeye_sys::netlink::DiagSocket;
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netlink::NetlinkSocket;
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::nsid;
 use sockeye_wire::proc_net::DeviceLine;
@@ -83,7 +83,7 @@ pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync))
     };
     let mut results: Vec<_> = found.into_iter().map(|stats| stats.unwrap_or(unseen)).collect();
     // Descriptors are free again, now that nobody else holds any.
-    let again = |visitor: &mut Visitor| {
+    let again = |visitor: &mut NetnsThread| {
         let mut worker = Worker::new(&ids_left);
         for (entry, result) in entries.iter().zip(&mut results) {
             if result.status == VisitStatus::NoDescriptors {
@@ -91,13 +91,13 @@ pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync))
             }
         }
     };
-    let _ = visiting(again);
+    let _ = on_netns_thread(again);
     results
 }
 
 /// How many numbers our namespace has given to others; 0 where it does not tell.
 pub(super) fn count_ids() -> usize {
-    let Ok(socket) = DiagSocket::open_route() else {
+    let Ok(socket) = NetlinkSocket::open_route() else {
         return 0;
     };
     if socket.send(&nsid::dump(SEQUENCE)).is_err() {
@@ -121,7 +121,7 @@ pub(super) fn count_ids() -> usize {
 struct Worker<'a> {
     buffer: Vec<u8>,
     /// Of our own namespace, wherever this thread is.
-    route: Option<DiagSocket>,
+    route: Option<NetlinkSocket>,
     ids_left: &'a AtomicUsize,
     task: Option<OwnedFd>,
 }
@@ -132,13 +132,13 @@ impl<'a> Worker<'a> {
         let asks = ids_left.load(Ordering::Relaxed) > 0;
         Self {
             buffer: Vec::with_capacity(FILE_LEN),
-            route: asks.then(|| DiagSocket::open_route().ok()).flatten(),
+            route: asks.then(|| NetlinkSocket::open_route().ok()).flatten(),
             ids_left,
             task: open_folder("/proc/thread-self").ok(),
         }
     }
 
-    fn visit(&mut self, visitor: &mut Visitor, entry: &NetnsEntry) -> NetnsStats {
+    fn visit(&mut self, visitor: &mut NetnsThread, entry: &NetnsEntry) -> NetnsStats {
         let mut stats = NetnsStats::default();
         if self.task.is_none() {
             self.task = open_folder("/proc/thread-self").ok();

@@ -1,6 +1,6 @@
 use crate::dump::run_here;
 use sockeye_model::{Device, InterfaceIndex, Qdisc};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::ethtool::{self, LinkModes};
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{self, InterfaceAddress, Link, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWQDISC};
@@ -9,7 +9,7 @@ use sockeye_wire::rtnetlink::{self, InterfaceAddress, Link, RTM_NEWADDR, RTM_NEW
 /// or went meanwhile is no reason to ask again.
 pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
-    let Ok(route) = DiagSocket::open_route() else {
+    let Ok(route) = NetlinkSocket::open_route() else {
         return devices;
     };
     let mut ask = |request: &[u8], take: &mut dyn FnMut(&Message<'_>)| {
@@ -83,7 +83,7 @@ impl Ethtool {
         if matches!(self, Self::Absent) {
             return;
         }
-        let Ok(socket) = DiagSocket::open_generic() else {
+        let Ok(socket) = NetlinkSocket::open_generic() else {
             return;
         };
         if matches!(self, Self::NotAsked) {
@@ -108,7 +108,7 @@ impl Ethtool {
 }
 
 /// The number of ethtool's family; `None`: a kernel before 5.6, or one without it.
-fn family(socket: &DiagSocket) -> Option<u16> {
+fn family(socket: &NetlinkSocket) -> Option<u16> {
     socket.send(&ethtool::family_request(SEQUENCE)).ok()?;
     let mut buffer = [0; 4096];
     let received = socket.receive(&mut buffer).ok()?;

@@ -1,7 +1,7 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
-use sockeye_sys::mounts::unmounted_procfs;
+use sockeye_sys::mounts::detached_procfs;
 use std::ffi::CStr;
 
 /// `/proc/sys/net`, which is that of wherever the thread is.
@@ -23,7 +23,7 @@ impl Folder {
     }
 
     fn own() -> Result<Self, Errno> {
-        let root = unmounted_procfs()?;
+        let root = detached_procfs()?;
         let net = open_folder(Some(root.as_fd()), c"sys/net")?;
         // It lives for as long as anything below its root is open.
         Ok(Self::Own(net, VISITS_MAX))

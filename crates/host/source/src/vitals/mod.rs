@@ -30,7 +30,7 @@ use crate::visits::spread;
 use reader::Reader;
 use rustix::io::Errno;
 use sockeye_model::{Settings, Vitals};
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::io;
 
 /// What the network namespace of the calling thread tells.
@@ -66,13 +66,13 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
         matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     };
     if found.iter().any(lacks) {
-        let again = |visitor: &mut Visitor| {
+        let again = |visitor: &mut NetnsThread| {
             let mut reader = None;
             for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| lacks(found)) {
                 *found = visit(visitor, &mut reader, number, open);
             }
         };
-        let _ = visiting(again);
+        let _ = on_netns_thread(again);
     }
     found
 }
@@ -81,7 +81,7 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
 pub type Open<'a> = dyn Fn(usize, &mut dyn FnMut(OpenNetns<'_>)) -> io::Result<()> + Sync + 'a;
 
 fn visit(
-    visitor: &mut Visitor,
+    visitor: &mut NetnsThread,
     reader: &mut Option<Reader>,
     number: usize,
     open: &Open<'_>,

@@ -1,12 +1,12 @@
 use crate::dump::run_here;
 use sockeye_model::{InterfaceIndex, NeighbourTable, Neighbours};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::rtnetlink::{self, Neighbour, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
 
 /// The tables that all namespaces share; none where netlink is forbidden.
 pub(super) fn tables(buffer: &mut Vec<u8>) -> Vec<NeighbourTable> {
     let mut tables = Vec::new();
-    let Ok(route) = DiagSocket::open_route() else {
+    let Ok(route) = NetlinkSocket::open_route() else {
         return tables;
     };
     let request = rtnetlink::NeighbourTable::dump(SEQUENCE);
@@ -30,7 +30,7 @@ pub(super) fn are_crowded(buffer: &mut Vec<u8>) -> bool {
 
 /// Those of the namespace that we are in. `loopback` is the interface whose entries no limit counts.
 pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
-    let route = DiagSocket::open_route().ok()?;
+    let route = NetlinkSocket::open_route().ok()?;
     let mut neighbours = Neighbours::default();
     run_here(
         &route,

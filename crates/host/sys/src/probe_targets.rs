@@ -1,12 +1,12 @@
-//! Functions of ours that do nothing but being called: what watching calls costs is measured on them.
+//! Trivial functions to attach probes to: the cost of a probe is measured on them.
 #![allow(unsafe_code)]
 
-/// One of them. On x86-64 they differ in how they begin: the kernel carries out a `push` itself at a uprobe; nearly every
-/// other instruction it has the processor run elsewhere, by a single step, which takes several times as long (in a virtual
+/// A function to probe. On x86-64 they differ in their first instruction: the kernel emulates a `push` at a uprobe;
+/// nearly every other instruction is single-stepped out of line, which takes several times as long (in a virtual
 /// machine ten times).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they differ as their names do")]
-pub enum Called {
+#[expect(missing_docs, reason = "the names say it")]
+pub enum ProbeTarget {
     PushOne,
     PushOther,
     StepOne,
@@ -14,7 +14,7 @@ pub enum Called {
     StepThird,
 }
 
-impl Called {
+impl ProbeTarget {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::PushOne,
@@ -24,20 +24,20 @@ impl Called {
         Self::StepThird,
     ];
 
-    /// Calls it.
+    /// Calls the function; the result is larger than `number`.
     #[must_use]
     pub fn call(self, number: u64) -> u64 {
-        // SAFETY: each takes a number in the first register, gives one back in the result's, and changes nothing else.
+        // SAFETY: each takes a number in the first argument register, returns one, and changes nothing else.
         unsafe { self.function()(number) }
     }
 
-    /// Where it is.
+    /// Returns the function's address.
     #[must_use]
     pub fn address(self) -> u64 {
         self.function() as usize as u64
     }
 
-    /// Of those that begin with a step: how far behind that is the instruction by which it ends.
+    /// Returns the offset in bytes of the return instruction, for the `Step` variants; 0 if unknown.
     #[must_use]
     pub const fn exit(self) -> u64 {
         if cfg!(target_arch = "x86_64") { 4 } else { 0 }
@@ -103,10 +103,10 @@ mod functions {
     }
 }
 
-/// Elsewhere they are all alike, but for what keeps a compiler from making one of them.
+/// On other architectures they differ only in a constant, which keeps the compiler from merging them.
 #[cfg(not(target_arch = "x86_64"))]
 mod functions {
-    macro_rules! called {
+    macro_rules! probe_targets {
         ($($name:ident $number:literal)*) => {
             $(#[inline(never)]
             pub(super) unsafe extern "C" fn $name(number: u64) -> u64 {
@@ -114,7 +114,7 @@ mod functions {
             })*
         };
     }
-    called! {
+    probe_targets! {
         sockeye_push_one 1
         sockeye_push_other 2
         sockeye_step_one 3
@@ -128,10 +128,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_count_on() {
-        for one in Called::ALL {
-            assert!(one.call(41) > 41, "{one:?}");
-            assert_ne!(one.address(), 0);
+    fn calls_return_a_larger_number() {
+        for target in ProbeTarget::ALL {
+            assert!(target.call(41) > 41, "{target:?}");
+            assert_ne!(target.address(), 0);
         }
     }
 }

@@ -1,34 +1,34 @@
-//! What is asked for, arranged so that a type nobody asked for is passed over in a few instructions.
+//! An index of the queries by name, which rejects types without a query in a few instructions.
 
 use super::kind::{ENUM, ENUM64, FUNC, INT, STRUCT, TYPEDEF, UNION};
 use super::name::{Name, head};
-use super::{Question, TypeKind};
+use super::{Query, TypeKind};
 use alloc::vec::Vec;
 
-/// The questions, those about one name together, found by the first eight bytes of the name.
-pub(super) struct Wanted<'q> {
-    /// In the order of `Name::head`.
+/// The queries grouped by name, found by the first eight bytes of the name.
+pub(super) struct NameIndex<'q> {
+    /// Groups in the order of `Name::head`.
     pub(super) groups: Vec<Group<'q>>,
-    /// Places in the list of questions, those of a group together.
-    pub(super) places: Vec<usize>,
-    /// Whether names of types of this kind have to be looked at.
+    /// Indexes into the list of queries; those of a group are adjacent.
+    pub(super) indexes: Vec<usize>,
+    /// Whether names of types of this kind must be checked.
     pub(super) kinds: [bool; 128],
-    /// Whether names of enumerators have to be looked at.
+    /// Whether names of enumerators must be checked.
     pub(super) enumerators: bool,
-    /// A bit for each `Name::hash`: most names of the kernel end here.
+    /// A bit for each hash of a name: most of the kernel's names are rejected here.
     filter: [u64; FILTER_WORDS],
 }
 
 pub(super) struct Group<'q> {
     pub(super) space: Space,
     name: Name<'q>,
-    pub(super) places: core::ops::Range<usize>,
+    pub(super) indexes: core::ops::Range<usize>,
 }
 
-/// C's name spaces: there may be a `struct x`, a typedef `x` and a function `x`.
+/// C's name spaces: a `struct x`, a typedef `x` and a function `x` can exist together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Space {
-    /// Structs and unions. C has enums in here too, but those of another file may be called the same.
+    /// Structs and unions. In C enums share this space, but another file's enum may have the same name.
     Aggregate,
     Enum,
     Typedef,
@@ -48,28 +48,28 @@ impl Space {
     }
 }
 
-impl<'q> Wanted<'q> {
-    pub(super) fn new(questions: &[Question<'q>]) -> Self {
+impl<'q> NameIndex<'q> {
+    pub(super) fn new(queries: &[Query<'q>]) -> Self {
         let mut kinds = [false; 128];
         kinds[INT as usize] = true;
         let mut enumerators = false;
-        let mut keys = Vec::with_capacity(questions.len());
-        for (place, question) in questions.iter().enumerate() {
-            let (space, text, of): (_, _, &[u32]) = match *question {
-                Question::Field { structure, .. } | Question::Size { structure } => {
+        let mut keys = Vec::with_capacity(queries.len());
+        for (index, query) in queries.iter().enumerate() {
+            let (space, text, of): (_, _, &[u32]) = match *query {
+                Query::Field { structure, .. } | Query::Size { structure } => {
                     (Space::Aggregate, structure, &[STRUCT, UNION])
                 }
-                Question::Type { kind, name } => match kind {
+                Query::Type { kind, name } => match kind {
                     TypeKind::Struct | TypeKind::Union => (Space::Aggregate, name, &[STRUCT, UNION]),
                     TypeKind::Enum => (Space::Enum, name, &[ENUM, ENUM64]),
                     TypeKind::Func => (Space::Func, name, &[FUNC]),
                     TypeKind::Typedef => (Space::Typedef, name, &[TYPEDEF]),
                 },
-                Question::Enumerator {
+                Query::Enumerator {
                     enumeration: Some(text),
                     ..
                 } => (Space::Enum, text, &[ENUM, ENUM64]),
-                Question::Enumerator {
+                Query::Enumerator {
                     enumeration: None,
                     name,
                 } => {
@@ -81,36 +81,36 @@ impl<'q> Wanted<'q> {
                 for &kind in of {
                     kinds[kind as usize] = true;
                 }
-                keys.push((name, space, place));
+                keys.push((name, space, index));
             }
         }
-        keys.sort_unstable_by_key(|&(name, space, place)| (name.head, name.text, space, place));
+        keys.sort_unstable_by_key(|&(name, space, index)| (name.head, name.text, space, index));
         let mut filter = [0; FILTER_WORDS];
         let mut groups: Vec<Group<'q>> = Vec::with_capacity(keys.len());
-        let mut places = Vec::with_capacity(keys.len());
-        for (name, space, place) in keys {
+        let mut indexes = Vec::with_capacity(keys.len());
+        for (name, space, index) in keys {
             match groups.last_mut() {
-                Some(last) if (last.name.text, last.space) == (name.text, space) => last.places.end += 1,
+                Some(last) if (last.name.text, last.space) == (name.text, space) => last.indexes.end += 1,
                 _ => groups.push(Group {
                     space,
                     name,
-                    places: places.len()..places.len() + 1,
+                    indexes: indexes.len()..indexes.len() + 1,
                 }),
             }
-            places.push(place);
+            indexes.push(index);
             let hash = hash(name.head);
             filter[hash / 64] |= 1 << (hash % 64);
         }
         Self {
             groups,
-            places,
+            indexes,
             kinds,
             enumerators,
             filter,
         }
     }
 
-    /// Calls `found` with the group that asks for the name at `at`, if one does.
+    /// Calls `found` with the index of the group with the name at `at`, if there is one.
     #[inline]
     pub(super) fn find(&self, strings: &[u8], at: u32, space: Space, found: impl FnOnce(usize)) {
         let head = head(strings, at);
@@ -129,9 +129,9 @@ impl<'q> Wanted<'q> {
             .enumerate()
             .skip(first)
             .take_while(|(_, group)| group.name.head == head);
-        for (place, group) in same {
+        for (index, group) in same {
             if group.space == space && group.name.is_at(strings, at) {
-                return found(place);
+                return found(index);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Files mapped into memory, to be read.
+//! Files mapped into memory for reading.
 #![allow(unsafe_code)]
 
 use rustix::fs::{fstat, fstatfs, stat};
@@ -7,30 +7,30 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// A file in memory, for files whose content never changes.
+/// A read-only mapping of a file whose content never changes.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedFile {
     start: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping is only ever read, and is not bound to a thread.
-unsafe impl Send for Mapped {}
+unsafe impl Send for MappedFile {}
 // SAFETY: as above.
-unsafe impl Sync for Mapped {}
+unsafe impl Sync for MappedFile {}
 
-impl Mapped {
-    /// Maps the kernel's own types, `/sys/kernel/btf/vmlinux`, which the kernel keeps unchanged as long as it
-    /// runs. Reading it would be 1,347 calls of 4 KiB, and 3.5 ms.
+impl MappedFile {
+    /// Maps the kernel's BTF, `/sys/kernel/btf/vmlinux`, which does not change while the kernel runs. Reading it would
+    /// take 1,347 calls of 4 KiB, and 3.5 ms.
     ///
     /// # Errors
-    /// The errno of `mmap(2)`: `ENODEV` before Linux 6.16. `EINVAL` if it is any other file: that could change, or
-    /// shrink, under our hands.
-    pub fn kernel_types(file: BorrowedFd<'_>) -> Result<Self, Errno> {
-        let (found, known) = (fstat(file)?, stat(KERNEL_TYPES)?);
-        let is_it = (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
+    /// The errno of `mmap(2)`: `ENODEV` before Linux 6.16. `EINVAL` for any other file, because it could change or
+    /// shrink while it is mapped.
+    pub fn kernel_btf(file: BorrowedFd<'_>) -> Result<Self, Errno> {
+        let (found, known) = (fstat(file)?, stat(KERNEL_BTF)?);
+        let is_kernel_btf = (found.st_dev, found.st_ino) == (known.st_dev, known.st_ino)
             && fstatfs(file)?.f_type == SYSFS_MAGIC;
-        if !is_it {
+        if !is_kernel_btf {
             return Err(Errno::INVAL);
         }
         let bytes = usize::try_from(found.st_size).map_err(|_| Errno::TOOBIG)?;
@@ -49,24 +49,24 @@ impl Mapped {
         Ok(Self { start, bytes })
     }
 
-    /// What is in it.
+    /// The file's content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is that long and lives as long as `self`; the pages behind it are
-        // those of the kernel's own types, which never change (`kernel_types` takes no other file).
+        // the kernel's BTF, which never changes (`kernel_btf` accepts no other file).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// The one file that is mapped.
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+/// The only file that may be mapped.
+const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// `SYSFS_MAGIC` of `include/uapi/linux/magic.h`
 const SYSFS_MAGIC: rustix::fs::FsWord = 0x6265_6572;

@@ -1,34 +1,33 @@
-//! What the BPF programs that read sockets behind descriptors and we tell each other: `bpf/held.bpf.c`, from this
-//! side.
+//! Slots of the BPF program that reads the sockets of descriptors: mirrors `bpf/held.bpf.c`.
 //!
-//! The programs are those of [`crate::holders`], and so are their slots; the second of them is asked for sockets too,
-//! and puts the socket's record behind that of its descriptor: one of [`crate::walk`], with a part of its family's.
+//! The programs and their slots are those of [`crate::holders`]. The second program can also read sockets: it puts a
+//! socket's record, one of [`crate::walk`] with a part for its family, after the record of its descriptor.
 //!
-//! What it deliberately does not do: tell sockets from descriptors. A socket comes as often as somebody holds it.
+//! What it deliberately does not do: remove duplicates. A socket appears once for each descriptor.
 //!
 //! ```
-//! use sockeye_wire::held::{self, Request, kind};
+//! use sockeye_wire::fd_sockets::{self, Request, kind};
 //! use sockeye_wire::holders::{self, Reply};
 //!
 //! let mut slot = vec![0; holders::SLOT_BYTES];
 //! Request { kinds: kind::UDP | kind::UNIX, detail: 0, netns: 0 }.write(&mut slot);
 //! // ... the program runs ...
 //! let reply = Reply::read(&slot).unwrap();
-//! assert_eq!(held::sockets(&slot, &reply).count(), 0); // it did not
+//! assert_eq!(fd_sockets::sockets(&slot, &reply).count(), 0); // it did not
 //! ```
 
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 use crate::holders::{RECORDS_AT, RECORDS_BYTES, REPLY_AT, Reply, put};
 use crate::walk::{Record, detail};
 
-/// Which sockets are wanted: the end of `struct files_request`.
+/// The sockets to read: the end of `struct files_request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// The sum of [`kind`]'s.
+    /// Bits of [`kind`].
     pub kinds: u32,
-    /// What is wanted beyond ends, state, inode and namespace: the sum of [`detail`]'s.
+    /// What to read in addition to endpoints, state, inode and namespace: bits of [`detail`].
     pub detail: u32,
-    /// Inode of the only network namespace; 0: every one.
+    /// Inode of the network namespace to read; 0 for all.
     pub netns: u32,
 }
 
@@ -51,7 +50,7 @@ pub mod kind {
 }
 
 impl Request {
-    /// Writes it into a slot, beside what [`crate::holders::write_items`] writes there.
+    /// Writes the request into a slot, next to what [`crate::holders::write_items`] writes there.
     pub fn write(&self, slot: &mut [u8]) {
         put(slot, 40, &self.kinds.to_ne_bytes());
         put(slot, 44, &self.detail.to_ne_bytes());
@@ -59,45 +58,45 @@ impl Request {
     }
 }
 
-/// The clock when the program ran: `jiffies_64` and `CLOCK_MONOTONIC`; `None` if the slot is shorter than slots are.
+/// Returns `jiffies_64` and `CLOCK_MONOTONIC` of the program's run; `None` if the slot is too short.
 #[must_use]
 pub fn clock(slot: &[u8]) -> Option<(u64, u64)> {
     Some((ne_u64(slot, REPLY_AT + 48)?, ne_u64(slot, REPLY_AT + 56)?))
 }
 
-/// A socket, and a descriptor of it: `struct file_record`, and what follows.
+/// A socket and one of its descriptors: `struct file_record` and the socket's record.
 #[derive(Debug, Clone, Copy)]
-pub struct Held<'a> {
-    /// Of which item.
+pub struct FdSocket<'a> {
+    /// Index of the descriptor range in the request.
     pub item: u32,
-    /// The descriptor's number.
+    /// The descriptor.
     pub descriptor: u32,
-    /// What it leads to.
+    /// The socket's record.
     pub socket: Record<'a>,
 }
 
-/// What a UNIX socket has for ends: `struct unix_part`.
+/// The endpoints of a UNIX socket: `struct unix_part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixEnds<'a> {
-    /// Inode of the peer, if there is one; 0: of one that no file holds.
+    /// Inode of the peer; 0 if no file refers to it; `None` without a peer.
     pub peer: Option<u32>,
     /// `sun_path`; empty if it is not bound.
     pub name: &'a [u8],
 }
 
-/// What a NETLINK socket has for ends: `struct netlink_part`.
+/// The endpoints of a NETLINK socket: `struct netlink_part`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NetlinkEnds {
     /// Its port id.
     pub port: u32,
-    /// Whom it is connected to; 0 is the kernel.
+    /// Port id that it is connected to; 0 is the kernel.
     pub peer_port: u32,
-    /// Which group it sends to; 0: none.
+    /// Multicast group that it sends to; 0 for none.
     pub peer_group: u32,
 }
 
 impl<'a> UnixEnds<'a> {
-    /// Of this socket; `None` if the program could not tell.
+    /// Reads the endpoints of a socket; `None` if the program could not read them.
     #[must_use]
     pub fn of(record: &Record<'a>) -> Option<Self> {
         let part = record.has(detail::ENDS).then(|| record.part())?;
@@ -110,7 +109,7 @@ impl<'a> UnixEnds<'a> {
 }
 
 impl NetlinkEnds {
-    /// Of this socket; `None` if the program could not tell.
+    /// Reads the endpoints of a socket; `None` if the program could not read them.
     #[must_use]
     pub fn of(record: &Record<'_>) -> Option<Self> {
         let part = record.has(detail::ENDS).then(|| record.part())?;
@@ -122,7 +121,7 @@ impl NetlinkEnds {
     }
 }
 
-/// The sockets that `read_files` told of.
+/// Iterates over the sockets that `read_files` wrote.
 pub fn sockets<'a>(slot: &'a [u8], reply: &Reply) -> Sockets<'a> {
     let used = (reply.used as usize).min(RECORDS_BYTES);
     Sockets {
@@ -131,7 +130,7 @@ pub fn sockets<'a>(slot: &'a [u8], reply: &Reply) -> Sockets<'a> {
     }
 }
 
-/// Iterates over sockets; see [`sockets`].
+/// An iterator over sockets; see [`sockets`].
 #[derive(Debug, Clone)]
 pub struct Sockets<'a> {
     rest: &'a [u8],
@@ -139,7 +138,7 @@ pub struct Sockets<'a> {
 }
 
 impl Sockets<'_> {
-    /// Whether the records ended in something that is none: the program and we are of two minds.
+    /// Whether iteration ended at an invalid record, because the program's layout differs from ours.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken
@@ -147,9 +146,9 @@ impl Sockets<'_> {
 }
 
 impl<'a> Iterator for Sockets<'a> {
-    type Item = Held<'a>;
+    type Item = FdSocket<'a>;
 
-    fn next(&mut self) -> Option<Held<'a>> {
+    fn next(&mut self) -> Option<FdSocket<'a>> {
         if self.rest.is_empty() {
             return None;
         }
@@ -157,20 +156,20 @@ impl<'a> Iterator for Sockets<'a> {
             let (file, rest) = self.rest.split_at_checked(FILE_BYTES)?;
             let (socket, rest) = rest.split_at_checked(ne_u32(file, 12)? as usize)?;
             let (socket, beyond) = Record::split(socket)?;
-            let held = Held {
+            let socket = FdSocket {
                 item: ne_u32(file, 0)?,
                 descriptor: ne_u32(file, 4)?,
                 socket,
             };
-            beyond.is_empty().then_some((held, rest))
+            beyond.is_empty().then_some((socket, rest))
         };
-        let Some((held, rest)) = split() else {
+        let Some((socket, rest)) = split() else {
             self.broken = true;
             self.rest = &[];
             return None;
         };
         self.rest = rest;
-        Some(held)
+        Some(socket)
     }
 }
 
@@ -185,24 +184,24 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// A `struct file_record`, and the `struct record` behind it with `sections` and what follows it.
-    fn told(inode: u32, sections: u16, behind: &[u8]) -> Vec<u8> {
-        let bytes = u16::try_from(128 + behind.len()).unwrap();
-        let mut told = Vec::new();
-        for word in [7, 9, inode, u32::from(bytes)] {
-            told.extend_from_slice(&word.to_ne_bytes());
+    /// A `struct file_record` and its `struct record` with `sections` and the bytes after it.
+    fn record(inode: u32, sections: u16, behind: &[u8]) -> Vec<u8> {
+        let len = u16::try_from(128 + behind.len()).unwrap();
+        let mut bytes = Vec::new();
+        for word in [7, 9, inode, u32::from(len)] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
         }
         let mut record = vec![0; 128];
-        record[..2].copy_from_slice(&bytes.to_ne_bytes());
+        record[..2].copy_from_slice(&len.to_ne_bytes());
         record[2..4].copy_from_slice(&[1, 10]);
         record[4..6].copy_from_slice(&1_u16.to_ne_bytes());
         record[6..8].copy_from_slice(&sections.to_ne_bytes());
         record[88..92].copy_from_slice(&inode.to_ne_bytes());
         record[125] = 5;
         record[126..128].copy_from_slice(&262_u16.to_ne_bytes());
-        told.extend_from_slice(&record);
-        told.extend_from_slice(behind);
-        told
+        bytes.extend_from_slice(&record);
+        bytes.extend_from_slice(behind);
+        bytes
     }
 
     fn slot(records: &[u8]) -> (Vec<u8>, Reply) {
@@ -227,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_lies_behind_that_for_files() {
+    fn request_is_written_after_the_files_request() {
         let mut slot = vec![0xee; 64];
         Request {
             kinds: kind::UNIX | kind::NETLINK,
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_lies_behind_the_reply() {
+    fn clock_is_read_after_the_reply() {
         let mut slot = vec![0; SLOT_BYTES];
         put(&mut slot, 304, &5_u64.to_ne_bytes());
         put(&mut slot, 312, &6_u64.to_ne_bytes());
@@ -257,9 +256,9 @@ mod tests {
     #[test]
     #[cfg_attr(
         target_endian = "big",
-        ignore = "our programs are little-endian, and so are their records"
+        ignore = "our programs and their records are little-endian"
     )]
-    fn sockets_come_one_behind_the_other() {
+    fn sockets_of_all_kinds_are_read_in_order() {
         let mut memory = vec![0; 40];
         memory[32] = 3;
         let name = unix_part(55, 1, 3, b"/ab\0\0\0\0\0");
@@ -270,9 +269,9 @@ mod tests {
         let sections = u16::try_from(detail::ENDS | detail::MEMORY).unwrap();
         let ends = u16::try_from(detail::ENDS).unwrap();
         let records = [
-            told(70, sections, &[memory, name].concat()),
-            told(71, ends, &netlink),
-            told(72, 0, &[]),
+            record(70, sections, &[memory, name].concat()),
+            record(71, ends, &netlink),
+            record(72, 0, &[]),
         ]
         .concat();
         let (slot, reply) = slot(&records);
@@ -302,17 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_do_not_fit_are_none() {
+    fn truncated_endpoints_are_none() {
         let ends = u16::try_from(detail::ENDS).unwrap();
         for part in [unix_part(55, 1, 9, b"/ab\0\0\0\0\0"), vec![0; 7], vec![]] {
-            let (slot, reply) = slot(&told(1, ends, &part));
+            let (slot, reply) = slot(&record(1, ends, &part));
             let socket = sockets(&slot, &reply).next().unwrap().socket;
             assert_eq!(UnixEnds::of(&socket), None, "{part:?}");
             if part.len() < 12 {
                 assert_eq!(NetlinkEnds::of(&socket), None);
             }
         }
-        let (slot, reply) = slot(&told(1, ends, &unix_part(0, 0, 0, b"")));
+        let (slot, reply) = slot(&record(1, ends, &unix_part(0, 0, 0, b"")));
         let socket = sockets(&slot, &reply).next().unwrap().socket;
         let nothing = UnixEnds {
             peer: None,
@@ -324,20 +323,20 @@ mod tests {
     #[test]
     #[cfg_attr(
         target_endian = "big",
-        ignore = "our programs are little-endian, and so are their records"
+        ignore = "our programs and their records are little-endian"
     )]
-    fn broken_records_end_it_and_are_told() {
-        let whole = told(1, 0, &[0; 8]);
+    fn broken_record_ends_iteration_and_is_reported() {
+        let whole = record(1, 0, &[0; 8]);
         for bytes in 0..whole.len() {
             let (slot, reply) = slot(&whole[..bytes]);
             let mut all = sockets(&slot, &reply);
             assert!(all.next().is_none());
             assert_eq!(all.is_broken(), bytes > 0, "{bytes}");
         }
-        // A length that is not the record's own; memory that is not there; a record of no length at all.
+        // A length that differs from the record's; a missing memory section; a length of 0.
         let mut other_length = whole.clone();
         other_length[16] -= 1;
-        let no_memory = told(1, u16::try_from(detail::MEMORY).unwrap(), &[0; 39]);
+        let no_memory = record(1, u16::try_from(detail::MEMORY).unwrap(), &[0; 39]);
         let mut empty = whole;
         empty[12..16].fill(0);
         for records in [other_length, no_memory, empty] {
@@ -345,7 +344,7 @@ mod tests {
             let mut all = sockets(&slot, &reply);
             assert!(all.next().is_none() && all.is_broken());
         }
-        // A reply that promises more than a slot holds.
+        // A reply that claims more than a slot's size.
         let (mut slot, _) = slot(&[]);
         put(&mut slot, REPLY_AT + 4, &u32::MAX.to_ne_bytes());
         let reply = Reply::read(&slot).unwrap();

@@ -4,24 +4,24 @@ use rustix::process::{Pid as KernelPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd
 use sockeye_model::{Fd, Inode, Pid};
 use std::os::fd::OwnedFd;
 
-/// A process whose sockets can be borrowed.
+/// A process that owns sockets to borrow.
 ///
-/// By `pidfd_getfd(2)` (Linux 5.6), for whoever might trace the process: its own user, unless it gained rights by
-/// what it runs, or CAP_SYS_PTRACE.
+/// It uses `pidfd_getfd(2)` (Linux 5.6), which needs the right to trace the process: the same user, unless the process
+/// gained privileges by `execve(2)`, or CAP_SYS_PTRACE.
 #[derive(Debug)]
-pub struct Holder(Option<OwnedFd>);
+pub struct SocketOwner(Option<OwnedFd>);
 
-/// A socket of another process, as a descriptor of ours besides.
+/// A duplicate descriptor of another process's socket.
 ///
-/// Where net_cls and net_prio of cgroup v1 are in use the kernel marks a borrowed socket with our class and priority
-/// (`__receive_sock()`); no call avoids that.
+/// Where net_cls and net_prio of cgroup v1 are in use, the kernel marks a borrowed socket with our class and priority
+/// (`__receive_sock()`); there is no way to avoid that.
 #[derive(Debug)]
-pub struct Borrowed {
+pub struct BorrowedSocket {
     pub(crate) fd: OwnedFd,
 }
 
-impl Holder {
-    /// The process that has this number now; one that has gone holds nothing.
+impl SocketOwner {
+    /// Opens the process that has this pid now. A process that has ended has no sockets to borrow.
     ///
     /// # Errors
     /// The errno of `pidfd_open(2)`: `ENOSYS` before Linux 5.3, `EMFILE`.
@@ -36,12 +36,12 @@ impl Holder {
         }
     }
 
-    /// Borrows the socket with this inode, which was behind this descriptor. `None`: it is there no more, or another
-    /// file is.
+    /// Borrows the socket with this inode from this descriptor. `None` if the descriptor is closed or refers to another
+    /// file.
     ///
     /// # Errors
     /// The errno of `pidfd_getfd(2)`: `EPERM`, `ENOSYS` before Linux 5.6, `EMFILE`.
-    pub fn borrow(&self, fd: Fd, inode: Inode) -> Result<Option<Borrowed>, Errno> {
+    pub fn borrow(&self, fd: Fd, inode: Inode) -> Result<Option<BorrowedSocket>, Errno> {
         let (Some(process), Ok(fd)) = (&self.0, i32::try_from(fd.0)) else {
             return Ok(None);
         };
@@ -51,8 +51,8 @@ impl Holder {
             Err(errno) => return Err(errno),
         };
         let stat = fstat(&fd)?;
-        let is_it =
+        let is_same =
             FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_ino == u64::from(inode.0);
-        Ok(is_it.then_some(Borrowed { fd }))
+        Ok(is_same.then_some(BorrowedSocket { fd }))
     }
 }

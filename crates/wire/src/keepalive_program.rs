@@ -1,8 +1,8 @@
-//! What the program that gives keepalive to the connections of a cgroup is told, and what it tells:
-//! `bpf/keepalive.bpf.c`, from this side. In native byte order.
+//! Maps of the BPF program that enables keepalive on the connections of a cgroup: mirrors `bpf/keepalive.bpf.c`, in
+//! native byte order.
 //!
 //! ```
-//! use sockeye_wire::keeper::{Counts, Settings};
+//! use sockeye_wire::keepalive_program::{Counts, Settings};
 //!
 //! let settings = Settings { time_s: 60, interval_s: 10, probes: 6, ..Settings::default() };
 //! assert_eq!(Settings::read(&settings.bytes()), settings);
@@ -11,14 +11,14 @@
 
 use crate::bytes::{ne_u32, ne_u64};
 
-/// The name of the program, by which it is found again.
+/// The name of the program, by which attached programs are found.
 pub const PROGRAM: &str = "sockeye_keep";
 /// The name of the map with its [`Settings`].
 pub const SETTINGS: &str = "keep_settings";
 /// The name of the map with its [`Counts`].
 pub const COUNTS: &str = "keep_counts";
 
-/// What is to be set: `struct settings`.
+/// The socket options to set: `struct settings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
     /// `TCP_KEEPIDLE`
@@ -27,21 +27,21 @@ pub struct Settings {
     pub interval_s: u32,
     /// `TCP_KEEPCNT`
     pub probes: u32,
-    /// `TCP_USER_TIMEOUT`, if that is to be set.
+    /// `TCP_USER_TIMEOUT`; `None` to leave it unchanged.
     pub user_timeout_ms: Option<u32>,
-    /// What programs have counted in whose place this one came.
+    /// The counts of the programs that this one replaced.
     pub earlier: Counts,
 }
 
-/// What became of connections: `struct counts`.
+/// Counts of connections and options: `struct counts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// How many had all of the times at the end of the handshake; the application may have replaced them since.
+    /// Connections that had all of the times at the end of the handshake; the application may have changed them since.
     pub given: u64,
-    /// How many had another time then, which was set before: by the application, its listener, or the program of a cgroup
+    /// Connections that had another time then, set earlier by the application, its listener, or the program of a cgroup
     /// below.
     pub other: u64,
-    /// How many options the kernel refused to set.
+    /// Options that the kernel refused to set.
     pub refused: u64,
 }
 
@@ -49,7 +49,7 @@ impl Settings {
     /// The size of the map's value.
     pub const BYTES: usize = 24 + Counts::BYTES;
 
-    /// As the program reads it.
+    /// Encodes the settings as the map's value.
     #[must_use]
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -74,7 +74,7 @@ impl Settings {
         bytes
     }
 
-    /// As the map has it.
+    /// Decodes the map's value.
     #[must_use]
     pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
         let number = |offset| ne_u32(bytes, offset).unwrap_or(0);
@@ -92,7 +92,7 @@ impl Counts {
     /// The size of the map's value.
     pub const BYTES: usize = 24;
 
-    /// As the map has it.
+    /// Decodes the map's value.
     #[must_use]
     pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
         Self::at(bytes, 0)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_as_the_program_reads_them() {
+    fn settings_are_encoded_and_decoded() {
         let settings = Settings {
             time_s: 1,
             interval_s: 2,

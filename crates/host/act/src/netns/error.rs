@@ -1,31 +1,31 @@
-use crate::route::Refusal;
+use crate::route::RouteError;
 use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;
 
-/// What could not be done for a network namespace, and what the kernel said.
+/// A failed step on a network namespace, with the kernel's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// What.
-    pub act: Act,
-    /// For which name.
+pub struct NetnsError {
+    /// The step that failed.
+    pub step: NetnsStep,
+    /// Path of the name.
     pub path: PathBuf,
-    /// Why not.
-    pub refusal: Refusal,
+    /// The kernel's error.
+    pub error: RouteError,
 }
 
-/// The steps in which namespaces are made, named, and removed.
+/// A step of creating, naming or removing a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each is told by its text
-pub enum Act {
+#[allow(missing_docs)] // the texts describe them
+pub enum NetnsStep {
     MakeFolder,
     OpenFolder,
     ShareFolder,
-    FindRoom,
+    CheckPath,
     Unshare,
     OpenNamespace,
     OpenProcess,
-    RaiseLoopback,
+    BringLoopbackUp,
     MakePair,
     AddAddress,
     CreateName,
@@ -34,12 +34,12 @@ pub enum Act {
     Number,
 }
 
-impl Act {
-    pub(crate) fn on(self, path: impl Into<PathBuf>, refusal: impl Into<Refusal>) -> Failure {
-        Failure {
-            act: self,
+impl NetnsStep {
+    pub(crate) fn on(self, path: impl Into<PathBuf>, error: impl Into<RouteError>) -> NetnsError {
+        NetnsError {
+            step: self,
             path: path.into(),
-            refusal: refusal.into(),
+            error: error.into(),
         }
     }
 
@@ -48,11 +48,11 @@ impl Act {
             Self::MakeFolder => "make the folder",
             Self::OpenFolder => "open the folder",
             Self::ShareFolder => "share the mounts below",
-            Self::FindRoom => "look what is at",
+            Self::CheckPath => "look what is at",
             Self::Unshare => "make a network namespace for",
             Self::OpenProcess => "open the network namespace of a process,",
             Self::OpenNamespace => "open the network namespace",
-            Self::RaiseLoopback => "bring lo up for",
+            Self::BringLoopbackUp => "bring lo up for",
             Self::MakePair => "make a veth pair for",
             Self::AddAddress => "add an address for",
             Self::CreateName => "create the file",
@@ -63,26 +63,29 @@ impl Act {
     }
 }
 
-impl Failure {
-    /// What may help.
+impl NetnsError {
+    /// Returns a hint at what may help; `None` if there is none.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
-        Some(match (self.refusal.errno, self.act) {
-            (Errno::EXIST, Act::CreateName) => "that name is in use; `sockeye ns list` shows it",
-            (Errno::EXIST, Act::MakePair) => "an interface of that name is there already: `ip link` shows it",
-            (Errno::EXIST, Act::Number) => {
+        Some(match (self.error.errno, self.step) {
+            (Errno::EXIST, NetnsStep::CreateName) => "that name is in use; `sockeye ns list` shows it",
+            (Errno::EXIST, NetnsStep::MakePair) => {
+                "an interface of that name is there already: `ip link` shows it"
+            }
+            (Errno::EXIST, NetnsStep::Number) => {
                 "it has a number already, or another namespace has this one: `ip netns list-id` shows them"
             }
-            (Errno::PERM | Errno::ACCESS, Act::MakePair | Act::AddAddress | Act::RaiseLoopback) => {
-                "needs CAP_NET_ADMIN: run as root"
-            }
+            (
+                Errno::PERM | Errno::ACCESS,
+                NetnsStep::MakePair | NetnsStep::AddAddress | NetnsStep::BringLoopbackUp,
+            ) => "needs CAP_NET_ADMIN: run as root",
             (Errno::PERM | Errno::ACCESS, _) => {
                 "needs CAP_SYS_ADMIN, and to write to /run: run as root of the host"
             }
-            (Errno::NOSPC, Act::Unshare) => {
+            (Errno::NOSPC, NetnsStep::Unshare) => {
                 "there are as many as user.max_net_namespaces allows: `sysctl -w user.max_net_namespaces=N` raises it"
             }
-            (Errno::NOSPC, Act::Bind) => {
+            (Errno::NOSPC, NetnsStep::Bind) => {
                 "there are as many mounts as fs.mount-max allows: `sysctl -w fs.mount-max=N` raises it"
             }
             (Errno::NOSPC | Errno::DQUOT, _) => "the file system of /run is full: `df /run`, `df -i /run`",
@@ -92,29 +95,31 @@ impl Failure {
                 "the host has too many open files: `sysctl -w fs.file-max=N` raises the limit"
             }
             (Errno::NOMEM, _) => "the kernel is out of memory, or of its cgroup's share",
-            (Errno::NOENT, Act::Unlink | Act::OpenNamespace) => {
+            (Errno::NOENT, NetnsStep::Unlink | NetnsStep::OpenNamespace) => {
                 "there is none of that name: `sockeye ns list -1` shows them"
             }
-            (Errno::NOTEMPTY, Act::Unlink) => {
+            (Errno::NOTEMPTY, NetnsStep::Unlink) => {
                 "that is no name of a namespace, nor what is left of one; remove it yourself"
             }
-            (Errno::NOENT | Errno::SRCH, Act::OpenProcess) => "there is no such process, or it has ended",
-            (Errno::NOENT, Act::Bind) => "is /proc mounted?",
-            (Errno::INVAL, Act::OpenNamespace) => "that file is no network namespace",
-            (Errno::BUSY, Act::Unlink) => "something is still mounted there",
+            (Errno::NOENT | Errno::SRCH, NetnsStep::OpenProcess) => {
+                "there is no such process, or it has ended"
+            }
+            (Errno::NOENT, NetnsStep::Bind) => "is /proc mounted?",
+            (Errno::INVAL, NetnsStep::OpenNamespace) => "that file is no network namespace",
+            (Errno::BUSY, NetnsStep::Unlink) => "something is still mounted there",
             _ => return None,
         })
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for NetnsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}: {}", self.act.text(), self.path, self.refusal)
+        write!(f, "{} {:?}: {}", self.step.text(), self.path, self.error)
     }
 }
 
-impl std::error::Error for Failure {
+impl std::error::Error for NetnsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.refusal)
+        Some(&self.error)
     }
 }

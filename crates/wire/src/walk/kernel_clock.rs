@@ -1,7 +1,7 @@
-/// When a run began, in the kernel's clocks: what the times in a socket are compared with.
+/// The kernel's clocks at the start of a run: the reference of the times in a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
-    /// Jiffies a second; see [`hz`].
+pub struct KernelClock {
+    /// Jiffies per second; see [`hz`].
     pub hz: u32,
     /// `jiffies_64` ([`Reply::jiffies`](super::Reply::jiffies))
     pub jiffies: u64,
@@ -9,7 +9,7 @@ pub struct Moment {
     pub ktime_ns: u64,
 }
 
-impl Moment {
+impl KernelClock {
     /// `jiffies_to_usecs()` of kernel/time/time.c.
     #[must_use]
     #[inline]
@@ -17,7 +17,7 @@ impl Moment {
         (u64::from(jiffies) * 1_000_000 / self.hz()) as u32
     }
 
-    /// `jiffies_to_msecs()`, which rounds up where a jiffy is no whole number of milliseconds.
+    /// `jiffies_to_msecs()`, which rounds up if a jiffy is not a whole number of milliseconds.
     #[must_use]
     #[inline]
     pub fn msecs(&self, jiffies: u32) -> u32 {
@@ -38,8 +38,8 @@ impl Moment {
         1_000_000 / self.hz()
     }
 
-    /// Jiffies since a stamp of `tcp_jiffies32`. It may be a little younger than the run, which is 0 then: the
-    /// kernel's clock goes on while we read.
+    /// Returns the jiffies since a timestamp of `tcp_jiffies32`; 0 for a timestamp slightly later than the start of the
+    /// run, as sockets change while they are read.
     #[must_use]
     #[inline]
     pub fn jiffies_since(&self, stamp: u32) -> u32 {
@@ -50,7 +50,7 @@ impl Moment {
         )
     }
 
-    /// Milliseconds since a stamp of `tcp_clock_ms()`, likewise.
+    /// Returns the milliseconds since a timestamp of `tcp_clock_ms()`, likewise.
     #[must_use]
     #[inline]
     pub fn msecs_since(&self, stamp: u32) -> u32 {
@@ -67,24 +67,24 @@ impl Moment {
     }
 }
 
-/// What 32-bit clocks say; an age of nearly the whole circle is a stamp from after `now`.
+/// Returns the age of a timestamp on a 32-bit clock. An age of nearly 2^32 is a timestamp later than `now`: 0.
 #[inline]
 fn since(now: u32, stamp: u32, younger_max: u32) -> u32 {
     let age = now.wrapping_sub(stamp);
     if age >= younger_max.wrapping_neg() { 0 } else { age }
 }
 
-/// Jiffies a second, which no kernel tells: found from two of its clocks, read at one time.
+/// Returns the jiffies per second, which the kernel does not report, from two of its clocks read at the same time.
 ///
-/// Jiffies begin at 2^32 - 300 HZ (`INITIAL_JIFFIES` of include/linux/jiffies.h), so that errors of those who forget
-/// that clocks overflow show five minutes after boot. So at `uptime` they are 2^32 + HZ (uptime - 300 s). In that
-/// fifth minute itself, for a few seconds, every HZ fits: `None` then, as whenever none does. Where two fit of which
-/// one is usual (1000) and one is to be had only on Alpha and MIPS (1024), it is the usual one.
+/// Jiffies start at 2^32 - 300 HZ (`INITIAL_JIFFIES` of include/linux/jiffies.h), so that overflow errors show five
+/// minutes after boot. At `uptime` they are 2^32 + HZ (uptime - 300 s). For a few seconds around the fifth minute every
+/// HZ fits: then the result is `None`, as when none fits. If a usual value (1000) and one of Alpha and MIPS only (1024)
+/// both fit, it is the usual one.
 #[must_use]
 pub fn hz(jiffies: u64, ktime_ns: u64) -> Option<u32> {
     let passed_jiffies = i128::from(jiffies) - (1 << 32);
     let passed_ns = i128::from(ktime_ns) - 300 * NS_PER_S;
-    // Both times a thousand million.
+    // Both times 10^9.
     let fits = |hz: &&u32| {
         let hz = i128::from(**hz);
         // A tick is a whole number of nanoseconds, so that at 300 HZ jiffies run ahead by one in ten million.
@@ -106,17 +106,17 @@ const USUAL: [u32; 4] = [100, 250, 300, 1000];
 /// arch/alpha/Kconfig, arch/mips/Kconfig
 const UNUSUAL: [u32; 6] = [24, 48, 128, 256, 1024, 1200];
 const NS_PER_S: i128 = 1_000_000_000;
-/// How far the two clocks may be apart: the one starts when the kernel does, the other with the first tick.
+/// Largest difference of the two clocks: one starts with the kernel, the other with the first tick.
 const APART_NS_MAX: i128 = NS_PER_S;
-/// No run takes this long.
+/// Longer than any run takes.
 const YOUNGER_SECONDS_MAX: u32 = 60;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn moment(hz: u32) -> Moment {
-        Moment {
+    fn clock(hz: u32) -> KernelClock {
+        KernelClock {
             hz,
             jiffies: (1 << 32) + 5,
             ktime_ns: 2_000_000,
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn jiffies_become_time_as_in_the_kernel() {
+    fn jiffies_are_converted_as_in_the_kernel() {
         // kernel/time/time.c: 300 Hz is 10000/3 us and 10/3 ms a jiffy
         let cases = [
             (100, 3, 30_000, 30),
@@ -139,52 +139,48 @@ mod tests {
             (250, 1_100_000, 105_032_704, 4_400_000),
         ];
         for (hz, jiffies, usecs, msecs) in cases {
-            let moment = moment(hz);
+            let clock = clock(hz);
             assert_eq!(
-                (moment.usecs(jiffies), moment.msecs(jiffies)),
+                (clock.usecs(jiffies), clock.msecs(jiffies)),
                 (usecs, msecs),
                 "{jiffies} at {hz}"
             );
         }
         assert_eq!(
             [
-                moment(250).jiffies(5),
-                moment(300).jiffies(5),
-                moment(1000).jiffies(5)
+                clock(250).jiffies(5),
+                clock(300).jiffies(5),
+                clock(1000).jiffies(5)
             ],
             [2, 2, 5]
         );
         assert_eq!(
-            [moment(250).usecs_per_jiffy(), moment(300).usecs_per_jiffy()],
+            [clock(250).usecs_per_jiffy(), clock(300).usecs_per_jiffy()],
             [4000, 3333]
         );
-        // nobody's clock, but no reason to stop
-        assert_eq!(moment(0).usecs(1), 1_000_000);
+        // an invalid clock must not divide by zero
+        assert_eq!(clock(0).usecs(1), 1_000_000);
     }
 
     #[test]
-    fn ages_go_round_with_their_clock_and_are_never_below_zero() {
-        let moment = moment(250);
-        assert_eq!(moment.jiffies_since(5), 0);
-        assert_eq!(moment.jiffies_since(6), 0, "while we read");
-        assert_eq!(moment.jiffies_since(u32::MAX), 6, "over the overflow");
-        assert_eq!(moment.jiffies_since(5 + 250 * 60), 0);
+    fn age_wraps_with_the_clock_and_is_never_negative() {
+        let clock = clock(250);
+        assert_eq!(clock.jiffies_since(5), 0);
+        assert_eq!(clock.jiffies_since(6), 0, "while we read");
+        assert_eq!(clock.jiffies_since(u32::MAX), 6, "over the overflow");
+        assert_eq!(clock.jiffies_since(5 + 250 * 60), 0);
         assert_eq!(
-            moment.jiffies_since(5 + 250 * 60 + 1),
+            clock.jiffies_since(5 + 250 * 60 + 1),
             u32::MAX - 250 * 60,
             "long ago"
         );
         assert_eq!(
-            [
-                moment.msecs_since(1),
-                moment.msecs_since(2),
-                moment.msecs_since(3)
-            ],
+            [clock.msecs_since(1), clock.msecs_since(2), clock.msecs_since(3)],
             [1, 0, 0]
         );
     }
 
-    /// The clocks of a kernel after so long.
+    /// The clocks of a kernel after this uptime.
     fn clocks(hz: u32, uptime_ms: u64, apart_ms: i64) -> (u64, u64) {
         let start = u64::from((300 * hz).wrapping_neg());
         (
@@ -224,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn hz_is_not_guessed() {
+    fn ambiguous_hz_is_none() {
         for hz_here in USUAL {
             let (jiffies, ktime_ns) = clocks(hz_here, 300_000, 0);
             assert_eq!(
@@ -233,7 +229,7 @@ mod tests {
                 "five minutes after boot all of them fit"
             );
         }
-        // none that we know, clocks that are not a kernel's
+        // an unknown HZ, and clocks that are not a kernel's
         for (jiffies, ktime_ns) in [
             clocks(500, 60_000, 0),
             clocks(250, 60_000, 2000),
@@ -242,7 +238,7 @@ mod tests {
         ] {
             assert_eq!(hz(jiffies, ktime_ns), None);
         }
-        // 250 and 300 can be told apart again six seconds later.
+        // 250 and 300 differ again six seconds later.
         let (jiffies, ktime_ns) = clocks(250, 306_100, 0);
         assert_eq!(hz(jiffies, ktime_ns), Some(250));
     }

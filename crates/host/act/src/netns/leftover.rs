@@ -1,4 +1,5 @@
-//! Files of names that stand for no namespace: somebody who made or deleted one was killed in the middle.
+//! Leftover files: names without a namespace, because the process that created or deleted them was killed in the
+//! middle.
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, stat, unlink};
 use rustix::io::Errno;
@@ -8,20 +9,20 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-/// What is at the place of a name.
+/// What was found at the path of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing.
     Nothing,
-    /// A namespace, or something that is not ours to judge.
+    /// A namespace, or a file of another kind.
     Taken,
-    /// There were remains, and they are gone.
+    /// A leftover file, which was removed.
     Cleared,
 }
 
-/// Looks what is at the place of a name, and removes it if it is remains: an empty file which nobody has locked (as we
-/// do while we make one) and nobody has made just now (`ip netns` locks nothing, and makes the namespace between the
-/// file and the mount). For that it waits until such a file is a namespace, or too old to become one.
+/// Checks the path of a name, and removes a leftover: an empty file that is neither locked (as ours are while they are
+/// being created) nor new (`ip netns` locks nothing, and creates the namespace between the file and the mount). It
+/// waits until such a file is a namespace, or too old to become one.
 pub(super) fn clear(path: &Path) -> Result<Found, Errno> {
     loop {
         let file = match empty_file(path) {
@@ -41,7 +42,7 @@ pub(super) fn clear(path: &Path) -> Result<Found, Errno> {
     }
 }
 
-/// Removes the file with this inode that was made for a name, if it is still no namespace.
+/// Removes the file with this inode that was created for a name, unless it is a namespace now.
 pub(super) fn clear_inode(path: &Path, inode: u64) -> Result<(), Errno> {
     match empty_file(path) {
         Ok(Some(file)) if fstat(&file)?.st_ino == inode => {
@@ -53,26 +54,26 @@ pub(super) fn clear_inode(path: &Path, inode: u64) -> Result<(), Errno> {
     }
 }
 
-/// Unlinks what is at `path` if it still is this file. Whoever unlinks has its lock, so that nothing else can come to
-/// be there between the look and the act.
+/// Unlinks `path` if it is still this file. Only the owner of the file's lock unlinks it, so that it cannot be replaced
+/// between the check and the unlink.
 fn remove_locked(path: &Path, file: &OwnedFd) -> Result<bool, Errno> {
-    let (locked, there) = match (fstat(file), stat(path)) {
-        (Ok(locked), Ok(there)) => (locked, there),
+    let (locked, current) = match (fstat(file), stat(path)) {
+        (Ok(locked), Ok(current)) => (locked, current),
         (_, Err(Errno::NOENT)) => return Ok(false),
         (Err(errno), _) | (_, Err(errno)) => return Err(errno),
     };
-    if (locked.st_dev, locked.st_ino) != (there.st_dev, there.st_ino) {
+    if (locked.st_dev, locked.st_ino) != (current.st_dev, current.st_ino) {
         return Ok(false);
     }
     match unlink(path) {
         Ok(()) => Ok(true),
-        // A namespace came to be mounted on it, or another has removed it.
+        // A namespace was mounted on it, or another process has removed it.
         Err(Errno::BUSY | Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
 }
 
-/// The file, if it is empty and ordinary: neither a namespace nor what somebody else keeps there.
+/// Opens the file if it is an empty regular file; `None` for a namespace and for all other files.
 fn empty_file(path: &Path) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match open(path, flags, Mode::empty()) {
@@ -91,13 +92,13 @@ fn is_young(file: &OwnedFd) -> Result<bool, Errno> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
-    // A time to come is no age.
+    // A time in the future does not count as young.
     let age = i64::try_from(now.as_secs())
         .unwrap_or(i64::MAX)
         .saturating_sub(made);
     Ok((0..=YOUNG_SECONDS).contains(&age))
 }
 
-/// `ip netns add` needs milliseconds between the file and the mount, on a host in great distress perhaps a second.
+/// `ip netns add` needs milliseconds between the file and the mount, on an overloaded host perhaps a second.
 const YOUNG_SECONDS: i64 = 1;
 const INTERVAL: Duration = Duration::from_millis(20);
