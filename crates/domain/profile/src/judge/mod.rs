@@ -422,7 +422,7 @@ pub(crate) mod tests {
             &["openat", "1,998", "2,012", "ENOENT", "does not exist"],
         );
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 49_000)]);
-        check_says(&profile, "many-errors", &["EAGAIN", "nothing there yet"]);
+        check_says(&profile, "many-errors", &["EAGAIN", "no data is available"]);
         // Reading until no data is left gives one error each time.
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 25_000)]);
         check_silent(&profile, "many-errors");
