@@ -114,7 +114,7 @@ impl LabSocket {
     pub fn socket(&self) -> &Socket {
         self.socket
             .as_ref()
-            .unwrap_or_else(|| panic!("lab: no file of this process stands for {self:?}"))
+            .unwrap_or_else(|| panic!("lab: this process has no descriptor of {self:?}"))
     }
 
     /// Its descriptor, if this process has one.

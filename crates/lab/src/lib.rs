@@ -24,8 +24,8 @@
 //!     assert_eq!(pair.server.state, State::CloseWait);
 //!
 //!     // Compare the output of a program in the namespace with `pair.server.local`, `.inode`, ...
-//!     let said = server.output("ss", &["-Htan", "state", "close-wait"]);
-//!     assert!(said.contains(&pair.server.local.unwrap().to_string()));
+//!     let output = server.output("ss", &["-Htan", "state", "close-wait"]);
+//!     assert!(output.contains(&pair.server.local.unwrap().to_string()));
 //! }
 //! ```
 

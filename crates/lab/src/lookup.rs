@@ -92,8 +92,8 @@ fn row(answer: &[u8], v4: bool) -> Option<Row> {
 }
 
 /// Compares addresses without the scope of link-local ones, which the kernel reports elsewhere.
-fn same(told: SocketAddr, asked: SocketAddr) -> bool {
-    (told.ip(), told.port()) == (asked.ip(), asked.port())
+fn same(shown: SocketAddr, queried: SocketAddr) -> bool {
+    (shown.ip(), shown.port()) == (queried.ip(), queried.port())
 }
 
 fn as_16_bytes(ip: Option<IpAddr>) -> [u8; 16] {

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct FullQueue {
     /// Its receive queue is backlog + 1, because the kernel accepts one more; its send queue is the backlog.
     pub listener: LabSocket,
-    /// Clients whose connections wait to be accepted: ESTABLISHED.
+    /// Clients with connections that wait to be accepted: ESTABLISHED.
     pub queued: Vec<LabSocket>,
     /// The other ends of `queued`, in the accept queue: ESTABLISHED, without inode.
     pub unaccepted: Vec<LabSocket>,
@@ -126,11 +126,11 @@ impl NetPath {
     #[track_caller]
     pub fn syn_sent(&self) -> LabSocket {
         self.cut(Toward::Server);
-        let nobody = self.at_client(self.server_ip, 9);
-        self.connecting(nobody)
+        let unused = self.at_client(self.server_ip, 9);
+        self.connecting(unused)
     }
 
-    /// A server whose answers are lost: SYN_RECV (without inode) there, SYN_SENT at the client. The path is
+    /// A server with lost answers: SYN_RECV (without inode) there, SYN_SENT at the client. The path is
     /// cut toward the client.
     #[track_caller]
     pub fn syn_recv(&self) -> Pair {
@@ -314,7 +314,7 @@ impl NetPath {
         let expected = client.local.map(|own| self.at_server(own.ip(), own.port()));
         assert_eq!(
             server.peer, expected,
-            "lab: somebody else's connection to {:?}",
+            "lab: a foreign connection to {:?}",
             listener.local
         );
         Pair {
@@ -338,7 +338,7 @@ impl NetPath {
         LabSocket::of(socket, &self.client, protocol, State::Established)
     }
 
-    /// A client whose connect is pending: SYN_SENT.
+    /// A client with a pending connect: SYN_SENT.
     #[track_caller]
     fn connecting(&self, to: SocketAddr) -> LabSocket {
         let socket = self
