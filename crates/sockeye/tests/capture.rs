@@ -767,7 +767,7 @@ fn traps_in_a_folder_for_everybody() {
 fn without_the_right_to() {
     let lab = need!(Lab::new("capture_nobody"));
     need!(program("setpriv"));
-    let sockeye = lab.for_everyone(Path::new(SOCKEYE));
+    let sockeye = lab.copy_for_all_users(Path::new(SOCKEYE));
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command

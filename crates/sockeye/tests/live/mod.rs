@@ -8,7 +8,7 @@
 pub(crate) mod ss;
 
 use serde_json::Value;
-use sockeye_lab::{Family, Lab, Link, Namespace, Protocol, Skip, Specimen, State, Timer, UnixName, program};
+use sockeye_lab::{Family, Lab, LabSocket, Link, Namespace, Protocol, Skip, State, Timer, UnixName, program};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -72,34 +72,34 @@ pub(crate) fn document(namespace: &Namespace, command: &str, words: &[&str]) -> 
     (rows, document)
 }
 
-/// The one row that is this specimen, found by what it is to its users: protocol and addresses, or inode.
+/// The one row that is this socket, found by what it is to its users: protocol and addresses, or inode.
 #[track_caller]
-pub(crate) fn row_of<'a>(rows: &'a [Value], specimen: &Specimen) -> &'a Value {
-    let found: Vec<&Value> = rows.iter().filter(|row| is_row_of(row, specimen)).collect();
+pub(crate) fn row_of<'a>(rows: &'a [Value], lab_socket: &LabSocket) -> &'a Value {
+    let found: Vec<&Value> = rows.iter().filter(|row| is_row_of(row, lab_socket)).collect();
     match found[..] {
         [row] => row,
         _ => panic!(
-            "{} rows instead of one for {specimen:#?}: {found:#?}\namong {rows:#?}",
+            "{} rows instead of one for {lab_socket:#?}: {found:#?}\namong {rows:#?}",
             found.len()
         ),
     }
 }
 
-pub(crate) fn is_row_of(row: &Value, specimen: &Specimen) -> bool {
-    if row["netid"] != netid(specimen.protocol) {
+pub(crate) fn is_row_of(row: &Value, lab_socket: &LabSocket) -> bool {
+    if row["netid"] != netid(lab_socket.protocol) {
         return false;
     }
-    match (specimen.protocol, specimen.local) {
+    match (lab_socket.protocol, lab_socket.local) {
         (Protocol::Tcp | Protocol::Mptcp | Protocol::Udp | Protocol::UdpLite, Some(local)) => {
-            let nobody = match specimen.family {
+            let nobody = match lab_socket.family {
                 Family::Inet => SocketAddr::from(([0, 0, 0, 0], 0)),
                 _ => SocketAddr::from(([0; 16], 0)),
             };
             // Several sockets may share an address by SO_REUSEPORT or their devices: then the inode tells.
             endpoint(&row["local"]) == without_scope(local)
-                && endpoint(&row["peer"]) == without_scope(specimen.peer.unwrap_or(nobody))
+                && endpoint(&row["peer"]) == without_scope(lab_socket.peer.unwrap_or(nobody))
         }
-        _ => row["inode"] == specimen.inode,
+        _ => row["inode"] == lab_socket.inode,
     }
 }
 
@@ -156,13 +156,13 @@ pub(crate) enum Told {
     Procfs,
 }
 
-/// Compares a specimen with its row: family, state, addresses, queues, inode, user, cookie, timer and, when
+/// Compares a socket with its row: family, state, addresses, queues, inode, user, cookie, timer and, when
 /// the listing was made with `-p`, its owner.
 #[track_caller]
-pub(crate) fn check<'a>(rows: &'a [Value], specimen: &Specimen, told: Told) -> &'a Value {
-    let row = row_of(rows, specimen);
-    let context = format!("{row}\nis not {specimen:?}");
-    let family = match specimen.family {
+pub(crate) fn check<'a>(rows: &'a [Value], lab_socket: &LabSocket, told: Told) -> &'a Value {
+    let row = row_of(rows, lab_socket);
+    let context = format!("{row}\nis not {lab_socket:?}");
+    let family = match lab_socket.family {
         Family::Unix => "unix",
         Family::Inet => "inet",
         Family::Inet6 => "inet6",
@@ -171,20 +171,20 @@ pub(crate) fn check<'a>(rows: &'a [Value], specimen: &Specimen, told: Told) -> &
         other => panic!("family {other:?}"),
     };
     assert_eq!(row["family"], family, "{context}");
-    assert_eq!(row["state"], state_name(specimen.state), "{context}");
-    check_queues(row, specimen, told, &context);
+    assert_eq!(row["state"], state_name(lab_socket.state), "{context}");
+    check_queues(row, lab_socket, told, &context);
 
     let absent_when_0 = |number: u64| if number == 0 { Value::Null } else { number.into() };
-    assert_eq!(row["inode"], absent_when_0(specimen.inode), "{context}");
-    if specimen.inode != 0 {
-        assert_eq!(row["uid"], specimen.uid, "{context}");
+    assert_eq!(row["inode"], absent_when_0(lab_socket.inode), "{context}");
+    if lab_socket.inode != 0 {
+        assert_eq!(row["uid"], lab_socket.uid, "{context}");
     }
-    match (specimen.cookie, told) {
+    match (lab_socket.cookie, told) {
         (Some(cookie), Told::All) => assert_eq!(row["cookie"], cookie, "{context}"),
         (None, Told::All) => assert!(row["cookie"].is_u64(), "{context}"),
         (_, Told::Procfs) => assert_eq!(row["cookie"], Value::Null, "{context}"),
     }
-    match specimen.timer {
+    match lab_socket.timer {
         Timer::Off => assert_eq!(row["timer"], Value::Null, "{context}"),
         timer => {
             assert_eq!(row["timer"]["kind"], timer.ss_word(), "{context}");
@@ -193,15 +193,15 @@ pub(crate) fn check<'a>(rows: &'a [Value], specimen: &Specimen, told: Told) -> &
         }
     }
     if let Some(owners) = row["owners"].as_array() {
-        check_owner(owners, specimen, &context);
+        check_owner(owners, lab_socket, &context);
     }
     row
 }
 
 #[track_caller]
-fn check_queues(row: &Value, specimen: &Specimen, told: Told, context: &str) {
-    let (recv, send) = (specimen.recv_queue, specimen.send_queue);
-    if specimen.state == State::Listen {
+fn check_queues(row: &Value, lab_socket: &LabSocket, told: Told, context: &str) {
+    let (recv, send) = (lab_socket.recv_queue, lab_socket.send_queue);
+    if lab_socket.state == State::Listen {
         assert_eq!(row["recv_queue_bytes"], Value::Null, "{context}");
         assert_eq!(row["accept_queue"], recv, "{context}");
         match told {
@@ -215,11 +215,11 @@ fn check_queues(row: &Value, specimen: &Specimen, told: Told, context: &str) {
     }
 }
 
-/// The specimen's process is among the owners. So may be a child of this process that another test is about
+/// The socket's process is among the owners. So may be a child of this process that another test is about
 /// to start: between fork and exec it holds every descriptor we have.
 #[track_caller]
-pub(crate) fn check_owner(owners: &[Value], specimen: &Specimen, context: &str) {
-    let Some(pid) = specimen.pid else {
+pub(crate) fn check_owner(owners: &[Value], lab_socket: &LabSocket, context: &str) {
+    let Some(pid) = lab_socket.pid else {
         assert!(owners.is_empty(), "{context}");
         return;
     };
@@ -232,7 +232,7 @@ pub(crate) fn check_owner(owners: &[Value], specimen: &Specimen, context: &str) 
         .next()
         .and_then(|rest| rest.split_whitespace().nth(2));
     let pgid: u64 = pgid.unwrap().parse().unwrap();
-    let fd = specimen.fd().map(|fd| fd.as_raw_fd());
+    let fd = lab_socket.fd().map(|fd| fd.as_raw_fd());
     let is_it = |owner: &&Value| {
         owner["pid"] == pid
             && owner["comm"] == comm
@@ -245,16 +245,16 @@ pub(crate) fn check_owner(owners: &[Value], specimen: &Specimen, context: &str) 
     );
 }
 
-/// Compares a UNIX specimen's name and peer with its row.
+/// Compares a UNIX socket's name and peer with its row.
 #[track_caller]
-pub(crate) fn check_unix_name(row: &Value, specimen: &Specimen) {
-    let context = format!("{row}\nis not {specimen:?}");
+pub(crate) fn check_unix_name(row: &Value, lab_socket: &LabSocket) {
+    let context = format!("{row}\nis not {lab_socket:?}");
     let local = &row["local"];
-    assert_eq!(local["inode"], specimen.inode, "{context}");
-    if let Some(inode) = specimen.peer_inode {
+    assert_eq!(local["inode"], lab_socket.inode, "{context}");
+    if let Some(inode) = lab_socket.peer_inode {
         assert_eq!(row["peer"]["inode"], inode, "{context}");
     }
-    let (name, is_abstract) = match specimen.name.as_ref().unwrap() {
+    let (name, is_abstract) = match lab_socket.name.as_ref().unwrap() {
         UnixName::Unnamed => {
             assert_eq!(local["name"], Value::Null, "{context}");
             return;
@@ -277,7 +277,7 @@ pub(crate) fn check_unix_name(row: &Value, specimen: &Specimen) {
 }
 
 /// Sends this many bytes and receives them at the other end.
-pub(crate) fn exchange(from: &Specimen, to: &Specimen, bytes: usize) {
+pub(crate) fn exchange(from: &LabSocket, to: &LabSocket, bytes: usize) {
     use std::io::{Read, Write};
     std::thread::scope(|scope| {
         scope.spawn(|| from.socket().write_all(&vec![b'd'; bytes]).unwrap());

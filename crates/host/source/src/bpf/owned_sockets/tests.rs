@@ -7,7 +7,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketType,
 };
 use sockeye_lab::{
-    Family as LabFamily, Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, UnixName, need,
+    Family as LabFamily, Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, UnixName, need,
 };
 use sockeye_model::{Endpoint, Inode, InterfaceIndex, Queues};
 use std::collections::BTreeMap;
@@ -183,8 +183,8 @@ fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Soc
     Some(pass)
 }
 
-fn inode(specimen: &Specimen) -> Inode {
-    Inode(u32::try_from(specimen.inode).unwrap())
+fn inode(lab_socket: &LabSocket) -> Inode {
+    Inode(u32::try_from(lab_socket.inode).unwrap())
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
         namespace.loopback6(),
         namespace.loopback_mapped(),
     ];
-    let connected = lanes.each_ref().map(|lane| lane.udp_connected());
+    let connected = lanes.each_ref().map(|net_path| net_path.udp_connected());
     for pair in &connected {
         pair.client.socket().send(b"three").unwrap();
         pair.client.socket().send(b"more").unwrap();
@@ -238,14 +238,14 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    let specimens = || {
-        let pairs = connected.iter().flat_map(Pair::specimens);
+    let lab_sockets = || {
+        let pairs = connected.iter().flat_map(Pair::lab_sockets);
         udp.iter().chain(pairs).chain(&others)
     };
-    for specimen in specimens() {
-        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+    for lab_socket in lab_sockets() {
+        assert!(found.contains_key(&inode(lab_socket)), "{lab_socket:?}");
     }
-    assert_eq!(found.len(), specimens().count());
+    assert_eq!(found.len(), lab_sockets().count());
     assert_eq!(found[&inode(&udp[1])].mark, Some(77));
     assert_eq!(found[&inode(&udp[1])].interface, Some(InterfaceIndex(1)));
     assert_eq!(found[&inode(&udp[3])].v6only, Some(true));
@@ -308,14 +308,14 @@ fn unix_sockets_are_as_sock_diag_tells_them() {
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    let specimens = pairs
+    let lab_sockets = pairs
         .iter()
-        .flat_map(Pair::specimens)
+        .flat_map(Pair::lab_sockets)
         .chain(&longest)
         .chain([&waiting]);
     let mut count = 0;
-    for specimen in specimens {
-        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+    for lab_socket in lab_sockets {
+        assert!(found.contains_key(&inode(lab_socket)), "{lab_socket:?}");
         count += 1;
     }
     assert_eq!(found.len(), count + 3);
@@ -347,8 +347,8 @@ fn mptcp_sockets_are_as_sock_diag_tells_them() {
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    for specimen in pair.specimens() {
-        assert_eq!(found[&inode(specimen)].protocol, Protocol::Mptcp);
+    for lab_socket in pair.lab_sockets() {
+        assert_eq!(found[&inode(lab_socket)].protocol, Protocol::Mptcp);
     }
 }
 
@@ -400,9 +400,9 @@ fn every_socket_says_in_which_namespace_it_lives() {
     let Some(found) = pass(&engine, &everything()) else {
         return;
     };
-    for (namespace, specimen) in namespaces.iter().zip(&bound) {
+    for (namespace, lab_socket) in namespaces.iter().zip(&bound) {
         let netns = NetnsInode(u32::try_from(namespace.inode()).unwrap());
-        assert_eq!(found[&inode(specimen)].netns, Some(netns));
+        assert_eq!(found[&inode(lab_socket)].netns, Some(netns));
     }
 }
 
@@ -509,11 +509,11 @@ fn whoever_has_enough_stops_it_and_may_ask_again() {
 fn sockets_that_live_are_told_once_while_others_come_and_go() {
     let lab = need!(Lab::new("held_churn"));
     let namespace = lab.namespace("one");
-    let lane = namespace.loopback();
+    let net_path = namespace.loopback();
     let living: Vec<_> = (0..20)
         .flat_map(|_| {
             let pair = namespace.unix_pair(UnixKind::Seqpacket);
-            let udp = lane.udp_connected();
+            let udp = net_path.udp_connected();
             [pair.client, pair.server, udp.client, udp.server]
         })
         .collect();
@@ -552,9 +552,9 @@ fn sockets_that_live_are_told_once_while_others_come_and_go() {
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..50 {
                 let found = pass(&engine, &wanted).unwrap();
-                for specimen in &living {
-                    let (was, is) = (&before[&inode(specimen)], &found.get(&inode(specimen)));
-                    let is = is.unwrap_or_else(|| panic!("{specimen:?} is missing"));
+                for lab_socket in &living {
+                    let (was, is) = (&before[&inode(lab_socket)], &found.get(&inode(lab_socket)));
+                    let is = is.unwrap_or_else(|| panic!("{lab_socket:?} is missing"));
                     assert_eq!((is.local, is.peer, is.state), (was.local, was.peer, was.state));
                 }
             }
@@ -566,8 +566,8 @@ fn sockets_that_live_are_told_once_while_others_come_and_go() {
     });
 }
 
-fn read(specimen: &Specimen, buffer: &mut [u8]) {
-    let mut socket = specimen.socket();
+fn read(lab_socket: &LabSocket, buffer: &mut [u8]) {
+    let mut socket = lab_socket.socket();
     socket.read_exact(buffer).unwrap();
 }
 

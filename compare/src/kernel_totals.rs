@@ -1,34 +1,34 @@
-//! What others have on the same kernel.
+//! The kernel's totals, to detect other load on the same kernel.
 //!
-//! All network namespaces share one hash table, and every dump of any of them walks all of it: somebody else's 50,000 sockets in another
-//! namespace disturb the figures unseen, most of all those of a nearly empty namespace. Whoever looks for owners walks past
-//! everybody's descriptors.
+//! All network namespaces share one hash table, and each dump walks all of it: 50,000 sockets of other
+//! programs in another namespace affect the figures invisibly, most of all those of a nearly empty namespace.
+//! A search for owners walks the descriptors of all processes.
 
 use anyhow::{Context, Result};
 use std::fs;
 
-/// What is there, or what of it is too much.
+/// Totals of the kernel, or the part of them that belongs to other programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
-    /// TCP sockets allocated on the whole kernel, every namespace's. The kernel counts them per processor, so this is right to within
-    /// some dozens; it includes closed sockets that still have a descriptor, and leaves out TIME_WAIT.
+pub struct KernelTotals {
+    /// TCP sockets allocated on the whole kernel, in all namespaces. Counted per processor, so exact to some
+    /// dozens; includes closed sockets that still have a descriptor, excludes TIME_WAIT.
     pub tcp_sockets: u64,
-    /// Open files of all processes, whatever they are.
+    /// Open files of all processes.
     pub files: u64,
-    /// Network namespaces, as the kernel's allocator counts them, including those it is still clearing away. 0 where it does not tell
-    /// (only root may read it).
+    /// Network namespaces in the kernel's allocator, including those being removed. 0 if unknown (only root
+    /// may read it).
     pub namespaces: u64,
 }
 
-/// More than so much of others is worth a warning; an ordinary host disturbs nothing.
-pub const DISTURBING: Neighbours = Neighbours {
+/// More than this of other programs gives a warning; an ordinary host has less.
+pub const DISTURBING: KernelTotals = KernelTotals {
     tcp_sockets: 1_000,
     files: 10_000,
     namespaces: 200,
 };
 
-impl Neighbours {
-    /// Counts what is there now.
+impl KernelTotals {
+    /// Reads the current totals.
     pub fn now() -> Result<Self> {
         let sockstat = fs::read_to_string("/proc/net/sockstat").context("reading /proc/net/sockstat")?;
         let files = fs::read_to_string("/proc/sys/fs/file-nr").context("reading /proc/sys/fs/file-nr")?;
@@ -40,7 +40,7 @@ impl Neighbours {
         })
     }
 
-    /// Without these, which are ours.
+    /// The totals without this part, which is ours.
     #[must_use]
     pub fn without(self, ours: Self) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl Neighbours {
         }
     }
 
-    /// The more of each.
+    /// The maximum of each value.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -60,23 +60,23 @@ impl Neighbours {
         }
     }
 
-    /// What makes the figures doubtful, if there is so much of it.
+    /// The reason why the figures are doubtful; `None` if they are not.
     pub fn warning(self) -> Option<String> {
         let sockets = (self.tcp_sockets > DISTURBING.tcp_sockets).then(|| {
             format!(
-                "{} TCP sockets of others on this kernel, and every dump walks past them",
+                "{} TCP sockets of other programs on this kernel, and every dump walks past them",
                 self.tcp_sockets
             )
         });
         let files = (self.files > DISTURBING.files).then(|| {
             format!(
-                "{} open files of others, and every search for owners walks past them",
+                "{} open files of other programs, and every search for owners walks past them",
                 self.files
             )
         });
         let namespaces = (self.namespaces > DISTURBING.namespaces).then(|| {
             format!(
-                "{} network namespaces of others, to be listed too or still being cleared away",
+                "{} network namespaces of other programs, also listed or still being removed",
                 self.namespaces
             )
         });
@@ -85,8 +85,8 @@ impl Neighbours {
     }
 }
 
-/// `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`; of these, `inuse` is the namespace's and `alloc` the kernel's (net/ipv4/proc.c,
-/// sockstat_seq_show).
+/// `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 1`: `inuse` is the namespace's, `alloc` the kernel's
+/// (net/ipv4/proc.c, sockstat_seq_show).
 fn parse(sockstat: &str) -> Option<u64> {
     let mut words = sockstat
         .lines()
@@ -96,12 +96,12 @@ fn parse(sockstat: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// Allocated, unused, highest possible (Documentation/admin-guide/sysctl/fs.rst).
+/// Allocated, unused, maximum (Documentation/admin-guide/sysctl/fs.rst).
 fn parse_files(file_nr: &str) -> Option<u64> {
     file_nr.split_whitespace().next()?.parse().ok()
 }
 
-/// `net_namespace 21 56 4288 ...`: name, objects in use, objects there is room for (mm/slab_common.c).
+/// `net_namespace 21 56 4288 ...`: name, objects in use, allocated objects (mm/slab_common.c).
 fn parse_namespaces(slabinfo: &str) -> Option<u64> {
     let mut words = slabinfo
         .lines()
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_whole_kernels_count_is_found() {
+    fn kernel_wide_count_is_parsed() {
         let text = "sockets: used 15\nTCP: inuse 1 orphan 21 tw 0 alloc 79146 mem 166\nUDP: inuse 0 mem 0\n";
         assert_eq!(parse(text), Some(79_146));
         assert_eq!(parse("sockets: used 15\n"), None);
@@ -123,8 +123,8 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_says_it() {
-        let now = Neighbours::now().expect("/proc");
+    fn totals_of_this_kernel_are_read() {
+        let now = KernelTotals::now().expect("/proc");
         assert!(now.files > 0);
     }
 
@@ -139,9 +139,9 @@ mod tests {
         let slabs = "slabinfo - version: 2.1\n# name <active_objs>\nnet_namespace       2021   2056   4288    7    8\n";
         assert_eq!(parse_namespaces(slabs), Some(2_021));
         assert_eq!(parse_namespaces(""), None);
-        let many = Neighbours {
+        let many = KernelTotals {
             namespaces: 2_021,
-            ..Neighbours::default()
+            ..KernelTotals::default()
         };
         assert!(
             many.warning()
@@ -150,15 +150,15 @@ mod tests {
     }
 
     #[test]
-    fn only_what_disturbs_is_said() {
-        let ours = Neighbours {
+    fn warning_names_only_large_values() {
+        let ours = KernelTotals {
             tcp_sockets: 79_200,
             files: 79_200,
             namespaces: 1,
         };
         let check = |tcp_sockets, files| {
             let namespaces = 150;
-            let there = Neighbours {
+            let there = KernelTotals {
                 tcp_sockets,
                 files,
                 namespaces,

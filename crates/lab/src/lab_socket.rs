@@ -1,4 +1,4 @@
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use crate::procnet::Row;
 use crate::{Namespace, lookup, wait_for};
 use rustix::net::netlink::SocketAddrNetlink;
@@ -8,50 +8,48 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-/// One socket in the kernel and the truth about it when it was made.
+/// A real socket with its expected values at the time of creation.
 ///
-/// Its file stays open as long as the specimen, unless it never had one ([`inode`](Self::inode) 0: TIME_WAIT
-/// and other orphans) or another process holds it.
+/// Its descriptor stays open as long as this value, unless it has none ([`inode`](Self::inode) 0: TIME_WAIT
+/// and other orphans) or another process owns it.
 #[derive(Debug)]
-pub struct Specimen {
-    /// Where it lives.
+pub struct LabSocket {
+    /// Network namespace.
     pub namespace: Namespace,
     /// Address family.
     pub family: Family,
     /// Protocol.
     pub protocol: Protocol,
-    /// The state it was brought into.
+    /// State.
     pub state: State,
-    /// Local address as the kernel tells it (v4-mapped stays `::ffff:a.b.c.d`, link-local has its scope id);
-    /// `None` outside AF_INET and
-    /// AF_INET6.
+    /// Local address as the kernel reports it (v4-mapped stays `::ffff:a.b.c.d`, link-local has its scope
+    /// id); `None` outside AF_INET and AF_INET6.
     pub local: Option<SocketAddr>,
     /// Peer's address, if it has one.
     pub peer: Option<SocketAddr>,
-    /// UNIX sockets: the name bound to.
+    /// Bound name of a UNIX socket.
     pub name: Option<UnixName>,
-    /// UNIX sockets: the inode of the other end.
+    /// Inode of the other end of a UNIX socket.
     pub peer_inode: Option<u64>,
-    /// Inode of the socket's file, 0 when it has none.
+    /// Inode of the socket's file; 0 if it has none.
     pub inode: u64,
-    /// The kernel's socket cookie, where the specimen has a file in this process.
+    /// The kernel's socket cookie; `None` without a descriptor in this process.
     pub cookie: Option<u64>,
-    /// User who made it; 0 for a socket without a file.
+    /// User who created it; 0 for a socket without a file.
     pub uid: u32,
-    /// Process that holds it; `None` when nobody does.
+    /// Process that owns it; `None` if there is none.
     pub pid: Option<u32>,
-    /// Bytes (of a listener: connections) known to wait in the receive queue; a FIN not yet read is one.
+    /// Bytes (for a listener: connections) in the receive queue; an unread FIN counts as one.
     pub recv_queue: u32,
-    /// Bytes known to wait in the send queue (of a listener: the backlog); a SYN or FIN not yet acknowledged
-    /// is one.
+    /// Bytes in the send queue (for a listener: the backlog); an unacknowledged SYN or FIN counts as one.
     pub send_queue: u32,
-    /// The timer it was made for.
+    /// The running timer.
     pub timer: Timer,
     pub(crate) socket: Option<Socket>,
 }
 
-impl Specimen {
-    /// Describes an open socket of this process as the kernel sees it now.
+impl LabSocket {
+    /// Describes an open socket of this process by its current state.
     #[track_caller]
     pub(crate) fn of(socket: Socket, namespace: &Namespace, protocol: Protocol, state: State) -> Self {
         let family = Family::of(&socket);
@@ -78,7 +76,7 @@ impl Specimen {
         }
     }
 
-    /// Describes a TCP socket that no file stands for.
+    /// Describes a TCP socket without a file.
     pub(crate) fn fileless(
         namespace: &Namespace,
         family: Family,
@@ -106,36 +104,36 @@ impl Specimen {
         }
     }
 
-    /// The local port; 0 when there is none.
+    /// The local port; 0 if there is none.
     pub fn port(&self) -> u16 {
         self.local.map_or(0, |address| address.port())
     }
 
-    /// The socket itself, to send, read or set options; panics when this process holds none.
+    /// The socket itself, to send, read or set options; panics if this process has no descriptor.
     #[track_caller]
     pub fn socket(&self) -> &Socket {
         self.socket
             .as_ref()
-            .unwrap_or_else(|| panic!("lab: no file of this process stands for {self:?}"))
+            .unwrap_or_else(|| panic!("lab: this process has no descriptor of {self:?}"))
     }
 
-    /// Its descriptor, if this process holds one.
+    /// Its descriptor, if this process has one.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().map(Socket::as_fd)
     }
 
-    /// A second descriptor for the same socket; panics when this process holds none.
+    /// A second descriptor for the same socket; panics if this process has none.
     #[track_caller]
     pub fn duplicate(&self) -> OwnedFd {
-        self.socket().try_clone().must("dup a socket").into()
+        self.socket().try_clone().or_panic("dup a socket").into()
     }
 
-    /// A listener's next connection, e.g. from a [`Process`](crate::Process); waits for it.
+    /// Waits for a listener's next connection, such as from a [`Process`](crate::Process).
     #[track_caller]
     pub fn accept(&self) -> Self {
         self.socket()
             .set_nonblocking(true)
-            .must("make the listener non-blocking");
+            .or_panic("make the listener non-blocking");
         let accepted = wait_for("a connection to accept", || match self.socket().accept() {
             Ok((socket, _)) => Some(socket),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
@@ -143,11 +141,11 @@ impl Specimen {
         });
         accepted
             .set_nonblocking(false)
-            .must("make the connection blocking");
+            .or_panic("make the connection blocking");
         Self::of(accepted, &self.namespace, self.protocol, State::Established)
     }
 
-    /// Netlink: the port id that the kernel gave it (`ss` and `/proc/net/netlink` call it port or Pid).
+    /// The port id of a netlink socket (`ss` and `/proc/net/netlink` call it port or Pid).
     pub fn netlink_port(&self) -> Option<u32> {
         let address = rustix::net::getsockname(self.fd()?).ok()?;
         SocketAddrNetlink::try_from(address)
@@ -155,12 +153,12 @@ impl Specimen {
             .map(|address| address.pid())
     }
 
-    /// TCP: the socket as inet_diag shows it at this moment, found by its addresses.
+    /// The current row of a TCP socket in inet_diag, found by its addresses.
     pub fn row(&self) -> Option<Row> {
         let (local, peer) = (self.local?, self.peer);
         let row = self.namespace.run(|| lookup::tcp(local, peer));
         if row.is_none() && self.state == State::Listen {
-            // A SYN from nowhere does not reach a listener that is bound to a device.
+            // The lookup has no device, so it does not match a listener that is bound to one.
             return self
                 .namespace
                 .tcp_rows()
@@ -170,8 +168,7 @@ impl Specimen {
         row
     }
 
-    /// TCP: waits until the kernel shows the socket in a way that `condition` accepts, and gives that
-    /// row.
+    /// Waits until the row of a TCP socket meets `condition`, and returns that row.
     #[track_caller]
     pub fn wait_row(&self, what: &str, condition: impl Fn(&Row) -> bool) -> Row {
         let mut seen = None;
@@ -182,12 +179,12 @@ impl Specimen {
         })
     }
 
-    /// Waits until the kernel shows the state, and notes it.
+    /// Waits for a state in the kernel, and records it.
     #[track_caller]
-    pub(crate) fn become_state(&mut self, state: State) {
+    pub(crate) fn wait_for_state(&mut self, state: State) {
         self.wait_row(state.name(), |row| row.state == state);
         self.state = state;
-        // Nobody has read or acknowledged: a SYN or FIN counts as a byte in its queue.
+        // Nothing was read or acknowledged: a SYN or FIN counts as a byte in its queue.
         (self.recv_queue, self.send_queue) = match state {
             State::SynSent | State::FinWait1 => (0, 1),
             State::CloseWait => (1, 0),
@@ -196,7 +193,7 @@ impl Specimen {
         };
     }
 
-    /// Closes this process's descriptor; what the kernel keeps of the socket has no inode, user or process.
+    /// Closes this process's descriptor; the remaining kernel socket has no inode, user or process.
     pub(crate) fn orphan(&mut self) {
         self.socket = None;
         self.inode = 0;
@@ -206,19 +203,19 @@ impl Specimen {
     }
 }
 
-/// Both ends of a connection, and the listener where one was made for it.
+/// Both ends of a connection, and its listener if it has its own.
 #[derive(Debug)]
 pub struct Pair {
-    /// The active side, which connected (or the first of a socketpair).
-    pub client: Specimen,
+    /// The active side (or the first of a socketpair).
+    pub client: LabSocket,
     /// The passive side (or the second of a socketpair).
-    pub server: Specimen,
-    /// The listener made for this connection alone; `None` when it was lent, or there is none.
-    pub listener: Option<Specimen>,
+    pub server: LabSocket,
+    /// The listener for this connection alone; `None` if it is shared, or there is none.
+    pub listener: Option<LabSocket>,
 }
 
 impl Pair {
-    /// Closes the listener, leaving the connection.
+    /// Closes the listener, but not the connection.
     #[must_use]
     pub fn without_listener(mut self) -> Self {
         self.listener = None;
@@ -226,14 +223,14 @@ impl Pair {
     }
 
     /// All its sockets, the listener last.
-    pub fn specimens(&self) -> impl Iterator<Item = &Specimen> {
+    pub fn lab_sockets(&self) -> impl Iterator<Item = &LabSocket> {
         [&self.client, &self.server]
             .into_iter()
             .chain(self.listener.as_ref())
     }
 }
 
-/// Address family of a specimen.
+/// Address family of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Family {
@@ -252,7 +249,7 @@ pub enum Family {
 impl Family {
     #[track_caller]
     fn of(socket: &Socket) -> Self {
-        let domain = i32::from(socket.domain().must("SO_DOMAIN"));
+        let domain = i32::from(socket.domain().or_panic("SO_DOMAIN"));
         // include/linux/socket.h
         match domain {
             1 => Self::Unix,
@@ -265,7 +262,7 @@ impl Family {
     }
 }
 
-/// Protocol of a specimen.
+/// Protocol of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -291,7 +288,7 @@ pub enum Protocol {
     Netlink(u8),
 }
 
-/// TCP's states by the kernel's numbers (include/net/tcp_states.h); other protocols use `Established`,
+/// TCP states with the kernel's numbers (include/net/tcp_states.h); other protocols use `Established`,
 /// `Listen` and `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
@@ -321,7 +318,7 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the kernel's order.
+    /// All states, in the kernel's order.
     pub const ALL: [Self; 11] = [
         Self::Established,
         Self::SynSent,
@@ -386,13 +383,13 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Timer {
-    /// None runs.
+    /// No timer.
     Off = 0,
     /// Retransmission, loss probe or reordering.
     On = 1,
-    /// Keepalive (and of a SYN_SENT or orphaned socket, its life).
+    /// Keepalive, or the lifetime of a SYN_SENT or orphaned socket.
     Keepalive = 2,
-    /// The life of TIME_WAIT or of an orphaned FIN_WAIT2.
+    /// The lifetime of TIME_WAIT or of an orphaned FIN_WAIT2.
     TimeWait = 3,
     /// Zero-window probe.
     Persist = 4,
@@ -426,7 +423,7 @@ impl Timer {
 /// The name of a UNIX socket.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum UnixName {
-    /// Bound to nothing.
+    /// Not bound.
     Unnamed,
     /// A file.
     Path(PathBuf),
@@ -446,10 +443,10 @@ impl UnixName {
 }
 
 pub(crate) fn inode_of(fd: BorrowedFd<'_>) -> u64 {
-    rustix::fs::fstat(fd).must("fstat a socket").st_ino
+    rustix::fs::fstat(fd).or_panic("fstat a socket").st_ino
 }
 
-/// `a.b.c.d` as `::ffff:a.b.c.d`, which an AF_INET6 socket shows.
+/// The v4-mapped form `::ffff:a.b.c.d` of an IPv4 address, as an AF_INET6 socket shows it.
 pub(crate) fn mapped(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(v4) => IpAddr::V6(Ipv6Addr::from(v4.to_ipv6_mapped().octets())),

@@ -1,22 +1,23 @@
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use crate::{Skip, program};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 
-/// A mount namespace of its own with an empty `/run` and an empty `/etc/netns`: names of network namespaces that are
-/// made in it exist nowhere else. With its drop, or with the test's process, all of them are gone.
+/// A mount namespace with an empty `/run` and an empty `/etc/netns`: network namespaces that are created in
+/// it have names nowhere else. Its end, or the end of the test's process, removes all of them.
 #[derive(Debug)]
-pub struct OwnMounts {
+pub struct MountNamespace {
     holder: Child,
 }
 
-impl OwnMounts {
-    /// Makes one, whose `/run` is a tmpfs with these options besides its mode: `""`, or `size=64k`, `nr_inodes=5`, `ro`.
+impl MountNamespace {
+    /// Creates one; `/run` is a tmpfs with these options in addition to its mode: `""`, or `size=64k`,
+    /// `nr_inodes=5`, `ro`.
     ///
     /// # Errors
-    /// A skip without root's rights or the programs it takes.
+    /// A skip without root or without the required programs.
     #[track_caller]
     pub fn new(options: &str) -> Result<Self, Skip> {
         for needed in ["unshare", "nsenter", "mount", "sh", "ip"] {
@@ -30,7 +31,7 @@ impl OwnMounts {
         } else {
             format!("mode=755,{options}")
         };
-        // The pipe is its life: when the test's process ends, however, `read` returns, and so does the holder.
+        // The pipe ends the holder: `read` returns when the test's process ends, in whatever way.
         let script = format!(
             "mount -t tmpfs -o {options} own-run /run && \
              {{ [ ! -d /etc/netns ] || mount -t tmpfs own-etc /etc/netns; }} && echo ready && read -r _"
@@ -40,18 +41,18 @@ impl OwnMounts {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .must("start unshare");
+            .or_panic("start unshare");
         let stdout = holder.stdout.take().expect("it was piped");
         let mut line = String::new();
         BufReader::new(stdout)
             .read_line(&mut line)
-            .must("wait for the mounts");
+            .or_panic("wait for the mounts");
         let made = Self { holder };
         assert_eq!(line, "ready\n", "lab: the mounts of its own could not be made");
         Ok(made)
     }
 
-    /// A command that will run in it.
+    /// A command that runs in it.
     pub fn command<S: AsRef<OsStr>>(&self, program: impl AsRef<OsStr>, arguments: &[S]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -62,12 +63,12 @@ impl OwnMounts {
         command
     }
 
-    /// The process whose mount namespace it is, for `/proc/PID/root`.
+    /// The process in this mount namespace, for `/proc/PID/root`.
     pub fn holder(&self) -> u32 {
         self.holder.id()
     }
 
-    /// The names in `/run/netns`, sorted; none where there is no such folder.
+    /// The names in `/run/netns`, sorted; empty without that folder.
     pub fn names(&self) -> Vec<String> {
         let folder = format!("/proc/{}/root/run/netns", self.holder.id());
         let mut names: Vec<_> = std::fs::read_dir(folder)
@@ -80,7 +81,7 @@ impl OwnMounts {
         names
     }
 
-    /// Those of the names that stand for no namespace.
+    /// The names that refer to no namespace.
     pub fn remains(&self) -> Vec<String> {
         let folder = format!("/proc/{}/root/run/netns", self.holder.id());
         let device = |path: &str| std::fs::metadata(path).map(|file| file.dev()).ok();
@@ -91,7 +92,7 @@ impl OwnMounts {
     }
 }
 
-impl Drop for OwnMounts {
+impl Drop for MountNamespace {
     fn drop(&mut self) {
         let _ = self.holder.kill();
         let _ = self.holder.wait();

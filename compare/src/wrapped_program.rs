@@ -1,9 +1,10 @@
-//! A program that runs in a network namespace and talks to another: what it says, and what it costs from outside.
+//! Runs a program in a network namespace: its output, and its processor time measured from outside.
 //!
-//! Each is started by a process of its own, this program once more: [`attend`]. It alone has nobody else's processor time
-//! in its account, ends what it has started when it is told to, when it takes too long, and when whoever asked is gone.
+//! Each program is started by a wrapper process, this program once more: [`run_wrapper`]. The wrapper has no
+//! other child in its processor time. It ends the program on request, after a timeout, and when the
+//! requesting process is gone.
 
-use crate::measure::take_signals;
+use crate::measure::block_signals;
 use crate::netns::enter_private;
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
@@ -23,19 +24,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The argument by which `bench-compare` is told to be the process around one program: [`attend`].
-pub const ATTEND: &str = "--attend";
-/// The argument by which `bench-compare` is told to hold a namespace: [`hold_namespace`].
+/// The argument that makes `bench-compare` the wrapper of one program: [`run_wrapper`].
+pub const WRAPPER: &str = "--attend";
+/// The argument that makes `bench-compare` hold a namespace: [`hold_namespace`].
 pub const HOLD_NETNS: &str = "--hold-netns";
 
-/// A network namespace with loopback up; it goes with this value.
+/// A network namespace with loopback up; removed when dropped.
 #[derive(Debug)]
 pub struct Namespace {
     holder: Child,
 }
 
 impl Namespace {
-    /// Makes one. `bench_compare` is the program that holds it.
+    /// Creates one. `bench_compare` is the program that holds it.
     pub fn new(bench_compare: &Path) -> Result<Self> {
         let mut holder = Command::new(bench_compare)
             .arg(HOLD_NETNS)
@@ -46,18 +47,18 @@ impl Namespace {
             .with_context(|| format!("starting {}", bench_compare.display()))?;
         let stdout = holder.stdout.take();
         let namespace = Self { holder };
-        let mut said = String::new();
+        let mut line = String::new();
         BufReader::new(stdout.context("no stdout")?)
-            .read_line(&mut said)
-            .context("reading from who holds a network namespace")?;
+            .read_line(&mut line)
+            .context("reading from the holder of a network namespace")?;
         ensure!(
-            said == READY,
+            line == READY,
             "no network namespace could be made: that takes root (CAP_SYS_ADMIN)"
         );
         Ok(namespace)
     }
 
-    /// A process in it.
+    /// The process that holds it.
     pub fn pid(&self) -> u32 {
         self.holder.id()
     }
@@ -99,35 +100,35 @@ pub fn hold_namespace() -> Result<()> {
     Ok(())
 }
 
-/// A program that was started; it is ended with this value.
+/// A running program; ended when dropped.
 #[derive(Debug)]
-pub struct Attended {
-    attendant: Child,
+pub struct WrappedProgram {
+    wrapper: Child,
     name: String,
 }
 
-/// What came of it.
+/// The result of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ProgramOutput {
     /// User and system time of all its threads
     pub cpu_ns: u64,
     /// Stdout and stderr
     pub text: String,
 }
 
-impl Attended {
-    /// Starts a program in this namespace; it is killed after so long.
+impl WrappedProgram {
+    /// Starts a program in this namespace; it is killed after `timeout`.
     pub fn start(
         bench_compare: &Path,
         namespace: &Namespace,
-        patience: Duration,
+        timeout: Duration,
         program: &Path,
         arguments: &[&str],
     ) -> Result<Self> {
-        let attendant = Command::new(bench_compare)
-            .arg(ATTEND)
+        let wrapper = Command::new(bench_compare)
+            .arg(WRAPPER)
             .arg(namespace.pid().to_string())
-            .arg(patience.as_millis().to_string())
+            .arg(timeout.as_millis().to_string())
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -137,83 +138,83 @@ impl Attended {
             .with_context(|| format!("starting the process around {}", program.display()))?;
         let name = program.file_name().unwrap_or_default().to_string_lossy();
         Ok(Self {
-            attendant,
+            wrapper,
             name: name.into_owned(),
         })
     }
 
-    /// Waits until it listens on this port of TCP; an error if it ends before.
+    /// Waits until it listens on this TCP port; an error if it ends before.
     pub fn listens(mut self, namespace: &Namespace, port: u16) -> Result<Self> {
         let start = Instant::now();
         while !namespace.is_listening(port) {
-            let ended = self.attendant.try_wait().context("looking after a server")?;
+            let ended = self.wrapper.try_wait().context("looking after a server")?;
             if ended.is_some() || start.elapsed() > LISTENS_WITHIN {
-                let (_, told) = self.take()?;
-                bail!("it serves nothing: {}", complaint(&told.text));
+                let (_, output) = self.take()?;
+                bail!("it serves nothing: {}", error_line(&output.text));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(self)
     }
 
-    /// Waits for its end; an error if that is not a good one.
-    pub fn wait(mut self) -> Result<Told> {
-        let (status, told) = self.read()?;
+    /// Waits for its end; an error unless it exits with 0.
+    pub fn wait(mut self) -> Result<ProgramOutput> {
+        let (status, output) = self.read()?;
         ensure!(
             status == GOOD,
             "{}: {status}: {}",
             self.name,
-            complaint(&told.text)
+            error_line(&output.text)
         );
-        Ok(told)
+        Ok(output)
     }
 
-    /// Ends it, however it takes that.
-    pub fn end(self) -> Result<Told> {
-        self.take().map(|(_, told)| told)
+    /// Ends it, whatever its exit status.
+    pub fn end(self) -> Result<ProgramOutput> {
+        self.take().map(|(_, output)| output)
     }
 
-    fn take(mut self) -> Result<(String, Told)> {
+    fn take(mut self) -> Result<(String, ProgramOutput)> {
         self.terminate();
         self.read()
     }
 
-    fn read(&mut self) -> Result<(String, Told)> {
+    fn read(&mut self) -> Result<(String, ProgramOutput)> {
         let mut reply = String::new();
-        let mut stdout = self.attendant.stdout.take().context("no stdout")?;
+        let mut stdout = self.wrapper.stdout.take().context("no stdout")?;
         stdout
             .read_to_string(&mut reply)
             .context("reading what came of a program")?;
-        self.attendant
+        self.wrapper
             .wait()
             .context("waiting for the process around a program")?;
         parse_reply(&reply).with_context(|| format!("no figures of {} came back", self.name))
     }
 
     fn terminate(&mut self) {
-        // One that was waited for has no process any more that could be meant.
-        if let (Ok(None), Ok(pid)) = (self.attendant.try_wait(), i32::try_from(self.attendant.id())) {
+        // After wait, the pid may belong to another process.
+        if let (Ok(None), Ok(pid)) = (self.wrapper.try_wait(), i32::try_from(self.wrapper.id())) {
             let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
         }
     }
 }
 
-impl Drop for Attended {
+impl Drop for WrappedProgram {
     fn drop(&mut self) {
         self.terminate();
-        drop(self.attendant.stdout.take());
-        let _ = self.attendant.wait();
+        drop(self.wrapper.stdout.take());
+        let _ = self.wrapper.wait();
     }
 }
 
-/// The process around one program: `PID MILLISECONDS PROGRAM ARGUMENTS...`, in the network namespace of that pid; prints
-/// what came of it for [`Attended`].
-pub fn attend(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
+/// The wrapper of one program: `PID MILLISECONDS PROGRAM ARGUMENTS...`, in the network namespace of that pid;
+/// prints the result for [`WrappedProgram`].
+pub fn run_wrapper(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut word = || arguments.next().and_then(|word| word.into_string().ok());
     let pid: u32 = word().and_then(|word| word.parse().ok()).context("no pid")?;
-    let patience = word().and_then(|word| word.parse().ok()).context("no patience")?;
+    let timeout = word().and_then(|word| word.parse().ok()).context("no patience")?;
     let program = PathBuf::from(word().context("no program")?);
-    let signals = take_signals()?;
+    let signals = block_signals()?;
     let path = format!("/proc/{pid}/ns/net");
     let namespace = fs::File::open(&path).with_context(|| format!("opening {path}"))?;
     setns(namespace, CloneFlags::CLONE_NEWNET).context("setns(CLONE_NEWNET)")?;
@@ -224,18 +225,18 @@ pub fn attend(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(writer.try_clone().context("dup")?)
         .stderr(writer)
-        // A group of its own, so that ^C reaches us and not it.
+        // A new process group, so that ^C reaches only the wrapper.
         .process_group(0)
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let group = Pid::from_raw(i32::try_from(child.id()).context("the program's pid")?);
-    let mut deadline = Instant::now() + Duration::from_millis(patience);
-    let (mut text, mut is_late, mut is_asked) = (Vec::new(), false, false);
+    let mut deadline = Instant::now() + Duration::from_millis(timeout);
+    let (mut text, mut is_late, mut is_requested) = (Vec::new(), false, false);
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            is_late = !is_asked;
-            // It is ours until it is waited for.
+            is_late = !is_requested;
+            // The group id is valid until the child is waited for.
             let _ = killpg(group, Signal::SIGKILL);
             break;
         }
@@ -251,15 +252,13 @@ pub fn attend(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
         let [asked, readable] = awaited.map(|awaited| awaited.any().unwrap_or(false));
         if asked {
             let _ = signals.read_signal();
-            is_asked = true;
+            is_requested = true;
             deadline = deadline.min(Instant::now() + ENDS_WITHIN);
             let _ = killpg(group, Signal::SIGTERM);
         }
         if readable {
             let mut buffer = [0; 64 * 1024];
-            let len = reader
-                .read(&mut buffer)
-                .context("reading what the program says")?;
+            let len = reader.read(&mut buffer).context("reading the program's output")?;
             if len == 0 {
                 break;
             }
@@ -271,7 +270,7 @@ pub fn attend(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage(RUSAGE_CHILDREN)")?;
     let cpu_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
     let status = match is_late {
-        true => format!("killed after {} s", patience / 1000),
+        true => format!("killed after {} s", timeout / 1000),
         false if status.success() => GOOD.to_owned(),
         false => status.to_string(),
     };
@@ -280,18 +279,18 @@ pub fn attend(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     std::io::stdout().write_all(&reply).context("stdout")
 }
 
-fn parse_reply(reply: &str) -> Option<(String, Told)> {
+fn parse_reply(reply: &str) -> Option<(String, ProgramOutput)> {
     let (head, text) = reply.split_once('\n')?;
     let (cpu_ns, status) = head.split_once(' ')?;
-    let told = Told {
+    let output = ProgramOutput {
         cpu_ns: cpu_ns.parse().ok()?,
         text: text.to_owned(),
     };
-    Some((status.to_owned(), told))
+    Some((status.to_owned(), output))
 }
 
-/// The line that says what is wrong, or the first, as far as it can be shown on a terminal and in a document.
-fn complaint(text: &str) -> String {
+/// The line that contains the error, or the first one, with printable characters only.
+fn error_line(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.clone().next();
     let line = lines.find(|line| line.to_ascii_lowercase().contains("error"));
@@ -312,16 +311,16 @@ fn sent_bytes(net_dev: &str, device: &str) -> Option<u64> {
 
 /// `0: ADDRESS:PORT REMOTE STATE ...`, in hexadecimal; 0A is TCP_LISTEN.
 fn is_listening(table: &str, port: u16) -> bool {
-    let wanted = format!(":{port:04X}");
+    let suffix = format!(":{port:04X}");
     table.lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().take(4).collect();
-        matches!(words[..], [_, local, _, "0A"] if local.ends_with(&wanted))
+        matches!(words[..], [_, local, _, "0A"] if local.ends_with(&suffix))
     })
 }
 
 const READY: &str = "ready\n";
 const GOOD: &str = "good";
-/// A server that takes longer is none.
+/// A server that takes longer has failed.
 const LISTENS_WITHIN: Duration = Duration::from_secs(5);
 /// A program that takes longer to end is killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -332,7 +331,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_of_the_kernel_are_read() {
+    fn kernel_tables_are_parsed() {
         let tcp = "  sl  local_address rem_address   st\n   0: 0100007F:145A 00000000:0000 0A 0\n   1: 0100007F:145B 0100007F:145A 01 0\n";
         assert!(is_listening(tcp, 5210));
         assert!(!is_listening(tcp, 5211));
@@ -343,14 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn replies_are_read() {
-        let told = Told {
+    fn replies_round_trip() {
+        let output = ProgramOutput {
             cpu_ns: 12,
             text: "a\nb\n".to_owned(),
         };
-        assert_eq!(parse_reply("12 good\na\nb\n"), Some(("good".to_owned(), told)));
+        assert_eq!(parse_reply("12 good\na\nb\n"), Some(("good".to_owned(), output)));
         assert_eq!(parse_reply(""), None);
-        assert_eq!(complaint("\n\u{1b}[31mred\nmore"), "[31mred");
-        assert_eq!(complaint("first\nERROR: in use\n"), "ERROR: in use");
+        assert_eq!(error_line("\n\u{1b}[31mred\nmore"), "[31mred");
+        assert_eq!(error_line("first\nERROR: in use\n"), "ERROR: in use");
     }
 }

@@ -1,7 +1,7 @@
-//! `bench rr` beside sockperf's ping-pong: how long an answer takes, over loopback.
+//! `bench rr` compared with sockperf's ping-pong: response times over loopback.
 
 use crate::judgement::Row;
-use crate::network::{Bound, Rows, Site, beside, number_after, row};
+use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio};
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Questions and answers with both programs, so many rounds, every second backwards.
+/// Measures both programs in alternating order for `rounds` rounds.
 pub fn interleaved(
     installed: &Installed,
     site: &Site,
@@ -35,7 +35,7 @@ pub fn interleaved(
             } else {
                 all.len() - 1 - turn
             };
-            // Each time another: sockperf takes no port on which connections of before still linger.
+            // A new port each time: sockperf does not take a port with lingering connections.
             let port = PORTS + (2 * round + turn) as u16 % PORTS_MANY;
             all[turn].run(site, seconds, port);
         }
@@ -52,7 +52,7 @@ struct Series {
     program: Program,
     path: Option<PathBuf>,
     runs: Vec<Run>,
-    /// Why it takes no part any more
+    /// Why it is not run any more
     failure: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Series {
         if self.failure.is_some() {
             return;
         }
-        match self.talk(site, seconds, port) {
+        match self.run_client_server(site, seconds, port) {
             Ok(run) => self.runs.extend(run),
             Err(error) => {
                 self.runs.clear();
@@ -81,8 +81,8 @@ impl Series {
         }
     }
 
-    /// `None`: the program is not there.
-    fn talk(&self, site: &Site, seconds: usize, port: u16) -> Result<Option<Run>> {
+    /// One run; `None`: the program is not installed.
+    fn run_client_server(&self, site: &Site, seconds: usize, port: u16) -> Result<Option<Run>> {
         let Some(path) = &self.path else { return Ok(None) };
         let server = if self.is_ours() {
             format!("bench serve -p {port}")
@@ -92,8 +92,8 @@ impl Series {
         let server: Vec<&str> = server.split(' ').collect();
         let client = format!("{} -p {port}", self.arguments(seconds));
         let client: Vec<&str> = client.split(' ').collect();
-        let patience = Duration::from_secs(seconds as u64 + 20);
-        let (client, server) = site.talk(path, (&site.near, &server, port), &client, patience)?;
+        let timeout = Duration::from_secs(seconds as u64 + 20);
+        let (client, server) = site.run_client_server(path, (&site.near, &server, port), &client, timeout)?;
         let ns = |ours, theirs| {
             if self.is_ours() {
                 number_after(&client.text, "\"answers\"", ours)
@@ -101,8 +101,8 @@ impl Series {
                 number_after(&client.text, "", theirs).map(|us| us * 1000.0)
             }
         };
-        let p50 = ns("\"p50_ns\"", "percentile 50.000").context("it says no median")?;
-        let p99 = ns("\"p99_ns\"", "percentile 99.000").context("it says no percentile 99")?;
+        let p50 = ns("\"p50_ns\"", "percentile 50.000").context("its output has no median")?;
+        let p99 = ns("\"p99_ns\"", "percentile 99.000").context("its output has no percentile 99")?;
         Ok(Some(Run {
             p50_ns: p50 as u64,
             p99_ns: p99 as u64,
@@ -126,8 +126,8 @@ impl Series {
         let verdicts = peer.map(|peer| {
             let compared = |of: fn(&Run) -> u64| ratio(self.median(of)?, peer.median(of)?);
             vec![
-                beside("median", compared(|run| run.p50_ns), SOCKPERF, Bound::AtMost(1.0)),
-                beside(
+                verdict_against("median", compared(|run| run.p50_ns), SOCKPERF, Bound::AtMost(1.0)),
+                verdict_against(
                     "99 of 100 within",
                     compared(|run| run.p99_ns),
                     SOCKPERF,

@@ -1,4 +1,4 @@
-//! Sockets that are closed by the thousand: each command gets a load of its own, which is made and thrown away untimed.
+//! Closing of thousands of sockets: each command gets a new load, which is created and removed untimed.
 
 use crate::floor;
 use crate::load::Load;
@@ -8,11 +8,11 @@ use crate::suite::{ENTRY, Entry, Phase, Program, Target};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
-/// Closes every connection of the load, at both ends.
+/// Commands that close every connection of the load, at both ends.
 pub const CLOSING: &[Entry] = &[
     Entry {
         name: "kill",
-        phase: Phase::Acts,
+        phase: Phase::NetnsOperations,
         arguments: &["kill", "--yes", "state", "established"],
         targets: &[
             Target::Within {
@@ -27,14 +27,14 @@ pub const CLOSING: &[Entry] = &[
     },
     Entry {
         name: SS_KILL,
-        phase: Phase::Acts,
+        phase: Phase::NetnsOperations,
         program: Program::Peer("ss"),
         arguments: &["-KtnH", "state", "established"],
         ..ENTRY
     },
 ];
 
-/// Runs them in turn, every second round backwards, each on `sockets` sockets of its own.
+/// Runs them in alternating order, each on `sockets` new sockets.
 pub fn closing(
     installed: &Installed,
     bench_load: &Path,
@@ -64,18 +64,18 @@ pub fn closing(
     Ok(commands.into_iter().map(|(_, figures)| figures).collect())
 }
 
-/// Has one command close one load.
+/// Runs one command on one load.
 fn close(path: &Path, figures: &mut Figures, bench_load: &Path, sockets: usize) -> Result<()> {
     let before = count()?;
     let load = Load::start_program(bench_load, sockets)?;
     let made = count()?.saturating_sub(before);
     ensure!(
         made >= load.sockets() as u64,
-        "the load says {} sockets, the kernel {made}",
+        "the load has {} sockets, the kernel reports {made}",
         load.sockets()
     );
     let outcome = measure(path, figures.entry.arguments, Output::Discarded)?;
-    // Its listeners are no connections.
+    // Listeners are no connections.
     let left = (count()? + load.sockets() as u64).saturating_sub(before + made);
     load.stop()?;
     if let Some(why) = outcome.failure {
@@ -88,7 +88,7 @@ fn close(path: &Path, figures: &mut Figures, bench_load: &Path, sockets: usize) 
     Ok(())
 }
 
-/// TCP sockets that the kernel tells of.
+/// TCP sockets that the kernel reports.
 fn count() -> Result<u64> {
     floor::dump(floor::Request::default())
         .map(|dump| dump.records)
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_is_of_a_command_beside_it() {
+    fn every_target_refers_to_an_entry() {
         for target in CLOSING.iter().flat_map(|entry| entry.targets) {
             match target {
                 Target::Within { .. } => {}

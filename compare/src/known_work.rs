@@ -1,4 +1,4 @@
-//! A program to be looked at by profilers: a known amount of work, and what it took by the program's own clocks.
+//! A program to be profiled: does a known amount of work, and measures it by its own clocks.
 
 use anyhow::{Context, Result, bail};
 use nix::sys::time::TimeValLike;
@@ -7,12 +7,12 @@ use std::ffi::OsString;
 use std::hint::black_box;
 use std::io::Write;
 
-/// The argument by which `bench-compare` is told to be that program: [`exercise`].
-pub const EXERCISE: &str = "--exercise";
+/// The argument that makes `bench-compare` this program: [`run_known_work`].
+pub const KNOWN_WORK: &str = "--exercise";
 
-/// `compute N` or `call N`: so many steps, or so many calls of a function of its own. Prints when it began, and what it
-/// took, in nanoseconds.
-pub fn exercise(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
+/// `compute N` or `call N`: N steps of a calculation, or N calls of a function. Prints its start time and
+/// duration, in nanoseconds.
+pub fn run_known_work(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut word = || arguments.next().and_then(|word| word.into_string().ok());
     let (what, many) = (word().unwrap_or_default(), word());
     let many: u64 = many.and_then(|many| many.parse().ok()).context("no number")?;
@@ -35,11 +35,11 @@ pub fn exercise(mut arguments: impl Iterator<Item = OsString>) -> Result<()> {
     black_box(state);
     let took = clock_ns(ClockId::CLOCK_MONOTONIC)? - began;
     let cpu = clock_ns(ClockId::CLOCK_PROCESS_CPUTIME_ID)? - cpu_began;
-    let said = format!("exercise_began {began}\nexercise_took {took}\nexercise_processor {cpu}\n");
-    std::io::stdout().write_all(said.as_bytes()).context("stdout")
+    let report = format!("exercise_began {began}\nexercise_took {took}\nexercise_processor {cpu}\n");
+    std::io::stdout().write_all(report.as_bytes()).context("stdout")
 }
 
-/// The function that is called. Profilers find it by its name, which is why this package's programs keep their symbols.
+/// The called function. Profilers find it by its name; so this package's programs keep their symbols.
 #[inline(never)]
 fn bench_called(state: u64) -> u64 {
     step(state)
@@ -49,7 +49,7 @@ fn step(state: u64) -> u64 {
     state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)
 }
 
-/// Now, by one of the system's clocks.
+/// The current time of a clock.
 pub fn clock_ns(clock: ClockId) -> Result<u64> {
     let time = clock_gettime(clock).context("clock_gettime")?;
     Ok(time.num_nanoseconds().unsigned_abs())

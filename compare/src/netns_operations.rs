@@ -1,8 +1,9 @@
-//! Acts that make and remove named network namespaces by the thousand: each is prepared and undone untimed.
+//! Operations that create and remove thousands of named network namespaces: preparation and cleanup are
+//! untimed.
 //!
-//! They run in the empty folder of [`Names`](crate::namespaces::Names), one after another, round after round, as the commands of
-//! [`run`](crate::run) do. Before each the kernel has freed what the one before left: it does so on a thread of its own, long
-//! after the names are gone, and under the same locks under which namespaces are made.
+//! They run in the empty folder of [`Names`](crate::namespaces::Names), in rounds, as the commands of
+//! [`run`](crate::run). Before each, the kernel must have freed the namespaces of the one before: it does so
+//! on another thread, long after the names are removed, and under the same locks that creation needs.
 
 use crate::measure::{Output, measure};
 use crate::namespaces::{FOLDER, make_named};
@@ -16,40 +17,40 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// One command, and the names that are there before and after it.
+/// A command, and the number of names before and after it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Act {
-    /// What runs, and what it has to reach.
+pub struct NetnsOperation {
+    /// The command and its targets.
     pub entry: Entry,
-    /// So many namespaces are there when it begins.
+    /// Number of namespaces before it.
     pub before: usize,
-    /// So many when it has ended: other than that is a failure, however fast.
+    /// Number of namespaces after it: another number is a failure.
     pub after: usize,
-    /// It takes part in every so-manieth round: some take seconds.
+    /// It runs in every n-th round: some take seconds.
     pub every: usize,
-    /// Whether the memory is looked at that the namespaces take.
-    pub is_weighed: bool,
+    /// Whether the memory of its namespaces is measured.
+    pub measures_memory: bool,
 }
 
-/// What was measured of an act.
+/// The results of an operation.
 #[derive(Clone, Debug)]
-pub struct ActFigures {
-    /// As of any command.
+pub struct OperationFigures {
+    /// Figures as of any command.
     pub figures: Figures,
-    /// So many namespaces there were after it.
+    /// Number of namespaces after it.
     pub after: usize,
-    /// By how much more the kernel's allocators held after it than before anything was made, for each namespace there was.
-    pub bytes_each: Option<u64>,
+    /// Growth of the kernel's allocators per namespace, since the beginning.
+    pub bytes_per_namespace: Option<u64>,
 }
 
-/// Makes `count` at once, by each program's own way.
-pub fn making(count: usize) -> Vec<Act> {
-    let act = |name, program, arguments, targets| Act {
+/// Commands that create `count` at once, by each program's own method.
+pub fn making(count: usize) -> Vec<NetnsOperation> {
+    let operation = |name, program, arguments, targets| NetnsOperation {
         entry: entry(name, program, arguments, targets),
         before: 0,
         after: count,
         every: 1,
-        is_weighed: false,
+        measures_memory: false,
     };
     let add = |threads| {
         words(&[
@@ -65,18 +66,18 @@ pub fn making(count: usize) -> Vec<Act> {
     };
     let last = count.saturating_sub(1);
     vec![
-        act(
+        operation(
             FLOOR,
             Program::Floor,
             words(&["--make-namespaces", PREFIX, &count.to_string()]),
             &[],
         ),
-        act("ns add, one thread", Program::Sockeye, add("1"), ONE_THREAD),
-        act("ns add, two threads", Program::Sockeye, add("2"), TWO_THREADS),
-        act(IP_BATCH, Program::Peer("sh"), batch("add", last), &[]),
-        Act {
+        operation("ns add, one thread", Program::Sockeye, add("1"), ONE_THREAD),
+        operation("ns add, two threads", Program::Sockeye, add("2"), TWO_THREADS),
+        operation(IP_BATCH, Program::Peer("sh"), batch("add", last), &[]),
+        NetnsOperation {
             every: 2,
-            ..act(
+            ..operation(
                 IP_LOOP,
                 Program::Peer("sh"),
                 shell(format!(
@@ -88,10 +89,10 @@ pub fn making(count: usize) -> Vec<Act> {
     ]
 }
 
-/// Makes half of `count` where there is none, and where there are twice as many as `count`.
-pub fn flat(count: usize) -> Vec<Act> {
+/// Creates half of `count`, with no others and with twice `count` others.
+pub fn flat(count: usize) -> Vec<NetnsOperation> {
     let each = count / 2;
-    let act = |name, before: usize, targets| Act {
+    let operation = |name, before: usize, targets| NetnsOperation {
         entry: entry(
             name,
             Program::Sockeye,
@@ -110,50 +111,56 @@ pub fn flat(count: usize) -> Vec<Act> {
         before,
         after: before + each,
         every: 1,
-        is_weighed: true,
+        measures_memory: true,
     };
-    vec![act(FIRST, 0, &[]), act("the last", 2 * count, FLAT)]
+    vec![
+        operation(FIRST, 0, &[]),
+        operation("the last", 2 * count, FLAT_TARGETS),
+    ]
 }
 
-/// Removes `count` at once.
-pub fn removing(count: usize) -> Vec<Act> {
-    let act = |name, program, arguments, targets| Act {
+/// Commands that remove `count` at once.
+pub fn removing(count: usize) -> Vec<NetnsOperation> {
+    let operation = |name, program, arguments, targets| NetnsOperation {
         entry: entry(name, program, arguments, targets),
         before: count,
         after: 0,
         every: 1,
-        is_weighed: false,
+        measures_memory: false,
     };
     let del = ["ns", "del", "--prefix", PREFIX, "--yes", "--wait"];
     vec![
-        act("ns del", Program::Sockeye, words(&del[..5]), REMOVE),
-        act(
+        operation("ns del", Program::Sockeye, words(&del[..5]), REMOVE),
+        operation(
             IP_BATCH,
             Program::Peer("sh"),
             batch("del", count.saturating_sub(1)),
             &[],
         ),
-        act("ns del, until really gone", Program::Sockeye, words(&del), &[]),
+        operation("ns del, until really gone", Program::Sockeye, words(&del), &[]),
     ]
 }
 
-/// Runs the acts in turn, every second round backwards.
+/// Runs the operations in alternating order.
 pub fn interleaved(
-    acts: &[Act],
+    operations: &[NetnsOperation],
     installed: &Installed,
     rounds: usize,
     progress: &mut dyn FnMut(&str),
-) -> Result<Vec<ActFigures>> {
-    let mut runners: Vec<Runner> = acts.iter().map(|act| Runner::new(*act, installed)).collect();
+) -> Result<Vec<OperationFigures>> {
+    let mut runners: Vec<Runner> = operations
+        .iter()
+        .map(|operation| Runner::new(*operation, installed))
+        .collect();
     progress("preparing");
-    warm_up(acts, installed)?;
+    warm_up(operations, installed)?;
     for round in 0..rounds {
         progress(&format!("round {} of {rounds}", round + 1));
         let count = runners.len();
         for turn in 0..count {
             let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
             let runner = &mut runners[turn];
-            if runner.figures.absence.is_none() && round.is_multiple_of(runner.act.every) {
+            if runner.figures.absence.is_none() && round.is_multiple_of(runner.operation.every) {
                 runner.run()?;
                 settle(installed)?;
             }
@@ -162,19 +169,19 @@ pub fn interleaved(
     Ok(runners.into_iter().map(Runner::ended).collect())
 }
 
-/// Figures of acts that cannot be measured here.
-pub fn absent(acts: &[Act], why: &str) -> Vec<ActFigures> {
-    let absent = |act: &Act| ActFigures {
-        figures: Figures::of(&act.entry, Some(Absence::NotMeasured(why.to_owned()))),
-        after: act.after,
-        bytes_each: None,
+/// Figures of operations that cannot be measured here.
+pub fn absent(operations: &[NetnsOperation], why: &str) -> Vec<OperationFigures> {
+    let absent = |operation: &NetnsOperation| OperationFigures {
+        figures: Figures::of(&operation.entry, Some(Absence::NotMeasured(why.to_owned()))),
+        after: operation.after,
+        bytes_per_namespace: None,
     };
-    acts.iter().map(absent).collect()
+    operations.iter().map(absent).collect()
 }
 
-/// Removes every name, and waits until the kernel has freed all namespaces that are to be freed, also those of before.
+/// Removes all names, and waits until the kernel has freed all unused namespaces, including earlier ones.
 pub fn settle(installed: &Installed) -> Result<()> {
-    // It frees them in the order in which they were left: when this one is gone, so are those before it.
+    // They are freed in the order of their ends: when this one is gone, so are the earlier ones.
     make(LAST, 0, 1)?;
     if let Some(sockeye) = installed.path(Program::Sockeye) {
         measure(
@@ -183,19 +190,19 @@ pub fn settle(installed: &Installed) -> Result<()> {
             Output::Discarded,
         )?;
     }
-    // What it has left, if it is no good.
+    // Also names that a failed command left.
     for name in names()? {
         let file = Path::new(FOLDER).join(name);
         let _ = umount2(&file, MntFlags::MNT_DETACH);
         fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
     }
-    // What the kernel does after that, for itself.
+    // Time for the kernel's own work after that.
     std::thread::sleep(PAUSE);
     Ok(())
 }
 
-/// Whether there is memory for so many namespaces, with the reason if not.
-pub fn room(namespaces: usize) -> Result<(), String> {
+/// Whether there is enough memory for this many namespaces; if not, the reason.
+pub fn check_memory(namespaces: usize) -> Result<(), String> {
     let needed = namespaces as u64 * MEMORY_EACH_BYTES;
     match available_bytes() {
         Some(available) if available < needed => Err(format!(
@@ -207,76 +214,80 @@ pub fn room(namespaces: usize) -> Result<(), String> {
     }
 }
 
-/// An act and what it has brought so far.
+/// An operation and its results so far.
 struct Runner {
-    act: Act,
+    operation: NetnsOperation,
     path: Option<PathBuf>,
     figures: Figures,
-    bytes_each: Vec<u64>,
+    bytes_per_namespace: Vec<u64>,
 }
 
 impl Runner {
-    fn new(act: Act, installed: &Installed) -> Self {
-        let path = installed.path(act.entry.program);
-        // All that a shell is asked for here is `ip`.
-        let needs_ip = matches!(act.entry.program, Program::Peer(_));
+    fn new(operation: NetnsOperation, installed: &Installed) -> Self {
+        let path = installed.path(operation.entry.program);
+        // A shell is only used to run `ip`.
+        let needs_ip = matches!(operation.entry.program, Program::Peer(_));
         let is_missing = path.is_none() || needs_ip && on_path("ip").is_none();
         Self {
-            act,
+            operation,
             path,
-            figures: Figures::of(&act.entry, is_missing.then_some(Absence::NotInstalled)),
-            bytes_each: Vec::new(),
+            figures: Figures::of(&operation.entry, is_missing.then_some(Absence::NotInstalled)),
+            bytes_per_namespace: Vec::new(),
         }
     }
 
     fn run(&mut self) -> Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let held_before = held_bytes();
-        make(PREFIX, 0, self.act.before)?;
-        if self.act.before > 0 {
+        let held_before = allocator_bytes();
+        make(PREFIX, 0, self.operation.before)?;
+        if self.operation.before > 0 {
             std::thread::sleep(PAUSE);
         }
-        let outcome = measure(path, self.act.entry.arguments, Output::Discarded)?;
+        let outcome = measure(path, self.operation.entry.arguments, Output::Discarded)?;
         let there = names()?.len();
         if let Some(why) = outcome.failure {
             self.figures.fail(why);
-        } else if there != self.act.after {
+        } else if there != self.operation.after {
             self.figures
-                .fail(format!("left {there} names, not {}", self.act.after));
+                .fail(format!("left {there} names, not {}", self.operation.after));
         } else {
             self.figures.samples.push(outcome.sample);
-            let held = held_bytes().filter(|_| self.act.is_weighed);
+            let held = allocator_bytes().filter(|_| self.operation.measures_memory);
             let more = held
                 .zip(held_before)
                 .and_then(|(now, before)| now.checked_sub(before));
             let each = more.and_then(|more| more.checked_div(there as u64));
-            self.bytes_each.extend(each);
+            self.bytes_per_namespace.extend(each);
         }
         Ok(())
     }
 
-    fn ended(self) -> ActFigures {
-        ActFigures {
+    fn ended(self) -> OperationFigures {
+        OperationFigures {
             figures: self.figures,
-            after: self.act.after,
-            bytes_each: median(&self.bytes_each),
+            after: self.operation.after,
+            bytes_per_namespace: median(&self.bytes_per_namespace),
         }
     }
 }
 
-/// The first of all makes the kernel's caches grow, and the folder what `ip netns` needs it to be, for all the same.
-fn warm_up(acts: &[Act], installed: &Installed) -> Result<()> {
+/// The first run of all lets the kernel's caches grow, and prepares the folder for `ip netns`, equally for
+/// all.
+fn warm_up(operations: &[NetnsOperation], installed: &Installed) -> Result<()> {
     settle(installed)?;
     if let Some(ip) = on_path("ip") {
         measure(&ip, &["netns", "add", LAST], Output::Discarded)?;
         settle(installed)?;
     }
-    let most = acts.iter().map(|act| act.before.max(act.after)).max();
+    let most = operations
+        .iter()
+        .map(|operation| operation.before.max(operation.after))
+        .max();
     make(PREFIX, 0, most.unwrap_or(0))?;
     settle(installed)
 }
 
-/// Makes namespaces with these numbers, on a thread of its own, which ends in the last of them.
+/// Creates namespaces with these numbers on a new thread, which ends in the last of them.
 fn make(prefix: &'static str, from: usize, to: usize) -> Result<()> {
     let making = std::thread::spawn(move || {
         (from..to).try_for_each(|number| make_named(&format!("{prefix}{number}")))
@@ -296,9 +307,9 @@ fn available_bytes() -> Option<u64> {
     parse_memory(&meminfo()?, "MemAvailable:")
 }
 
-/// What a namespace is made of: objects of the kernel, and counters for each processor. `MemAvailable` would count the
-/// half of it that could be had back.
-fn held_bytes() -> Option<u64> {
+/// Memory of the kernel's allocators: namespaces consist of objects and of counters per processor.
+/// `MemAvailable` would treat half of it as reclaimable.
+fn allocator_bytes() -> Option<u64> {
     let meminfo = meminfo()?;
     let held = |what| parse_memory(&meminfo, what);
     Some(held("Slab:")? + held("Percpu:")?)
@@ -323,7 +334,7 @@ fn entry(
 ) -> Entry {
     Entry {
         name,
-        phase: Phase::Acts,
+        phase: Phase::NetnsOperations,
         program,
         arguments,
         targets,
@@ -331,7 +342,7 @@ fn entry(
     }
 }
 
-/// `ip` reads its batch through a pipe, so that there is no file to be left behind; `seq` writes it in 2 ms.
+/// `ip` reads its batch through a pipe, so that no file is left behind; `seq` writes it in 2 ms.
 fn batch(verb: &str, last: usize) -> &'static [&'static str] {
     shell(format!("seq -f 'netns {verb} {PREFIX}%g' 0 {last} | ip -batch -"))
 }
@@ -340,14 +351,14 @@ fn shell(script: String) -> &'static [&'static str] {
     words(&["-c", &script])
 }
 
-/// Arguments with numbers in them, for as long as the others, which are constants.
+/// Arguments with numbers, with the same lifetime as the constant ones.
 fn words(words: &[&str]) -> &'static [&'static str] {
     let words: Vec<&'static str> = words.iter().map(|word| &*word.to_string().leak()).collect();
     words.leak()
 }
 
 const PREFIX: &str = "w";
-/// Of the name of the namespace that is left last.
+/// Name of the namespace that ends last.
 const LAST: &str = "last";
 const IP_BATCH: &str = "ip -batch";
 const IP_LOOP: &str = "ip netns add, one by one";
@@ -378,7 +389,7 @@ const TWO_THREADS: &[Target] = &[
         wording: "1/5 of ip netns add, one by one",
     },
 ];
-const FLAT: &[Target] = &[Target::Wall {
+const FLAT_TARGETS: &[Target] = &[Target::Wall {
     of: FIRST,
     at_most: 1.15,
     wording: "1.15 x the first",
@@ -394,19 +405,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_target_is_of_an_act_beside_it() {
-        for acts in [making(2_000), flat(2_000), removing(2_000)] {
-            for target in acts.iter().flat_map(|act| act.entry.targets) {
+    fn every_target_refers_to_an_operation() {
+        for operations in [making(2_000), flat(2_000), removing(2_000)] {
+            for target in operations.iter().flat_map(|operation| operation.entry.targets) {
                 let Target::Wall { of, .. } = target else {
                     panic!("{target:?}");
                 };
-                assert!(acts.iter().any(|act| act.entry.name == *of), "{of}");
+                assert!(
+                    operations.iter().any(|operation| operation.entry.name == *of),
+                    "{of}"
+                );
             }
         }
     }
 
     #[test]
-    fn commands_speak_of_as_many_as_are_counted() {
+    fn commands_use_the_expected_counts() {
         let making = making(20);
         assert_eq!(making[0].entry.command(), "bench-floor --make-namespaces w 20");
         assert_eq!(
@@ -428,10 +442,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_in_kibibytes() {
+    fn meminfo_is_in_kibibytes() {
         let meminfo = "MemTotal:       24683520 kB\nMemAvailable:   23961600 kB\n";
         assert_eq!(parse_memory(meminfo, "MemAvailable:"), Some(23_961_600 * 1024));
         assert_eq!(parse_memory(meminfo, "Slab:"), None);
-        assert!(held_bytes().is_some_and(|bytes| bytes > 0));
+        assert!(allocator_bytes().is_some_and(|bytes| bytes > 0));
     }
 }

@@ -1,27 +1,27 @@
+use crate::lab_socket::mapped;
 use crate::link::End;
-use crate::must::Must;
 use crate::namespace::ip_batch;
-use crate::specimen::mapped;
+use crate::or_panic::OrPanic;
 use crate::{Link, Namespace, SocketOptions};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
-/// A path between a client's and a server's address, on which pairs of sockets are made in whatever state:
-/// over [loopback](Namespace::loopback) or over a [link](Link::lane), IPv4, IPv6 or v4-mapped.
+/// A path between a client's and a server's address, which creates pairs of sockets in every state: over
+/// [loopback](Namespace::loopback) or over a [link](Link::net_path), IPv4, IPv6 or v4-mapped.
 #[derive(Debug, Clone)]
-pub struct Lane {
+pub struct NetPath {
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
     pub(crate) client_ip: IpAddr,
     pub(crate) server_ip: IpAddr,
     pub(crate) mapped: bool,
-    /// The client's and the server's interface, which link-local addresses need; otherwise 0.
+    /// Interface indices of the client and the server, which link-local addresses need; otherwise 0.
     pub(crate) scopes: (u32, u32),
     pub(crate) link: Option<Link>,
     pub(crate) client_options: SocketOptions,
     pub(crate) server_options: SocketOptions,
 }
 
-/// A direction of a lane.
+/// A direction of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Toward {
     /// From the server to the client.
@@ -31,23 +31,23 @@ pub enum Toward {
 }
 
 impl Namespace {
-    /// A lane over 127.0.0.1.
-    pub fn loopback(&self) -> Lane {
-        self.loopback_lane(IpAddr::from([127, 0, 0, 1]), false)
+    /// A path over 127.0.0.1.
+    pub fn loopback(&self) -> NetPath {
+        self.loopback_path(IpAddr::from([127, 0, 0, 1]), false)
     }
 
-    /// A lane over ::1.
-    pub fn loopback6(&self) -> Lane {
-        self.loopback_lane(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), false)
+    /// A path over ::1.
+    pub fn loopback6(&self) -> NetPath {
+        self.loopback_path(IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]), false)
     }
 
-    /// A lane over 127.0.0.1 where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
-    pub fn loopback_mapped(&self) -> Lane {
-        self.loopback_lane(IpAddr::from([127, 0, 0, 1]), true)
+    /// A path over 127.0.0.1 where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
+    pub fn loopback_mapped(&self) -> NetPath {
+        self.loopback_path(IpAddr::from([127, 0, 0, 1]), true)
     }
 
-    fn loopback_lane(&self, ip: IpAddr, mapped: bool) -> Lane {
-        Lane {
+    fn loopback_path(&self, ip: IpAddr, mapped: bool) -> NetPath {
+        NetPath {
             client: self.clone(),
             server: self.clone(),
             client_ip: ip,
@@ -61,13 +61,13 @@ impl Namespace {
     }
 }
 
-impl Lane {
-    /// Where clients live.
+impl NetPath {
+    /// The namespace of clients.
     pub fn client(&self) -> &Namespace {
         &self.client
     }
 
-    /// Where servers live.
+    /// The namespace of servers.
     pub fn server(&self) -> &Namespace {
         &self.server
     }
@@ -82,7 +82,7 @@ impl Lane {
         self.server_ip
     }
 
-    /// The same lane, its clients with these options.
+    /// The same path with these options for clients.
     #[must_use]
     pub fn with_client(&self, options: SocketOptions) -> Self {
         Self {
@@ -91,7 +91,7 @@ impl Lane {
         }
     }
 
-    /// The same lane, its servers and listeners with these options.
+    /// The same path with these options for servers and listeners.
     #[must_use]
     pub fn with_server(&self, options: SocketOptions) -> Self {
         Self {
@@ -100,13 +100,12 @@ impl Lane {
         }
     }
 
-    /// From now on packets in this direction reach nobody, silently. Panics on loopback, where nothing is
-    /// cut.
+    /// Drops packets in this direction from now on, silently. Panics on loopback, which cannot be cut.
     ///
-    /// The sender's neighbour entry is pointed at a hardware address that the other end does not have.
+    /// Sets the sender's neighbour entry to a hardware address that the other end does not have.
     #[track_caller]
     pub fn cut(&self, toward: Toward) {
-        self.point(toward, Some(NOBODY));
+        self.point(toward, Some(UNUSED_ADDRESS));
     }
 
     /// Undoes [`cut`](Self::cut).
@@ -118,7 +117,7 @@ impl Lane {
     #[track_caller]
     fn point(&self, toward: Toward, hardware_address: Option<&str>) {
         let Some(Link(ends)) = &self.link else {
-            panic!("lab: only a lane over a link can be cut, not loopback");
+            panic!("lab: only a path over a link can be cut, not loopback");
         };
         let (from, to, destination): (&End, &End, IpAddr) = match toward {
             Toward::Server => (&ends.client, &ends.server, self.server_ip),
@@ -129,15 +128,15 @@ impl Lane {
             "neigh replace {destination} lladdr {address} nud permanent dev {}\n",
             from.device
         );
-        ip_batch(Some(from.namespace.name()), &script).must("point a neighbour entry");
+        ip_batch(Some(from.namespace.name()), &script).or_panic("point a neighbour entry");
     }
 
-    /// An address as the client's sockets show it.
+    /// An address in the form of the client's sockets.
     pub(crate) fn at_client(&self, ip: IpAddr, port: u16) -> SocketAddr {
         scoped(ip, port, self.scopes.0)
     }
 
-    /// An address as the server's sockets show it.
+    /// An address in the form of the server's sockets.
     pub(crate) fn at_server(&self, ip: IpAddr, port: u16) -> SocketAddr {
         scoped(if self.mapped { mapped(ip) } else { ip }, port, self.scopes.1)
     }
@@ -150,5 +149,5 @@ fn scoped(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     }
 }
 
-/// A locally administered hardware address that no end has.
-const NOBODY: &str = "02:00:00:4c:ff:ff";
+/// A locally administered hardware address that neither end has.
+const UNUSED_ADDRESS: &str = "02:00:00:4c:ff:ff";
