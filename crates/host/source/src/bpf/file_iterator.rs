@@ -40,7 +40,9 @@ impl FileIterator {
                 // The kernel interrupts the read after a million descriptors without a record; it continues with the next.
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => {
-                    return Err(Unavailable::Run(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
+                    return Err(Unavailable::Run(
+                        Errno::from_io_error(&error).unwrap_or(Errno::IO),
+                    ));
                 }
             }
         }
