@@ -6,7 +6,7 @@ use crate::names;
 use crate::outcome::Error;
 use crate::query::{Detail, Families, NetnsScope, Query};
 use rustix::io::Errno;
-use sockeye_model::{Protocol, Socket, State, StateSet, WalkedKernel};
+use sockeye_model::{Protocol, Socket, State, StateSet, WalkLayout};
 use sockeye_wire::walk::{Request, Table, detail};
 use std::ops::ControlFlow;
 
@@ -65,7 +65,7 @@ pub(crate) fn walk(
             "our own namespace has no inode",
         )));
     };
-    let kernel = WalkedKernel {
+    let kernel = WalkLayout {
         service_class: query.detail.contains(Detail::SERVICE_CLASS),
         netns: !matches!(query.scope, NetnsScope::Own),
         ..tables.kernel()
@@ -117,9 +117,9 @@ pub(crate) fn walk(
             };
             let outcome = tables.walk(found, &request, walked, &mut |record, now| {
                 match walk {
-                    Walk::Tcp => place.read_walked(record, now, &kernel),
+                    Walk::Tcp => place.read_walk_record(record, now, &kernel),
                     // The record itself has the protocol, as one of a pass over descriptors does.
-                    Walk::Udp => place.read_held(record, Some(now), &kernel),
+                    Walk::Udp => place.read_by_descriptor(record, Some(now), &kernel),
                 }
                 let message = if record.needs_diag() {
                     exact.ask(record, &mut place)

@@ -36,7 +36,7 @@ pub(super) fn push(out: &mut Vec<u8>, column: NetnsColumn, namespace: &Namespace
             if let Some(age) = namespace.age {
                 match age.from {
                     AgeFrom::Mount => {}
-                    AgeFrom::Held => out.push(b'>'),
+                    AgeFrom::Descriptor => out.push(b'>'),
                     AgeFrom::Process => out.push(b'~'),
                 }
                 push_age(out, age.seconds);
@@ -57,7 +57,7 @@ fn push_name(out: &mut Vec<u8>, namespace: &Namespace) -> Tint {
         }
         push_clean(out, name.as_os_str().as_encoded_bytes());
     }
-    match &namespace.called {
+    match &namespace.label {
         _ if !namespace.names.is_empty() => Tint::None,
         Some(called) => {
             push_clean(out, called.as_bytes());
@@ -89,17 +89,17 @@ fn push_yes(out: &mut Vec<u8>, value: Option<bool>) {
 
 /// How many names, mounts, descriptors and processes hold it.
 pub(super) fn keepers_of(namespace: &Namespace) -> u64 {
-    let keepers = &namespace.keepers;
+    let holders = &namespace.holders;
     namespace.names.len() as u64
-        + keepers.mounts.total
-        + keepers.descriptors.total
-        + keepers.threads.total
-        + keepers.sockets.total
+        + holders.mounts.total
+        + holders.descriptors.total
+        + holders.threads.total
+        + holders.sockets.total
 }
 
 /// Appends `name web1, mount /x of 123/dockerd, fd 7 of 123/prog, 3 sockets of 123/prog`.
 pub(super) fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
-    let keepers = &namespace.keepers;
+    let holders = &namespace.holders;
     let mut list = List { out, shown: 0 };
     for name in &namespace.names {
         list.next(|out| {
@@ -107,7 +107,7 @@ pub(super) fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
             push_clean(out, name.as_os_str().as_encoded_bytes());
         });
     }
-    for mount in &keepers.mounts.first {
+    for mount in &holders.mounts.first {
         list.next(|out| {
             out.extend_from_slice(b"mount ");
             push_clean(out, &mount.path);
@@ -117,7 +117,7 @@ pub(super) fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
             }
         });
     }
-    for held in &keepers.descriptors.first {
+    for held in &holders.descriptors.first {
         list.next(|out| {
             out.extend_from_slice(b"fd ");
             push_decimal(out, held.fd.0.into());
@@ -125,7 +125,7 @@ pub(super) fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
             push_process(out, &held.process);
         });
     }
-    for thread in &keepers.threads.first {
+    for thread in &holders.threads.first {
         list.next(|out| {
             out.extend_from_slice(b"thread ");
             push_decimal(out, thread.tid.0.into());
@@ -133,7 +133,7 @@ pub(super) fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
             push_process(out, &thread.process);
         });
     }
-    for held in &keepers.sockets.first {
+    for held in &holders.sockets.first {
         list.next(|out| {
             push_decimal(out, held.sockets);
             out.extend_from_slice(if held.sockets == 1 {
@@ -189,7 +189,7 @@ const NOTHING_SEEN: &[u8] = b"nothing that can be seen (the kernel, or rights ar
 mod tests {
     use super::*;
     use sockeye_model::{
-        Age, Comm, DescriptorKeeper, Fd, MountKeeper, NetnsInode, NetnsName, Pid, SocketKeeper, ThreadKeeper,
+        Age, Comm, DescriptorHolder, Fd, MountHolder, NetnsInode, NetnsName, Pid, SocketHolder, ThreadHolder,
     };
 
     fn process() -> Process {
@@ -218,12 +218,12 @@ mod tests {
             "nothing that can be seen (the kernel, or rights are missing)",
         );
         namespace.names.push(NetnsName::of_file("web\n1").unwrap());
-        namespace.keepers.mounts.push(MountKeeper {
+        namespace.holders.mounts.push(MountHolder {
             process: Some(process()),
             path: (*b"/x").into(),
         });
-        let keepers = &mut namespace.keepers;
-        keepers.descriptors.push(DescriptorKeeper {
+        let holders = &mut namespace.holders;
+        holders.descriptors.push(DescriptorHolder {
             process: process(),
             fd: Fd(7),
         });
@@ -232,13 +232,13 @@ mod tests {
             NetnsColumn::KeptBy,
             "name web\\x0a1, mount /x of 123/prog\\x1b, fd 7 of 123/prog\\x1b",
         );
-        let keepers = &mut namespace.keepers;
-        keepers.threads.push(ThreadKeeper {
+        let holders = &mut namespace.holders;
+        holders.threads.push(ThreadHolder {
             process: process(),
             tid: Pid(124),
         });
         for _ in 0..10 {
-            keepers.sockets.push(SocketKeeper {
+            holders.sockets.push(SocketHolder {
                 process: process(),
                 sockets: 3,
             });
@@ -256,7 +256,7 @@ mod tests {
         check(&namespace, NetnsColumn::Name, "");
         namespace.is_own = true;
         check(&namespace, NetnsColumn::Name, "(ours)");
-        namespace.called = Some("1/init".into());
+        namespace.label = Some("1/init".into());
         check(&namespace, NetnsColumn::Name, "1/init");
         namespace.names = ["b", "a\x1b"]
             .map(|name| NetnsName::of_file(name).unwrap())
@@ -264,7 +264,7 @@ mod tests {
         check(&namespace, NetnsColumn::Name, "b,a\\x1b");
         for (seconds, from, expected) in [
             (0, AgeFrom::Mount, "0s"),
-            (61, AgeFrom::Held, ">1m1s"),
+            (61, AgeFrom::Descriptor, ">1m1s"),
             (273_600, AgeFrom::Process, "~3d4h"),
         ] {
             namespace.age = Some(Age { seconds, from });

@@ -3,7 +3,7 @@
 use crate::json::Object;
 use crate::socket_json::push_process_fields;
 use crate::text::push_json;
-use sockeye_model::{Few, Namespace, Process};
+use sockeye_model::{Namespace, Process, TruncatedList};
 
 /// Appends a namespace with everything that is known of it.
 pub(super) fn push(out: &mut Vec<u8>, namespace: &Namespace) {
@@ -21,7 +21,7 @@ pub(super) fn push(out: &mut Vec<u8>, namespace: &Namespace) {
     }
     out.push(b']');
     object.text("container", namespace.container.as_deref());
-    object.text("called", namespace.called.as_deref());
+    object.text("called", namespace.label.as_deref());
     if let Some(id) = namespace.id {
         object.key("nsid").extend_from_slice(id.to_string().as_bytes());
     }
@@ -40,26 +40,26 @@ pub(super) fn push(out: &mut Vec<u8>, namespace: &Namespace) {
 }
 
 fn push_keepers(object: &mut Object<'_>, namespace: &Namespace) {
-    let keepers = &namespace.keepers;
+    let holders = &namespace.holders;
     let mut fields = object.object("keepers");
-    push_few(&mut fields, "mounts", &keepers.mounts, |object, mount| {
+    push_few(&mut fields, "mounts", &holders.mounts, |object, mount| {
         object.bytes("path", Some(&mount.path));
         push_process(object, mount.process.as_ref());
     });
     push_few(
         &mut fields,
         "descriptors",
-        &keepers.descriptors,
+        &holders.descriptors,
         |object, held| {
             object.number("fd", Some(held.fd.0));
             push_process(object, Some(&held.process));
         },
     );
-    push_few(&mut fields, "threads", &keepers.threads, |object, thread| {
+    push_few(&mut fields, "threads", &holders.threads, |object, thread| {
         object.number("tid", Some(thread.tid.0));
         push_process(object, Some(&thread.process));
     });
-    push_few(&mut fields, "sockets", &keepers.sockets, |object, held| {
+    push_few(&mut fields, "sockets", &holders.sockets, |object, held| {
         object.number("count", Some(held.sockets));
         push_process(object, Some(&held.process));
     });
@@ -67,7 +67,12 @@ fn push_keepers(object: &mut Object<'_>, namespace: &Namespace) {
 }
 
 /// Appends `"NAME":{"total":N,"first":[...]}`, if there are any.
-fn push_few<T>(object: &mut Object<'_>, name: &str, few: &Few<T>, push: impl Fn(&mut Object<'_>, &T)) {
+fn push_few<T>(
+    object: &mut Object<'_>,
+    name: &str,
+    few: &TruncatedList<T>,
+    push: impl Fn(&mut Object<'_>, &T),
+) {
     if few.total == 0 {
         return;
     }

@@ -226,7 +226,7 @@ fn first_name(namespace: &Namespace) -> Option<&[u8]> {
         .names
         .first()
         .map(|name| name.as_os_str().as_encoded_bytes());
-    name.or_else(|| namespace.called.as_ref().map(|called| called.as_bytes()))
+    name.or_else(|| namespace.label.as_ref().map(|called| called.as_bytes()))
 }
 
 /// Writes a name on a line of its own: as it is, or harmless for a terminal.
@@ -272,7 +272,7 @@ fn push_csv(out: &mut Vec<u8>, columns: &[NetnsColumn], namespace: &Namespace) {
                         crate::text::push_clean(out, name.as_os_str().as_encoded_bytes());
                     }
                 });
-                line.text(namespace.called.as_deref());
+                line.text(namespace.label.as_deref());
             }
             C::Container => line.text(namespace.container.as_deref()),
             C::Id => line.number(namespace.id.and_then(|id| u64::try_from(id).ok())),

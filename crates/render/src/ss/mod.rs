@@ -13,7 +13,7 @@ use crate::address::push_ip;
 use crate::number::push_decimal;
 use sheet::Sheet;
 use sockeye_model::{
-    Comm, Family, InterfaceIndex, Names, Owner, Particulars, Pid, Port, Protocol, Queues, Socket, State,
+    Comm, DiagDetails, Family, InterfaceIndex, Names, Owner, Pid, Port, Protocol, Queues, Socket, State,
 };
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr};
@@ -57,7 +57,7 @@ pub struct SsRow<'a> {
     /// The socket
     pub socket: &'a Socket,
     /// What only few ask for
-    pub particulars: &'a Particulars<'a>,
+    pub diag_details: &'a DiagDetails<'a>,
     /// Who holds it, if anybody asked; in the order in which they are shown
     pub holders: SsHolders<'a>,
     /// Whether nothing more of an IP or UNIX socket is shown, whatever is asked for

@@ -9,7 +9,7 @@ use super::kernel::{Kernel, Unavailable};
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
 use crate::query::{Detail, Families};
-use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel};
+use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::held::{self, Held, Request, kind};
 use sockeye_wire::holders::Reply;
@@ -27,7 +27,7 @@ pub(crate) struct OwnedSockets {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
 }
 
 /// The sockets to report, and how much about each.
@@ -112,7 +112,7 @@ impl OwnedSockets {
                 };
                 let mut reader = Reader {
                     selection,
-                    kernel: WalkedKernel {
+                    kernel: WalkLayout {
                         service_class: selection.detail.contains(Detail::SERVICE_CLASS),
                         netns: true,
                         ..self.kernel
@@ -178,7 +178,7 @@ impl Job for Pass<'_> {
 /// Passes on the sockets of each run.
 struct Reader<'a> {
     selection: &'a Selection,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
     /// Inode of the socket that was opened for this pass.
     sample: u32,
     seen: HashSet<u64, BuildHasherDefault<Spread>>,
@@ -206,7 +206,7 @@ impl Reader<'_> {
             if socket.inode() == self.sample || !self.seen.insert(identity) {
                 continue;
             }
-            self.place.read_held(&socket, now, &self.kernel);
+            self.place.read_by_descriptor(&socket, now, &self.kernel);
             if !self.matches_selection() {
                 continue;
             }

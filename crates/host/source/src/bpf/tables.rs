@@ -4,7 +4,7 @@ use super::dedup::ChainDedup;
 use super::kernel::{Kernel, Prepared, Unavailable};
 use super::workers::{self, Job};
 use rustix::io::Errno;
-use sockeye_model::{Losses, Options, WalkedKernel};
+use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
@@ -19,7 +19,7 @@ pub(crate) struct Tables {
     program: Program,
     list_nets: Program,
     slots: Mutex<Vec<Slot>>,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
 }
 
 /// The tables that a program walks over.
@@ -137,7 +137,7 @@ impl Tables {
     }
 
     /// Returns the layout of this kernel's records.
-    pub(crate) fn kernel(&self) -> WalkedKernel {
+    pub(crate) fn kernel(&self) -> WalkLayout {
         self.kernel
     }
 
@@ -334,10 +334,10 @@ impl Reader<'_> {
 }
 
 /// Returns the layout of the records of a program that was prepared with [`OPTION_ENUMERATORS`].
-pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkedKernel {
+pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkLayout {
     // A program reports 0 for a field that the kernel lacks.
     let has = |field: &str| !prepared.missing.iter().any(|missing| missing == field);
-    WalkedKernel {
+    WalkLayout {
         option_bits: option_bits(&prepared.enumerators).filter(|_| has("inet_sock.inet_flags")),
         has_cgroups: has("sock.sk_cgrp_data.cgroup"),
         service_class: false,

@@ -125,7 +125,7 @@ impl Cgroups {
         self.mount.as_deref()
     }
 
-    /// Whether there were more than [`FOLDERS_MAX`] cgroups.
+    /// Whether some cgroups are missing because there are too many.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.is_incomplete

@@ -2,14 +2,14 @@
 
 use super::process_scan::Descriptor;
 use crate::bpf::{BpfEngine, Unavailable};
-use sockeye_model::{Comm, Fd, Few, NetnsInode, Pid, Process, SocketKeeper};
+use sockeye_model::{Comm, Fd, NetnsInode, Pid, Process, SocketHolder, TruncatedList};
 use sockeye_wire::netns_file::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The result of a pass over all descriptors.
 #[derive(Debug, Default)]
 pub(super) struct NetnsDescriptors {
-    pub(super) descriptors: HashMap<NetnsInode, Few<Descriptor>>,
+    pub(super) descriptors: HashMap<NetnsInode, TruncatedList<Descriptor>>,
     pub(super) sockets: HashMap<NetnsInode, ForeignSockets>,
 }
 
@@ -17,7 +17,7 @@ pub(super) struct NetnsDescriptors {
 #[derive(Debug, Default)]
 pub(super) struct ForeignSockets {
     /// Owners, sorted by pid.
-    pub(super) holders: Few<SocketKeeper>,
+    pub(super) holders: TruncatedList<SocketHolder>,
     /// Number of distinct sockets.
     pub(super) sockets: u64,
 }
@@ -61,7 +61,7 @@ impl NetnsDescriptors {
                 .collect();
             of_netns.sockets = all.len() as u64;
             for (pid, (comm, sockets)) in by_pid {
-                of_netns.holders.push(SocketKeeper {
+                of_netns.holders.push(SocketHolder {
                     process: Process {
                         pid: Pid(pid),
                         pgid: None,

@@ -24,8 +24,8 @@ use mounts::Mounts;
 use process_scan::{NetnsTasks, ProcessScan};
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_model::{
-    Age, AgeFrom, Comm, DescriptorKeeper, Fd, Few, Losses, MountKeeper, Namespace, NetnsInode, NetnsName,
-    Pid, Process, ThreadKeeper, natural_order,
+    Age, AgeFrom, Comm, DescriptorHolder, Fd, Losses, MountHolder, Namespace, NetnsInode, NetnsName, Pid,
+    Process, ThreadHolder, TruncatedList, natural_order,
 };
 use sockeye_wire::proc_pid;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -379,7 +379,7 @@ impl Surveyor<'_> {
             let held = self.scanned.held.get(&inode)?.first.first()?;
             let file = fs::metadata(format!("/proc/{}/fd/{}", held.pid, held.fd)).ok()?;
             let is_it = file.ino() == u64::from(inode.0);
-            is_it.then(|| aged(file.ctime(), AgeFrom::Held)).flatten()
+            is_it.then(|| aged(file.ctime(), AgeFrom::Descriptor)).flatten()
         };
         // The initial namespace is as old as the host, whenever it was mounted.
         if tasks.is_some_and(|tasks| tasks.first.first() == Some(&Pid(1))) {
@@ -404,10 +404,10 @@ impl Surveyor<'_> {
             };
             let of_names = mounts.first.iter().filter(|mount| is_name(mount)).count() as u64;
             let others = mounts.first.iter().filter(|mount| !is_name(mount));
-            namespace.keepers.mounts = Few {
+            namespace.holders.mounts = TruncatedList {
                 total: mounts.total - of_names,
                 first: others
-                    .map(|mount| MountKeeper {
+                    .map(|mount| MountHolder {
                         process: mount.pid.map(|pid| self.process(pid)),
                         path: mount.path.as_slice().into(),
                     })
@@ -415,12 +415,12 @@ impl Surveyor<'_> {
             };
         }
         if let Some(held) = self.scanned.held.remove(&inode) {
-            namespace.keepers.descriptors = Few {
+            namespace.holders.descriptors = TruncatedList {
                 total: held.total,
                 first: held
                     .first
                     .iter()
-                    .map(|held| DescriptorKeeper {
+                    .map(|held| DescriptorHolder {
                         process: self.process(held.pid),
                         fd: Fd(held.fd.0),
                     })
@@ -428,19 +428,19 @@ impl Surveyor<'_> {
             };
         }
         let sockets = self.sockets.get(&inode);
-        namespace.keepers.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
+        namespace.holders.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
         let foreign_threads = self
             .scanned
             .tasks
             .get_mut(&inode)
             .map(|tasks| std::mem::take(&mut tasks.foreign_threads));
         if let Some(foreign_threads) = foreign_threads {
-            namespace.keepers.threads = Few {
+            namespace.holders.threads = TruncatedList {
                 total: foreign_threads.total,
                 first: foreign_threads
                     .first
                     .iter()
-                    .map(|thread| ThreadKeeper {
+                    .map(|thread| ThreadHolder {
                         process: self.process(thread.pid),
                         tid: thread.tid,
                     })
@@ -469,7 +469,7 @@ impl Surveyor<'_> {
             let label = names
                 .netns_name(namespace.inode)
                 .filter(|name| !name.starts_with("net:["));
-            namespace.called = label.map(Into::into);
+            namespace.label = label.map(Into::into);
             let is_named = names.namespaces().chosen_name(namespace.inode).is_some();
             if self.options.containers || !(is_named || namespace.is_own) {
                 namespace.container = names.container_in(namespace.inode).map(Into::into);

@@ -3,7 +3,7 @@
 use super::process_scan::append;
 use crate::owners::for_each;
 use rustix::io::Errno;
-use sockeye_model::{Few, NetnsInode, Pid};
+use sockeye_model::{NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid::netns_mounts;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     /// Mounts by namespace: ours first, then by process.
-    pub(super) of: BTreeMap<NetnsInode, Few<Mount>>,
+    pub(super) of: BTreeMap<NetnsInode, TruncatedList<Mount>>,
     /// Mount namespaces that were not read because of the limit on bytes.
     pub(super) unread: u64,
 }

@@ -7,7 +7,7 @@ use rustix::fs::{
     AtFlags, Mode, OFlags, RawDir, StatxFlags, makedev, open, openat, readlinkat_raw, statat, statx,
 };
 use rustix::io::Errno;
-use sockeye_model::{Fd, Few, NetnsInode, Pid};
+use sockeye_model::{Fd, NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid;
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -19,7 +19,7 @@ pub(super) struct ProcessScan {
     /// Processes and threads by namespace.
     pub(super) tasks: HashMap<NetnsInode, NetnsTasks>,
     /// Descriptors by the namespace that they hold open.
-    pub(super) held: HashMap<NetnsInode, Few<Descriptor>>,
+    pub(super) held: HashMap<NetnsInode, TruncatedList<Descriptor>>,
     /// One process of each mount namespace, by inode of that.
     pub(super) mount_namespaces: HashMap<u64, Pid>,
     /// Processes that may not be read, sorted.
@@ -38,7 +38,7 @@ pub(super) struct NetnsTasks {
     /// The lowest pids, sorted.
     pub(super) first: Vec<Pid>,
     /// Threads whose process is in another namespace.
-    pub(super) foreign_threads: Few<ForeignThread>,
+    pub(super) foreign_threads: TruncatedList<ForeignThread>,
 }
 
 /// A thread whose process is in another namespace.
@@ -155,11 +155,11 @@ impl NetnsTasks {
 }
 
 /// Merges two lists; the lowest entries are kept.
-pub(super) fn append<T: Ord>(few: &mut Few<T>, other: Few<T>) {
+pub(super) fn append<T: Ord>(few: &mut TruncatedList<T>, other: TruncatedList<T>) {
     few.total += other.total;
     few.first.extend(other.first);
     few.first.sort_unstable();
-    few.first.truncate(sockeye_model::KEEPERS_MAX);
+    few.first.truncate(sockeye_model::HOLDERS_MAX);
 }
 
 /// The findings and the buffer of one of our threads.

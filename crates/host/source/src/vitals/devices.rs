@@ -55,7 +55,7 @@ pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
         ethtool.ask(buffer, &mut |modes| {
             let device = modes.index.and_then(|index| with_index(&mut devices, index));
             if let Some(device) = device.filter(|device| has_speed(device)) {
-                device.take_modes(modes);
+                device.set_link_modes(modes);
             }
         });
     }
