@@ -4,8 +4,8 @@
 #![allow(dead_code)] // each target uses one of these
 
 use sockeye_model::{
-    Container, Device, Endpoint, Losses, NeighbourTable, Particulars, Protocol, Qdisc, Queues, Socket,
-    Softnet, State, TcpInfo, WalkedKernel,
+    Container, Device, DiagDetails, Endpoint, Losses, NeighbourTable, Protocol, Qdisc, Queues, Socket,
+    Softnet, State, TcpInfo, WalkLayout,
 };
 use sockeye_wire::btf::relocation::{self, Relocation, RelocationKind, RelocationTarget};
 use sockeye_wire::btf::{self, Answer, Btf, Query, TypeKind};
@@ -56,7 +56,7 @@ fn payload(bytes: &[u8]) {
         Protocol::PacketRaw,
         Protocol::Netlink,
     ] {
-        let told = Particulars::read(protocol, bytes);
+        let told = DiagDetails::read(protocol, bytes);
         let lists = told.waiting().map_or(0, Iterator::count)
             + told.filter().map_or(0, |program| program.len())
             + told.md5_keys().map_or(0, Iterator::count);
@@ -388,19 +388,19 @@ pub(crate) fn walk(bytes: &[u8]) {
                 bytes += if record.has(section) { len } else { 0 };
             }
             for is_known in [true, false] {
-                let kernel = WalkedKernel {
+                let kernel = WalkLayout {
                     option_bits: is_known.then_some([7, 63, 64, 255, 0, 1, 2, 3, 4, 5, 6]),
                     has_cgroups: is_known,
                     service_class: is_known,
                     netns: is_known,
                 };
-                socket.read_walked(&record, now, &kernel);
+                socket.read_walk_record(&record, now, &kernel);
                 check_socket(&socket);
                 assert_eq!(socket.protocol, Protocol::Tcp);
                 assert_eq!(socket.netns.is_some(), is_known);
                 // Read into another place it is the same: nothing of the one before stays.
                 let mut again = Socket::new(Protocol::Udp, State::Listen);
-                again.read_walked(&record, now, &kernel);
+                again.read_walk_record(&record, now, &kernel);
                 assert_eq!(again, socket);
             }
         }

@@ -176,7 +176,7 @@ fn print(
     let layout = NetnsLayout {
         format: Format::from(args.format),
         columns,
-        keepers: args.leaked,
+        holders: args.leaked,
         style: stdout::style(args.color),
         width: stdout::width(),
         no_header: args.no_header,

@@ -1,11 +1,11 @@
-//! Going from one network namespace to the next, on as many threads as are useful.
+//! Visits many network namespaces, on as many threads as are useful.
 
 use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Hands out the numbers below `count`, each once, to threads that may visit namespaces. Each calls `work` once with the
-/// numbers that it gets; what came of them is returned in their order. `None`: no thread could be had for it.
+/// Distributes the numbers below `count`, each once, to threads that may visit namespaces. Each thread calls `work` once
+/// with an iterator over its numbers. Returns the results in the order of the numbers; `None` if no thread could visit.
 pub(crate) fn spread<T: Send>(
     count: usize,
     work: impl Fn(&mut NetnsThread, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
@@ -24,7 +24,7 @@ pub(crate) fn spread<T: Send>(
     let useful = (count / VISITS_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
     thread::scope(|scope| {
-        // A thread that cannot be started is done without: the others take its share.
+        // If a thread cannot be started, the others take its share.
         let others: Vec<_> = (1..useful)
             .map_while(|_| {
                 thread::Builder::new()
@@ -48,7 +48,7 @@ pub(crate) fn spread<T: Send>(
 }
 
 const THREADS_MAX: usize = 8;
-/// For fewer a thread is not worth its start.
+/// Fewer visits do not justify another thread.
 const VISITS_PER_THREAD: usize = 32;
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_once() {
+    fn each_number_is_visited_once() {
         for count in [0, 1, 31, 1000] {
             let found = spread(count, |_, numbers, found| {
                 found.extend(numbers.map(|number| (number, number)));

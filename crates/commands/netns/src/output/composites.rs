@@ -1,7 +1,7 @@
 //! Values of a namespace with parts: names, id, processes, age, holders.
 
 use super::{Namespaces, first_name};
-use sockeye_model::{AgeFrom, Few, Namespace, Process};
+use sockeye_model::{AgeFrom, Namespace, Process, TruncatedList};
 use sockeye_output::JsonObject;
 use sockeye_output::csv::Line;
 use sockeye_output::listing::{Composite, SortValue};
@@ -16,7 +16,7 @@ pub(super) struct Name;
 impl Composite<Namespaces> for Name {
     fn push_cell(&self, out: &mut Vec<u8>, namespace: &&Namespace) -> Tint {
         push_names(out, namespace);
-        match &namespace.called {
+        match &namespace.label {
             _ if !namespace.names.is_empty() => Tint::None,
             Some(called) => {
                 push_clean(out, called.as_bytes());
@@ -32,7 +32,7 @@ impl Composite<Namespaces> for Name {
 
     fn push_csv(&self, line: &mut Line<'_>, namespace: &&Namespace) {
         line.outside(|out| push_names(out, namespace));
-        line.text(namespace.called.as_deref());
+        line.text(namespace.label.as_deref());
     }
 
     fn push_json(&self, object: &mut JsonObject<'_>, namespace: &&Namespace) {
@@ -47,7 +47,7 @@ impl Composite<Namespaces> for Name {
             push_json(out, name.as_os_str().as_encoded_bytes());
         }
         out.push(b']');
-        object.text("called", namespace.called.as_deref());
+        object.text("label", namespace.label.as_deref());
     }
 
     fn sort_value(&self, namespace: &&Namespace) -> Option<SortValue> {
@@ -128,7 +128,7 @@ impl Composite<Namespaces> for Age {
         if let Some(age) = namespace.age {
             match age.from {
                 AgeFrom::Mount => {}
-                AgeFrom::Held => out.push(b'>'),
+                AgeFrom::Descriptor => out.push(b'>'),
                 AgeFrom::Process => out.push(b'~'),
             }
             push_age(out, age.seconds);
@@ -190,7 +190,7 @@ impl Composite<Namespaces> for Holders {
 
 /// How many names, mounts, descriptors and processes hold it.
 fn keepers_of(namespace: &Namespace) -> u64 {
-    let keepers = &namespace.keepers;
+    let keepers = &namespace.holders;
     namespace.names.len() as u64
         + keepers.mounts.total
         + keepers.descriptors.total
@@ -200,7 +200,7 @@ fn keepers_of(namespace: &Namespace) -> u64 {
 
 /// Appends `name web1, mount /x of 123/dockerd, fd 7 of 123/prog, 3 sockets of 123/prog`.
 fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
-    let keepers = &namespace.keepers;
+    let keepers = &namespace.holders;
     let mut list = List { out, shown: 0 };
     for name in &namespace.names {
         list.next(|out| {
@@ -287,7 +287,7 @@ const SHOWN_MAX: u64 = 4;
 const NOTHING_SEEN: &[u8] = b"nothing that can be seen (the kernel, or rights are missing)";
 
 fn push_holders_json(object: &mut JsonObject<'_>, namespace: &Namespace) {
-    let keepers = &namespace.keepers;
+    let keepers = &namespace.holders;
     let mut fields = object.object("keepers");
     push_few(&mut fields, "mounts", &keepers.mounts, |object, mount| {
         object.bytes("path", Some(&mount.path));
@@ -317,7 +317,7 @@ fn push_holders_json(object: &mut JsonObject<'_>, namespace: &Namespace) {
 fn push_few<T>(
     object: &mut JsonObject<'_>,
     name: &str,
-    few: &Few<T>,
+    few: &TruncatedList<T>,
     push: impl Fn(&mut JsonObject<'_>, &T),
 ) {
     if few.total == 0 {
@@ -349,8 +349,8 @@ fn push_process_json(object: &mut JsonObject<'_>, process: Option<&Process>) {
 mod tests {
     use super::*;
     use sockeye_model::{
-        Age as KnownAge, Comm, DescriptorKeeper, Fd, MountKeeper, NetnsInode, NetnsName, Pid, SocketKeeper,
-        ThreadKeeper,
+        Age as KnownAge, Comm, DescriptorHolder, Fd, MountHolder, NetnsInode, NetnsName, Pid, SocketHolder,
+        ThreadHolder,
     };
 
     fn process() -> Process {
@@ -379,12 +379,12 @@ mod tests {
             "nothing that can be seen (the kernel, or rights are missing)",
         );
         namespace.names.push(NetnsName::of_file("web\n1").unwrap());
-        namespace.keepers.mounts.push(MountKeeper {
+        namespace.holders.mounts.push(MountHolder {
             process: Some(process()),
             path: (*b"/x").into(),
         });
-        let keepers = &mut namespace.keepers;
-        keepers.descriptors.push(DescriptorKeeper {
+        let keepers = &mut namespace.holders;
+        keepers.descriptors.push(DescriptorHolder {
             process: process(),
             fd: Fd(7),
         });
@@ -393,13 +393,13 @@ mod tests {
             &Holders,
             "name web\\x0a1, mount /x of 123/prog\\x1b, fd 7 of 123/prog\\x1b",
         );
-        let keepers = &mut namespace.keepers;
-        keepers.threads.push(ThreadKeeper {
+        let keepers = &mut namespace.holders;
+        keepers.threads.push(ThreadHolder {
             process: process(),
             tid: Pid(124),
         });
         for _ in 0..10 {
-            keepers.sockets.push(SocketKeeper {
+            keepers.sockets.push(SocketHolder {
                 process: process(),
                 sockets: 3,
             });
@@ -417,7 +417,7 @@ mod tests {
         check(&namespace, &Name, "");
         namespace.is_own = true;
         check(&namespace, &Name, "(ours)");
-        namespace.called = Some("1/init".into());
+        namespace.label = Some("1/init".into());
         check(&namespace, &Name, "1/init");
         namespace.names = ["b", "a\x1b"]
             .map(|name| NetnsName::of_file(name).unwrap())
@@ -425,7 +425,7 @@ mod tests {
         check(&namespace, &Name, "b,a\\x1b");
         for (seconds, from, expected) in [
             (0, AgeFrom::Mount, "0s"),
-            (61, AgeFrom::Held, ">1m1s"),
+            (61, AgeFrom::Descriptor, ">1m1s"),
             (273_600, AgeFrom::Process, "~3d4h"),
         ] {
             namespace.age = Some(KnownAge { seconds, from });

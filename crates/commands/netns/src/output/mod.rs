@@ -68,7 +68,7 @@ pub struct NetnsLayout {
     /// known.
     pub columns: Option<Vec<&'static Column<Namespaces>>>,
     /// Whether a table shows what keeps them.
-    pub keepers: bool,
+    pub holders: bool,
     /// Colours of a table.
     pub style: Style,
     /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
@@ -108,7 +108,7 @@ impl NetnsLayout {
                     "interfaces",
                     "age",
                 ]);
-                if self.keepers {
+                if self.holders {
                     columns.extend(named_columns(&["kept_by"]));
                 }
                 columns
@@ -144,7 +144,7 @@ fn first_name(namespace: &Namespace) -> Option<&[u8]> {
         .names
         .first()
         .map(|name| name.as_os_str().as_encoded_bytes());
-    name.or_else(|| namespace.called.as_ref().map(|called| called.as_bytes()))
+    name.or_else(|| namespace.label.as_ref().map(|label| label.as_bytes()))
 }
 
 /// Writes a name on a line of its own: as it is, or harmless for a terminal.

@@ -8,35 +8,35 @@ pub use sockeye_wire::packet_diag::{Fanout, Info as PacketInfo, Ring};
 pub use sockeye_wire::unix_diag::Vfs;
 pub use sockeye_wire::upper_layer::{Md5Key, Subflow, Tls};
 
-/// What the kernel says of few sockets, or for few readers, and for which a [`crate::Socket`] has no room: lists,
-/// secrets, the geometry of rings.
+/// Attributes of a diag message that [`crate::Socket`] lacks because they are rare or of variable size: lists, keys, the
+/// geometry of rings.
 ///
-/// Borrowed from the message that a socket came with, and in the kernel's own terms.
+/// Borrowed from the socket's message, in the kernel's terms.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Particulars<'a> {
-    /// The file that a UNIX socket is bound to.
+pub struct DiagDetails<'a> {
+    /// Inode and device of the file that a UNIX socket is bound to.
     pub file: Option<Vfs>,
-    /// Who waits to be accepted by a UNIX listener: see [`Particulars::waiting`].
+    /// See [`DiagDetails::waiting`].
     waiting: Option<&'a [u8]>,
-    /// Of a PACKET socket.
+    /// Settings of a PACKET socket.
     pub packet: Option<PacketInfo>,
-    /// Its ring for what is received.
+    /// Receive ring of a PACKET socket.
     pub receive_ring: Option<Ring>,
-    /// Its ring for what is sent.
+    /// Transmit ring of a PACKET socket.
     pub transmit_ring: Option<Ring>,
-    /// The group that it shares packets with.
+    /// Fanout group of a PACKET socket.
     pub fanout: Option<Fanout>,
-    /// Its classic BPF program: see [`Particulars::filter`].
+    /// See [`DiagDetails::filter`].
     filter: Option<&'a [u8]>,
-    /// Groups 1 to 32 that a NETLINK socket has joined.
+    /// Multicast groups 1 to 32 that a NETLINK socket has joined, as bits.
     pub groups: Option<u32>,
-    /// Keys of TCP MD5 signatures: see [`Particulars::md5_keys`].
+    /// See [`DiagDetails::md5_keys`].
     md5_keys: Option<&'a [u8]>,
-    /// The name of the protocol upon TCP.
+    /// Name of the upper layer protocol on TCP.
     pub upper_layer: Option<Ulp>,
-    /// If that is kernel TLS.
+    /// State of kernel TLS, if that is the upper layer.
     pub tls: Option<Tls>,
-    /// If that is MPTCP.
+    /// State of the MPTCP subflow, if that is the upper layer.
     pub subflow: Option<Subflow>,
 }
 
@@ -50,9 +50,9 @@ pub struct Instruction {
     pub k: u32,
 }
 
-impl<'a> Particulars<'a> {
-    /// Of a socket of which nothing more is known.
-    pub const NONE: &'static Particulars<'static> = &Particulars {
+impl<'a> DiagDetails<'a> {
+    /// No details.
+    pub const NONE: &'static DiagDetails<'static> = &DiagDetails {
         file: None,
         waiting: None,
         packet: None,
@@ -67,8 +67,8 @@ impl<'a> Particulars<'a> {
         subflow: None,
     };
 
-    /// From the payload of the message about a socket of this protocol. What cannot be understood is absent: the socket
-    /// itself was read from the same message, and told if it was broken.
+    /// Parses the payload of the diag message of a socket of this protocol. A malformed attribute is absent; it was counted
+    /// when the socket itself was read from the message.
     #[must_use]
     pub fn read(protocol: Protocol, payload: &'a [u8]) -> Self {
         match protocol {
@@ -80,13 +80,14 @@ impl<'a> Particulars<'a> {
         }
     }
 
-    /// Inodes of those who wait to be accepted, 0 for one that is gone; `None` if nobody ever could.
+    /// Returns the inodes of the connections that wait to be accepted by a UNIX listener, 0 for one that is gone; `None` if
+    /// the socket is no listener.
     #[must_use]
     pub fn waiting(&self) -> Option<impl Iterator<Item = u32> + 'a> {
         self.waiting.map(unix_diag::waiting)
     }
 
-    /// The program of a PACKET socket.
+    /// Returns the classic BPF program of a PACKET socket; `None` if there is none.
     #[must_use]
     pub fn filter(&self) -> Option<impl ExactSizeIterator<Item = Instruction> + 'a> {
         let instruction = |bytes: &[u8]| Instruction {
@@ -98,7 +99,7 @@ impl<'a> Particulars<'a> {
         self.filter.map(|filter| filter.chunks_exact(8).map(instruction))
     }
 
-    /// The keys; `None` if there are none, or we may not see them.
+    /// Returns the keys of TCP MD5 signatures; `None` if there are none, or we may not see them.
     #[must_use]
     pub fn md5_keys(&self) -> Option<impl Iterator<Item = Md5Key<'a>> + 'a> {
         self.md5_keys.map(sockeye_wire::upper_layer::md5_keys)
@@ -198,24 +199,24 @@ mod tests {
     }
 
     #[test]
-    fn of_a_unix_listener() {
+    fn unix_listener_has_file_and_waiting_connections() {
         let mut bytes = vec![1, 1, 10, 0];
         bytes.resize(16, 0);
         attribute(&mut bytes, unix_diag::attribute::VFS, &words(&[7, 3]));
         attribute(&mut bytes, unix_diag::attribute::ICONS, &words(&[9, 0]));
-        let found = Particulars::read(Protocol::UnixStream, &bytes);
+        let found = DiagDetails::read(Protocol::UnixStream, &bytes);
         assert_eq!(found.file.map(|file| (file.inode, file.device)), Some((7, 3)));
         assert_eq!(found.waiting().unwrap().collect::<Vec<_>>(), [9, 0]);
     }
 
     #[test]
-    fn of_a_packet_socket() {
+    fn packet_socket_has_filter_and_fanout() {
         let mut bytes = vec![17, 3, 0, 3];
         bytes.resize(16, 0);
         let program = [&6_u16.to_ne_bytes()[..], &[1, 2], &words(&[0xff])].concat();
         attribute(&mut bytes, packet_diag::attribute::FILTER, &program);
         attribute(&mut bytes, packet_diag::attribute::FANOUT, &words(&[5 | 1 << 16]));
-        let found = Particulars::read(Protocol::PacketRaw, &bytes);
+        let found = DiagDetails::read(Protocol::PacketRaw, &bytes);
         let expected = Instruction {
             code: 6,
             jt: 1,
@@ -227,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn of_what_cannot_be_read_nothing() {
+    fn malformed_message_has_no_details() {
         for protocol in [
             Protocol::Tcp,
             Protocol::UnixStream,
             Protocol::Netlink,
             Protocol::PacketRaw,
         ] {
-            let found = Particulars::read(protocol, &[1, 2, 3]);
+            let found = DiagDetails::read(protocol, &[1, 2, 3]);
             assert!(found.file.is_none() && found.groups.is_none() && found.md5_keys().is_none());
         }
     }

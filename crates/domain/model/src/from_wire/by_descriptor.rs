@@ -1,4 +1,4 @@
-use super::WalkedKernel;
+use super::WalkLayout;
 use crate::{
     Cookie, Endpoint, Family, Inode, InterfaceIndex, NetnsInode, Protocol, Queues, Shutdown, Socket, State,
     Uid, UnixName,
@@ -8,15 +8,15 @@ use sockeye_wire::unix_diag::Name;
 use sockeye_wire::walk::{KernelClock, Record, detail};
 
 impl Socket {
-    /// Reads a socket that a descriptor led to into this place: as `sock_diag` tells of the same socket.
+    /// Reads a record of a pass over descriptors into this socket, with the same result as `sock_diag`.
     ///
-    /// Not told, and `None`: what MPTCP knows of its connection, and its congestion control; a cookie that nobody
-    /// asked for yet.
+    /// `None` stay: the info and the congestion control of an MPTCP connection, and a cookie that the kernel has not created
+    /// yet.
     #[inline]
-    pub fn read_held(&mut self, record: &Record<'_>, now: Option<KernelClock>, kernel: &WalkedKernel) {
+    pub fn read_by_descriptor(&mut self, record: &Record<'_>, now: Option<KernelClock>, kernel: &WalkLayout) {
         let family = Family::from_number(u8::try_from(record.family()).unwrap_or(u8::MAX));
         if matches!(family, Family::Inet | Family::Inet6) {
-            self.read_full(record, now, kernel, Protocol::from_inet(record));
+            self.read_inet_record(record, now, kernel, Protocol::from_inet(record));
             return;
         }
         let (protocol, state) = match family {
@@ -36,25 +36,25 @@ impl Socket {
         if record.has(detail::QUEUES) {
             self.queues = Queues::of(state, record.receive_queue(), record.send_queue());
         }
-        // The kernel does not tell who made a NETLINK socket.
+        // As with `sock_diag`, which does not report the user of a NETLINK socket.
         if record.has(detail::USER) && family != Family::Netlink {
             self.uid = Some(Uid(record.uid()));
         }
         self.memory = record.memory().map(Into::into);
         match family {
-            Family::Unix => self.take_held_unix(record),
+            Family::Unix => self.read_unix_part(record),
             Family::Packet if record.has(detail::ENDS) => {
                 self.local = Endpoint::Packet {
                     ethertype: record.local_port(),
                     interface: self.interface,
                 };
             }
-            Family::Netlink => self.take_held_netlink(record),
+            Family::Netlink => self.read_netlink_part(record),
             _ => {}
         }
     }
 
-    fn take_held_unix(&mut self, record: &Record<'_>) {
+    fn read_unix_part(&mut self, record: &Record<'_>) {
         if record.has(detail::OPTIONS) {
             self.shutdown = Some(Shutdown::from_bits(record.shutdown()));
         }
@@ -71,7 +71,7 @@ impl Socket {
         }
     }
 
-    fn take_held_netlink(&mut self, record: &Record<'_>) {
+    fn read_netlink_part(&mut self, record: &Record<'_>) {
         let Some(ends) = NetlinkEnds::of(record) else {
             return;
         };
@@ -81,7 +81,7 @@ impl Socket {
             port: ends.port,
             group: None,
         };
-        // An unconnected socket has two zeros here, which would name the kernel.
+        // An unconnected socket has two zeros here, which would mean the kernel.
         if self.state != State::Close {
             self.peer = Endpoint::Netlink {
                 protocol,
@@ -93,7 +93,7 @@ impl Socket {
 }
 
 impl Protocol {
-    /// Of an IP socket, from its type and protocol.
+    /// Returns the protocol of an IP socket by its type and protocol number.
     fn from_inet(record: &Record<'_>) -> Self {
         match (record.socket_type(), record.protocol()) {
             (SOCK_RAW, _) => Self::Raw,
@@ -119,15 +119,15 @@ mod tests {
     use sockeye_wire::fd_sockets::sockets;
     use sockeye_wire::holders::{Reply, SLOT_BYTES};
 
-    const KERNEL: WalkedKernel = WalkedKernel {
+    const KERNEL: WalkLayout = WalkLayout {
         option_bits: None,
         has_cgroups: true,
         service_class: false,
         netns: true,
     };
 
-    /// The socket that the program tells of in this way: `family` and its type and protocol, `state`, `sections`, and what
-    /// lies behind the head of its record.
+    /// Reads a record with this `family` (with type and protocol number), `state`, `sections`, and these bytes after its
+    /// head.
     fn socket(family: (u16, u8, u16), state: u8, sections: u32, behind: &[u8]) -> Socket {
         let bytes = 128 + u32::try_from(behind.len()).unwrap();
         let mut record = vec![0; 128];
@@ -165,13 +165,13 @@ mod tests {
             slot[at..at + bytes.len()].copy_from_slice(bytes);
         }
         let reply = Reply::read(&slot).unwrap();
-        let held = sockets(&slot, &reply).next().unwrap();
-        // In a place where another one was.
-        let mut place = Socket::new(Protocol::Tcp, State::Listen);
-        place.tcp_info = Some(crate::TcpInfo::default());
-        place.uid = Some(Uid(12345));
-        place.read_held(&held.socket, None, &KERNEL);
-        place
+        let found = sockets(&slot, &reply).next().unwrap();
+        // Into a value that had another socket.
+        let mut socket = Socket::new(Protocol::Tcp, State::Listen);
+        socket.tcp_info = Some(crate::TcpInfo::default());
+        socket.uid = Some(Uid(12345));
+        socket.read_by_descriptor(&found.socket, None, &KERNEL);
+        socket
     }
 
     const ALL: u32 =
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_udp_socket() {
+    fn udp_socket_has_all_fields() {
         let found = socket((2, 2, 17), 7, ALL, &[0; 40]);
         assert_eq!(
             (found.protocol, found.family, found.state),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn ip_sockets_by_type_and_protocol() {
+    fn ip_protocol_follows_from_type_and_number() {
         let protocol = |kind, number| socket((10, kind, number), 1, 0, &[]).protocol;
         assert_eq!(protocol(2, 136), Protocol::UdpLite);
         assert_eq!(protocol(1, 262), Protocol::Mptcp);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket() {
+    fn unix_socket_has_abstract_name_and_peer() {
         let mut behind = vec![0; 40];
         behind.extend_from_slice(&55_u32.to_ne_bytes());
         behind.extend_from_slice(&[1, 0]);
@@ -257,7 +257,7 @@ mod tests {
             (found.shutdown, found.memory),
             (Some(Shutdown::from_bits(3)), Some(memory()))
         );
-        // What is the same piece of memory in an IP socket means nothing here.
+        // Fields of IP sockets at the same offset are ignored.
         assert_eq!(
             (found.mark, found.cgroup, found.tos, found.timer),
             (None, None, None, None)
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_socket() {
+    fn packet_socket_without_ends_has_no_endpoint() {
         let found = socket((17, 3, 8), 7, ALL, &[0; 40]);
         assert_eq!((found.protocol, found.state), (Protocol::PacketRaw, State::Close));
         let local = Endpoint::Packet {
@@ -276,12 +276,12 @@ mod tests {
         assert_eq!(
             socket((17, 2, 8), 7, 0, &[]).local,
             Endpoint::None,
-            "it could not be told"
+            "the record has no endpoints"
         );
     }
 
     #[test]
-    fn a_netlink_socket() {
+    fn unconnected_netlink_socket_has_no_peer() {
         let part: Vec<u8> = [1234_u32, 0, 3, 0]
             .iter()
             .flat_map(|word| word.to_ne_bytes())
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_numbers_survive() {
+    fn unknown_numbers_are_kept() {
         let found = socket((99, 9, 0), 77, ALL, &[0; 40]);
         assert_eq!(
             (found.protocol, found.family, found.state),
