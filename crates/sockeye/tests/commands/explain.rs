@@ -1,9 +1,6 @@
 //! `sockeye explain`: names in every spelling, logs of every kind, and what is in neither.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{Said, assert_harmless, command, run, sockeye, words};
+use crate::fixtures::binary::{Said, assert_harmless, command, run, sockeye, words};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::Value;
 use std::io::Write as _;
@@ -46,7 +43,7 @@ fn json_of_log(log: &str) -> Value {
 }
 
 fn follows(document: &Value) {
-    let schema = serde_json::from_str(include_str!("../../../docs/schema/explain.schema.json")).unwrap();
+    let schema = serde_json::from_str(include_str!("../../../../docs/schema/explain.schema.json")).unwrap();
     let schema = JSONSchema::options()
         .with_draft(Draft::Draft202012)
         .compile(&schema)

@@ -1,5 +1,4 @@
 //! Ours and the real iperf3, each as either end, in namespaces of their own.
-#![allow(clippy::unwrap_used, reason = "whatever does not run fails the test")]
 
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_for, wait_until};

@@ -1,9 +1,6 @@
 //! `sockeye lstf` beside lstf 0.7.2 on the same sockets: what both write, compared whole.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
-use live::{SOCKEYE, linked};
+use crate::fixtures::live::{self, SOCKEYE, linked};
 use serde_json::Value;
 use sockeye_lab::{
     Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, State, need, program,

@@ -1,8 +1,6 @@
 //! What may be typed, and what is said to mistakes: help, exit statuses, filters, completions, manual pages.
 
-mod binary;
-
-use binary::{assert_harmless, command, run, sockeye, words, words_in};
+use crate::fixtures::binary::{self, assert_harmless, command, run, sockeye, words, words_in};
 use sockeye_lab::{Lab, Skip, need, program};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,6 @@
 //! Names made to do harm, and sockets that come and go while they are listed.
 
-mod binary;
-
-use binary::{assert_harmless, command, run, sockets, words_in};
+use crate::fixtures::binary::{assert_harmless, command, run, sockets, words_in};
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 use sockeye_lab::{Lab, UnixKind, UnixName, need};

@@ -1,8 +1,6 @@
 //! Where the output goes may be closed, full, slow or forgotten by its reader.
 
-mod binary;
-
-use binary::{SOCKEYE, Said, clean, command, words, words_in};
+use crate::fixtures::binary::{self, SOCKEYE, Said, clean, command, words, words_in};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use sockeye_lab::{Lab, Namespace, need, wait_for, wait_until};
 use std::fs::File;

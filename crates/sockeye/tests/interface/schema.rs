@@ -1,22 +1,20 @@
 //! What the binary really writes follows the schemas in docs/schema.
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
+use crate::fixtures::live::{linked, sockeye};
 use jsonschema::{Draft, JSONSchema};
-use live::{linked, sockeye};
 use serde_json::{Value, json};
 use sockeye_lab::{Lab, Namespace, Pair, Process, Skip, SocketOptions, Specimen, UnixKind, need};
 use sockeye_verdict::Rule;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const SOCKETS: &str = include_str!("../../../docs/schema/sockets.schema.json");
-const FLOWS: &str = include_str!("../../../docs/schema/flows.schema.json");
-const CHECK: &str = include_str!("../../../docs/schema/check.schema.json");
+const SOCKETS: &str = include_str!("../../../../docs/schema/sockets.schema.json");
+const FLOWS: &str = include_str!("../../../../docs/schema/flows.schema.json");
+const CHECK: &str = include_str!("../../../../docs/schema/check.schema.json");
 
-const KEEPALIVE: &str = include_str!("../../../docs/schema/keepalive.schema.json");
-const DEEDS: &str = include_str!("../../../docs/schema/deeds.schema.json");
+const KEEPALIVE: &str = include_str!("../../../../docs/schema/keepalive.schema.json");
+const DEEDS: &str = include_str!("../../../../docs/schema/deeds.schema.json");
 
 /// A namespace with something of everything in it.
 struct Rich {

@@ -1,11 +1,9 @@
 //! The whole output on a fixed situation, against `tests/snapshots/NAME.txt`.
 //!
-//! After an intended change run `UPDATE=1 cargo test -p sockeye --test snapshots`, and read the difference
+//! After an intended change run `UPDATE=1 scripts/run-tests interface::snapshots`, and read the difference
 //! before you commit it. What differs from run to run and from machine to machine is masked by name.
 
-mod binary;
-
-use binary::{words, words_in};
+use crate::fixtures::binary::{words, words_in};
 use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, accept_with, bind, connect, listen, send, socket_with,
 };

@@ -1,8 +1,6 @@
 //! On a real terminal of any width nothing is lost, and nothing from outside steers it.
 
-mod binary;
-
-use binary::{assert_harmless, command, words_in};
+use crate::fixtures::binary::{assert_harmless, command, words_in};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use sockeye_lab::{Lab, Namespace, UnixKind, need};

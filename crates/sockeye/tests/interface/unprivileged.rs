@@ -1,8 +1,6 @@
 //! What works with few rights, few descriptors, no threads, little memory, and without netlink.
 
-mod binary;
-
-use binary::{SOCKEYE, Said, clean, run, sockets};
+use crate::fixtures::binary::{SOCKEYE, Said, clean, run, sockets};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need, program};
 use std::os::unix::process::CommandExt;

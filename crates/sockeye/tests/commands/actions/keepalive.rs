@@ -1,10 +1,7 @@
 //! `sockeye keepalive list`, `set` and `unset` on real sockets of other processes.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::asked::Asked;
-use binary::{SOCKEYE, Said, assert_harmless, command, run, sockets, words, words_in};
+use crate::fixtures::binary::asked::Asked;
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, command, run, sockets, words, words_in};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, State, Toward, need, program, wait_within};
 use std::io::Read;

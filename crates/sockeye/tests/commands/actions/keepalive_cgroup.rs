@@ -1,9 +1,6 @@
 //! `sockeye keepalive run`, `attach`, `detach`: keepalive for new connections, by a program at their cgroup.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -17,9 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keepalive_cgroup/peer.py");
-const OTHER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keepalive_cgroup/other.py");
-const SCHEMA: &str = include_str!("../../../docs/schema/keepalive-attached.schema.json");
+const PEER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/commands/actions/keepalive_cgroup/peer.py"
+);
+const OTHER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/commands/actions/keepalive_cgroup/other.py"
+);
+const SCHEMA: &str = include_str!("../../../../../docs/schema/keepalive-attached.schema.json");
 
 /// As the kernel has it unless somebody asks.
 const NONE: [u32; 5] = [0, 7200, 75, 9, 0];

@@ -2,11 +2,8 @@
 //!
 //! In a file, and so in a process, of its own: what another test starts at that moment holds, until it becomes another
 //! program, a copy of every descriptor, the socket that should be gone among them.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::asked::Asked;
+use crate::fixtures::binary::asked::Asked;
 use sockeye_lab::{Lab, Pair, need};
 
 #[test]

@@ -1,10 +1,7 @@
 //! `sockeye kill` on real sockets: what is closed, and what is not.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::asked::Asked;
-use binary::{SOCKEYE, command, run, sockets, words, words_in};
+use crate::fixtures::binary::asked::Asked;
+use crate::fixtures::binary::{SOCKEYE, command, run, sockets, words, words_in};
 use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, need, program, wait_until};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};

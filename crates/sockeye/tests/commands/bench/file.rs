@@ -1,6 +1,5 @@
 //! `sockeye bench file`: every way delivers what is in the file, is counted, and leaves nothing behind; what goes wrong in the
 //! middle leaves results.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -1,5 +1,4 @@
 //! `sockeye bench memory`: every point is there, in few columns; what is cut short is told as such.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -1,9 +1,7 @@
 //! `sockeye bench rr` and `crr`: requests counted by interfaces, percentiles in order, and what goes wrong meanwhile.
 
-mod binary;
-
-use binary::serving::{Serving, apart, rx_bytes};
-use binary::{Said, command, words, words_in};
+use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
+use crate::fixtures::binary::{Said, command, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Namespace, need, wait_until};

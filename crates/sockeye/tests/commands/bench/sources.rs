@@ -1,10 +1,7 @@
 //! `sockeye bench sources`, and what all benchmarks have in common: how they tell, and how they fail.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
+use crate::fixtures::live::{SOCKEYE, attempt, sockeye};
 use jsonschema::{Draft, JSONSchema};
-use live::{SOCKEYE, attempt, sockeye};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, SocketOptions, need};
@@ -14,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const SCHEMA: &str = include_str!("../../../docs/schema/bench.schema.json");
+const SCHEMA: &str = include_str!("../../../../../docs/schema/bench.schema.json");
 
 /// A document, which follows its schema.
 #[track_caller]

@@ -1,9 +1,7 @@
 //! `sockeye bench serve` and `stream`: both ends in namespaces, bytes counted by interfaces, and what goes wrong between them.
 
-mod binary;
-
-use binary::serving::{Serving, apart, rx_bytes};
-use binary::{SOCKEYE, Said, command, run, words, words_in};
+use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
+use crate::fixtures::binary::{SOCKEYE, Said, command, run, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Weather, need, program, wait_for, wait_until};

@@ -1,9 +1,6 @@
 //! `sockeye bench tun`: what it measures, what it says of devices, and that it leaves nothing.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, command, words, words_in};
+use crate::fixtures::binary::{SOCKEYE, Said, command, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need, program, wait_until, wait_within};

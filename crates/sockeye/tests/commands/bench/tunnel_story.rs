@@ -1,10 +1,7 @@
 //! The story of the slow tunnel, with the real OpenVPN: a queue of three frames, measured, found, named, lengthened, and
 //! measured again.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, clean, words_in};
+use crate::fixtures::binary::{SOCKEYE, Said, clean, words_in};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Toward, Weather, need, output_of, program, wait_until, wait_within};
 use std::fs;

@@ -1,12 +1,8 @@
 //! `sockeye check` as a command: what it takes, how it ends, who may run it, and what of names from outside becomes of it.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-mod faults;
-
-use binary::{SOCKEYE, Said, assert_harmless, command, run, sockeye, words};
-use faults::remedies::{rehearse, typed};
-use faults::{Script, commands, name, names};
+use super::faults::remedies::{rehearse, typed};
+use super::faults::{Script, commands, name, names};
+use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, command, run, sockeye, words};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};

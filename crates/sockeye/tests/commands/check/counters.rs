@@ -1,11 +1,7 @@
 //! `sockeye check` and counters: each made to move for real in a namespace, and the one finding that says so.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-mod faults;
-
-use faults::watch::Watch;
-use faults::{fact, found, found_soon, python};
+use super::faults::watch::Watch;
+use super::faults::{self, fact, found, found_soon, python};
 use sockeye_lab::{Lab, Namespace, Skip, need, program};
 use sockeye_verdict::MEANINGS;
 use std::collections::BTreeSet;

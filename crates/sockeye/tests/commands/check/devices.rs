@@ -1,11 +1,7 @@
 //! `sockeye check` and devices: each fault made for real in namespaces, and the one finding that says so.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-mod faults;
-
-use faults::watch::Watch;
-use faults::{Script, commands, fact, folder, found, found_soon, look, names, python};
+use super::faults::watch::Watch;
+use super::faults::{self, Script, commands, fact, folder, found, found_soon, look, names, python};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, need, output_of, program, wait_until};
 use std::io::{Read, Write};

@@ -1,8 +1,6 @@
 //! `sockeye check` of a busy host with which nothing is wrong.
 
-mod diagnosis;
-
-use diagnosis::{check, check_inside};
+use super::diagnosis::{self, check, check_inside};
 use sockeye_lab::{Lab, Lane, Namespace, SocketOptions, need, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};

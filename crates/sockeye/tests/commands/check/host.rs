@@ -1,13 +1,11 @@
 //! `sockeye check` and what runs out: tables, memory, descriptors, of a namespace or of the whole host. Limits of the
 //! host are left as they are; thresholds are set so low that what is really used is found.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-mod faults;
-
-use binary::SOCKEYE;
-use faults::remedies::rehearse;
-use faults::{Script, commands, fact, found, found_soon, look, look_at_host, name, names, python};
+use super::faults::remedies::rehearse;
+use super::faults::{
+    self, Script, commands, fact, found, found_soon, look, look_at_host, name, names, python,
+};
+use crate::fixtures::binary::{self, SOCKEYE};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, Toward, need, program, wait_for, wait_within};
 use std::fs;

@@ -1,9 +1,7 @@
 //! `sockeye check` and connections that stand still: each fault made for real in namespaces, the one finding that says
 //! so, and silence below the threshold.
 
-mod diagnosis;
-
-use diagnosis::{check, check_inside, check_together, expect, given, until};
+use super::diagnosis::{self, check, check_inside, check_together, expect, given, until};
 use sockeye_lab::{Lab, Namespace, Skip, SocketOptions, Timer, Toward, Weather, need, wait_within};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};

@@ -1,9 +1,7 @@
 //! `sockeye check` and connections that are slow: what slows them down made for real in namespaces, the one finding that
 //! says so, and silence below the threshold.
 
-mod diagnosis;
-
-use diagnosis::{check, check_inside, expect, until};
+use super::diagnosis::{self, check, check_inside, expect, until};
 use sockeye_lab::{
     Lab, Lane, Middlebox, Namespace, Pair, Skip, SocketOptions, Toward, Weather, need, program, wait_until,
 };

@@ -1,9 +1,7 @@
 //! `sockeye check` and queues, buffers and ports that run full: each fault made for real in namespaces, the one finding
 //! that says so, and silence below the threshold.
 
-mod diagnosis;
-
-use diagnosis::{check, check_inside, expect, given, until};
+use super::diagnosis::{self, check, check_inside, expect, given, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, State, Toward, Weather, need, wait_until};
 use std::io::{Read, Write};

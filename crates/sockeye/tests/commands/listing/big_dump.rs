@@ -1,8 +1,6 @@
 //! A host with enough TCP sockets that they are dumped as two halves at once: each is listed, and once.
 
-mod binary;
-
-use binary::words_in;
+use crate::fixtures::binary::words_in;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_lab::{Lab, Skip, need};
 use std::collections::BTreeMap;

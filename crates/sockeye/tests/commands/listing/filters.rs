@@ -1,10 +1,7 @@
 //! Filter expressions on live sockets: `ss`'s give what `ss` gives, ours what was made; and the kernel's answer
 //! to the part it decides is ours.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
-use live::{attempt, endpoint, linked, sockets, sockeye, without_scope};
+use crate::fixtures::live::{self, attempt, endpoint, linked, sockets, sockeye, without_scope};
 use serde_json::Value;
 use sockeye_lab::{Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, State, Timer};
 use sockeye_lab::{UnixKind, congestion_control, need};

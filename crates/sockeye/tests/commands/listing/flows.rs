@@ -1,9 +1,6 @@
 //! `sockeye flows` folds what was made into the right flows.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
-use live::{SOCKEYE, exchange, flows, linked, sockets, sockeye};
+use crate::fixtures::live::{SOCKEYE, exchange, flows, linked, sockets, sockeye};
 use serde_json::{Value, json};
 use sockeye_lab::{Lane, Namespace, Pair, SocketOptions, Specimen, State, need, wait_for};
 use std::collections::BTreeMap;

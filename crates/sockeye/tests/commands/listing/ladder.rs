@@ -1,15 +1,12 @@
 //! Where no program of ours runs: the walk says why in one line, netlink lists the same sockets instead, and
 //! nobody is told a number that is not true.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod walked;
-
+use super::walked::{Listed, SOCKEYE, can_walk, compare, run};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, need, program};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use walked::{Listed, SOCKEYE, can_walk, compare, run};
 
 #[test]
 fn nobody_and_root_without_rights() {

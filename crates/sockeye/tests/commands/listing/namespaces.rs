@@ -1,9 +1,7 @@
 //! What network namespaces are called to which nobody gave a name: processes of our own in namespaces of their own,
 //! in cgroups named as container runtimes name theirs.
 
-mod binary;
-
-use binary::{Said, assert_harmless, command, run, sockets};
+use crate::fixtures::binary::{Said, assert_harmless, command, run, sockets};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need, program, wait_until};

@@ -1,10 +1,7 @@
 //! `sockeye sockets` shows exactly what was made, by every source, and what `ss` shows of it.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod live;
-
-use live::{
-    Told, attempt, check, check_owner, check_unix_name, endpoint, exchange, is_row_of, linked, row_of,
+use crate::fixtures::live::{
+    self, Told, attempt, check, check_owner, check_unix_name, endpoint, exchange, is_row_of, linked, row_of,
     sockets, ss,
 };
 use serde_json::Value;

@@ -1,15 +1,12 @@
 //! The walk over the kernel's own tables tells of every socket what netlink tells, and finds every table.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod walked;
-
+use super::walked::{Listed, SOCKEYE, can_walk, compare, run};
 use serde_json::Value;
 use sockeye_lab::congestion_control;
 use sockeye_lab::{Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, need, program};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
-use walked::{Listed, SOCKEYE, can_walk, compare, run};
 
 /// What can be asked of a walk, beside `-t -a`.
 const TOLD: &[&[&str]] = &[

@@ -1,9 +1,7 @@
 //! The walk while ten thousand connections a second are opened and closed: it ends, what lived through it is listed
 //! exactly once, and nothing is listed that never was.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod walked;
-
+use super::walked::{SOCKEYE, can_walk, run};
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 use sockeye_lab::{DEADLINE, Lab, Namespace, Skip, need, program};
@@ -12,7 +10,6 @@ use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use walked::{SOCKEYE, can_walk, run};
 
 /// The table that namespaces share, and some of their own: a small one, where each chain is long and changes under the
 /// walk, and one of a single chain, which takes several runs.

@@ -1,9 +1,7 @@
 //! The walk over UDP's own table tells of every socket what netlink tells, also of the kernel's own; and each that lives
 //! through it is listed once, whatever others do.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod walked;
-
+use super::walked::{Listed, can_walk, compare};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_ip_tos, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketType, bind, connect, connect_unspec, socket};
@@ -12,7 +10,6 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use walked::{Listed, can_walk, compare};
 
 /// What can be asked of a walk, beside `-u -a`.
 const TOLD: &[&[&str]] = &[

@@ -1,9 +1,6 @@
 //! `sockeye ns add`, `del`, `attach` and `set` beside `ip netns`, in a mount namespace of their own.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, run};
+use crate::fixtures::binary::{SOCKEYE, Said, run};
 use sockeye_lab::{OwnMounts, need, wait_until};
 use std::process::{Child, Command, Stdio};
 

@@ -1,9 +1,6 @@
 //! `sockeye ns exec` beside `ip netns exec`, in a mount namespace of its own.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -14,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const SCHEMA: &str = include_str!("../../../docs/schema/ns-exec.schema.json");
+const SCHEMA: &str = include_str!("../../../../../docs/schema/ns-exec.schema.json");
 
 /// Three namespaces: `a`, which has files of its own for `/etc`, `b` and `c`.
 fn three() -> Result<OwnMounts, Skip> {

@@ -1,9 +1,6 @@
 //! `sockeye ns add` and `del`, killed or failing in the middle at every step, and what is left then.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, run};
+use crate::fixtures::binary::{SOCKEYE, Said, run};
 use sockeye_lab::{OwnMounts, Skip, need, program, wait_until};
 
 /// The steps: system calls that make, name, or remove a namespace, or prepare it. Of those marked, the process that watches over

@@ -1,9 +1,6 @@
 //! `sockeye ns list` beside `ip netns`, on namespaces that are kept in every way there is.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, clean, run};
+use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
 use sockeye_lab::{OwnMounts, Skip, need, program};
@@ -13,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-const SCHEMA: &str = include_str!("../../../docs/schema/namespaces.schema.json");
+const SCHEMA: &str = include_str!("../../../../../docs/schema/namespaces.schema.json");
 
 #[test]
 fn names_as_ip_netns_lists_them() {

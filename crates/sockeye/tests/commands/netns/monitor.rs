@@ -1,9 +1,6 @@
 //! `sockeye ns monitor` beside `ip netns monitor`, in a mount namespace of its own.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{OwnMounts, need, wait_until};

@@ -1,9 +1,6 @@
 //! `sockeye ns pids` and `ns identify` beside those of `ip netns`, in a mount namespace of its own.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use serde_json::Value;
 use sockeye_lab::{OwnMounts, Skip, need, wait_until};
 use std::process::{Child, Stdio};

@@ -1,10 +1,7 @@
 //! `sockeye analyze` on transfers of the real kernel to which something known was done on the way: it has to say that, and
 //! nothing else; and its flags are tshark's, frame by frame.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod road;
-
-use road::{Capture, Plan, Road, Told, steadily};
+use super::road::{self, Capture, Plan, Road, Told, steadily};
 use sockeye_lab::{Toward, Weather, need};
 use std::time::Duration;
 

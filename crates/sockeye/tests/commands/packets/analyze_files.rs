@@ -1,10 +1,7 @@
 //! `sockeye analyze` on files: what it writes follows its schema and loses nothing, what the capture itself knows is told, and
 //! what is no capture, or a hostile one, gets an answer within bounds.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, clean};
+use crate::fixtures::binary::{SOCKEYE, clean};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -16,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-const SCHEMA: &str = include_str!("../../../docs/schema/analyze.schema.json");
+const SCHEMA: &str = include_str!("../../../../../docs/schema/analyze.schema.json");
 
 #[derive(Debug)]
 struct Said {

@@ -1,11 +1,8 @@
 //! `sockeye analyze` where captures are taken as they are: in the middle of a path, begun too late, cut too short, of several
 //! connections. It has to say what was done to a transfer and nothing else, and no more than the capture tells.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 #[allow(dead_code, reason = "another test uses the rest")]
-mod road;
-
-use road::{Plan, Road, Told, steadily};
+use super::road::{self, Plan, Road, Told, steadily};
 use rustix::net::sockopt;
 use sockeye_lab::{Fate, Middlebox, Namespace, Skip, Toward, Weather, need};
 use std::io::{Read, Write};

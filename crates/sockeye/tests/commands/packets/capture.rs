@@ -1,9 +1,6 @@
 //! `sockeye capture`, read back by tshark and beside tcpdump.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, Said, clean, words, words_in};
+use crate::fixtures::binary::{self, SOCKEYE, Said, clean, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Lab, Namespace, need, program, wait_until};
 use sockeye_wire::packet::{Reader, Step};

@@ -1,6 +1,6 @@
 //! Every capture the fuzzer found worth keeping, through the function that fuzzing uses.
 
-#[path = "../../../fuzz/analysis_body.rs"]
+#[path = "../../../../../fuzz/analysis_body.rs"]
 mod analysis_body;
 
 use std::path::Path;

@@ -1,11 +1,9 @@
 //! `sockeye graph` on captures of the kernel's own TCP: what is drawn is what `analyze --flags` lists, in every format, and
 //! whatever becomes of its output, no half picture is found under the wanted name.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod drawn;
-
-use drawn::{Counts, Folder, capture, letters, road, sack_blocks, said};
-use road::Road;
+use super::drawn::{Counts, Folder, capture, letters, sack_blocks, said};
+use super::road;
+use super::road::Road;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use sockeye_lab::{Toward, Weather, need, program};

@@ -8,11 +8,8 @@
 //! - tcptrace has a tick for every acknowledgement that says nothing new; here those are ticked that tshark calls duplicate.
 //! - tcptrace ticks the window where it stays as it was; here only changes are drawn.
 //! - tcptrace writes 2 or 3 instead of S above further SACK blocks of one segment.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod drawn;
-
-use drawn::Folder;
+use super::drawn::Folder;
 use sockeye_lab::{Skip, need, program};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,9 +1,6 @@
 //! `sockeye prof` inside of a container's pid namespace, and of programs in another mount namespace.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, run};
+use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
 use sockeye_lab::{Skip, need, program};
 use std::fs;

@@ -1,7 +1,4 @@
 //! `sockeye prof -- COMMAND`: whose output goes where, whose exit status it is, what is said of a short run.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
-
-mod binary;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::Skip;

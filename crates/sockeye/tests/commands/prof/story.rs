@@ -1,10 +1,7 @@
 //! The story of `ip netns`: thousands of namespaces, and a tool that opens each and asks for its number. It was found with
 //! strace, perf and gdb, one after the other; `prof` shows it by count and by time.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{SOCKEYE, run};
+use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
 use sockeye_lab::{OwnMounts, need, program};
 use std::fs;

@@ -1,12 +1,9 @@
 //! `sockeye prof` where nobody has to be looked at: differences of files, and mistakes on the command line.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-#[path = "../../render/tests/sampled/mod.rs"]
+#[path = "../../../../render/tests/sampled/mod.rs"]
 mod sampled;
 
-use binary::{assert_harmless, sockeye, words};
+use crate::fixtures::binary::{assert_harmless, sockeye, words};
 use sockeye_profile::Profile;
 use std::fs;
 use std::path::PathBuf;

@@ -1,9 +1,6 @@
 //! What `sockeye prof` says, against programs that count and time themselves, and against strace and ltrace.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-mod binary;
-
-use binary::{Said, command, run};
+use crate::fixtures::binary::{Said, command, run};
 use serde_json::Value;
 use sockeye_lab::{Skip, need, program};
 use std::collections::BTreeMap;

@@ -1,10 +1,6 @@
 //! `sockeye netstat` against that of net-tools 2.10, on live sockets in every state.
 
-#![allow(clippy::unwrap_used, reason = "whatever does not run fails the test")]
-
-mod peer;
-
-use peer::{compare, tell};
+use super::peer::{self, compare, tell};
 use rustix::fs::{Gid, Uid, fchown};
 use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, need};
 use std::time::Duration;

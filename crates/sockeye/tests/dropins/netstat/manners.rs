@@ -1,10 +1,7 @@
 //! How `sockeye netstat` behaves beside its listings: options and mistakes, terminals, users without rights, readers
 //! that go away, disks that are full, rounds without end.
-#![allow(clippy::unwrap_used, reason = "whatever does not run fails the test")]
 
-mod peer;
-
-use peer::{SOCKEYE, Said, both, compare, compare_with};
+use super::peer::{self, SOCKEYE, Said, both, compare, compare_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use sockeye_lab::{Lab, Namespace, SocketOptions, UnixKind, need, program};

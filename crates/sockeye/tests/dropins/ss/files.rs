@@ -1,6 +1,6 @@
 //! Files that combinations name: a filter, saved dumps.
 
-use crate::zoo::Zoo;
+use super::zoo::Zoo;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,6 +1,6 @@
 //! What of two outputs has to be equal: everything but the values that move, each named here.
 
-use crate::run::{Case, Said, Stdout};
+use super::run::{Case, Said, Stdout};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
 //! The combinations: options x protocols x states x filters, and what is wrong with each.
 
-use crate::files::Files;
-use crate::run::{Case, Stdout};
-use crate::vocabulary::{DISPLAY, FILTERS, FILTERS_BY_FAMILY, LONG, PAIRED, PROTOCOLS, STATES, TABLES};
-use crate::zoo::Zoo;
+use super::files::Files;
+use super::run::{Case, Stdout};
+use super::vocabulary::{DISPLAY, FILTERS, FILTERS_BY_FAMILY, LONG, PAIRED, PROTOCOLS, STATES, TABLES};
+use super::zoo::Zoo;
 use std::collections::BTreeSet;
 
 /// All of them, each once.

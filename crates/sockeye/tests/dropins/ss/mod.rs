@@ -3,7 +3,6 @@
 //!
 //! To look at a part only, `SOCKEYE_SS_ONLY='state listening'` walks the combinations whose command line holds these words.
 //! Every difference is written to `target/tmp/ss_live.txt`, the first ones are shown.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 mod files;
 mod mask;
@@ -14,9 +13,9 @@ mod vocabulary;
 mod walk;
 mod zoo;
 
+use self::zoo::Zoo;
 use run::{Case, Programs};
 use sockeye_lab::need;
-use zoo::Zoo;
 
 /// Combinations in which the real ss does what nobody can want, and we something else: the command line as the
 /// test prints it, and why.

@@ -1,6 +1,6 @@
 //! One program on one combination: what it is given, and all it says.
 
-use crate::zoo::Zoo;
+use super::zoo::Zoo;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

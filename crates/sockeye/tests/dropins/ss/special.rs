@@ -1,9 +1,9 @@
 //! What is more than one run of two programs: dumps that one saves and the other reads, events, closing sockets, readers
 //! that go away, disks that are full.
 
-use crate::mask::difference;
-use crate::run::{Case, Programs, Said, Stdout};
-use crate::zoo::Zoo;
+use super::mask::difference;
+use super::run::{Case, Programs, Said, Stdout};
+use super::zoo::Zoo;
 use sockeye_lab::{Lab, Lane, Namespace, Pair, Skip, SocketOptions, need, wait_for, wait_until};
 use std::any::Any;
 use std::fs::File;
@@ -192,7 +192,7 @@ type Sockets = Vec<Box<dyn Any>>;
 
 impl Follower {
     fn start(program: &Path, line: &str, namespace: &Namespace) -> Self {
-        let (mut master, slave) = crate::run::pty(132);
+        let (mut master, slave) = super::run::pty(132);
         let mut command = Command::new(program);
         command.arg0("ss").args(Case::of(line).words);
         command.stdin(Stdio::null()).stdout(slave).stderr(Stdio::null());

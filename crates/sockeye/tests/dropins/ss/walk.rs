@@ -1,9 +1,9 @@
 //! Walks combinations on two threads, compares, and reports.
 
-use crate::EXPLAINED;
-use crate::mask::difference;
-use crate::run::{Case, Programs};
-use crate::zoo::Zoo;
+use super::EXPLAINED;
+use super::mask::difference;
+use super::run::{Case, Programs};
+use super::zoo::Zoo;
 use sockeye_lab::Namespace;
 use std::fmt::Write as _;
 use std::io::Write as _;

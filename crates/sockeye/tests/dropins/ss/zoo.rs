@@ -27,11 +27,13 @@ pub(crate) struct Zoo {
 impl Zoo {
     /// Starts the keeper and waits until everything is there; what this kernel lacks is told as a skip.
     pub(crate) fn open(purpose: &str) -> Result<Self, Skip> {
+        // libtest's names leave out the crate's.
+        let (_, module) = module_path!().split_once("::").unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
             .args([
                 "--exact",
-                "zoo::keeper",
+                &format!("{module}::keeper"),
                 "--ignored",
                 "--nocapture",
                 "--test-threads=1",

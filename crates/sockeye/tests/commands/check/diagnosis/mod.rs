@@ -1,9 +1,4 @@
 //! `sockeye check` in a laboratory's namespaces, and what it found.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part, and whatever the binary should not say fails the test"
-)]
 
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Process, Specimen};

@@ -1,14 +1,9 @@
 //! `sockeye check` in namespaces where something was made to be wrong, and whether its remedies can be typed.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part, and whatever the binary should not say fails the test"
-)]
 
 pub(crate) mod remedies;
 pub(crate) mod watch;
 
-use crate::binary::{SOCKEYE, Said, command, run};
+use crate::fixtures::binary::{SOCKEYE, Said, command, run};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, wait_within};
 use std::io::{BufRead, BufReader, Write};

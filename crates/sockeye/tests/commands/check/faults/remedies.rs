@@ -1,7 +1,7 @@
 //! Remedies, typed into a shell where every program but ours only writes down where it was run and with what words.
 
 use super::commands;
-use crate::binary::SOCKEYE;
+use crate::fixtures::binary::SOCKEYE;
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace};
 use std::fs::{self, Permissions};

@@ -1,7 +1,7 @@
 //! `sockeye check --watch`, sample by sample.
 
 use super::{is_of, names, remedies};
-use crate::binary::command;
+use crate::fixtures::binary::command;
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace};
 use std::io::{BufRead, BufReader};

@@ -1,9 +1,4 @@
 //! Listings by the walk over the kernel's tables, and by netlink: the same sockets, field by field.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part, and a surprise fails the test"
-)]
 
 use serde_json::Value;
 use sockeye_lab::{DEADLINE, Namespace, Skip, wait_for};

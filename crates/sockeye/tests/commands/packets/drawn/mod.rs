@@ -1,10 +1,6 @@
 //! Captures of the kernel's TCP to draw graphs of, and what was drawn.
-#![allow(dead_code, reason = "each test uses some of these")]
 
-#[path = "../road/mod.rs"]
-pub(crate) mod road;
-
-use road::{Plan, Road};
+use super::road::{Plan, Road};
 use serde_json::Value;
 use sockeye_lab::{Skip, Toward, Weather};
 use std::path::{Path, PathBuf};
@@ -230,9 +226,5 @@ pub(crate) fn letters(svg: &str, classes: &[&str], letter: &str) -> u64 {
     sum
 }
 
-pub(crate) fn is_file(path: &Path) -> bool {
-    path.is_file()
-}
-
 const AGAIN: [&str; 3] = ["retransmission", "fast_retransmission", "spurious_retransmission"];
-const SCHEMA: &str = include_str!("../../../../docs/schema/graph.schema.json");
+const SCHEMA: &str = include_str!("../../../../../../docs/schema/graph.schema.json");

@@ -616,7 +616,7 @@ pub(crate) fn piped(words: &[&str], bytes: &[u8]) -> (Option<i32>, String, Strin
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }
 
-const SCHEMA: &str = include_str!("../../../../docs/schema/analyze.schema.json");
+const SCHEMA: &str = include_str!("../../../../../../docs/schema/analyze.schema.json");
 
 const FLAGS: [&str; 15] = [
     "zero_window_probe",

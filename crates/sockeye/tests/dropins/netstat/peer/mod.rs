@@ -1,9 +1,4 @@
 //! The real `netstat` and ours, one after the other on the same sockets.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part, and whatever does not run fails the test"
-)]
 
 use sockeye_lab::{Namespace, Skip, program};
 use std::fmt;
