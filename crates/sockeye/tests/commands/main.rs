@@ -11,6 +11,7 @@ mod fixtures;
 mod actions;
 mod bench;
 mod check;
+mod dropins;
 mod explain;
 mod iperf3;
 mod listing;

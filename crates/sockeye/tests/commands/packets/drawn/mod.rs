@@ -3,7 +3,7 @@
 use super::road::{Plan, Road};
 use serde_json::Value;
 use sockeye_lab::{Skip, Toward, Weather};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
