@@ -30,6 +30,10 @@
 //! }
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_lab;
+
 mod datagram;
 mod lab;
 mod lane;
@@ -45,6 +49,8 @@ mod procnet;
 mod skip;
 mod specimen;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod unix;
 mod wait;
 

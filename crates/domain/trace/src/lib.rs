@@ -34,6 +34,10 @@
 //!
 //! What it deliberately does not do: read files, decode packets, know what time it is, print or draw.
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_trace;
+
 mod bursts;
 mod connection;
 mod echo;
@@ -54,6 +58,8 @@ mod sender;
 mod sequence;
 mod series;
 mod spread;
+#[cfg(test)]
+mod tests;
 mod trace;
 mod translated;
 mod twins;

@@ -27,6 +27,10 @@
 //! assert_eq!(findings[0].facts.value("waiting"), Some(129));
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_verdict;
+
 mod connection;
 mod counter;
 mod course;
@@ -43,6 +47,8 @@ mod rule;
 mod shell;
 mod snapshot;
 mod suspects;
+#[cfg(test)]
+mod tests;
 mod transit;
 
 pub use counter::{MEANINGS, Meaning};

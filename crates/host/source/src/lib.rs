@@ -31,6 +31,10 @@
 //! println!("{sockets} TCP sockets, told by {}", answer.used[0].rung.unwrap());
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_source;
+
 mod absent;
 mod answer;
 mod bpf;
@@ -50,6 +54,8 @@ mod procfs;
 mod question;
 mod repeat;
 pub mod saved;
+#[cfg(test)]
+mod tests;
 mod visits;
 pub mod vitals;
 mod walk;

@@ -159,7 +159,7 @@ fn without_rights_a_test_skips_aloud_and_is_counted() {
     let log = lab.directory().join("skips");
     let mut command = Command::new(&copy);
     command
-        .args(["--exact", "labs_do_not_meet"])
+        .args(["--exact", "tests::cleanup::labs_do_not_meet"])
         .env("SOCKEYE_SKIPS", &log)
         .current_dir(lab.directory());
     command
@@ -169,7 +169,7 @@ fn without_rights_a_test_skips_aloud_and_is_counted() {
         .stderr(Stdio::piped());
     let output = wait_for("a start that is not ETXTBSY", || command.output().ok());
     assert!(output.status.success(), "{output:?}");
-    let told = "SKIP: labs_do_not_meet: making namespaces and links needs root\n";
+    let told = "SKIP: tests::cleanup::labs_do_not_meet: making namespaces and links needs root\n";
     assert_eq!(String::from_utf8(output.stderr).unwrap(), told);
     assert_eq!(std::fs::read_to_string(log).unwrap(), told);
 }

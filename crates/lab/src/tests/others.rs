@@ -1,7 +1,6 @@
 //! UDP, raw, packet, netlink and UNIX sockets against `ss` and `/proc/net`.
 
-mod ss;
-
+use super::ss;
 use sockeye_lab::{Family, Lab, Namespace, Protocol, SocketOptions, Specimen, State, UnixKind, UnixName};
 use sockeye_lab::{need, program};
 

@@ -1,9 +1,6 @@
 //! Processes that hold sockets: names, users, groups, shared sockets.
 
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
-
-mod ss;
-
+use super::ss;
 use sockeye_lab::{Lab, Process, SocketOptions, State, need, program};
 use std::io::Write;
 use std::process::{Command, Stdio};

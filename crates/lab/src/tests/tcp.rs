@@ -1,7 +1,6 @@
 //! Every TCP maker against `ss`, over every kind of lane.
 
-mod ss;
-
+use super::ss;
 use sockeye_lab::{Family, Lab, Lane, Link, Namespace, Pair, SocketOptions, State, Timer, Toward, need};
 use sockeye_lab::{congestion_control, program, wait_until};
 use std::time::Duration;

@@ -1,10 +1,7 @@
 //! The BTF of the running kernel: our answers, and what bpftool prints of the same file.
 #![cfg(not(miri))] // reads a file of this machine and starts bpftool
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
 
-mod btf_questions;
-
+use super::btf_questions;
 use sockeye_wire::btf::{Answer, Bits, Btf, FieldAt, Question, TypeId, TypeKind};
 use std::collections::HashMap;
 use std::path::Path;

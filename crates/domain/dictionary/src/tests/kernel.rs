@@ -1,5 +1,4 @@
 //! Everything that the running kernel counts, sets and says is in the dictionary.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 use sockeye_dictionary::{Dictionary, Kind};
 use std::fs;

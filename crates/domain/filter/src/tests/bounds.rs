@@ -1,10 +1,6 @@
 //! Bounds never exclude what `matches` accepts, and are exact only where nothing else is within them.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // it is a test
 
-mod generate;
-
-use generate::{Names, Pool, Rng, owners, socket};
+use super::generate::{Names, Pool, Rng, owners, socket};
 use sockeye_filter::{Bounds, Filter, Prefix128, parse};
 use sockeye_model::{Endpoint, Entry, Family, NetnsInode, Port, Protocol, Socket, State};
 use std::net::{IpAddr, Ipv6Addr};

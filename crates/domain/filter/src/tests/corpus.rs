@@ -1,9 +1,8 @@
 //! Every expression the fuzzer found worth keeping, through the function that fuzzing uses.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../../fuzz/filter_body.rs"]
+#[path = "../../../../../fuzz/filter_body.rs"]
 mod filter_body;
-#[path = "../../../../fuzz/pcap_body.rs"]
+#[path = "../../../../../fuzz/pcap_body.rs"]
 mod pcap_body;
 
 use std::path::Path;

@@ -2,14 +2,9 @@
 //!
 //! Needs no privilege. What `fwmark` does is only seen with CAP_NET_ADMIN, without which its programs are
 //! not sent.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // it is a test
 
-mod generate;
-mod live;
-
-use generate::{Names, Pool, Rng};
-use live::{Sockets, dump, ss};
+use super::generate::{Names, Pool, Rng};
+use super::live::{Sockets, dump, ss};
 use sockeye_filter::{Filter, Kernel, Resolve, parse};
 use sockeye_model::{CgroupId, Entry, Socket, State, StateSet};
 use std::collections::BTreeSet;

@@ -1,10 +1,6 @@
 //! What is understood, how it is printed, what is refused and with which words.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // it is a test
 
-mod generate;
-
-use generate::Names;
+use super::generate::Names;
 use sockeye_filter::{Kernel, Needs, NoResolve, join_words, parse, parse_words};
 use sockeye_model::{
     Comm, Endpoint, Entry, Family, Fd, Owner, Pgid, Pid, Port, Process, Protocol, Queues, Socket, State,

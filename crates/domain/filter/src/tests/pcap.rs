@@ -1,10 +1,4 @@
 //! Packet filters beside tcpdump's: the same verdict on every packet, and programs that the kernel takes.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
-#![allow(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "tcpdump is another program"
-)]
 
 use sockeye_filter::pcap::{Instruction, Link, PacketFilter};
 use sockeye_filter::{NoResolve, Resolve};

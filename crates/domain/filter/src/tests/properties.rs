@@ -1,10 +1,6 @@
 //! What must be true of every filter and every socket.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // it is a test
 
-mod generate;
-
-use generate::{Names, Pool, Rng, owners, socket, subject};
+use super::generate::{Names, Pool, Rng, owners, socket, subject};
 use sockeye_filter::{Filter, Kernel, NoResolve, parse};
 use sockeye_model::Entry;
 use sockeye_wire::bytecode::{audit, run};

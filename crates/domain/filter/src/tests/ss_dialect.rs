@@ -1,14 +1,9 @@
 //! `ss` and our reading of its language, put to the same test.
 //!
 //! The version it is written after is 6.1.0; others are not asked.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
-#![allow(clippy::unwrap_used)] // it is a test
 
-mod generate;
-mod live;
-
-use generate::{Names, Rng, socket, subject};
-use live::{Sockets, dump};
+use super::generate::{Names, Rng, socket, subject};
+use super::live::{self, Sockets, dump};
 use sockeye_filter::ss::{self, Context, Filter, Mistake};
 use sockeye_filter::{Kernel, Resolve};
 use sockeye_model::{

@@ -1,7 +1,6 @@
 //! Every input the fuzzers found worth keeping, through the same functions.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../../fuzz/bodies.rs"]
+#[path = "../../../../../fuzz/bodies.rs"]
 mod bodies;
 
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! What a real kernel said of sockets that we made, read back: `testdata/linux-6.18`.
 //!
 //! The dumps and the hexadecimal words of procfs are in the byte order of the kernel that wrote them.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 #![cfg(target_endian = "little")]
 
 use sockeye_model::{Endpoint, Protocol, Queues, Socket};
@@ -17,7 +16,7 @@ use std::fmt::Write as _;
 
 macro_rules! captured {
     ($name:literal) => {
-        include_bytes!(concat!("../../../../testdata/linux-6.18/", $name)).as_slice()
+        include_bytes!(concat!("../../../../../testdata/linux-6.18/", $name)).as_slice()
     };
 }
 

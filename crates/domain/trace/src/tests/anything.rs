@@ -1,8 +1,6 @@
 //! Whatever comes, there is an answer, and memory is bounded.
 
-mod hand;
-
-use hand::{Hand, from_client, from_server, handshake, told};
+use super::hand::{Hand, from_client, from_server, handshake, told};
 use sockeye_trace::{Confidence, Connection, EventKind, Keep, Options, Pairing, Trace};
 use sockeye_wire::packet::{SackBlocks, Segment, TcpFlags, Timestamps};
 

@@ -1,7 +1,6 @@
 //! Every order of segments the fuzzer found worth keeping, through the function that fuzzing uses.
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its tests are not
 
-#[path = "../../../../fuzz/trace_body.rs"]
+#[path = "../../../../../fuzz/trace_body.rs"]
 mod trace_body;
 
 use std::path::Path;

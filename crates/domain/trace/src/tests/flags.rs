@@ -1,8 +1,6 @@
 //! Each of tshark's flags, on segments made by hand.
 
-mod hand;
-
-use hand::{Hand, check, from_client, from_server, handshake, told};
+use super::hand::{Hand, check, from_client, from_server, handshake, told};
 use sockeye_trace::{Completeness, Flag};
 use sockeye_wire::packet::TcpFlags;
 

@@ -1,9 +1,7 @@
 //! Transfers of which it is known what happened to them.
 
-mod world;
-
+use super::world::{Truth, World};
 use sockeye_trace::{Connection, EventKind, Limit, Vantage};
-use world::{Truth, World};
 
 /// Shares of the client's time, in per cent.
 fn share(connection: &Connection, limit: Limit) -> u64 {

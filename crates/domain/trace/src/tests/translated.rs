@@ -1,8 +1,6 @@
 //! Two captures between which addresses were translated: what is the same connection, and what only looks like it.
 
-mod hand;
-
-use hand::{Hand, from_client, from_server, handshake};
+use super::hand::{Hand, from_client, from_server, handshake};
 use sockeye_trace::{Paired, Pairing};
 use sockeye_wire::packet::TcpFlags;
 use std::net::{IpAddr, Ipv4Addr};

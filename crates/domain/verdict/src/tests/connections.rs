@@ -1,8 +1,6 @@
 //! Every rule on connections, at its threshold and beyond, with what the kernel may leave out.
 
-mod made;
-
-use made::{check, check_after, connection, end, listener, received, sending, timer};
+use super::made::{check, check_after, connection, end, listener, received, sending, timer};
 use sockeye_model::{Endpoint, Inode, Port, Protocol, Queues, Socket, State, TcpInfo, TimerKind};
 use sockeye_verdict::{Rule, Severity};
 use std::time::Duration;

@@ -1,7 +1,6 @@
 //! Random sockets: whatever they say, they are judged, and twice the same.
 
-mod made;
-
+use super::made;
 use sockeye_model::{
     Counter, Endpoint, Entry, Inode, Memory, NetnsInode, Port, Protocol, Queues, Socket, State, TcpInfo,
     Timer, TimerKind, Vitals,

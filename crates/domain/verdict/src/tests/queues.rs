@@ -1,8 +1,6 @@
 //! Every rule on queues, buffers and ports, at its threshold and beyond, with what the kernel may leave out.
 
-mod made;
-
-use made::{check, check_after, check_in, connection, datagrams, end, listener, set};
+use super::made::{check, check_after, check_in, connection, datagrams, end, listener, set};
 use sockeye_model::{Counter, Endpoint, Memory, Protocol, Socket, State, Vitals};
 use sockeye_verdict::{Rule, Severity, Subject};
 use std::time::Duration;

@@ -1,12 +1,10 @@
 //! Packets read by us and by tshark, field by field: made by hand, and captured from real traffic.
 
-#[path = "capture_tshark/build.rs"]
 mod build;
-#[path = "capture_tshark/oracle.rs"]
 mod oracle;
 
-use build::{SYN_OPTIONS, TIMESTAMPS, V4, ethernet, gre, tcp, udp, v4, v6, vxlan};
-use oracle::compare;
+use self::build::{SYN_OPTIONS, TIMESTAMPS, V4, ethernet, gre, tcp, udp, v4, v6, vxlan};
+use self::oracle::compare;
 use sockeye_lab::{Lab, Namespace, need, program};
 use sockeye_source::capture::Capture;
 use sockeye_wire::packet::{Decoded, Fragments, LinkType, pcapng};

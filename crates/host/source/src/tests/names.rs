@@ -1,7 +1,5 @@
 //! Names from a real kernel: interfaces of another namespace, cgroups, host names within their deadline.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
 use sockeye_model::{CgroupId, Names};
 use sockeye_source::names::{Cgroups, Interfaces, Namespaces, SystemNames, Wanted};
 use std::fs::File;
@@ -110,7 +108,7 @@ fn named_namespaces_are_those_that_ip_made() {
     // All in a mount namespace of its own: nothing is left in the folder.
     let script = "mount -t tmpfs none /run/netns && ip netns add one && ip netns add two && : > /run/netns/leftover \
         && ip netns exec one stat -Lc '= one %i' /proc/self/ns/net && ip netns exec two stat -Lc '= two %i' /proc/self/ns/net \
-        && \"$0\" --exact list_namespaces --ignored --nocapture";
+        && \"$0\" --exact tests::names::list_namespaces --ignored --nocapture";
     let actor = std::env::current_exe().unwrap();
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script])

@@ -2,8 +2,6 @@
 //!
 //! This binary plays the processes as well: a test starts it again, to run [`role`] alone.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_model::{Inode, Owner, Pid};
 use sockeye_source::owners::{Owners, ScanError, ScanOptions};
@@ -53,7 +51,13 @@ impl Actor {
 
     fn start_by(mut command: Command, role: &str) -> Self {
         let mut child = command
-            .args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "tests::owners::role",
+                "--ignored",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(ROLE, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -3,8 +3,6 @@
 //! This binary plays the processes as well: a test starts it again, to run [`role`] alone. What takes unsafe code is
 //! played by a script, `owners_bpf/exotic.py`.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -165,7 +163,13 @@ impl Actor {
         let mut command = Command::new(line[0]);
         command
             .args(&line[1..])
-            .args(["--exact", "role", "--ignored", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "tests::owners_bpf::role",
+                "--ignored",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(ROLE, role);
         Self::spawn(&mut command).unwrap()
     }

@@ -1,13 +1,7 @@
 //! What the walk reads of `struct tcp_info`, against what `sock_diag` says of the same sockets right before and right
 //! after: every field by its name.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
-#[allow(dead_code, unreachable_pub, missing_docs)]
-#[path = "../src/bpf/kernel.rs"]
-mod kernel;
-
-use kernel::{Kernel, Obstacle};
+use crate::bpf::{Kernel, Obstacle};
 use rustix::io::Errno;
 use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, Specimen, congestion_control, need};
 use sockeye_model::{Algorithm, CongestionInfo, State, TcpInfo};
@@ -47,7 +41,7 @@ impl Walker {
     fn new() -> Result<Self, Skip> {
         let load = || -> Result<Self, Obstacle> {
             let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
-            let prepared = kernel.prepare(include_bytes!("../../../../bpf/tcp_info.bpf.o"), &[])?;
+            let prepared = kernel.prepare(include_bytes!("../../../../../bpf/tcp_info.bpf.o"), &[])?;
             let ([program], array) = prepared
                 .object
                 .load_raw_tracepoints(["walk_tcp"], "slots")

@@ -1,7 +1,5 @@
 //! What a host tells beside its sockets, read in namespaces where it was made to be so.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
 use sockeye_lab::{Lab, Namespace, need, program, wait_for, wait_until};
 use sockeye_model::{Comm, Counter, Device, Duplex, NetnsInode, Pid, Process, Settings, Vitals};
 use sockeye_source::{Place, vitals};

@@ -1,21 +1,15 @@
 //! The walk's program itself, asked what nobody would ask: it ends, says what is known, and writes nothing beside its
 //! records; and objects that cannot be loaded say why.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
-#[allow(dead_code, unreachable_pub, missing_docs)]
-#[path = "../src/bpf/kernel.rs"]
-mod kernel;
-
-use kernel::{Kernel, Obstacle};
+use crate::bpf::{Kernel, Obstacle};
 use rustix::io::Errno;
 use sockeye_lab::{Lab, Skip, need};
 use sockeye_sys::bpf::{LoadError, Program, Slot};
 use sockeye_wire::walk::{Outcome, Reply, Request, Table, detail, records};
 use std::path::Path;
 
-const TCP: &[u8] = include_bytes!("../../../../bpf/tcp.bpf.o");
-const UDP: &[u8] = include_bytes!("../../../../bpf/udp.bpf.o");
+const TCP: &[u8] = include_bytes!("../../../../../bpf/tcp.bpf.o");
+const UDP: &[u8] = include_bytes!("../../../../../bpf/udp.bpf.o");
 
 struct Walker {
     program: Program,

@@ -1,9 +1,4 @@
 //! What `ss` says about a specimen, word by word.
-#![allow(
-    dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part, and a surprise from ss fails the test"
-)]
 
 use sockeye_lab::{Namespace, Protocol, Specimen, State, Timer};
 use std::net::SocketAddr;

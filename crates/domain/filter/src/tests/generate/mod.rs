@@ -1,7 +1,5 @@
 //! Random filters and sockets from small pools, so that they meet. Same seed, same result.
 
-#![allow(dead_code)] // each test uses its part
-
 use sockeye_filter::Resolve;
 use sockeye_model::{
     Algorithm, CgroupId, Comm, Cookie, Endpoint, Family, Fd, Inode, InterfaceIndex, Memory, NetnsInode,

@@ -1,7 +1,5 @@
 //! Real sockets on loopback, and who can be asked about them.
 
-#![allow(dead_code)] // each test uses its part
-
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use sockeye_model::{Protocol, Socket, StateSet};
 use sockeye_wire::inet_diag::{InetDiag, Query};

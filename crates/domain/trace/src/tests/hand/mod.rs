@@ -1,6 +1,4 @@
 //! Segments made by hand, in a line each.
-#![allow(dead_code)] // not every test uses all of it
-
 use sockeye_trace::{Connection, Finished, Flag, Options, SegmentNotes, Trace};
 use sockeye_wire::packet::{Segment, TcpFlags, TcpOptions, Timestamps};
 

@@ -1,7 +1,5 @@
 //! A small world with a sender, a path and a receiver, and a clock of its own: segments of a transfer of which it is known
 //! what happened to it. The same seed makes the same segments.
-#![allow(dead_code)] // not every test uses all of it
-
 use sockeye_trace::{Finished, Options, Trace};
 use sockeye_wire::packet::{Segment, TcpFlags, TcpOptions, Timestamps};
 use std::cmp::Reverse;
@@ -102,7 +100,6 @@ impl World {
             beyond: BTreeMap::new(),
             read: 0,
             read_ns: 0,
-            is_closed: false,
         };
         run.go();
         run.captured.sort_by_key(|(time_ns, _)| *time_ns);
@@ -172,7 +169,6 @@ struct Run {
     beyond: BTreeMap<u64, u64>,
     read: u64,
     read_ns: u64,
-    is_closed: bool,
 }
 
 impl Run {

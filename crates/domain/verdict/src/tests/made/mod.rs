@@ -1,6 +1,4 @@
 //! Sockets made by hand, and what is found of them.
-#![allow(dead_code)] // each test file uses its part
-
 use sockeye_model::{
     Comm, Endpoint, Entry, Fd, Inode, Memory, Owner, Pid, Port, Process, Protocol, Queues, Settings, Socket,
     State, TcpInfo, Timer, TimerKind, Vitals,

@@ -1,0 +1,10 @@
+//! Tests that need a machine: the running kernel's BTF.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the crate is pure, its tests are not"
+)]
+#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
+
+mod btf_kernel;
+mod btf_questions;
