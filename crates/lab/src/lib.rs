@@ -34,6 +34,7 @@
 #[cfg(test)]
 extern crate self as sockeye_lab;
 
+mod alone;
 mod datagram;
 mod lab;
 mod lane;
@@ -54,6 +55,7 @@ mod tests;
 mod unix;
 mod wait;
 
+pub use alone::{Alone, alone};
 pub use lab::{Lab, output_of, program};
 pub use lane::{Lane, Toward};
 pub use link::Link;
@@ -67,4 +69,4 @@ pub use skip::Skip;
 pub use specimen::{Family, Pair, Protocol, Specimen, State, Timer, UnixName};
 pub use tcp::FullQueue;
 pub use unix::UnixKind;
-pub use wait::{DEADLINE, wait_for, wait_until, wait_within};
+pub use wait::{DEADLINE, wait_for, wait_until, wait_until_steady, wait_within};

@@ -35,6 +35,7 @@ fn numbered(pair: &Pair, count: u16) -> Vec<u16> {
         scope.spawn(|| {
             for number in 0..count {
                 client.send(&number.to_be_bytes()).expect("send");
+                // The pace: the box has room for some of them only.
                 std::thread::sleep(Duration::from_micros(200));
             }
         });

@@ -374,6 +374,7 @@ impl Server {
         wait_until("the server to end", || {
             let ended = child.try_wait().unwrap().is_some();
             if !ended {
+                // Time for it to end by itself.
                 std::thread::sleep(std::time::Duration::from_millis(300));
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }

@@ -499,6 +499,7 @@ fn real_traffic() {
     over_link(&client, &server, "10.177.0.1", "10.177.0.2"); // in VXLAN
     server.output("python3", &["-c", TUN]);
     // All of it has been seen by now, but not read by all.
+    // Nothing shows when they have.
     std::thread::sleep(std::time::Duration::from_millis(300));
     started.into_iter().for_each(Tcpdump::end);
     for (name, _) in &plans {

@@ -3,10 +3,10 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, need, program};
+use sockeye_lab::{Lab, Namespace, need, program, wait_within};
 use std::fs::{self, File};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SOCKEYE: &str = env!("CARGO_BIN_EXE_sockeye");
 const WAYS: [&str; 7] = [
@@ -274,9 +274,7 @@ fn start(room: &Namespace, arguments: &[&str]) -> Child {
 /// It has threads that send and receive.
 fn at_work(child: &Child) {
     let tasks = format!("/proc/{}/task", child.id());
-    let end = Instant::now() + Duration::from_secs(20);
-    while fs::read_dir(&tasks).map_or(0, Iterator::count) < 3 {
-        assert!(Instant::now() < end, "it never began");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_within(Duration::from_secs(20), "its threads", || {
+        (fs::read_dir(&tasks).map_or(0, Iterator::count) >= 3).then_some(())
+    });
 }

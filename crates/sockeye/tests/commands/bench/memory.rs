@@ -1,9 +1,9 @@
 //! `sockeye bench memory`: every point is there, in few columns; what is cut short is told as such.
 
+use crate::fixtures::binary::wait_for_sigint_handler;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 #[test]
 fn every_point_is_told() {
@@ -82,18 +82,7 @@ fn interrupted_in_the_middle() {
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_child(&child);
     // The handler is there before the first measurement.
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
-        u64::from_str_radix(mask.trim(), 16)
-            .ok()
-            .filter(|mask| mask & 2 != 0)
-    };
-    let end = Instant::now() + Duration::from_secs(20);
-    while caught().is_none() {
-        assert!(Instant::now() < end, "no handler for SIGINT");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for_sigint_handler(child.id());
     kill_process(pid, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));

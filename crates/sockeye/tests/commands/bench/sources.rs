@@ -1,5 +1,6 @@
 //! `sockeye bench sources`, and what all benchmarks have in common: how they tell, and how they fail.
 
+use crate::fixtures::binary::wait_for_sigint_handler;
 use crate::fixtures::live::{SOCKEYE, attempt, sockeye};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +10,6 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 const SCHEMA: &str = include_str!("../../../../../docs/schema/bench.schema.json");
 
@@ -258,7 +258,7 @@ fn interrupted_it_tells_what_it_has() {
         .spawn()
         .unwrap();
     let pid = Pid::from_child(&child);
-    wait_for_handler(pid);
+    wait_for_sigint_handler(child.id());
     kill_process(pid, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -266,24 +266,6 @@ fn interrupted_it_tells_what_it_has() {
     assert_eq!(told["partial"]["code"], "interrupted", "{told}");
     assert_eq!(rows(&told, "tcp")[0]["source"], "floor");
     assert!(std::fs::read(&picture.0).unwrap().starts_with(b"\x89PNG"));
-}
-
-/// Until the process has a handler for SIGINT: earlier it would just end.
-fn wait_for_handler(pid: Pid) {
-    let until = Instant::now() + Duration::from_secs(20);
-    let catches = || {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigCgt:"))?
-            .trim()
-            .to_owned();
-        Some(u64::from_str_radix(&line, 16).ok()? & 2 != 0)
-    };
-    while catches() != Some(true) {
-        assert!(Instant::now() < until, "it never catches SIGINT");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

@@ -467,6 +467,7 @@ fn until_bytes_flow(place: &Namespace, device: &str) {
         // Acknowledgements are enough of a sign.
         (rx_bytes(place, device) > before + 100_000).then_some(())
     });
+    // Time is what is tested: more than the second after which something is printed.
     std::thread::sleep(Duration::from_millis(1300));
 }
 

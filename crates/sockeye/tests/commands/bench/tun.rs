@@ -3,15 +3,16 @@
 use crate::fixtures::binary::{SOCKEYE, Said, command, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockeye_lab::{Lab, Skip, need, program, wait_until, wait_within};
+use sockeye_lab::{Alone, Lab, Skip, alone, need, program, wait_until, wait_within};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Each takes all processors there are: one after the other.
-static ALONE: Mutex<()> = Mutex::new(());
+fn take_turn() -> Alone {
+    alone("bench-tun")
+}
 
 /// The namespaces, devices and TUN descriptors that it makes need root.
 fn as_root() -> Result<Lab, Skip> {
@@ -44,7 +45,7 @@ fn row<'a>(report: &'a Value, offload: &str, length: u64) -> &'a Value {
 fn a_short_queue_drops_and_a_long_one_does_not() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     let said = words_in(
         &here,
         "bench tun --queues 500,3 --multi-queue 1 -t 0.4 --repeats 2 --json",
@@ -87,7 +88,7 @@ fn a_short_queue_drops_and_a_long_one_does_not() {
 fn every_kind_of_tunnel_carries() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     for kind in ["--tap", "--carrier udp", "--mode tap --carrier udp"] {
         let line = format!("bench tun --queues 500 --multi-queue 1,2 -t 0.2 --json {kind}");
         let said = words_in(&here, &line);
@@ -110,7 +111,7 @@ fn every_kind_of_tunnel_carries() {
 fn said_to_people_and_drawn() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     let chart = lab.directory().join("tun.svg");
     let line = format!(
         "bench tun --queues 3,500 --offload off --multi-queue 1 -t 0.2 -o {}",
@@ -134,7 +135,7 @@ fn said_to_people_and_drawn() {
 fn interrupted_it_tells_what_it_has_and_leaves_nothing() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     let line = "bench tun --queues 3,500 --multi-queue 1 -t 0.5 --repeats 100 --json";
     let mut child = here.run(|| {
         let mut command = command();
@@ -146,6 +147,7 @@ fn interrupted_it_tells_what_it_has_and_leaves_nothing() {
         command.spawn().unwrap()
     });
     // One measurement is over, and another goes on.
+    // Nothing shows it from outside.
     std::thread::sleep(Duration::from_millis(1500));
     kill_process(pid(&child), Signal::INT).unwrap();
     wait_within(Duration::from_secs(5), "it ends", || child.try_wait().unwrap());
@@ -165,7 +167,7 @@ fn interrupted_it_tells_what_it_has_and_leaves_nothing() {
 fn killed_it_leaves_nothing() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     let netns = |pid: Pid| {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         tasks
@@ -198,7 +200,7 @@ fn advice_on_a_device() {
     let lab = need!(as_root());
     need!(program("ip"));
     let here = lab.namespace("here");
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take_turn();
     here.ip("tuntap add dev tap0 mode tap");
     here.ip("link set tap0 txqueuelen 3 up");
     let said = words_in(&here, "bench tun --device tap0 -t 0.1 --json");

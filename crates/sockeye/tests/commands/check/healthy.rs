@@ -40,6 +40,7 @@ impl Bustle {
             server.read_exact(&mut [0; 200]).expect("hear");
             server.write_all(&[b'a'; 4000]).expect("answer");
             client.read_exact(&mut [0; 4000]).expect("hear");
+            // The pace of the conversation.
             std::thread::sleep(Duration::from_millis(5));
         });
     }
@@ -76,6 +77,7 @@ impl Bustle {
             server.write_all(b"200").expect("answer");
             server.shutdown(Shutdown::Write).expect("end");
             client.read_to_end(&mut Vec::new()).expect("hear to the end");
+            // The pace of the visits.
             std::thread::sleep(Duration::from_millis(20));
         });
     }
@@ -94,6 +96,7 @@ impl Bustle {
             let _ = server.recv(&mut [0; 300]);
             server.send(&[b'a'; 600]).expect("answer");
             let _ = client.recv(&mut [0; 600]);
+            // The pace of the conversation.
             std::thread::sleep(Duration::from_millis(5));
         });
     }

@@ -387,6 +387,7 @@ for line in sys.stdin:
         wait_for(expected, || {
             std::thread::scope(|scope| {
                 let look = scope.spawn(|| look_at_host(words));
+                // In the middle of the second between two samples: time is what is tested.
                 std::thread::sleep(Duration::from_millis(500));
                 assert_eq!(sender.ask(packets), "sent");
                 let list = look.join().unwrap();

@@ -278,6 +278,7 @@ fn data_just_sent_after_a_long_silence() {
         delay: Duration::from_secs(5),
         ..Weather::default()
     });
+    // Time is what is tested: the silence.
     std::thread::sleep(Duration::from_millis(1500));
     let mut socket = pair.client.socket();
     socket.write_all(b"hello").expect("send");

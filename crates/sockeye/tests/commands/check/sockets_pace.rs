@@ -57,6 +57,7 @@ impl Transfer {
         ends.push(std::thread::spawn(move || {
             let data = vec![b'x'; bytes];
             while !told.load(Ordering::Relaxed) && writer.write_all(&data).is_ok() {
+                // The pace of the transfer.
                 std::thread::sleep(pause);
             }
         }));
@@ -95,6 +96,7 @@ fn segments_that_get_lost() {
     let lane = lab.link(&client, &server).lane();
     client.ip("link set veth0c gso_max_segs 1");
     let well = Transfer::paced(&lane, 5000, Duration::from_millis(1));
+    // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &[]).nothing();
     drop(well);
@@ -144,8 +146,10 @@ fn segments_that_are_sent_again_for_nothing() {
         scope.spawn(|| {
             while jumping.load(Ordering::Relaxed) {
                 road.set(Toward::Client, away(400));
+                // Time is what is tested: longer than a retransmission timeout.
                 std::thread::sleep(Duration::from_millis(400));
                 road.set(Toward::Client, away(1));
+                // Time is what is tested: something is sent all the while.
                 std::thread::sleep(Duration::from_millis(300));
             }
         });
@@ -179,6 +183,7 @@ impl Drop for Ended {
 fn segments_that_overtake_each_other() {
     let (_lab, client, _server, road) = need!(apart("reordering", away(5)));
     let before = Transfer::paced(&road.lane(), 10_000, Duration::from_millis(2));
+    // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &["--only", "reordering"]).nothing();
     drop(before);
@@ -210,6 +215,7 @@ fn a_queue_that_is_far_too_long() {
     let (_lab, client, server, road) = need!(apart("rtt_inflation", weather));
     let lane = road.lane6().with_client(cubic());
     let talk = Transfer::paced(&lane, 1000, Duration::from_millis(20));
+    // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &["--only", "rtt-inflation"]).nothing();
     drop(talk);

@@ -295,6 +295,7 @@ fn drops_while_we_look() {
         scope.spawn(|| {
             while bursting.load(Ordering::Relaxed) {
                 burst();
+                // The pace of the bursts.
                 std::thread::sleep(Duration::from_millis(100));
             }
         });

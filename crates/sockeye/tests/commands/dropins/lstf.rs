@@ -636,6 +636,7 @@ fn again_and_again_as_lstf_does() {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // Time is what is tested: samples within some intervals.
         std::thread::sleep(Duration::from_millis(if is_default { 4500 } else { 2500 }));
         // unshare and env have become the program.
         child.kill().unwrap();

@@ -599,6 +599,7 @@ fn interrupted_it_begins_no_more() {
     assert_eq!(first_line(&mut child), "a: x\n");
     for _ in 0..200 {
         let _ = kill_process(pid(&child), Signal::INT);
+        // Signals at many moments: time is what is tested.
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(child.wait().unwrap().code(), None);

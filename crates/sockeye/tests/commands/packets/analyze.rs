@@ -302,6 +302,7 @@ fn the_first_syn_is_lost() {
         let capture = need!(road.capture(Toward::Client));
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                // Time is what is tested: the first SYN is lost, the second, a second later, is not.
                 std::thread::sleep(500 * MS);
                 road.set_both(far());
             });

@@ -1,8 +1,9 @@
 //! `sockeye analyze` on files: what it writes follows its schema and loses nothing, what the capture itself knows is told, and
 //! what is no capture, or a hostile one, gets an answer within bounds.
 
-use crate::fixtures::binary::{SOCKEYE, clean};
+use crate::fixtures::binary::{SOCKEYE, clean, wait_for_sigint_handler};
 use jsonschema::{Draft, JSONSchema};
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sockeye_lab::wait_until;
@@ -11,7 +12,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 const SCHEMA: &str = include_str!("../../../../../docs/schema/analyze.schema.json");
 
@@ -513,10 +513,11 @@ fn interrupted() {
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(&bytes).unwrap();
         // It is at work when it has the bytes; before that the signal would just end it.
-        let status = format!("/proc/{}/status", child.id());
-        wait_until("the program catches signals", || caught(&status));
+        wait_for_sigint_handler(child.id());
+        wait_until("the program reads the bytes", || {
+            ioctl_fionread(&stdin).unwrap() == 0
+        });
         let pid = Pid::from_child(&child);
-        std::thread::sleep(Duration::from_millis(50));
         kill_process(pid, Signal::INT).unwrap();
         // The one before it writes its last packet and ends, or does not.
         let last = one_packet(40, 40);
@@ -537,12 +538,4 @@ fn interrupted() {
             "{error}"
         );
     }
-}
-
-/// Whether a process has a handler for SIGINT.
-fn caught(status: &str) -> bool {
-    let text = fs::read_to_string(status).unwrap_or_default();
-    let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask & 1 << 1 != 0)
 }

@@ -359,6 +359,7 @@ fn idle_with_keep_alives() {
         sockopt::set_tcp_keepintvl(&client, 1000 * MS).unwrap();
         client.write_all(&[1; 300]).unwrap();
         server.read_exact(&mut [0; 300]).unwrap();
+        // Time is what is tested: four keep-alives.
         std::thread::sleep(4500 * MS);
         let told = capture.finish();
         told.agrees_with_tshark();
@@ -588,6 +589,7 @@ fn an_outage() {
             let distant = need!(road.capture(Toward::Server));
             std::thread::scope(|scope| {
                 scope.spawn(|| {
+                    // Time is what is tested: when the outage begins and how long it lasts.
                     std::thread::sleep(700 * MS);
                     road.set_both(losing(1000));
                     std::thread::sleep(ms * MS);

@@ -154,6 +154,7 @@ fn the_same_packets_as_tcpdump_on_loopback() {
     datagrams(&one, "127.0.0.1:0", "127.0.0.1:7001", 10);
     let said = capture.interrupt();
     wait_until("tcpdump has read them", || beside.error().contains("listening"));
+    // It looks once a second, and nothing shows whether it has.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     beside.interrupt();
     assert!(

@@ -138,6 +138,7 @@ fn the_congestion_window_is_about_the_kernels() {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
                 told.push((now.as_nanos() as u64, bytes));
             }
+            // The interval of the samples.
             std::thread::sleep(Duration::from_millis(10));
         }
     });

@@ -4,7 +4,7 @@
 //! they come. Where times go backwards, tshark tells negative round trips, and this none; no other difference is known.
 
 use rustix::process::{Pid, Signal, kill_process};
-use sockeye_lab::{Lab, Skip, Toward, Weather, need};
+use sockeye_lab::{Lab, Skip, Toward, Weather, need, wait_until_steady, wait_within};
 use sockeye_source::capture::Capture;
 use sockeye_trace::{Flag, Options, SegmentNotes, Trace};
 use sockeye_wire::packet::{Decoded, Fragments, LinkType, pcap};
@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn of_a_plain_path() {
@@ -135,14 +135,10 @@ fn compare_weather(name: &str, weather: Weather) -> Result<(), Skip> {
             .expect("start tshark");
         (file, dumper)
     });
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while captures
-        .iter()
-        .any(|(file, _)| std::fs::metadata(file).map_or(0, |file| file.len()) < 24)
-    {
-        assert!(Instant::now() < deadline, "tshark does not begin to capture");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    wait_within(Duration::from_secs(20), "tshark to begin its captures", || {
+        let has_begun = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
+        captures.iter().all(|(file, _)| has_begun(file)).then_some(())
+    });
     road.set_both(Weather {
         delay: weather.delay,
         ..Weather::default()
@@ -157,7 +153,11 @@ fn compare_weather(name: &str, weather: Weather) -> Result<(), Skip> {
     });
     drop((pair, reader, writer));
     // What was received is written a moment later.
-    std::thread::sleep(Duration::from_millis(500));
+    wait_until_steady("tshark's files", Duration::from_millis(500), || {
+        captures
+            .each_ref()
+            .map(|(file, _)| std::fs::metadata(file).map_or(0, |file| file.len()))
+    });
     for (file, mut dumper) in captures {
         let pid = Pid::from_raw(i32::try_from(dumper.id()).expect("a pid")).expect("a pid");
         kill_process(pid, Signal::INT).expect("end tshark");

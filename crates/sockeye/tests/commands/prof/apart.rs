@@ -2,11 +2,10 @@
 
 use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
-use sockeye_lab::{Skip, need, program};
+use sockeye_lab::{Skip, need, program, wait_until};
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// It waits until its function is watched, which it sees by its own code, then makes so many writes, and calls.
 const COUNTING: &str = r#"
@@ -149,11 +148,9 @@ impl Inside {
     /// Until it is the program of this name.
     fn wait_for(&self, name: &str) {
         let file = format!("/proc/{}/comm", self.0.id());
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while fs::read_to_string(&file).unwrap().trim() != name {
-            assert!(Instant::now() < deadline, "the program did not begin");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_until("the program begins", || {
+            fs::read_to_string(&file).unwrap().trim() == name
+        });
     }
 }
 

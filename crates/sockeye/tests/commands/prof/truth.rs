@@ -514,6 +514,7 @@ fn who_ends_early() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // Time is what is tested: a part of the 30 seconds, after what was set up.
     std::thread::sleep(Duration::from_millis(1_500));
     child.kill().unwrap();
     child.wait().unwrap();

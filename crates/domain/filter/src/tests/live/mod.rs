@@ -71,6 +71,7 @@ impl Sockets {
             sockets.ports.insert(address.port());
             sockets._open.push(listener.into());
         }
+        // The last FINs and acknowledgements are under way.
         std::thread::sleep(Duration::from_millis(100));
         sockets
     }

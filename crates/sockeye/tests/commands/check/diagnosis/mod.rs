@@ -65,6 +65,7 @@ pub(crate) fn until(rules: &[&str], mut look: impl FnMut() -> Diagnosis) -> Diag
             "expected {rules:?}, found {:?}\n{found}",
             found.rules()
         );
+        // A wait with a deadline of its own, to print what was found instead.
         std::thread::sleep(Duration::from_millis(50));
     }
 }

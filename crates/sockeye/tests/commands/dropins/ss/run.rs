@@ -321,6 +321,7 @@ fn settle() {
     let used = || fs::read_to_string("/proc/thread-self/net/sockstat").unwrap_or_default();
     let mut last = used();
     let mut steady = 0;
+    // Where it does not come to rest, the comparison says so.
     for _ in 0..200 {
         std::thread::sleep(Duration::from_millis(4));
         let now = used();

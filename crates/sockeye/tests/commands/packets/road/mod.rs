@@ -2,13 +2,16 @@
 
 use rustix::net::sockopt;
 use serde_json::Value;
-use sockeye_lab::{Fate, Lab, Middlebox, Namespace, Skip, Toward, Weather, program};
+use sockeye_lab::{
+    Fate, Lab, Middlebox, Namespace, Skip, Toward, Weather, program, wait_until, wait_until_steady,
+    wait_within,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A middlebox between two namespaces.
 pub(crate) struct Road {
@@ -211,7 +214,6 @@ impl Road {
 
     /// Sends all, waits until it has arrived and is acknowledged, and closes in good order.
     pub(crate) fn transfer(&self, plan: &Plan) -> Kernel {
-        let begun = Instant::now();
         let (mut client, mut server) = self.connected(plan);
         let arrived = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -227,6 +229,7 @@ impl Road {
                     }
                 }
             });
+            // The plan says when who reads and writes: time is what is tested.
             std::thread::sleep(plan.stall);
             let (piece, pause) = plan.read.unwrap_or((1 << 16, Duration::ZERO));
             let mut buffer = vec![0; piece];
@@ -240,7 +243,7 @@ impl Road {
             arrived
         });
         assert_eq!(arrived, plan.bytes);
-        let kernel = self.kernel(&client, begun);
+        let kernel = self.kernel(&client);
         client.shutdown(std::net::Shutdown::Write).unwrap();
         assert_eq!(server.read(&mut [0]).unwrap(), 0);
         drop(server);
@@ -249,25 +252,22 @@ impl Road {
     }
 
     /// When all is acknowledged.
-    fn kernel(&self, client: &TcpStream, begun: Instant) -> Kernel {
+    fn kernel(&self, client: &TcpStream) -> Kernel {
         let port = client.local_addr().unwrap().port();
         let filter = format!("sport = :{port}");
-        loop {
+        let text = wait_within(Duration::from_secs(60), "acknowledgements of all data", || {
             let text = self.client.output("ss", &["-tinH", &filter]);
-            if text.contains("unacked:") && begun.elapsed() < Duration::from_secs(60) {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            }
-            let field = |name: &str| {
-                let at = text.find(name)? + name.len();
-                let end = text[at..].find("ms")?;
-                text[at..at + end].parse().ok()
-            };
-            return Kernel {
-                busy_ms: field("busy:").unwrap_or(0.0),
-                rwnd_limited_ms: field("rwnd_limited:").unwrap_or(0.0),
-                sndbuf_limited_ms: field("sndbuf_limited:").unwrap_or(0.0),
-            };
+            (!text.contains("unacked:")).then_some(text)
+        });
+        let field = |name: &str| {
+            let at = text.find(name)? + name.len();
+            let end = text[at..].find("ms")?;
+            text[at..at + end].parse().ok()
+        };
+        Kernel {
+            busy_ms: field("busy:").unwrap_or(0.0),
+            rwnd_limited_ms: field("rwnd_limited:").unwrap_or(0.0),
+            sndbuf_limited_ms: field("sndbuf_limited:").unwrap_or(0.0),
         }
     }
 
@@ -290,6 +290,7 @@ impl Road {
         for _ in 0..times {
             client.write_all(&question).unwrap();
             server.read_exact(&mut question).unwrap();
+            // Time is what is tested.
             std::thread::sleep(thinks);
             server.write_all(&answer).unwrap();
             client.read_exact(&mut answer).unwrap();
@@ -307,12 +308,8 @@ impl Road {
     pub(crate) fn reset(&self) {
         let (client, mut server) = self.connected(&Plan::default());
         server.write_all(b"unread").unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
         client.set_nonblocking(true).unwrap();
-        while client.peek(&mut [0]).is_err() {
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until("data to arrive", || client.peek(&mut [0]).is_ok());
         drop(client);
         let mut rest = [0; 64];
         while server.read(&mut rest).is_ok_and(|len| len > 0) {}
@@ -322,13 +319,14 @@ impl Road {
     pub(crate) fn vanished(&self) {
         let (mut client, _server) = self.connected(&Plan::default());
         client.write_all(b"heard").unwrap();
-        std::thread::sleep(Duration::from_millis(300));
+        self.kernel(&client);
         let weather = Weather {
             loss_permille: 1000,
             ..Weather::default()
         };
         self.set_both(weather);
         client.write_all(b"not heard").unwrap();
+        // Time is what is tested: it is sent again and again.
         std::thread::sleep(Duration::from_secs(5));
     }
 
@@ -352,15 +350,9 @@ impl Capture<'_> {
     pub(crate) fn stop(mut self) -> String {
         let _ = self.road;
         let len = |file: &str| std::fs::metadata(file).map_or(0, |data| data.len());
-        let mut last = len(&self.file);
-        loop {
-            std::thread::sleep(Duration::from_millis(300));
-            let now = len(&self.file);
-            if now == last {
-                break;
-            }
-            last = now;
-        }
+        wait_until_steady("the capture's file", Duration::from_millis(300), || {
+            len(&self.file)
+        });
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
         self.child.wait().unwrap();

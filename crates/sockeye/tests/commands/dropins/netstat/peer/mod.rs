@@ -117,6 +117,7 @@ pub(crate) fn compare_with(words: &[&str], source: Option<&str>, run: &dyn Fn(&m
             return;
         }
         if before.comparable() != after.comparable() && try_number < TRIES {
+            // The host changed meanwhile, and nothing shows when it will be at rest.
             std::thread::sleep(Duration::from_millis(50 * try_number));
             continue;
         }
