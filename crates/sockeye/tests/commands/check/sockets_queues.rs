@@ -217,6 +217,15 @@ fn datagrams_that_were_dropped() {
     for _ in 0..200 {
         pair.client.socket().send(&[b'd'; 500]).expect("send");
     }
+    // A reader that is there while they arrive would leave nothing to drop.
+    wait_until("the kernel to drop some", || {
+        let rows = server.proc_net("udp6");
+        let drops = rows
+            .lines()
+            .nth(1)
+            .and_then(|row| row.split_whitespace().last()?.parse().ok());
+        drops.is_some_and(|drops: u32| drops > 10)
+    });
     // The program reads what there is.
     let reader: UdpSocket = pair.server.duplicate().into();
     reader.set_nonblocking(true).expect("a socket that does not wait");
