@@ -1,8 +1,7 @@
 //! What is done with a whole capture: the fuzz target `analyses`, and the test that replays its corpus.
 
-use sockeye_render::{
-    AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, FlaggedSegment, Format, Listed,
-};
+use super::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, FlaggedSegment, Listed};
+use sockeye_output::Format;
 use sockeye_source::capture::Capture;
 use sockeye_trace::{Connection, Endpoint, Options, Trace};
 use sockeye_wire::packet::{Decoded, Fragments, Segment};

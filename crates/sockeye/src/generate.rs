@@ -1,4 +1,4 @@
-//! Completions and manual pages, from the definitions of [`crate::args`].
+//! Completions and manual pages, from the definitions of `args.rs`.
 
 use crate::args::Cli;
 use anyhow::Context;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "sockeye", &mut script);
-    crate::stdout::write(&script)
+    sockeye_console::stdout::write(&script)
 }
 
 /// Writes a page for `sockeye` and one for each of its commands.

@@ -1,48 +1,16 @@
 //! `sockeye`: what was typed, what it means, and running it.
 
-mod analyze;
 mod args;
-mod bench;
-mod capture;
-mod cgroup;
-mod check;
-mod consent;
-mod deed;
-mod doctor;
-mod dropin;
-mod explain;
-mod flows;
 mod generate;
-mod getopt;
-mod graph;
-mod keepalive;
-mod kill;
-mod listing;
-mod lookup;
-mod lstf;
-mod netstat;
-mod notes;
-mod ns;
-mod places;
-mod prof;
-mod program;
-mod progress;
-mod replacement;
-mod rooms;
-mod run;
-mod sockets;
-mod ss;
-mod stdout;
-mod targets;
-mod usage;
-mod values;
 
 use args::{Cli, Command};
 use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
-use dropin::Tool;
+use sockeye_console::exit::report;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_dropins::Tool;
 use std::process::ExitCode;
-use usage::Usage;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -58,20 +26,20 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        None => flows::run(&cli.flows, &[]),
-        Some(Command::Flows(args)) => flows::run(&args.options, &args.filter),
-        Some(Command::Sockets(args)) => sockets::run(&args),
-        Some(Command::Doctor(args)) => doctor::run(&args),
-        Some(Command::Check(args)) => return check::run(&args),
-        Some(Command::Capture(args)) => return capture::run(&args),
-        Some(Command::Analyze(args)) => return analyze::run(&args),
-        Some(Command::Graph(args)) => return graph::run(&args),
-        Some(Command::Bench(args)) => return bench::run(&args),
-        Some(Command::Explain(args)) => return explain::run(&args),
-        Some(Command::Prof(args)) => return prof::run(&args),
-        Some(Command::Ns(args)) => return ns::run(&args),
-        Some(Command::Keepalive(args)) => return keepalive::run(&args),
-        Some(Command::Kill(args)) => return kill::run(&args),
+        None => sockeye_listing::all_flows(&cli.flows),
+        Some(Command::Flows(args)) => sockeye_listing::flows(&args),
+        Some(Command::Sockets(args)) => sockeye_listing::sockets(&args),
+        Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),
+        Some(Command::Check(args)) => return sockeye_check::run(&args),
+        Some(Command::Capture(args)) => return sockeye_packets::capture::run(&args),
+        Some(Command::Analyze(args)) => return sockeye_packets::analyze::run(&args),
+        Some(Command::Graph(args)) => return sockeye_packets::graph::run(&args),
+        Some(Command::Bench(args)) => return sockeye_bench::run(&args, &sockeye_iperf3::Iperf3),
+        Some(Command::Explain(args)) => return sockeye_explain::run(&args),
+        Some(Command::Prof(args)) => return sockeye_prof::run(&args),
+        Some(Command::Ns(args)) => return sockeye_netns::run(&args),
+        Some(Command::Keepalive(args)) => return sockeye_actions::keepalive::run(&args),
+        Some(Command::Kill(args)) => return sockeye_actions::kill::run(&args),
         Some(Command::Ss(args)) => return Ok(Tool::Ss.run(&args.words)),
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
@@ -115,18 +83,4 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Err(Usage(format!("sockeye: {text}")).into())
-}
-
-/// Says what failed and chooses the exit status.
-fn report(error: &anyhow::Error) -> ExitCode {
-    if stdout::is_closed_pipe(error) {
-        // Who read our output has had enough, as in `sockeye sockets | head`.
-        return ExitCode::SUCCESS;
-    }
-    if let Some(usage) = error.downcast_ref::<Usage>() {
-        notes::say(&usage.0);
-        return ExitCode::from(2);
-    }
-    notes::say(&format!("sockeye: {error:#}\n"));
-    ExitCode::FAILURE
 }

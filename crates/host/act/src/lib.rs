@@ -18,6 +18,8 @@ mod interfaces;
 mod keepalive;
 mod keeper;
 pub mod netns;
+/// Programs, found and started as `execvp(3)` does.
+pub mod program;
 mod route;
 
 pub use close::{Closer, Condemned, Fate};

@@ -4,7 +4,6 @@ mod analyze;
 mod analyze_files;
 mod analyze_more;
 mod capture;
-mod corpus;
 mod drawn;
 mod graph;
 mod graph_xplot;

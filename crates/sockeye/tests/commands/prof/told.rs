@@ -1,6 +1,6 @@
 //! `sockeye prof` where nobody has to be looked at: differences of files, and mistakes on the command line.
 
-#[path = "../../../../render/tests/sampled/mod.rs"]
+#[path = "../../../../commands/prof/src/tests/sampled.rs"]
 mod sampled;
 
 use crate::fixtures::binary::{assert_harmless, sockeye, words};

@@ -48,7 +48,7 @@ fn every_counter_is_as_there() {
     let lab = need!(Lab::new("netcounters"));
     let folder = lab.directory().join("net");
     fs::create_dir_all(folder.join("sctp")).unwrap();
-    let sentences = include_str!("../../../../../render/src/netstat/sentences.rs");
+    let sentences = include_str!("../../../../../commands/dropins/src/output/netstat/sentences.rs");
     let mut compared = 0;
     for zero in [false, true] {
         let (mut snmp, mut netstat) = (String::new(), String::new());

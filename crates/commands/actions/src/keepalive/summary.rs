@@ -1,0 +1,77 @@
+//! How many connections of each program have keepalive.
+
+use super::list::Known;
+use super::system::Settings;
+use crate::output::{KeepaliveOwner, write_keepalive_owners};
+use crate::targets::Targets;
+use anyhow::Context;
+use sockeye_console::args::FormatArg;
+use sockeye_console::stdout;
+use sockeye_model::{Comm, Pid};
+use sockeye_query::args::Common;
+use sockeye_query::listing::{self, Listing};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
+
+/// Counts of one name.
+#[derive(Default)]
+struct Counts {
+    pids: HashSet<Pid>,
+    connections: u64,
+    on: u64,
+    off: u64,
+    unknown: u64,
+    idle_ms_max_off: Option<u32>,
+}
+
+pub(super) fn write(
+    common: &Common,
+    listing: &Listing<'_>,
+    targets: &Targets,
+    known: &[Known],
+    settings: &Settings,
+) -> anyhow::Result<()> {
+    let mut all: BTreeMap<Option<Comm>, Counts> = BTreeMap::new();
+    for (target, known) in targets.all.iter().zip(known) {
+        let owner = targets.owners_of(target).first();
+        let counts = all.entry(owner.map(|owner| owner.process.comm)).or_default();
+        counts.pids.extend(owner.map(|owner| owner.process.pid));
+        counts.connections += 1;
+        match known.is_on {
+            Some(true) => counts.on += 1,
+            Some(false) => {
+                counts.off += 1;
+                counts.idle_ms_max_off = counts.idle_ms_max_off.max(target.idle_ms);
+            }
+            None => counts.unknown += 1,
+        }
+    }
+    let mut owners: Vec<KeepaliveOwner<'_>> = all
+        .iter()
+        .map(|(comm, counts)| KeepaliveOwner {
+            comm: comm.as_ref().map(Comm::as_bytes),
+            processes: counts.pids.len() as u64,
+            connections: counts.connections,
+            on: counts.on,
+            off: counts.off,
+            unknown: counts.unknown,
+            idle_ms_max_off: counts.idle_ms_max_off,
+        })
+        .collect();
+    // Those with the most to do first.
+    owners.sort_by_key(|owner| Reverse((owner.off, owner.connections)));
+    if common.format == FormatArg::Table && !common.no_header {
+        stdout::write_lines(settings.lines(listing.lookup))?;
+    }
+    let sources = listing::sources(&targets.told);
+    let look = (stdout::style(common.color), stdout::width(), common.no_header);
+    write_keepalive_owners(
+        stdout::open()?,
+        common.format.into(),
+        look,
+        &owners,
+        &listing::summary(&targets.told, &sources),
+        |object| settings.push(object, listing.lookup),
+    )
+    .context(stdout::WRITING)
+}

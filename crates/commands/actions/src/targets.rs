@@ -1,0 +1,128 @@
+//! The sockets that something is to be done to, or asked of: found first, all of them, and kept.
+
+use sockeye_console::usage::Usage;
+use sockeye_model::{
+    Cookie, Endpoint, Entry, Family, Inode, InterfaceIndex, NetnsInode, Owner, Protocol, Socket, State, Timer,
+};
+use sockeye_query::listing::{Listing, QueryOptions, Told};
+use sockeye_source::owners::Owners;
+use std::ops::ControlFlow;
+
+/// What is known of one: less than a [`Socket`], since there may be many.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    pub(crate) protocol: Protocol,
+    pub(crate) family: Family,
+    pub(crate) state: State,
+    pub(crate) local: Endpoint,
+    pub(crate) peer: Endpoint,
+    pub(crate) interface: Option<InterfaceIndex>,
+    pub(crate) netns: Option<NetnsInode>,
+    pub(crate) inode: Option<Inode>,
+    pub(crate) cookie: Option<Cookie>,
+    pub(crate) timer: Option<Timer>,
+    /// Since data was last sent or received, as the filter's word `idle` has it.
+    pub(crate) idle_ms: Option<u32>,
+    /// Since anything came from the peer, by which the kernel counts the time before a probe
+    /// (`keepalive_time_elapsed()`).
+    pub(crate) silence_ms: Option<u32>,
+}
+
+/// All of them, with who holds them.
+#[derive(Debug)]
+pub(crate) struct Targets {
+    pub(crate) all: Vec<Target>,
+    pub(crate) owners: Owners,
+    pub(crate) told: Told,
+}
+
+impl Targets {
+    /// Finds what is asked for. The listing has to want owners.
+    pub(crate) fn find(listing: &Listing<'_>, ask: &QueryOptions) -> anyhow::Result<Self> {
+        let mut told = listing.begin();
+        // Owners first: a socket opened after this has none, one closed after this is not listed.
+        let owners = listing.owners(&mut told)?.unwrap_or_default();
+        let mut all = Vec::new();
+        listing.run(ask, Some(&owners), &mut told, &mut |entry, _| {
+            all.push(Target::from(entry.socket));
+            ControlFlow::Continue(())
+        })?;
+        Ok(Self { all, owners, told })
+    }
+
+    /// Who holds it.
+    pub(crate) fn owners_of(&self, target: &Target) -> &[Owner] {
+        target.owners(&self.owners)
+    }
+
+    /// Whether a socket without an owner has none: every process could be read.
+    pub(crate) fn see_every_owner(&self) -> bool {
+        self.told.losses.unreadable_processes == 0 && !self.owners.hides_processes()
+    }
+
+    /// Calls `show` with what renderers take.
+    pub(crate) fn with_entry<T>(&self, target: &Target, show: impl FnOnce(&Entry<'_>) -> T) -> T {
+        let socket = Socket::from(target);
+        show(&Entry {
+            socket: &socket,
+            owners: Some(self.owners_of(target)),
+        })
+    }
+}
+
+impl Target {
+    pub(crate) fn owners<'a>(&self, owners: &'a Owners) -> &'a [Owner] {
+        self.inode.map_or(&[], |inode| owners.of(inode))
+    }
+}
+
+/// Whoever changes sockets has to say which, be it in so many words that all are meant.
+pub(crate) fn refuse_no_filter(command: &str, words: &[String]) -> Result<(), Usage> {
+    if words.iter().all(|word| word.trim().is_empty()) {
+        return Err(Usage(format!(
+            "sockeye: {command}: a FILTER has to say which sockets are meant, like 'dport = :5432', 'owner = nginx' or \
+             'idle > 1h'; all connections are: state established\n"
+        )));
+    }
+    Ok(())
+}
+
+impl From<&Socket> for Target {
+    fn from(socket: &Socket) -> Self {
+        let info = socket.tcp_info.as_ref();
+        let of = |one: Option<u32>, other: Option<u32>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            protocol: socket.protocol,
+            family: socket.family,
+            state: socket.state,
+            local: socket.local,
+            peer: socket.peer,
+            interface: socket.interface,
+            netns: socket.netns,
+            inode: socket.inode,
+            cookie: socket.cookie,
+            timer: socket.timer,
+            idle_ms: socket.idle_ms(),
+            silence_ms: info.and_then(|info| of(info.last_data_recv_ms, info.last_ack_recv_ms)),
+        }
+    }
+}
+
+impl From<&Target> for Socket {
+    fn from(target: &Target) -> Self {
+        Self {
+            family: target.family,
+            local: target.local,
+            peer: target.peer,
+            interface: target.interface,
+            netns: target.netns,
+            inode: target.inode,
+            cookie: target.cookie,
+            timer: target.timer,
+            ..Self::new(target.protocol, target.state)
+        }
+    }
+}

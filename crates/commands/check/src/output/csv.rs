@@ -1,0 +1,73 @@
+//! A finding as a line of CSV: what proves it in one field, of the sockets only the worst.
+
+use super::text::push_fact;
+use super::{FindingsLayout, socket};
+use sockeye_model::Names;
+use sockeye_output::address::{push_local, push_peer};
+use sockeye_output::csv::Line;
+use sockeye_output::text::push_clean;
+use sockeye_verdict::{Finding, Subject};
+
+pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
+    if !layout.no_header {
+        out.extend_from_slice(
+            b"rule,severity,netns_inode,netns,subject,comm,pid,sockets,local,peer,facts,meaning,remedies\r\n",
+        );
+    }
+    for finding in findings {
+        let mut line = Line::begin(out);
+        line.word(finding.rule.name());
+        line.word(finding.severity.name());
+        line.number(finding.netns.map(|inode| inode.0));
+        line.text(finding.netns.and_then(|inode| names.netns(inode)));
+        line.outside(|out| push_subject(out, &finding.subject));
+        line.bytes(finding.owner.as_ref().map(|owner| owner.comm.as_bytes()));
+        line.number(finding.owner.map(|owner| owner.pid.0));
+        line.number(Some(finding.sockets));
+        let worst = finding.examples.first();
+        match worst.map(socket) {
+            Some(socket) => {
+                line.outside(|out| push_local(out, &socket, names));
+                line.outside(|out| push_peer(out, &socket, names));
+            }
+            None => line.empty(2),
+        }
+        let facts = finding
+            .facts
+            .iter()
+            .chain(worst.iter().flat_map(|worst| worst.facts.iter()));
+        line.outside(|out| {
+            for (nth, fact) in facts.enumerate() {
+                if nth > 0 {
+                    out.extend_from_slice(b"; ");
+                }
+                push_fact(out, fact);
+            }
+        });
+        line.text(Some(finding.meaning));
+        line.outside(|out| {
+            for (nth, (text, _)) in layout.typed(finding).iter().enumerate() {
+                if nth > 0 {
+                    out.extend_from_slice(b" | ");
+                }
+                push_clean(out, text.as_bytes());
+            }
+        });
+        line.end();
+    }
+}
+
+fn push_subject(out: &mut Vec<u8>, subject: &Subject) {
+    match subject {
+        Subject::Device(name) | Subject::Qdisc { device: name, .. } => push_clean(out, name.as_bytes()),
+        Subject::Table(name) => push_clean(out, name.as_bytes()),
+        Subject::Counter(counter) => out.extend_from_slice(counter.to_string().as_bytes()),
+        Subject::Processor(number) => out.extend_from_slice(format!("processor {number}").as_bytes()),
+        Subject::Sockets | Subject::Listener(_) | Subject::Service { .. } => {
+            out.extend_from_slice(b"sockets");
+        }
+        Subject::Namespace => out.extend_from_slice(b"namespace"),
+        Subject::Host => out.extend_from_slice(b"host"),
+        Subject::Process => out.extend_from_slice(b"process"),
+    }
+}

@@ -1,0 +1,128 @@
+//! A finding as a JSON object: `docs/schema/check.schema.json`.
+
+use super::{FindingsLayout, LookedAt, end, socket};
+use sockeye_model::Names;
+use sockeye_output::json::Object;
+use sockeye_output::socket_json::{push_endpoint, push_process_fields};
+use sockeye_verdict::{Example, Facts, Finding, Subject};
+
+pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {
+    let mut object = Object::begin(out);
+    object.number("sample", layout.sample);
+    object.word("rule", finding.rule.name());
+    object.word("severity", finding.severity.name());
+    object.text("meaning", Some(finding.meaning));
+    if let Some(inode) = finding.netns {
+        object.number("netns_inode", Some(inode.0));
+        object.text("netns", names.netns(inode));
+    }
+    push_subject(&mut object, &finding.subject, names);
+    if let Some(owner) = &finding.owner {
+        let mut fields = object.object("owner");
+        push_process_fields(&mut fields, owner);
+        fields.end();
+    }
+    push_facts(&mut object, &finding.facts);
+    object.number("sockets", Some(finding.sockets));
+    let list = object.key("examples");
+    list.push(b'[');
+    for (nth, example) in finding.examples.iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        push_example(list, example, names);
+    }
+    list.push(b']');
+    let list = object.key("remedies");
+    list.push(b'[');
+    for (nth, (text, is_command)) in layout.typed(finding).iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        let mut fields = Object::begin(list);
+        fields.text(if *is_command { "command" } else { "advice" }, Some(text));
+        fields.end();
+    }
+    list.push(b']');
+    object.end();
+}
+
+/// Appends how much was looked at.
+pub(super) fn push_looked_at(object: &mut Object<'_>, looked_at: &LookedAt) {
+    let mut fields = object.object("looked_at");
+    fields.number("sockets", Some(looked_at.seen.sockets));
+    fields.number("sockets_without_info", Some(looked_at.seen.without_info));
+    fields.number("sockets_left_out", Some(looked_at.seen.left_out));
+    fields.number("namespaces", Some(looked_at.seen.namespaces));
+    fields.number("devices", Some(looked_at.seen.devices));
+    fields.number("rules", Some(looked_at.rules as u64));
+    fields.number("findings_hidden", Some(looked_at.hidden as u64));
+    fields.number("took_ms", Some(looked_at.took_ms));
+    fields.number("interval_ms", looked_at.interval_ms);
+    fields.end();
+}
+
+fn push_subject(object: &mut Object<'_>, subject: &Subject, names: &dyn Names) {
+    let mut fields = object.object("subject");
+    match subject {
+        Subject::Sockets => fields.word("kind", "sockets"),
+        Subject::Listener(local) => {
+            fields.word("kind", "listener");
+            push_endpoint(&mut fields, "local", local, &end(*local), names);
+        }
+        Subject::Service { local, peer } => {
+            fields.word("kind", "service");
+            push_endpoint(&mut fields, "local", local, &end(*local), names);
+            push_endpoint(&mut fields, "peer", peer, &end(*peer), names);
+        }
+        Subject::Device(name) => {
+            fields.word("kind", "device");
+            fields.bytes("device", Some(name.as_bytes()));
+        }
+        Subject::Qdisc { device, kind } => {
+            fields.word("kind", "qdisc");
+            fields.bytes("device", Some(device.as_bytes()));
+            fields.bytes("qdisc", Some(kind.as_bytes()));
+        }
+        Subject::Counter(counter) => {
+            fields.word("kind", "counter");
+            fields.text("counter", Some(&counter.to_string()));
+        }
+        Subject::Processor(number) => {
+            fields.word("kind", "processor");
+            fields.number("processor", Some(*number));
+        }
+        Subject::Table(name) => {
+            fields.word("kind", "table");
+            fields.bytes("table", Some(name.as_bytes()));
+        }
+        Subject::Namespace => fields.word("kind", "namespace"),
+        Subject::Host => fields.word("kind", "host"),
+        Subject::Process => fields.word("kind", "process"),
+    }
+    fields.end();
+}
+
+fn push_example(out: &mut Vec<u8>, example: &Example, names: &dyn Names) {
+    let socket = socket(example);
+    let mut object = Object::begin(out);
+    object.word("netid", socket.protocol.name());
+    object.word("state", socket.state.snake_name());
+    push_endpoint(&mut object, "local", &socket.local, &socket, names);
+    push_endpoint(&mut object, "peer", &socket.peer, &socket, names);
+    object.number("inode", example.inode.map(|inode| inode.0));
+    if let Some(uid) = socket.uid {
+        object.number("uid", Some(uid.0));
+        object.text("user", names.user(uid));
+    }
+    push_facts(&mut object, &example.facts);
+    object.end();
+}
+
+fn push_facts(object: &mut Object<'_>, facts: &Facts) {
+    let mut fields = object.object("facts");
+    for fact in facts.iter() {
+        fields.number(fact.name, Some(fact.value));
+    }
+    fields.end();
+}

@@ -1,0 +1,270 @@
+//! Findings for people: a heading, what it means, what proves it, what to type.
+
+use super::{FindingsLayout, LookedAt, end, socket};
+use sockeye_model::{Names, Process};
+use sockeye_output::address::{push_local, push_peer};
+use sockeye_output::cell::push_state;
+use sockeye_output::number::{push_decimal, push_human, push_time_us};
+use sockeye_output::severity::colour;
+use sockeye_output::text::push_clean;
+use sockeye_output::unit::Unit;
+use sockeye_output::wrap::push_wrapped;
+use sockeye_verdict::{Example, Fact, Facts, Finding, Severity, Subject};
+
+pub(super) fn push(
+    out: &mut Vec<u8>,
+    findings: &[Finding],
+    looked_at: &LookedAt,
+    layout: &FindingsLayout,
+    names: &dyn Names,
+) {
+    for finding in findings {
+        push_heading(out, finding, layout, names);
+        push_wrapped(out, finding.meaning.as_bytes(), "  ", layout.width);
+        let mut line = Vec::new();
+        push_facts(&mut line, &finding.facts);
+        if !line.is_empty() {
+            push_wrapped(out, &line, "  ", layout.width);
+        }
+        // A listener is the only one of its kind, and told already.
+        let is_told = matches!(finding.subject, Subject::Listener(_));
+        for example in finding.examples.iter().filter(|_| !is_told) {
+            line.clear();
+            push_example(&mut line, example, names);
+            push_wrapped(out, &line, "    ", layout.width);
+        }
+        let more = finding.sockets.saturating_sub(finding.examples.len() as u64);
+        if more > 0 && !finding.examples.is_empty() {
+            out.extend_from_slice(format!("    ... and {more} more\n").as_bytes());
+        }
+        for (text, is_command) in layout.typed(finding) {
+            let mark: &[u8] = if is_command { b"  $ " } else { b"  - " };
+            out.extend_from_slice(mark);
+            // To be copied: never wrapped.
+            let mut clean = Vec::new();
+            push_clean(&mut clean, text.as_bytes());
+            if is_command {
+                out.extend_from_slice(&clean);
+                out.push(b'\n');
+            } else {
+                let begin = out.len();
+                push_wrapped(out, &clean, "    ", layout.width);
+                out.drain(begin..begin + 4);
+            }
+        }
+        out.push(b'\n');
+    }
+    push_end(out, findings, looked_at, layout.width);
+}
+
+fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {
+    let mut line = Vec::new();
+    let severity = finding.severity.name().to_uppercase();
+    line.extend_from_slice(severity.as_bytes());
+    line.extend_from_slice(b"  ");
+    line.extend_from_slice(finding.rule.name().as_bytes());
+    let mut about = Vec::new();
+    push_subject(&mut about, finding, names);
+    if !about.is_empty() {
+        line.extend_from_slice(b"  ");
+        line.extend_from_slice(&about);
+    }
+    if let Some(owner) = &finding.owner {
+        line.extend_from_slice(if about.is_empty() { b"  " } else { b" of " });
+        push_process(&mut line, owner);
+    } else if finding.examples.iter().any(|example| example.inode.is_some()) {
+        line.extend_from_slice(b" of a process that is not known");
+    } else if !finding.examples.is_empty() {
+        line.extend_from_slice(b" of no process any more");
+    }
+    if let Some(inode) = finding.netns {
+        line.extend_from_slice(b" in ");
+        match names.netns(inode) {
+            Some(name) => push_clean(&mut line, name.as_bytes()),
+            None => line.extend_from_slice(format!("net:[{inode}]").as_bytes()),
+        }
+    }
+    let begin = out.len();
+    push_wrapped(out, &line, "", layout.width);
+    colour(out, begin, Some((finding.severity, severity.len())), layout.style);
+}
+
+fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
+    match &finding.subject {
+        Subject::Sockets => {
+            let noun = if finding.sockets == 1 { "socket" } else { "sockets" };
+            push_decimal(out, finding.sockets);
+            out.push(b' ');
+            out.extend_from_slice(noun.as_bytes());
+        }
+        Subject::Listener(local) => {
+            let mut listener = end(*local);
+            if let Some(example) = finding.examples.first() {
+                listener.protocol = example.protocol;
+            }
+            out.extend_from_slice(b"listener ");
+            push_local(out, &listener, names);
+        }
+        Subject::Service { local, peer } => {
+            let (from, to) = (end(*local), end(*peer));
+            push_local(out, &from, names);
+            out.extend_from_slice(b" to ");
+            push_local(out, &to, names);
+        }
+        Subject::Device(name) => push_clean(out, name.as_bytes()),
+        Subject::Qdisc { device, kind } => {
+            push_clean(out, kind.as_bytes());
+            out.extend_from_slice(b" of ");
+            push_clean(out, device.as_bytes());
+        }
+        Subject::Counter(counter) => out.extend_from_slice(counter.to_string().as_bytes()),
+        Subject::Processor(number) => out.extend_from_slice(format!("processor {number}").as_bytes()),
+        Subject::Table(name) => push_clean(out, name.as_bytes()),
+        Subject::Namespace | Subject::Host | Subject::Process => {}
+    }
+}
+
+/// `nginx(812)`
+pub(super) fn push_process(out: &mut Vec<u8>, process: &Process) {
+    push_clean(out, process.comm.as_bytes());
+    out.push(b'(');
+    push_decimal(out, process.pid.0.into());
+    out.push(b')');
+}
+
+fn push_example(out: &mut Vec<u8>, example: &Example, names: &dyn Names) {
+    let socket = socket(example);
+    push_state(out, socket.state);
+    out.push(b' ');
+    push_local(out, &socket, names);
+    out.extend_from_slice(b" <-> ");
+    push_peer(out, &socket, names);
+    let mut facts = Vec::new();
+    push_facts(&mut facts, &example.facts);
+    if !facts.is_empty() {
+        out.extend_from_slice(b"  ");
+        out.extend_from_slice(&facts);
+    }
+}
+
+fn push_facts(out: &mut Vec<u8>, facts: &Facts) {
+    for (nth, fact) in facts.iter().enumerate() {
+        if nth > 0 {
+            out.extend_from_slice(b", ");
+        }
+        push_fact(out, fact);
+    }
+}
+
+/// `idle 2h3m`, `share 12.5%`, `waiting 129`.
+pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
+    let unit = UNITS
+        .iter()
+        .find_map(|unit| Some((unit, fact.name.strip_suffix(unit)?)));
+    let name = unit.map_or(fact.name, |(_, name)| name);
+    for byte in name.bytes() {
+        out.push(if byte == b'_' { b' ' } else { byte });
+    }
+    out.push(b' ');
+    match unit.map(|(unit, _)| *unit) {
+        Some("_permille") => {
+            let (whole, tenths) = (fact.value / 10, fact.value % 10);
+            out.extend_from_slice(
+                if tenths == 0 {
+                    format!("{whole}%")
+                } else {
+                    format!("{whole}.{tenths}%")
+                }
+                .as_bytes(),
+            );
+        }
+        Some("_mbit_per_s") => out.extend_from_slice(format!("{} Mbit/s", fact.value).as_bytes()),
+        Some("_us") => push_time_us(out, fact.value),
+        Some(_) => Unit::of(fact.name).push(out, fact.value),
+        None => push_human(out, fact.value.into()),
+    }
+}
+
+fn push_end(out: &mut Vec<u8>, findings: &[Finding], looked_at: &LookedAt, width: Option<usize>) {
+    let seen = &looked_at.seen;
+    let mut line = Vec::new();
+    if findings.is_empty() && looked_at.hidden > 0 {
+        line.extend_from_slice(b"Nothing that bad found");
+    } else if findings.is_empty() {
+        line.extend_from_slice(b"Nothing found");
+    } else {
+        push_number_of(&mut line, findings.len() as u64, "finding");
+        let parts: Vec<_> = Severity::ALL
+            .iter()
+            .rev()
+            .filter_map(|severity| {
+                let count = findings
+                    .iter()
+                    .filter(|finding| finding.severity == *severity)
+                    .count();
+                (count > 0).then(|| format!("{count} {severity}"))
+            })
+            .collect();
+        line.extend_from_slice(format!(" ({})", parts.join(", ")).as_bytes());
+    }
+    if looked_at.hidden > 0 {
+        line.extend_from_slice(b", ");
+        push_number_of(&mut line, looked_at.hidden as u64, "other");
+        line.extend_from_slice(b" less bad (--severity info tells all)");
+    }
+    line.extend_from_slice(b" in ");
+    push_number_of(&mut line, seen.sockets, "socket");
+    if seen.namespaces > 0 {
+        line.extend_from_slice(b", ");
+        push_number_of(&mut line, seen.devices, "device");
+        line.extend_from_slice(b" and ");
+        push_number_of(&mut line, seen.namespaces, "network namespace");
+    }
+    line.extend_from_slice(b" by ");
+    push_number_of(&mut line, looked_at.rules as u64, "rule");
+    line.extend_from_slice(b", ");
+    match looked_at.interval_ms {
+        Some(ms) => {
+            line.extend_from_slice(b"within ");
+            push_time_us(&mut line, ms.saturating_mul(1000));
+        }
+        None => {
+            line.extend_from_slice(b"in ");
+            push_time_us(&mut line, looked_at.took_ms.max(1).saturating_mul(1000));
+        }
+    }
+    push_wrapped(out, &line, "", width);
+}
+
+fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
+    push_decimal(out, count);
+    out.push(b' ');
+    out.extend_from_slice(noun.as_bytes());
+    if count != 1 {
+        out.push(b's');
+    }
+}
+
+/// Ends of names that are units, longer ones first.
+const UNITS: &[&str] = &["_bytes_per_s", "_mbit_per_s", "_permille", "_bytes", "_us", "_ms"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_have_units() {
+        let check = |name, value, expected: &str| {
+            let mut out = Vec::new();
+            push_fact(&mut out, Fact { name, value });
+            assert_eq!(String::from_utf8_lossy(&out), expected);
+        };
+        check("idle_ms", 7_380_000, "idle 2h3m");
+        check("share_permille", 125, "share 12.5%");
+        check("share_permille", 800, "share 80%");
+        check("waiting", 129, "waiting 129");
+        check("sendq_bytes", 1_200_000, "sendq 1.2MB");
+        check("pacing_rate_bytes_per_s", 125_000, "pacing rate 1.0Mbit/s");
+        check("speed_mbit_per_s", 100, "speed 100 Mbit/s");
+    }
+}

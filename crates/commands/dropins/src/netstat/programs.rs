@@ -1,0 +1,118 @@
+//! `-p`: which program holds a socket.
+
+use sockeye_console::notes;
+use sockeye_model::{Inode, Owner, Pid, ShortText};
+use sockeye_source::owners::Owners;
+use sockeye_source::{BpfEngine, Choice};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+
+/// Who holds what, and how they are called.
+#[derive(Debug, Default)]
+pub(super) struct Programs {
+    owners: Owners,
+    names: HashMap<Pid, Option<Name>>,
+}
+
+/// `PID/name`, of which there is room for 19 bytes.
+type Name = ShortText<19>;
+
+impl Programs {
+    /// Looks for the owners of all sockets, and says what the original says if not all could be seen.
+    pub(super) fn find(engine: &BpfEngine, choice: Choice) -> Self {
+        let found = Owners::find(engine, choice);
+        let (owners, is_partial) = match found {
+            Ok((owners, _)) => {
+                let is_partial = owners.losses().unreadable_processes > 0 && is_kept_out();
+                (owners, is_partial)
+            }
+            Err(_) => (Owners::default(), true),
+        };
+        if is_partial {
+            if owners.iter().next().is_some() {
+                notes::say(
+                    "(Not all processes could be identified, non-owned process info\n \
+                     will not be shown, you would have to be root to see it all.)\n",
+                );
+            } else {
+                let user = rustix::process::geteuid().as_raw();
+                notes::say(&format!(
+                    "(No info could be read for \"-p\": geteuid()={user} but you should be root.)\n"
+                ));
+            }
+        }
+        Self {
+            owners,
+            names: HashMap::new(),
+        }
+    }
+
+    /// `PID/name` of the first process that holds this socket, `-` if nobody is seen to.
+    pub(super) fn of(&mut self, inode: Option<Inode>) -> &[u8] {
+        let Self { owners, names } = self;
+        let owners = inode.map_or(&[][..], |inode| owners.of(inode));
+        let found = owners.iter().find_map(|Owner { process, .. }| {
+            let pid = process.pid;
+            names
+                .entry(pid)
+                .or_insert_with(|| name(pid))
+                .is_some()
+                .then_some(pid)
+        });
+        match found.and_then(|pid| self.names.get(&pid)) {
+            Some(Some(name)) => name.as_bytes(),
+            _ => b"-",
+        }
+    }
+}
+
+/// Whether the original would say that it could not see all: it does if it may not open a folder of descriptors, and is
+/// silent where it may do that but not read what is in there.
+fn is_kept_out() -> bool {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
+    processes.any(|process| {
+        let opened = fs::read_dir(process.path().join("fd"));
+        opened.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
+    })
+}
+
+/// What a process calls itself, of which the original takes the first word as programs see words, without the
+/// folders of an absolute path. `None` if it has ended.
+fn name(pid: Pid) -> Option<Name> {
+    let mut start = Vec::with_capacity(CMDLINE_MAX);
+    let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
+    file.take(CMDLINE_MAX as u64).read_to_end(&mut start).ok()?;
+    let pid = format!("{pid}/");
+    Some(Name::joined(pid.as_bytes(), program(&start)))
+}
+
+fn program(cmdline: &[u8]) -> &[u8] {
+    let word = cmdline.split(|&byte| byte == 0).next().unwrap_or_default();
+    match word {
+        [b'/', ..] => word.rsplit(|&byte| byte == b'/').next().unwrap_or_default(),
+        _ => word,
+    }
+}
+
+/// The original looks no further.
+const CMDLINE_MAX: usize = 511;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_programs() {
+        let check = |cmdline: &[u8], expected: &[u8]| assert_eq!(program(cmdline), expected);
+        check(b"/usr/sbin/nginx\0-g\0", b"nginx");
+        check(b"sshd: root@pts/0\0", b"sshd: root@pts/0");
+        check(b"./a/b\0", b"./a/b");
+        check(b"", b"");
+        check(b"/", b"");
+        assert_eq!(name(Pid(u32::MAX)), None);
+        let own = name(Pid(std::process::id())).unwrap();
+        assert!(own.as_bytes().len() <= 19);
+    }
+}

@@ -1,0 +1,52 @@
+//! As CSV: what fits into a line.
+
+use super::{ExplainLayout, ExplainedLog};
+use sockeye_dictionary::{Entry, Severity};
+use sockeye_output::csv::Line;
+
+pub(super) fn push<'a>(
+    out: &mut Vec<u8>,
+    entries: impl Iterator<Item = &'a Entry<'a>>,
+    layout: &ExplainLayout,
+) {
+    if !layout.no_header {
+        out.extend_from_slice(b"kind,name,severity,meaning,causes,checks,remedies,since,until,source\r\n");
+    }
+    for entry in entries {
+        let mut line = Line::begin(out);
+        line.word(entry.kind.name());
+        push_fields(&mut line, entry);
+        line.end();
+    }
+}
+
+pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
+    if !layout.no_header {
+        out.extend_from_slice(
+            b"times,times_left_out,first,last,line,name,severity,meaning,causes,checks,remedies,since,until,source\r\n",
+        );
+    }
+    for met in &log.met {
+        let mut line = Line::begin(out);
+        line.number(Some(met.times));
+        line.number(Some(met.left_out));
+        line.text(met.first.as_deref());
+        line.text(met.last.as_deref());
+        line.text(Some(&met.line));
+        push_fields(&mut line, met.entry);
+        line.end();
+    }
+}
+
+fn push_fields(line: &mut Line<'_>, entry: &Entry<'_>) {
+    line.text(Some(&entry.name));
+    line.word(entry.severity.map_or("", Severity::name));
+    line.text(Some(&entry.meaning));
+    for several in [&entry.causes, &entry.checks, &entry.remedies] {
+        line.text(Some(&several.join(" | ")));
+    }
+    for one in [&entry.since, &entry.until] {
+        line.text(one.as_deref());
+    }
+    line.text(Some(&entry.source));
+}

@@ -1,0 +1,140 @@
+//! As JSON: `docs/schema/explain.schema.json`.
+
+use super::ExplainedLog;
+use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
+use sockeye_output::format::SCHEMA_VERSION;
+use sockeye_output::json::Object;
+use sockeye_output::text::push_json;
+use std::borrow::Cow;
+
+pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>) {
+    let mut document = Object::begin(out);
+    document.text("query", Some(query));
+    push_all(document.key("entries"), &found.entries, |out, entry| {
+        push(out, entry);
+    });
+    push_all(document.key("values"), &found.values, |out, (place, text)| {
+        let mut fields = Object::begin(out);
+        fields.word("place", place.name());
+        fields.text("text", Some(text));
+        fields.end();
+    });
+    push_all(document.key("near"), &found.near, |out, entry| {
+        let mut fields = Object::begin(out);
+        fields.word("kind", entry.kind.name());
+        fields.text("name", Some(&entry.name));
+        fields.text("meaning", Some(&entry.meaning));
+        fields.end();
+    });
+    document.number("schema_version", Some(SCHEMA_VERSION));
+    document.end();
+    out.push(b'\n');
+}
+
+pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>]) {
+    let mut document = Object::begin(out);
+    push_all(document.key("entries"), entries, |out, entry| {
+        push(out, entry);
+    });
+    document.number("schema_version", Some(SCHEMA_VERSION));
+    document.end();
+    out.push(b'\n');
+}
+
+pub(super) fn push_lines<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = &'a Entry<'a>>) {
+    for entry in entries {
+        push(out, entry);
+        out.push(b'\n');
+    }
+}
+
+pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
+    let mut document = Object::begin(out);
+    push_all(document.key("messages"), &log.met, |out, met| {
+        push_met(out, met);
+    });
+    push_count(&mut document, log);
+    document.number("schema_version", Some(SCHEMA_VERSION));
+    document.end();
+    out.push(b'\n');
+}
+
+pub(super) fn push_log_lines(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
+    for met in &log.met {
+        push_met(out, met);
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"{\"summary\":");
+    let mut fields = Object::begin(out);
+    push_count(&mut fields, log);
+    fields.number("schema_version", Some(SCHEMA_VERSION));
+    fields.end();
+    out.extend_from_slice(b"}\n");
+}
+
+fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
+    let Count { lines, known, empty } = log.count;
+    fields.number("lines", Some(lines));
+    fields.number("lines_known", Some(known));
+    fields.number("lines_empty", Some(empty));
+    fields.number("messages_hidden", Some(log.hidden as u64));
+    fields.boolean("interrupted", Some(log.interrupted));
+}
+
+fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>) {
+    let mut fields = Object::begin(out);
+    fields.number("times", Some(met.times));
+    fields.number("times_left_out", Some(met.left_out));
+    fields.text("first", met.first.as_deref());
+    fields.text("last", met.last.as_deref());
+    fields.text("line", Some(&met.line));
+    push_all(fields.key("values"), &met.values, |out, value| {
+        let mut fields = Object::begin(out);
+        fields.word("place", value.place.name());
+        fields.text("text", Some(&value.text));
+        fields.number("times", Some(value.times));
+        fields.end();
+    });
+    fields.number("values_left_out", Some(met.values_left_out));
+    push(fields.key("entry"), met.entry);
+    fields.end();
+}
+
+fn push(out: &mut Vec<u8>, entry: &Entry<'_>) {
+    let mut fields = Object::begin(out);
+    fields.word("kind", entry.kind.name());
+    fields.text("name", Some(&entry.name));
+    push_texts(fields.key("also"), &entry.also);
+    push_texts(fields.key("texts"), &entry.texts);
+    fields.text("severity", entry.severity.map(sockeye_dictionary::Severity::name));
+    fields.text("unit", entry.unit.as_deref());
+    fields.text("default", entry.default.as_deref());
+    fields.text("range", entry.range.as_deref());
+    push_texts(fields.key("values"), &entry.values);
+    fields.text("meaning", Some(&entry.meaning));
+    push_texts(fields.key("causes"), &entry.causes);
+    push_texts(fields.key("checks"), &entry.checks);
+    push_texts(fields.key("remedies"), &entry.remedies);
+    fields.text("since", entry.since.as_deref());
+    fields.text("until", entry.until.as_deref());
+    fields.text("source", Some(&entry.source));
+    push_texts(fields.key("see"), &entry.see);
+    fields.end();
+}
+
+fn push_texts(out: &mut Vec<u8>, texts: &[Cow<'_, str>]) {
+    push_all(out, texts, |out, text| {
+        push_json(out, text.as_bytes());
+    });
+}
+
+fn push_all<T>(out: &mut Vec<u8>, all: &[T], mut push: impl FnMut(&mut Vec<u8>, &T)) {
+    out.push(b'[');
+    for (nth, one) in all.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        push(out, one);
+    }
+    out.push(b']');
+}

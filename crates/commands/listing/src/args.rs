@@ -1,0 +1,177 @@
+//! Flags of `flows`, `sockets` and `doctor`.
+
+use clap::{Args, ValueEnum};
+use sockeye_query::args::{Common, Which};
+
+/// Who talks to whom: connections folded into host flows
+///
+/// A flow is all connections between the same two hosts, in the same direction, for the same service.
+/// `-->`: we connected to the peer; `<--`: the peer connected to a port we listen on. Listening and
+/// half-open sockets are left out.
+#[derive(Debug, Args)]
+#[command(after_help = FLOWS_EXAMPLES)]
+pub struct FlowsArgs {
+    #[command(flatten)]
+    pub(crate) options: FlowOptions,
+    /// Which connections: an expression as ss takes it, for example: dport = :443 and dst 10.0.0.0/8
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+/// Flags of `flows`, also without a command.
+#[derive(Debug, Args)]
+pub struct FlowOptions {
+    /// Connected UDP sockets instead of TCP connections
+    #[arg(short = 'u', long)]
+    pub(crate) udp: bool,
+    /// TCP connections (the default)
+    #[arg(short = 't', long, conflicts_with = "udp")]
+    pub(crate) tcp: bool,
+    /// Count the connections in each state
+    #[arg(short = 's', long)]
+    pub(crate) states: bool,
+    /// TCP's own figures: sums of bytes and retransmissions, medians of round trip time and delivery rate
+    #[arg(short = 'i', long)]
+    pub(crate) info: bool,
+    /// Only flows with these peers
+    #[arg(long, value_name = "WHICH", value_enum, default_value_t = Peers::All)]
+    pub(crate) filter_peers: Peers,
+    /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
+    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = crate::values::group_by)]
+    pub(crate) group_by: sockeye_model::GroupBy,
+    /// Sort by: connections, direction, local, peer, port, process, uid, netns, sent, received, rtt,
+    /// retrans, delivery-rate, sent-rate, received-rate, opened, closed; with '-' before it the other way round
+    #[arg(long, value_name = "KEY", default_value = "connections", allow_hyphen_values = true,
+          value_parser = crate::values::sorting)]
+    pub(crate) sort: crate::values::Sorting,
+    /// Only the first N flows
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::top)]
+    pub(crate) top: Option<usize>,
+    /// Again and again, every so many seconds, with the rates between two samples; ^C ends it. JSON is one
+    /// document a sample then
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
+    pub(crate) watch: Option<std::time::Duration>,
+    /// With -w: end after so many samples
+    #[arg(long, value_name = "N", requires = "watch", allow_negative_numbers = true,
+          value_parser = sockeye_console::values::count)]
+    pub(crate) count: Option<u64>,
+    /// Columns of the table or of CSV, separated by commas; 'help' lists them
+    #[arg(long, value_name = "LIST")]
+    pub(crate) columns: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Peers {
+    /// Every peer
+    All,
+    /// Peers on the internet
+    Public,
+    /// Peers on this host or a private network
+    Private,
+}
+
+/// Every socket, one row each
+///
+/// Without -a or -l: sockets that are neither listening nor unconnected nor in TIME_WAIT or SYN_RECV,
+/// unless the filter names states. Without a protocol: all of them. The flags mean what they mean to ss.
+#[derive(Debug, Args)]
+#[command(after_help = SOCKETS_EXAMPLES)]
+pub struct SocketsArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// User, inode, cookie, mark, cgroup
+    #[arg(short = 'e', long)]
+    pub(crate) extended: bool,
+    /// Timers: kind, time left, retransmissions
+    #[arg(short = 'o', long)]
+    pub(crate) timers: bool,
+    /// Memory in use, its limits, and drops
+    #[arg(short = 'm', long)]
+    pub(crate) memory: bool,
+    /// What TCP knows: congestion control and every field of tcp_info
+    #[arg(short = 'i', long)]
+    pub(crate) info: bool,
+    /// Look up the names of hosts; with -n too, ports and users stay numbers
+    #[arg(short = 'r', long)]
+    pub(crate) resolve: bool,
+    /// Columns of the table or of CSV, separated by commas; 'help' lists them
+    #[arg(long, value_name = "LIST")]
+    pub(crate) columns: Option<String>,
+    /// Sort by a column; with '-' before its name largest first
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub(crate) sort: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+    /// Which sockets: an expression as ss takes it, for example: state time-wait and sport = :443
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+/// What this kernel and your rights allow; which source is used, and why
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// In which form: table, json or jsonl
+    #[arg(long, value_enum, default_value_t = DoctorFormat::Table)]
+    pub(crate) format: DoctorFormat,
+    /// Where the kernel describes its own types, for BPF
+    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
+    pub(crate) btf: std::path::PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DoctorFormat {
+    /// For people
+    Table,
+    /// One JSON object
+    Json,
+    /// The same
+    Jsonl,
+}
+
+const FLOWS_EXAMPLES: &str = "\
+Examples:
+  sockeye flows -np                          with the processes, without looking up names
+  sockeye flows --filter-peers public        only peers on the internet
+  sockeye flows -n 'dport = :443'            whom we reach by HTTPS
+  sockeye flows -n --group-by process        which process has how many connections
+  sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
+
+The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
+Put it in quotes where it holds ( ) < > ! & or |.";
+
+const SOCKETS_EXAMPLES: &str = "\
+Examples:
+  sockeye sockets -tlnp                      what listens on TCP, and who holds it
+  sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
+  sockeye sockets -tn state close-wait       connections that the program forgot to close
+  sockeye sockets -tni dst 10.0.0.0/8        all that TCP knows of connections into 10.0.0.0/8
+  sockeye sockets -tn 'rtt > 50ms' --sort -rtt_us --columns local,peer,rtt_us
+  sockeye sockets -a --format jsonl          everything, for a script
+
+The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
+Put it in quotes where it holds ( ) < > ! & or |.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Sockets {
+        #[command(flatten)]
+        args: SocketsArgs,
+    }
+
+    #[test]
+    fn ss_flags_combine_and_may_follow_the_filter() {
+        let words = ["sockets", "-tanH", "sport", "=", ":22", "-p4"];
+        let args = Sockets::try_parse_from(words).unwrap().args;
+        assert!(args.which.tcp && args.which.all && args.common.numeric && args.common.no_header);
+        assert!(args.common.processes && args.common.ipv4);
+        assert_eq!(args.filter, ["sport", "=", ":22"]);
+    }
+}

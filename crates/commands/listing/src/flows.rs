@@ -1,0 +1,254 @@
+//! `sockeye flows`: who talks to whom.
+
+use crate::args::{FlowOptions, FlowsArgs, Peers};
+use crate::output::{FlowColumn, FlowDetails, FlowLayout, FlowWriter};
+use crate::values::Sorting;
+use anyhow::Context;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
+use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
+use sockeye_output::Format;
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told};
+use sockeye_query::lookup::Lookup;
+use sockeye_source::{Detail, Families};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// Lists flows.
+///
+/// # Errors
+/// If the filter or an option is wrong, nothing could be listed, or output failed.
+pub fn run(args: &FlowsArgs) -> anyhow::Result<()> {
+    list(&args.options, &args.filter)
+}
+
+/// Lists all flows, as `sockeye` without a command does.
+///
+/// # Errors
+/// If an option is wrong, nothing could be listed, or output failed.
+pub fn all(options: &FlowOptions) -> anyhow::Result<()> {
+    list(options, &[])
+}
+
+fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
+    if options.columns.as_deref() == Some("help") {
+        return stdout::write_lines(FlowColumn::ALL.iter().map(|column| column.name()));
+    }
+    let columns = options.columns.as_deref().map(columns).transpose()?;
+    let peers = match options.filter_peers {
+        Peers::All => None,
+        Peers::Public => Some("peers = public"),
+        Peers::Private => Some("not peers = public"),
+    };
+    let wants_netns = options.group_by == GroupBy::Netns || listing::names_netns(words);
+    let lookup = Lookup::new(&options.common, !options.common.numeric, wants_netns)?;
+    let mut listing = Listing::new(&options.common, words, peers, &lookup)?;
+    let shown = columns.as_deref().unwrap_or_default();
+    let any = |which: &[FlowColumn]| shown.iter().any(|column| which.contains(column));
+    let owners = any(&[FlowColumn::Owners]) || options.sort.key == SortKey::Process;
+    if owners || options.group_by == GroupBy::Process {
+        listing.want_owners();
+    }
+    let measure = options.sort.key.measure();
+    if measure == Measure::Rates && options.watch.is_none() {
+        let text = "sockeye: --sort: a rate is what changes between two samples: give -w SECONDS\n";
+        return Err(Usage(text.to_owned()).into());
+    }
+    let totals = options.info || any(TOTALS) || measure == Measure::Totals;
+    let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
+    let states = listing
+        .filter()
+        .states()
+        .unwrap_or(StateSet::FLOWS)
+        .and(StateSet::FLOWS);
+    if states.is_empty() {
+        notes::say(
+            "sockeye: no flow has a connection in such a state: listening, unconnected and half-open sockets \
+             are left out; `sockeye sockets` lists them\n",
+        );
+    }
+    let watch = Watch {
+        options,
+        listing: &listing,
+        layout: FlowLayout {
+            format: Format::from(options.common.format),
+            columns,
+            group_by: options.group_by,
+            details: FlowDetails {
+                netns: lookup.places.are_many(),
+                states: options.states,
+                owners: options.common.processes || owners,
+                info: options.info,
+                rates: false,
+            },
+            protocol,
+            style: stdout::style(options.common.color),
+            width: stdout::width(),
+            no_header: options.common.no_header,
+            sample: None,
+        },
+        protocol,
+        states,
+        totals,
+    };
+    watch.run()
+}
+
+/// A listing of flows, once or again and again.
+struct Watch<'a> {
+    options: &'a FlowOptions,
+    listing: &'a Listing<'a>,
+    layout: FlowLayout,
+    protocol: Protocol,
+    states: StateSet,
+    /// Whether tcp_info is summed up.
+    totals: bool,
+}
+
+impl Watch<'_> {
+    fn run(&self) -> anyhow::Result<()> {
+        let mut before: Option<(Sample, Instant)> = None;
+        let mut samples: u64 = 0;
+        loop {
+            let started = Instant::now();
+            let mut told = self.listing.begin();
+            let (flows, sample, taken) = self.fold(before.as_ref(), &mut told)?;
+            if samples > 0 && self.layout.format == Format::Table {
+                stdout::write(b"\n")?;
+            }
+            samples += 1;
+            self.print(&flows, samples, &told)?;
+            let Some(interval) = self.options.watch else {
+                return Ok(());
+            };
+            if self.options.count.is_some_and(|count| samples >= count) {
+                return Ok(());
+            }
+            before = Some((sample, taken));
+            if !stdout::pause(interval.saturating_sub(started.elapsed())) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Listeners first, since they decide the direction; then the connections. Also says when these were
+    /// looked at, which the look for owners must not blur.
+    fn fold(
+        &self,
+        before: Option<&(Sample, Instant)>,
+        told: &mut Told,
+    ) -> anyhow::Result<(Vec<Flow>, Sample, Instant)> {
+        let owners = self.listing.owners(told)?;
+        let protocols = ProtocolSet::of(&[self.protocol]);
+        let listening = if self.options.udp {
+            State::Close
+        } else {
+            State::Listen
+        };
+        let mut listeners = Listeners::default();
+        let everywhere = QueryOptions {
+            protocols,
+            families: Families::BOTH,
+            states: StateSet::EMPTY.with(listening),
+            // Whether it takes IPv6 only is among the options.
+            detail: Detail::OPTIONS,
+            scope: Scope::All,
+        };
+        self.listing.run(&everywhere, None, told, &mut |entry, _| {
+            listeners.add(entry.socket);
+            ControlFlow::Continue(())
+        })?;
+
+        let with_rates = self.options.watch.is_some();
+        let taken = Instant::now();
+        let mut fold = Fold::new(self.options.group_by, &listeners);
+        if self.totals {
+            fold = fold.with_totals();
+        }
+        if with_rates {
+            fold = fold.with_rates(before.map(|(sample, at)| (sample, taken.duration_since(*at))));
+        }
+        let connections = QueryOptions {
+            protocols,
+            families: self.listing.families(),
+            // What changes from sample to sample, as states and round trip times do, must not decide which
+            // connections are followed.
+            states: if with_rates { StateSet::FLOWS } else { self.states },
+            detail: Detail::INODE.when(owners.is_some())
+                | Detail::USER.when(self.options.group_by == GroupBy::Uid)
+                | Detail::COOKIE.when(with_rates)
+                | Detail::TCP_INFO.when(self.totals || with_rates),
+            scope: if with_rates { Scope::All } else { Scope::Matching },
+        };
+        self.listing
+            .run(&connections, owners.as_ref(), told, &mut |entry, matches| {
+                if matches && self.states.contains(entry.socket.state) {
+                    fold.add(entry);
+                } else {
+                    fold.skip(entry.socket);
+                }
+                ControlFlow::Continue(())
+            })?;
+        let folded = fold.finish();
+        let mut flows = folded.flows;
+        let Sorting { key, descending } = self.options.sort;
+        // The first sample has no rates to sort by.
+        if key.measure() == Measure::Rates && before.is_none() {
+            sort(&mut flows, SortKey::Connections, true);
+        } else {
+            sort(&mut flows, key, descending);
+        }
+        flows.truncate(self.options.top.unwrap_or(usize::MAX));
+        Ok((flows, folded.sample, taken))
+    }
+
+    fn print(&self, flows: &[Flow], sample: u64, told: &Told) -> anyhow::Result<()> {
+        if !self.options.common.numeric {
+            let hosts = flows.iter().flat_map(|flow| {
+                // A prefix is no host.
+                [
+                    flow.key.local,
+                    flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),
+                ]
+            });
+            self.listing.lookup.hosts(hosts.flatten());
+        }
+        let mut layout = self.layout.clone();
+        layout.details.rates = sample > 1;
+        if self.options.watch.is_some() {
+            layout.sample = Some(sample);
+            // One header is enough for a file of many samples.
+            layout.no_header |= layout.format == Format::Csv && sample > 1;
+        }
+        let mut writer = FlowWriter::new(stdout::open()?, layout);
+        let sources = listing::sources(told);
+        writer
+            .begin()
+            .and_then(|()| {
+                flows
+                    .iter()
+                    .try_for_each(|flow| writer.row(flow, self.listing.lookup))
+            })
+            .and_then(|()| writer.finish(&listing::summary(told, &sources)))
+            .context(stdout::WRITING)?;
+        self.listing.report(told, self.options.common.verbose);
+        Ok(())
+    }
+}
+
+/// Columns that show sums and medians of tcp_info.
+const TOTALS: &[FlowColumn] = &[
+    FlowColumn::Measured,
+    FlowColumn::Sent,
+    FlowColumn::Received,
+    FlowColumn::Rtt,
+    FlowColumn::Retrans,
+    FlowColumn::DeliveryRate,
+    FlowColumn::DeliveryRateMedian,
+];
+
+fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
+    FlowColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
+}

@@ -1,0 +1,171 @@
+//! `sockeye sockets`: every socket, one row each.
+
+use crate::args::SocketsArgs;
+use anyhow::Context;
+use sockeye_console::args::FormatArg;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_model::{Endpoint, ProtocolSet};
+use sockeye_output::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
+use sockeye_query::lookup::Lookup;
+use sockeye_source::Detail;
+use std::net::IpAddr;
+use std::ops::ControlFlow;
+
+/// Lists sockets.
+///
+/// # Errors
+/// If the filter or an option is wrong, nothing could be listed, or output failed.
+pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
+    if args.columns.as_deref() == Some("help") {
+        return stdout::write_lines(SocketColumn::all().into_iter().map(SocketColumn::name));
+    }
+    let columns = args.columns.as_deref().map(columns).transpose()?;
+    let sort = args
+        .sort
+        .as_deref()
+        .map(SortKey::parse)
+        .transpose()
+        .map_err(|error| Usage::unknown_column("--sort", "sockets", error))?;
+    let lookup = Lookup::new(&args.common, args.resolve, listing::names_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
+    let process = SocketColumn::Process;
+    if columns.iter().flatten().any(|column| *column == process)
+        || sort.is_some_and(|key| key.column == process)
+    {
+        listing.want_owners();
+    }
+    let filter = listing.filter();
+    let asked = protocols(args);
+    // A filter on ports, say, spares the dumps of all that has none.
+    let protocols = asked.retain(|protocol| filter.may_match(protocol));
+    let states = filter.states().unwrap_or(args.which.states());
+    let ask = QueryOptions {
+        protocols,
+        families: listing.families(),
+        states,
+        detail: detail(args, columns.as_deref(), sort, lookup.places.are_many()),
+        scope: Scope::Matching,
+    };
+    let marks = args.extended
+        || columns
+            .iter()
+            .flatten()
+            .any(|column| *column == SocketColumn::Mark);
+    if marks && !listing.sees_marks {
+        notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
+    }
+    let mut told = listing.begin();
+
+    // Owners first: a socket opened after this has none, one closed after this is not listed.
+    let owners = listing.owners(&mut told)?;
+    if args.resolve {
+        // A listing of its own, so that names are there when rows stream. What it loses, the other loses too.
+        let mut hosts: Vec<IpAddr> = Vec::new();
+        listing.run(&ask, owners.as_ref(), &mut listing.begin(), &mut |entry, _| {
+            let ends = [&entry.socket.local, &entry.socket.peer];
+            hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
+            ControlFlow::Continue(())
+        })?;
+        lookup.hosts(hosts);
+    }
+
+    let layout = SocketLayout {
+        format: Format::from(args.common.format),
+        columns,
+        details: Details {
+            netid: !asked.is_single(),
+            netns: lookup.places.are_many(),
+            owners: args.common.processes,
+            timers: args.timers,
+            extended: args.extended,
+            memory: args.memory,
+            info: args.info,
+        },
+        sort,
+        style: stdout::style(args.common.color),
+        width: stdout::width(),
+        no_header: args.common.no_header,
+    };
+    let mut writer = SocketWriter::new(stdout::open()?, layout);
+    let mut written = writer.begin();
+    let (mut listed, mut rows) = (Ok(()), 0_u64);
+    if written.is_ok() {
+        listed = listing.run(&ask, owners.as_ref(), &mut told, &mut |entry, _| {
+            written = writer.row(entry, &lookup);
+            rows += 1;
+            if written.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+    }
+    if listed.is_err() && rows == 0 {
+        return listed;
+    }
+    // Also after a failure: what is out is no use without its end.
+    let sources = listing::sources(&told);
+    written
+        .and_then(|()| writer.finish(&listing::summary(&told, &sources)))
+        .context(stdout::WRITING)?;
+    listed?;
+    listing.report(&told, args.common.verbose);
+    Ok(())
+}
+
+/// What was asked for by flags; all of it if nothing was.
+fn protocols(args: &SocketsArgs) -> ProtocolSet {
+    args.which
+        .protocols()
+        .unwrap_or(if args.common.ipv4 || args.common.ipv6 {
+            ProtocolSet::INET
+        } else {
+            ProtocolSet::ALL
+        })
+}
+
+/// What the kernel has to be asked for beyond the addresses.
+fn detail(
+    args: &SocketsArgs,
+    columns: Option<&[SocketColumn]>,
+    sort: Option<SortKey>,
+    everywhere: bool,
+) -> Detail {
+    let shown = columns
+        .unwrap_or_default()
+        .iter()
+        .copied()
+        .chain(sort.map(|key| key.column));
+    let all = args.common.format != FormatArg::Table || columns.is_some();
+    let rows = Detail::QUEUES
+        | Detail::TIMER.when(all || args.timers)
+        | Detail::INODE.when(all || args.extended || args.common.processes)
+        | (Detail::USER | Detail::OPTIONS).when(all || args.extended)
+        // For this alone no namespace is entered: of many, those are shown that the kernel has made already.
+        | Detail::COOKIE.when(args.extended && !everywhere)
+        | (Detail::TCP_INFO | Detail::CONGESTION).when(args.info)
+        | Detail::MEMORY.when(args.memory)
+        | Detail::SERVICE_CLASS.when(args.extended);
+    shown.fold(rows, |detail, column| detail | needed_by(column))
+}
+
+fn needed_by(column: SocketColumn) -> Detail {
+    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
+    cheap
+        | match column {
+            SocketColumn::Cookie => Detail::COOKIE,
+            SocketColumn::Tcp(_) | SocketColumn::Mptcp(_) | SocketColumn::Ulp => Detail::TCP_INFO,
+            SocketColumn::Memory | SocketColumn::Drops => Detail::MEMORY,
+            SocketColumn::Congestion | SocketColumn::CongestionInfo => Detail::CONGESTION,
+            SocketColumn::ClassId | SocketColumn::Tos | SocketColumn::Tclass => Detail::SERVICE_CLASS,
+            _ => Detail::NONE,
+        }
+}
+
+fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
+    SocketColumn::parse_list(list)
+        .map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
+}

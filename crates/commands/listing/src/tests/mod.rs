@@ -1,0 +1,11 @@
+//! Whole documents of each writer.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
+#[path = "../../../../output/src/tests/fixtures.rs"]
+mod fixtures;
+mod flows;
+mod schema;
+#[path = "../../../../output/src/tests/schema_check.rs"]
+mod schema_check;
+
+use sockeye_output as output;

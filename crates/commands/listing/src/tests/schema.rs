@@ -1,0 +1,51 @@
+//! Flows as JSON follow their schema.
+
+use super::fixtures::{self, AllNames, EvilNames, LOSSY};
+use super::schema_check::{check, check_keys};
+use crate::output::{FlowLayout, FlowWriter};
+use sockeye_model::{Names, NoNames};
+use sockeye_output::{Format, Summary};
+
+const FLOWS: &str = include_str!("../../../../../docs/schema/flows.schema.json");
+
+fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
+    let mut out = Vec::new();
+    let mut listing = FlowWriter::new(
+        &mut out,
+        FlowLayout {
+            format,
+            sample: Some(2),
+            ..FlowLayout::default()
+        },
+    );
+    listing.begin().unwrap();
+    for flow in [fixtures::full_flow(), fixtures::bare_flow()] {
+        listing.row(&flow, names).unwrap();
+    }
+    listing.finish(summary).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn flows_follow_their_schema() {
+    for names in [&NoNames as &dyn Names, &AllNames, &EvilNames] {
+        for summary in [LOSSY, Summary::default()] {
+            let (document, lines) = (
+                flows(Format::Json, names, &summary),
+                flows(Format::Jsonl, names, &summary),
+            );
+            check(FLOWS, "flow", &document, &lines);
+        }
+    }
+}
+
+#[test]
+fn schema_describes_exactly_the_keys_that_are_written() {
+    let mut documents = Vec::new();
+    for format in [Format::Json, Format::Jsonl] {
+        for names in [&NoNames as &dyn Names, &AllNames] {
+            documents.push(flows(format, names, &LOSSY));
+        }
+    }
+    check_keys(FLOWS, &documents);
+}

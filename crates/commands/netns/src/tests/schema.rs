@@ -1,0 +1,52 @@
+//! Namespaces as JSON follow their schema.
+
+use super::fixtures::{self, LOSSY};
+use super::schema_check::{check, check_keys};
+use crate::output::{NetnsGaps, NetnsLayout, NetnsWriter};
+use sockeye_output::{Format, Summary};
+
+const NAMESPACES: &str = include_str!("../../../../../docs/schema/namespaces.schema.json");
+
+fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String {
+    let mut out = Vec::new();
+    let layout = NetnsLayout {
+        format,
+        ..NetnsLayout::default()
+    };
+    let mut listing = NetnsWriter::new(&mut out, layout);
+    listing.begin().unwrap();
+    for namespace in [fixtures::full_namespace(), fixtures::bare_namespace()] {
+        listing.row(&namespace).unwrap();
+    }
+    listing.finish(summary, gaps).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+const GAPS: NetnsGaps = NetnsGaps {
+    remains: 1,
+    unread_mount_namespaces: 2,
+    processes_hidden: true,
+    sockets_seen: false,
+};
+
+/// Listings of namespaces have no such key: each is entered, or counted as unreadable.
+const NETNS_SUMMARY: Summary<'_> = Summary {
+    coverage: None,
+    ..LOSSY
+};
+
+#[test]
+fn namespaces_follow_their_schema() {
+    for (summary, gaps) in [(NETNS_SUMMARY, GAPS), (Summary::default(), NetnsGaps::default())] {
+        let document = namespaces(Format::Json, &summary, &gaps);
+        let lines = namespaces(Format::Jsonl, &summary, &gaps);
+        assert_eq!(lines.contains("{\"summary\":"), gaps == GAPS);
+        check(NAMESPACES, "namespace", &document, &lines);
+    }
+}
+
+#[test]
+fn schema_describes_exactly_the_keys_that_are_written() {
+    let documents = [Format::Json, Format::Jsonl].map(|format| namespaces(format, &NETNS_SUMMARY, &GAPS));
+    check_keys(NAMESPACES, &documents);
+}

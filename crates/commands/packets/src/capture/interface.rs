@@ -1,0 +1,198 @@
+//! What is captured from: an interface of some namespace, and what its packets begin with.
+
+use super::CaptureArgs;
+use anyhow::{Context, anyhow, bail};
+use rustix::io::Errno;
+use sockeye_filter::nearest;
+use sockeye_model::Losses;
+use sockeye_output::harmless;
+use sockeye_query::places::Places;
+use sockeye_source::names::{Interfaces, NameKinds, SystemNames};
+use sockeye_source::{Devices, within};
+use sockeye_sys::packet_ring::{Instruction, PacketRing, Plan, Refusal};
+use sockeye_wire::packet::LinkType;
+
+/// An interface, or all of them.
+#[derive(Debug)]
+pub(super) struct Interface {
+    /// As it was typed, or `any`
+    pub(super) name: String,
+    /// `None`: all
+    pub(super) index: Option<u32>,
+    pub(super) link: Link,
+    /// What passes it goes out and comes in again
+    pub(super) is_loopback: bool,
+    pub(super) places: Places,
+    pub(super) names: SystemNames,
+}
+
+/// What a packet begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Link {
+    Ethernet,
+    /// Right with the header of IP
+    Raw,
+    /// A header that we make ourselves, where the kernel's own differs or is unknown (`LINKTYPE_LINUX_SLL2`)
+    Cooked,
+}
+
+impl Interface {
+    pub(super) fn find(args: &CaptureArgs) -> anyhow::Result<Self> {
+        let wanted = NameKinds {
+            services: true,
+            namespaces: true,
+            ..NameKinds::NONE
+        };
+        let names = SystemNames::new(wanted);
+        let places = Places::find(args.netns.as_deref(), &names, None, &mut Losses::default())?;
+        let mut interface = Self {
+            name: args.interface.clone(),
+            index: None,
+            link: Link::Cooked,
+            is_loopback: false,
+            places,
+            names,
+        };
+        if args.interface == ANY {
+            return Ok(interface);
+        }
+        let (indices, devices) = interface.inside(|| (Interfaces::snapshot(), Devices::read()))?;
+        let found = indices.index(&args.interface);
+        let Some(index) = found else {
+            let mut known: Vec<_> = match &devices {
+                Ok(devices) => devices.links.iter().map(|link| harmless(&link.name)).collect(),
+                Err(_) => Vec::new(),
+            };
+            known.sort_unstable();
+            let nearest = nearest(&args.interface, known.iter().map(AsRef::as_ref).chain([ANY]));
+            let guess = nearest.map_or(String::new(), |nearest| format!(" ({nearest})"));
+            let more = if known.len() > LISTED_MAX { ", ..." } else { "" };
+            known.truncate(LISTED_MAX);
+            let place = match &args.netns {
+                Some(netns) => format!("in network namespace {netns:?}"),
+                None => "here".to_owned(),
+            };
+            bail!(
+                "capture: no interface {:?} {place}{guess}; there are {}{more}, and 'any' for all of them",
+                args.interface,
+                known.join(", ")
+            );
+        };
+        let devices = devices.map_err(|reason| anyhow!("capture: cannot list interfaces: {reason}"))?;
+        let mut links = devices.links.iter();
+        let kind = links.find(|link| link.name == args.interface.as_bytes());
+        interface.index = Some(index.0);
+        interface.link = Link::of(kind.map(|link| link.kind));
+        interface.is_loopback = kind.is_some_and(|link| link.kind == ARPHRD_LOOPBACK);
+        Ok(interface)
+    }
+
+    /// Runs `act` in the namespace of the interface.
+    pub(super) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        match self.places.iter().next().flatten() {
+            None => Ok(act()),
+            Some(namespace) => self
+                .places
+                .open(namespace, |place| within(place, act))
+                .context("capture: cannot open the network namespace")?
+                .map_err(|error| {
+                    anyhow!(
+                        "capture: {error}; it takes CAP_SYS_ADMIN and CAP_NET_RAW: run as root of the host"
+                    )
+                }),
+        }
+    }
+
+    /// Opens a ring of this size, or of as much as the kernel has room for.
+    pub(super) fn open(&self, args: &CaptureArgs, filter: &[Instruction]) -> anyhow::Result<PacketRing> {
+        let mut buffer = args.buffer;
+        loop {
+            let block_bytes =
+                BLOCK_BYTES.min(u32::try_from(buffer / 2).unwrap_or(u32::MAX).next_power_of_two());
+            let plan = Plan {
+                interface: self.index,
+                is_cooked: self.link == Link::Cooked,
+                ignores_outgoing: self.is_loopback,
+                is_promiscuous: !args.no_promiscuous && self.link == Link::Ethernet,
+                filter,
+                block_bytes,
+                blocks: u32::try_from(buffer / u64::from(block_bytes))
+                    .unwrap_or(u32::MAX)
+                    .max(2),
+                wait_ms: BLOCK_WAIT_MS,
+            };
+            match self.inside(|| PacketRing::open(&plan))? {
+                Ok(ring) => return Ok(ring),
+                // As long as there is anything to gain by less.
+                Err(refusal) if refusal.is_for_want_of_room() && buffer > 1 << 20 => buffer /= 2,
+                Err(refusal) => return Err(self.explained(refusal)),
+            }
+        }
+    }
+
+    fn explained(&self, refusal: Refusal) -> anyhow::Error {
+        let name = harmless(self.name.as_bytes());
+        match refusal.errno {
+            Errno::PERM | Errno::ACCESS => anyhow!(
+                "capture: {refusal}; it takes CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` a copy of this binary"
+            ),
+            Errno::NETDOWN => anyhow!("capture: {name} is down; `ip link set {name} up` brings it up"),
+            Errno::NODEV | Errno::NXIO => anyhow!("capture: {name} has just vanished"),
+            _ if refusal.is_for_want_of_room() => {
+                anyhow!("capture: {refusal}; a smaller one may do: -B 1Mi")
+            }
+            Errno::NOMEM => anyhow!(
+                "capture: {refusal}: the filter is too long for the sysctl net.core.optmem_max; a shorter one may do, such as a net \
+                 instead of many hosts"
+            ),
+            _ => anyhow!("capture: {name}: {refusal}"),
+        }
+    }
+}
+
+impl Link {
+    /// Of this kind of interface (`ARPHRD_*`); as libpcap has it.
+    fn of(kind: Option<u16>) -> Self {
+        match kind {
+            Some(ARPHRD_ETHER | ARPHRD_LOOPBACK) => Self::Ethernet,
+            Some(ARPHRD_RAWIP | ARPHRD_TUNNEL | ARPHRD_TUNNEL6 | ARPHRD_SIT | ARPHRD_NONE) => Self::Raw,
+            _ => Self::Cooked,
+        }
+    }
+
+    pub(super) const fn kind(self) -> LinkType {
+        match self {
+            Self::Ethernet => LinkType::ETHERNET,
+            Self::Raw => LinkType::RAW,
+            Self::Cooked => LinkType::LINUX_SLL2,
+        }
+    }
+
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Ethernet => "Ethernet",
+            Self::Raw => "raw IP",
+            Self::Cooked => "Linux cooked v2",
+        }
+    }
+}
+
+/// Not a name that an interface could have and mean something else: tcpdump takes it so, too.
+pub(super) const ANY: &str = "any";
+
+/// `LOOPBACK_IFINDEX` of `include/net/net_namespace.h`: the same in every namespace.
+pub(super) const LOOPBACK_INDEX: u32 = 1;
+
+/// A block is handed over when it is full, or after this time: soon enough to find whose packets they are.
+pub(super) const BLOCK_WAIT_MS: u32 = 20;
+const BLOCK_BYTES: u32 = 1 << 20;
+const LISTED_MAX: usize = 10;
+
+/// `include/uapi/linux/if_arp.h`
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_RAWIP: u16 = 519;
+const ARPHRD_TUNNEL: u16 = 768;
+const ARPHRD_TUNNEL6: u16 = 769;
+pub(super) const ARPHRD_LOOPBACK: u16 = 772;
+const ARPHRD_SIT: u16 = 776;
+const ARPHRD_NONE: u16 = 0xfffe;

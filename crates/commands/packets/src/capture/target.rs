@@ -1,0 +1,413 @@
+//! Where a capture goes: standard output, one file, or a ring of them.
+
+use super::values::Ring;
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::{Mode, OFlags, stat};
+use sockeye_console::stdout::{self, Stdout};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// Where a capture goes. Only whole blocks are handed to it.
+#[derive(Debug)]
+pub(super) struct Target {
+    sink: Sink,
+    /// Where the file is, or the next of a ring gets its name from
+    path: Option<PathBuf>,
+    ring: Option<Ring>,
+    /// Those of a ring that are kept
+    kept: VecDeque<PathBuf>,
+    /// So many of these an earlier capture has left
+    earlier: usize,
+    /// The number of the last that was begun
+    begun: u32,
+    /// Bytes in the present file
+    in_file: u64,
+    /// Bytes in all
+    written: u64,
+}
+
+#[derive(Debug)]
+enum Sink {
+    Stdout(Stdout),
+    File(File),
+}
+
+/// No more can be written; what is there is whole, up to the last packet that found room.
+#[derive(Debug)]
+pub(super) struct Full {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = match self.error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "; -s 100 keeps headers only, --ring 10x100M the last gigabyte"
+            }
+            _ => "",
+        };
+        write!(
+            f,
+            "cannot write {:?}: {}; the file is complete up to the last packet that found room{remedy}",
+            self.path, self.error
+        )
+    }
+}
+
+impl std::error::Error for Full {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl Target {
+    /// Standard output.
+    pub(super) fn stdout() -> anyhow::Result<Self> {
+        let stdout = stdout::open().context(stdout::WRITING)?;
+        Ok(Self::new(Sink::Stdout(stdout), None, None))
+    }
+
+    /// A file that was named, or the first of a ring that is named after it. Files that an earlier capture has left of such a
+    /// ring belong to it: they are counted on, and go first.
+    pub(super) fn named(path: &Path, ring: Option<Ring>) -> anyhow::Result<Self> {
+        let Some(ring) = ring else {
+            let file = create(path)?;
+            let mut target = Self::new(Sink::File(file), Some(path.to_owned()), None);
+            target.kept.push_back(path.to_owned());
+            return Ok(target);
+        };
+        let earlier = earlier(path);
+        let last = earlier.last().map_or(0, |(number, _)| *number);
+        let first = numbered(path, last + 1);
+        let file = create(&first)?;
+        let mut target = Self::new(Sink::File(file), Some(path.to_owned()), Some(ring));
+        target.begun = last + 1;
+        target.earlier = earlier.len();
+        target.kept = earlier.into_iter().map(|(_, path)| path).collect();
+        target.make_room(ring)?;
+        target.kept.push_back(first);
+        Ok(target)
+    }
+
+    fn new(sink: Sink, path: Option<PathBuf>, ring: Option<Ring>) -> Self {
+        Self {
+            sink,
+            path,
+            ring,
+            kept: VecDeque::new(),
+            earlier: 0,
+            begun: 1,
+            in_file: 0,
+            written: 0,
+        }
+    }
+
+    /// Writes blocks.
+    ///
+    /// # Errors
+    /// [`Full`] for a file, from which what was begun is cut off again; for standard output what writing to it says.
+    pub(super) fn write(&mut self, blocks: &[u8]) -> anyhow::Result<()> {
+        match &mut self.sink {
+            Sink::Stdout(stdout) => stdout.write_all(blocks).context(stdout::WRITING)?,
+            Sink::File(file) => {
+                if let Err((done, error)) = write_all(file, blocks) {
+                    let whole = whole_blocks(blocks, done) as u64;
+                    let end = self.in_file + whole;
+                    // A pipe or a device has no length.
+                    if file.metadata().is_ok_and(|about| about.is_file()) {
+                        let _ = file.set_len(end);
+                        let _ = io::Seek::seek(file, io::SeekFrom::Start(end));
+                    }
+                    self.in_file = end;
+                    self.written += whole;
+                    if error.kind() == ErrorKind::BrokenPipe {
+                        return Err(error.into());
+                    }
+                    let path = self.present().to_owned();
+                    return Err(Full { path, error }.into());
+                }
+            }
+        }
+        self.in_file += blocks.len() as u64;
+        self.written += blocks.len() as u64;
+        Ok(())
+    }
+
+    /// Whether with so many bytes more the next file of a ring should be begun.
+    #[inline]
+    pub(super) fn is_full_with(&self, more: usize) -> bool {
+        self.ring
+            .is_some_and(|ring| self.in_file + more as u64 >= ring.bytes)
+    }
+
+    /// Begins the next file of a ring, and deletes the oldest if there would be too many.
+    pub(super) fn next_file(&mut self) -> anyhow::Result<()> {
+        let (Some(path), Some(ring)) = (&self.path, self.ring) else {
+            return Ok(());
+        };
+        self.begun += 1;
+        let next = numbered(path, self.begun);
+        self.make_room(ring)?;
+        self.sink = Sink::File(create(&next)?);
+        self.kept.push_back(next);
+        self.in_file = 0;
+        Ok(())
+    }
+
+    /// Deletes the oldest until there may be one more. Before it comes into being: on a full disk that is what it needs.
+    fn make_room(&mut self, ring: Ring) -> anyhow::Result<()> {
+        while self.kept.len() >= ring.files as usize {
+            let Some(oldest) = self.kept.pop_front() else {
+                break;
+            };
+            self.earlier = self.earlier.saturating_sub(1);
+            match fs::remove_file(&oldest) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("capture: cannot delete {oldest:?}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many files of an earlier capture belong to the ring.
+    pub(super) const fn earlier(&self) -> usize {
+        self.earlier
+    }
+
+    /// The file that is written now.
+    fn present(&self) -> &Path {
+        self.kept.back().map_or(Path::new("-"), PathBuf::as_path)
+    }
+
+    /// Bytes in all, those of deleted files included.
+    pub(super) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(super) const fn is_stdout(&self) -> bool {
+        matches!(self.sink, Sink::Stdout(_))
+    }
+}
+
+/// What it is called in a sentence.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.sink, self.kept.get(self.earlier), self.kept.back()) {
+            (Sink::File(_), Some(first), Some(last)) if first != last => {
+                write!(f, "{first:?} to {last:?}")
+            }
+            (Sink::File(_), _, Some(last)) => write!(f, "{last:?}"),
+            _ => f.write_str("standard output"),
+        }
+    }
+}
+
+/// Creates a file, or empties it. What is captured is nobody else's business: it gets mode 0600.
+fn create(path: &Path) -> anyhow::Result<File> {
+    open(path).map_err(|error| {
+        let remedy = match error.kind() {
+            ErrorKind::PermissionDenied => "; name another after -o",
+            ErrorKind::NotFound => "; its folder has to exist",
+            _ => "",
+        };
+        anyhow!("capture: cannot create {path:?}: {error}{remedy}")
+    })
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    // Where everybody may make files, what is there may be a trap: neither links nor others' files are written to.
+    let is_shared = stat(folder)?.st_mode & SHARED == SHARED;
+    let mode = Mode::RUSR | Mode::WUSR;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
+    match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+        Err(rustix::io::Errno::EXIST) => {}
+        Err(errno) => return Err(errno.into()),
+        Ok(file) => return Ok(file.into()),
+    }
+    let follow = if is_shared {
+        OFlags::NOFOLLOW
+    } else {
+        OFlags::empty()
+    };
+    let file = File::from(
+        rustix::fs::open(path, flags | follow, Mode::empty()).map_err(|errno| {
+            if errno == rustix::io::Errno::LOOP {
+                io::Error::other("it is a symbolic link, in a folder that everybody may write to")
+            } else {
+                errno.into()
+            }
+        })?,
+    );
+    let about = file.metadata()?;
+    if about.is_file() {
+        use std::os::unix::fs::MetadataExt;
+        if is_shared && about.uid() != rustix::process::geteuid().as_raw() {
+            return Err(io::Error::other(
+                "it is somebody else's, in a folder that everybody may write to",
+            ));
+        }
+        file.set_len(0)?;
+    } else if about.file_type().is_block_device() {
+        return Err(io::Error::other("it is a disk"));
+    }
+    Ok(file)
+}
+
+/// `web.pcapng` as `web-00001.pcapng`.
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path.file_stem().unwrap_or_default());
+    name.push(format!("-{number:05}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+/// Our own files that are named like those of a ring, by their numbers.
+fn earlier(path: &Path) -> Vec<(u32, PathBuf)> {
+    use std::os::unix::fs::MetadataExt;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let me = rustix::process::geteuid().as_raw();
+    let mut found: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = number_of(path, Path::new(&entry.file_name()))?;
+            let about = entry.metadata().ok()?;
+            (about.is_file() && about.uid() == me).then(|| (number, numbered(path, number)))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// `web-00012.pcapng` beside `web.pcapng` is the twelfth.
+fn number_of(path: &Path, name: &Path) -> Option<u32> {
+    let stem = path.file_stem()?.to_str()?;
+    let digits = name
+        .file_stem()?
+        .to_str()?
+        .strip_prefix(stem)?
+        .strip_prefix('-')?;
+    let number = digits.parse().ok()?;
+    // With as many zeros as there have to be, and the same extension.
+    (numbered(path, number).file_name()? == name && number < u32::MAX).then_some(number)
+}
+
+/// Writes all, or says how much it was.
+fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.write(&bytes[done..]) {
+            Ok(0) => return Err((done, ErrorKind::WriteZero.into())),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err((done, error)),
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of those blocks of which at most `limit` bytes were written.
+fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
+    let mut end = 0;
+    // A block begins with its kind and its length.
+    while let Some(len) = blocks.get(end + 4..end + 8).and_then(|len| len.first_chunk()) {
+        let next = end + u32::from_le_bytes(*len) as usize;
+        if next > limit || next <= end {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// Refuses what would not be a capture that somebody can read.
+pub(super) fn check_terminal() -> anyhow::Result<()> {
+    if io::IsTerminal::is_terminal(&io::stdout()) {
+        bail!(sockeye_console::usage::Usage(
+            "sockeye: capture: -o - writes a file's bytes, which a terminal cannot show: name a file, or send them to \
+             another program with `|`\n"
+                .to_owned()
+        ));
+    }
+    Ok(())
+}
+
+/// Sticky, and for everybody to write to.
+const SHARED: u32 = 0o1002;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_ring_are_numbered_before_the_extension() {
+        assert_eq!(
+            numbered(Path::new("/a.b/web.pcapng"), 1),
+            Path::new("/a.b/web-00001.pcapng")
+        );
+        assert_eq!(numbered(Path::new("web"), 123_456), Path::new("web-123456"));
+    }
+
+    #[test]
+    fn files_of_a_ring_are_known_by_their_names() {
+        let number = |path: &str, name: &str| number_of(Path::new(path), Path::new(name));
+        assert_eq!(number("/a/web.pcapng", "web-00012.pcapng"), Some(12));
+        assert_eq!(number("web", "web-123456"), Some(123_456));
+        for other in [
+            "web-00012",
+            "web-12.pcapng",
+            "web-000012.pcapng",
+            "web-+0012.pcapng",
+            "web.pcapng",
+            "web-00012.pcap",
+            "xweb-00012.pcapng",
+            "web-4294967295.pcapng",
+            "web-99999999999.pcapng",
+        ] {
+            assert_eq!(number("web.pcapng", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn only_whole_blocks_count() {
+        let mut blocks = Vec::new();
+        for len in [12_u32, 20, 16] {
+            let begin = blocks.len();
+            blocks.resize(begin + len as usize, 0);
+            blocks[begin + 4..begin + 8].copy_from_slice(&len.to_le_bytes());
+        }
+        for (limit, whole) in [
+            (0, 0),
+            (11, 0),
+            (12, 12),
+            (31, 12),
+            (32, 32),
+            (47, 32),
+            (48, 48),
+            (99, 48),
+        ] {
+            assert_eq!(whole_blocks(&blocks, limit), whole, "{limit}");
+        }
+        assert_eq!(whole_blocks(&[0; 12], 12), 0);
+        assert_eq!(whole_blocks(&[1; 5], 5), 0);
+    }
+}

@@ -1,0 +1,86 @@
+//! Connections as CSV: what fits into one line each.
+
+use super::EndOwners;
+use super::json::opinions_of;
+use super::sentence::sentences;
+use super::shares::percent;
+use sockeye_output::address::push_ip;
+use sockeye_output::csv::Line;
+use sockeye_trace::{Connection, Flag, Limit};
+
+pub(super) fn push_header(out: &mut Vec<u8>) {
+    let mut names: Vec<String> = [
+        "number",
+        "client_ip",
+        "client_port",
+        "server_ip",
+        "server_port",
+        "begin_ns",
+        "duration_ns",
+        "ending",
+        "completeness",
+        "handshake_ns",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for side in ["forward", "backward"] {
+        let mut add = |name: &str| names.push(format!("{side}_{name}"));
+        for name in ["packets", "bytes", "bytes_sent", "throughput_bit_per_s"] {
+            add(name);
+        }
+        for name in ["rtt_min_ns", "rtt_p50_ns", "rtt_p99_ns", "limit"] {
+            add(name);
+        }
+        for limit in Limit::ALL {
+            add(&format!("{}_percent", limit.name()));
+        }
+        for flag in Flag::ALL {
+            add(flag.name());
+        }
+        for (name, _) in opinions_of(&sockeye_trace::Side::default()) {
+            add(&format!("opinion_{name}"));
+        }
+    }
+    names.extend(["verdict", "client_owner", "server_owner"].map(str::to_owned));
+    out.extend_from_slice(names.join(",").as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
+    let mut line = Line::begin(out);
+    line.number(Some(connection.number));
+    for end in [connection.client, connection.server] {
+        push_ip(line.field(), end.ip);
+        line.number(Some(end.port));
+    }
+    line.number(Some(connection.begin_ns));
+    line.number(Some(connection.end_ns.saturating_sub(connection.begin_ns)));
+    line.word(connection.ending.name());
+    line.number(Some(connection.completeness.0));
+    line.number(connection.handshake_ns);
+    for side in [&connection.forward, &connection.backward] {
+        line.number(Some(side.packets));
+        line.number(Some(side.bytes));
+        line.number(Some(side.bytes_sent));
+        line.number(side.throughput_bit_per_s);
+        let rtt = Some(side.rtt).filter(|rtt| rtt.count > 0);
+        line.number(rtt.map(|rtt| rtt.min_ns));
+        line.number(rtt.map(|rtt| rtt.p50_ns));
+        line.number(rtt.map(|rtt| rtt.p99_ns));
+        line.word(side.verdict.limit.map_or("", Limit::name));
+        let shares = percent(&side.shares);
+        for place in 0..Limit::ALL.len() {
+            line.number(shares.map(|shares| shares[place]));
+        }
+        for count in side.flags {
+            line.number(Some(count));
+        }
+        for (_, count) in opinions_of(side) {
+            line.number(Some(count));
+        }
+    }
+    line.text(Some(&sentences(connection).join(" ")));
+    line.text(owners.client.as_deref());
+    line.text(owners.server.as_deref());
+    line.end();
+}

@@ -1,0 +1,203 @@
+//! A connection as a JSON object: `docs/schema/analyze.schema.json`.
+
+use super::EndOwners;
+use super::sentence::sentences;
+use super::shares::percent;
+use crate::output::event_json::push_what;
+use sockeye_output::address::push_ip;
+use sockeye_output::json::{Object, json_string};
+use sockeye_trace::{Completeness, Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
+
+pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
+    let mut object = Object::begin(out);
+    object.number("number", Some(connection.number));
+    for (name, end, owner) in [
+        ("client", connection.client, &owners.client),
+        ("server", connection.server, &owners.server),
+    ] {
+        let mut fields = object.object(name);
+        push_endpoint(&mut fields, end);
+        fields.text("owner", owner.as_deref());
+        fields.end();
+    }
+    object.text("verdict", Some(&sentences(connection).join(" ")));
+    object.number("begin_ns", Some(connection.begin_ns));
+    object.number(
+        "duration_ns",
+        Some(connection.end_ns.saturating_sub(connection.begin_ns)),
+    );
+    object.number("first_frame", Some(connection.first_frame));
+    object.word("ending", connection.ending.name());
+    object.number("completeness", Some(connection.completeness.0));
+    push_words(
+        object.key("captured"),
+        completeness_words(connection.completeness),
+    );
+    object.number("handshake_ns", connection.handshake_ns);
+    object.number("syns", Some(connection.syns));
+    object.number("syn_acks", Some(connection.syn_acks));
+    object.number("turns", Some(connection.turns));
+    let negotiated = &connection.negotiated;
+    object.boolean("window_scaling", negotiated.window_scaling);
+    object.boolean("sack", negotiated.sack);
+    object.boolean("timestamps", negotiated.timestamps);
+    object.boolean("ecn", negotiated.ecn);
+    for (name, side) in [
+        ("forward", &connection.forward),
+        ("backward", &connection.backward),
+    ] {
+        let mut fields = object.object(name);
+        push_side(&mut fields, side);
+        fields.end();
+    }
+    let list = object.key("events");
+    list.push(b'[');
+    for (nth, event) in connection.events.iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        push_event(list, event);
+    }
+    list.push(b']');
+    object.number("events_left_out", Some(connection.events_left_out));
+    object.end();
+}
+
+pub(super) fn push_endpoint(fields: &mut Object<'_>, end: Endpoint) {
+    let out = fields.key("ip");
+    out.push(b'"');
+    push_ip(out, end.ip);
+    out.push(b'"');
+    fields.number("port", Some(end.port));
+}
+
+/// What of a connection was captured, in words.
+pub(super) fn completeness_words(completeness: Completeness) -> impl Iterator<Item = &'static str> {
+    [
+        (Completeness::SYN, "syn"),
+        (Completeness::SYN_ACK, "syn_ack"),
+        (Completeness::ACK, "ack"),
+        (Completeness::DATA, "data"),
+        (Completeness::FIN, "fin"),
+        (Completeness::RST, "rst"),
+    ]
+    .into_iter()
+    .filter(move |(bit, _)| completeness.0 & bit != 0)
+    .map(|(_, word)| word)
+}
+
+fn push_words(out: &mut Vec<u8>, words: impl Iterator<Item = &'static str>) {
+    let words: Vec<_> = words.map(|word| format!("\"{word}\"")).collect();
+    out.extend_from_slice(format!("[{}]", words.join(",")).as_bytes());
+}
+
+fn push_side(fields: &mut Object<'_>, side: &Side) {
+    fields.number("packets", Some(side.packets));
+    fields.number("bytes", Some(side.bytes));
+    fields.number("bytes_sent", Some(side.bytes_sent));
+    fields.number("throughput_bit_per_s", side.throughput_bit_per_s);
+    fields.number("mss", side.mss);
+    fields.number("window_scale", side.window_scale);
+    fields.number("longest_segment_bytes", Some(side.longest_segment));
+    fields.number("in_flight_max_bytes", Some(side.in_flight_max_bytes));
+    fields.word("vantage", side.vantage.name());
+    push_percentiles(fields, "rtt", &side.rtt);
+    if let Some(percent) = percent(&side.shares) {
+        let mut shares = fields.object("shares_percent");
+        for (limit, share) in Limit::ALL.into_iter().zip(percent) {
+            shares.number(limit.name(), Some(share));
+        }
+        shares.end();
+        let mut shares = fields.object("shares_ns");
+        for limit in Limit::ALL {
+            shares.number(limit.name(), Some(side.shares.of(limit)));
+        }
+        shares.end();
+    }
+    fields.number("busy_ns", Some(side.busy_ns));
+    push_verdict(fields, side);
+    let mut flags = fields.object("flags");
+    for (flag, count) in Flag::ALL.into_iter().zip(side.flags) {
+        flags.number(flag.name(), Some(count));
+    }
+    flags.end();
+    let mut opinions = fields.object("opinions");
+    for (name, count) in opinions_of(side) {
+        opinions.number(name, Some(count));
+    }
+    opinions.end();
+}
+
+/// Our own opinion, counted, by its names in JSON.
+pub(super) fn opinions_of(side: &Side) -> [(&'static str, u64); 11] {
+    let opinions = &side.opinions;
+    [
+        ("lost", opinions.lost),
+        ("lost_before", opinions.lost_before),
+        ("reordered", opinions.reordered),
+        ("spurious", opinions.spurious),
+        ("unclear", opinions.unclear),
+        ("duplicated_by_network", opinions.duplicated_by_network),
+        ("duplicated_by_capture", opinions.duplicated_by_capture),
+        ("missing_in_capture", opinions.missing_in_capture),
+        ("timeouts", opinions.timeouts),
+        ("loss_bursts", opinions.loss_bursts),
+        ("left_out", opinions.left_out),
+    ]
+}
+
+pub(super) fn push_percentiles(fields: &mut Object<'_>, name: &str, rtt: &Percentiles) {
+    if rtt.count == 0 {
+        return;
+    }
+    let mut object = fields.object(name);
+    object.number("count", Some(rtt.count));
+    object.number("min_ns", Some(rtt.min_ns));
+    object.number("p50_ns", Some(rtt.p50_ns));
+    object.number("p90_ns", Some(rtt.p90_ns));
+    object.number("p99_ns", Some(rtt.p99_ns));
+    object.number("max_ns", Some(rtt.max_ns));
+    object.end();
+}
+
+fn push_verdict(fields: &mut Object<'_>, side: &Side) {
+    let verdict = &side.verdict;
+    let Some(limit) = verdict.limit else { return };
+    let mut object = fields.object("verdict");
+    object.word("limit", limit.name());
+    object.number("in_flight_segs", verdict.in_flight_segs);
+    object.number("window_segs", verdict.window_segs);
+    object.number("lost_segs", Some(verdict.lost_segs));
+    object.number("lost_after_growth_segs", Some(verdict.lost_after_growth_segs));
+    object.number("queue_segs_min", verdict.queue_segs.map(|(least, _)| least));
+    object.number("queue_segs_max", verdict.queue_segs.map(|(_, most)| most));
+    object.boolean("has_no_queue", Some(verdict.has_no_queue));
+    object.number("timeouts", Some(verdict.timeouts));
+    object.end();
+}
+
+fn push_event(out: &mut Vec<u8>, event: &Event) {
+    let mut object = Object::begin(out);
+    object.number("time_ns", Some(event.time_ns));
+    object.number("frame", Some(event.frame).filter(|frame| *frame > 0));
+    object.word(
+        "direction",
+        direction_name(if event.from_client {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        }),
+    );
+    push_what(&mut object, event);
+    object
+        .key("evidence")
+        .extend_from_slice(json_string(event.evidence).as_bytes());
+    object.end();
+}
+
+fn direction_name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "forward",
+        Direction::Backward => "backward",
+    }
+}

@@ -1,0 +1,287 @@
+//! A connection for people: its ends and figures, what held it back, and if wanted everything else.
+
+use super::json::{completeness_words, opinions_of};
+use super::sentence::{is_forward_told, sentences};
+use super::shares::percent;
+use super::{AnalysisLayout, EndOwners};
+use sockeye_output::address::push_bracketed;
+use sockeye_output::format::Style;
+use sockeye_output::number::{push_human, push_time_us};
+use sockeye_output::text::harmless;
+use sockeye_output::wrap::push_wrapped;
+use sockeye_trace::{
+    Confidence, Connection, Endpoint, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage,
+};
+
+pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners, layout: &AnalysisLayout) {
+    push_heading(out, connection, layout);
+    let known: Vec<String> = [("client", &owners.client), ("server", &owners.server)]
+        .into_iter()
+        .filter_map(|(end, owner)| Some(format!("{end}: {}", harmless(owner.as_deref()?.as_bytes()))))
+        .collect();
+    if !known.is_empty() {
+        push_wrapped(out, known.join("  ").as_bytes(), "  ", layout.width);
+    }
+    for sentence in sentences(connection) {
+        push_wrapped(out, sentence.as_bytes(), "  ", layout.width);
+    }
+    let main = if is_forward_told(connection) {
+        &connection.forward
+    } else {
+        &connection.backward
+    };
+    if layout.is_detailed {
+        push_details(out, connection, layout);
+    } else if let Some(text) = shares(main) {
+        push_wrapped(out, format!("time: {text}").as_bytes(), "  ", layout.width);
+    }
+    out.push(b'\n');
+}
+
+fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLayout) {
+    let mut line = format!(
+        "{} -> {}  {}",
+        endpoint(connection.client),
+        endpoint(connection.server),
+        time(connection.end_ns.saturating_sub(connection.begin_ns))
+    );
+    line.push_str(&format!(
+        "  {} sent, {} received",
+        bytes(connection.forward.bytes),
+        bytes(connection.backward.bytes)
+    ));
+    let main = if is_forward_told(connection) {
+        &connection.forward
+    } else {
+        &connection.backward
+    };
+    if let Some(rate) = main.throughput_bit_per_s {
+        line.push_str(&format!("  {}bit/s", human(rate)));
+    }
+    line.push_str(&format!("  (connection {})", connection.number));
+    let begin = out.len();
+    push_wrapped(out, line.as_bytes(), "", layout.width);
+    if layout.style == Style::Color {
+        let end = out.len() - 1;
+        out.splice(end..end, b"\x1b[0m".iter().copied());
+        out.splice(begin..begin, b"\x1b[1m".iter().copied());
+    }
+}
+
+/// `congestion window 54%, application 40%, setup 6%`
+fn shares(side: &Side) -> Option<String> {
+    let percent = percent(&side.shares)?;
+    let mut parts: Vec<_> = Limit::ALL.into_iter().zip(percent).collect();
+    parts.sort_by_key(|(_, share)| std::cmp::Reverse(*share));
+    let parts: Vec<_> = parts
+        .into_iter()
+        .filter(|(_, share)| *share > 0)
+        .map(|(limit, share)| format!("{share}% {}", words(limit)))
+        .collect();
+    Some(parts.join(", "))
+}
+
+fn words(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Setup => "connection setup",
+        Limit::Application => "nothing to send",
+        Limit::ReceiverWindow => "receiver's window",
+        Limit::SendBuffer => "send buffer",
+        Limit::CongestionWindow => "congestion window or path",
+        Limit::FastRecovery => "fast recovery",
+        Limit::Timeout => "retransmission timeouts",
+    }
+}
+
+fn push_details(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLayout) {
+    let mut line = |name: &str, text: String| {
+        push_wrapped(out, format!("{name}: {text}").as_bytes(), "  ", layout.width);
+    };
+    let captured: Vec<_> = completeness_words(connection.completeness).collect();
+    line(
+        "captured",
+        format!(
+            "{} (completeness {}), from frame {} at {}, {}",
+            if captured.is_empty() {
+                "nothing of beginning or end".to_owned()
+            } else {
+                captured.join(", ")
+            },
+            connection.completeness.0,
+            connection.first_frame,
+            seconds(connection.begin_ns),
+            connection.ending.name().replace('_', " ")
+        ),
+    );
+    if let Some(ns) = connection.handshake_ns {
+        line("handshake", time(ns));
+    }
+    let known = |what: &str, is: Option<bool>| match is {
+        Some(true) => format!("{what} yes"),
+        Some(false) => format!("{what} no"),
+        None => format!("{what} not captured"),
+    };
+    let negotiated = &connection.negotiated;
+    line(
+        "negotiated",
+        [
+            known("window scaling", negotiated.window_scaling),
+            known("SACK", negotiated.sack),
+            known("timestamps", negotiated.timestamps),
+            known("ECN", negotiated.ecn),
+        ]
+        .join(", "),
+    );
+    for (name, side) in [
+        ("client to server", &connection.forward),
+        ("server to client", &connection.backward),
+    ] {
+        push_side(&mut line, name, side);
+    }
+    for event in &connection.events {
+        line("event", told(event));
+    }
+    if connection.events_left_out > 0 {
+        line(
+            "events",
+            format!("{} more that there was no room for", connection.events_left_out),
+        );
+    }
+}
+
+fn push_side(line: &mut impl FnMut(&str, String), name: &str, side: &Side) {
+    let mut parts = vec![number_of(side.packets, "segment"), bytes(side.bytes)];
+    if side.bytes_sent > side.bytes {
+        parts.push(format!("{} sent again", bytes(side.bytes_sent - side.bytes)));
+    }
+    if let Some(rate) = side.throughput_bit_per_s {
+        parts.push(format!("{}bit/s", human(rate)));
+    }
+    if let Some(mss) = side.mss {
+        parts.push(format!("MSS {mss}"));
+    }
+    if let Some(scale) = side.window_scale {
+        parts.push(format!("window scale {scale}"));
+    }
+    if side.in_flight_max_bytes > 0 {
+        parts.push(format!(
+            "at most {} in flight",
+            bytes(side.in_flight_max_bytes.into())
+        ));
+    }
+    if let Some(mss) = side.mss
+        && side.longest_segment > u32::from(mss)
+    {
+        parts.push(format!(
+            "segments of up to {} (captured before they were cut up, or after they were put together)",
+            bytes(side.longest_segment.into())
+        ));
+    }
+    match side.vantage {
+        Vantage::Sender => parts.push("captured near the sender".to_owned()),
+        Vantage::Between => parts.push("captured between both ends".to_owned()),
+        Vantage::Receiver => parts.push("captured near the receiver".to_owned()),
+        Vantage::Unknown => {}
+    }
+    line(name, parts.join(", "));
+    if let Some(text) = shares(side) {
+        line("  time", text);
+    }
+    if side.rtt.count > 0 {
+        line("  round trips", round_trips(&side.rtt));
+    }
+    let flags: Vec<_> = Flag::ALL
+        .into_iter()
+        .zip(side.flags)
+        .filter(|(_, count)| *count > 0)
+        .map(|(flag, count)| format!("{} {count}", flag.name()))
+        .collect();
+    if !flags.is_empty() {
+        line("  flags", flags.join(", "));
+    }
+    let opinions: Vec<_> = opinions_of(side)
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
+        .collect();
+    if !opinions.is_empty() {
+        line("  our opinion", opinions.join(", "));
+    }
+}
+
+fn round_trips(rtt: &Percentiles) -> String {
+    format!(
+        "{} measured, min {}, median {}, 90% {}, 99% {}, max {}",
+        rtt.count,
+        time(rtt.min_ns),
+        time(rtt.p50_ns),
+        time(rtt.p90_ns),
+        time(rtt.p99_ns),
+        time(rtt.max_ns)
+    )
+}
+
+/// `12.345678 s, frame 4711, client: lost (proven: never SACKed, ...)`
+fn told(event: &Event) -> String {
+    let mut text = seconds(event.time_ns);
+    if event.frame > 0 {
+        text.push_str(&format!(", frame {}", event.frame));
+    }
+    text.push_str(if event.from_client {
+        ", client: "
+    } else {
+        ", server: "
+    });
+    text.push_str(&event.kind.name().replace('_', " "));
+    match event.kind {
+        EventKind::LossBurst { segments } => text.push_str(&format!(" of {segments} segments")),
+        EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
+            text.push_str(&format!(" for {}", time(duration_ns)));
+        }
+        _ => {}
+    }
+    text.push_str(match event.confidence {
+        Confidence::Likely => " (likely: ",
+        Confidence::Proven => " (proven: ",
+    });
+    text.push_str(event.evidence);
+    text.push(')');
+    text
+}
+
+/// `10.0.0.1:443`, `[2001:db8::1]:443`
+pub(super) fn endpoint(end: Endpoint) -> String {
+    let mut out = Vec::new();
+    push_bracketed(&mut out, end.ip);
+    format!("{}:{}", String::from_utf8_lossy(&out), end.port)
+}
+
+/// `31 losses` without its `es`: only for nouns whose plural is made with an s.
+pub(super) fn number_of(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// As long as one says it: `12.3ms`.
+pub(super) fn time(ns: u64) -> String {
+    if ns > 0 && ns < 1000 {
+        return format!("{ns}ns");
+    }
+    let mut out = Vec::new();
+    push_time_us(&mut out, ns / 1000);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A moment since the beginning of the capture.
+fn seconds(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+}
+
+fn human(number: u64) -> String {
+    let mut out = Vec::new();
+    push_human(&mut out, number.into());
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn bytes(number: u64) -> String {
+    format!("{}B", human(number))
+}

@@ -1,0 +1,239 @@
+//! Axes: from values to pixels, and round values at which they are labelled.
+
+use sockeye_output::picture::steps::round_step;
+
+/// From values to pixels, in a straight line.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Axis {
+    low: f64,
+    high: f64,
+    from: f32,
+    to: f32,
+}
+
+impl Axis {
+    /// `low` lies at pixel `from`, `high` at `to`; a range of nothing is made one.
+    pub(super) fn new(low: f64, high: f64, from: f32, to: f32) -> Self {
+        let high = if high > low {
+            high
+        } else {
+            low + (low.abs() * 1e-9).max(1.0)
+        };
+        Self { low, high, from, to }
+    }
+
+    /// Where a value lies; beyond the ends, at the end.
+    pub(super) fn at(&self, value: f64) -> f32 {
+        let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        self.from + (self.to - self.from) * share as f32
+    }
+
+    /// Whether a value lies between its ends.
+    pub(super) fn has(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Labels at 1, 2 or 5 times a power, about one each `distance` pixels, with what they stand for.
+    pub(super) fn ticks(&self, quantity: Quantity, distance: f32) -> Vec<(f32, String)> {
+        let wanted = f64::from(((self.to - self.from).abs() / distance).max(1.0));
+        let unit = quantity.unit(self.low.abs().max(self.high.abs()), self.high - self.low);
+        let step = round_step((self.high - self.low) / unit.1 / wanted);
+        let step = if quantity.is_whole() && step * unit.1 < 1.0 {
+            1.0 / unit.1
+        } else {
+            step
+        };
+        let first = (self.low / unit.1 / step).ceil();
+        let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
+        (0..TICKS_MAX)
+            .map(|nth| (first + f64::from(nth)) * step)
+            // Half a thousandth of a step: what rounding may have added to the last.
+            .take_while(|value| value * unit.1 <= self.high + step * unit.1 * 0.0005)
+            .map(|value| {
+                let text = if value == 0.0 {
+                    "0".to_owned()
+                } else {
+                    format!("{value:.decimals$}{}", unit.0)
+                };
+                (self.at(value * unit.1), text)
+            })
+            .collect()
+    }
+}
+
+/// What an axis measures, in its base unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// Nanoseconds
+    Time,
+    /// Bytes, by 1,024
+    Bytes,
+    /// Bits a second, by 1,000
+    Rate,
+}
+
+impl Quantity {
+    /// The unit in which values up to `high` are written, and what it is worth.
+    fn unit(self, high: f64, span: f64) -> (&'static str, f64) {
+        let units: &[(&str, f64)] = match self {
+            Self::Time => &[
+                ("\u{a0}ns", 1.0),
+                ("\u{a0}µs", 1e3),
+                ("\u{a0}ms", 1e6),
+                ("\u{a0}s", 1e9),
+                ("\u{a0}min", 6e10),
+                ("\u{a0}h", 3.6e12),
+                ("\u{a0}d", 8.64e13),
+            ],
+            Self::Bytes => &[
+                ("\u{a0}B", 1.0),
+                ("\u{a0}KiB", 1024.0),
+                ("\u{a0}MiB", 1_048_576.0),
+                ("\u{a0}GiB", 1_073_741_824.0),
+                ("\u{a0}TiB", 1_099_511_627_776.0),
+                ("\u{a0}PiB", 1_125_899_906_842_624.0),
+                ("\u{a0}EiB", 1_152_921_504_606_846_976.0),
+            ],
+            Self::Rate => &[
+                ("\u{a0}bit/s", 1.0),
+                ("\u{a0}kbit/s", 1e3),
+                ("\u{a0}Mbit/s", 1e6),
+                ("\u{a0}Gbit/s", 1e9),
+                ("\u{a0}Tbit/s", 1e12),
+            ],
+        };
+        // A short span far from zero would need many decimals in a large unit; of time, the seconds tell where one is.
+        let high = if self == Self::Bytes && span < high / 1e4 {
+            span * 1e4
+        } else {
+            high
+        };
+        *units
+            .iter()
+            .rev()
+            // Minutes from three on, hours and days likewise
+            .find(|unit| {
+                high >= unit.1
+                    * if unit.1 > 1e10 && self == Self::Time {
+                        3.0
+                    } else {
+                        1.0
+                    }
+            })
+            .unwrap_or(&units[0])
+    }
+
+    const fn is_whole(self) -> bool {
+        matches!(self, Self::Bytes | Self::Time)
+    }
+
+    /// One value, in three digits or so.
+    pub(super) fn label(self, value: f64) -> String {
+        let (name, worth) = self.unit(value, value);
+        let number = value / worth;
+        let decimals = match number {
+            _ if worth == 1.0 && self != Self::Rate => 0,
+            0.0..10.0 => 2,
+            10.0..100.0 => 1,
+            _ => 0,
+        };
+        let digits = format!("{number:.decimals$}");
+        let digits = if decimals > 0 {
+            digits.trim_end_matches('0').trim_end_matches('.')
+        } else {
+            &digits
+        };
+        format!("{digits}{name}")
+    }
+}
+
+/// 12345 as `12,345`.
+pub(super) fn counted(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// More labels than any axis has room for.
+const TICKS_MAX: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(low: f64, high: f64, quantity: Quantity, expected: &[&str]) {
+        let ticks = Axis::new(low, high, 0.0, 500.0).ticks(quantity, 100.0);
+        let labels: Vec<_> = ticks
+            .iter()
+            .map(|(_, text)| text.replace('\u{a0}', " "))
+            .collect();
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn round_values() {
+        check(
+            0.0,
+            2.4e9,
+            Quantity::Time,
+            &["0", "0.5 s", "1.0 s", "1.5 s", "2.0 s"],
+        );
+        check(0.0, 130e6, Quantity::Time, &["0", "50 ms", "100 ms"]);
+        check(0.0, 0.0, Quantity::Time, &["0", "1 ns"]);
+        check(
+            0.0,
+            100_000.0,
+            Quantity::Bytes,
+            &["0", "20 KiB", "40 KiB", "60 KiB", "80 KiB"],
+        );
+        check(0.0, 3.0, Quantity::Bytes, &["0", "1 B", "2 B", "3 B"]);
+        check(
+            0.0,
+            1e9,
+            Quantity::Rate,
+            &[
+                "0",
+                "0.2 Gbit/s",
+                "0.4 Gbit/s",
+                "0.6 Gbit/s",
+                "0.8 Gbit/s",
+                "1.0 Gbit/s",
+            ],
+        );
+    }
+
+    #[test]
+    fn absurd_ranges_end() {
+        for (low, high) in [
+            (0.0, 1.8e19),
+            (1.8e19, 1.8e19),
+            (1e18, 1e18 + 1.0),
+            (0.0, f64::MIN_POSITIVE),
+        ] {
+            for quantity in [Quantity::Time, Quantity::Bytes, Quantity::Rate] {
+                let ticks = Axis::new(low, high, 0.0, 500.0).ticks(quantity, 100.0);
+                assert!(ticks.len() <= TICKS_MAX as usize, "{low} {high} {ticks:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_in_words() {
+        let label = |quantity: Quantity, value| quantity.label(value).replace('\u{a0}', " ");
+        assert_eq!(label(Quantity::Time, 12_340_000.0), "12.3 ms");
+        assert_eq!(label(Quantity::Time, 120e9), "120 s");
+        assert_eq!(label(Quantity::Time, 883e9), "14.7 min");
+        assert_eq!(label(Quantity::Time, 66_045e9), "18.3 h");
+        assert_eq!(label(Quantity::Bytes, 1536.0), "1.5 KiB");
+        assert_eq!(label(Quantity::Bytes, 12.0), "12 B");
+        assert_eq!(counted(1_234_567), "1,234,567");
+        assert_eq!(counted(12), "12");
+    }
+}

@@ -1,0 +1,81 @@
+//! What stands above a graph.
+
+use super::axis::{Quantity, counted};
+use super::view::View;
+use sockeye_output::text::harmless;
+use sockeye_trace::{Endpoint, MarkKind};
+use std::net::IpAddr;
+
+/// The connection, and where it was captured.
+pub(super) fn title(view: &View<'_>) -> String {
+    let connection = view.connection;
+    format!(
+        "{} → {}",
+        endpoint(connection.client),
+        endpoint(connection.server)
+    )
+}
+
+/// Which connection of which file, what was sent, when.
+pub(super) fn facts(view: &View<'_>) -> String {
+    let connection = view.connection;
+    let mut parts = vec![format!("connection {}", connection.number)];
+    if !view.layout.source.is_empty() {
+        parts.push(harmless(view.layout.source.as_bytes()));
+    }
+    for way in &view.ways {
+        let segments = &way.side.segments;
+        let bytes = segments
+            .iter()
+            .map(|segment| segment.end.saturating_sub(segment.start))
+            .fold(0, u64::saturating_add);
+        // SYN and FIN take a sequence number, but are no data.
+        let signs = way.side.marks.iter();
+        let signs = signs.filter(|mark| matches!(mark.kind, MarkKind::Syn | MarkKind::Fin));
+        let bytes = bytes.saturating_sub(signs.count() as u64);
+        parts.push(format!(
+            "{} {}, {} {}",
+            way.name(),
+            Quantity::Bytes.label(bytes as f64),
+            counted(segments.len() as u64),
+            if segments.len() == 1 {
+                "segment"
+            } else {
+                "segments"
+            }
+        ));
+    }
+    let duration = connection.end_ns.saturating_sub(connection.begin_ns);
+    parts.push(Quantity::Time.label(duration as f64));
+    if connection.begin_ns > 0 {
+        let begin = Quantity::Time.label(connection.begin_ns as f64);
+        parts.push(format!("begins {begin} into the capture"));
+    }
+    parts.extend(left_out(view));
+    parts.join(" · ")
+}
+
+/// What there was no room for.
+pub(super) fn left_out(view: &View<'_>) -> Option<String> {
+    let told = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", counted(count)));
+    let segments = told(
+        view.segments_left_out,
+        "later segments are not drawn: there was no room",
+    );
+    let events = told(view.connection.events_left_out, "events are left out");
+    let parts: Vec<_> = segments.into_iter().chain(events).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The verdict, harmless.
+pub(super) fn verdict(view: &View<'_>) -> String {
+    harmless(view.layout.verdict.as_bytes())
+}
+
+/// `192.0.2.1:80`, `[2001:db8::1]:80`
+pub(super) fn endpoint(endpoint: Endpoint) -> String {
+    match endpoint.ip {
+        IpAddr::V4(ip) => format!("{ip}:{}", endpoint.port),
+        IpAddr::V6(ip) => format!("[{ip}]:{}", endpoint.port),
+    }
+}

@@ -1,0 +1,25 @@
+//! Kitty's graphics protocol: a PNG in base64, in pieces that a terminal takes at once.
+
+use super::base64;
+use sockeye_output::picture::png;
+use sockeye_output::picture::raster::Bitmap;
+use std::io::{self, Write};
+
+pub(super) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
+    let mut picture = Vec::new();
+    png::write(&mut picture, bitmap)?;
+    let text = base64::encoded(&picture);
+    let mut pieces = text.as_bytes().chunks(PIECE).peekable();
+    // f=100: PNG, a=T: show it
+    let mut keys = "a=T,f=100,";
+    while let Some(piece) = pieces.next() {
+        write!(out, "\x1b_G{keys}m={};", u8::from(pieces.peek().is_some()))?;
+        out.write_all(piece)?;
+        out.write_all(b"\x1b\\")?;
+        keys = "";
+    }
+    out.write_all(b"\n")
+}
+
+/// The most that the protocol allows in one
+const PIECE: usize = 4096;

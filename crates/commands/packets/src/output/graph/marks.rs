@@ -1,0 +1,146 @@
+//! Marks at places; those too close together become one that says how many it stands for.
+
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Shape, Sign};
+use std::collections::BTreeMap;
+
+/// Marks of one plot.
+#[derive(Debug, Default)]
+pub(super) struct Marks(BTreeMap<(Paint, Sign, i32, i32), Cluster>);
+
+#[derive(Debug, Clone, Copy)]
+struct Cluster {
+    top: f32,
+    span: [f32; 2],
+    count: u32,
+}
+
+impl Marks {
+    /// One more.
+    pub(super) fn add(&mut self, paint: Paint, sign: Sign, x: f32, y: f32) {
+        let cluster = Cluster {
+            top: y,
+            span: [x, x],
+            count: 1,
+        };
+        self.insert(CELL, paint, sign, cluster);
+    }
+
+    fn insert(&mut self, cell: [f32; 2], paint: Paint, sign: Sign, new: Cluster) {
+        let [column, row] = [new.middle() / cell[0], new.top / cell[1]].map(|place| place as i32);
+        self.0
+            .entry((paint, sign, column, row))
+            .and_modify(|cluster| *cluster = cluster.with(new))
+            .or_insert(new);
+    }
+
+    /// All of them as shapes, letters beside and above each other rather than upon each other; none above `top` or
+    /// beyond the columns from `left` to `right`.
+    pub(super) fn into_shapes(self, top: f32, [left, right]: [f32; 2]) -> Vec<Shape> {
+        let mut merged = merged(self.0);
+        // Noise would fill the plot with letters: what is within reach of a larger cell becomes one, until they are few.
+        let mut cell = CELL;
+        while merged.len() > MARKS_MAX && cell[0] < 4_096.0 {
+            cell = cell.map(|side| side * 2.0);
+            let mut marks = Self::default();
+            for (paint, sign, cluster) in merged {
+                marks.insert(cell, paint, sign, cluster);
+            }
+            merged = self::merged(marks.0);
+        }
+        let mut placed: Vec<(f32, f32, f32)> = Vec::new();
+        merged
+            .into_iter()
+            .map(|(paint, sign, cluster)| {
+                let (mut middle, mut y) = (cluster.middle(), cluster.top);
+                if matches!(sign, Sign::Letter(_)) {
+                    let half = cluster.width(sign) / 2.0;
+                    middle = middle.min(right - half).max(left + half);
+                    for _ in 0..4 {
+                        let hits = placed.iter().rev().take(LOOK_BACK).any(|(left, right, base)| {
+                            middle + half > *left && middle - half < *right && (y - base).abs() < LETTER
+                        });
+                        if !hits || y - LETTER < top {
+                            break;
+                        }
+                        y -= LETTER;
+                    }
+                    placed.push((middle - half, middle + half, y));
+                }
+                Shape::Mark {
+                    paint,
+                    sign,
+                    at: [middle, y],
+                    span: cluster.span,
+                    count: cluster.count,
+                }
+            })
+            .collect()
+    }
+}
+
+/// From left to right, letters that would lie upon each other made one.
+fn merged(cells: BTreeMap<(Paint, Sign, i32, i32), Cluster>) -> Vec<(Paint, Sign, Cluster)> {
+    let mut clusters: Vec<_> = cells
+        .into_iter()
+        .map(|((paint, sign, ..), cluster)| (paint, sign, cluster))
+        .collect();
+    clusters.sort_by(|(.., one), (.., other)| one.span[0].total_cmp(&other.span[0]));
+    let mut merged: Vec<(Paint, Sign, Cluster)> = Vec::new();
+    for (paint, sign, cluster) in clusters {
+        let mut recent = merged.iter_mut().rev().take(LOOK_BACK);
+        let same = recent
+            .find(|(one, other, before)| *one == paint && *other == sign && before.touches(&cluster, sign));
+        match same {
+            Some((.., before)) => *before = before.with(cluster),
+            None => merged.push((paint, sign, cluster)),
+        }
+    }
+    merged
+}
+
+impl Cluster {
+    fn with(self, other: Self) -> Self {
+        Self {
+            top: self.top.min(other.top),
+            span: [self.span[0].min(other.span[0]), self.span[1].max(other.span[1])],
+            count: self.count.saturating_add(other.count),
+        }
+    }
+
+    fn middle(&self) -> f32 {
+        f32::midpoint(self.span[0], self.span[1])
+    }
+
+    /// How wide its letters are, or all that it spans.
+    fn width(&self, sign: Sign) -> f32 {
+        let Sign::Letter(letter) = sign else { return 0.0 };
+        let count = if self.count > 1 {
+            1 + self.count.ilog10() as usize + 1
+        } else {
+            0
+        };
+        ((letter.len() + count) as f32 * 6.2).max(self.span[1] - self.span[0])
+    }
+
+    /// Whether the letters of one would lie upon the other's.
+    fn touches(&self, other: &Self, sign: Sign) -> bool {
+        let apart = (self.middle() - other.middle()).abs();
+        let merged = self.with(*other);
+        matches!(sign, Sign::Letter(_))
+            && apart < f32::midpoint(self.width(sign), other.width(sign)) + 2.0
+            && (self.top - other.top).abs() < LETTER
+            && merged.span[1] - merged.span[0] < SPAN_MAX
+    }
+}
+
+/// Marks in one of these cells, in pixels, are one; a letter with a count of three digits has room.
+const CELL: [f32; 2] = [17.0, 13.0];
+/// More are too many to look at
+const MARKS_MAX: usize = 600;
+/// Marks far from each other stay apart even if there is no room
+const SPAN_MAX: f32 = 60.0;
+/// How high letters are
+const LETTER: f32 = 9.0;
+/// Marks are in order: only so many may be near the next
+const LOOK_BACK: usize = 64;

@@ -1,0 +1,191 @@
+//! The strip below a time-sequence graph: a row for each kind of thing that happened, in the columns where it did.
+
+use super::axis::{Axis, counted};
+use super::sequence::is_repeated;
+use super::view::{Way, span};
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::{Anchor, Shape};
+use sockeye_trace::EventKind;
+use std::collections::BTreeMap;
+
+/// What happened, by kind.
+#[derive(Debug, Default)]
+pub(super) struct Strip(BTreeMap<Kind, Vec<(u64, u64)>>);
+
+/// Rows of the strip, from top to bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    Repeated,
+    Lost,
+    Burst,
+    Timeout,
+    Stall,
+    Closed,
+    Reordered,
+    Spurious,
+    DuplicatedByNetwork,
+    DuplicatedByCapture,
+    Missing,
+}
+
+impl Kind {
+    pub(super) const fn of(event: EventKind) -> Self {
+        match event {
+            EventKind::Lost => Self::Lost,
+            EventKind::Reordered => Self::Reordered,
+            EventKind::Spurious => Self::Spurious,
+            EventKind::Unclear => Self::Repeated,
+            EventKind::DuplicatedByNetwork => Self::DuplicatedByNetwork,
+            EventKind::DuplicatedByCapture => Self::DuplicatedByCapture,
+            EventKind::MissingInCapture => Self::Missing,
+            EventKind::Timeout => Self::Timeout,
+            EventKind::LossBurst { .. } => Self::Burst,
+            EventKind::Stall { .. } => Self::Stall,
+            EventKind::WindowClosed { .. } => Self::Closed,
+        }
+    }
+
+    pub(super) const fn paint(self) -> Paint {
+        match self {
+            Self::Repeated | Self::Lost | Self::Burst | Self::Timeout => Paint::Retransmitted,
+            Self::Stall => Paint::Faint,
+            Self::Closed => Paint::Window,
+            Self::Reordered => Paint::Reordered,
+            Self::Spurious => Paint::Spurious,
+            Self::DuplicatedByNetwork | Self::DuplicatedByCapture | Self::Missing => Paint::Probe,
+        }
+    }
+
+    /// Where there are few columns.
+    const fn short(self) -> &'static str {
+        match self {
+            Self::Repeated => "again",
+            Self::Burst => "bursts",
+            Self::Closed => "closed",
+            Self::DuplicatedByNetwork => "net dup",
+            Self::DuplicatedByCapture => "cap dup",
+            Self::Missing => "missing",
+            _ => self.name(),
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Repeated => "sent again",
+            Self::Lost => "lost",
+            Self::Burst => "loss bursts",
+            Self::Timeout => "timeouts",
+            Self::Stall => "stalls",
+            Self::Closed => "window closed",
+            Self::Reordered => "reordered",
+            Self::Spurious => "spurious",
+            Self::DuplicatedByNetwork => "dup. by net",
+            Self::DuplicatedByCapture => "captured twice",
+            Self::Missing => "not captured",
+        }
+    }
+}
+
+impl Strip {
+    pub(super) fn of(way: &Way<'_>) -> Self {
+        let mut rows = BTreeMap::<Kind, Vec<_>>::new();
+        for segment in way.side.segments.iter().filter(|segment| is_repeated(segment)) {
+            rows.entry(Kind::Repeated)
+                .or_default()
+                .push((segment.time_ns, segment.time_ns));
+        }
+        for event in &way.events {
+            rows.entry(Kind::of(event.kind)).or_default().push(span(event));
+        }
+        Self(rows)
+    }
+
+    pub(super) fn height(&self) -> f32 {
+        if self.0.is_empty() {
+            0.0
+        } else {
+            self.0.len() as f32 * ROW + GAP
+        }
+    }
+
+    /// How many rows it has.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Each row's name, paint and spans in the pixels of `time`.
+    pub(super) fn rows(&self, time: Axis) -> impl Iterator<Item = (String, Paint, Vec<(f32, f32)>)> {
+        self.0.iter().map(move |(kind, spans)| {
+            let name = format!("{} {}", kind.short(), spans.len());
+            (name, kind.paint(), merged(spans, time))
+        })
+    }
+
+    /// Its rows, from `top` on, over the columns of `time`; names stand left of `left`.
+    pub(super) fn draw(&self, left: f32, right: f32, top: f32, time: Axis) -> Vec<Shape> {
+        let mut shapes = Vec::new();
+        for (nth, (kind, spans)) in self.0.iter().enumerate() {
+            let y = top + GAP + nth as f32 * ROW;
+            shapes.push(Shape::Text {
+                paint: Paint::Faint,
+                at: [left - 6.0, y + ROW - 3.5],
+                size: 10.0,
+                anchor: Anchor::End,
+                bold: false,
+                text: format!("{}\u{a0}{}", kind.name(), counted(spans.len() as u64)),
+            });
+            shapes.push(Shape::Fill {
+                paint: Paint::Grid,
+                at: [left, y + ROW - 1.5],
+                size: [right - left, 0.5],
+            });
+            for (from, to) in merged(spans, time) {
+                shapes.push(Shape::Fill {
+                    paint: kind.paint(),
+                    at: [from - 0.75, y + 1.5],
+                    size: [(to - from).max(0.0) + 1.5, ROW - 3.0],
+                });
+            }
+        }
+        shapes
+    }
+
+    /// When nothing moved, and when the window was closed: shades behind every panel.
+    pub(super) fn shades(&self, top: f32, height: f32, time: Axis) -> Vec<Shape> {
+        [(Kind::Stall, Paint::Stalled), (Kind::Closed, Paint::Closed)]
+            .into_iter()
+            .filter_map(|(kind, paint)| Some((self.0.get(&kind)?, paint)))
+            .flat_map(|(spans, paint)| {
+                merged(spans, time)
+                    .into_iter()
+                    .map(move |(from, to)| Shape::Fill {
+                        paint,
+                        at: [from, top],
+                        size: [(to - from).max(1.0), height],
+                    })
+            })
+            .collect()
+    }
+}
+
+/// Spans in pixels; those that touch are one.
+fn merged(spans: &[(u64, u64)], time: Axis) -> Vec<(f32, f32)> {
+    let mut pixels: Vec<_> = spans
+        .iter()
+        .map(|(from, to)| (time.at(*from as f64), time.at(*to as f64)))
+        .collect();
+    pixels.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut merged: Vec<(f32, f32)> = Vec::new();
+    for (from, to) in pixels {
+        match merged.last_mut() {
+            Some(last) if from <= last.1 + 1.0 => last.1 = last.1.max(to),
+            _ => merged.push((from, to)),
+        }
+    }
+    merged
+}
+
+/// Height of a row
+const ROW: f32 = 13.0;
+/// Above the first
+const GAP: f32 = 4.0;

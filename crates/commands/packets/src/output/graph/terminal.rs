@@ -1,0 +1,386 @@
+//! Graphs in characters: eight dots of Braille in each, colours where there are any.
+
+use super::GraphPanel;
+use super::axis::{Axis, Quantity};
+use super::caption;
+use super::estimate::estimates;
+use super::panels::Content;
+use super::strip::Strip;
+use super::view::View;
+use sockeye_output::picture::lettering::wrapped_columns;
+use sockeye_output::picture::paint::Paint;
+use sockeye_output::picture::scene::Shape;
+use sockeye_output::text::display_width;
+use std::io::{self, Write};
+
+pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
+    let width = view.layout.width.clamp(WIDTH_MIN, CELLS_MAX) as usize;
+    let height = view.layout.height.unwrap_or(HEIGHT).clamp(1, CELLS_MAX) as usize;
+    let mut page = Page {
+        color: view.layout.color,
+        lines: Vec::new(),
+    };
+
+    // 1. What stands above
+    page.text(BOLD, &cut(&caption::title(view), width));
+    let mut verdict = wrapped_columns(&caption::verdict(view), width);
+    if verdict.len() > VERDICT_LINES && height < 2 * HEIGHT as usize {
+        verdict.truncate(VERDICT_LINES);
+        if let Some(last) = verdict.last_mut() {
+            *last = format!("{}…", cut(last, width - 1));
+        }
+    }
+    verdict.iter().for_each(|line| page.text(PLAIN, line));
+    for line in caption::left_out(view)
+        .iter()
+        .flat_map(|text| wrapped_columns(text, width))
+    {
+        page.text(FAINT, &line);
+    }
+
+    // 2. Which panels there is room for
+    let strips: Vec<_> = view.ways.iter().map(Strip::of).collect();
+    let panels = view.panels();
+    let has_sequence = panels.contains(&GraphPanel::Sequence);
+    let strip_lines: usize = if has_sequence {
+        strips.iter().map(Strip::len).sum()
+    } else {
+        0
+    };
+    let mut wanted: Vec<_> = view
+        .ways
+        .iter()
+        .enumerate()
+        .flat_map(|(nth, way)| {
+            panels
+                .iter()
+                .map(move |panel| (nth, *panel, Content::new(way, *panel, view.time)))
+        })
+        .filter(|(.., content): &(usize, GraphPanel, Content<'_>)| !content.is_empty())
+        .collect();
+    // The time axis and the legend below
+    let room = height.saturating_sub(page.lines.len() + strip_lines + 2);
+    let mut left_out = 0;
+    while wanted.len() > 1 && wanted.iter().map(|(_, panel, _)| rows_min(*panel)).sum::<usize>() > room {
+        wanted.pop();
+        left_out += 1;
+    }
+    let least: usize = wanted.iter().map(|(_, panel, _)| rows_min(*panel)).sum();
+    let shares: usize = wanted.iter().map(|(_, panel, _)| share_of(*panel)).sum();
+    let spare = room.saturating_sub(least);
+
+    // 3. The panels
+    let plot = width - LABELS;
+    let time = Axis::new(
+        view.time.0 as f64,
+        view.time.1 as f64,
+        0.0,
+        (plot * 2) as f32 - 1.0,
+    );
+    for (nth, panel, content) in &wanted {
+        // A line above tells what it is.
+        let rows = rows_min(*panel) - 1 + spare * share_of(*panel) / shares.max(1);
+        let mut name = panel.title().to_owned();
+        if view.ways.len() > 1 || *panel == GraphPanel::Sequence {
+            name = format!("{name}, {}", view.ways[*nth].name());
+        }
+        let head = match content.note_within(plot.saturating_sub(name.chars().count() + 3)) {
+            Some(note) => format!("{name} ({note})"),
+            None => name,
+        };
+        page.text(
+            FAINT,
+            &cut(&format!("{:LABELS$}{}", "", head.replace('\u{a0}', " ")), width),
+        );
+        draw_panel(&mut page, content, rows.max(2), plot, time);
+        if *panel == GraphPanel::Sequence {
+            for (name, paint, spans) in strips[*nth].rows(time) {
+                page.strip(&name, paint, &spans, plot);
+            }
+        }
+    }
+    if wanted.is_empty() {
+        page.text(FAINT, "nothing was captured of it");
+    }
+
+    // 4. The time axis, and what the colours mean
+    page.time_axis(plot, time);
+    let more = match left_out {
+        0 => String::new(),
+        1 => "no room for 1 panel".to_owned(),
+        _ => format!("no room for {left_out} panels"),
+    };
+    let mut told = legend(view, has_sequence);
+    if left_out > 0 {
+        told.insert(0, (FAINT, &more));
+    }
+    page.legend(&told, width);
+    for line in page.lines {
+        out.write_all(line.trim_end().as_bytes())?;
+        out.write_all(b"\n")?;
+    }
+    Ok(())
+}
+
+/// What letters and colours mean, of what there is.
+fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static str)> {
+    let any = |paint: Paint| {
+        let mut segments = view.ways.iter().flat_map(|way| &way.side.segments);
+        segments.any(|segment| super::sequence::paint_of(segment.flags) == paint)
+    };
+    let mut legend = vec![
+        (escape(Paint::Data), "━ sent"),
+        (escape(Paint::Acknowledged), "━ acknowledged"),
+        (escape(Paint::Window), "━ window"),
+    ];
+    let has_flight = view.panels().contains(&GraphPanel::InFlight);
+    if has_flight && view.ways.iter().any(|way| !estimates(way).is_empty()) {
+        legend.push((escape(Paint::Estimated), "━ cwnd, estimated"));
+    }
+    for (paint, name) in [
+        (Paint::Retransmitted, "R again"),
+        (Paint::Spurious, "S spurious"),
+        (Paint::Reordered, "O out of order"),
+    ] {
+        if has_sequence && any(paint) {
+            legend.push((escape(paint), name));
+        }
+    }
+    legend
+}
+
+/// Lines as they are made.
+struct Page {
+    color: bool,
+    lines: Vec<String>,
+}
+
+impl Page {
+    fn text(&mut self, style: &str, text: &str) {
+        let mut line = String::new();
+        self.push(&mut line, style, text);
+        self.lines.push(line);
+    }
+
+    fn push(&self, line: &mut String, style: &str, text: &str) {
+        if self.color && !style.is_empty() && !text.trim().is_empty() {
+            line.push_str(style);
+            line.push_str(text);
+            line.push_str(RESET);
+        } else {
+            line.push_str(text);
+        }
+    }
+
+    /// A row for one kind of thing that happened.
+    fn strip(&mut self, name: &str, paint: Paint, spans: &[(f32, f32)], plot: usize) {
+        let mut cells = vec![' '; plot];
+        for (from, to) in spans {
+            let last = ((*to / 2.0) as usize).min(plot - 1);
+            let first = ((*from / 2.0) as usize).min(last);
+            cells[first..=last].fill(if last > first { '━' } else { '╹' });
+        }
+        let mut line = String::new();
+        let name = name.replace('\u{a0}', " ");
+        let label = format!("{:>1$} ", cut(&name, LABELS - 1), LABELS - 1);
+        self.push(&mut line, FAINT, &label);
+        self.push(
+            &mut line,
+            escape(paint),
+            cells.iter().collect::<String>().trim_end(),
+        );
+        self.lines.push(line);
+    }
+
+    fn time_axis(&mut self, plot: usize, time: Axis) {
+        let mut cells = vec![' '; LABELS + plot];
+        for (at, label) in time.ticks(Quantity::Time, 24.0) {
+            let label: Vec<char> = label.replace('\u{a0}', " ").chars().collect();
+            let middle = LABELS + (at / 2.0) as usize;
+            let first =
+                (middle.saturating_sub(label.len() / 2)).min((LABELS + plot).saturating_sub(label.len()));
+            let around = first.saturating_sub(1)..(first + label.len() + 1).min(cells.len());
+            if cells[around].iter().all(|cell| *cell == ' ') {
+                cells[first..first + label.len()].copy_from_slice(&label);
+            }
+        }
+        self.text(FAINT, &cells.iter().collect::<String>());
+    }
+
+    fn legend(&mut self, entries: &[(&str, &str)], width: usize) {
+        let (mut line, mut columns) = (String::new(), 0);
+        for (style, text) in entries {
+            columns += display_width(text.as_bytes()) + 2;
+            if columns > width + 2 {
+                break;
+            }
+            self.push(&mut line, style, text);
+            line.push_str("  ");
+        }
+        self.lines.push(line);
+    }
+}
+
+/// One panel: labels to the left, dots to the right.
+fn draw_panel(page: &mut Page, content: &Content<'_>, rows: usize, plot: usize, time: Axis) {
+    let (columns, lines) = (plot * 2, rows * 4);
+    let size = [columns as f32 - 1.0, lines as f32 - 1.0];
+    let mut dots = Dots {
+        cells: vec![Cell::default(); plot * rows],
+        plot,
+        rows,
+    };
+    for shape in content.draw([0.0, 0.0], size, time) {
+        dots.shape(&shape);
+    }
+    let mut labels = vec![String::new(); rows];
+    for (at, label) in content
+        .axis(0.0, size[1])
+        .ticks(content.quantity(), 12.0_f32.min(lines as f32 / 3.0))
+    {
+        let row = ((at / 4.0) as usize).min(rows - 1);
+        labels[row] = label.replace('\u{a0}', " ");
+    }
+    for (cells, label) in dots.cells.chunks_exact(plot).zip(labels) {
+        let mut line = String::new();
+        let edge = if label.is_empty() { '│' } else { '┤' };
+        let label = format!("{:>1$}{edge}", cut(&label, LABELS - 1), LABELS - 1);
+        page.push(&mut line, FAINT, &label);
+        // One escape for a run of cells of one colour
+        for run in cells.chunk_by(|one, other| one.paint == other.paint) {
+            let text: String = run.iter().map(Cell::character).collect();
+            page.push(&mut line, run[0].paint.map_or(PLAIN, escape), &text);
+        }
+        page.lines.push(line);
+    }
+}
+
+/// Two by four dots, of the most important paint among them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    dots: u8,
+    paint: Option<Paint>,
+    letter: Option<char>,
+}
+
+impl Cell {
+    fn character(&self) -> char {
+        match self.letter {
+            Some(letter) => letter,
+            None if self.dots == 0 => ' ',
+            None => char::from_u32(0x2800 + u32::from(self.dots)).unwrap_or('?'),
+        }
+    }
+}
+
+struct Dots {
+    cells: Vec<Cell>,
+    plot: usize,
+    rows: usize,
+}
+
+impl Dots {
+    fn shape(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Strokes { paint, strokes, .. } => {
+                for [x, top, bottom] in strokes {
+                    self.upright(*paint, *x, *top, *bottom);
+                }
+            }
+            Shape::Line { paint, points, .. } => {
+                for pair in points.windows(2) {
+                    let ([ax, ay], [bx, by]) = (pair[0], pair[1]);
+                    for column in ax as usize..=bx.max(ax) as usize {
+                        self.dot(*paint, column, ay as usize);
+                    }
+                    self.upright(*paint, bx, ay.min(by), ay.max(by));
+                }
+            }
+            // Bars of what was sent again get their letter; of other marks only the strip has room to tell.
+            _ => {}
+        }
+    }
+
+    fn upright(&mut self, paint: Paint, x: f32, top: f32, bottom: f32) {
+        for row in top.max(0.0) as usize..=bottom.max(0.0) as usize {
+            self.dot(paint, x as usize, row);
+        }
+    }
+
+    fn dot(&mut self, paint: Paint, x: usize, y: usize) {
+        const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+        let (column, row) = (x / 2, y / 4);
+        if column >= self.plot || row >= self.rows {
+            return;
+        }
+        let cell = &mut self.cells[row * self.plot + column];
+        cell.dots |= BITS[y % 4][x % 2];
+        if cell.paint.is_none_or(|before| rank(paint) > rank(before)) {
+            cell.paint = Some(paint);
+            cell.letter = match paint {
+                Paint::Retransmitted => Some('R'),
+                Paint::Spurious => Some('S'),
+                Paint::Reordered => Some('O'),
+                _ => cell.letter,
+            };
+        }
+    }
+}
+
+/// Whose colour a cell has that many share.
+const fn rank(paint: Paint) -> u8 {
+    match paint {
+        Paint::Retransmitted => 6,
+        Paint::Spurious => 5,
+        Paint::Reordered | Paint::Estimated => 4,
+        Paint::Data | Paint::Probe => 3,
+        Paint::Acknowledged => 2,
+        Paint::Sack => 1,
+        _ => 0,
+    }
+}
+
+const fn escape(paint: Paint) -> &'static str {
+    match paint {
+        Paint::Data => "\x1b[34m",
+        Paint::Acknowledged => "\x1b[32m",
+        Paint::Window | Paint::Closed => "\x1b[35m",
+        Paint::Retransmitted => "\x1b[1;31m",
+        Paint::Reordered | Paint::Spurious => "\x1b[33m",
+        Paint::Sack => "\x1b[36m",
+        Paint::Estimated => BOLD,
+        _ => FAINT,
+    }
+}
+
+/// The first `width` characters.
+fn cut(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
+}
+
+const fn rows_min(panel: GraphPanel) -> usize {
+    match panel {
+        GraphPanel::Sequence => 7,
+        _ => 4,
+    }
+}
+
+const fn share_of(panel: GraphPanel) -> usize {
+    match panel {
+        GraphPanel::Sequence => 4,
+        _ => 1,
+    }
+}
+
+const PLAIN: &str = "";
+const BOLD: &str = "\x1b[1m";
+const FAINT: &str = "\x1b[2m";
+const RESET: &str = "\x1b[0m";
+/// Characters left of a plot
+const LABELS: usize = 12;
+/// Lines, if nobody says how many
+const HEIGHT: u32 = 24;
+const WIDTH_MIN: u32 = 30;
+const CELLS_MAX: u32 = 1_000;
+/// Lines of a verdict, where there are few
+const VERDICT_LINES: usize = 3;

@@ -1,0 +1,11 @@
+//! Verdicts and graphs of captured connections.
+
+mod analysis;
+mod event_json;
+mod graph;
+
+pub use analysis::{
+    AnalysisLayout, AnalysisWriter, CaptureTally, ComparedWay, Comparison, EndOwners, FlaggedSegment, Listed,
+    Place, connection_sentences, push_comparisons,
+};
+pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};

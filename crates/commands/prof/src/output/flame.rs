@@ -1,0 +1,323 @@
+//! Flame graphs: boxes as wide as what they stand for, each upon what called it, the processes at the bottom.
+//!
+//! Our own module for pictures draws them, as it does graphs and charts: the known library for it is under a licence that
+//! `deny.toml` does not allow, and has others.
+
+use sockeye_output::picture::lettering::wrapped;
+use sockeye_output::picture::paint::{Flame, Paint};
+use sockeye_output::picture::scene::{Anchor, Behaviour, Scene, Shape};
+use sockeye_output::picture::{GraphTheme, png, raster, svg};
+use sockeye_output::report::ChartFormat;
+use sockeye_output::text::harmless;
+use sockeye_profile::{NamedStacks, Profile, StackKind, StackName};
+use std::collections::VecDeque;
+use std::io::{self, Write};
+
+/// Draws the stacks; a profile without such says so.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_flame(
+    out: &mut impl Write,
+    profile: &Profile,
+    which: StackKind,
+    format: ChartFormat,
+) -> io::Result<()> {
+    let scene = lay_out(profile, which);
+    match format {
+        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Reader),
+        ChartFormat::Png => png::write(out, &raster::draw(&scene, GraphTheme::Light, 2)),
+    }
+}
+
+fn lay_out(profile: &Profile, which: StackKind) -> Scene {
+    let named_stacks = profile.named_stacks(which).unwrap_or_default();
+    let tower = Tower::build(named_stacks);
+    let title = format!(
+        "{}: {}",
+        match which {
+            StackKind::Cpu => "CPU by function",
+            StackKind::Waits => "Waits off the CPU by function",
+        },
+        harmless(profile.target.as_bytes())
+    );
+    let about = about(profile, which, &tower);
+    // 1. What stands above
+    let mut shapes = Vec::new();
+    let mut bottom = 0.0;
+    let mut paragraph = |text: &str, size: f32, paint: Paint, bold: bool| {
+        // At the right of the first line there are the words of the script.
+        for line in wrapped(text, size, WIDTH - 2.0 * EDGE - 160.0) {
+            bottom += size + 5.0;
+            shapes.push(Shape::Text {
+                paint,
+                at: [EDGE, bottom],
+                size,
+                anchor: Anchor::Start,
+                bold,
+                text: line,
+            });
+        }
+    };
+    paragraph(&title, TITLE, Paint::Text, true);
+    paragraph(&about, SMALL, Paint::Faint, false);
+    if let Some(partial) = &profile.partial {
+        let text = format!("PARTIAL: {}", harmless(partial.text.as_bytes()));
+        paragraph(&text, SMALL, Paint::Retransmitted, true);
+    }
+    if tower.boxes.is_empty() {
+        paragraph(NOTHING, TITLE, Paint::Faint, false);
+    }
+    // 2. The boxes
+    let rows = tower.boxes.iter().map(|one| one.row + 1).max().unwrap_or(0);
+    let foot = bottom + 10.0 + rows as f32 * ROW;
+    for one in &tower.boxes {
+        let word = &tower.named_stacks.words[one.word as usize];
+        let name = cut(&word.text);
+        let module = word.module.as_deref().map_or_else(
+            || {
+                if one.row == 0 {
+                    "process".to_owned()
+                } else {
+                    "-".to_owned()
+                }
+            },
+            cut,
+        );
+        shapes.push(Shape::Box {
+            paint: paint(word, which, one.row),
+            at: [one.x, foot - (one.row + 1) as f32 * ROW],
+            // What is between boxes keeps them apart.
+            size: [(one.width - 0.4).max(0.1), ROW - 1.0],
+            more: format!(
+                "{name} · {module} · {}",
+                weight(which, one.weight, tower.named_stacks.total)
+            ),
+            text: name,
+        });
+    }
+    Scene {
+        width: WIDTH,
+        height: foot + EDGE,
+        title,
+        description: about,
+        shapes,
+        behaviour: Some(Behaviour {
+            script: include_str!("flame.js"),
+            style: STYLE,
+        }),
+    }
+}
+
+/// What it is of: how long, how much, what is not in it.
+fn about(profile: &Profile, which: StackKind, tower: &Tower) -> String {
+    let seconds = profile.duration_ns as f64 / 1e9;
+    let mut parts = vec![format!("{seconds:.3} s").replace(".000 s", " s")];
+    let lost = match which {
+        StackKind::Cpu => {
+            let cpu = profile.cpu.as_ref();
+            let rate = cpu.map_or(0, |cpu| cpu.samples_per_s);
+            parts.push(format!(
+                "{} samples, {rate} a second asked for",
+                tower.named_stacks.total
+            ));
+            if cpu.is_some_and(|cpu| cpu.user_only) {
+                parts.push("of the processes' own code only".to_owned());
+            }
+            profile.losses.samples
+        }
+        StackKind::Waits => {
+            parts.push(format!("{} waited", time(tower.named_stacks.total)));
+            profile.losses.waits
+        }
+    };
+    parts.push(format!("{lost} lost"));
+    if tower.narrow > 0 {
+        parts.push(format!(
+            "{} boxes too narrow to be seen are left out, and what stands upon them",
+            tower.narrow
+        ));
+    }
+    if tower.high > 0 {
+        parts.push(format!("{} deeper than {ROWS_MAX} rows", tower.high));
+    }
+    if tower.named_stacks.too_deep > 0 {
+        parts.push(format!("{} stacks cut", tower.named_stacks.too_deep));
+    }
+    parts.join(", ")
+}
+
+/// A place in the graph.
+#[derive(Debug, Clone, PartialEq)]
+struct Placed {
+    word: u32,
+    row: usize,
+    x: f32,
+    width: f32,
+    weight: u64,
+}
+
+/// The boxes, from the lowest row on.
+struct Tower {
+    named_stacks: NamedStacks,
+    boxes: Vec<Placed>,
+    /// Boxes that would be too narrow, or too many; what would stand upon them is not counted
+    narrow: u64,
+    /// Boxes above the last row
+    high: u64,
+}
+
+/// Stacks that are the same up to a row.
+struct Span {
+    from: usize,
+    to: usize,
+    row: usize,
+    x: f64,
+}
+
+impl Tower {
+    fn build(mut named_stacks: NamedStacks) -> Self {
+        // 1. Neighbours share their beginnings; the same words give the same order
+        let mut order: Vec<u32> = (0..named_stacks.words.len() as u32).collect();
+        let key = |place: &u32| {
+            let word = &named_stacks.words[*place as usize];
+            (word.text.as_str(), word.is_kernel, word.module.as_deref())
+        };
+        order.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
+        let mut ranks = vec![0_u32; order.len()];
+        for (rank, place) in (0..).zip(&order) {
+            ranks[*place as usize] = rank;
+        }
+        for (stack, _) in &mut named_stacks.stacks {
+            for word in stack {
+                *word = ranks[*word as usize];
+            }
+        }
+        named_stacks.stacks.sort_unstable();
+        // 2. Row by row, so that of too many boxes the lowest stay
+        let mut tower = Self {
+            named_stacks: NamedStacks::default(),
+            boxes: Vec::new(),
+            narrow: 0,
+            high: 0,
+        };
+        let per_weight = f64::from(WIDTH - 2.0 * EDGE) / named_stacks.total.max(1) as f64;
+        let mut spans = VecDeque::from([Span {
+            from: 0,
+            to: named_stacks.stacks.len(),
+            row: 0,
+            x: f64::from(EDGE),
+        }]);
+        while let Some(span) = spans.pop_front() {
+            tower.split(&named_stacks.stacks, &span, per_weight, &order, &mut spans);
+        }
+        tower.named_stacks = named_stacks;
+        tower
+    }
+
+    /// The boxes upon a span.
+    fn split(
+        &mut self,
+        stacks: &[(Vec<u32>, u64)],
+        span: &Span,
+        per_weight: f64,
+        order: &[u32],
+        spans: &mut VecDeque<Span>,
+    ) {
+        let (mut from, mut x) = (span.from, span.x);
+        while from < span.to {
+            let word = stacks[from].0.get(span.row);
+            let mut to = from;
+            let mut weight = 0_u64;
+            while to < span.to && stacks[to].0.get(span.row) == word {
+                weight = weight.saturating_add(stacks[to].1);
+                to += 1;
+            }
+            let width = weight as f64 * per_weight;
+            // Those that end here are first, and nothing stands upon them.
+            if let Some(word) = word {
+                if span.row >= ROWS_MAX {
+                    self.high += 1;
+                } else if width < NARROWEST || self.boxes.len() >= BOXES_MAX {
+                    self.narrow += 1;
+                } else {
+                    self.boxes.push(Placed {
+                        word: order[*word as usize],
+                        row: span.row,
+                        x: x as f32,
+                        width: width as f32,
+                        weight,
+                    });
+                    spans.push_back(Span {
+                        from,
+                        to,
+                        row: span.row + 1,
+                        x,
+                    });
+                }
+            }
+            (from, x) = (to, x + width);
+        }
+    }
+}
+
+/// The same function has the same shade everywhere.
+fn paint(word: &StackName, which: StackKind, row: usize) -> Paint {
+    if row == 0 {
+        return Paint::Grid;
+    }
+    let flame = match (which, word.is_kernel) {
+        (StackKind::Cpu, false) => Flame::User,
+        (StackKind::Cpu, true) => Flame::Kernel,
+        (StackKind::Waits, false) => Flame::Waiting,
+        (StackKind::Waits, true) => Flame::KernelWaiting,
+    };
+    // FNV-1a
+    let hash = word.text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    Paint::flame(flame, hash >> 16)
+}
+
+fn weight(which: StackKind, weight: u64, total: u64) -> String {
+    let share = weight as f64 / total.max(1) as f64 * 100.0;
+    match which {
+        StackKind::Cpu if weight == 1 => format!("1 sample, {share:.1} %"),
+        StackKind::Cpu => format!("{weight} samples, {share:.1} %"),
+        StackKind::Waits => format!("{}, {share:.1} %", time(weight)),
+    }
+}
+
+fn time(us: u64) -> String {
+    let mut out = Vec::new();
+    sockeye_output::number::push_time_us(&mut out, us);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A name from outside: harmless, and not longer than anybody reads.
+fn cut(name: &str) -> String {
+    let name = harmless(name.as_bytes());
+    match name.char_indices().nth(NAME_MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    }
+}
+
+const STYLE: &str = "\
+.b text{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;pointer-events:none}
+.b{cursor:pointer}.b:hover rect{stroke:currentColor;stroke-width:1}.b.hit rect{fill:#d000c0}.b.hit text{fill:#fff}
+.act{cursor:pointer}
+";
+const NOTHING: &str = "there are no such stacks in this profile";
+const WIDTH: f32 = 1200.0;
+const EDGE: f32 = 10.0;
+const ROW: f32 = 17.0;
+/// Sizes of text
+const TITLE: f32 = 15.0;
+const SMALL: f32 = 12.0;
+/// Narrower boxes nobody sees
+const NARROWEST: f64 = 0.3;
+const ROWS_MAX: usize = 300;
+const BOXES_MAX: usize = 50_000;
+/// Characters of a name
+const NAME_MAX: usize = 600;

@@ -1,0 +1,7 @@
+//! Whole profiles in every form.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
+
+mod profile;
+mod sampled;
+#[path = "../../../../output/src/tests/schema_check.rs"]
+mod schema_check;

@@ -1,0 +1,39 @@
+//! Flags of the output, the same in every command.
+
+use clap::ValueEnum;
+use sockeye_output::Format;
+
+/// Output format of a listing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Columns for people
+    Table,
+    /// One JSON document
+    Json,
+    /// One JSON object a line
+    Jsonl,
+    /// Comma-separated values
+    Csv,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Table => Self::Table,
+            FormatArg::Json => Self::Json,
+            FormatArg::Jsonl => Self::Jsonl,
+            FormatArg::Csv => Self::Csv,
+        }
+    }
+}
+
+/// When tables have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColorArg {
+    /// On a terminal, unless NO_COLOR is set
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

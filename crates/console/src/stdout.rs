@@ -1,0 +1,159 @@
+//! Standard output, as it is: a terminal with a width, or something that takes bytes.
+
+use crate::args::ColorArg;
+use anyhow::Context;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sockeye_output::Style;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Standard output without the line buffer of the standard library: renderers write large pieces.
+///
+/// # Errors
+/// When there is no descriptor left. One closed before we began is `/dev/null` by now: the standard library
+/// sees to that.
+pub fn open() -> io::Result<Stdout> {
+    io::stdout()
+        .as_fd()
+        .try_clone_to_owned()
+        .map(|fd| Stdout(File::from(fd)))
+}
+
+/// Writes a text that is there as a whole.
+pub fn write(text: &[u8]) -> anyhow::Result<()> {
+    open()
+        .and_then(|mut stdout| stdout.write_all(text))
+        .context(WRITING)
+}
+
+/// Writes each text on a line of its own.
+pub fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line.as_ref());
+        text.push('\n');
+    }
+    write(text.as_bytes())
+}
+
+/// What failed when a write did.
+pub const WRITING: &str = "write to standard output";
+
+/// Standard output, written to until all is written.
+#[derive(Debug)]
+pub struct Stdout(File);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                // Whoever we share it with made it non-blocking (node, ssh): wait as if it were not.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    wait(&self.0, PollFlags::OUT, None)?;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Waits for the next sample, and tells whether somebody still reads: a reader that went away is noticed
+/// now, not when there is something to write.
+pub fn pause(interval: Duration) -> bool {
+    let stdout = io::stdout();
+    wait(&stdout, PollFlags::empty(), Some(interval)).unwrap_or(true)
+}
+
+/// Waits until there is something to read from `source`, and tells whether somebody still reads what we write.
+pub fn pause_until(source: &impl AsFd) -> io::Result<bool> {
+    let stdout = io::stdout();
+    loop {
+        let mut polled = [
+            PollFd::new(source, PollFlags::IN),
+            PollFd::new(&stdout, PollFlags::empty()),
+        ];
+        match poll(&mut polled, None) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => return Ok(polled[1].revents().is_empty()),
+        }
+    }
+}
+
+/// Polls until one of `events` or an error shows up (false: an error) or the time is over.
+fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Result<bool> {
+    let until = limit.map(|limit| Instant::now() + limit);
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = left
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(io::Error::other)?;
+        let mut polled = [PollFd::new(fd, events)];
+        match poll(&mut polled, timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(_) => {
+                let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;
+                return Ok(!polled[0].revents().intersects(broken));
+            }
+        }
+    }
+}
+
+/// Columns of the terminal behind it; `None` if there is none.
+pub fn width() -> Option<usize> {
+    size()?.columns
+}
+
+/// The terminal behind it; of a size that it does not know it says 0, and here there is none.
+pub struct Size {
+    /// Width, in characters; `None` if unknown.
+    pub columns: Option<usize>,
+    /// Height, in characters; `None` if unknown.
+    pub rows: Option<usize>,
+    /// Pixels from left to right, and from top to bottom
+    pub pixels: Option<(usize, usize)>,
+}
+
+/// `None` if there is no terminal.
+pub fn size() -> Option<Size> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let known = |number: u16| Some(usize::from(number)).filter(|&number| number > 0);
+    Some(Size {
+        columns: known(size.ws_col),
+        rows: known(size.ws_row),
+        pixels: known(size.ws_xpixel).zip(known(size.ws_ypixel)),
+    })
+}
+
+/// Colours or none, by the flag, the terminal, `NO_COLOR` and `TERM`.
+pub fn style(color: ColorArg) -> Style {
+    let colored = match color {
+        ColorArg::Always => true,
+        ColorArg::Never => false,
+        ColorArg::Auto => {
+            io::stdout().is_terminal()
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        }
+    };
+    if colored { Style::Color } else { Style::Plain }
+}
+
+/// Whether `error` says no more than that the reader of our output went away.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}

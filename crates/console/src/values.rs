@@ -1,0 +1,50 @@
+//! Parsers of option values that several commands take.
+
+use std::time::Duration;
+
+/// How many rows; none is an answer too.
+pub fn top(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+/// How many samples.
+pub fn count(text: &str) -> Result<u64, String> {
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Seconds to wait, possibly none.
+pub fn patience(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) {
+        Ok(Duration::ZERO)
+    } else {
+        seconds(text)
+    }
+}
+
+/// Seconds, possibly with a fraction, more than none.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "expected a number of seconds, like 2 or 0.5".to_owned())?;
+    if !(0.001..=1e9).contains(&seconds) {
+        return Err("expected at least 0.001 and at most 1000000000 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_must_be_finite_and_positive() {
+        assert_eq!(seconds("0.5").unwrap().as_millis(), 500);
+        for bad in ["", "x", "0", "-1", "nan", "inf", "1e300"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+}

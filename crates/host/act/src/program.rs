@@ -1,0 +1,124 @@
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+/// A program and its arguments, to be found and started as `execvp(3)` of glibc does it.
+#[derive(Debug)]
+pub struct Program<'a> {
+    file: &'a OsStr,
+    arguments: &'a [OsString],
+}
+
+/// A program that could not be started.
+#[derive(Debug)]
+pub struct NotStarted {
+    file: OsString,
+    error: io::Error,
+}
+
+impl<'a> Program<'a> {
+    /// From the words of a command, with or without `--` in front; `None` if there are none.
+    pub fn new(words: &'a [OsString]) -> Option<Self> {
+        let words = match words {
+            [first, rest @ ..] if first == "--" => rest,
+            words => words,
+        };
+        let (file, arguments) = words.split_first()?;
+        Some(Self { file, arguments })
+    }
+
+    /// Takes the place of this process. Returns only the reason why that failed.
+    ///
+    /// The standard library gives `SIGPIPE` back its meaning before.
+    pub fn become_it(&self) -> NotStarted {
+        let mut error = self.command().exec();
+        if let Some(mut shell) = self.for_shell(&error) {
+            error = shell.exec();
+        }
+        self.failed(error)
+    }
+
+    /// Starts it, with whatever `prepare` gives it.
+    pub fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
+        let start = |mut command: Command| {
+            prepare(&mut command);
+            command.spawn()
+        };
+        start(self.command())
+            .or_else(|error| self.for_shell(&error).map_or(Err(error), start))
+            .map_err(|error| self.failed(error))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.file);
+        command.args(self.arguments);
+        command
+    }
+
+    /// A script without `#!` is for the shell. `execvp(3)` sees to that in glibc, and does not in musl.
+    fn for_shell(&self, error: &io::Error) -> Option<Command> {
+        if error.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {
+            return None;
+        }
+        let mut shell = Command::new("/bin/sh");
+        shell.arg(self.found()?).args(self.arguments);
+        Some(shell)
+    }
+
+    /// Where it is.
+    fn found(&self) -> Option<PathBuf> {
+        if self.file.as_bytes().contains(&b'/') {
+            return Some(self.file.into());
+        }
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+        std::env::split_paths(&path)
+            .map(|folder| match folder.as_os_str().is_empty() {
+                true => Path::new(".").join(self.file),
+                false => folder.join(self.file),
+            })
+            .find(|file| file.is_file() && access(file, Access::EXEC_OK).is_ok())
+    }
+
+    fn failed(&self, error: io::Error) -> NotStarted {
+        NotStarted {
+            file: self.file.to_owned(),
+            error,
+        }
+    }
+}
+
+impl NotStarted {
+    /// Whether there is no such program.
+    pub fn is_absent(&self) -> bool {
+        self.error.kind() == io::ErrorKind::NotFound
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start {:?}: {}", self.file, self.error)?;
+        let remedy = match self.error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::NOENT) => "no such program in PATH, or the interpreter that it names is missing",
+            Some(Errno::ACCESS) => "it is no program that you may run",
+            Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or run fewer at once",
+            Some(Errno::AGAIN | Errno::NOMEM) => {
+                "too many processes, or too little memory: run fewer at once"
+            }
+            Some(Errno::TOOBIG) => "its arguments and environment are too long",
+            _ => return Ok(()),
+        };
+        write!(f, "; {remedy}")
+    }
+}
+
+impl std::error::Error for NotStarted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,81 @@
+//! The interface to another tool's protocol for streams, so that `bench stream` and `bench serve` can speak it.
+
+use crate::session::{Reach, Stop};
+use crate::stream::{Outcome, Plan, Progress};
+use std::error::Error;
+use std::net::TcpStream;
+
+/// A protocol that another tool speaks for the same measurement, as client and as server.
+pub trait StreamProtocol: Sync {
+    /// TCP and UDP port that its servers listen on by default.
+    fn port(&self) -> u16;
+
+    /// Checks that the protocol can express `plan`.
+    ///
+    /// # Errors
+    /// What it cannot express, for a usage message.
+    fn check(&self, plan: &Plan) -> Result<(), String>;
+
+    /// Runs one transfer as a client. `progress` gets each interval.
+    ///
+    /// # Errors
+    /// Why there is no outcome.
+    fn run(
+        &self,
+        reach: &Reach,
+        plan: &Plan,
+        options: StreamOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Outcome, StreamError>;
+
+    /// Runs one transfer as a client and returns the report that the other tool would print.
+    fn run_for_document(
+        &self,
+        reach: &Reach,
+        plan: &Plan,
+        options: StreamOptions,
+        stop: &Stop,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> StreamDocument;
+
+    /// Returns a server for clients of this protocol.
+    fn server(&self) -> Box<dyn StreamServer>;
+}
+
+/// The server side of another tool's protocol.
+pub trait StreamServer: Sync {
+    /// Takes a connection of which nothing has been read: a stream of the running test, or a new test, which is over
+    /// when this returns. `number` counts connections in the order they came. `say` gets a line for each event.
+    /// Returns whether this was a test.
+    fn receive(&self, number: u64, connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool;
+}
+
+/// Options that only another tool's protocol has.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StreamOptions {
+    /// Blocks to send, instead of bytes or a time.
+    pub blocks: Option<u64>,
+    /// Largest TCP segment, in bytes.
+    pub mss: Option<u64>,
+    /// Whether to set `TCP_NODELAY`.
+    pub no_delay: bool,
+}
+
+/// Why a transfer gave no outcome.
+#[derive(Debug)]
+pub struct StreamError {
+    /// A stable word for reports.
+    pub code: &'static str,
+    /// What happened, for people.
+    pub error: Box<dyn Error + Send + Sync>,
+}
+
+/// A transfer in the words of another tool.
+#[derive(Debug)]
+pub struct StreamDocument {
+    /// The report, also of a transfer that failed.
+    pub text: String,
+    /// Whether the transfer came to its planned end; an error if there was none.
+    pub outcome: Result<bool, Box<dyn Error + Send + Sync>>,
+}

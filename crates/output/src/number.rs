@@ -1,0 +1,267 @@
+//! Numbers: exact decimals fast, and human units.
+
+/// Appends `number` in decimal.
+#[inline]
+pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
+    // Copies of constant length are a few instructions; most numbers are this short.
+    match number {
+        0..10 => out.push(b'0' + number as u8),
+        10..100 => out.extend_from_slice(pair(number)),
+        100..1_000 => {
+            let [b, c] = *pair(number % 100);
+            out.extend_from_slice(&[b'0' + (number / 100) as u8, b, c]);
+        }
+        1_000..10_000 => {
+            let ([a, b], [c, d]) = (*pair(number / 100), *pair(number % 100));
+            out.extend_from_slice(&[a, b, c, d]);
+        }
+        _ => push_digits(out, number),
+    }
+}
+
+fn push_digits(out: &mut Vec<u8>, number: u64) {
+    // Twice the room: the copy of constant length at the end may begin at any digit.
+    let mut digits = [0; 2 * DIGITS_MAX];
+    let mut at = DIGITS_MAX;
+    let mut rest = number;
+    while rest >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(pair(rest % 100));
+        rest /= 100;
+    }
+    if rest >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(pair(rest));
+    } else {
+        at -= 1;
+        digits[at] = b'0' + rest as u8;
+    }
+    if let Some(padded) = digits[at..].first_chunk::<DIGITS_MAX>() {
+        push_padded(out, padded, DIGITS_MAX - at);
+    }
+}
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+/// Appends bytes that are probably few: two copies of constant length that may overlap, instead of one of
+/// variable length, which is a call (and with musl a slow one).
+#[inline]
+pub fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes.len() {
+        0 => {}
+        1..4 => bytes.iter().for_each(|&byte| out.push(byte)),
+        4..8 => push_overlapping::<4>(out, bytes),
+        8..16 => push_overlapping::<8>(out, bytes),
+        16..=32 => push_overlapping::<16>(out, bytes),
+        _ => out.extend_from_slice(bytes),
+    }
+}
+
+/// Appends `N` to `2 * N` bytes.
+#[inline]
+fn push_overlapping<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
+        let start = out.len();
+        out.extend_from_slice(first);
+        out.truncate(start + bytes.len() - N);
+        out.extend_from_slice(last);
+    }
+}
+
+/// Appends the first `len` of `padded`.
+///
+/// All are copied and the rest taken back: a copy of constant length is a few instructions, one of
+/// variable length is a call, and rows are made of short copies.
+#[inline]
+pub fn push_padded<const N: usize>(out: &mut Vec<u8>, padded: &[u8; N], len: usize) {
+    let start = out.len();
+    out.extend_from_slice(padded);
+    out.truncate(start + len);
+}
+
+/// Appends `0x` and `number` in hexadecimal.
+pub fn push_hexadecimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(format!("{number:#x}").as_bytes());
+}
+
+/// Appends `number` short: exact below 10,000, then three digits and a decimal prefix: `12.3M`.
+pub fn push_human(out: &mut Vec<u8>, number: u128) {
+    if number < 10_000 {
+        push_decimal(out, number as u64);
+        return;
+    }
+    let (mut divisor, mut unit) = (1000, 0);
+    // Each test on the rounded value: 999,950 is 1.0M, not 1000K.
+    while (number.saturating_add(divisor / 2)) / divisor >= 1000 && unit + 1 < UNITS.len() {
+        divisor *= 1000;
+        unit += 1;
+    }
+    let tenths = (number.saturating_mul(10).saturating_add(divisor / 2)) / divisor;
+    if tenths < 1000 {
+        push_tenths(out, tenths as u64);
+    } else {
+        push_decimal(out, (number.saturating_add(divisor / 2) / divisor) as u64);
+    }
+    out.push(UNITS[unit]);
+}
+
+/// Appends a rate given in bytes a second as bits a second: `12.3Mbit/s`.
+pub fn push_bit_rate(out: &mut Vec<u8>, bytes_per_s: u64) {
+    push_human(out, u128::from(bytes_per_s) * 8);
+    out.extend_from_slice(b"bit/s");
+}
+
+/// Appends a time: `85us`, `3.42ms`, `1.2s`, `2m3s`, `1h58m`, `3d4h`.
+pub fn push_time_us(out: &mut Vec<u8>, us: u64) {
+    let seconds = us / 1_000_000;
+    match us {
+        0 => out.push(b'0'),
+        1..100 => {
+            push_decimal(out, us);
+            out.extend_from_slice(b"us");
+        }
+        100..1_000_000 => {
+            push_ms(out, us);
+            out.extend_from_slice(b"ms");
+        }
+        1_000_000..60_000_000 => {
+            push_tenths(out, us / 100_000);
+            out.push(b's');
+        }
+        60_000_000..3_600_000_000 => push_two(out, seconds / 60, b'm', seconds % 60, b's'),
+        3_600_000_000..86_400_000_000 => push_two(out, seconds / 3600, b'h', seconds / 60 % 60, b'm'),
+        _ => push_two(out, seconds / 86_400, b'd', seconds / 3600 % 24, b'h'),
+    }
+}
+
+/// Appends microseconds as milliseconds with three significant digits, without the unit: `0.123`.
+pub fn push_ms(out: &mut Vec<u8>, us: u64) {
+    let decimals = match us {
+        0..1_000 => 3,
+        1_000..10_000 => 2,
+        10_000..100_000 => 1,
+        _ => 0,
+    };
+    push_decimal(out, us / 1000);
+    if decimals > 0 {
+        out.push(b'.');
+        let fraction = us % 1000;
+        let digits = [
+            b'0' + (fraction / 100) as u8,
+            b'0' + (fraction / 10 % 10) as u8,
+            b'0' + (fraction % 10) as u8,
+        ];
+        out.extend_from_slice(&digits[..decimals]);
+    }
+}
+
+fn push_tenths(out: &mut Vec<u8>, tenths: u64) {
+    push_decimal(out, tenths / 10);
+    out.push(b'.');
+    out.push(b'0' + (tenths % 10) as u8);
+}
+
+fn push_two(out: &mut Vec<u8>, large: u64, large_unit: u8, small: u64, small_unit: u8) {
+    push_decimal(out, large);
+    out.push(large_unit);
+    if small > 0 {
+        push_decimal(out, small);
+        out.push(small_unit);
+    }
+}
+
+/// Thousands; the last is more than `u64::MAX * 8` needs.
+const UNITS: &[u8] = b"KMGTPEZY";
+
+#[inline]
+fn pair(number: u64) -> &'static [u8; 2] {
+    &PAIRS[number as usize % 100]
+}
+
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(push: impl FnOnce(&mut Vec<u8>), expected: &str) {
+        let mut out = Vec::new();
+        push(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn short_pushes_of_every_length() {
+        let bytes: Vec<u8> = (0..80).collect();
+        for len in 0..bytes.len() {
+            let mut out = vec![9, 9];
+            push_short(&mut out, &bytes[..len]);
+            assert_eq!(out[..2], [9, 9]);
+            assert_eq!(out[2..], bytes[..len]);
+        }
+    }
+
+    #[test]
+    fn decimals() {
+        let mut number = 1_u64;
+        for digit in 0..20_u64 {
+            for near in [number - 1, number, number + 1, number.wrapping_mul(digit)] {
+                check(|out| push_decimal(out, near), &near.to_string());
+            }
+            number = number.saturating_mul(10);
+        }
+        check(|out| push_decimal(out, u64::MAX), "18446744073709551615");
+    }
+
+    #[test]
+    fn human_units() {
+        for (number, expected) in [
+            (0, "0"),
+            (9_999, "9999"),
+            (10_000, "10.0K"),
+            (99_949, "99.9K"),
+            (99_950, "100K"),
+            (123_456, "123K"),
+            (999_499, "999K"),
+            (999_500, "1.0M"),
+            (1_234_567, "1.2M"),
+            (u128::from(u64::MAX), "18.4E"),
+            (u128::MAX, "340282366920938Y"),
+        ] {
+            check(|out| push_human(out, number), expected);
+        }
+        check(|out| push_bit_rate(out, u64::MAX), "148Ebit/s");
+        check(|out| push_bit_rate(out, 1_540_000), "12.3Mbit/s");
+    }
+
+    #[test]
+    fn times() {
+        for (us, expected) in [
+            (0, "0"),
+            (85, "85us"),
+            (123, "0.123ms"),
+            (3_420, "3.42ms"),
+            (12_345, "12.3ms"),
+            (999_999, "999ms"),
+            (1_250_000, "1.2s"),
+            (59_990_000, "59.9s"),
+            (60_000_000, "1m"),
+            (123_000_000, "2m3s"),
+            (7_130_000_000, "1h58m"),
+            (273_600_000_000, "3d4h"),
+            (u64::MAX, "213503982d8h"),
+        ] {
+            check(|out| push_time_us(out, us), expected);
+        }
+    }
+}

@@ -1,0 +1,489 @@
+//! Aligned columns from a stream of cells.
+//!
+//! The first rows are held back as cells until the widths of the columns can be told from them; then they
+//! and all later rows go out at once. A wider cell later on pushes what follows it in its row, and its
+//! column stays that wide from there on, up to [`COLUMN_WIDTH_MAX`]: one long path does not spread all rows.
+//!
+//! On a terminal nothing is ever cut. When the columns do not fit, first the gaps shrink from two to one;
+//! then rows (and the header with them) continue, indented, on further lines, always at the same columns. A
+//! last column leaning left may overflow the line: it counts with the width of its header. Details are
+//! broken between words.
+
+use crate::column::Align;
+use crate::format::Style;
+use crate::number::push_padded;
+use crate::text::display_width;
+
+/// A table with aligned columns, whose widths come from its first rows.
+#[derive(Debug)]
+pub struct Table {
+    headings: Vec<Heading>,
+    style: Style,
+    terminal: Option<usize>,
+    /// Leaves out the header.
+    pub no_header: bool,
+    /// Never lays rows out by itself: all are to be sorted first.
+    pub holds_all: bool,
+    /// Whether each row ends with a line of details.
+    pub has_details: bool,
+    settled: bool,
+    widths: Vec<usize>,
+    gap: usize,
+    /// Whether a column begins a further line.
+    breaks: Vec<bool>,
+    /// Of all rows held, or of the row being made.
+    bytes: Vec<u8>,
+    cells: Vec<Cell>,
+}
+
+/// What stands over a column, and how it leans.
+#[derive(Debug)]
+pub struct Heading {
+    text: Vec<u8>,
+    align: Align,
+    /// The last one: it moves to a line of its own rather than overflow.
+    breaks: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    end: usize,
+    width: u32,
+    tint: Tint,
+}
+
+/// Colour of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tint {
+    /// The terminal's own colour.
+    None,
+    /// Dim.
+    Dim,
+    /// Green.
+    Green,
+    /// Yellow.
+    Yellow,
+    /// Blue.
+    Blue,
+    /// Magenta.
+    Magenta,
+    /// Cyan.
+    Cyan,
+}
+
+impl Heading {
+    /// Creates the heading of a column.
+    pub fn new(text: &str, align: Align) -> Self {
+        Self {
+            text: text.as_bytes().to_vec(),
+            align,
+            // An address in the last place is what one looks for.
+            breaks: text.ends_with("Address:Port"),
+        }
+    }
+
+    /// Sets whether a cell of this column may continue on further lines.
+    pub fn breaking(self, breaks: bool) -> Self {
+        Self { breaks, ..self }
+    }
+}
+
+impl Table {
+    /// Creates a table; `terminal` is the width of a terminal in columns, `None` elsewhere.
+    pub fn new(headings: Vec<Heading>, style: Style, terminal: Option<usize>) -> Self {
+        let width = |heading: &Heading| display_width(&heading.text);
+        Self {
+            widths: headings.iter().map(width).collect(),
+            breaks: vec![false; headings.len()],
+            headings,
+            style,
+            terminal,
+            no_header: false,
+            holds_all: false,
+            has_details: false,
+            settled: false,
+            gap: 2,
+            bytes: Vec::new(),
+            cells: Vec::new(),
+        }
+    }
+
+    /// Where the next cell's text is to be appended.
+    #[inline]
+    pub fn cell(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Ends a cell. One without text is absent: `-`, but in the last column nothing.
+    #[inline]
+    pub fn end_cell(&mut self, tint: Tint) {
+        let start = self.cells.last().map_or(0, |cell| cell.end);
+        if self.bytes.len() == start && self.cells.len() % self.stride() + 1 != self.headings.len() {
+            self.bytes.push(b'-');
+        }
+        let width = display_width(&self.bytes[start..]);
+        self.cells.push(Cell {
+            end: self.bytes.len(),
+            width: u32::try_from(width).unwrap_or(u32::MAX),
+            tint,
+        });
+    }
+
+    /// Ends the details of a row, which may be empty.
+    pub fn end_details(&mut self) {
+        self.cells.push(Cell {
+            end: self.bytes.len(),
+            width: 0,
+            tint: Tint::Dim,
+        });
+    }
+
+    /// Ends a row: lays it out, or holds it.
+    #[inline]
+    pub fn end_row(&mut self, out: &mut Vec<u8>) {
+        debug_assert!(self.cells.len().is_multiple_of(self.stride()));
+        if self.settled {
+            // What follows the last cell is not shown: it lets that be copied as fast as the others.
+            self.bytes.extend_from_slice(&[0; 32]);
+            self.push_held(0, out);
+            self.bytes.clear();
+            self.cells.clear();
+        } else if !self.holds_all && self.held() >= HELD_ROWS_MAX {
+            self.settle(out);
+        }
+    }
+
+    /// Settles the widths and lays out what was held.
+    pub fn settle(&mut self, out: &mut Vec<u8>) {
+        self.begin_rows(out);
+        for place in 0..self.held() {
+            self.push_held(place, out);
+        }
+        self.forget_held();
+    }
+
+    /// Settles the widths and lays out the header.
+    pub fn begin_rows(&mut self, out: &mut Vec<u8>) {
+        if self.settled {
+            return;
+        }
+        self.settled = true;
+        for row in self.cells.chunks(self.stride()) {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(capped(cell.width));
+            }
+        }
+        self.plan_lines();
+        if !self.no_header {
+            self.push_header(out);
+        }
+    }
+
+    /// How many rows are held.
+    pub fn held(&self) -> usize {
+        self.cells.len() / self.stride()
+    }
+
+    /// Drops the rows that wait for the widths of columns.
+    pub fn forget_held(&mut self) {
+        self.bytes = Vec::new();
+        self.cells = Vec::new();
+    }
+
+    /// Lays out one of the rows held.
+    #[inline]
+    pub fn push_held(&mut self, place: usize, out: &mut Vec<u8>) {
+        let first = place * self.stride();
+        let mut start = if first == 0 { 0 } else { self.cells[first - 1].end };
+        // Blanks and line breaks wait until something follows them: no line ends with a blank or is empty.
+        let mut blanks = 0;
+        let mut broken = false;
+        for column in 0..self.headings.len() {
+            let cell = self.cells[first + column];
+            let width = cell.width as usize;
+            if width > self.widths[column] {
+                self.widths[column] = self.widths[column].max(capped(cell.width));
+            }
+            let padding = self.widths[column].saturating_sub(width);
+            if self.breaks[column] {
+                broken = true;
+                blanks = INDENT;
+            } else if column > 0 {
+                blanks += self.gap;
+            }
+            if self.headings[column].align == Align::Right {
+                blanks += padding;
+            }
+            if cell.end > start {
+                if broken {
+                    out.push(b'\n');
+                    broken = false;
+                }
+                push_blanks(out, blanks);
+                push_tinted(out, &self.bytes[start..], cell.end - start, cell.tint, self.style);
+                blanks = 0;
+            }
+            if self.headings[column].align == Align::Left {
+                blanks += padding;
+            }
+            start = cell.end;
+        }
+        out.push(b'\n');
+        if self.has_details {
+            let end = self.cells[first + self.headings.len()].end;
+            self.push_details(out, &self.bytes[start..end]);
+        }
+    }
+
+    fn push_header(&self, out: &mut Vec<u8>) {
+        let mut line = Vec::new();
+        let mut blanks = 0;
+        for (column, heading) in self.headings.iter().enumerate() {
+            let padding = self.widths[column] - display_width(&heading.text);
+            if self.breaks[column] {
+                self.push_header_line(out, &mut line);
+                blanks = INDENT;
+            } else if column > 0 {
+                blanks += self.gap;
+            }
+            if heading.align == Align::Right {
+                blanks += padding;
+            }
+            if !heading.text.is_empty() {
+                push_blanks(&mut line, blanks);
+                line.extend_from_slice(&heading.text);
+                blanks = 0;
+            }
+            if heading.align == Align::Left {
+                blanks += padding;
+            }
+        }
+        self.push_header_line(out, &mut line);
+    }
+
+    fn push_header_line(&self, out: &mut Vec<u8>, line: &mut Vec<u8>) {
+        if !line.is_empty() {
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
+            out.push(b'\n');
+            line.clear();
+        }
+    }
+
+    /// A line of details; on a terminal broken between words, into as many as it takes.
+    fn push_details(&self, out: &mut Vec<u8>, details: &[u8]) {
+        let room = self
+            .terminal
+            .map_or(usize::MAX, |terminal| terminal.saturating_sub(DETAILS_INDENT));
+        let mut rest = details;
+        while !rest.is_empty() {
+            let (line, after) = split_line(rest, room);
+            push_blanks(out, DETAILS_INDENT);
+            push_tinted(out, line, line.len(), Tint::Dim, self.style);
+            out.push(b'\n');
+            rest = after;
+        }
+    }
+
+    /// Decides the gap, and at which columns rows continue on a further line.
+    fn plan_lines(&mut self) {
+        let Some(terminal) = self.terminal else {
+            return;
+        };
+        let last = self.headings.len().saturating_sub(1);
+        let counted = |column: usize| {
+            let heading = &self.headings[column];
+            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
+                display_width(&heading.text)
+            } else {
+                self.widths[column]
+            }
+        };
+        let columns: usize = (0..self.headings.len()).map(counted).sum();
+        if columns + 2 * last <= terminal {
+            return;
+        }
+        self.gap = 1;
+        if columns + last <= terminal {
+            return;
+        }
+        let mut used = 0;
+        let breaks: Vec<bool> = (0..self.headings.len())
+            .map(|column| {
+                let width = counted(column);
+                let breaks = column > 0 && used + self.gap + width > terminal;
+                used = match (column, breaks) {
+                    (0, _) => width,
+                    (_, true) => INDENT + width,
+                    (_, false) => used + self.gap + width,
+                };
+                breaks
+            })
+            .collect();
+        self.breaks = breaks;
+    }
+
+    #[inline]
+    fn stride(&self) -> usize {
+        // A table without columns cannot be asked for, and must not divide by zero.
+        (self.headings.len() + usize::from(self.has_details)).max(1)
+    }
+}
+
+impl Tint {
+    /// Returns the escape sequence of this colour.
+    pub const fn code(self) -> &'static [u8] {
+        match self {
+            Self::None => b"",
+            Self::Dim => b"\x1b[2m",
+            Self::Green => b"\x1b[32m",
+            Self::Yellow => b"\x1b[33m",
+            Self::Blue => b"\x1b[34m",
+            Self::Magenta => b"\x1b[35m",
+            Self::Cyan => b"\x1b[36m",
+        }
+    }
+}
+
+/// Appends the first `len` bytes of `text`.
+#[inline]
+fn push_tinted(out: &mut Vec<u8>, text: &[u8], len: usize, tint: Tint, style: Style) {
+    let is_tinted = style == Style::Color && tint != Tint::None && len > 0;
+    if is_tinted {
+        out.extend_from_slice(tint.code());
+    }
+    match text.first_chunk::<32>() {
+        Some(chunk) if len <= 32 => push_padded(out, chunk, len),
+        _ => out.extend_from_slice(&text[..len]),
+    }
+    if is_tinted {
+        out.extend_from_slice(b"\x1b[0m");
+    }
+}
+
+#[inline]
+fn push_blanks(out: &mut Vec<u8>, count: usize) {
+    if count <= BLANKS.len() {
+        push_padded(out, BLANKS, count);
+    } else {
+        out.resize(out.len() + count, b' ');
+    }
+}
+
+/// The words that fit into `room`, at least one, and what follows them.
+fn split_line(text: &[u8], room: usize) -> (&[u8], &[u8]) {
+    if text.len() <= room {
+        return (text, &[]);
+    }
+    let is_blank = |byte: &u8| *byte == b' ';
+    let fitting = text[..room + 1].iter().rposition(is_blank);
+    match fitting
+        .filter(|at| *at > 0)
+        .or_else(|| text.iter().position(is_blank))
+    {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
+    }
+}
+
+fn capped(width: u32) -> usize {
+    (width as usize).min(COLUMN_WIDTH_MAX)
+}
+
+/// Rows looked at before widths settle: many, and yet less than a megabyte.
+const HELD_ROWS_MAX: usize = 2048;
+/// A full IPv6 address in brackets with its port.
+const COLUMN_WIDTH_MAX: usize = 47;
+const INDENT: usize = 2;
+const DETAILS_INDENT: usize = 4;
+const BLANKS: &[u8; 16] = &[b' '; 16];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(terminal: Option<usize>) -> Table {
+        let headings = vec![
+            Heading::new("State", Align::Left),
+            Heading::new("Q", Align::Right),
+            Heading::new("Local Address:Port", Align::Left),
+            Heading::new("Process", Align::Left),
+        ];
+        Table::new(headings, Style::Plain, terminal)
+    }
+
+    fn push(table: &mut Table, out: &mut Vec<u8>, row: [&str; 4]) {
+        for cell in row {
+            table.cell().extend_from_slice(cell.as_bytes());
+            table.end_cell(Tint::None);
+        }
+        table.end_row(out);
+    }
+
+    #[track_caller]
+    fn check(terminal: Option<usize>, rows: &[[&str; 4]], expected: &str) {
+        let (mut table, mut out) = (table(terminal), Vec::new());
+        for row in rows {
+            push(&mut table, &mut out, *row);
+        }
+        table.settle(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    const ROWS: &[[&str; 4]] = &[
+        ["LISTEN", "0", "0.0.0.0:80", "nginx(1,fd=6)"],
+        ["ESTAB", "", "[::1]:22", ""],
+    ];
+
+    #[test]
+    fn columns_align_and_lines_end_without_blanks() {
+        let wide = "State   Q  Local Address:Port  Process\n\
+                    LISTEN  0  0.0.0.0:80          nginx(1,fd=6)\n\
+                    ESTAB   -  [::1]:22\n";
+        check(None, ROWS, wide);
+        check(Some(38), ROWS, wide);
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_gaps_of_one_then_further_lines() {
+        let squeezed = "State  Q Local Address:Port Process\n\
+                        LISTEN 0 0.0.0.0:80         nginx(1,fd=6)\n\
+                        ESTAB  - [::1]:22\n";
+        check(Some(37), ROWS, squeezed);
+        check(Some(35), ROWS, squeezed);
+        let wrapped = "State  Q\n  Local Address:Port\n  Process\n\
+                       LISTEN 0\n  0.0.0.0:80\n  nginx(1,fd=6)\n\
+                       ESTAB  -\n  [::1]:22\n";
+        check(Some(20), ROWS, wrapped);
+        for terminal in 0..60 {
+            let (mut table, mut out) = (table(Some(terminal)), Vec::new());
+            push(&mut table, &mut out, ROWS[0]);
+            table.settle(&mut out);
+            let text = String::from_utf8(out).unwrap();
+            assert!(
+                ROWS[0].iter().all(|cell| text.contains(cell)),
+                "{terminal}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_later_wider_cell_widens_its_column_up_to_a_limit() {
+        let (mut table, mut out) = (table(None), Vec::new());
+        for _ in 0..HELD_ROWS_MAX {
+            push(&mut table, &mut out, ["ESTAB", "0", "a", "p"]);
+        }
+        out.clear();
+        let long = "x".repeat(200);
+        push(&mut table, &mut out, ["ESTAB", "12345", "a", "p"]);
+        push(&mut table, &mut out, ["ESTAB", "0", "a", "p"]);
+        push(&mut table, &mut out, ["ESTAB", "0", &long, "p"]);
+        push(&mut table, &mut out, ["ESTAB", "0", "a", "p"]);
+        let blanks = " ".repeat(46);
+        let expected = format!(
+            "ESTAB  12345  a                   p\nESTAB      0  a                   p\n\
+             ESTAB      0  {long}  p\nESTAB      0  a{blanks}  p\n"
+        );
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert!(table.bytes.is_empty());
+    }
+}

@@ -1,0 +1,124 @@
+//! Checks of JSON output against its schema.
+#![allow(dead_code, reason = "each test uses some of these")]
+
+use jsonschema::{Draft, JSONSchema};
+use serde_json::{Value, Value as Json, json};
+use std::collections::BTreeSet;
+
+/// Of a whole schema, or of one of its definitions.
+pub(crate) fn validator(schema: &str, part: Option<&str>) -> JSONSchema {
+    let schema: Json = serde_json::from_str(schema).unwrap();
+    let schema = match part {
+        None => schema,
+        Some(part) => json!({"$ref": format!("#/$defs/{part}"), "$defs": schema["$defs"]}),
+    };
+    JSONSchema::options()
+        .with_draft(Draft::Draft202012)
+        .compile(&schema)
+        .unwrap()
+}
+
+#[track_caller]
+pub(crate) fn follows(validator: &JSONSchema, text: &str) -> Json {
+    let value: Json = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    if let Err(errors) = validator.validate(&value) {
+        let errors: Vec<String> = errors.map(|error| error.to_string()).collect();
+        panic!("{errors:?} in {text}");
+    }
+    value
+}
+
+pub(crate) fn compiled(schema: &Value) -> JSONSchema {
+    JSONSchema::options()
+        .with_draft(Draft::Draft202012)
+        .compile(schema)
+        .unwrap()
+}
+
+/// The whole document against the schema, each line against the row or the summary.
+#[track_caller]
+pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let part = |name: &str| {
+        let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
+        compiled(&part)
+    };
+    let (whole, row, last) = (compiled(&schema), part(row), part("summary_line"));
+    let assert = |validator: &JSONSchema, text: &str| {
+        let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let errors = validator.validate(&value).err().into_iter().flatten();
+        let errors: Vec<String> = errors.map(|e| format!("{e} at {}", e.instance_path)).collect();
+        assert!(errors.is_empty(), "{errors:#?}\n{text}");
+    };
+    assert(&whole, document);
+    assert!(!lines.is_empty());
+    for line in lines.lines() {
+        assert(
+            if line.starts_with("{\"summary\"") {
+                &last
+            } else {
+                &row
+            },
+            line,
+        );
+    }
+}
+
+/// Checks that the keys in `documents` (JSON documents, or lines) are exactly the properties that `schema` describes.
+#[track_caller]
+pub(crate) fn check_keys(schema: &str, documents: &[String]) {
+    let mut written = BTreeSet::new();
+    for document in documents {
+        for line in document.lines().filter(|line| line.starts_with('{')) {
+            gather_keys(
+                &serde_json::from_str(line.trim_end_matches(',')).unwrap_or_default(),
+                &mut written,
+            );
+        }
+        gather_keys(&serde_json::from_str(document).unwrap_or_default(), &mut written);
+    }
+    let mut described = BTreeSet::new();
+    gather_properties(&serde_json::from_str(schema).unwrap(), &mut described);
+    assert_eq!(described, written);
+}
+
+fn gather_keys(value: &Value, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                keys.insert(key.clone());
+                gather_keys(value, keys);
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| gather_keys(value, keys)),
+        _ => {}
+    }
+}
+
+/// Names of all properties; checks on the way that each is described and no object is open.
+fn gather_properties(schema: &Value, names: &mut BTreeSet<String>) {
+    let Value::Object(fields) = schema else {
+        if let Value::Array(values) = schema {
+            values.iter().for_each(|value| gather_properties(value, names));
+        }
+        return;
+    };
+    if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
+        assert_eq!(fields["additionalProperties"], json!(false), "{fields:?}");
+        for (name, property) in properties {
+            let is_told = property.get("description").is_some() || property.get("$ref").is_some();
+            assert!(is_told, "{name} has no description");
+            if property["type"] == "integer" || property["type"] == "number" {
+                assert!(
+                    property["description"].as_str().unwrap().contains("Unit: "),
+                    "{name} has no unit"
+                );
+            }
+            names.insert(name.clone());
+            gather_properties(property, names);
+        }
+    }
+    for (_, value) in fields.iter().filter(|(key, _)| *key != "properties") {
+        gather_properties(value, names);
+    }
+}

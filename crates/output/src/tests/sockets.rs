@@ -1,0 +1,407 @@
+//! Listings of sockets, whole.
+
+use super::fixtures::{
+    self, AllNames, EvilNames, Full, check_golden, connection, inet, owner, without_escapes,
+};
+use crate::*;
+use sockeye_model::*;
+use std::io;
+
+type Row = (Socket, Option<Vec<Owner>>);
+
+fn render(layout: SocketLayout, rows: &[Row], names: &dyn Names) -> String {
+    let mut out = Vec::new();
+    let mut listing = SocketWriter::new(&mut out, layout);
+    listing.begin().unwrap();
+    for (socket, owners) in rows {
+        listing
+            .row(
+                &Entry {
+                    socket,
+                    owners: owners.as_deref(),
+                },
+                names,
+            )
+            .unwrap();
+    }
+    listing.finish(&Summary::default()).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+fn ordinary() -> Vec<Row> {
+    let listener = connection(State::Listen, inet("::", 80), inet("::", 0));
+    let mut client = connection(
+        State::Established,
+        inet("10.0.1.9", 45_678),
+        inet("10.0.1.10", 3306),
+    );
+    client.timer = Some(Timer {
+        kind: TimerKind::Keepalive,
+        expires_ms: 7_130_000,
+        retransmits: 0,
+    });
+    client.uid = Some(Uid(33));
+    client.inode = Some(Inode(22_016));
+    client.cookie = Some(Cookie(0x1001));
+    client.cgroup = Some(CgroupId(4711));
+    let mut info = TcpInfo {
+        rtt_us: Some(1234),
+        rttvar_us: Some(500),
+        ..TcpInfo::default()
+    };
+    info.snd_cwnd_segs = Some(10);
+    client.tcp_info = Some(info);
+    client.congestion = Some(Algorithm::new(b"cubic"));
+    client.memory = Some(Memory {
+        rmem_alloc_bytes: Some(0),
+        rcvbuf_bytes: Some(131_072),
+        wmem_alloc_bytes: Some(0),
+        sndbuf_bytes: Some(87_040),
+        drops: Some(3),
+        ..Memory::default()
+    });
+    let waiting = connection(State::TimeWait, inet("10.0.1.9", 45_679), inet("10.0.1.10", 3306));
+    vec![
+        (
+            listener,
+            Some(vec![owner(b"nginx", 812, 6), owner(b"nginx", 813, 6)]),
+        ),
+        (client, Some(vec![owner(b"php\x1b[2J", 99, 12)])),
+        (waiting, Some(vec![])),
+    ]
+}
+
+fn table(details: Details) -> SocketLayout {
+    SocketLayout {
+        details,
+        ..SocketLayout::default()
+    }
+}
+
+fn columns(format: Format, list: &str) -> SocketLayout {
+    let columns = Some(SocketColumn::parse_list(list).unwrap());
+    SocketLayout {
+        format,
+        columns,
+        ..SocketLayout::default()
+    }
+}
+
+#[test]
+fn tables() {
+    let rows = ordinary();
+    let owners = Details {
+        netid: true,
+        owners: true,
+        ..Details::default()
+    };
+    check_golden("sockets.txt", &render(table(owners), &rows, &NoNames));
+    let all = Details {
+        timers: true,
+        extended: true,
+        memory: true,
+        info: true,
+        netns: true,
+        ..owners
+    };
+    check_golden("sockets-all-details.txt", &render(table(all), &rows, &NoNames));
+    check_golden("sockets-names.txt", &render(table(all), &rows, &AllNames));
+    check_golden("sockets-evil-names.txt", &render(table(all), &rows, &EvilNames));
+    let chosen = columns(
+        Format::Table,
+        "local,rtt,cwnd,retrans,bytes_acked,v6only,process,state",
+    );
+    check_golden("sockets-columns.txt", &render(chosen, &rows, &NoNames));
+    let mut bare = table(Details::default());
+    bare.no_header = true;
+    check_golden("sockets-no-header.txt", &render(bare, &rows, &NoNames));
+    assert_eq!(
+        render(table(Details::default()), &[], &NoNames),
+        "State  Recv-Q  Send-Q  Local Address:Port  Peer Address:Port\n"
+    );
+}
+
+#[test]
+fn every_kind_of_socket() {
+    let rows: Vec<Row> = fixtures::sockets()
+        .into_iter()
+        .map(|socket| (socket, Some(fixtures::odd_owners())))
+        .collect();
+    let details = Details {
+        netid: true,
+        owners: true,
+        info: true,
+        ..Details::default()
+    };
+    check_golden("sockets-every-kind.txt", &render(table(details), &rows, &NoNames));
+    let mut csv = table(details);
+    csv.format = Format::Csv;
+    check_golden("sockets-every-kind.csv", &render(csv, &rows, &EvilNames));
+}
+
+#[test]
+fn twenty_columns() {
+    let rows = ordinary();
+    let details = Details {
+        netid: true,
+        owners: true,
+        timers: true,
+        info: true,
+        ..Details::default()
+    };
+    let mut layout = table(details);
+    layout.width = Some(20);
+    check_golden("sockets-20-columns.txt", &render(layout.clone(), &rows, &NoNames));
+    // Whatever the width, nothing is lost: the words are the same.
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let wide = words(&render(table(details), &rows, &NoNames));
+    for width in 0..150 {
+        layout.width = Some(width);
+        assert_eq!(words(&render(layout.clone(), &rows, &NoNames)), wide, "{width}");
+    }
+}
+
+#[test]
+fn colours_change_nothing_else() {
+    let mut rows = ordinary();
+    rows.extend(fixtures::sockets().into_iter().map(|socket| (socket, None)));
+    for width in [None, Some(20), Some(80)] {
+        let mut layout = table(Details {
+            netid: true,
+            info: true,
+            ..Details::default()
+        });
+        layout.width = width;
+        let plain = render(layout.clone(), &rows, &EvilNames);
+        layout.style = Style::Color;
+        let colored = render(layout, &rows, &EvilNames);
+        assert!(!plain.contains('\x1b') && colored.contains("\x1b[32mESTAB\x1b[0m"));
+        assert_eq!(without_escapes(&colored), plain);
+    }
+}
+
+#[test]
+fn nothing_from_outside_reaches_the_terminal_as_it_is() {
+    let rows: Vec<Row> = fixtures::sockets()
+        .into_iter()
+        .map(|socket| (socket, Some(fixtures::odd_owners())))
+        .collect();
+    let all = Some(SocketColumn::all());
+    for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
+        let details = Details {
+            info: true,
+            ..Details::default()
+        };
+        let layout = SocketLayout {
+            format,
+            columns: all.clone(),
+            details,
+            ..SocketLayout::default()
+        };
+        let text = render(layout, &rows, &EvilNames);
+        let allowed = if format == Format::Csv { "\r\n" } else { "\n" };
+        let wrong = |c: &char| (c.is_control() && !allowed.contains(*c)) || *c == '\u{202e}';
+        assert_eq!(text.chars().find(wrong), None, "{format:?}");
+    }
+}
+
+#[test]
+fn sorted_by_value_in_every_format() {
+    let mut rows: Vec<Row> = Vec::new();
+    for (ip, inode) in [
+        ("10.0.0.1", Some(9)),
+        ("9.0.0.1", None),
+        ("::1", Some(100)),
+        ("9.0.0.1", Some(20)),
+    ] {
+        let mut socket = connection(State::Established, inet(ip, 80), inet("9.9.9.9", 1));
+        socket.inode = inode.map(Inode);
+        rows.push((socket, None));
+    }
+    for (key, expected) in [
+        ("inode", ["9", "20", "100", "-"]),
+        ("-inode", ["100", "20", "9", "-"]),
+        ("local", ["-", "20", "9", "100"]),
+        ("-local", ["100", "9", "-", "20"]),
+    ] {
+        for format in [Format::Table, Format::Csv, Format::Jsonl, Format::Json] {
+            let mut layout = columns(format, "inode");
+            layout.columns = Some(vec![SocketColumn::Inode, SocketColumn::Netid]);
+            layout.sort = Some(SortKey::parse(key).unwrap());
+            let text = render(layout, &rows, &NoNames);
+            let inodes: Vec<&str> = match format {
+                Format::Table => text
+                    .lines()
+                    .skip(1)
+                    .map(|line| line.split_whitespace().next().unwrap())
+                    .collect(),
+                Format::Csv => text
+                    .lines()
+                    .skip(1)
+                    .map(|line| line.split(',').next().unwrap())
+                    .collect(),
+                _ => text
+                    .lines()
+                    .filter(|line| line.contains("netid"))
+                    .map(|line| {
+                        line.split_once("\"inode\":")
+                            .map_or("-", |(_, rest)| rest.split(['}', ',']).next().unwrap())
+                    })
+                    .collect(),
+            };
+            let inodes: Vec<&str> = inodes
+                .into_iter()
+                .map(|inode| if inode.is_empty() { "-" } else { inode })
+                .collect();
+            assert_eq!(inodes, expected, "{format:?} by {key}: {text}");
+        }
+    }
+}
+
+#[test]
+fn more_rows_than_are_held() {
+    let rows = ordinary();
+    for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
+        for sort in [None, Some(SortKey::parse("state").unwrap())] {
+            let layout = SocketLayout {
+                format,
+                sort,
+                ..SocketLayout::default()
+            };
+            let mut out = Vec::new();
+            let mut listing = SocketWriter::new(&mut out, layout);
+            listing.begin().unwrap();
+            for nth in 0..9_000 {
+                listing.row(&Entry::new(&rows[nth % 3].0), &NoNames).unwrap();
+            }
+            listing.finish(&Summary::default()).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let others = match format {
+                Format::Table | Format::Csv => 1,
+                Format::Json => 3,
+                Format::Jsonl => 0,
+            };
+            assert_eq!(text.lines().count(), 9_000 + others, "{format:?} {sort:?}");
+        }
+    }
+}
+
+#[test]
+fn csv_lines_have_as_many_fields_as_the_header() {
+    let rows: Vec<Row> = fixtures::sockets()
+        .into_iter()
+        .map(|socket| (socket, Some(fixtures::odd_owners())))
+        .collect();
+    for names in [&NoNames as &dyn Names, &AllNames, &EvilNames] {
+        let text = render(columns(Format::Csv, "all"), &rows, names);
+        let lines = parse_csv(&text);
+        assert_eq!(lines.len(), rows.len() + 1);
+        let unique: std::collections::HashSet<&String> = lines[0].iter().collect();
+        assert_eq!(unique.len(), lines[0].len(), "{:?}", lines[0]);
+        for line in &lines {
+            assert_eq!(line.len(), lines[0].len(), "{line:?}");
+            assert!(
+                line.iter().all(|field| !field.starts_with(['=', '+', '-', '@'])),
+                "{line:?}"
+            );
+        }
+    }
+}
+
+/// RFC 4180, as a reader of it would.
+fn parse_csv(text: &str) -> Vec<Vec<String>> {
+    let (mut lines, mut line, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' if is_quoted && rest.peek() == Some(&'"') => field.extend(rest.next()),
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => line.push(std::mem::take(&mut field)),
+            '\r' if !is_quoted => {
+                assert_eq!(rest.next(), Some('\n'));
+                line.push(std::mem::take(&mut field));
+                lines.push(std::mem::take(&mut line));
+            }
+            c => field.push(c),
+        }
+    }
+    assert!(field.is_empty() && line.is_empty() && !is_quoted);
+    lines
+}
+
+#[test]
+fn errors_of_the_writer_are_handed_on() {
+    let rows = ordinary();
+    for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
+        for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
+            // During the rows, and at the very end.
+            for (left, count) in [(100_000, 20_000), (10, 1)] {
+                let layout = SocketLayout {
+                    format,
+                    ..SocketLayout::default()
+                };
+                let mut listing = SocketWriter::new(Full { left, kind }, layout);
+                let result = listing.begin().and_then(|()| {
+                    (0..count).try_for_each(|_| listing.row(&Entry::new(&rows[0].0), &NoNames))
+                });
+                assert_eq!(result.is_err(), count > 1, "{format:?}");
+                let error = result
+                    .and_then(|()| listing.finish(&Summary::default()))
+                    .unwrap_err();
+                assert_eq!(error.kind(), kind);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pausing_listing_can_be_flushed() {
+    let rows = ordinary();
+    let mut listing = SocketWriter::new(Vec::new(), SocketLayout::default());
+    listing.begin().unwrap();
+    listing.row(&Entry::new(&rows[0].0), &NoNames).unwrap();
+    listing.flush().unwrap();
+    assert_eq!(
+        listing.into_inner().iter().filter(|&&byte| byte == b'\n').count(),
+        2
+    );
+}
+
+#[test]
+fn json_ends_with_what_was_lost_and_read() {
+    let rows = ordinary();
+    let losses = Losses {
+        overruns: 2,
+        ..Losses::default()
+    };
+    let summary = Summary {
+        losses,
+        sources: &[("tcp", "sock_diag")],
+        coverage: None,
+        interrupted: false,
+    };
+    for (format, name) in [(Format::Json, "sockets.json"), (Format::Jsonl, "sockets.jsonl")] {
+        let mut out = Vec::new();
+        let mut listing = SocketWriter::new(
+            &mut out,
+            SocketLayout {
+                format,
+                ..SocketLayout::default()
+            },
+        );
+        listing.begin().unwrap();
+        for (socket, owners) in &rows {
+            listing
+                .row(
+                    &Entry {
+                        socket,
+                        owners: owners.as_deref(),
+                    },
+                    &NoNames,
+                )
+                .unwrap();
+        }
+        listing.finish(&summary).unwrap();
+        check_golden(name, &String::from_utf8(out).unwrap());
+    }
+}

@@ -1,0 +1,180 @@
+//! Text from outside made harmless: process names, paths, host names may hold anything.
+
+use crate::number::push_short;
+
+/// Appends `text` so that it can neither steer a terminal nor break a line.
+///
+/// Control characters and bytes that are not UTF-8 become `\x1b`; C1 controls and the characters that
+/// reorder or hide text (bidirectional and zero-width ones, line separators, tags) become `\u{202e}`.
+/// All else stays as it is, a backslash too: systemd's own names hold `\x2d`. The exact text is in JSON.
+pub fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
+    if text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
+        push_short(out, text);
+        return;
+    }
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\0'..='\x1f' | '\x7f' => push_hex_escape(out, character as u8),
+                _ if is_hidden(character) => {
+                    out.extend_from_slice(format!("\\u{{{:x}}}", character as u32).as_bytes());
+                }
+                _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        for &byte in chunk.invalid() {
+            push_hex_escape(out, byte);
+        }
+    }
+}
+
+/// A name from outside, for a sentence: what could steer a terminal or break a line is escaped.
+///
+/// ```
+/// assert_eq!(sockeye_output::harmless(b"web\n1"), r"web\x0a1");
+/// ```
+#[must_use]
+pub fn harmless(text: &[u8]) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    push_clean(&mut out, text);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Appends `text` as a JSON string, quotes included. What is not UTF-8 becomes U+FFFD; returns whether
+/// there was any. Everything [`push_clean`] escapes is escaped here too: `jq`-less terminals are safe.
+pub fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
+    out.push(b'"');
+    let plain = |&byte: &u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+    let mut lossy = false;
+    if text.iter().all(plain) {
+        push_short(out, text);
+    } else {
+        for chunk in text.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                push_json_char(out, character);
+            }
+            if !chunk.invalid().is_empty() {
+                lossy = true;
+                out.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        }
+    }
+    out.push(b'"');
+    lossy
+}
+
+/// Appends each byte as two hexadecimal digits.
+pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    for &byte in bytes {
+        out.push(HEX[usize::from(byte >> 4)]);
+        out.push(HEX[usize::from(byte & 15)]);
+    }
+}
+
+/// How many columns cleaned text takes. Characters count as one each: double width and combining ones are
+/// rare enough here, and shift but never hide what stands behind them.
+pub fn display_width(text: &[u8]) -> usize {
+    if text.is_ascii() {
+        text.len()
+    } else {
+        // Every byte but the continuation bytes begins a character.
+        text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
+    }
+}
+
+fn push_json_char(out: &mut Vec<u8>, character: char) {
+    match character {
+        '"' => out.extend_from_slice(b"\\\""),
+        '\\' => out.extend_from_slice(b"\\\\"),
+        '\n' => out.extend_from_slice(b"\\n"),
+        '\t' => out.extend_from_slice(b"\\t"),
+        '\r' => out.extend_from_slice(b"\\r"),
+        _ if character < ' ' || character == '\x7f' || is_hidden(character) => {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
+            }
+        }
+        _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+}
+
+fn push_hex_escape(out: &mut Vec<u8>, byte: u8) {
+    out.extend_from_slice(b"\\x");
+    push_hex(out, &[byte]);
+}
+
+/// C1 controls, and Unicode's format characters: those that reorder, join, hide or break.
+pub fn is_hidden(character: char) -> bool {
+    matches!(character,
+        '\u{80}'..='\u{9f}'
+        | '\u{ad}'
+        | '\u{600}'..='\u{605}'
+        | '\u{61c}'
+        | '\u{6dd}'
+        | '\u{70f}'
+        | '\u{180e}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &[u8], clean: &str, json: &str) {
+        let (mut out, mut quoted) = (Vec::new(), Vec::new());
+        push_clean(&mut out, text);
+        push_json(&mut quoted, text);
+        assert_eq!(String::from_utf8(out).unwrap(), clean);
+        assert_eq!(String::from_utf8(quoted).unwrap(), json);
+    }
+
+    #[test]
+    fn text_from_outside() {
+        check(b"", "", r#""""#);
+        check(b"nginx: worker", "nginx: worker", r#""nginx: worker""#);
+        check(
+            b"a\x1b[31m\n\t\0b",
+            "a\\x1b[31m\\x0a\\x09\\x00b",
+            r#""a\u001b[31m\n\t\u0000b""#,
+        );
+        check(b"\x7f", "\\x7f", r#""\u007f""#);
+        check("\u{9b}2J".as_bytes(), "\\u{9b}2J", r#""\u009b2J""#);
+        check(
+            "a\u{202e}b\u{200b}".as_bytes(),
+            "a\\u{202e}b\\u{200b}",
+            r#""a\u202eb\u200b""#,
+        );
+        check("\u{e0041}".as_bytes(), "\\u{e0041}", r#""\udb40\udc41""#);
+        check(
+            b"\xff\xfeok\xc3",
+            "\\xff\\xfeok\\xc3",
+            "\"\u{fffd}\u{fffd}ok\u{fffd}\"",
+        );
+        check("žluťoučký 馬".as_bytes(), "žluťoučký 馬", "\"žluťoučký 馬\"");
+        check(br#"q"\x2d"#, r#"q"\x2d"#, r#""q\"\\x2d""#);
+    }
+
+    #[test]
+    fn every_byte_alone_is_harmless() {
+        for byte in 0..=u8::MAX {
+            let mut out = Vec::new();
+            push_clean(&mut out, &[byte]);
+            assert!(out.iter().all(|b| (0x20..0x7f).contains(b)), "{byte}");
+        }
+    }
+
+    #[test]
+    fn widths_are_characters() {
+        assert_eq!(display_width("žlu".as_bytes()), 3);
+        assert_eq!(display_width(b"abc"), 3);
+    }
+}

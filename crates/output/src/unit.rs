@@ -1,0 +1,58 @@
+//! Units of kernel fields, told from the end of their names, and how they look to eyes.
+
+use crate::cell::push_ca_state;
+use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
+
+/// What a number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// No unit: a plain number.
+    None,
+    /// A state of congestion avoidance.
+    CaState,
+    /// Bytes.
+    Bytes,
+    /// Shown in bits; `u64::MAX` is unlimited
+    BytesPerSecond,
+    /// A round trip: always in milliseconds, so that they compare at a glance
+    RoundTripUs,
+    /// Microseconds.
+    Us,
+    /// Milliseconds.
+    Ms,
+}
+
+impl Unit {
+    /// The unit of the field with this name.
+    pub fn of(name: &str) -> Self {
+        match name {
+            "ca_state" => Self::CaState,
+            _ if name.ends_with("_bytes_per_s") => Self::BytesPerSecond,
+            _ if name.ends_with("_bytes") || name.starts_with("bytes_") => Self::Bytes,
+            _ if name.ends_with("rtt_us") || name.ends_with("rttvar_us") => Self::RoundTripUs,
+            _ if name.ends_with("_us") => Self::Us,
+            _ if name.ends_with("_ms") => Self::Ms,
+            _ => Self::None,
+        }
+    }
+
+    /// Appends `value`, for eyes.
+    pub fn push(self, out: &mut Vec<u8>, value: u64) {
+        match self {
+            Self::None => push_decimal(out, value),
+            Self::CaState => push_ca_state(out, value),
+            Self::Bytes => {
+                push_human(out, value.into());
+                out.push(b'B');
+            }
+            Self::BytesPerSecond if value == u64::MAX => out.extend_from_slice(b"unlimited"),
+            Self::BytesPerSecond => push_bit_rate(out, value),
+            Self::RoundTripUs if value < 60_000_000 => {
+                push_ms(out, value);
+                out.extend_from_slice(b"ms");
+            }
+            Self::RoundTripUs | Self::Us => push_time_us(out, value),
+            Self::Ms => push_time_us(out, value.saturating_mul(1000)),
+        }
+    }
+}

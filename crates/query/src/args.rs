@@ -1,0 +1,142 @@
+//! Flags of every command that lists sockets.
+
+use clap::{Args, ValueEnum};
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_model::{Protocol, ProtocolSet, StateSet};
+use sockeye_source::Choice;
+
+/// What all listings have in common.
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Which processes hold the sockets
+    #[arg(short = 'p', long)]
+    pub processes: bool,
+    /// Numbers instead of the names of services, users and hosts
+    #[arg(short = 'n', long)]
+    pub numeric: bool,
+    /// IPv4 sockets only
+    #[arg(short = '4', long)]
+    pub ipv4: bool,
+    /// IPv6 sockets only
+    #[arg(short = '6', long)]
+    pub ipv6: bool,
+    /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'
+    #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
+    pub netns: Option<String>,
+    /// With -N all: also sockets that no process holds, of every protocol (slow: each namespace is entered)
+    #[arg(long)]
+    pub complete: bool,
+    /// Where the sockets are read from; `sockeye doctor` tells what works here
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    pub source: SourceArg,
+    /// In which form
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub format: FormatArg,
+    /// Leave out the header line
+    #[arg(short = 'H', long)]
+    pub no_header: bool,
+    /// Colours in tables
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
+    /// Where the kernel describes its own types, for BPF
+    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
+    pub btf: std::path::PathBuf,
+    /// How long to wait for the names of hosts, in seconds
+    #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
+          value_parser = sockeye_console::values::patience)]
+    pub names_timeout: std::time::Duration,
+    /// Say on stderr which source was used
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+}
+
+/// Of which protocols sockets are meant, and in which states.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// TCP sockets
+    #[arg(short = 't', long)]
+    pub tcp: bool,
+    /// UDP sockets
+    #[arg(short = 'u', long)]
+    pub udp: bool,
+    /// RAW sockets
+    #[arg(short = 'w', long)]
+    pub raw: bool,
+    /// UNIX sockets
+    #[arg(short = 'x', long)]
+    pub unix: bool,
+    /// PACKET sockets
+    #[arg(short = '0', long)]
+    pub packet: bool,
+    /// MPTCP sockets
+    #[arg(short = 'M', long)]
+    pub mptcp: bool,
+    /// Sockets of these protocols: all, inet, tcp, udp, udplite, raw, mptcp, unix, unix_stream,
+    /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
+    #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
+    pub protocols: Option<ProtocolSet>,
+    /// Sockets in every state (of those merely bound: state bound-inactive)
+    #[arg(short = 'a', long, overrides_with = "listening")]
+    pub all: bool,
+    /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
+    #[arg(short = 'l', long, overrides_with = "all")]
+    pub listening: bool,
+}
+
+/// Source that sockets are read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SourceArg {
+    /// The best that works
+    Auto,
+    /// Our own BPF programs only
+    Bpf,
+    /// Netlink only: one pass for TCP of IPv4 and IPv6, sock_diag for the rest
+    Diag,
+    /// Netlink only, and sock_diag v2 for all
+    DiagV2,
+    /// /proc/net only
+    Procfs,
+}
+
+impl From<SourceArg> for Choice {
+    fn from(source: SourceArg) -> Self {
+        match source {
+            SourceArg::Auto => Self::Auto,
+            SourceArg::Bpf => Self::Bpf,
+            SourceArg::Diag => Self::Diag,
+            SourceArg::DiagV2 => Self::DiagV2,
+            SourceArg::Procfs => Self::Procfs,
+        }
+    }
+}
+
+impl Which {
+    /// What was asked for by flags; `None`: nothing was.
+    pub fn protocols(&self) -> Option<ProtocolSet> {
+        let flags = [
+            (self.tcp, ProtocolSet::of(&[Protocol::Tcp])),
+            (self.udp, ProtocolSet::of(&[Protocol::Udp])),
+            (self.raw, ProtocolSet::of(&[Protocol::Raw])),
+            (self.unix, ProtocolSet::UNIX),
+            (self.packet, ProtocolSet::PACKET),
+            (self.mptcp, ProtocolSet::of(&[Protocol::Mptcp])),
+        ];
+        let listed = self.protocols.unwrap_or(ProtocolSet::EMPTY);
+        let asked = flags
+            .iter()
+            .filter(|(flag, _)| *flag)
+            .fold(listed, |all, (_, one)| all.or(*one));
+        (!asked.is_empty()).then_some(asked)
+    }
+
+    /// In which states, where the filter names none.
+    pub const fn states(&self) -> StateSet {
+        if self.all {
+            StateSet::ALL
+        } else if self.listening {
+            StateSet::LISTENING
+        } else {
+            StateSet::SS_DEFAULT
+        }
+    }
+}
