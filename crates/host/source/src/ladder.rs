@@ -315,7 +315,7 @@ impl Fallback<'_> {
             let mut used = listing.unanswered();
             match &outcome {
                 Ok(ended_early) => {
-                    (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone())
+                    (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone());
                 }
                 Err(reason) => used.not_used.push((SourceKind::Descriptors, reason.clone())),
             }

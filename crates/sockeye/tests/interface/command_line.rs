@@ -478,3 +478,14 @@ fn folder(name: &str) -> std::path::PathBuf {
     std::fs::create_dir(&folder).expect("create a folder");
     folder
 }
+
+#[test]
+fn flags_without_a_command_are_those_of_flows() {
+    words("-n --top 3").ok();
+}
+
+/// clap checks the definitions of all commands when it builds them all, where debug assertions are on.
+#[test]
+fn the_definitions_hold_together() {
+    words("completions bash").quiet();
+}

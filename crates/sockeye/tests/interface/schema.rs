@@ -1,5 +1,4 @@
 //! What the binary really writes follows the schemas in docs/schema.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 use crate::fixtures::live::{linked, sockeye};
 use jsonschema::{Draft, JSONSchema};

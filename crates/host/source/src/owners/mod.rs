@@ -187,7 +187,7 @@ impl Owners {
                 }
             }
             Choice::Diag | Choice::DiagV2 | Choice::Procfs => {
-                not_used.push((OwnerSource::Walk, Reason::NotSelected))
+                not_used.push((OwnerSource::Walk, Reason::NotSelected));
             }
         }
         let owners = Self::scan(&ScanOptions::default())?;

@@ -1,10 +1,8 @@
 //! Names for addresses, against the symbol tables as nm reads them, of real programs that really run.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
-#[path = "symbols/program.rs"]
 mod program;
 
-use program::{Folder, Running, addresses, code_mappings, compile, offset, ran, segments};
+use self::program::{Folder, Running, addresses, code_mappings, compile, offset, ran, segments};
 use sockeye_lab::{Skip, need, program as installed};
 use sockeye_observe::{FileNumber, Mapping, Symbols};
 use sockeye_profile::Space;

@@ -1,5 +1,4 @@
 //! Samples and events of real processes, against what these do by plan.
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
 
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::process::{Pid, Signal, kill_process};

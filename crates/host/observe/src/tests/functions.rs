@@ -1,5 +1,4 @@
 //! Calls of functions, against programs that count themselves. The programs must not notice.
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
 
 use sockeye_lab::{Skip, need};
 use sockeye_observe::functions::{Functions, SeenFunctions, Wanted, executable, files_of};

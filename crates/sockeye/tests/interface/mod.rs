@@ -1,9 +1,6 @@
 //! The binary as a whole: its command line, its help, what it prints on which terminal, its schemas, and what it does with few
 //! rights and with hostile input.
 
-#[path = "../fixtures/mod.rs"]
-mod fixtures;
-
 mod command_line;
 mod hostile;
 mod output;

@@ -1,7 +1,5 @@
 //! System calls and waits of real processes: against strace, and against programs that wait by plan and time themselves.
 
-#![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
-
 use sockeye_lab::{Skip, need};
 use sockeye_observe::Scope;
 use sockeye_observe::calls::{Calls, RawCalls, RawSyscall, State, Wanted, errno_name};
