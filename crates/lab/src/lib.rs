@@ -29,6 +29,11 @@
 //! }
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_lab;
+
+mod alone;
 mod datagram;
 mod lab;
 mod lab_socket;
@@ -44,9 +49,12 @@ mod process;
 mod procnet;
 mod skip;
 mod tcp;
+#[cfg(test)]
+mod tests;
 mod unix;
 mod wait;
 
+pub use alone::{Alone, alone};
 pub use lab::{Lab, output_of, program};
 pub use lab_socket::{Family, LabSocket, Pair, Protocol, State, Timer, UnixName};
 pub use link::Link;
@@ -60,4 +68,4 @@ pub use procnet::Row;
 pub use skip::Skip;
 pub use tcp::FullQueue;
 pub use unix::UnixKind;
-pub use wait::{DEADLINE, wait_for, wait_until, wait_within};
+pub use wait::{DEADLINE, wait_for, wait_until, wait_until_steady, wait_within};

@@ -27,7 +27,20 @@ pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnM
     }
 }
 
-/// Waits until `condition` is true; see [`wait_for`].
+/// Waits until `value` has stayed the same for so long: for what shows no other sign of its end; panics after [`DEADLINE`].
+#[track_caller]
+pub fn wait_until_steady<T: PartialEq>(what: impl Display, quiet: Duration, mut value: impl FnMut() -> T) {
+    let (mut last, mut since) = (value(), Instant::now());
+    wait_within(DEADLINE + quiet, format!("{what} to stay as it is"), || {
+        let now = value();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        (since.elapsed() >= quiet).then_some(())
+    });
+}
+
+/// Waits until `condition` holds; see [`wait_for`].
 #[track_caller]
 pub fn wait_until(what: impl Display, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));

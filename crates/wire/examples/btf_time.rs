@@ -4,7 +4,7 @@
 use sockeye_wire::btf::{Btf, Query};
 use std::time::Instant;
 
-#[path = "../tests/btf_questions/mod.rs"]
+#[path = "../src/tests/btf_questions/mod.rs"]
 mod btf_questions;
 
 const RUNS: usize = 50;

@@ -19,7 +19,11 @@
 //! assert_eq!((first.kind, first.sequence, first.payload.len()), (20, 7, 0));
 //! ```
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_wire;
+
 extern crate alloc;
 
 pub mod btf;
@@ -47,6 +51,8 @@ pub mod proc_sys;
 pub mod rtnetlink;
 pub mod task_file;
 pub mod tcp_info;
+#[cfg(test)]
+mod tests;
 pub mod unix_diag;
 pub mod upper_layer;
 pub mod walk;

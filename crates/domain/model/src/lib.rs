@@ -17,6 +17,10 @@
 //! assert_eq!(socket.tcp_info, None); // not requested, or unknown to this kernel
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_model;
+
 mod congestion;
 mod container;
 mod detail;
@@ -39,6 +43,8 @@ mod protocol_set;
 mod socket;
 mod state;
 mod tcp_info;
+#[cfg(test)]
+mod tests;
 mod text;
 mod timer;
 mod vitals;

@@ -5,6 +5,10 @@
 //!
 //! What it deliberately does not do: read flags, print, judge. What was seen is told as a [`sockeye_profile::Profile`].
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_observe;
+
 mod abilities;
 pub mod calls;
 mod clock;
@@ -21,6 +25,8 @@ mod sampler;
 mod scope;
 mod session;
 mod symbols;
+#[cfg(test)]
+mod tests;
 
 pub use abilities::{Ability, abilities};
 use clock::now_ns;

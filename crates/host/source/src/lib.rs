@@ -30,6 +30,10 @@
 //! println!("{sockets} TCP sockets, read by {}", outcome.used[0].source.unwrap());
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_source;
+
 mod bpf;
 pub mod capture;
 pub mod destroy_events;
@@ -48,6 +52,8 @@ mod query;
 mod repeat;
 pub mod saved;
 mod split_dump;
+#[cfg(test)]
+mod tests;
 mod unsupported;
 mod visits;
 pub mod vitals;

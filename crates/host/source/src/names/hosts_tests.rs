@@ -72,6 +72,7 @@ fn concurrent_look_ups_are_bounded() {
     let hosts = Hosts::with_resolver(move |_| {
         let running = now_inside.fetch_add(1, Ordering::SeqCst) + 1;
         most_inside.fetch_max(running, Ordering::SeqCst);
+        // How long the resolver takes.
         thread::sleep(Duration::from_millis(20));
         now_inside.fetch_sub(1, Ordering::SeqCst);
         HostLookup::NoName
