@@ -216,12 +216,12 @@ impl Series {
             |what: &str| number_after(&text, &format!("exercise_{what}"), " ").map(|number| number as u64);
         let run = match self.case.alone().unwrap_or(self.case) {
             ProfiledCase::Dd => Run {
-                took_ns: (dd_seconds(&text).context("dd prints no time")? * 1e9) as u64,
+                took_ns: (dd_seconds(&text).context("dd says no time")? * 1e9) as u64,
                 reads_and_writes: self.reads_and_writes(&text),
                 ..Run::default()
             },
             _ => Run {
-                took_ns: whole("took").context("it prints no time")?,
+                took_ns: whole("took").context("it says no time")?,
                 processor_ns: whole("processor"),
                 start_ns: whole("began").map(|began| began.saturating_sub(before)),
                 overhead_ns: number_after(&text, "\"overhead_ns_per_call\"", ""),

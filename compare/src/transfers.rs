@@ -146,7 +146,7 @@ impl Series {
         // Headers, retransmissions and packets in flight add to the bytes; fewer are impossible.
         ensure!(
             bytes <= sent && sent <= bytes + bytes / 10 + SLACK,
-            "it reports {bytes} bytes, but {device} has sent {sent}"
+            "it says {bytes} bytes, but {device} has sent {sent}"
         );
         let each = |cpu_ns: u64| (u128::from(cpu_ns) * (1 << 20) / u128::from(bytes.max(1))) as u64;
         Ok(Run {

@@ -532,7 +532,7 @@ impl Comparison {
                 netns_operations::making(count),
             ),
             (
-                format!("Flat: the last {first} of {last} named namespaces compared with the first"),
+                format!("Flat: the last {first} of {last} named namespaces beside the first"),
                 netns_operations::flat(count),
             ),
             (
