@@ -5,7 +5,7 @@ use crate::lookup::Lookup;
 use crate::notes;
 use crate::rooms::Rooms;
 use crate::run::Run;
-use sockeye_filter::{Filter, Kernel};
+use sockeye_filter::{Filter, KernelFeatures};
 use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
 use sockeye_render::{Coverage, Format, Summary};
 use sockeye_source::owners::{OwnerLookup, Owners};
@@ -90,9 +90,9 @@ impl<'a> Listing<'a> {
     ) -> anyhow::Result<Self> {
         let sees_marks = may_see_marks();
         let kernel = if sees_marks {
-            Kernel::FULL
+            KernelFeatures::FULL
         } else {
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         };
         let rooms = Rooms::new(lookup, words, also, kernel)?;
         let owners_wanted = common.processes || rooms.filter().needs().owners;

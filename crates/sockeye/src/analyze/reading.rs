@@ -143,7 +143,7 @@ impl Reading {
     /// What it held, once it is read.
     pub(crate) fn tally(&self) -> CaptureTally {
         let counters = self.trace.counters();
-        let passed_over = self.capture.passed_over();
+        let passed_over = self.capture.skipped();
         CaptureTally {
             packets: self.capture.packets(),
             segments: counters.segments,

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use rustix::io::Errno;
 use sockeye_act::{Closer, Fate};
 use sockeye_filter::ss::Filter;
-use sockeye_filter::{Filter as KernelFilter, Kernel, Program};
+use sockeye_filter::{Filter as KernelFilter, KernelFeatures, Program};
 use sockeye_model::{
     DiagDetails, Endpoint, Entry, Family, Losses, Owner, Protocol, ProtocolSet, Socket, StateSet,
 };
@@ -104,9 +104,9 @@ impl<'a> Listing<'a> {
     ) -> Self {
         let kernel = filter.kernel();
         let knows = if crate::listing::may_see_marks() {
-            Kernel::FULL
+            KernelFeatures::FULL
         } else {
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         };
         Self {
             program: kernel.program(knows),

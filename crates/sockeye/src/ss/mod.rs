@@ -15,7 +15,7 @@ use crate::notes;
 use crate::stdout;
 use listing::Listing;
 use options::{Asked, End};
-use sockeye_filter::ss::{Context, Filter, Mistake};
+use sockeye_filter::ss::{Context, Filter, ParseError};
 use sockeye_model::{Family, NetnsInode};
 use sockeye_render::SsLayout;
 use sockeye_source::{Error, OpenNetns, within};
@@ -194,23 +194,23 @@ fn read_filter(asked: &Asked, words: &[String], book: &book::Book) -> Result<Fil
         tcp: asked.selection.has(Table::Tcp),
     };
     let file = asked.filter_file.as_deref();
-    sockeye_filter::ss::parse(words, file, &context, book).map_err(|mistake| wrong_filter(&mistake))
+    sockeye_filter::ss::parse(words, file, &context, book).map_err(|error| wrong_filter(&error))
 }
 
 /// What ss says, and below it what it means.
-fn wrong_filter(mistake: &Mistake) -> End {
-    let mut text = mistake.to_string();
+fn wrong_filter(error: &ParseError) -> End {
+    let mut text = error.to_string();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let explanation = mistake.explanation();
+    let explanation = error.explanation();
     if !explanation.is_empty() {
         text.push_str(&format!("sockeye ss: {explanation}\n"));
     }
     End::Wrong {
         text: text.into_bytes(),
-        usage: mistake.shows_usage(),
-        status: mistake.exit_code(),
+        usage: error.shows_usage(),
+        status: error.exit_code(),
     }
 }
 

@@ -250,7 +250,7 @@ impl Capture {
 
     /// Returns the counts of skipped records so far.
     #[must_use]
-    pub fn passed_over(&self) -> PassedOver {
+    pub fn skipped(&self) -> PassedOver {
         self.reader.as_ref().map(Reader::passed_over).unwrap_or_default()
     }
 
