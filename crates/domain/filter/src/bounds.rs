@@ -114,10 +114,10 @@ impl Bounds {
         family
             && end(&socket.local, &self.local_port, self.local)
             && end(&socket.peer, &self.peer_port, self.peer)
-            && self.netns.as_ref().is_none_or(|wanted| {
+            && self.netns.as_ref().is_none_or(|expected| {
                 socket
                     .netns
-                    .is_some_and(|netns| wanted.binary_search(&netns).is_ok())
+                    .is_some_and(|netns| expected.binary_search(&netns).is_ok())
             })
     }
 
@@ -354,7 +354,7 @@ fn of_test(test: &Test, positive: bool) -> Bounds {
     match test {
         Test::Port(side, ports) => port(*side, *ports, positive),
         Test::Host(host) => of_host(host, positive),
-        Test::Family(wanted) => family(*wanted, positive),
+        Test::Family(expected) => family(*expected, positive),
         Test::Peers(classes) => peers(*classes, positive),
         // Never matches an IP socket.
         Test::Unix { .. } | Test::Netlink { .. } | Test::Packet { .. } | Test::Vsock { .. } => {
@@ -459,8 +459,8 @@ fn family(family: Family, positive: bool) -> Bounds {
 
 /// Returns the bounds of classes of peers (bits of [`PeerClass`]); negated, of the others and of the unspecified address.
 fn peers(classes: u8, positive: bool) -> Bounds {
-    let wanted = |class: PeerClass| (classes & class.bit() != 0) == positive;
-    if wanted(PeerClass::Public) {
+    let selects = |class: PeerClass| (classes & class.bit() != 0) == positive;
+    if selects(PeerClass::Public) {
         return Bounds::INEXACT; // nearly everything
     }
     let mut nets = Vec::new();
@@ -468,10 +468,10 @@ fn peers(classes: u8, positive: bool) -> Bounds {
         nets.extend(v4.iter().map(|&(net, len)| Net::v4(net, len)));
         nets.extend(v6.iter().map(|&(net, len)| Net::v6(net, len)));
     };
-    if wanted(PeerClass::Loopback) {
+    if selects(PeerClass::Loopback) {
         add(LOOPBACK_V4, LOOPBACK_V6);
     }
-    if wanted(PeerClass::Private) {
+    if selects(PeerClass::Private) {
         add(PRIVATE_V4, PRIVATE_V6);
     }
     if !positive {

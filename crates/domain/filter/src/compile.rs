@@ -189,9 +189,9 @@ fn port(end: End, Ports { low, high }: Ports) -> Formula {
 }
 
 fn peers(classes: u8) -> Formula {
-    let wanted = |class: PeerClass| classes & class.bit() != 0;
+    let selects = |class: PeerClass| classes & class.bit() != 0;
     // "Public" is everything that is in no other class.
-    let invert = wanted(PeerClass::Public);
+    let invert = selects(PeerClass::Public);
     let mut any = Vec::new();
     let mut add = |v4: &[(Ipv4Addr, u8)], v6: &[(Ipv6Addr, u8)]| {
         let v4 = v4.iter().map(|&(net, len)| Prefix::Inet(net.octets(), len));
@@ -201,10 +201,10 @@ fn peers(classes: u8) -> Formula {
             Formula::Leaf(Condition::Host { end, prefix, port }, true)
         }));
     };
-    if wanted(PeerClass::Loopback) != invert {
+    if selects(PeerClass::Loopback) != invert {
         add(LOOPBACK_V4, LOOPBACK_V6);
     }
-    if wanted(PeerClass::Private) != invert {
+    if selects(PeerClass::Private) != invert {
         add(PRIVATE_V4, PRIVATE_V6);
     }
     if invert {

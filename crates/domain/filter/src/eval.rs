@@ -36,24 +36,24 @@ impl Test {
             },
             Self::Netlink {
                 side,
-                protocol: wanted,
-                port: wanted_port,
+                protocol: expected,
+                port: expected_port,
             } => match *side.of(socket) {
                 Endpoint::Netlink { protocol, port, .. } => {
-                    wanted.is_none_or(|wanted| wanted == protocol)
-                        && wanted_port.is_none_or(|wanted| wanted == port)
+                    expected.is_none_or(|expected| expected == protocol)
+                        && expected_port.is_none_or(|expected| expected == port)
                 }
                 _ => false,
             },
             Self::Packet {
                 side,
-                ethertype: wanted,
-                interface: wanted_interface,
+                ethertype: expected,
+                interface: expected_interface,
             } => match *side.of(socket) {
                 Endpoint::Packet { ethertype, interface } => {
-                    wanted.is_none_or(|wanted| wanted == ethertype)
-                        && wanted_interface
-                            .is_none_or(|wanted| wanted == interface.map_or(0, |interface| interface.0))
+                    expected.is_none_or(|expected| expected == ethertype)
+                        && expected_interface
+                            .is_none_or(|expected| expected == interface.map_or(0, |interface| interface.0))
                 }
                 _ => false,
             },
@@ -62,18 +62,18 @@ impl Test {
             Self::Device(index) => socket.interface.map_or(0, |interface| interface.0) == *index,
             Self::Fwmark { mark, mask } => socket.mark.unwrap_or(0) & mask == *mark,
             Self::Cgroup { id, .. } => socket.cgroup == Some(*id),
-            Self::Number(field, compare, wanted) => match field {
+            Self::Number(field, compare, expected) => match field {
                 Field::Pid => any_or_none(entry.owners, compare.is_negated(), |owner| {
                     let value = owner.process.pid.0.into();
-                    compare.positive().holds(value, *wanted)
+                    compare.positive().holds(value, *expected)
                 }),
                 Field::Pgid => any_or_none(entry.owners, compare.is_negated(), |owner| {
                     let pgid = owner.process.pgid;
-                    pgid.is_some_and(|pgid| compare.positive().holds(pgid.0.into(), *wanted))
+                    pgid.is_some_and(|pgid| compare.positive().holds(pgid.0.into(), *expected))
                 }),
                 field => field
                     .of(socket)
-                    .is_some_and(|value| compare.holds(value, *wanted)),
+                    .is_some_and(|value| compare.holds(value, *expected)),
             },
             Self::Text {
                 field: TextField::Owner,
@@ -159,15 +159,15 @@ fn any_or_none(owners: Option<&[Owner]>, negated: bool, matches: impl Fn(&Owner)
     owners.is_some_and(|owners| !owners.is_empty() && owners.iter().any(matches) != negated)
 }
 
-/// Compares literally with the first `len_max` bytes of `wanted`; or matches it as a pattern, which without a wildcard may
+/// Compares literally with the first `len_max` bytes of `expected`; or matches it as a pattern, which without a wildcard may
 /// match any part.
-pub(crate) fn text_matches(text: &[u8], wanted: &[u8], like: bool, len_max: usize) -> bool {
+pub(crate) fn text_matches(text: &[u8], expected: &[u8], like: bool, len_max: usize) -> bool {
     if !like {
-        text == &wanted[..wanted.len().min(len_max)]
-    } else if glob::has_wildcard(wanted) {
-        glob::matches(wanted, |at| text.get(at).copied(), false)
+        text == &expected[..expected.len().min(len_max)]
+    } else if glob::has_wildcard(expected) {
+        glob::matches(expected, |at| text.get(at).copied(), false)
     } else {
-        wanted.is_empty() || text.windows(wanted.len()).any(|part| part == wanted)
+        expected.is_empty() || text.windows(expected.len()).any(|part| part == expected)
     }
 }
 

@@ -173,7 +173,7 @@ impl Filter {
     #[must_use]
     pub fn may_match_in(&self, netns: NetnsInode) -> bool {
         let of_netns = |test: &Test| match test {
-            Test::Number(Field::Netns, compare, wanted) => Some(compare.holds(netns.0.into(), *wanted)),
+            Test::Number(Field::Netns, compare, expected) => Some(compare.holds(netns.0.into(), *expected)),
             _ => None,
         };
         evaluate(&self.expr, &of_netns) != Some(false)

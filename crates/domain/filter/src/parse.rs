@@ -466,8 +466,8 @@ impl<'a> Parser<'a> {
 }
 
 impl Head<'_> {
-    fn is(&self, wanted: Operator) -> bool {
-        matches!(self.operator, Some((operator, _)) if operator == wanted)
+    fn is(&self, expected: Operator) -> bool {
+        matches!(self.operator, Some((operator, _)) if operator == expected)
     }
 }
 

@@ -62,8 +62,8 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
             before.last().map(Keeper::keepalive).transpose()?,
         )
     } else {
-        let keeper = load(times)?;
-        let before = keeper
+        let keepalive_program = load(times)?;
+        let before = keepalive_program
             .attach(cgroup.as_fd())
             .with_context(|| format!("cgroup {path}"))?;
         ("attached to", before)
@@ -102,14 +102,14 @@ pub(super) fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     let mut given = Some(0);
-    for keeper in &ours {
+    for keepalive_program in &ours {
         if !args.dry_run {
-            keeper
+            keepalive_program
                 .detach(cgroup.as_fd())
                 .with_context(|| format!("cgroup {path}"))?;
         }
         // Another version may count otherwise.
-        let counts = keeper.counts().ok();
+        let counts = keepalive_program.counts().ok();
         given = given.zip(counts).map(|(sum, counts)| sum + counts.given);
     }
     let told = given.map_or_else(
@@ -163,7 +163,7 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<Keeper> {
         maximum: None,
     };
     let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
-    let loaded = BpfEngine::default().keeper();
+    let loaded = BpfEngine::default().keepalive_program();
     if is_raised {
         // The command of `run` is to have what it would have had.
         setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;

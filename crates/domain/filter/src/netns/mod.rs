@@ -157,9 +157,9 @@ impl Test {
             Self::Leaked => namespace.is_leaked() == Some(true),
             Self::Named => !namespace.names.is_empty(),
             Self::Own => namespace.is_own,
-            Self::Number(field, compare, wanted) => field
+            Self::Number(field, compare, expected) => field
                 .of(namespace)
-                .is_some_and(|value| compare.holds(value, *wanted)),
+                .is_some_and(|value| compare.holds(value, *expected)),
             Self::Text {
                 field,
                 negated,

@@ -230,7 +230,7 @@ fn prefix(text: &str, family: Option<Family>) -> Option<Prefix> {
     if ANY.contains(&address) {
         return (address == text).then_some(Prefix::any(family));
     }
-    let is_or_may_be = |wanted: Family| family.is_none_or(|family| family == wanted);
+    let is_or_may_be = |expected: Family| family.is_none_or(|family| family == expected);
     if address.contains(':') {
         let address: Ipv6Addr = address.parse().ok().filter(|_| is_or_may_be(Family::Inet6))?;
         Some(Prefix::v6(address, bits(128)?))
