@@ -1,6 +1,6 @@
 //! What the target `filter_expressions` does with its bytes, and the test that replays its corpus too.
 
-use sockeye_filter::{Kernel, NoResolve, parse};
+use sockeye_filter::{KernelFeatures, NoResolve, parse};
 use sockeye_model::{Endpoint, Entry, Family, InterfaceIndex, Port, Protocol, Socket, State};
 use sockeye_wire::bytecode::{SocketEntry, audit, run};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -26,7 +26,11 @@ pub(crate) fn filter_expressions(bytes: &[u8]) {
     let again = parse(&printed, &NoResolve);
     assert!(again.as_ref() == Ok(&filter), "{printed:?} {again:?}");
     let bounds = filter.bounds();
-    for kernel in [Kernel::FULL, Kernel::UNPRIVILEGED, Kernel::OLDEST] {
+    for kernel in [
+        KernelFeatures::FULL,
+        KernelFeatures::UNPRIVILEGED,
+        KernelFeatures::OLDEST,
+    ] {
         let program = filter.program(kernel);
         if !program.bytecode.is_empty() {
             assert_eq!(audit(&program.bytecode, kernel.net_admin), Ok(()), "{printed}");

@@ -63,7 +63,7 @@ pub fn list_with_message(
             continue;
         }
         if query.protocols.intersects(listing.protocols) && !fallback.outcome.stopped {
-            fallback.listing(listing)?;
+            fallback.list_protocols(listing)?;
         }
     }
     let QueryOutcome { used, losses, .. } = &fallback.outcome;
@@ -89,7 +89,7 @@ fn without_unhashed<'a>(query: &Query<'a>) -> Query<'a> {
 }
 
 /// Tests whether `source` works, without listing.
-pub(crate) fn try_rung(
+pub(crate) fn try_source(
     engine: &BpfEngine,
     listing: &Listing,
     source: SourceKind,
@@ -115,7 +115,7 @@ pub(crate) fn try_rung(
     };
     let outcome = match source {
         SourceKind::Walk => fallback.walk(listing),
-        _ => fallback.netlink_rung(listing, source),
+        _ => fallback.by_netlink(listing, source),
     };
     match outcome {
         Ok(_) => Ok(()),
@@ -249,16 +249,16 @@ impl From<Error> for Failure {
 }
 
 /// Why a listing stopped early; `None` if it is complete.
-type Outcome = Option<Reason>;
+type EndedEarly = Option<Reason>;
 
 impl Fallback<'_> {
-    fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
+    fn list_protocols(&mut self, listing: &Listing) -> Result<(), Error> {
         let mut used = listing.unanswered();
         for source in sources(listing, self.query) {
             let outcome = match source {
                 SourceKind::Walk => self.walk(listing),
                 SourceKind::Descriptors => Err(Reason::NoTable.into()), // it covers several protocols: see `owned_sockets`
-                SourceKind::OnePass | SourceKind::DiagV2 => self.netlink_rung(listing, source),
+                SourceKind::OnePass | SourceKind::DiagV2 => self.by_netlink(listing, source),
                 SourceKind::Procfs => self.procfs(listing),
             };
             match outcome {
@@ -332,7 +332,7 @@ impl Fallback<'_> {
     }
 
     /// Walks over the tables of TCP or UDP, if a walk reports what the query asks for.
-    fn walk(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    fn walk(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let walk = listing.kind.walk().ok_or(Reason::NoTable)?;
         let in_use = match walk {
@@ -366,7 +366,7 @@ impl Fallback<'_> {
         &mut self,
         walked: &WalkStats,
         outcome: Result<(), bpf::Unavailable>,
-    ) -> Result<Outcome, Reason> {
+    ) -> Result<EndedEarly, Reason> {
         self.outcome.losses += walked.losses;
         self.outcome.rewalked_chains += walked.rewalked;
         self.outcome.stopped |= walked.stopped;
@@ -381,7 +381,7 @@ impl Fallback<'_> {
         Ok(Some(reason))
     }
 
-    fn netlink_rung(&mut self, listing: &Listing, source: SourceKind) -> Result<Outcome, Failure> {
+    fn by_netlink(&mut self, listing: &Listing, source: SourceKind) -> Result<EndedEarly, Failure> {
         match source {
             SourceKind::OnePass => self.netlink(listing, source, AF_UNSPEC),
             _ => self.each_family(listing),
@@ -389,7 +389,7 @@ impl Fallback<'_> {
     }
 
     /// Lists by `sock_diag` v2, one address family at a time.
-    fn each_family(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    fn each_family(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let families = match listing.kind {
             Kind::Inet(..) => {
                 let Families { v4, v6 } = self.query.families;
@@ -409,7 +409,7 @@ impl Fallback<'_> {
                         ended_early = ended_early.or(Some(reason));
                     }
                 }
-                Err(unavailable) => return Err(unavailable),
+                Err(failure) => return Err(failure),
             }
             if self.outcome.stopped {
                 break;
@@ -422,7 +422,7 @@ impl Fallback<'_> {
     /// Lists by netlink. If the kernel refuses a request, a simpler one follows: first without halves, then without the
     /// program; the caller filters then. The kernel refuses marks in a program without CAP_NET_ADMIN, instructions that
     /// it does not know, and programs that are longer than a message.
-    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<Outcome, Failure> {
+    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<EndedEarly, Failure> {
         let program = match listing.kind {
             Kind::Inet(..) => self.query.program,
             _ => &[],
@@ -467,7 +467,7 @@ impl Fallback<'_> {
         source: SourceKind,
         requests: &[Vec<u8>],
         kernel_verdict: KernelVerdict,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let netns = query.scope.inode();
         // The kernel reports a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
@@ -532,7 +532,7 @@ impl Fallback<'_> {
         }
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    fn procfs(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let netns = query.scope.inode();
         let only_listeners = query.states == StateSet::EMPTY.with(State::Listen);

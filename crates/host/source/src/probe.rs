@@ -58,7 +58,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
                     choice,
                     ..query.clone()
                 };
-                ladder::try_rung(engine, listing, source, &query).into()
+                ladder::try_source(engine, listing, source, &query).into()
             },
         })
     });

@@ -164,7 +164,7 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<KeepaliveProgram> {
         maximum: None,
     };
     let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
-    let loaded = BpfEngine::default().keeper();
+    let loaded = BpfEngine::default().keepalive_program();
     if is_raised {
         // The command of `run` is to have what it would have had.
         setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;

@@ -12,7 +12,7 @@ use sockeye_act::{CloseOutcome, SocketCloser};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
-use sockeye_filter::{Filter as KernelFilter, Kernel, Program};
+use sockeye_filter::{Filter as KernelFilter, KernelFeatures, Program};
 use sockeye_model::{
     DiagDetails, Endpoint, Entry, Family, Losses, Owner, Protocol, ProtocolSet, Socket, StateSet,
 };
@@ -105,9 +105,9 @@ impl<'a> Listing<'a> {
     ) -> Self {
         let kernel = filter.kernel();
         let knows = if sockeye_query::listing::may_see_marks() {
-            Kernel::FULL
+            KernelFeatures::FULL
         } else {
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         };
         Self {
             program: kernel.program(knows),

@@ -16,7 +16,7 @@ use listing::Listing;
 use options::{Asked, End};
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_filter::ss::{Context, Filter, Mistake};
+use sockeye_filter::ss::{Context, Filter, ParseError};
 use sockeye_model::{Family, NetnsInode};
 use sockeye_source::{Error, OpenNetns, within};
 use std::collections::VecDeque;
@@ -198,7 +198,7 @@ fn read_filter(asked: &Asked, words: &[String], book: &book::Book) -> Result<Fil
 }
 
 /// What ss says, and below it what it means.
-fn wrong_filter(mistake: &Mistake) -> End {
+fn wrong_filter(mistake: &ParseError) -> End {
     let mut text = mistake.to_string();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

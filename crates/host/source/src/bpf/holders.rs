@@ -22,10 +22,10 @@ pub(crate) struct Holders {
 
 /// One pass over all processes.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct ProcessDescriptors {
     /// Every process of our pid namespace.
     pub(crate) processes: Vec<FoundProcess>,
-    pub(crate) held: Vec<SocketDescriptor>,
+    pub(crate) descriptors: Vec<SocketDescriptor>,
     pub(crate) losses: Losses,
 }
 
@@ -50,13 +50,13 @@ impl Holders {
 
     /// Reads the socket descriptors of all processes. `socket` is a socket of ours, with which the program recognizes the
     /// files of sockets.
-    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<Pass, Unavailable> {
+    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<ProcessDescriptors, Unavailable> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots
             .first_mut()
             .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let (tasks, socket_operations) = self.lister.tasks(slot, socket)?;
-        let mut pass = Pass::default();
+        let mut pass = ProcessDescriptors::default();
         let mut work: Vec<(u32, FdRange)> = Vec::new();
         for task in &tasks {
             if task.pid == 0 {
@@ -90,7 +90,12 @@ impl Holders {
     }
 
     /// Reads the ranges of `work` on as many threads as are useful.
-    fn files(&self, slots: &mut [Slot], work: &Work<'_>, pass: &mut Pass) -> Result<(), Unavailable> {
+    fn files(
+        &self,
+        slots: &mut [Slot],
+        work: &Work<'_>,
+        pass: &mut ProcessDescriptors,
+    ) -> Result<(), Unavailable> {
         let useful = work.threads_useful();
         let read = |slot: &mut Slot| self.read(slot, work);
         let results = thread::scope(|scope| {
@@ -111,7 +116,7 @@ impl Holders {
         });
         for result in results {
             let (held, vanished) = result?;
-            pass.held.extend(held);
+            pass.descriptors.extend(held);
             pass.losses.vanished_processes += vanished;
         }
         Ok(())

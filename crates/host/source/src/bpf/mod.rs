@@ -14,7 +14,7 @@ mod tables;
 mod task_file;
 mod workers;
 
-pub(crate) use holders::Pass;
+pub(crate) use holders::ProcessDescriptors;
 use holders::{FoundProcess, Holders};
 pub(crate) use kernel::Kernel;
 pub use kernel::Unavailable;
@@ -98,13 +98,13 @@ impl BpfEngine {
     }
 
     /// Lists all processes and their socket descriptors.
-    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
+    pub(crate) fn pass(&self) -> Result<ProcessDescriptors, Unavailable> {
         let socket = sample_socket()?;
         self.holders()?.pass(socket.as_fd())
     }
 
     /// Lists all processes and their socket descriptors by the kernel's iterator over descriptors.
-    pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Unavailable> {
+    pub(crate) fn pass_by_task_file(&self) -> Result<ProcessDescriptors, Unavailable> {
         let load = || TaskFile::load(self.kernel()?);
         match self.task_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
@@ -126,7 +126,7 @@ impl BpfEngine {
     ///
     /// # Errors
     /// When the program does not run here.
-    pub fn keeper(&self) -> Result<(Program, [Map; 2]), Unavailable> {
+    pub fn keepalive_program(&self) -> Result<(Program, [Map; 2]), Unavailable> {
         keepalive::load(self.kernel()?)
     }
 

@@ -250,7 +250,7 @@ impl Capture {
 
     /// Returns the counts of skipped records so far.
     #[must_use]
-    pub fn passed_over(&self) -> SkippedPackets {
+    pub fn skipped(&self) -> SkippedPackets {
         self.reader.as_ref().map(Reader::skipped).unwrap_or_default()
     }
 

@@ -38,7 +38,7 @@ const LEN_MAX: u64 = 1024 * 1024;
 fn top_level_text<'a>(json: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let (mut depth, mut at) = (0_usize, 0);
     let mut last_text: Option<&[u8]> = None;
-    let mut is_wanted = false;
+    let mut is_after_key = false;
     while let Some(byte) = json.get(at) {
         at += 1;
         match byte {
@@ -53,18 +53,18 @@ fn top_level_text<'a>(json: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
                 }
                 let text = json.get(start..at)?;
                 at += 1;
-                if is_wanted {
+                if is_after_key {
                     return Some(text);
                 }
                 last_text = Some(text);
             }
             b'{' | b'[' => {
                 depth += 1;
-                is_wanted = false;
+                is_after_key = false;
             }
             b'}' | b']' => depth = depth.checked_sub(1)?,
-            b':' => is_wanted = depth == 1 && last_text == Some(key),
-            b',' => is_wanted = false,
+            b':' => is_after_key = depth == 1 && last_text == Some(key),
+            b',' => is_after_key = false,
             _ => {}
         }
     }

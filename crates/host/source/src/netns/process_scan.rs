@@ -70,7 +70,7 @@ impl ProcessScan {
         let counts_descriptors = own.is_ok_and(|own| own.st_size > 0);
         let parts = for_each(&pids, |&pid, part: &mut Part| {
             part.counts_descriptors = counts_descriptors;
-            part.wants_descriptors = with_descriptors;
+            part.with_descriptors = with_descriptors;
             match part.read(proc, pid, nsfs) {
                 Ok(()) => {}
                 // It ended: if it was the only process of its namespace, that is gone too.
@@ -168,7 +168,7 @@ struct Part {
     found: ProcessScan,
     listing: Vec<u8>,
     counts_descriptors: bool,
-    wants_descriptors: bool,
+    with_descriptors: bool,
 }
 
 impl Part {
@@ -199,7 +199,7 @@ impl Part {
             *known = pid.min(*known);
         }
         // Descriptors that we inherited end with us.
-        if self.wants_descriptors && pid.0 != std::process::id() {
+        if self.with_descriptors && pid.0 != std::process::id() {
             self.read_descriptors(proc, pid, nsfs)?;
         }
         Ok(())

@@ -33,7 +33,7 @@ pub(crate) use descriptors::{Decimal, number};
 pub use error::ScanError;
 pub(crate) use procfs_scan::{for_each, processes};
 
-use crate::bpf::{BpfEngine, Pass, Unavailable};
+use crate::bpf::{BpfEngine, ProcessDescriptors, Unavailable};
 use crate::outcome::Reason;
 use crate::query::Choice;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
@@ -248,14 +248,14 @@ impl Owners {
 /// A function that reads the owners by BPF.
 type Read = fn(&BpfEngine) -> Result<Owners, Unavailable>;
 
-impl From<&Pass> for Owners {
-    fn from(pass: &Pass) -> Self {
+impl From<&ProcessDescriptors> for Owners {
+    fn from(pass: &ProcessDescriptors) -> Self {
         let processes: Vec<Process> = pass.processes.iter().map(|found| found.process).collect();
         Self {
-            table: Table::new(&processes, &pass.held),
+            table: Table::new(&processes, &pass.descriptors),
             losses: pass.losses,
             processes: processes.len(),
-            descriptors: pass.held.len(),
+            descriptors: pass.descriptors.len(),
             hidden: false,
         }
     }

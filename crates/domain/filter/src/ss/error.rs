@@ -1,66 +1,66 @@
-//! What stops `ss`.
+//! Errors at which `ss` stops.
 
 use crate::error::Quoted;
 use std::fmt;
 
-/// What is wrong with a filter.
+/// An error in a filter.
 ///
-/// Displayed, it is what `ss` writes on its standard error, to the byte but for the newline at the end; after
-/// which its usage follows if [`shows_usage`](Self::shows_usage).
+/// Its display form is what `ss` writes to standard error, byte for byte except the final newline; the usage text
+/// follows if [`shows_usage`](Self::shows_usage).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mistake {
-    /// Something else should stand here.
+pub enum ParseError {
+    /// Another token was expected.
     Syntax {
-        /// `an address`, `')'`
+        /// The expected token: `an address`, `')'`
         expected: &'static str,
-        /// What stands before it; `None`: nothing.
+        /// The token before; `None` at the beginning.
         after: Option<String>,
-        /// What stands here; `None`: the filter ends.
+        /// The token found; `None` at the end of the filter.
         found: Option<String>,
     },
-    /// Parentheses, negations or changes between `and` and `or` within each other: more than `ss` has room
-    /// for, or in a few cases than we do, where `ss` had gone on.
+    /// Parentheses, negations or changes between `and` and `or` are nested more deeply than the parser of `ss` allows, or
+    /// in rare cases than ours allows, where `ss` would continue.
     TooDeep,
-    /// After `src`, `dst`, `sport` or `dport`, or where no word was due.
+    /// After `src`, `dst`, `sport` or `dport`, or where no word is allowed.
     Host {
-        /// All of it
+        /// The whole word
         word: String,
-        /// What is wrong with it
-        fault: HostFault,
+        /// The error in it
+        error: HostError,
     },
-    /// After `dev`: neither name nor index.
+    /// After `dev`: neither a name nor an index.
     Device(String),
-    /// After `fwmark`: no number.
+    /// After `fwmark`: not a number.
     Mark(String),
-    /// After `cgroup`: there is none at this path.
+    /// After `cgroup`: no cgroup has this path.
     Cgroup(String),
-    /// A line of the file has 1,023 bytes or more, its newline counted.
+    /// A line of the file has 1,023 bytes or more, including its newline.
     LongLine {
-        /// Which one, from 1
+        /// Line number, from 1
         line: usize,
     },
     /// A line of the file begins with a NUL.
     InvalidLine {
-        /// Which one, from 1
+        /// Line number, from 1
         line: usize,
     },
 }
 
-/// What is wrong with an address or port.
+/// An error in an address or port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostFault {
-    /// Neither an address nor the name of a host, of the family that is due.
+pub enum HostError {
+    /// Neither an address nor a host name of the required family.
     NotAnAddress(String),
-    /// Neither a number nor a service of the protocols that are listed.
+    /// Neither a number nor a service of the listed protocols.
     NotAPort(String),
-    /// One port in TCP, another in UDP.
+    /// The service has different ports in TCP and UDP.
     AmbiguousPort(String),
-    /// `ss` does not say; this was expected.
+    /// `ss` gives no reason; this was expected.
     Unexplained(&'static str),
 }
 
-impl Mistake {
-    /// What `ss` exits with.
+impl ParseError {
+    /// Returns the exit code of `ss`.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
@@ -69,13 +69,13 @@ impl Mistake {
         }
     }
 
-    /// Whether `ss` goes on with its usage, on standard error.
+    /// Whether `ss` prints its usage to standard error too.
     #[must_use]
     pub const fn shows_usage(&self) -> bool {
         matches!(self, Self::Syntax { .. } | Self::TooDeep)
     }
 
-    /// What is wrong and where, in a line of ours, which is safe to print.
+    /// Returns what was expected and found, in one line of our own words, safe to print.
     #[must_use]
     pub fn explanation(&self) -> String {
         match self {
@@ -94,12 +94,12 @@ impl Mistake {
                 }
             }
             Self::TooDeep => "too many conditions within each other".into(),
-            Self::Host { word, fault } => {
-                let (expected, found) = match fault {
-                    HostFault::NotAnAddress(address) => ("an address or the name of a host", address),
-                    HostFault::NotAPort(port) => ("a port or a service of what is listed", port),
-                    HostFault::AmbiguousPort(port) => ("a service that is the same in TCP and UDP", port),
-                    HostFault::Unexplained(expected) => (*expected, word),
+            Self::Host { word, error } => {
+                let (expected, found) = match error {
+                    HostError::NotAnAddress(address) => ("an address or the name of a host", address),
+                    HostError::NotAPort(port) => ("a port or a service of what is listed", port),
+                    HostError::AmbiguousPort(port) => ("a service that is the same in TCP and UDP", port),
+                    HostError::Unexplained(expected) => (*expected, word),
                 };
                 if found == word {
                     format!("expected {expected}, found '{}'", Quoted(found))
@@ -128,7 +128,7 @@ impl Mistake {
     }
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bellow = |f: &mut fmt::Formatter<'_>, what| {
             write!(f, "ss: bison bellows (while parsing filter): \"{what}!\" Sorry.")
@@ -136,23 +136,23 @@ impl fmt::Display for Mistake {
         match self {
             Self::Syntax { .. } => bellow(f, "syntax error"),
             Self::TooDeep => bellow(f, "memory exhausted"),
-            Self::Host { fault, .. } => {
-                match fault {
-                    HostFault::NotAnAddress(address) => {
+            Self::Host { error, .. } => {
+                match error {
+                    HostError::NotAnAddress(address) => {
                         writeln!(f, "Error: an inet prefix is expected rather than \"{address}\".")
                     }
-                    HostFault::NotAPort(port) => {
+                    HostError::NotAPort(port) => {
                         writeln!(f, "Error: \"{port}\" does not look like a port.")
                     }
-                    HostFault::AmbiguousPort(port) => writeln!(f, "Error: ambiguous port \"{port}\"."),
-                    HostFault::Unexplained(_) => Ok(()),
+                    HostError::AmbiguousPort(port) => writeln!(f, "Error: ambiguous port \"{port}\"."),
+                    HostError::Unexplained(_) => Ok(()),
                 }?;
                 f.write_str("Cannot parse dst/src address.")
             }
             Self::Device(_) => f.write_str("Cannot parse device."),
             Self::Mark(word) => write!(f, "Cannot parse mark {word}."),
             Self::Cgroup(path) => {
-                // Which of the errors it is only the one who looked knows; this is the one people see.
+                // `ss` has several errors here, depending on the cause; this is the usual one.
                 f.write_str(if path.trim_start_matches('/').is_empty() {
                     "Invalid cgroup2 path\n"
                 } else {
@@ -166,4 +166,4 @@ impl fmt::Display for Mistake {
     }
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for ParseError {}
