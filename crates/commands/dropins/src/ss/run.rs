@@ -1,23 +1,15 @@
-//! `sockeye ss`, or a link of that name: what `ss` of iproute2 6.1 prints, from better sources.
-//!
-//! `options` reads the command line as it does, `tables` knows what it lists when little is said, `listing` asks and
-//! hands rows to the renderer. docs/dropins/ss.md says of each option how far it is the same.
+//! From the options of `ss` to its output.
 
-mod book;
-mod events;
-mod listing;
-mod options;
-mod summary;
-mod tables;
-mod threads;
-
-use crate::output::SsLayout;
-use listing::Listing;
-use options::{Asked, End};
+use super::listing::Listing;
+use super::options::{self, EarlyExit, SsOptions};
+use super::resolver::Resolver;
+use super::tables::{self, Table};
+use super::{events, summary};
+use crate::errno::errno_text;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::{Context, Filter, Mistake};
-use sockeye_model::{Family, NetnsInode};
+use sockeye_model::NetnsInode;
 use sockeye_source::{Error, OpenNetns, within};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -26,21 +18,21 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::ExitCode;
-use tables::Table;
 
+/// Runs `ss` with its arguments and returns the exit status.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
-    let outcome = options::read(words).and_then(|asked| match asked.netns.clone() {
-        None => show(asked, None),
-        Some(name) => inside(&name, asked),
+    let outcome = options::read(words).and_then(|options| match options.netns.clone() {
+        None => show(options, None),
+        Some(name) => run_in_netns(&name, options),
     });
     match outcome {
         Ok(status) => status,
-        Err(End::Told(text)) => match stdout::write(text.as_bytes()) {
+        Err(EarlyExit::Print(text)) => match stdout::write(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => sockeye_console::exit::report(&error),
         },
-        Err(End::Wrong { text, usage, status }) => {
-            say(&text);
+        Err(EarlyExit::Error { text, usage, status }) => {
+            report_error(&text);
             if usage {
                 notes::say(options::USAGE);
             }
@@ -49,8 +41,8 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Writes to stderr what ss would, byte for byte; to a terminal nothing that was typed goes raw.
-fn say(text: &[u8]) {
+/// Writes an error of `ss` to stderr, byte for byte; to a terminal without control characters.
+fn report_error(text: &[u8]) {
     if io::stderr().is_terminal() {
         notes::say(&String::from_utf8_lossy(text));
     } else {
@@ -58,9 +50,9 @@ fn say(text: &[u8]) {
     }
 }
 
-/// Does everything inside the namespace with this name.
-fn inside(name: &str, asked: Asked) -> Result<ExitCode, End> {
-    let failed = |text: String| End::wrong(text, 1);
+/// Lists the sockets of the network namespace with this name.
+fn run_in_netns(name: &str, options: SsOptions) -> Result<ExitCode, EarlyExit> {
+    let failed = |text: String| EarlyExit::error(text, 1);
     let opened = File::open(format!("/run/netns/{name}")).and_then(|file| {
         let inode = u32::try_from(file.metadata()?.ino()).map_err(io::Error::other)?;
         Ok((file, NetnsInode(inode)))
@@ -71,12 +63,12 @@ fn inside(name: &str, asked: Asked) -> Result<ExitCode, End> {
             errno_text(&error)
         ))
     })?;
-    let place = OpenNetns {
+    let netns = OpenNetns {
         fd: file.as_fd(),
         inode,
         process: None,
     };
-    match within(place, || show(asked, Some(place))) {
+    match within(netns, || show(options, Some(netns))) {
         Ok(shown) => shown,
         Err(error) => {
             let text = match error {
@@ -90,33 +82,33 @@ fn inside(name: &str, asked: Asked) -> Result<ExitCode, End> {
     }
 }
 
-/// What is asked for, in the network namespace of this thread.
-fn show(mut asked: Asked, place: Option<OpenNetns<'_>>) -> Result<ExitCode, End> {
-    if asked.summary {
-        summary::print().map_err(|error| End::wrong(format!("sockeye ss: {error:#}\n"), 1))?;
-        if !asked.selection.is_chosen && asked.operands.is_empty() {
+/// Prints what the options ask for, in the network namespace of this thread.
+fn show(mut options: SsOptions, netns: Option<OpenNetns<'_>>) -> Result<ExitCode, EarlyExit> {
+    if options.summary {
+        summary::print().map_err(|error| EarlyExit::error(format!("sockeye ss: {error:#}\n"), 1))?;
+        if !options.selection.is_chosen && options.operands.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    if let Some(word) = asked.operands.iter().find(|word| word.to_str().is_none()) {
+    if let Some(word) = options.operands.iter().find(|word| word.to_str().is_none()) {
         let text = format!("sockeye ss: a filter has to be UTF-8, and {word:?} is not\n");
-        return Err(End::wrong(text, options::WRONG));
+        return Err(EarlyExit::error(text, options::EXIT_USAGE));
     }
-    let mut words: VecDeque<_> = asked
+    let mut words: VecDeque<_> = options
         .operands
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    states(&mut words, &mut asked.states)?;
-    let selection = &mut asked.selection;
+    read_states(&mut words, &mut options.states)?;
+    let selection = &mut options.selection;
     if !selection.is_chosen {
-        if asked.states == 0 {
-            asked.states = tables::CONNECTED;
+        if options.states == 0 {
+            options.states = tables::CONNECTED;
         }
-        selection.take_named("all");
+        selection.set_named("all");
     }
-    if asked.states != 0 {
-        selection.states = asked.states;
+    if options.states != 0 {
+        selection.states = options.states;
     }
     selection.complete();
     for (is_empty, what) in [
@@ -129,24 +121,24 @@ fn show(mut asked: Asked, place: Option<OpenNetns<'_>>) -> Result<ExitCode, End>
             return Ok(ExitCode::SUCCESS);
         }
     }
-    if asked.dump.is_some() && !selection.has(Table::Tcp) {
+    if options.dump.is_some() && !selection.has(Table::Tcp) {
         notes::say("ss: tcpdiag dump requested and no tcp in filter.\n");
         return Ok(ExitCode::SUCCESS);
     }
-    let book = book::Book::new(&asked);
-    // A dump is made before the filter is read.
-    let filter = if asked.dump.is_some() {
+    let resolver = Resolver::new(&options);
+    // `-D` ignores the filter.
+    let filter = if options.dump.is_some() {
         Filter::default()
     } else {
-        read_filter(&asked, words.make_contiguous(), &book)?
+        read_filter(&options, words.make_contiguous(), &resolver)?
     };
     if let Some(family) = filter.family() {
-        asked.selection.confine(family);
+        options.selection.restrict_to(family);
     }
-    let listing = Listing::new(&asked, &filter, &book, place);
-    let outcome = if let Some(path) = &asked.dump {
+    let listing = Listing::new(&options, &filter, &resolver, netns);
+    let outcome = if let Some(path) = &options.dump {
         listing.dump(path)
-    } else if asked.events {
+    } else if options.events {
         events::follow(&listing)
     } else {
         listing.list()
@@ -154,9 +146,9 @@ fn show(mut asked: Asked, place: Option<OpenNetns<'_>>) -> Result<ExitCode, End>
     Ok(outcome.unwrap_or_else(|error| sockeye_console::exit::report(&error)))
 }
 
-/// Takes `state S` and `exclude S` from the front.
-fn states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), End> {
-    let mut saw = false;
+/// Reads `state S` and `exclude S` at the front of `words`, and removes them.
+fn read_states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), EarlyExit> {
+    let mut is_first = true;
     while let Some(word) = words.front() {
         let excludes = match &**word {
             "state" => false,
@@ -166,16 +158,16 @@ fn states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), End> {
         words.pop_front();
         let Some(name) = words.pop_front() else {
             let text = "Command line is not complete. Try option \"help\"\n";
-            return Err(End::wrong(text.to_owned(), options::WRONG));
+            return Err(EarlyExit::error(text.to_owned(), options::EXIT_USAGE));
         };
-        if !saw {
+        if is_first {
             *states = if excludes { tables::ALL } else { 0 };
         }
-        saw = true;
+        is_first = false;
         let Some(named) = tables::states_named(&name) else {
-            return Err(End::wrong(
+            return Err(EarlyExit::error(
                 format!("ss: wrong state name: {name}\n"),
-                options::WRONG,
+                options::EXIT_USAGE,
             ));
         };
         if excludes {
@@ -187,18 +179,18 @@ fn states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), End> {
     Ok(())
 }
 
-fn read_filter(asked: &Asked, words: &[String], book: &book::Book) -> Result<Filter, End> {
+fn read_filter(options: &SsOptions, words: &[String], resolver: &Resolver) -> Result<Filter, EarlyExit> {
     let context = Context {
-        preferred: asked.selection.preferred,
-        udp: asked.selection.has(Table::Udp),
-        tcp: asked.selection.has(Table::Tcp),
+        preferred: options.selection.preferred,
+        udp: options.selection.has(Table::Udp),
+        tcp: options.selection.has(Table::Tcp),
     };
-    let file = asked.filter_file.as_deref();
-    sockeye_filter::ss::parse(words, file, &context, book).map_err(|mistake| wrong_filter(&mistake))
+    let file = options.filter_file.as_deref();
+    sockeye_filter::ss::parse(words, file, &context, resolver).map_err(|mistake| wrong_filter(&mistake))
 }
 
-/// What ss says, and below it what it means.
-fn wrong_filter(mistake: &Mistake) -> End {
+/// Returns the error message of `ss`, followed by an explanation of ours.
+fn wrong_filter(mistake: &Mistake) -> EarlyExit {
     let mut text = mistake.to_string();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -207,43 +199,9 @@ fn wrong_filter(mistake: &Mistake) -> End {
     if !explanation.is_empty() {
         text.push_str(&format!("sockeye ss: {explanation}\n"));
     }
-    End::Wrong {
+    EarlyExit::Error {
         text: text.into_bytes(),
         usage: mistake.shows_usage(),
         status: mistake.exit_code(),
     }
-}
-
-/// The columns of a row, and what is in them.
-fn layout(asked: &Asked) -> SsLayout {
-    SsLayout {
-        netid: !asked.selection.is_one_table(),
-        state: !asked.selection.is_one_state(),
-        timers: asked.timers,
-        extended: asked.extended,
-        memory: asked.memory,
-        info: asked.info,
-        service_class: asked.service_class,
-        cgroup: asked.cgroup,
-        options: asked.options,
-        bpf: asked.bpf,
-        one_line: asked.one_line,
-        numeric: asked.numeric,
-        width: stdout::width(),
-        terminal: io::stdout().is_terminal(),
-    }
-}
-
-/// The words of the C library for it, without the number that the standard library adds.
-fn errno_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
-}
-
-/// Whether sockets of this family are IP's.
-const fn is_inet(family: Family) -> bool {
-    matches!(family, Family::Inet | Family::Inet6)
 }

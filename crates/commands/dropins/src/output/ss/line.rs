@@ -1,180 +1,38 @@
-//! Sockets as `ss` of iproute2 6.1 writes them, byte for byte.
-//!
-//! Formats and orders are those of `misc/ss.c` (iproute2 6.1.0) and of what that program prints; the tests of the
-//! binary compare with it.
+//! Fields that rows of several kinds of sockets have.
 
-mod inet;
-mod others;
-mod printf;
-mod sheet;
-mod tcp;
-
-use sheet::Sheet;
-use sockeye_model::{
-    Comm, Family, InterfaceIndex, Names, Owner, Particulars, Pid, Port, Protocol, Queues, Socket, State,
-};
+use super::column_buffer::{ColumnBuffer, NETID, STATE};
+use super::row::{SsLayout, SsNames, SsOwners};
+use crate::output::address::is_v4_compatible;
+use sockeye_model::{Comm, InterfaceIndex, Pid, Port, Protocol, Queues, Socket, State};
 use sockeye_output::address::push_ip;
 use sockeye_output::number::push_decimal;
-use std::io::{self, Write};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
-/// What is shown, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SsLayout {
-    /// The column of protocols
-    pub netid: bool,
-    /// The column of states
-    pub state: bool,
-    /// `-o`: timers
-    pub timers: bool,
-    /// `-e`: user, inode, cookie and more
-    pub extended: bool,
-    /// `-m`
-    pub memory: bool,
-    /// `-i`
-    pub info: bool,
-    /// `--tos`
-    pub service_class: bool,
-    /// `--cgroup`
-    pub cgroup: bool,
-    /// `--inet-sockopt`
-    pub options: bool,
-    /// `-b`: programs
-    pub bpf: bool,
-    /// `-O`: no line is broken
-    pub one_line: bool,
-    /// `-n`
-    pub numeric: bool,
-    /// Columns to fill, if lines are to be as wide as a terminal
-    pub width: Option<usize>,
-    /// Whether it goes to a terminal: what comes from outside is made harmless then
-    pub terminal: bool,
-}
-
-/// A socket, and what is shown beside it.
-#[derive(Debug, Clone, Copy)]
-pub struct SsRow<'a> {
-    /// The socket
-    pub socket: &'a Socket,
-    /// What only few ask for
-    pub particulars: &'a Particulars<'a>,
-    /// Who holds it, if anybody asked; in the order in which they are shown
-    pub holders: SsHolders<'a>,
-    /// Whether nothing more of an IP or UNIX socket is shown, whatever is asked for
-    pub is_brief: bool,
-}
-
-/// Who holds a socket.
-#[derive(Debug, Clone, Copy)]
-pub enum SsHolders<'a> {
-    /// Nobody asked, or nobody does.
-    None,
-    /// Processes, by pid and descriptor; shown from the last to the first.
-    Processes(&'a [Owner]),
-    /// Threads, in the order in which they are shown.
-    Threads(&'a [SsThread]),
-}
-
-/// A thread that holds a socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SsThread {
-    /// Its own name
-    pub comm: Comm,
-    /// Of its process
-    pub pid: Pid,
-    /// Its own
-    pub tid: Pid,
-    /// The descriptor
-    pub fd: u32,
-}
-
-/// Names that only `ss` knows.
-pub trait SsNames: Names {
-    /// A netlink protocol (`/etc/iproute2/nl_protos`).
-    fn netlink_protocol(&self, protocol: u8) -> Option<&str>;
-    /// The process that a netlink socket's port id stands for.
-    fn process(&self, pid: u32) -> Option<Comm>;
-}
-
-/// Writes rows as `ss` does. Nothing is written before [`SsWriter::finish`], unless it becomes very much.
-#[derive(Debug)]
-pub struct SsWriter<W> {
-    out: W,
-    layout: SsLayout,
-    sheet: Sheet,
-}
-
-impl<W: Write> SsWriter<W> {
-    /// Writes to `out`.
-    pub fn new(out: W, layout: SsLayout) -> Self {
-        let sheet = Sheet::new(layout.netid, layout.state, layout.width);
-        Self { out, layout, sheet }
-    }
-
-    /// The header line.
-    pub fn header(&mut self) {
-        self.sheet.header();
-    }
-
-    /// One socket.
-    ///
-    /// # Errors
-    /// When what was gathered cannot be written.
-    #[inline]
-    pub fn row(&mut self, row: &SsRow<'_>, names: &dyn SsNames) -> io::Result<()> {
-        self.sheet.begin(&mut self.out)?;
-        let mut line = Line {
-            sheet: &mut self.sheet,
-            layout: &self.layout,
-            names,
-        };
-        match row.socket.protocol {
-            Protocol::Tcp | Protocol::Udp | Protocol::UdpLite | Protocol::Raw | Protocol::Mptcp => {
-                line.inet(row);
-            }
-            Protocol::PacketRaw | Protocol::PacketDgram => line.packet(row),
-            Protocol::Netlink => line.netlink(row),
-            _ if row.socket.family == Family::Packet => line.packet(row),
-            _ => line.unix(row),
-        }
-        Ok(())
-    }
-
-    /// Writes what was gathered. More rows may follow, for which widths never become smaller.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn finish(&mut self) -> io::Result<()> {
-        self.sheet.finish(&mut self.out)?;
-        self.out.flush()
-    }
-}
-
-/// The row that is being made.
-struct Line<'a> {
-    sheet: &'a mut Sheet,
-    layout: &'a SsLayout,
-    names: &'a dyn SsNames,
+/// Appends the fields of one row.
+pub(super) struct Line<'a> {
+    pub(super) columns: &'a mut ColumnBuffer,
+    pub(super) layout: &'a SsLayout,
+    pub(super) names: &'a dyn SsNames,
 }
 
 impl Line<'_> {
     #[inline]
-    fn out(&mut self) -> &mut Vec<u8> {
-        self.sheet.text()
+    pub(super) fn out(&mut self) -> &mut Vec<u8> {
+        self.columns.text()
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         self.out().extend_from_slice(text.as_bytes());
     }
 
-    fn number(&mut self, label: &str, number: u64) {
+    pub(super) fn number(&mut self, label: &str, number: u64) {
         self.text(label);
         push_decimal(self.out(), number);
     }
 
-    /// Text from outside: as it is, unless it goes to a terminal. There each byte that is not to reach it is a `?`, so
-    /// that columns are as wide as ss makes them.
-    fn outside(&mut self, text: &[u8]) {
+    /// Appends untrusted text. On a terminal each byte of a control or invisible character becomes a `?`, so that columns
+    /// are as wide as in ss.
+    pub(super) fn untrusted(&mut self, text: &[u8]) {
         if !self.layout.terminal {
             return self.out().extend_from_slice(text);
         }
@@ -194,16 +52,16 @@ impl Line<'_> {
         }
     }
 
-    /// Protocol, state and queues.
+    /// Appends protocol, state and queues.
     #[inline]
-    fn state(&mut self, netid: &str, socket: &Socket) {
-        if self.sheet.shows(sheet::NETID) {
+    pub(super) fn state(&mut self, netid: &str, socket: &Socket) {
+        if self.columns.shows(NETID) {
             sockeye_output::number::push_short(self.out(), netid.as_bytes());
-            self.sheet.next();
+            self.columns.next();
         }
-        if self.sheet.shows(sheet::STATE) {
+        if self.columns.shows(STATE) {
             sockeye_output::number::push_short(self.out(), state_name(socket).as_bytes());
-            self.sheet.next();
+            self.columns.next();
         }
         let (receive, send) = match socket.queues {
             Queues::Unknown => (0, 0),
@@ -215,13 +73,13 @@ impl Line<'_> {
         };
         for queue in [receive, send] {
             self.queue(queue);
-            self.sheet.next();
+            self.columns.next();
         }
     }
 
     /// `%-6d`
     #[inline]
-    fn queue(&mut self, bytes: u32) {
+    pub(super) fn queue(&mut self, bytes: u32) {
         if bytes < 10 {
             self.out()
                 .extend_from_slice(&[b'0' + bytes as u8, b' ', b' ', b' ', b' ', b' ']);
@@ -241,22 +99,22 @@ impl Line<'_> {
 
     /// `users:(("nginx",pid=1,fd=5))`
     #[inline]
-    fn holders(&mut self, holders: SsHolders<'_>) {
-        match holders {
-            SsHolders::None | SsHolders::Processes([]) | SsHolders::Threads([]) => {}
-            SsHolders::Processes(owners) => {
+    pub(super) fn owners(&mut self, owners: SsOwners<'_>) {
+        match owners {
+            SsOwners::None | SsOwners::Processes([]) | SsOwners::Threads([]) => {}
+            SsOwners::Processes(owners) => {
                 self.text(" users:(");
                 for (nth, owner) in owners.iter().rev().enumerate() {
-                    self.holder(nth, &owner.process.comm, owner.process.pid);
+                    self.owner_entry(nth, &owner.process.comm, owner.process.pid);
                     self.number(",fd=", owner.fd.0.into());
                     self.text(")");
                 }
                 self.text(")");
             }
-            SsHolders::Threads(threads) => {
+            SsOwners::Threads(threads) => {
                 self.text(" users:(");
                 for (nth, thread) in threads.iter().enumerate() {
-                    self.holder(nth, &thread.comm, thread.pid);
+                    self.owner_entry(nth, &thread.comm, thread.pid);
                     self.number(",tid=", thread.tid.0.into());
                     self.number(",fd=", thread.fd.into());
                     self.text(")");
@@ -266,14 +124,14 @@ impl Line<'_> {
         }
     }
 
-    fn holder(&mut self, nth: usize, comm: &Comm, pid: Pid) {
+    pub(super) fn owner_entry(&mut self, nth: usize, comm: &Comm, pid: Pid) {
         self.text(if nth == 0 { "(\"" } else { ",(\"" });
-        self.outside(until_parenthesis(comm));
+        self.untrusted(until_parenthesis(comm));
         self.number("\",pid=", pid.0.into());
     }
 
-    /// `-e`, of all but UNIX and NETLINK sockets.
-    fn details(&mut self, socket: &Socket) {
+    /// Appends the details of `-e`, for all but UNIX and NETLINK sockets.
+    pub(super) fn details(&mut self, socket: &Socket) {
         if let Some(uid) = socket.uid.filter(|uid| uid.0 != 0) {
             self.number(" uid:", uid.0.into());
         }
@@ -287,17 +145,17 @@ impl Line<'_> {
         }
     }
 
-    fn cgroup(&mut self, socket: &Socket) {
+    pub(super) fn cgroup(&mut self, socket: &Socket) {
         let Some(id) = socket.cgroup else { return };
         self.text(" cgroup:");
         match self.names.cgroup(id) {
-            Some(path) => self.outside(path.as_bytes()),
+            Some(path) => self.untrusted(path.as_bytes()),
             None => self.text(&format!("unreachable:{:x}", id.0)),
         }
     }
 
-    /// `skmem:(...)`, or what kernels before Linux 3.6 say.
-    fn memory(&mut self, socket: &Socket) {
+    /// Appends `skmem:(...)`, or `mem:(...)` for kernels before Linux 3.6.
+    pub(super) fn memory(&mut self, socket: &Socket) {
         let Some(memory) = &socket.memory else { return };
         let count = |value: Option<u32>| u64::from(value.unwrap_or(0));
         if memory.rcvbuf_bytes.is_none() {
@@ -323,19 +181,19 @@ impl Line<'_> {
         self.text(")");
     }
 
-    /// A further line, or with `-O` the same one.
-    fn break_line(&mut self) {
+    /// Begins a further line, except with `-O`.
+    pub(super) fn break_line(&mut self) {
         if !self.layout.one_line {
             self.text("\n\t");
         }
     }
 
-    /// As [`Line::break_line`], for what brings no space of its own.
-    fn break_line_or_space(&mut self) {
+    /// As [`Line::break_line`], but appends a space with `-O`.
+    pub(super) fn break_line_or_space(&mut self) {
         self.text(if self.layout.one_line { " " } else { "\n\t" });
     }
 
-    fn shutdown(&mut self, socket: &Socket) {
+    pub(super) fn shutdown(&mut self, socket: &Socket) {
         if let Some(shutdown) = socket.shutdown {
             self.text(match (shutdown.receive, shutdown.send) {
                 (false, false) => " <->",
@@ -347,7 +205,7 @@ impl Line<'_> {
     }
 
     #[inline]
-    fn service(&mut self, protocol: Protocol, port: Port) {
+    pub(super) fn service(&mut self, protocol: Protocol, port: Port) {
         if port.0 == 0 {
             self.out().push(b'*');
             return;
@@ -358,7 +216,7 @@ impl Line<'_> {
             self.names.service(protocol, port)
         };
         match name {
-            Some(name) => self.outside(name.as_bytes()),
+            Some(name) => self.untrusted(name.as_bytes()),
             None if protocol == Protocol::Raw && !self.layout.numeric => {
                 self.number("ipproto-", port.0.into());
             }
@@ -366,23 +224,24 @@ impl Line<'_> {
         }
     }
 
-    fn interface(&mut self, index: InterfaceIndex, socket: &Socket) {
+    pub(super) fn interface(&mut self, index: InterfaceIndex, socket: &Socket) {
         match self.names.interface(index, socket.netns) {
-            Some(name) => self.outside(name.as_bytes()),
+            Some(name) => self.untrusted(name.as_bytes()),
             None => self.number("if", index.0.into()),
         }
     }
 }
 
-/// A name up to the parenthesis that `ss` takes for the end of it.
-fn until_parenthesis(comm: &Comm) -> &[u8] {
+/// Returns a name up to the first closing parenthesis, which `ss` takes for its end.
+pub(super) fn until_parenthesis(comm: &Comm) -> &[u8] {
     comm.as_bytes()
         .split(|&byte| byte == b')')
         .next()
         .unwrap_or_default()
 }
 
-/// NETLINK sockets have no state but this, and of merely bound ones ss does not know.
+/// Returns the state that ss shows. NETLINK sockets are always UNCONN; so are sockets that are only bound, a state that ss
+/// does not know.
 const fn state_name(socket: &Socket) -> &'static str {
     match (socket.protocol, socket.state) {
         (Protocol::Netlink, _) | (_, State::BoundInactive) => State::Close.short_name(),
@@ -390,9 +249,9 @@ const fn state_name(socket: &Socket) -> &'static str {
     }
 }
 
-/// As `inet_ntop` of glibc writes an address: of those that end in an IPv4 address, also ones that are not v4-mapped.
+/// Appends an address as glibc's `inet_ntop` writes it: v4-compatible addresses too end in an IPv4 address.
 #[inline]
-fn push_address(out: &mut Vec<u8>, ip: IpAddr) {
+pub(super) fn push_address(out: &mut Vec<u8>, ip: IpAddr) {
     match ip {
         IpAddr::V6(ip) if is_v4_compatible(ip) => {
             let [.., high, low] = ip.segments();
@@ -401,10 +260,4 @@ fn push_address(out: &mut Vec<u8>, ip: IpAddr) {
         }
         ip => push_ip(out, ip),
     }
-}
-
-/// Six groups of zeros, and no more.
-fn is_v4_compatible(ip: Ipv6Addr) -> bool {
-    let groups = ip.segments();
-    groups[..6] == [0; 6] && groups[6] != 0
 }
