@@ -1,51 +1,51 @@
-//! `ss`'s columns: fields are gathered until their widths are known, then written aligned.
+//! `ss`'s columns: fields are buffered until their widths are known, then written aligned.
 
 use sockeye_output::number::push_padded;
 use std::io::{self, Write};
 
-/// Gathers rows of fields. What is gathered is bounded as in `ss`, so that also what comes in several batches, each
-/// with widths of its own, is the same.
+/// Buffers rows of fields. The buffer is as large as in `ss`, so that long listings are written in the same batches; each
+/// batch has its own widths.
 #[derive(Debug)]
-pub(super) struct Sheet {
+pub(super) struct ColumnBuffer {
     columns: [Column; COLUMNS],
-    /// Terminal columns, if it is one.
+    /// Width of the terminal; `None` if output does not go to one.
     width: Option<usize>,
     /// The texts of all fields, one after the other.
     text: Vec<u8>,
-    /// The length of each.
+    /// The length of each field.
     lens: Vec<u16>,
     /// Where the current field begins in `text`.
     start: usize,
     /// The current field's column.
-    at: usize,
-    room: Room,
+    current: usize,
+    chunks: ChunkUsage,
     out: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Column {
     header: &'static str,
-    right: bool,
-    /// A space before it, if it is not the first in its line.
-    delimited: bool,
+    is_right_aligned: bool,
+    /// Whether a space precedes it, if it is not the first in its line.
+    has_delimiter: bool,
     shown: bool,
     longest: usize,
     width: usize,
 }
 
-/// Places of columns that may be left out, and of the last one. `ss` has a tenth that is always empty.
+/// Indices of columns that may be left out, and of the last one. `ss` has a tenth that is always empty.
 pub(super) const NETID: usize = 0;
 pub(super) const STATE: usize = 1;
-const REST: usize = 8;
-const COLUMNS: usize = REST + 1;
+const LAST: usize = 8;
+const COLUMNS: usize = LAST + 1;
 
-impl Sheet {
-    /// With or without the first two columns.
+impl ColumnBuffer {
+    /// Creates a buffer with or without the first two columns.
     pub(super) fn new(netid: bool, state: bool, width: Option<usize>) -> Self {
-        let column = |header, right, delimited| Column {
+        let column = |header, is_right_aligned, has_delimiter| Column {
             header,
-            right,
-            delimited,
+            is_right_aligned,
+            has_delimiter,
             shown: true,
             longest: 0,
             width: 0,
@@ -70,62 +70,62 @@ impl Sheet {
             text: Vec::new(),
             lens: Vec::new(),
             start: 0,
-            at: first,
-            room: Room::default(),
+            current: first,
+            chunks: ChunkUsage::default(),
             out: Vec::new(),
         }
     }
 
-    /// Where the current field's text goes.
+    /// The buffer to which the current field's text is appended.
     #[inline]
     pub(super) const fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
-    /// A row of headers.
+    /// Adds the row of headers.
     pub(super) fn header(&mut self) {
-        for place in 0..COLUMNS {
-            if self.columns[place].shown {
-                let header = self.columns[place].header;
+        for index in 0..COLUMNS {
+            if self.columns[index].shown {
+                let header = self.columns[index].header;
                 self.text.extend_from_slice(header.as_bytes());
-                if place + 1 < COLUMNS {
+                if index + 1 < COLUMNS {
                     self.next();
                 } else {
-                    // It counts also if no row follows.
-                    self.columns[place].longest = header.len();
+                    // It determines the width even if no row follows.
+                    self.columns[index].longest = header.len();
                 }
             }
         }
     }
 
-    /// Goes on to the next field; the text so far is the current one's.
+    /// Ends the current field and goes on to the next.
     #[inline]
     pub(super) fn next(&mut self) {
-        let len = self.take();
-        let column = &mut self.columns[self.at];
+        let len = self.end_field();
+        let column = &mut self.columns[self.current];
         column.longest = column.longest.max(len);
-        self.at += 1;
-        if self.at == STATE && !self.shows(STATE) {
-            self.at += 1;
+        self.current += 1;
+        if self.current == STATE && !self.shows(STATE) {
+            self.current += 1;
         }
     }
 
-    /// Begins a row, after the one before.
+    /// Ends the previous row and begins a new one.
     ///
     /// # Errors
     /// When a batch is full and cannot be written.
     #[inline]
     pub(super) fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if self.at == REST {
+        if self.current == LAST {
             self.next();
             // The tenth column.
-            if self.room.is_used_up() {
+            if self.chunks.is_full() {
                 self.write(out)?;
             } else {
-                self.room.take(0);
+                self.chunks.add(0);
             }
         }
-        self.at = if self.columns[0].shown {
+        self.current = if self.columns[0].shown {
             0
         } else if self.columns[1].shown {
             1
@@ -141,21 +141,21 @@ impl Sheet {
         self.columns[column].shown
     }
 
-    /// Writes what was gathered.
+    /// Writes the buffered rows.
     ///
     /// # Errors
     /// When it cannot be written.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if self.at == REST {
-            // The last field's length counts for no width, as in ss.
-            self.take();
+        if self.current == LAST {
+            // As in ss, the last field's length does not affect the width.
+            self.end_field();
         }
         self.write(out)
     }
 
-    /// Ends the current field and gives its length.
+    /// Ends the current field and returns its length.
     #[inline]
-    fn take(&mut self) -> usize {
+    fn end_field(&mut self) -> usize {
         let mut len = self.text.len() - self.start;
         if len > FIELD_MAX {
             len = FIELD_MAX;
@@ -163,7 +163,7 @@ impl Sheet {
         }
         self.lens.push(len as u16);
         self.start += len;
-        self.room.take(len);
+        self.chunks.add(len);
         len
     }
 
@@ -181,8 +181,8 @@ impl Sheet {
         let mut start = 0;
         for row in self.lens.chunks(columns.len()) {
             self.out.reserve(ROW_BYTES);
-            for (place, (column, &len)) in columns.iter().zip(row).enumerate() {
-                column.push(&mut self.out, &self.text[start..], len.into(), place > 0);
+            for (index, (column, &len)) in columns.iter().zip(row).enumerate() {
+                column.push(&mut self.out, &self.text[start..], len.into(), index > 0);
                 start += usize::from(len);
             }
             self.out.push(b'\n');
@@ -196,60 +196,60 @@ impl Sheet {
         self.text.clear();
         self.lens.clear();
         self.start = 0;
-        self.room = Room::default();
-        // The next row begins anew.
-        self.at = 0;
+        self.chunks = ChunkUsage::default();
+        // The next row begins at the first column.
+        self.current = 0;
         Ok(())
     }
 
-    /// Chooses the width of each column: what its longest field needs; and on a terminal, where lines are broken between
-    /// columns, what is left over in each line is shared out, the last columns getting one more.
+    /// Chooses the width of each column: that of its longest field. On a terminal, lines are broken between columns, and
+    /// the spare width of each line is distributed, the remainder to the last columns.
     fn measure(&mut self) {
         let limit = self.width.unwrap_or(usize::MAX);
         let mut is_first = true;
         for column in self.columns.iter_mut().filter(|column| column.shown) {
-            let delimiter = usize::from(column.delimited && !is_first && column.longest > 0);
+            let delimiter = usize::from(column.has_delimiter && !is_first && column.longest > 0);
             column.width = (column.longest + delimiter).min(limit);
             is_first &= column.width == 0;
         }
         let Some(screen) = self.width else { return };
-        // Columns of the line that is being filled, and their widths' sum.
+        // Columns of the current line, and the sum of their widths.
         let (mut line, mut sum) = (0..0, 0);
-        let mut place = 0;
-        while place < COLUMNS {
-            let width = self.columns[place].width;
-            place += 1;
+        let mut index = 0;
+        while index < COLUMNS {
+            let width = self.columns[index].width;
+            index += 1;
             if width == 0 {
                 continue;
             }
-            line.end = place;
+            line.end = index;
             sum += width;
-            let is_last = self.columns[place..].iter().all(|column| column.width == 0);
+            let is_last = self.columns[index..].iter().all(|column| column.width == 0);
             if !is_last && sum < screen {
                 continue;
             }
-            if sum > screen && self.filled(line.start..place - 1) > 0 {
+            if sum > screen && self.count_visible(line.start..index - 1) > 0 {
                 sum -= width;
-                place -= 1;
-                line.end = place;
+                index -= 1;
+                line.end = index;
             }
             if sum < screen {
-                self.share_out(line.clone(), screen - sum);
+                self.distribute(line.clone(), screen - sum);
             }
-            (line, sum) = (place..place, 0);
+            (line, sum) = (index..index, 0);
         }
     }
 
-    /// How many of these columns have a width.
-    fn filled(&self, range: std::ops::Range<usize>) -> usize {
+    /// Returns the number of these columns that have a width.
+    fn count_visible(&self, range: std::ops::Range<usize>) -> usize {
         self.columns[range]
             .iter()
             .filter(|column| column.width > 0)
             .count()
     }
 
-    fn share_out(&mut self, line: std::ops::Range<usize>, spare: usize) {
-        let count = self.filled(line.clone());
+    fn distribute(&mut self, line: std::ops::Range<usize>, spare: usize) {
+        let count = self.count_visible(line.clone());
         let (each, mut rest) = (spare / count.max(1), spare % count.max(1));
         for column in self.columns[line]
             .iter_mut()
@@ -263,12 +263,12 @@ impl Sheet {
 }
 
 impl Column {
-    /// Appends a field, which is the first `len` of what is left of the texts.
+    /// Appends a field, which is the first `len` bytes of the remaining text.
     #[inline]
     fn push(&self, out: &mut Vec<u8>, left: &[u8], len: usize, is_inside: bool) {
-        let delimiter = usize::from(self.delimited && is_inside);
+        let delimiter = usize::from(self.has_delimiter && is_inside);
         let spaces = self.width.saturating_sub(len + delimiter);
-        if self.right {
+        if self.is_right_aligned {
             push_spaces(out, delimiter + spaces);
             push_first(out, left, len);
         } else {
@@ -281,7 +281,7 @@ impl Column {
     }
 }
 
-/// Appends the first `len` bytes: of most fields by one copy of constant length, for what is behind them is there too.
+/// Appends the first `len` bytes. Most fields are one copy of constant length, which includes the bytes after them.
 #[inline]
 fn push_first(out: &mut Vec<u8>, left: &[u8], len: usize) {
     match left.first_chunk::<32>() {
@@ -300,26 +300,26 @@ fn push_spaces(out: &mut Vec<u8>, count: usize) {
     }
 }
 
-/// How `ss` reckons what it has gathered: fields, each with a length of two bytes before it and at an even place, in
-/// chunks of a mebibyte. When the fifth is begun, what is gathered is written at the end of the row.
+/// Counts the memory that `ss` would use: fields, each with a length of two bytes before it and at an even offset, in
+/// chunks of 1 MiB. When a fifth chunk is begun, `ss` writes its buffer at the end of the row.
 #[derive(Debug)]
-struct Room {
+struct ChunkUsage {
     chunks: u32,
     /// Bytes of the current chunk up to the current field's text.
     used: usize,
 }
 
-impl Default for Room {
+impl Default for ChunkUsage {
     fn default() -> Self {
         Self { chunks: 1, used: 2 }
     }
 }
 
-impl Room {
-    /// Takes the room of a field with a text this long.
+impl ChunkUsage {
+    /// Adds a field with a text of this length.
     #[inline]
-    fn take(&mut self, len: usize) {
-        // A chunk of which it is the first field takes it anyway.
+    fn add(&mut self, len: usize) {
+        // A chunk accepts its first field whatever its length.
         if self.used + len >= CHUNK_BYTES && self.used > 2 {
             self.chunks += 1;
             self.used = 2;
@@ -334,41 +334,41 @@ impl Room {
     }
 
     #[inline]
-    const fn is_used_up(&self) -> bool {
+    const fn is_full(&self) -> bool {
         self.chunks >= CHUNKS_MAX
     }
 }
 
-/// Longer ones are cut: 16 bits hold the length.
+/// Longest field in bytes; longer ones are cut, because 16 bits hold the length.
 const FIELD_MAX: usize = 65_535;
-/// A mebibyte less two pointers.
+/// 1 MiB less two pointers.
 const CHUNK_BYTES: usize = 1024 * 1024 - 16;
 const CHUNKS_MAX: u32 = 5;
-/// Few rows are longer.
+/// Typical size of a row.
 const ROW_BYTES: usize = 256;
-/// As much is written at once.
+/// Bytes to write at once.
 const WRITE_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Rows of five fields (from the queues on), and what becomes of them.
+    /// Checks rows of seven fields (from the queues on).
     fn check(width: Option<usize>, header: bool, rows: &[[&str; 7]], expected: &str) {
-        let (mut sheet, mut out) = (Sheet::new(false, false, width), Vec::new());
+        let (mut columns, mut out) = (ColumnBuffer::new(false, false, width), Vec::new());
         if header {
-            sheet.header();
+            columns.header();
         }
         for row in rows {
-            sheet.begin(&mut out).unwrap();
-            for (place, field) in row.iter().enumerate() {
-                sheet.text().extend_from_slice(field.as_bytes());
-                if place + 1 < row.len() {
-                    sheet.next();
+            columns.begin(&mut out).unwrap();
+            for (index, field) in row.iter().enumerate() {
+                columns.text().extend_from_slice(field.as_bytes());
+                if index + 1 < row.len() {
+                    columns.next();
                 }
             }
         }
-        sheet.finish(&mut out).unwrap();
+        columns.finish(&mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
@@ -377,9 +377,9 @@ mod tests {
         ["0     ", "0     ", "[::1]:", "http", "[::1]:", "45678", ""],
     ];
 
-    // What ss 6.1.0 prints of such fields.
+    // Compared with ss 6.1.0.
     #[test]
-    fn as_wide_as_need_be_in_a_pipe() {
+    fn pipe_columns_are_as_wide_as_their_content() {
         check(
             None,
             true,
@@ -404,23 +404,23 @@ mod tests {
     }
 
     #[test]
-    fn a_long_listing_is_written_in_batches() {
-        let (mut sheet, mut out) = (Sheet::new(true, true, None), Vec::new());
+    fn long_listing_is_written_in_batches() {
+        let (mut columns, mut out) = (ColumnBuffer::new(true, true, None), Vec::new());
         let long = "x".repeat(40_000);
         let mut rows_before_output = 0;
         for row in 0..200 {
-            sheet.begin(&mut out).unwrap();
+            columns.begin(&mut out).unwrap();
             if out.is_empty() {
                 rows_before_output = row;
             }
             for _ in 0..8 {
-                sheet.next();
+                columns.next();
             }
-            sheet.text().extend_from_slice(long.as_bytes());
+            columns.text().extend_from_slice(long.as_bytes());
         }
         // 26 fit into each of four chunks, and the row that begins the fifth ends the batch.
         assert_eq!(rows_before_output, 104);
-        sheet.finish(&mut out).unwrap();
+        columns.finish(&mut out).unwrap();
         assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 200);
     }
 }

@@ -1,36 +1,36 @@
-//! The command line as lstf's own reader takes it, which is `github.com/spf13/pflag` 1.0.5.
+//! The options of lstf, read as its parser `github.com/spf13/pflag` 1.0.5 does.
 //!
-//! It looks like `getopt_long` and differs: no beginnings of long names, `-f=public` beside `-fpublic`, switches that take
-//! a value (`-n=false`), an option whose value has to stick to it (`-w=3`; `-w 3` is `-w` and an operand), words that begin
-//! with `-test.` passed over.
+//! pflag differs from `getopt_long`: no prefixes of long names; `-f=public` as well as `-fpublic`; switches that take a
+//! value (`-n=false`); an option whose value must be attached (`-w=3`; `-w 3` is `-w` and an operand); words that begin
+//! with `-test.` are skipped.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What was asked for. What stood later on the line counts.
+/// The options of a command line. Of repeated options the last counts.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     pub(super) numeric: bool,
     pub(super) processes: bool,
-    /// Seconds; 0: once.
+    /// Seconds between listings; 0: one listing.
     pub(super) watch: i64,
     pub(super) json: bool,
     pub(super) filter: Option<OsString>,
     pub(super) version: bool,
     pub(super) credits: bool,
     pub(super) debug: bool,
-    /// What is no flag, and has no meaning.
+    /// Words that are not flags. They have no effect.
     pub(super) operands: Vec<OsString>,
 }
 
-/// Why the rest of the line was not read.
+/// Why reading stopped before the end of the command line.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// Help was asked for.
+pub(super) enum FlagError {
+    /// Help was requested.
     Help,
-    /// What pflag has to say; lstf keeps it to itself.
-    Mistake(String),
+    /// pflag's error message, which lstf itself does not print.
+    Invalid(String),
 }
 
 /// A flag.
@@ -58,7 +58,7 @@ const FLAGS: &[(&str, Option<u8>, Flag)] = &[
 ];
 
 impl Flag {
-    /// The value of a flag that stands alone.
+    /// The value of a flag without one; `None` if it requires one.
     const fn bare(self) -> Option<&'static [u8]> {
         match self {
             Self::Filter => None,
@@ -81,43 +81,43 @@ impl Flag {
 }
 
 impl Flags {
-    /// Reads words up to the first mistake.
-    pub(super) fn read(words: &[OsString]) -> Result<Self, Stop> {
+    /// Reads the words up to the first error.
+    pub(super) fn read(words: &[OsString]) -> Result<Self, FlagError> {
         let mut flags = Self::default();
-        let mut left: VecDeque<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-        while let Some(word) = left.pop_front() {
+        let mut words: VecDeque<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        while let Some(word) = words.pop_front() {
             match word {
                 b"--" => {
-                    let rest = left.drain(..).map(|word| OsString::from_vec(word.to_vec()));
+                    let rest = words.drain(..).map(|word| OsString::from_vec(word.to_vec()));
                     flags.operands.extend(rest);
                 }
-                [b'-', b'-', body @ ..] => flags.long(word, body, &mut left)?,
-                [b'-', letters @ ..] if !letters.is_empty() => flags.short(letters, &mut left)?,
+                [b'-', b'-', body @ ..] => flags.long(word, body, &mut words)?,
+                [b'-', letters @ ..] if !letters.is_empty() => flags.short(letters, &mut words)?,
                 operand => flags.operands.push(OsString::from_vec(operand.to_vec())),
             }
         }
         Ok(flags)
     }
 
-    fn long(&mut self, word: &[u8], body: &[u8], left: &mut VecDeque<&[u8]>) -> Result<(), Stop> {
+    fn long(&mut self, word: &[u8], body: &[u8], words: &mut VecDeque<&[u8]>) -> Result<(), FlagError> {
         if body.starts_with(b"-") || body.starts_with(b"=") {
-            return Err(Stop::Mistake(format!("bad flag syntax: {}", lossy(word))));
+            return Err(FlagError::Invalid(format!("bad flag syntax: {}", lossy(word))));
         }
         let mut parts = body.splitn(2, |byte| *byte == b'=');
         let name = parts.next().unwrap_or_default();
         let known = FLAGS.iter().find(|(known, ..)| known.as_bytes() == name);
         let Some(&(.., flag)) = known else {
             return Err(match name {
-                b"help" => Stop::Help,
-                _ => Stop::Mistake(format!("unknown flag: --{}", lossy(name))),
+                b"help" => FlagError::Help,
+                _ => FlagError::Invalid(format!("unknown flag: --{}", lossy(name))),
             });
         };
-        let value = parts.next().or(flag.bare()).or_else(|| left.pop_front());
-        let missing = || Stop::Mistake(format!("flag needs an argument: {}", lossy(word)));
+        let value = parts.next().or(flag.bare()).or_else(|| words.pop_front());
+        let missing = || FlagError::Invalid(format!("flag needs an argument: {}", lossy(word)));
         self.set(flag, value.ok_or_else(missing)?)
     }
 
-    fn short(&mut self, mut letters: &[u8], left: &mut VecDeque<&[u8]>) -> Result<(), Stop> {
+    fn short(&mut self, mut letters: &[u8], words: &mut VecDeque<&[u8]>) -> Result<(), FlagError> {
         while let [letter, rest @ ..] = letters {
             if letters.starts_with(b"test.") {
                 return Ok(());
@@ -125,8 +125,8 @@ impl Flags {
             let known = FLAGS.iter().find(|(_, known, _)| *known == Some(*letter));
             let Some(&(.., flag)) = known else {
                 return Err(match letter {
-                    b'h' => Stop::Help,
-                    _ => Stop::Mistake(format!(
+                    b'h' => FlagError::Help,
+                    _ => FlagError::Invalid(format!(
                         "unknown shorthand flag: {:?} in -{}",
                         char::from(*letter),
                         lossy(letters)
@@ -135,17 +135,17 @@ impl Flags {
             };
             let missing = || {
                 let letter = char::from(*letter);
-                Stop::Mistake(format!(
+                FlagError::Invalid(format!(
                     "flag needs an argument: {letter:?} in -{}",
                     lossy(letters)
                 ))
             };
             let value;
             (value, letters) = match (rest, flag.bare()) {
-                // `-f=` alone means "=".
+                // `-f=` gives the value "=".
                 ([b'=', value @ ..], _) if !value.is_empty() => (value, &[][..]),
                 (_, Some(bare)) => (bare, rest),
-                ([], None) => (left.pop_front().ok_or_else(missing)?, rest),
+                ([], None) => (words.pop_front().ok_or_else(missing)?, rest),
                 (_, None) => (rest, &[][..]),
             };
             self.set(flag, value)?;
@@ -153,16 +153,16 @@ impl Flags {
         Ok(())
     }
 
-    fn set(&mut self, flag: Flag, value: &[u8]) -> Result<(), Stop> {
+    fn set(&mut self, flag: Flag, value: &[u8]) -> Result<(), FlagError> {
         let refused = |function: &str, reason: &str| {
             let (value, flag) = (lossy(value), flag.spelled());
-            Stop::Mistake(format!(
+            FlagError::Invalid(format!(
                 "invalid argument {value:?} for {flag:?} flag: strconv.{function}: parsing {value:?}: {reason}"
             ))
         };
         let switch = match flag {
             Flag::Watch => {
-                self.watch = whole(value).map_err(|reason| refused("ParseInt", reason))?;
+                self.watch = parse_int(value).map_err(|reason| refused("ParseInt", reason))?;
                 return Ok(());
             }
             Flag::Filter => {
@@ -176,13 +176,13 @@ impl Flags {
             Flag::Credits => &mut self.credits,
             Flag::Debug => &mut self.debug,
         };
-        *switch = truth(value).ok_or_else(|| refused("ParseBool", SYNTAX))?;
+        *switch = parse_bool(value).ok_or_else(|| refused("ParseBool", SYNTAX))?;
         Ok(())
     }
 }
 
 /// Go's `strconv.ParseBool`.
-pub(super) fn truth(text: &[u8]) -> Option<bool> {
+pub(super) fn parse_bool(text: &[u8]) -> Option<bool> {
     match text {
         b"1" | b"t" | b"T" | b"true" | b"TRUE" | b"True" => Some(true),
         b"0" | b"f" | b"F" | b"false" | b"FALSE" | b"False" => Some(false),
@@ -191,7 +191,7 @@ pub(super) fn truth(text: &[u8]) -> Option<bool> {
 }
 
 /// Go's `strconv.ParseInt` with the base in the number: `0x1f`, `0b11`, `0o17`, `017`; `1_000`.
-fn whole(text: &[u8]) -> Result<i64, &'static str> {
+fn parse_int(text: &[u8]) -> Result<i64, &'static str> {
     let (negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] => (false, digits),
@@ -201,13 +201,13 @@ fn whole(text: &[u8]) -> Result<i64, &'static str> {
         [b'0', b'x' | b'X', rest @ ..] => (16, rest),
         [b'0', b'b' | b'B', rest @ ..] => (2, rest),
         [b'0', b'o' | b'O', rest @ ..] => (8, rest),
-        // The 0 stands for the base, so that an underscore may follow it.
+        // The 0 is the base prefix, so that an underscore may follow it.
         [b'0', rest @ ..] if !rest.is_empty() => (8, rest),
         digits => (10, digits),
     };
     let mut value: i128 = 0;
     let mut after_digit = base != 10;
-    let mut some = false;
+    let mut has_digits = false;
     for byte in digits {
         if *byte == b'_' {
             if !after_digit {
@@ -218,9 +218,9 @@ fn whole(text: &[u8]) -> Result<i64, &'static str> {
         }
         let digit = char::from(*byte).to_digit(base).ok_or(SYNTAX)?;
         value = value.saturating_mul(base.into()).saturating_add(digit.into());
-        (after_digit, some) = (true, true);
+        (after_digit, has_digits) = (true, true);
     }
-    if !some || !after_digit {
+    if !has_digits || !after_digit {
         return Err(SYNTAX);
     }
     i64::try_from(if negative { -value } else { value }).map_err(|_| "value out of range")
@@ -236,7 +236,7 @@ fn lossy(word: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn read(line: &str) -> Result<Flags, Stop> {
+    fn read(line: &str) -> Result<Flags, FlagError> {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
         Flags::read(&words)
     }
@@ -247,12 +247,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn mistake(line: &str, expected: &str) {
-        assert_eq!(read(line), Err(Stop::Mistake(expected.to_owned())), "{line}");
+    fn check_error(line: &str, expected: &str) {
+        assert_eq!(read(line), Err(FlagError::Invalid(expected.to_owned())), "{line}");
     }
 
     #[test]
-    fn values_stick_or_follow() {
+    fn values_are_attached_or_follow() {
         let filter = |text: &str| Flags {
             filter: Some(text.into()),
             ..Flags::default()
@@ -282,11 +282,11 @@ mod tests {
             ..watch(3)
         };
         check("-w 7", with_operand);
-        mistake("-w7", "unknown shorthand flag: '7' in -7");
+        check_error("-w7", "unknown shorthand flag: '7' in -7");
     }
 
     #[test]
-    fn bundles_switches_and_operands() {
+    fn bundles_switches_and_operands_are_separated() {
         let both = || Flags {
             numeric: true,
             processes: true,
@@ -301,32 +301,32 @@ mod tests {
             ..both()
         };
         check("- -np x -- -y", with_operands);
-        mistake("-n=", "unknown shorthand flag: '=' in -=");
-        mistake(
+        check_error("-n=", "unknown shorthand flag: '=' in -=");
+        check_error(
             "-n=maybe",
             r#"invalid argument "maybe" for "-n, --numeric" flag: strconv.ParseBool: parsing "maybe": invalid syntax"#,
         );
     }
 
     #[test]
-    fn the_first_mistake_counts() {
-        assert_eq!(read("-n --help --bad"), Err(Stop::Help));
-        assert_eq!(read("-ph"), Err(Stop::Help));
-        mistake("--bad --help", "unknown flag: --bad");
-        mistake("--num", "unknown flag: --num");
-        mistake("---n", "bad flag syntax: ---n");
-        mistake("--=n", "bad flag syntax: --=n");
-        mistake("-v", "unknown shorthand flag: 'v' in -v");
-        mistake("-nf", "flag needs an argument: 'f' in -f");
-        mistake("--filter", "flag needs an argument: --filter");
-        mistake(
+    fn first_error_is_reported() {
+        assert_eq!(read("-n --help --bad"), Err(FlagError::Help));
+        assert_eq!(read("-ph"), Err(FlagError::Help));
+        check_error("--bad --help", "unknown flag: --bad");
+        check_error("--num", "unknown flag: --num");
+        check_error("---n", "bad flag syntax: ---n");
+        check_error("--=n", "bad flag syntax: --=n");
+        check_error("-v", "unknown shorthand flag: 'v' in -v");
+        check_error("-nf", "flag needs an argument: 'f' in -f");
+        check_error("--filter", "flag needs an argument: --filter");
+        check_error(
             "-w=3s",
             r#"invalid argument "3s" for "-w, --watch" flag: strconv.ParseInt: parsing "3s": invalid syntax"#,
         );
     }
 
     #[test]
-    fn whole_numbers_as_go_writes_them() {
+    fn integers_are_parsed_as_in_go() {
         for (text, value) in [
             ("0", 0),
             ("+5", 5),
@@ -340,13 +340,13 @@ mod tests {
             ("1_000", 1000),
             ("-9223372036854775808", i64::MIN),
         ] {
-            assert_eq!(whole(text.as_bytes()), Ok(value), "{text}");
+            assert_eq!(parse_int(text.as_bytes()), Ok(value), "{text}");
         }
         for text in [
             "", "-", "+-1", "3s", "1__0", "1_", "_1", "08", "0x", "0b2", "1.5", " 1",
         ] {
-            assert_eq!(whole(text.as_bytes()), Err(SYNTAX), "{text}");
+            assert_eq!(parse_int(text.as_bytes()), Err(SYNTAX), "{text}");
         }
-        assert!(whole(b"9223372036854775808").is_err_and(|reason| reason != SYNTAX));
+        assert!(parse_int(b"9223372036854775808").is_err_and(|reason| reason != SYNTAX));
     }
 }

@@ -1,6 +1,6 @@
-//! Names as `ss` looks them up.
+//! Names for numbers, and numbers for names, as `ss` resolves them.
 
-use super::options::Asked;
+use super::options::SsOptions;
 use crate::output::SsNames;
 use sockeye_console::notes;
 use sockeye_filter::Resolve;
@@ -16,49 +16,49 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// All names, each kind read when the first of it is wanted, in the network namespace of the thread that asks first.
+/// Resolves names. Each kind is read at its first use, in the network namespace of the thread that uses it.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct Resolver {
     names: SystemNames,
-    /// `-n` was not given.
+    /// Whether ports have names: without `-n`.
     services: bool,
-    /// Nobody asks for TCP, UDP or RAW: then ss looks a port up for any protocol.
+    /// Whether ports are looked up for any protocol: ss does so if neither TCP, UDP nor RAW is selected.
     any_transport: bool,
     ephemeral: OnceCell<RangeInclusive<u16>>,
     interfaces: OnceCell<Interfaces>,
     netlink: OnceCell<BTreeMap<u8, String>>,
-    seen: std::cell::RefCell<BTreeMap<u32, Option<Comm>>>,
+    process_names: std::cell::RefCell<BTreeMap<u32, Option<Comm>>>,
 }
 
-impl Book {
-    pub(super) fn new(asked: &Asked) -> Self {
+impl Resolver {
+    pub(super) fn new(options: &SsOptions) -> Self {
         use super::tables::Table::{Raw, Tcp, Udp};
-        let wanted = NameKinds {
-            services: !asked.numeric,
-            hosts: asked.resolve,
+        let kinds = NameKinds {
+            services: !options.numeric,
+            hosts: options.resolve,
             cgroups: true,
             ..NameKinds::NONE
         };
         Self {
-            names: SystemNames::new(wanted),
-            services: !asked.numeric,
-            any_transport: !asked.selection.has_any(&[Tcp, Udp, Raw]),
+            names: SystemNames::new(kinds),
+            services: !options.numeric,
+            any_transport: !options.selection.has_any(&[Tcp, Udp, Raw]),
             ephemeral: OnceCell::new(),
             interfaces: OnceCell::new(),
             netlink: OnceCell::new(),
-            seen: std::cell::RefCell::default(),
+            process_names: std::cell::RefCell::default(),
         }
     }
 
-    /// Looks for the names of these hosts.
-    pub(super) fn hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
+    /// Resolves the names of these hosts, and notes those that did not arrive in time.
+    pub(super) fn resolve_hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
         self.names
             .prefetch_hosts(ips.into_iter().map(|ip| ip.to_canonical()));
-        let counts = self.names.wait_for_hosts(Instant::now() + PATIENCE);
+        let counts = self.names.wait_for_hosts(Instant::now() + LOOKUP_TIMEOUT);
         let late = counts.pending + counts.skipped;
         if late > 0 {
             notes::say(&format!(
-                "sockeye ss: {late} host names did not come in {PATIENCE:?} and stay numbers; without -r none is asked for\n"
+                "sockeye ss: {late} host names did not come in {LOOKUP_TIMEOUT:?} and stay numbers; without -r none is asked for\n"
             ));
         }
     }
@@ -67,14 +67,14 @@ impl Book {
         self.interfaces.get_or_init(Interfaces::snapshot)
     }
 
-    /// Ports that the kernel chooses have no names: /etc/services has many there that mean nothing.
+    /// Ports that the kernel chooses. They get no names: entries of /etc/services in this range are accidental.
     fn ephemeral(&self) -> &RangeInclusive<u16> {
         self.ephemeral
             .get_or_init(|| ephemeral_ports().unwrap_or(1024..=4999))
     }
 }
 
-impl Names for Book {
+impl Names for Resolver {
     fn interface(&self, index: InterfaceIndex, _: Option<NetnsInode>) -> Option<&str> {
         self.interfaces().name(index)
     }
@@ -104,22 +104,22 @@ impl Names for Book {
     }
 }
 
-impl SsNames for Book {
+impl SsNames for Resolver {
     fn netlink_protocol(&self, protocol: u8) -> Option<&str> {
         let known = self.netlink.get_or_init(|| netlink_protocols(NL_PROTOS));
         known.get(&protocol).map(String::as_str)
     }
 
     fn process(&self, pid: u32) -> Option<Comm> {
-        let mut seen = self.seen.borrow_mut();
-        *seen.entry(pid).or_insert_with(|| {
+        let mut names = self.process_names.borrow_mut();
+        *names.entry(pid).or_insert_with(|| {
             let comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
             Some(Comm::new(comm.strip_suffix(b"\n").unwrap_or(&comm)))
         })
     }
 }
 
-impl Resolve for Book {
+impl Resolve for Resolver {
     fn service(&self, name: &str) -> Option<u16> {
         self.names.services().port(name, None).map(|port| port.0)
     }
@@ -132,20 +132,20 @@ impl Resolve for Book {
     }
 
     fn host(&self, name: &str) -> Vec<IpAddr> {
-        resolve(name, Instant::now() + PATIENCE).unwrap_or_default()
+        resolve(name, Instant::now() + LOOKUP_TIMEOUT).unwrap_or_default()
     }
 
     fn interface(&self, name: &str) -> Option<InterfaceIndex> {
         self.interfaces().index(name)
     }
 
-    /// A path as it is, if there is one; else below the mount of the cgroups.
+    /// Looks up the path as it is; if it does not exist, below the cgroup mount.
     fn cgroup(&self, path: &str) -> Option<CgroupId> {
         let Ok(folder) = fs::metadata(path) else {
             return self.names.cgroups().id(path);
         };
         let is_cgroup = rustix::fs::statfs(path).is_ok_and(|found| found.f_type == CGROUP2_SUPER_MAGIC);
-        // What is no cgroup holds no socket.
+        // No socket belongs to a path that is not a cgroup.
         Some(CgroupId(if is_cgroup { folder.ino() } else { u64::MAX }))
     }
 
@@ -154,7 +154,7 @@ impl Resolve for Book {
     }
 
     fn netns(&self, _: &str) -> Vec<NetnsInode> {
-        Vec::new() // ss's language has no word for it
+        Vec::new() // ss's filters cannot select namespaces
     }
 
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {
@@ -162,7 +162,7 @@ impl Resolve for Book {
     }
 }
 
-/// The protocols that the kernel's headers name, as iproute2 calls them, and what its file adds or changes.
+/// Returns iproute2's names of netlink protocols, with additions and changes of the file at `path`.
 fn netlink_protocols(path: &str) -> BTreeMap<u8, String> {
     let mut known: BTreeMap<u8, String> = BTreeMap::new();
     for (number, name) in NETLINK_PROTOCOLS {
@@ -183,5 +183,5 @@ fn netlink_protocols(path: &str) -> BTreeMap<u8, String> {
 
 const CGROUP2_SUPER_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 const NL_PROTOS: &str = "/etc/iproute2/nl_protos";
-/// How long names of hosts are waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for the names of hosts.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,17 +1,16 @@
-//! What was typed after `netstat`: options as net-tools 2.10 reads them, one after the other, some of which end it at
+//! The options of `netstat`, read in the order in which they are typed, as net-tools 2.10 does. Some end the program at
 //! once.
 
 use super::help;
-use crate::getopt::{Options, Takes, Words};
+use crate::getopt::{Argument, OptionReader, OptionTable};
 use sockeye_console::notes;
-use sockeye_console::stdout;
 use sockeye_source::Choice;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Options, most of them as often as they were given.
+/// The options of a command line. Numbers count how often an option was given.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flags {
     pub(super) interfaces: u32,
@@ -22,7 +21,7 @@ pub(super) struct Flags {
     pub(super) all: bool,
     pub(super) listening: bool,
     pub(super) continuous: bool,
-    /// 1 without `-e`, and one more for each
+    /// 1, plus the number of `-e`.
     pub(super) extended: u32,
     pub(super) programs: bool,
     pub(super) timers: bool,
@@ -42,13 +41,13 @@ pub(super) struct Flags {
     pub(super) l2cap: bool,
     pub(super) rfcomm: bool,
     pub(super) families: Families,
-    /// No protocol was named, so that none that is missing is worth a word.
+    /// Whether all protocols are shown because none was named: those that the kernel lacks are not reported then.
     pub(super) no_protocol: bool,
-    /// Ours: `--source`
+    /// `--source`, which only Sockeye has.
     pub(super) source: Choice,
 }
 
-/// Families of addresses that were named, and their names in that order.
+/// The address families that were named.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Families {
     pub(super) unix: bool,
@@ -60,40 +59,41 @@ pub(super) struct Families {
     pub(super) rose: bool,
     pub(super) x25: bool,
     pub(super) bluetooth: bool,
+    /// Their names, in the order of the command line.
     pub(super) names: Vec<&'static str>,
 }
 
 impl Flags {
-    /// Reads them all, or says what there is to say and gives the exit status.
+    /// Reads the words of a command line; or prints help, version or an error, and returns the exit status.
     pub(super) fn read(words: &[OsString]) -> Result<Self, ExitCode> {
         let mut flags = Self {
             extended: 1,
             ..Self::default()
         };
         let words = flags.take_source(words)?;
-        let mut words = Words::new(&KNOWN, &words);
+        let mut words = OptionReader::new(&KNOWN, &words);
         while let Some(option) = words.next() {
             match option {
                 Ok((key, value)) => flags.set(key, value.as_deref())?,
-                Err(mistake) => {
-                    notes::say(&format!("netstat: {mistake}\n"));
+                Err(error) => {
+                    notes::say(&format!("netstat: {error}\n"));
                     return Err(help::usage_error());
                 }
             }
         }
-        // What is no option is passed over, as there.
+        // Operands are ignored, as in the original.
         drop(words.operands());
         if flags.interfaces + flags.routes + flags.masquerade + flags.statistics > 1 {
             return Err(help::usage_error());
         }
-        flags.complete();
+        flags.add_implied();
         Ok(flags)
     }
 
-    /// Whether a protocol or family was named that has sockets, so that only these are shown.
-    pub(super) fn names_some(&self) -> bool {
+    /// Whether a protocol or family with sockets was named, so that only these are shown.
+    pub(super) fn selects_sockets(&self) -> bool {
         let families = &self.families;
-        self.names_protocol()
+        self.selects_protocol()
             || self.groups
             || self.l2cap
             || self.rfcomm
@@ -105,12 +105,12 @@ impl Flags {
             || families.rose
     }
 
-    /// Whether one of IP was named.
-    pub(super) fn names_protocol(&self) -> bool {
+    /// Whether a protocol over IP was named.
+    pub(super) fn selects_protocol(&self) -> bool {
         self.tcp || self.sctp || self.udp || self.udplite || self.raw
     }
 
-    /// The names of families, `inet` if there is none.
+    /// Returns the names of the families; `inet` if none was named.
     pub(super) fn family_names(&self) -> &[&'static str] {
         match &self.families.names[..] {
             [] => &["inet"],
@@ -118,7 +118,7 @@ impl Flags {
         }
     }
 
-    /// Our own option goes first: it must change nothing of how the others are read.
+    /// Takes out `--source`, which only Sockeye has, before the other options are read.
     fn take_source(&mut self, words: &[OsString]) -> Result<Vec<OsString>, ExitCode> {
         let mut rest = Vec::with_capacity(words.len());
         let mut words = words.iter();
@@ -155,10 +155,10 @@ impl Flags {
 
     fn set(&mut self, key: Key, value: Option<&OsStr>) -> Result<(), ExitCode> {
         match key.letter {
-            // The original knows it and has no room for it.
+            // The original accepts it and reports an internal error.
             FAMILY if key.family == "tcpip" => notes::say("netstat.c: Internal Error `longopts 1 range'.\n"),
-            FAMILY => self.name_families(key.family.as_bytes())?,
-            b'A' => self.name_families(value.unwrap_or_default().as_bytes())?,
+            FAMILY => self.add_families(key.family.as_bytes())?,
+            b'A' => self.add_families(value.unwrap_or_default().as_bytes())?,
             b'M' => self.masquerade += 1,
             b'a' => self.all = true,
             b'l' => self.listening = true,
@@ -176,9 +176,9 @@ impl Flags {
             b'C' => self.cache = true,
             b'F' => self.fib = true,
             b'o' => self.timers = true,
-            b'6' => self.name_families(b"inet6")?,
-            b'4' => self.name_families(b"inet")?,
-            b'V' => return Err(said(stdout::write(help::VERSION.as_bytes()))),
+            b'6' => self.add_families(b"inet6")?,
+            b'4' => self.add_families(b"inet")?,
+            b'V' => return Err(help::version()),
             b'v' => self.verbose = true,
             b'r' => self.routes += 1,
             b't' => self.tcp = true,
@@ -188,19 +188,19 @@ impl Flags {
             b'w' => self.raw = true,
             b'2' => self.l2cap = true,
             b'f' => self.rfcomm = true,
-            b'x' => self.name_families(b"unix")?,
+            b'x' => self.add_families(b"unix")?,
             b'Z' => return Err(context()),
             b'?' => return Err(help::usage_error()),
             b'h' => return Err(help::usage()),
             b's' => self.statistics += 1,
-            // `-d`, for debugging, is counted and forgotten.
+            // `-d`, for debugging, has no effect.
             _ => {}
         }
         Ok(())
     }
 
-    /// Names of families, with commas between them.
-    fn name_families(&mut self, list: &[u8]) -> Result<(), ExitCode> {
+    /// Adds families by their names, which are separated by commas.
+    fn add_families(&mut self, list: &[u8]) -> Result<(), ExitCode> {
         let families = &mut self.families;
         for alias in list.split(|&byte| byte == b',') {
             let (name, flag) = match alias {
@@ -230,13 +230,13 @@ impl Flags {
         Ok(())
     }
 
-    /// What follows from what was named: a family means its protocols, a protocol both its families.
-    fn complete(&mut self) {
-        if (self.families.inet || self.families.inet6 || self.statistics > 0) && !self.names_protocol() {
+    /// Adds what the options imply: a family selects its protocols, a protocol both its families.
+    fn add_implied(&mut self) {
+        if (self.families.inet || self.families.inet6 || self.statistics > 0) && !self.selects_protocol() {
             self.no_protocol = true;
             (self.tcp, self.sctp, self.udp, self.udplite, self.raw) = (true, true, true, true, true);
         }
-        if (self.names_protocol() || self.groups) && !(self.families.inet || self.families.inet6) {
+        if (self.selects_protocol() || self.groups) && !(self.families.inet || self.families.inet6) {
             (self.families.inet, self.families.inet6) = (true, true);
         }
         if self.families.bluetooth && !(self.l2cap || self.rfcomm) {
@@ -245,7 +245,7 @@ impl Flags {
     }
 }
 
-/// `-Z`: labels of SELinux, which we do not read; the original does neither without it.
+/// `-Z`: SELinux labels, which are not implemented.
 fn context() -> ExitCode {
     let text = if Path::new("/sys/fs/selinux/enforce").exists() {
         "netstat: -Z, --context is not there: sockeye reads no SELinux labels\n"
@@ -256,16 +256,8 @@ fn context() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The exit status of a text that was to be written.
-pub(super) fn said(written: anyhow::Result<()>) -> ExitCode {
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => super::report(&error),
-    }
-}
-
-/// What an option is known by. Two are the same to `getopt_long` if their letters are: `--ine` is `--inet`, though
-/// `--inet6` begins so too.
+/// Identifies an option. For `getopt_long` two are the same if their letters are: `--ine` means `--inet`, although
+/// `--inet6` begins with it too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     letter: u8,
@@ -278,18 +270,18 @@ impl PartialEq for Key {
     }
 }
 
-/// A family of addresses by its own name.
+/// Letter of all options that are the name of an address family.
 const FAMILY: u8 = 1;
 
-type Short = (u8, Takes, Key);
-type Long = (&'static str, Takes, Key);
+type Short = (u8, Argument, Key);
+type Long = (&'static str, Argument, Key);
 
 const fn short(letter: u8) -> Short {
-    (letter, Takes::Nothing, Key { letter, family: "" })
+    (letter, Argument::No, Key { letter, family: "" })
 }
 
 const fn long(name: &'static str, letter: u8) -> Long {
-    (name, Takes::Nothing, Key { letter, family: "" })
+    (name, Argument::No, Key { letter, family: "" })
 }
 
 const fn family(name: &'static str) -> Long {
@@ -297,7 +289,7 @@ const fn family(name: &'static str) -> Long {
         letter: FAMILY,
         family: name,
     };
-    (name, Takes::Nothing, key)
+    (name, Argument::No, key)
 }
 
 const ADDRESS_FAMILY: Key = Key {
@@ -305,9 +297,9 @@ const ADDRESS_FAMILY: Key = Key {
     family: "",
 };
 
-const KNOWN: Options<Key> = Options {
+const KNOWN: OptionTable<Key> = OptionTable {
     short: &[
-        (b'A', Takes::Value, ADDRESS_FAMILY),
+        (b'A', Argument::Required, ADDRESS_FAMILY),
         short(b'C'),
         short(b'F'),
         short(b'M'),
@@ -341,7 +333,7 @@ const KNOWN: Options<Key> = Options {
         short(b'?'),
         short(b'Z'),
     ],
-    // In this order the original lists what an ambiguous beginning may mean.
+    // The original lists the candidates of an ambiguous prefix in this order.
     long: &[
         family("ax25"),
         family("x25"),
@@ -361,7 +353,7 @@ const KNOWN: Options<Key> = Options {
         long("help", b'h'),
         long("route", b'r'),
         long("masquerade", b'M'),
-        ("protocol", Takes::Value, ADDRESS_FAMILY),
+        ("protocol", Argument::Required, ADDRESS_FAMILY),
         long("tcp", b't'),
         long("sctp", b'S'),
         long("udp", b'u'),
@@ -401,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn families_and_protocols_mean_each_other() {
+    fn families_and_protocols_select_each_other() {
         let flags = read("-t").unwrap();
         assert!(flags.families.inet && flags.families.inet6 && !flags.no_protocol);
         let flags = read("-6").unwrap();
@@ -409,15 +401,15 @@ mod tests {
         let flags = read("-xA inet,ip6").unwrap();
         assert_eq!(flags.family_names(), ["unix", "inet", "inet6"]);
         let flags = read("-nee operand").unwrap();
-        assert!(!flags.names_some() && flags.numeric_users && flags.extended == 3);
+        assert!(!flags.selects_sockets() && flags.numeric_users && flags.extended == 3);
         assert_eq!(flags.family_names(), ["inet"]);
         let flags = read("-A ddp").unwrap();
-        assert!(!flags.names_some());
+        assert!(!flags.selects_sockets());
         assert!(read("--ine").unwrap().families.inet);
     }
 
     #[test]
-    fn our_own_option_is_not_in_the_way() {
+    fn source_option_does_not_change_other_options() {
         assert_eq!(read("-t --source procfs --sym").unwrap().source, Choice::Procfs);
         assert_eq!(read("--source=diag").unwrap().source, Choice::Diag);
         assert_eq!(read("-- --source=diag").unwrap().source, Choice::Auto);
