@@ -14,7 +14,7 @@ use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
 use sockeye_filter::{Filter as KernelFilter, KernelFeatures, Program};
 use sockeye_model::{
-    Endpoint, Entry, Family, Losses, Owner, DiagDetails, Protocol, ProtocolSet, Socket, StateSet,
+    DiagDetails, Endpoint, Entry, Family, Losses, Owner, Protocol, ProtocolSet, Socket, StateSet,
 };
 use sockeye_source::owners::Owners;
 use sockeye_source::{
@@ -268,7 +268,7 @@ impl<'a> Listing<'a> {
         owners: &OwnerLists,
     ) -> io::Result<()> {
         let read;
-        let particulars = match context.message {
+        let diag_details = match context.message {
             Some(message) if self.wants_particulars() => {
                 read = DiagDetails::read(socket.protocol, message);
                 &read
@@ -277,7 +277,7 @@ impl<'a> Listing<'a> {
         };
         let row = SsRow {
             socket,
-            particulars,
+            diag_details,
             owners: owners.of(socket),
             // For sockets from /proc ss shows no details, except for TCP.
             is_brief: context.source == SourceKind::Procfs && socket.protocol != Protocol::Tcp,

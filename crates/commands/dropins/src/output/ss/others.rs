@@ -22,13 +22,13 @@ impl Line<'_> {
         }
         if self.layout.extended {
             self.shutdown(socket);
-            if let Some(file) = row.particulars.file {
+            if let Some(file) = row.diag_details.file {
                 let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
                 // ss decodes the kernel's number with the C library, which expects another encoding.
                 let (major, minor) = c_device(major, minor);
                 self.text(&format!(" ino:{} dev:{major}/{minor}", file.inode));
             }
-            if let Some(waiting) = row.particulars.waiting() {
+            if let Some(waiting) = row.diag_details.waiting() {
                 self.text(" peers:");
                 for inode in waiting {
                     self.number(" ", inode.into());
@@ -89,7 +89,7 @@ impl Line<'_> {
             self.packet_details(row);
         }
         if self.layout.bpf
-            && let Some(program) = row.particulars.filter()
+            && let Some(program) = row.diag_details.filter()
         {
             self.break_line_or_space();
             self.number("bpf filter (", program.len() as u64);
@@ -107,7 +107,7 @@ impl Line<'_> {
     }
 
     fn packet_details(&mut self, row: &SsRow<'_>) {
-        let details = row.particulars;
+        let details = row.diag_details;
         if let Some(info) = &details.packet {
             self.packet_info(info);
         }
@@ -188,7 +188,7 @@ impl Line<'_> {
             self.no_peer();
         }
         if self.layout.extended {
-            let groups = row.particulars.groups.unwrap_or(0);
+            let groups = row.diag_details.groups.unwrap_or(0);
             self.text(&format!(" sk=0 cb=0 groups=0x{groups:08x}"));
         }
         if self.layout.memory {

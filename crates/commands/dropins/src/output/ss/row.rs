@@ -1,6 +1,6 @@
 //! What a row shows: options, a socket and its details.
 
-use sockeye_model::{Comm, Names, Owner, DiagDetails, Pid, Socket};
+use sockeye_model::{Comm, DiagDetails, Names, Owner, Pid, Socket};
 
 /// Which columns and details are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,7 +41,7 @@ pub struct SsRow<'a> {
     /// The socket.
     pub socket: &'a Socket,
     /// Details that few options need.
-    pub particulars: &'a DiagDetails<'a>,
+    pub diag_details: &'a DiagDetails<'a>,
     /// Its owners.
     pub owners: SsOwners<'a>,
     /// Whether details of an IP or UNIX socket are left out, whatever the options.

@@ -11,20 +11,20 @@ impl Line<'_> {
         if let Some(info) = &row.socket.tcp_info {
             self.tcp_info(row.socket, info);
         }
-        if let Some(keys) = row..md5_keys() {
+        if let Some(keys) = row.diag_details.md5_keys() {
             for (nth, key) in keys.enumerate() {
                 self.text(if nth == 0 { " md5keys:" } else { "," });
                 self.md5_key(&key);
             }
         }
-        if let Some(name) = row..upper_layer.or(row.socket.ulp) {
+        if let Some(name) = row.diag_details.upper_layer.or(row.socket.ulp) {
             self.text(" tcp-ulp-");
             self.untrusted(name.as_bytes());
         }
-        if let Some(tls) = &row..tls {
+        if let Some(tls) = &row.diag_details.tls {
             self.tls(tls);
         }
-        if let Some(subflow) = &row..subflow {
+        if let Some(subflow) = &row.diag_details.subflow {
             self.subflow(subflow);
         }
     }
