@@ -1,4 +1,4 @@
-//! How the benchmarks tell what they measured: to eyes, to programs, as a chart; whole or in part.
+//! Output options of all benchmarks: tables, JSON, CSV and charts.
 
 use anyhow::Context;
 use clap::Args;
@@ -12,13 +12,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What all benchmarks understand.
+/// Output options of all benchmarks.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// Draw what was measured into a file, called .svg or .png
+    /// Draw a chart into a file that ends with .svg or .png
     #[arg(short = 'o', long, value_name = "OUT.svg")]
     pub(crate) output: Option<PathBuf>,
-    /// In which form
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Table)]
     pub(crate) format: FormatArg,
     /// The same as --format json
@@ -33,18 +33,18 @@ pub(crate) struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// For eyes, as opposed to programs.
+    /// Returns whether the output is a table for people.
     pub(crate) fn is_for_eyes(&self) -> bool {
         !self.json && Format::from(self.format) == Format::Table
     }
 
-    /// Fails early where the chart could not be written.
+    /// Checks that the chart can be written, and creates its file.
     pub(crate) fn prepare(&self) -> anyhow::Result<Option<Replacement>> {
         self.chart_format()?;
         self.output.as_deref().map(Replacement::create).transpose()
     }
 
-    /// By the name of the file; one without an early_end is SVG.
+    /// Returns the format by the file name; SVG without an extension.
     fn chart_format(&self) -> Result<ChartFormat, Usage> {
         if self.output.as_deref() == Some(Path::new("-")) {
             let text = "sockeye: bench: -o -: the figures go to the standard output; the drawing needs a file, called .svg or .png\n";
@@ -65,7 +65,7 @@ impl OutputArgs {
         }
     }
 
-    /// Tells it; exit status 1 if it is only a part.
+    /// Writes the report and its chart. Returns exit status 1 if the report is partial.
     pub(crate) fn deliver(&self, report: &Report, chart: Option<Replacement>) -> anyhow::Result<ExitCode> {
         let format = if self.json {
             Format::Json
@@ -94,7 +94,7 @@ impl OutputArgs {
     }
 }
 
-/// What else the machine did since then.
+/// Returns the other load of the machine since `before`.
 pub(crate) fn noise_since(before: NoiseSample) -> Noise {
     Noise {
         before,

@@ -3,7 +3,7 @@
 use crate::family_args::FamilyArgs;
 use crate::output_args::OutputArgs;
 use crate::sizes::{self, Sizes};
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use rustix::io::Errno;
 use sockeye_console::usage::Usage;
@@ -11,27 +11,27 @@ use sockeye_load::file::{Method, Shortfall, TestFile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// From file to socket, by every way there is
+/// Send a file to a socket, by every available method
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// A file that is there [default: a sparse one without a name, in $TMPDIR or /var/tmp]
+    /// An existing file [default: a sparse one without a name, in $TMPDIR or /var/tmp]
     #[arg(value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// How much is sent at a time: bytes, with K, M, G (1024) [default: 4K,64K,1M,64M,2.1G; of FILE: all of it]
+    /// Bytes to send at a time: numbers, with K, M, G (1024) [default: 4K,64K,1M,64M,2.1G; of FILE: all of it]
     #[arg(long, value_name = "SIZES", value_parser = sizes::sizes)]
     pub(super) sizes: Option<Sizes>,
-    /// Which ways [default: all]
+    /// Methods to measure [default: all]
     #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
-    pub(super) ways: Vec<MethodArg>,
+    ways: Vec<MethodArg>,
     /// Over lo, over a veth pair between two namespaces made for it (as root), or both [default: both]
     #[arg(long, value_name = "DEVICES", value_enum, value_delimiter = ',')]
-    pub(super) over: Vec<DeviceArg>,
+    over: Vec<DeviceArg>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// How often each is measured; the median is told [default: 3; above 1G: 1]
+    /// Repeats of each measurement; the report shows the median [default: 3; above 1G: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) repeats: Option<u64>,
-    /// How long one measurement takes at least, in seconds: short files are sent again and again
+    /// Least time of one measurement, in seconds: short files are sent repeatedly
     #[arg(short = 't', long, value_name = "SECONDS", default_value = "0.05", value_parser = sockeye_console::values::seconds)]
     pub(super) time: Duration,
     #[command(flatten)]
@@ -95,7 +95,7 @@ impl FileArgs {
         let folder = folder();
         let (file, shortfall) = TestFile::make(&folder, most, least).map_err(|error| {
             anyhow!(
-                "make a file of {} in {}: {error}; TMPDIR=DIRECTORY takes another place, --sizes smaller files",
+                "make a file of {} in {}: {error}; TMPDIR=DIRECTORY chooses another directory, --sizes smaller files",
                 sizes::text(most),
                 folder.display()
             )
@@ -142,7 +142,7 @@ impl MethodArg {
     }
 }
 
-/// Where a big file may be: `/tmp` is memory on many a machine.
+/// Returns the folder for large files: `/tmp` is in memory on many machines.
 fn folder() -> PathBuf {
     match std::env::var_os("TMPDIR") {
         Some(folder) if !folder.is_empty() => folder.into(),

@@ -1,4 +1,4 @@
-//! What `bench file` tells of what was measured.
+//! The report of `sockeye bench file`.
 
 use crate::output::{rate_columns, rate_values};
 use crate::sizes;
@@ -11,7 +11,7 @@ use sockeye_measure::{
     rank_file_ways,
 };
 
-/// All that the report is made of.
+/// The data of the report.
 pub(super) struct FileReport<'a> {
     pub(super) plan: &'a FilePlan,
     pub(super) file: &'a TestFile,
@@ -62,7 +62,7 @@ impl FileReport<'_> {
         report
     }
 
-    /// A row for each route and size, a column for each way.
+    /// A row per route and size, a column per method.
     fn rates(&self) -> Table {
         let mut columns = vec![
             Column::new("over", "device", Unit::Text),
@@ -72,13 +72,13 @@ impl FileReport<'_> {
             self.plan
                 .methods
                 .iter()
-                .map(|way| Column::new(way.name(), way.name(), Unit::Number)),
+                .map(|method| Column::new(method.name(), method.name(), Unit::Number)),
         );
         let mut table = Table::new("GB/s", columns);
         for route in self.routes.all() {
             for &size in &self.plan.sizes {
-                let rates = self.plan.methods.iter().map(|way| {
-                    let one = self.find(route.device(), route.ip_version(), way.name(), size);
+                let rates = self.plan.methods.iter().map(|method| {
+                    let one = self.find(route.device(), route.ip_version(), method.name(), size);
                     Value::from(
                         one.and_then(|one| one.rates().median())
                             .map(|rate| hundredths(rate / 1e9)),
@@ -97,7 +97,7 @@ impl FileReport<'_> {
         table
     }
 
-    /// A row for each way, at the longest size that was measured several times.
+    /// A row per method, at the longest size that was measured several times.
     fn costs(&self) -> Table {
         let size = self.costs_size();
         let mut table = Table::new(
@@ -112,12 +112,12 @@ impl FileReport<'_> {
                 Column::new("copied anyway", "copied", Unit::Text),
             ],
         );
-        for way in &self.plan.methods {
+        for method in &self.plan.methods {
             let all: Vec<&FileTransfers> = self
                 .outcome
                 .transfers
                 .iter()
-                .filter(|one| one.way == way.name() && one.size_bytes == size)
+                .filter(|one| one.way == method.name() && one.size_bytes == size)
                 .collect();
             if all.is_empty() {
                 continue;
@@ -128,7 +128,7 @@ impl FileReport<'_> {
             };
             let spread = all.iter().filter_map(|one| one.rates().spread_permille());
             table.row(vec![
-                way.name().into(),
+                method.name().into(),
                 Value::Whole(size),
                 Value::from(spread.max_by(f64::total_cmp)),
                 median(&|one| one.sender_ns_per_byte().median()),
@@ -190,7 +190,7 @@ impl FileReport<'_> {
         table
     }
 
-    /// One sentence for each device: sizes in a row with the same outcome are told together.
+    /// One sentence per device and range of sizes with the same outcome.
     fn verdicts(&self, report: &mut Report) {
         if self.plan.methods.len() < 2 {
             return;
@@ -235,7 +235,7 @@ impl FileReport<'_> {
         }
     }
 
-    /// What all of it comes down to on this machine.
+    /// The conclusion for this machine.
     fn overall(&self, report: &mut Report, devices: &[&'static str]) {
         let cases = devices
             .iter()
@@ -259,12 +259,12 @@ impl FileReport<'_> {
             .plan
             .methods
             .iter()
-            .map(|way| way.name())
+            .map(|method| method.name())
             .max_by_key(|way| (wins(way), *way == PLAIN));
         let Some(best) = best else { return };
         let text = if plain == all {
             format!(
-                "On this machine read and write will do: in none of {all} cases (a size over lo or veth) is another way clearly faster."
+                "On this machine read and write will do: in none of {all} cases (a size over lo or veth) is another method clearly faster."
             )
         } else {
             format!(
@@ -285,10 +285,10 @@ impl FileReport<'_> {
         rank_file_ways(&all, PLAIN).filter(|_| is_choice)
     }
 
-    /// Whether the kernel really avoided the copy.
+    /// Reports whether the kernel really avoided the copy.
     fn copies(&self, report: &mut Report) {
-        for way in [Method::ZeroCopy, Method::RingZeroCopy] {
-            let name = if way == Method::ZeroCopy {
+        for method in [Method::ZeroCopy, Method::RingZeroCopy] {
+            let name = if method == Method::ZeroCopy {
                 "MSG_ZEROCOPY"
             } else {
                 "io_uring's send_zc"
@@ -297,12 +297,12 @@ impl FileReport<'_> {
             let (mut code, mut all_sends) = ("copies-avoided", 0);
             for device in ["lo", "veth"] {
                 let all = self.outcome.transfers.iter();
-                let told: Vec<_> = all
-                    .filter(|one| one.way == way.name() && one.device == device)
+                let reports: Vec<_> = all
+                    .filter(|one| one.way == method.name() && one.device == device)
                     .filter_map(FileTransfers::zero_copy)
                     .collect();
-                let sends: u64 = told.iter().map(|zero_copy| zero_copy.sends).sum();
-                let copied: Option<u64> = told.iter().map(|zero_copy| zero_copy.copied).sum();
+                let sends: u64 = reports.iter().map(|zero_copy| zero_copy.sends).sum();
+                let copied: Option<u64> = reports.iter().map(|zero_copy| zero_copy.copied).sum();
                 all_sends += sends;
                 match copied {
                     _ if sends == 0 => continue,
@@ -312,7 +312,7 @@ impl FileReport<'_> {
                 }
                 parts.push(match copied {
                     Some(copied) => format!("{copied} of {sends} sends over {device}"),
-                    None => format!("nobody knows how many of {sends} sends over {device}"),
+                    None => format!("an unknown number of {sends} sends over {device}"),
                 });
             }
             if all_sends == 0 {
@@ -322,7 +322,7 @@ impl FileReport<'_> {
                 "copied-anyway" => {
                     "What stays within a machine is copied for the receiver; a network card that gathers what it sends avoids it."
                 }
-                "copies-unknown" => "Kernels say so since Linux 6.2.",
+                "copies-unknown" => "The kernel reports this since Linux 6.2.",
                 _ => "It really was without a copy.",
             };
             report.say(
@@ -335,7 +335,7 @@ impl FileReport<'_> {
         }
     }
 
-    /// What the interfaces counted, beside what we did.
+    /// Compares the counters of the interfaces with ours.
     fn counters(&self, report: &mut Report) {
         let mut bytes = 0;
         let mut counted = 0;
@@ -357,7 +357,7 @@ impl FileReport<'_> {
         if counted < bytes {
             report.say(
                 "counters-disagree",
-                format!("The interface counted fewer bytes ({counted}) than arrived ({bytes}): these figures are not to be trusted."),
+                format!("The interface counted fewer bytes ({counted}) than arrived ({bytes}): do not trust these figures."),
             );
         } else {
             report.say(
@@ -373,8 +373,8 @@ impl FileReport<'_> {
 
     fn missing(&self, report: &mut Report) {
         let mut is_told = false;
-        for (way, failure) in &self.outcome.missing {
-            let is_ring = matches!(way, Method::Ring | Method::RingZeroCopy);
+        for (method, failure) in &self.outcome.missing {
+            let is_ring = matches!(method, Method::Ring | Method::RingZeroCopy);
             let is_disabled = is_ring && matches!(failure.step, Step::Prepare(_));
             if is_disabled && std::mem::replace(&mut is_told, true) {
                 continue;
@@ -385,17 +385,17 @@ impl FileReport<'_> {
                         "forbidden here (kernel.io_uring_disabled, or seccomp as in containers)"
                     }
                     Errno::NOSYS => "not in this kernel, or hidden by seccomp",
-                    _ => "not to be had",
+                    _ => "not available",
                 };
                 let sentence = report.say(
                     "io-uring-missing",
                     format!("io_uring was not measured: it is {why}: {}.", failure.errno),
                 );
                 sentence.remedy(
-                    "sysctl kernel.io_uring_disabled # 0: everybody may, 1: root and a group, 2: nobody",
+                    "sysctl kernel.io_uring_disabled # 0: all users, 1: root and a group, 2: no user",
                 );
             } else {
-                let hint = match (way, failure.errno) {
+                let hint = match (method, failure.errno) {
                     (Method::RingZeroCopy, Errno::INVAL) => "; it needs Linux 6.0",
                     (_, Errno::NOBUFS | Errno::NOMEM) => {
                         "; `ulimit -l` and net.core.optmem_max limit what may be lent"
@@ -405,7 +405,7 @@ impl FileReport<'_> {
                 };
                 report.say(
                     "way-missing",
-                    format!("{} was not measured: {failure}{hint}.", way.name()),
+                    format!("{} was not measured: {failure}{hint}.", method.name()),
                 );
             }
         }
@@ -446,7 +446,7 @@ impl FileReport<'_> {
                 .plan
                 .methods
                 .iter()
-                .map(|way| self.line(route, *way))
+                .map(|method| self.line(route, *method))
                 .filter(|line| !line.points.is_empty())
                 .collect(),
             marks: Vec::new(),
@@ -459,13 +459,13 @@ impl FileReport<'_> {
             .collect()
     }
 
-    fn line(&self, route: &sockeye_load::file::Route, way: Method) -> Line {
+    fn line(&self, route: &sockeye_load::file::Route, method: Method) -> Line {
         let point = |&size: &u64| {
-            let one = self.find(route.device(), route.ip_version(), way.name(), size)?;
+            let one = self.find(route.device(), route.ip_version(), method.name(), size)?;
             Some((size as f64, one.rates().median()?))
         };
         Line {
-            name: way.name().to_owned(),
+            name: method.name().to_owned(),
             points: self.plan.sizes.iter().filter_map(point).collect(),
         }
     }
@@ -511,7 +511,7 @@ fn verdict(device: &str, sizes: &str, rankings: &[FileRanking]) -> (&'static str
     let first = &rankings[0].first;
     if rankings[0].is_single {
         let text = format!(
-            "Over {device}, {sizes}: {} came first, but it was measured once only: --repeats 3 would tell whether that is a difference.",
+            "Over {device}, {sizes}: {} came first, but it was measured once only: --repeats 3 would show whether that is a difference.",
             first[0]
         );
         return ("measured-once", text);
@@ -556,16 +556,16 @@ fn gain_text(rankings: &[FileRanking]) -> String {
     }
 }
 
-/// Of sends without a copy.
+/// Returns how many zero-copy sends were copied; `None` without such sends.
 fn copied_text(all: &[&FileTransfers]) -> Option<String> {
-    let told: Vec<_> = all.iter().filter_map(|one| one.zero_copy()).collect();
-    let sends: u64 = told.iter().map(|zero_copy| zero_copy.sends).sum();
+    let reports: Vec<_> = all.iter().filter_map(|one| one.zero_copy()).collect();
+    let sends: u64 = reports.iter().map(|zero_copy| zero_copy.sends).sum();
     if sends == 0 {
         return None;
     }
-    let copied: Option<u64> = told.iter().map(|zero_copy| zero_copy.copied).sum();
+    let copied: Option<u64> = reports.iter().map(|zero_copy| zero_copy.copied).sum();
     Some(match copied {
-        None => "not told".to_owned(),
+        None => "unknown".to_owned(),
         Some(0) => "none".to_owned(),
         Some(copied) if copied == sends => "all".to_owned(),
         Some(copied) => format!("{copied} of {sends}"),

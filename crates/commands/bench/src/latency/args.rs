@@ -13,7 +13,7 @@ use sockeye_measure::Again;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How long an answer takes: requests over one connection, or several
+/// Measure how long an answer takes: requests over one connection, or several
 #[derive(Debug, Args)]
 #[command(after_help = RR_EXAMPLES)]
 pub(crate) struct RrArgs {
@@ -22,15 +22,14 @@ pub(crate) struct RrArgs {
     /// Over UDP; a request that is not answered within a second is lost
     #[arg(short = 'u', long)]
     pub(super) udp: bool,
-    /// Look for bytes all the time, at both ends, instead of sleeping until they come: takes a whole processor for each
-    /// connection and end
+    /// Poll without sleeping, at both ends: uses a whole processor per connection and end
     #[arg(long)]
     pub(super) busy_poll: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// How long a connection takes: connect, request, answer, close, and again
+/// Measure how long a connection takes: connect, request, answer, close
 #[derive(Debug, Args)]
 #[command(after_help = CRR_EXAMPLES)]
 pub(crate) struct CrrArgs {
@@ -40,7 +39,7 @@ pub(crate) struct CrrArgs {
     pub(super) output: OutputArgs,
 }
 
-/// What both understand.
+/// Options of both.
 #[derive(Debug, Args)]
 pub(super) struct AskingArgs {
     /// Where `sockeye bench serve` runs: a name or an address
@@ -48,18 +47,18 @@ pub(super) struct AskingArgs {
     /// Its port
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
     pub(super) port: u16,
-    /// Measure for so long, in seconds [default: 10, without -c]
+    /// Length of the measurement, in seconds [default: 10, without -c]
     #[arg(short = 't', long, value_name = "SECONDS", value_parser = values::seconds)]
     pub(super) time: Option<Duration>,
-    /// Measure so many requests, over all connections
+    /// Number of requests, over all connections
     #[arg(short = 'c', long, value_name = "COUNT", value_parser = values::count)]
     pub(super) count: Option<u64>,
-    /// So many connections at once, a thread for each
+    /// Connections at once, with a thread each
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub(super) parallel: u32,
-    /// Send so many requests a second, over all connections, by schedule: each delay counts from when the request should
-    /// have been sent, whatever held it up. Without it the next request waits for the answer to the one before
+    /// Requests per second, over all connections, by schedule: each delay counts from when the request was due. Without
+    /// it the next request waits for the answer to the one before
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(super) rate: Option<f64>,
     /// Bytes of a request (k, M: 1000; Ki, Mi: 1024)
@@ -68,18 +67,18 @@ pub(super) struct AskingArgs {
     /// Bytes of an answer
     #[arg(long, value_name = "BYTES", default_value_t = SIZE, value_parser = size)]
     pub(super) response: u32,
-    /// Measure so often; percentiles are those of all runs together, the rate is the median
+    /// Runs; percentiles are over all runs, the rate is the median
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeats: u32,
-    /// Processor that our threads stay on, and theirs: 0, or 0,1, or ,1
+    /// Processors to pin our and the other end's threads to: 0, or 0,1, or ,1
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = affinity)]
     pub(super) affinity: Option<Affinity>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// The address that connections come from
+    /// Local address of the connections
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub(super) bind: Option<IpAddr>,
-    /// Give up when nothing was heard for so long, in seconds
+    /// Longest wait for an answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = values::seconds)]
     pub(super) timeout: Duration,
 }
@@ -133,7 +132,7 @@ impl AskingArgs {
         })
     }
 
-    /// What was typed, for remedies that change one thing of it.
+    /// Returns the typed command, for remedies that change one option.
     pub(super) fn again(&self, words: &str) -> Again {
         let size = |bytes: u32| Some(bytes).filter(|&bytes| bytes != SIZE);
         Again::new(words, &self.host)

@@ -1,4 +1,4 @@
-//! From what the runs brought to a report.
+//! The report of `sockeye bench rr` and `crr`.
 
 use sockeye_load::latency::{EarlyEnd, Failure, Outcome, Plan, ServerLoad};
 use sockeye_load::session::{Error, Kind};
@@ -7,7 +7,7 @@ use sockeye_measure::{
 };
 use std::net::SocketAddr;
 
-/// What all runs brought so far.
+/// The results of all runs so far.
 pub(super) struct Figures<'a> {
     plan: &'a Plan,
     again: Again,
@@ -33,7 +33,7 @@ impl<'a> Figures<'a> {
         self.runs.is_empty()
     }
 
-    /// Whether a run ended early: there is no sense in another.
+    /// Returns whether a run ended early, so that more runs make no sense.
     pub(super) const fn is_partial(&self) -> bool {
         self.partial.is_some()
     }
@@ -78,7 +78,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// There will be no more runs.
+    /// Records the error that ended the runs.
     pub(super) fn fail(&mut self, error: &Error) {
         self.partial = Some(Partial {
             code: error.code(),
@@ -110,7 +110,7 @@ impl<'a> Figures<'a> {
         Partial { code, text }
     }
 
-    /// What a firewall has to let through where nothing got through.
+    /// Returns a hint on firewalls if no answer came.
     fn about_ports(&self) -> String {
         let has_answers = self.runs.iter().any(|run| run.delays.count() > 0);
         if self.plan.kind != Kind::Crr || has_answers {
@@ -118,7 +118,7 @@ impl<'a> Figures<'a> {
         }
         format!(
             " (The connections of crr go to a port that the server picks anew each time, not to {}: a firewall has to let it \
-             through; sysctl net.ipv4.ip_local_port_range at the other end tells which they may be.)",
+             through; sysctl net.ipv4.ip_local_port_range at the other end shows which ports are possible.)",
             self.plan.connector.port
         )
     }
@@ -140,7 +140,7 @@ impl<'a> Figures<'a> {
         report.sentences = all.sentences(&self.again);
         if self.is_out_of_ports {
             let text = "This host ran out of local ports: each connection takes one, and for a minute after its end if this \
-                        end closed it first. More ports, or those that only wait, are to be had by settings.";
+                        end closed it first. Settings give more ports, or reuse those in TIME_WAIT.";
             report
                 .say("ports-exhausted", text)
                 .remedy("sysctl net.ipv4.ip_local_port_range  # how many there are")
@@ -203,7 +203,7 @@ impl<'a> Figures<'a> {
         report.setting("runs", "runs", Unit::Count, Value::Whole(self.runs.len() as u64));
     }
 
-    /// Percentiles of all runs together; the rate is the median of theirs.
+    /// Percentiles over all runs; the rate is the median of the runs.
     fn answers(&self, all: &Latency) -> Table {
         let mut columns = vec![
             Column::new("what", "what", Unit::Text),
@@ -298,7 +298,7 @@ fn delays(histogram: &Histogram) -> Vec<Value> {
     values
 }
 
-/// What both ends took.
+/// Load of both ends.
 fn ends(all: &Latency) -> Table {
     let columns = vec![
         Column::new("end", "end", Unit::Text),

@@ -43,7 +43,7 @@ fn measure(plan: &Plan, again: Again, repeats: u32, output: &OutputArgs) -> anyh
         };
         match outcome {
             Ok(outcome) => figures.take(outcome),
-            // Nothing to tell.
+            // There is nothing to report.
             Err(error) if figures.is_empty() => return Err(error.into()),
             Err(error) => figures.fail(&error),
         }

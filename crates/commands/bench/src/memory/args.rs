@@ -9,7 +9,7 @@ use sockeye_load::memory::{MemoryPlan, available_bytes};
 use sockeye_sys::memory::{BYTES_MIN, Deed};
 use std::time::Duration;
 
-/// How fast memory is set and copied, and where it falls off a cliff
+/// Measure how fast memory is set and copied, and where the rate drops
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
     /// Sizes in bytes, with K, M, G (1024): a list, ranges with four sizes an octave [default: 64-64M]
@@ -17,11 +17,11 @@ pub(crate) struct MemoryArgs {
     pub(super) sizes: Option<Sizes>,
     /// Which of memset, memcpy, memmove, and overlap (memmove 64 bytes further up) [default: all]
     #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
-    pub(super) functions: Vec<FunctionArg>,
-    /// How long it shall take in all, about, in seconds
+    functions: Vec<FunctionArg>,
+    /// Approximate time of the whole benchmark, in seconds
     #[arg(short = 't', long, value_name = "SECONDS", default_value = "15", value_parser = sockeye_console::values::seconds)]
     pub(super) time: Duration,
-    /// How often each is measured; the median is told
+    /// Repeats of each measurement; the report shows the median
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) repeats: u64,
     #[command(flatten)]
@@ -62,7 +62,7 @@ impl MemoryArgs {
             )));
         }
         let longest = sizes.last().copied().unwrap_or_default();
-        // Beyond it the kernel would kill somebody, maybe us.
+        // Beyond it the OOM killer would end a process, maybe this one.
         if let Some(available) = available.filter(|&available| longest.saturating_mul(2) > available) {
             return Err(wrong(format!(
                 "{} needs twice as much memory, and {} are available",

@@ -57,7 +57,7 @@ pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report
     report
 }
 
-/// A row for each power of two, or for each size if there are few; a column for each way.
+/// A row per power of two, or per size if there are few; a column per method.
 fn compact(function: &'static str, curves: &[Curve]) -> Table {
     let curves: Vec<&Curve> = curves.iter().filter(|curve| curve.function == function).collect();
     let mut columns = vec![Column::new("size", "size_bytes", Unit::Bytes)];
@@ -193,7 +193,7 @@ fn say_fall(
     has_others: bool,
     caches: &[Cache],
 ) {
-    let whose = format!("{} ({})", curve.function, curve.method);
+    let subject = format!("{} ({})", curve.function, curve.method);
     let figures = format!(
         "from {} to {}, {:.0} % less",
         bytes_rate(fall.before),
@@ -202,7 +202,7 @@ fn say_fall(
     );
     if !fall.is_cliff {
         let text = format!(
-            "{whose}: a slope, no cliff, between {} and {}: {figures}.",
+            "{subject}: a slope, no cliff, between {} and {}: {figures}.",
             sizes::text(fall.last_bytes),
             sizes::text(fall.first_bytes)
         );
@@ -216,11 +216,11 @@ fn say_fall(
             && other.1.first_bytes >= fall.last_bytes / 2
             && other.1.last_bytes <= fall.first_bytes.saturating_mul(2)
     };
-    // Of memmove there is no other way to compare with.
+    // memmove has no other method to compare with.
     let is_alone = has_others && !others.iter().any(falls_there);
     let reason = match cache {
         _ if is_alone => {
-            "No other way falls there: it is how the C library deals with such sizes.".to_owned()
+            "No other method falls there: it is how the C library deals with such sizes.".to_owned()
         }
         Some(cache) => {
             let stretches = if streams == 2 {
@@ -234,11 +234,11 @@ fn say_fall(
                 sizes::text(cache.bytes)
             )
         }
-        None if has_others => "No cache ends there, but other ways fall there as well.".to_owned(),
+        None if has_others => "No cache ends there, but other methods fall there as well.".to_owned(),
         None => "No cache ends there.".to_owned(),
     };
     let text = format!(
-        "{whose}: a cliff beyond {} (at {} it is down): {figures}. {reason}",
+        "{subject}: a cliff beyond {} (at {} it is down): {figures}. {reason}",
         sizes::text(fall.last_bytes),
         sizes::text(fall.first_bytes)
     );
@@ -272,13 +272,13 @@ fn say_others(report: &mut Report, rates: &Rates, falls: &[(&Curve, Fall)], cach
         if !each.is_empty() {
             report.say(
                 "other-cliffs",
-                format!("{function}, cliffs of the other ways: {}.", each.join(", ")),
+                format!("{function}, cliffs of the other methods: {}.", each.join(", ")),
             );
         }
     }
 }
 
-/// Where another way is much faster than the C library, at which size most. One size alone proves nothing.
+/// Reports methods that are much faster than the C library, with the best size. One size alone proves nothing.
 fn say_faster(report: &mut Report, rates: &Rates) {
     for own in rates.curves.iter().filter(|curve| curve.method == "libc") {
         let others = rates
@@ -293,14 +293,14 @@ fn say_faster(report: &mut Report, rates: &Rates) {
                 .map(|(mine, theirs)| gain(mine, theirs))
                 .collect();
             let sure = move |place: usize| {
-                let beside = |place: Option<usize>| {
+                let gain_at = |place: Option<usize>| {
                     place
                         .and_then(|place| gains.get(place))
                         .copied()
                         .unwrap_or_default()
                 };
-                let beside = beside(place.checked_sub(1)).max(beside(Some(place + 1)));
-                (gains[place].min(beside), other.method, own.points[place].bytes)
+                let neighbour = gain_at(place.checked_sub(1)).max(gain_at(Some(place + 1)));
+                (gains[place].min(neighbour), other.method, own.points[place].bytes)
             };
             (0..own.points.len()).map(sure)
         });
@@ -320,7 +320,7 @@ fn say_faster(report: &mut Report, rates: &Rates) {
     }
 }
 
-/// How many times as fast; 0 if what was measured does not lie apart.
+/// Returns how many times as fast `theirs` is; 0 if the ranges overlap.
 fn gain(mine: &Point, theirs: &Point) -> f64 {
     let gain = || {
         let (low, high) = (theirs.rates.middle()?.0, mine.rates.middle()?.1);
@@ -364,7 +364,7 @@ fn chart(function: &'static str, curves: &[Curve], falls: &[(&Curve, Fall)]) -> 
     }
 }
 
-/// How many stretches of memory have to be in a cache.
+/// Returns how many areas of memory have to fit into a cache.
 fn streams(function: &str) -> u64 {
     match function {
         "memcpy" | "memmove" => 2,

@@ -17,8 +17,8 @@ pub(crate) fn times(ratio: f64) -> String {
 
 /// Formats a number with its noun: `1 queue`, `2 queues`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
-    let early_end = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{early_end}")
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }
 
 fn scaled(mut value: f64, unit: &str) -> String {

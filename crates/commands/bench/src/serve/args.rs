@@ -2,13 +2,12 @@
 
 use crate::family_args::FamilyArgs;
 use clap::Args;
-use sockeye_load::StreamProtocol;
 use std::net::IpAddr;
 
-/// Be the other end of stream, rr and crr
+/// Serve stream, rr and crr
 ///
-/// Serves until it is interrupted, several tests side by side. iperf3's clients are served on the same port. Each crr
-/// takes one more port of TCP, which the kernel picks.
+/// Serves until it is interrupted, several tests at once, and iperf3's clients on the same port. Each crr uses one more
+/// TCP port, which the kernel chooses.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Port of TCP and UDP to listen on; 0: any that is free (default: 5210, with --iperf3 5201)

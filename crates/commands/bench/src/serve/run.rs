@@ -20,12 +20,12 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
         is_once: args.once,
         only_iperf3: args.iperf3,
     };
-    let told = serve(&plan, &*iperf3.server(), &stop, &|line| {
+    let served = serve(&plan, &*iperf3.server(), &stop, &|line| {
         let text = format!("{}\n", harmless(line));
-        // That nobody reads it any more is no reason to let clients down.
+        // A closed stdout must not end the server.
         let _ = stdout::write(text.as_bytes());
     });
-    match told {
+    match served {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error @ Error::System(..)) => Err(error).context(format!("serve on port {}", plan.port)),
         Err(error) => {
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
     }
 }
 
-/// Clients may say anything.
+/// Escapes control characters, since lines contain text of clients.
 fn harmless(line: &str) -> String {
     let mut clean = String::with_capacity(line.len());
     for character in line.chars() {

@@ -8,19 +8,19 @@ use sockeye_model::ProtocolSet;
 use sockeye_source::Engine;
 use std::path::PathBuf;
 
-/// The socket table, read by every rung of the ladder
+/// Compare the sources of the socket table
 ///
-/// Each source reads the whole table of this network namespace, in turns. The floor is what no program can do without: a
-/// bare netlink dump, received and thrown away. A walk by BPF may be below it, for it asks netlink for nothing.
+/// The sources take turns to read the whole table of this network namespace. The floor is the least that netlink costs: a
+/// bare dump, received and discarded. A walk by BPF can be below it, since it does not use netlink.
 #[derive(Debug, Args)]
 pub(crate) struct SourcesArgs {
-    /// Make a load: so many TCP sockets in a network namespace of its own; a list measures each [default: the host as it is]
+    /// Create this many TCP sockets in a private network namespace; a list measures each number [default: the host as it is]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=4_000_000))]
     pub(super) sockets: Vec<u64>,
-    /// Whose tables: tcp, udp, unix, raw, packet, netlink, mptcp, udplite or all, apart by commas [default: all; with --sockets: tcp]
+    /// Tables to read: tcp, udp, unix, raw, packet, netlink, mptcp, udplite or all, separated by commas [default: all; with --sockets: tcp]
     #[arg(short = 'A', long, value_name = "LIST", value_parser = sockeye_query::values::protocols)]
     pub(super) protocols: Option<ProtocolSet>,
-    /// How often each source reads it; the median is told [default: 10, fewer if that takes longer than 20 s]
+    /// Reads by each source; the report shows the median [default: 10, fewer if that takes longer than 20 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(super) repeats: Option<u64>,
     /// Where the kernel's types are described (BTF)
@@ -31,7 +31,7 @@ pub(crate) struct SourcesArgs {
 }
 
 impl SourcesArgs {
-    /// The loads, the smallest first; none is the host as it is.
+    /// Returns the numbers of sockets, ascending; empty: the host as it is.
     pub(super) fn sizes(&self) -> Result<Vec<u64>, Usage> {
         let mut sizes = self.sockets.clone();
         sizes.sort_unstable();

@@ -82,7 +82,7 @@ fn table(measured: &[Vec<SourceTimes>], is_own: bool) -> Table {
     table
 }
 
-/// What is fastest here, of what there is a choice.
+/// Reports the fastest source of each protocol.
 fn push_sentences(report: &mut Report, times: &[SourceTimes], is_own: bool) {
     for what in ["tcp", "udp", "unix"] {
         let own = || times.iter().filter(|one| one.what == what);
@@ -95,7 +95,7 @@ fn push_sentences(report: &mut Report, times: &[SourceTimes], is_own: bool) {
             continue;
         };
         let floor = own().find(|one| one.source == FLOOR);
-        let beside = match floor.and_then(|floor| fastest.ratio_to(floor)) {
+        let comparison = match floor.and_then(|floor| fastest.ratio_to(floor)) {
             Some(ratio) if ratio < 1.0 => {
                 format!(", less than the floor of netlink ({ratio:.2} times it): it does not ask netlink")
             }
@@ -104,7 +104,7 @@ fn push_sentences(report: &mut Report, times: &[SourceTimes], is_own: bool) {
         };
         let load = if is_own { " of the load" } else { "" };
         let text = format!(
-            "Of {} {what} sockets{load}, {} told the fastest{beside}; {} took {:.1} times as long.",
+            "Of {} {what} sockets{load}, {} was the fastest source{comparison}; {} took {:.1} times as long.",
             fastest.sockets,
             fastest.source,
             slowest.source,
@@ -116,7 +116,7 @@ fn push_sentences(report: &mut Report, times: &[SourceTimes], is_own: bool) {
             .filter(|first| *first > slow && *first > 2.0 * fast)
         {
             let text = format!(
-                "The first time {} took {:.1} ms, to start: whoever asks once gets an answer sooner from {} ({:.1} ms). \
+                "The first time {} took {:.1} ms, to start: a single query is faster with {} ({:.1} ms). \
                  Sockeye chooses by the number of sockets.",
                 fastest.source,
                 first / 1e6,
@@ -128,7 +128,7 @@ fn push_sentences(report: &mut Report, times: &[SourceTimes], is_own: bool) {
     }
 }
 
-/// Of small tables the figures say little.
+/// Reports that small tables give meaningless figures.
 fn push_small(report: &mut Report, measured: &[Vec<SourceTimes>]) {
     let largest = measured.iter().flatten().map(|one| one.sockets).max();
     if let Some(sockets) = largest.filter(|sockets| *sockets < SMALL) {
@@ -146,7 +146,7 @@ fn push_small(report: &mut Report, measured: &[Vec<SourceTimes>]) {
     }
 }
 
-/// What a socket costs, by how many there are.
+/// Chart: time per socket, by the size of the table.
 fn by_size(measured: &[Vec<SourceTimes>]) -> Chart {
     let mut lines: Vec<Line> = Vec::new();
     for one in measured.iter().flatten() {
@@ -173,7 +173,7 @@ fn by_size(measured: &[Vec<SourceTimes>]) -> Chart {
     }
 }
 
-/// What a table costs, each time that it was read: how far one can trust the median.
+/// Chart: time of each read, which shows how reliable the median is.
 fn by_round(measured: &[Vec<SourceTimes>]) -> Vec<Chart> {
     let times = measured.first().map_or(&[][..], Vec::as_slice);
     ["tcp", "udp", "unix"]
@@ -201,8 +201,8 @@ fn by_round(measured: &[Vec<SourceTimes>]) -> Vec<Chart> {
         .collect()
 }
 
-/// Tables with fewer sockets are read faster than they are asked for.
+/// Below this many sockets the fixed cost of a query dominates.
 const SMALL: u64 = 1000;
 
-/// Of fewer nothing is said at all.
+/// Below this many sockets there is no sentence on the fastest source.
 const FEW: u64 = 100;

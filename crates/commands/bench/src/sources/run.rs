@@ -56,19 +56,19 @@ pub(crate) fn run(args: &SourcesArgs) -> anyhow::Result<ExitCode> {
     args.output.deliver(&report, chart)
 }
 
-/// What is measured, table after table.
+/// A benchmark of the sources, table by table.
 struct Measurement<'a> {
     engine: &'a Engine,
     plan: SourcesPlan,
     goes_on: &'a (dyn Fn() -> bool + Sync),
-    /// One for each table
+    /// Times of the sources, one list per table.
     measured: Vec<Vec<SourceTimes>>,
-    /// Why the rest was not
+    /// Why not all tables were measured.
     failed: Option<SocketLoadError>,
 }
 
 impl Measurement<'_> {
-    /// The table of the namespace that this thread is in, one of so many tables.
+    /// Measures the table of this thread's namespace, one of `tables`.
     fn measure(&mut self, tables: usize) {
         let before = self.measured.len() * 1000;
         let mut progress = Progress::new("thousandths of the readings", 1000);
@@ -79,7 +79,7 @@ impl Measurement<'_> {
         self.measured.push(times);
     }
 
-    /// Tables of so many sockets each. What cannot even be begun is an error.
+    /// Measures tables of these sizes. An error if not even the first can be measured.
     fn measure_loads(&mut self, sizes: &[u64]) -> anyhow::Result<()> {
         let outcome = in_private_namespace(|| -> Result<(), SocketLoadError> {
             let mut load = SocketLoad::new()?;

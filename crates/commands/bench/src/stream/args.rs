@@ -7,7 +7,6 @@ use clap::Args;
 use sockeye_console::usage::Usage;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
-use sockeye_load::StreamProtocol;
 use sockeye_load::session::{Connector, PORT};
 use sockeye_load::stream::{
     DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_MAX, Transport, Until, WINDOW_MAX,
@@ -15,10 +14,10 @@ use sockeye_load::stream::{
 use sockeye_measure::Again;
 use std::time::Duration;
 
-/// How much gets through, and what limits it
+/// Measure throughput, and what limits it
 ///
-/// The other end is `sockeye bench serve`, or with --iperf3 an iperf3 server. Bytes go from here to there, unless
-/// --reverse or --bidir says otherwise. What is told is what arrived; why it was not more is told with it.
+/// The other end is `sockeye bench serve`, or with --iperf3 an iperf3 server. Bytes go from here to there unless
+/// --reverse or --bidir is given. Reports the bytes that arrived, and what limited the throughput.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StreamArgs {
@@ -52,30 +51,30 @@ pub(crate) struct StreamArgs {
     /// Congestion control of both ends, by its name: cubic, bbr, reno
     #[arg(short = 'C', long, value_name = "NAME", conflicts_with = "udp")]
     pub(super) congestion: Option<String>,
-    /// Processor that our threads stay on, and theirs: 0, or 0,1, or ,1
+    /// Processors to pin our and the other end's threads to: 0, or 0,1, or ,1
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = affinity)]
     pub(super) affinity: Option<Affinity>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// UDP instead of TCP: says what was lost, reordered and how the delay varied
+    /// UDP instead of TCP: reports loss, reordering and jitter
     #[arg(short, long)]
     pub(super) udp: bool,
-    /// At most so many bits a second in each stream: 50M, 1.5Gbit; 0: as fast as it gets [default: UDP 1M, TCP 0]
+    /// Limit of each stream in bits per second: 50M, 1.5Gbit; 0: no limit [default: UDP 1M, TCP 0]
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     pub(super) bitrate: Option<u64>,
-    /// Do not count the first so many seconds
+    /// Seconds at the start that are not counted
     #[arg(long, value_name = "SECONDS", value_parser = values::patience, default_value = "0")]
     pub(super) omit: Duration,
-    /// Let the kernel throw away what TCP receives, without copying it (MSG_TRUNC)
+    /// Let the kernel discard what TCP receives, without copying it (MSG_TRUNC)
     #[arg(long)]
     pub(super) skip_rx_copy: bool,
     /// Seconds between two rows of progress and of the report
     #[arg(short, long, value_name = "SECONDS", value_parser = values::seconds, default_value = "1")]
     pub(super) interval: Duration,
-    /// How long to wait until the other end answers, in seconds
+    /// Longest wait for an answer of the other end, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "5")]
     pub(super) connect_timeout: Duration,
-    /// Do it so many times, and tell the median and how far they lie apart
+    /// Repeats; the report shows the median and the spread
     #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
     pub(super) repeats: u64,
     /// The other end is an iperf3 server; JSON is what iperf3 -J prints
@@ -158,7 +157,7 @@ impl StreamArgs {
         })
     }
 
-    /// What was typed, for remedies that change one thing of it.
+    /// Returns the typed command, for remedies that change one option.
     pub(super) fn again(&self) -> Again {
         Again::new("sockeye bench stream", &self.host)
             .flag("--iperf3", self.iperf3)
@@ -204,7 +203,7 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("expected {}", Quantity::Bytes.description()))
 }
 
-/// With or without the word for bits: `50M` is what iperf3 takes.
+/// Parses a rate, with or without a unit of bits: iperf3 accepts `50M`.
 fn rate(text: &str) -> Result<u64, String> {
     Quantity::Rate
         .parse(text)
@@ -212,7 +211,7 @@ fn rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bits a second, like 50M, 1.5Gbit or 10MB/s".to_owned())
 }
 
-/// As iperf3 has it: little enough to hurt nobody by mistake.
+/// The default of iperf3: low enough to do no harm by mistake.
 const UDP_BITS_PER_S: u64 = 1_000_000;
 
 const EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! What `bench stream` tells of what was measured.
+//! The report of `sockeye bench stream`.
 
 use sockeye_load::session::Connector;
 use sockeye_load::stream::{Outcome, Plan, Transport, Until};
@@ -7,7 +7,7 @@ use sockeye_measure::{
     Table, Unit, Value, what_limited,
 };
 
-/// Puts everything into `report`. Of several repeats that in the middle is told in full.
+/// Fills the report. With several repeats, the details are those of the median one.
 pub(super) fn fill(
     report: &mut Report,
     plan: &Plan,
@@ -24,7 +24,7 @@ pub(super) fn fill(
     if outcomes.len() > 1 {
         report.tables.push(repeats(plan, outcomes));
     }
-    if !for_eyes || typical.lanes.len() > ways(plan).len() {
+    if !for_eyes || typical.lanes.len() > directions(plan).len() {
         report.tables.push(streams(plan, typical));
     }
     report.tables.extend(limits(plan, typical));
@@ -35,7 +35,7 @@ pub(super) fn fill(
     if !for_eyes || (2..=INTERVALS_FOR_EYES).contains(&typical.intervals.len()) {
         report.tables.push(intervals(plan, typical));
     }
-    for is_sent in ways(plan) {
+    for is_sent in directions(plan) {
         let asked = Asked {
             host: &connector.host,
             rate: plan.rate,
@@ -57,8 +57,8 @@ pub(super) fn fill(
     report.partial = outcomes.iter().find_map(|outcome| outcome.partial.clone());
 }
 
-/// Which directions there are: what we sent, what we received.
-fn ways(plan: &Plan) -> Vec<bool> {
+/// Returns the directions of the plan: true for sent, false for received.
+fn directions(plan: &Plan) -> Vec<bool> {
     let mut ways = Vec::new();
     if plan.direction.sends() {
         ways.push(true);
@@ -69,14 +69,16 @@ fn ways(plan: &Plan) -> Vec<bool> {
     ways
 }
 
-const fn way(is_sent: bool) -> &'static str {
+const fn direction_name(is_sent: bool) -> &'static str {
     if is_sent { "sent" } else { "received" }
 }
 
-/// The one in the middle by its throughput; of partial ones there is but the last.
+/// Returns the outcome with median throughput; the last one if all are partial.
 fn typical<'a>(plan: &Plan, outcomes: &'a [Outcome]) -> Option<&'a Outcome> {
     let total = |outcome: &Outcome| -> f64 {
-        let rates = ways(plan).into_iter().filter_map(|way| outcome.bytes_per_s(way));
+        let rates = directions(plan)
+            .into_iter()
+            .filter_map(|way| outcome.bytes_per_s(way));
         rates.sum()
     };
     let mut sorted: Vec<&Outcome> = outcomes
@@ -151,7 +153,7 @@ fn settings(report: &mut Report, plan: &Plan, connector: &Connector, outcome: &O
     }
 }
 
-/// Both ends of a direction.
+/// Returns the sender and the receiver of a direction.
 fn sender_and_receiver(outcome: &Outcome, is_sent: bool) -> (Option<&End>, Option<&End>) {
     let (ours, theirs) = (Some(&outcome.ours), outcome.theirs.as_ref());
     if is_sent { (ours, theirs) } else { (theirs, ours) }
@@ -172,13 +174,13 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
     columns.push(Column::new("in", "elapsed_us", Unit::Microseconds));
     columns.push(Column::hidden("sent_bytes", Unit::Bytes));
     columns.extend(path_columns(plan));
-    // Eyes find these in the table of the ends.
+    // The table of the ends shows these to people.
     columns.push(Column::hidden("sender_cpu_permille", Unit::Permille));
     columns.push(Column::hidden("receiver_cpu_permille", Unit::Permille));
     columns.push(Column::hidden("sender_cpu_ns_per_kib", Unit::Number));
     columns.push(Column::hidden("receiver_cpu_ns_per_kib", Unit::Number));
     let mut table = Table::new("summary", columns);
-    for is_sent in ways(plan) {
+    for is_sent in directions(plan) {
         let complete = outcomes.iter().filter(|outcome| outcome.partial.is_none());
         let rates: Repeats = complete
             .filter_map(|outcome| outcome.bytes_per_s(is_sent))
@@ -191,7 +193,7 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
                 .reduce(u64::saturating_add)
         };
         let mut row = vec![
-            way(is_sent).into(),
+            direction_name(is_sent).into(),
             rates.median().or_else(|| typical.bytes_per_s(is_sent)).into(),
         ];
         if is_repeated {
@@ -203,7 +205,7 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
         row.push(lanes.iter().filter_map(|lane| lane.carried_us()).max().into());
         row.push(sum(|lane| lane.sent?.bytes).into());
         row.extend(path_values(plan, &lanes));
-        // Whoever both sends and receives has one account for both.
+        // An end that sends and receives has one processor time for both.
         let (sender, receiver) = sender_and_receiver(typical, is_sent);
         row.push(sender.and_then(End::cpu_permille).into());
         row.push(receiver.and_then(End::cpu_permille).into());
@@ -214,7 +216,7 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
     table
 }
 
-/// What TCP or UDP tells of the way.
+/// Columns of the path: statistics of TCP or UDP.
 fn path_columns(plan: &Plan) -> Vec<Column> {
     match plan.transport {
         Transport::Tcp => vec![
@@ -286,10 +288,10 @@ fn repeats(plan: &Plan, outcomes: &[Outcome]) -> Table {
         ],
     );
     for (number, outcome) in (1..).zip(outcomes) {
-        for is_sent in ways(plan) {
+        for is_sent in directions(plan) {
             table.row(vec![
                 Value::Whole(number),
-                way(is_sent).into(),
+                direction_name(is_sent).into(),
                 outcome.bytes_per_s(is_sent).into(),
                 outcome.ours.cpu_ns_per_kib().map(f64::round).into(),
                 outcome
@@ -324,7 +326,7 @@ fn streams(plan: &Plan, outcome: &Outcome) -> Table {
         };
         let mut row = vec![
             Value::Whole(u64::from(lane.number) + 1),
-            way(lane.is_sent).into(),
+            direction_name(lane.is_sent).into(),
             lane.bytes_per_s().into(),
             lane.received.and_then(|side| side.bytes).into(),
             lane.carried_us().into(),
@@ -338,7 +340,7 @@ fn streams(plan: &Plan, outcome: &Outcome) -> Table {
     table
 }
 
-/// How the senders' time was spent.
+/// What the senders waited for.
 fn limits(plan: &Plan, outcome: &Outcome) -> Option<Table> {
     let mut table = Table::new(
         "limits",
@@ -349,14 +351,14 @@ fn limits(plan: &Plan, outcome: &Outcome) -> Option<Table> {
             Column::hidden("time_us", Unit::Microseconds),
         ],
     );
-    for is_sent in ways(plan) {
+    for is_sent in directions(plan) {
         let senders = outcome.lanes(is_sent).filter_map(|lane| lane.sender.as_ref());
         let Some(shares) = LimitShares::of(senders) else {
             continue;
         };
         for limit in shares.ranked() {
             table.row(vec![
-                way(is_sent).into(),
+                direction_name(is_sent).into(),
                 limit.name().into(),
                 Value::Real(shares.permille(limit)),
                 Value::Whole(shares.us(limit)),
@@ -472,7 +474,7 @@ fn intervals(plan: &Plan, outcome: &Outcome) -> Table {
         let mut row = vec![
             Value::Whole(interval.from_us),
             Value::Whole(interval.until_us),
-            way(interval.is_sent).into(),
+            direction_name(interval.is_sent).into(),
             rate.into(),
             Value::Whole(interval.bytes),
         ];
@@ -500,12 +502,12 @@ fn chart(outcome: &Outcome) -> Option<Chart> {
                 (interval.until_us as f64 / 1e6, interval.bytes as f64 * 1e6 / span)
             })
             .collect();
-        // From the beginning on, also where there is but one.
+        // A line from the start, even with only one point.
         if let Some(&(_, rate)) = points.first() {
             points.insert(0, (0.0, rate));
         }
         (!points.is_empty()).then(|| Line {
-            name: way(is_sent).to_owned(),
+            name: direction_name(is_sent).to_owned(),
             points,
         })
     };
@@ -521,5 +523,5 @@ fn chart(outcome: &Outcome) -> Option<Chart> {
     })
 }
 
-/// A terminal has no room for more rows; programs get all of them.
+/// Most intervals in a table for people.
 const INTERVALS_FOR_EYES: usize = 40;

@@ -4,7 +4,7 @@ use crate::output::figures::bits;
 use sockeye_load::stream::{Plan, Progress, Until};
 use std::io::{IsTerminal, Write};
 
-/// How far it has come, on a terminal's stderr.
+/// Progress of a transfer, on stderr if that is a terminal.
 pub(super) struct ProgressLine {
     title: String,
     is_watched: bool,

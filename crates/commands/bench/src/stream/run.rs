@@ -28,7 +28,7 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
         iperf3
             .check(&plan)
             .map_err(|reason| usage(format!("--iperf3: {reason}")))?;
-        // Scripts that read what `iperf3 -J` prints get the same.
+        // Scripts that read the output of `iperf3 -J` get the same.
         if args.output.json || Format::from(args.output.format) == Format::Json {
             if args.repeats > 1 || chart.is_some() {
                 return Err(
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
             }
             let mut line = ProgressLine::new(&plan, 1, 1);
             let document = iperf3.run_for_document(&connector, &plan, options, &stop, &mut |progress| {
-                line.show(progress)
+                line.show(progress);
             });
             stdout::write(document.text.as_bytes())?;
             return match document.outcome {
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
         let made = if args.iperf3 {
             iperf3
                 .run(&connector, &plan, options, &stop, &mut |progress| {
-                    line.show(progress)
+                    line.show(progress);
                 })
                 .map_err(|failed| (failed.code, anyhow::Error::from_boxed(failed.error)))
         } else {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
                     break;
                 }
             }
-            // What was measured before is told nevertheless.
+            // The report still shows the repeats before.
             Err((code, error)) if !outcomes.is_empty() => {
                 failure = Some(Partial {
                     code,

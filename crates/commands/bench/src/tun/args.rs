@@ -5,13 +5,14 @@ use clap::{Args, ValueEnum};
 use sockeye_load::tun::Carrier;
 use std::time::Duration;
 
-/// What the queue of a tunnel's device costs
+/// Measure what the queue of a tunnel's device costs
 ///
-/// Makes two network namespaces joined by a veth pair, and in each a TUN or TAP device whose packets a program carries to
-/// the other. TCP goes through it, with queues of several lengths at the device, with and without packets of up to 64 KiB
-/// passed on uncut (GSO, GRO), and beside it through the veth pair alone. Nothing outside is touched, and nothing is left.
+/// Creates two network namespaces with a veth pair, and in each a TUN or TAP device; a program forwards packets between
+/// them. Measures TCP through the tunnel, with device queues of several lengths, with and without unsegmented packets of
+/// up to 64 KiB (GSO, GRO), and for comparison through the veth pair alone. Changes nothing else on the host, and removes
+/// all of it.
 ///
-/// With --device it looks at a device that is there, and says how to set it.
+/// With --device it watches an existing device, and recommends settings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TunArgs {
@@ -19,11 +20,11 @@ pub(crate) struct TunArgs {
     #[arg(long, value_name = "LENGTHS", value_delimiter = ',', default_value = "3,10,100,500,1000,10000",
           allow_negative_numbers = true, value_parser = queue_length)]
     pub(super) queues: Vec<u32>,
-    /// With packets of up to 64 KiB passed on uncut (IFF_VNET_HDR, TUNSETOFFLOAD): on, off or both
+    /// Unsegmented packets of up to 64 KiB (IFF_VNET_HDR, TUNSETOFFLOAD): on, off or both
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Offload::Both)]
     pub(super) offload: Offload,
-    /// How many queues the device has, each with threads of its own (IFF_MULTI_QUEUE); default: 1, and 2 on more than
-    /// one processor
+    /// Numbers of queues of the device, each with its own threads (IFF_MULTI_QUEUE); default: 1, and 2 on more than one
+    /// processor
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', allow_negative_numbers = true, value_parser = queue_count)]
     pub(super) multi_queue: Vec<usize>,
     /// What the devices carry: tun (IP packets) or tap (Ethernet frames)
@@ -32,24 +33,24 @@ pub(crate) struct TunArgs {
     /// Short for --mode tap
     #[arg(long, conflicts_with = "mode")]
     pub(super) tap: bool,
-    /// How packets get to the other end: direct (one program has both devices) or udp (a program at each end, and UDP
-    /// over the veth pair between them)
+    /// Transport between the ends: direct (one program has both devices) or udp (a program at each end, and UDP over the
+    /// veth pair between them)
     #[arg(long, value_name = "HOW", value_enum, default_value_t = CarrierArg::Direct)]
     pub(super) carrier: CarrierArg,
     /// Seconds for each point
     #[arg(short = 't', long, value_name = "SECS", default_value = "1.2", allow_negative_numbers = true,
           value_parser = sockeye_console::values::seconds)]
     pub(super) time: Duration,
-    /// TCP connections at the same time; default: as many as the device has queues
+    /// TCP connections at once; default: as many as the device has queues
     #[arg(short = 'P', long, value_name = "N", allow_negative_numbers = true, value_parser = streams)]
     pub(super) streams: Option<usize>,
-    /// Their congestion control; default: cubic where there is one, so that hosts compare, else the host's
+    /// Congestion control; default: cubic if available, so that hosts compare, else the host's
     #[arg(short = 'C', long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
-    /// Measure everything so many times, in turn; the medians count
+    /// Repeats of all measurements, in turn; the report shows medians
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = repeats)]
     pub(super) repeats: usize,
-    /// Build nothing: look at this device for --time seconds, and say how it should be set
+    /// Create nothing: watch this device for --time seconds, and recommend settings
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["queues", "offload", "multi_queue", "mode", "tap", "carrier",
           "streams", "congestion", "repeats"])]
     pub(super) device: Option<String>,

@@ -6,7 +6,7 @@ use sockeye_measure::{Column, QueueInUse, QueueVerdict, Report, Table, Unit, Val
 use sockeye_model::{Device, Traffic};
 use sockeye_verdict::shell_word;
 
-/// A device and what it did while it was watched.
+/// An existing device and its activity while it was watched.
 pub(super) struct DeviceReport<'a> {
     found: &'a Inspection,
     device: &'a Device,
@@ -157,7 +157,7 @@ impl<'a> DeviceReport<'a> {
             (false, _) => format!("read by {}", readers.join(", ")),
             (true, Some(false)) => "which no program has open".to_owned(),
             (true, _) => {
-                "whose reader cannot be seen from here (run as root, in the namespace of the reader)"
+                "with a reader that is not visible from here (run as root, in the namespace of the reader)"
                     .to_owned()
             }
         };
@@ -173,7 +173,7 @@ impl<'a> DeviceReport<'a> {
         let now = queue.sent_per_s + queue.dropped_per_s;
         let mut drops = if queue.dropped_per_s > 0.0 {
             format!(
-                "Its queue of {length} packets is full time and again: {:.0} of {now:.0} packets a second are dropped (the \
+                "Its queue of {length} packets is full again and again: {:.0} of {now:.0} packets a second are dropped (the \
                  kernel's reason is FULL_RING)",
                 queue.dropped_per_s
             )

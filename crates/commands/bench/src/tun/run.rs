@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
-    // A point lasts, and there may be many.
+    // A sweep has many points.
     if args.time > LONGEST {
         return Err(Usage(format!(
             "sockeye: --time: at most {} seconds for each point\n",

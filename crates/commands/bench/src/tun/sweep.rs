@@ -26,7 +26,7 @@ pub(super) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
     args.output.deliver(&report, chart)
 }
 
-/// What is to be measured.
+/// Parameters of a sweep.
 pub(super) struct Plan {
     pub(super) is_tap: bool,
     pub(super) carrier: CarrierArg,
@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) repeats: usize,
 }
 
-/// One path through, and all that was measured of it.
+/// A path and its measurements.
 pub(super) struct Point {
     pub(super) path: Path,
     pub(super) rates: Repeats,
@@ -48,7 +48,7 @@ pub(super) struct Point {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
-    /// None: the veth pair alone.
+    /// `None`: the veth pair alone.
     pub(super) tunnel: Option<Setting>,
     pub(super) streams: usize,
 }
@@ -91,7 +91,7 @@ impl Plan {
         }
     }
 
-    /// The veth pair alone for each number of connections, then the tunnels, in the order in which they are told.
+    /// The veth pair alone for each number of connections, then the tunnels, in the order of the report.
     fn points(&self) -> impl Iterator<Item = Path> + '_ {
         let bare = self.stream_counts().into_iter().map(|streams| Path {
             tunnel: None,
@@ -126,8 +126,8 @@ impl Plan {
         all
     }
 
-    /// Where to go in turn, by the points' places: length by length, so that what the machine does meanwhile hits all
-    /// kinds alike, and the veth pair before the first and again before the middle.
+    /// Returns the order of measurements, as indexes of the points: by length, so that a disturbance affects all kinds
+    /// alike, with the veth pair before the first and again before the middle length.
     fn rounds(&self, points: &[Point]) -> Vec<usize> {
         let middle = self.lengths.len() / 2;
         let mut order = Vec::new();
@@ -147,7 +147,7 @@ impl Plan {
         interrupts: Option<&Interrupts>,
     ) -> anyhow::Result<Option<Partial>> {
         let order = self.rounds(points);
-        let mut progress = Progress::new("ways through measured", order.len());
+        let mut progress = Progress::new("paths measured", order.len());
         for (nth, place) in order.iter().enumerate() {
             let point = &mut points[*place];
             let options = LoadOptions {
@@ -165,7 +165,7 @@ impl Plan {
             match passed {
                 Ok(measurement) => {
                     let is_cut_short = measurement.is_cut_short;
-                    // A glimpse says nothing.
+                    // A short measurement is meaningless.
                     if !is_cut_short || measurement.elapsed * 2 > self.duration {
                         point.take(measurement);
                     }
@@ -248,7 +248,7 @@ impl Point {
             .sum()
     }
 
-    /// The mean packet at the receivers' device.
+    /// Returns the mean packet size at the receivers' device, in bytes.
     pub(super) fn packet_bytes(&self) -> Option<f64> {
         let packets = self.sum(|measurement| measurement.device_packets);
         (packets > 0).then(|| self.sum(|measurement| measurement.device_bytes) as f64 / packets as f64)
@@ -263,7 +263,7 @@ impl Point {
         })
     }
 
-    /// Why most packets were dropped, in the kernel's words; where it has none, which counter counted them.
+    /// Returns the kernel's most frequent drop reason; without reasons, the counter with most drops.
     pub(super) fn reason(&self) -> Option<&'static str> {
         let most = [
             (self.sum(|measurement| measurement.device_drops), "device"),
@@ -275,8 +275,8 @@ impl Point {
             return None;
         }
         let all = self.reason_counts();
-        let told = all.iter().max_by_key(|(_, count)| **count).map(|(name, _)| *name);
-        Some(told.unwrap_or(counter))
+        let most = all.iter().max_by_key(|(_, count)| **count).map(|(name, _)| *name);
+        Some(most.unwrap_or(counter))
     }
 
     pub(super) fn reasons(&self) -> Option<String> {
@@ -313,7 +313,7 @@ fn explained(failure: &Failure) -> anyhow::Error {
     }
 }
 
-/// The usual one of Linux, where there is one: what a queue's losses do depends on it.
+/// Returns cubic if available, since the effect of losses depends on the congestion control; else the host's default.
 fn usual_congestion() -> String {
     let folder = "/proc/sys/net/ipv4";
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();

@@ -175,7 +175,7 @@ impl Plan {
             let Some(advice) = recommend_queue(&curve) else {
                 continue;
             };
-            // What several queues want is in the figures; one sentence for each kind of program is enough.
+            // The table has the figures of several queues; one sentence per kind of program is enough.
             if queues != self.counts[0] {
                 continue;
             }
@@ -217,7 +217,7 @@ impl Plan {
             });
             if self.repeats < 2 {
                 text.push_str(
-                    " Each length was measured once only: --repeats 3 tells noise from differences.",
+                    " Each length was measured once only: --repeats 3 separates noise from differences.",
                 );
             }
             report.say("queue-length", text).remedy(format!(
@@ -238,7 +238,7 @@ impl Plan {
                 .max_by(|one, other| one.rate().total_cmp(&other.rate()))
         };
         let offload = self.offloads.contains(&true);
-        let told: Vec<String> = self
+        let parts: Vec<String> = self
             .counts
             .iter()
             .filter_map(|&queues| {
@@ -251,13 +251,13 @@ impl Plan {
                 ))
             })
             .collect();
-        if told.len() > 1 {
+        if parts.len() > 1 {
             report.say(
                 "queues",
                 format!(
                     "At best, {} offload: {}. A connection uses one queue only.",
                     if offload { "with" } else { "without" },
-                    told.join(", ")
+                    parts.join(", ")
                 ),
             );
         }
@@ -294,7 +294,7 @@ impl Plan {
             }
         }
         (!lines.is_empty()).then(|| Chart {
-            title: "What gets through a tunnel, by the length of its queue".to_owned(),
+            title: "Throughput of a tunnel, by the length of its queue".to_owned(),
             x: ("queue, packets", Unit::Count),
             y: ("throughput", Unit::BitsPerSecond),
             x_scale: Scale::Logarithmic,
@@ -305,7 +305,7 @@ impl Plan {
     }
 }
 
-/// What the veth pair alone lets through with so many connections.
+/// Returns the throughput of the veth pair alone with this many connections.
 fn bare(points: &[&Point], streams: usize) -> Option<f64> {
     let mut bare = points.iter().filter(|point| point.path.tunnel.is_none());
     bare.find(|point| point.path.streams == streams)?.rates.median()
@@ -327,12 +327,12 @@ fn say_drops(report: &mut Report, points: &[&Point]) {
             "between the ends of the tunnel",
         ),
     ];
-    let told: Vec<String> = parts
+    let dropped: Vec<String> = parts
         .iter()
         .filter(|(drops, _)| *drops > 0)
         .map(|(drops, place)| format!("{drops} {place}"))
         .collect();
-    if told.is_empty() {
+    if dropped.is_empty() {
         return;
     }
     let mut reasons: BTreeMap<&'static str, u64> = BTreeMap::new();
@@ -349,10 +349,10 @@ fn say_drops(report: &mut Report, points: &[&Point]) {
         Some((name, _)) => format!(" The kernel's reason is {name}: `sockeye explain {name}`."),
         None => String::new(),
     };
-    report.say("drops", format!("Dropped: {}.{why}", told.join(", ")));
+    report.say("drops", format!("Dropped: {}.{why}", dropped.join(", ")));
 }
 
-/// Whether an independent count says the same.
+/// Compares the figures with the counters of the devices.
 fn say_counts(report: &mut Report, points: &[&Point]) {
     let read: u64 = points
         .iter()

@@ -103,8 +103,8 @@ impl fmt::Display for Error {
             ),
             Self::ConnectTimeout(address, after) => write!(
                 f,
-                "connect to {address}: no answer within {after:?}; is the host up, and does a firewall let TCP \
-no answer within {after:?}; is the host up, and does a firewall let TCP \n                 port {} through??",
+                "connect to {address}: no answer within {after:?}; is the host up, and does a firewall let TCP port {} \
+                 through?",
                 address.port()
             ),
             Self::Connect(SocketAddr::V6(address), Errno::INVAL)

@@ -140,7 +140,7 @@ impl<'a> Peer<'a> {
         }
         if !self.is_disconnected && self.last_heartbeat.elapsed() >= HEARTBEAT {
             self.last_heartbeat = Instant::now();
-            if let Err(error) = self.session.channel.send(&json!({"beat": true})) {
+            if let Err(error) = self.session.channel.send(&json!({"heartbeat": true})) {
                 self.disconnect(error, snapshot.elapsed);
             }
         }

@@ -170,7 +170,7 @@ impl ClientMonitor<'_, '_> {
         if self.last_heartbeat.elapsed() >= HEARTBEAT {
             self.last_heartbeat = Instant::now();
             let heartbeat: Vec<_> = snapshot.received().collect();
-            self.test.channel.send(&json!({"beat": heartbeat}))?;
+            self.test.channel.send(&json!({"heartbeat": heartbeat}))?;
         }
         Ok(())
     }

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_and_order() {
+    fn gaps_are_lost_until_filled() {
         let (mut sequence, counters) = (Sequence::default(), Counters::default());
         let counts = |counters: &Counters| {
             let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);

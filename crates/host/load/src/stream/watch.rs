@@ -170,7 +170,7 @@ fn since<T: Into<u64>>(first: Option<T>, last: Option<T>) -> Option<u64> {
     Some(last?.into().saturating_sub(first?.into()))
 }
 
-/// Of many numbers so many that their median can be json: when there is no buffer, every other one goes.
+/// A bounded selection of values for a median: when it is full, every second one is dropped.
 #[derive(Debug, Default)]
 struct Samples {
     kept: Vec<u32>,
