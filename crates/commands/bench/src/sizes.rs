@@ -1,10 +1,10 @@
-//! Lists of sizes.
+//! Options with lists of sizes.
 
 /// Sizes in ascending order, each once: `64,4K,1M`, and ranges with four sizes an octave, `64-64M`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 
-/// Reads such a list.
+/// Parses a list of sizes.
 pub(crate) fn sizes(list: &str) -> Result<Sizes, String> {
     let mut sizes = Vec::new();
     for item in list.split(',') {
@@ -24,7 +24,7 @@ pub(crate) fn sizes(list: &str) -> Result<Sizes, String> {
     Ok(Sizes(sizes))
 }
 
-/// A number of bytes, with K, M, G or T in powers of 1024.
+/// Parses a number of bytes, with K, M, G or T in powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no size: expected a number of bytes, like 4096, 64K, 1M or 2.1G");
     let text = text.trim_end_matches(['B', 'b']);
@@ -46,12 +46,12 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         return Err(format!("{text:?}: a size is at least one byte"));
     }
     if bytes > (1_u64 << 50) as f64 {
-        return Err(format!("{text:?} is more than anybody has"));
+        return Err(format!("{text:?} is too large"));
     }
     Ok(bytes.round() as u64)
 }
 
-/// A size as it is typed, in powers of 1024.
+/// Formats a size in powers of 1024, as it is typed.
 pub(crate) fn text(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
     let mut value = bytes as f64;
@@ -67,7 +67,7 @@ pub(crate) fn text(bytes: u64) -> String {
     }
 }
 
-/// Both ends and all that is a quarter of an octave from the next; powers of two are among them if they begin with one.
+/// Returns the sizes from `first` to `last` in steps of a quarter octave, and `last`.
 fn between(first: u64, last: u64) -> impl Iterator<Item = u64> {
     let steps = (0..).map(move |step: u32| (first as f64 * 2_f64.powf(f64::from(step) / 4.0)).round() as u64);
     steps.take_while(move |&size| size < last).chain([last])
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_and_ranges() {
+    fn lists_and_ranges_parse_or_are_errors() {
         assert_eq!(sizes("4K,64,4096"), Ok(Sizes(vec![64, 4096])));
         assert_eq!(
             sizes("64-256").unwrap().0,

@@ -1,198 +1,176 @@
-//! The client: it says what is tested, makes the streams, and decides when it is over.
+//! The client: requests the test, opens the streams, and decides when it ends.
 
-use super::control::{Control, PATIENCE};
+use super::control::{Control, TIMEOUT};
 use super::datagram::{HELLO, OLD_WELCOME, WELCOME};
-use super::lane::{Lane, Manner};
-use super::message::{DATAGRAM_MIN, Results, State, Wishes};
-use super::outcome::{Interval, Outcome};
-use super::run::Run;
-use super::sockets::{Woken, await_readable, buffers, dial, plain, resolve, set_after, set_before, timespec};
-use super::trouble::Trouble;
-use super::{COOKIE_LEN, LENGTH, Protocol, Toward};
+use super::error::Error;
+use super::message::{DATAGRAM_MIN, Parameters, Results, State};
+use super::outcome::{Interval, Outcome, Setup};
+use super::running_test::RunningTest;
+use super::socket::{Woken, await_readable, buffers, canonical, dial, set_ip_options, timespec};
+use super::stream::{Stream, StreamOptions};
+use super::{COOKIE_LEN, Direction, LENGTH, Protocol};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use sockeye_load::session::{Reach, Stop};
-use sockeye_load::stream::Surroundings;
+use sockeye_load::session::{Connector, Error as SessionError, Stop};
+use sockeye_load::stream::HostSnapshot;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What is measured, and how.
+/// Parameters of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What is tested. A length of 0 is chosen here.
-    pub wishes: Wishes,
-    /// How often a sample is taken.
+    /// Parameters of the test. A length of 0 is replaced by a default.
+    pub parameters: Parameters,
+    /// Time between samples.
     pub interval: Duration,
-    /// How it is done at this end.
-    pub manner: Manner,
+    /// Options of this end.
+    pub options: StreamOptions,
 }
 
-/// Measures against the server at `reach`, until `stop` is set at the latest. `watch` sees each interval as it is over.
+/// Runs a test against the server at `connector`. Setting `stop` ends it early. `watch` is called with each finished interval.
 ///
 /// # Errors
-/// When it did not get to the point where bytes move. What goes wrong later is told in the outcome.
+/// If no data flows. A later error is part of the outcome.
 pub fn run(
-    reach: &Reach,
+    connector: &Connector,
     plan: &Plan,
     stop: &Stop,
     watch: &mut dyn FnMut(&Interval),
-) -> Result<Outcome, Trouble> {
-    plan.wishes.check().map_err(Trouble::Declined)?;
-    let (control, address) = dial_server(reach, stop)?;
+) -> Result<Outcome, Error> {
+    plan.parameters.check().map_err(Error::Declined)?;
+    let control = Control::new(connector.connect(stop)?, stop)?;
+    let addresses = control.addresses()?;
     let cookie = cookie();
     control.send(cookie.as_bytes())?;
     control.send(&[0])?;
     let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
-    let wishes = with_length(&plan.wishes, mss);
-    control.expect(State::ParamExchange, "the request for parameters", PATIENCE)?;
-    control.send_json(&wishes.to_json())?;
-    control.expect(State::CreateStreams, "the request for streams", PATIENCE)?;
-    let (began, surroundings) = (SystemTime::now(), Surroundings::now());
-    let started = start(plan, &wishes, &control, address, &cookie);
-    let (mut run, buffers) = started.inspect_err(|trouble| {
-        if matches!(trouble, Trouble::Stopped) {
+    let parameters = with_length(&plan.parameters, mss);
+    control.expect(State::ParamExchange, "the request for parameters", TIMEOUT)?;
+    control.send_json(&parameters.to_json())?;
+    control.expect(State::CreateStreams, "the request for streams", TIMEOUT)?;
+    let (began, host_before) = (SystemTime::now(), HostSnapshot::now());
+    let started = start(plan, &parameters, &control, addresses.1, &cookie);
+    let (mut run, buffers) = started.inspect_err(|error| {
+        if error.is_interrupted() {
             let _ = control.send_state(State::ClientTerminate);
         }
     })?;
-    let measured = measure(&mut run, &wishes, &control, watch);
-    let mut outcome = Outcome {
+    let results = measure(&mut run, &parameters, &control, watch);
+    let setup = Setup {
+        parameters,
         is_client: true,
-        host: (reach.host.clone(), reach.port),
-        control: control.addresses().unwrap_or((address, address)),
+        host: (connector.host.clone(), connector.port),
+        control: addresses,
         cookie,
         began,
         mss,
         buffers,
-        intervals: Vec::new(),
-        streams: Vec::new(),
-        seconds: 0.0,
-        processor: run.processor(),
-        peer_processor: None,
-        congestion: run.congestion(),
-        peer_congestion: None,
-        peer_tells_retransmits: false,
-        surroundings: None,
-        trouble: None,
-        wishes,
     };
-    (outcome.streams, outcome.intervals, outcome.seconds) = run.finish();
-    outcome.surroundings = Some(surroundings.since(outcome.moved()));
-    match measured {
-        Ok(theirs) => outcome.take(&theirs),
-        Err(trouble) => outcome.trouble = Some(trouble),
-    }
+    let mut outcome = run.finish(setup, results);
+    outcome.host_work = Some(host_before.since(outcome.moved()));
     Ok(outcome)
 }
 
-/// The control connection, by the first address that answers.
-fn dial_server<'a>(reach: &Reach, stop: &'a Stop) -> Result<(Control<'a>, SocketAddr), Trouble> {
-    let mut last = None;
-    for address in resolve(&reach.host, reach.port, reach.is_v6)? {
-        match dial(Protocol::Tcp, address, stop, reach.patience, |_| Ok(())) {
-            Ok(socket) => return Ok((Control::new(TcpStream::from(socket), stop)?, address)),
-            Err(Trouble::Stopped) => return Err(Trouble::Stopped),
-            Err(trouble) => last = Some(trouble),
-        }
-    }
-    // There is at least one address.
-    Err(last.unwrap_or(Trouble::Gone(None)))
-}
-
-/// 128 KiB over TCP; over UDP what goes into one packet on this way.
-fn with_length(wishes: &Wishes, mss: Option<u32>) -> Wishes {
-    let mut wishes = wishes.clone();
-    if wishes.length == 0 {
-        wishes.length = match (wishes.protocol, mss) {
+/// Sets a default length: 128 KiB over TCP; over UDP a datagram that fits into one packet of the path.
+fn with_length(parameters: &Parameters, mss: Option<u32>) -> Parameters {
+    let mut parameters = parameters.clone();
+    if parameters.length == 0 {
+        parameters.length = match (parameters.protocol, mss) {
             (Protocol::Tcp, _) => LENGTH,
             (Protocol::Udp, Some(mss)) => u64::from(mss).clamp(DATAGRAM_MIN, DATAGRAM_MAX),
             (Protocol::Udp, None) => DATAGRAM,
         };
     }
-    wishes
+    parameters
 }
 
 fn start(
     plan: &Plan,
-    wishes: &Wishes,
+    parameters: &Parameters,
     control: &Control<'_>,
     address: SocketAddr,
     cookie: &str,
-) -> Result<(Run, (u64, u64)), Trouble> {
-    // Those that we send on come first: so the server knows which are which.
-    let directions: &[bool] = match wishes.toward {
-        Toward::Server => &[true],
-        Toward::Client => &[false],
-        Toward::Both => &[true, false],
+) -> Result<(RunningTest, (u64, u64)), Error> {
+    // The streams that the client sends on come first: so the server knows the directions.
+    let directions: &[bool] = match parameters.direction {
+        Direction::ToServer => &[true],
+        Direction::ToClient => &[false],
+        Direction::Both => &[true, false],
     };
-    let mut lanes = Vec::new();
+    let mut streams = Vec::new();
     for &sends in directions {
-        for _ in 0..wishes.streams {
-            let socket = make_stream(wishes, control.stop(), address, cookie).map_err(|trouble| {
-                // A server that cannot make one says so on the control connection.
+        for _ in 0..parameters.streams {
+            let socket = make_stream(parameters, control.stop(), address, cookie).map_err(|error| {
+                // A server that cannot create one reports that on the control connection.
                 match control.receive_state("streams", Duration::ZERO) {
-                    Err(said @ (Trouble::Rejected(..) | Trouble::ServerTerminated)) => said,
-                    _ => trouble,
+                    Err(reason @ (Error::Rejected(..) | Error::ServerTerminated)) => reason,
+                    _ => error,
                 }
             })?;
             let addresses = addresses(&socket)?;
-            lanes.push(Lane::new(stream_id(lanes.len()), sends, socket, addresses));
+            streams.push(Stream::new(stream_id(streams.len()), sends, socket, addresses));
         }
     }
-    let buffers = lanes.first().map_or((0, 0), |lane| buffers(&lane.socket));
-    control.expect(State::TestStart, "the start", PATIENCE)?;
-    control.expect(State::TestRunning, "the start", PATIENCE)?;
-    let run = Run::start(lanes, wishes, plan.interval, true, plan.manner)?;
+    let buffers = streams.first().map_or((0, 0), |stream| buffers(&stream.socket));
+    control.expect(State::TestStart, "the start", TIMEOUT)?;
+    control.expect(State::TestRunning, "the start", TIMEOUT)?;
+    let run = RunningTest::start(streams, parameters, plan.interval, true, plan.options)?;
     Ok((run, buffers))
 }
 
-fn make_stream(wishes: &Wishes, stop: &Stop, address: SocketAddr, cookie: &str) -> Result<OwnedFd, Trouble> {
-    let set = |socket: &OwnedFd| set_before(socket, wishes);
-    let socket = dial(wishes.protocol, address, stop, CONNECT_PATIENCE, set)?;
-    set_after(&socket, wishes, address.is_ipv6());
-    match wishes.protocol {
+fn make_stream(
+    parameters: &Parameters,
+    stop: &Stop,
+    address: SocketAddr,
+    cookie: &str,
+) -> Result<OwnedFd, Error> {
+    let socket = dial(parameters, address, stop, CONNECT_TIMEOUT)?;
+    set_ip_options(&socket, parameters, address.is_ipv6());
+    match parameters.protocol {
         Protocol::Tcp => {
             let mut bytes = cookie.as_bytes().to_vec();
             bytes.push(0);
             let sent = send(&socket, &bytes, SendFlags::NOSIGNAL);
             match sent {
                 Ok(len) if len == bytes.len() => {}
-                Ok(_) => return Err(Trouble::Stream(Errno::AGAIN)),
-                Err(errno) => return Err(Trouble::Stream(errno)),
+                Ok(_) => return Err(Error::Stream(Errno::AGAIN)),
+                Err(errno) => return Err(Error::Stream(errno)),
             }
         }
-        Protocol::Udp => greet(&socket, stop, address)?,
+        Protocol::Udp => say_hello(&socket, stop, address)?,
     }
     Ok(socket)
 }
 
-/// Makes the server know our address. Greets again where nothing comes: either may have been lost.
-fn greet(socket: &OwnedFd, stop: &Stop, address: SocketAddr) -> Result<(), Trouble> {
-    for _ in 0..GREETINGS {
+/// Sends the first datagram, from which the server learns our address, and waits for the answer. Repeats it, since both
+/// can be lost.
+fn say_hello(socket: &OwnedFd, stop: &Stop, address: SocketAddr) -> Result<(), Error> {
+    for _ in 0..HELLO_REPEATS {
         match send(socket, &HELLO, SendFlags::NOSIGNAL) {
             Ok(_) | Err(Errno::CONNREFUSED) => {}
-            Err(errno) => return Err(Trouble::Stream(errno)),
+            Err(errno) => return Err(Error::Stream(errno)),
         }
-        let until = Instant::now() + GREETING_PATIENCE;
+        let until = Instant::now() + HELLO_TIMEOUT;
         loop {
             match await_readable(socket, stop, until)? {
-                Woken::Stopped => return Err(Trouble::Stopped),
-                Woken::Late => break,
+                Woken::Stopped => return Err(SessionError::Interrupted.into()),
+                Woken::TimedOut => break,
                 Woken::Readable => {}
             }
-            let mut room = [0; 4];
-            match recv(socket, &mut room, RecvFlags::DONTWAIT) {
-                Ok((_, 4)) if is_welcome(room) => return Ok(()),
-                // Data of a stream that overtook it.
+            let mut buffer = [0; 4];
+            match recv(socket, &mut buffer, RecvFlags::DONTWAIT) {
+                Ok((_, 4)) if is_welcome(buffer) => return Ok(()),
+                // Data of a stream that overtook the answer.
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::CONNREFUSED) => return Err(Trouble::Refused(address)),
-                Err(errno) => return Err(Trouble::Stream(errno)),
+                Err(Errno::CONNREFUSED) => return Err(SessionError::Refused(address).into()),
+                Err(errno) => return Err(Error::Stream(errno)),
             }
         }
     }
-    Err(Trouble::Unanswered(address, GREETING_PATIENCE * GREETINGS))
+    Err(SessionError::ConnectTimeout(address, HELLO_TIMEOUT * HELLO_REPEATS).into())
 }
 
 fn is_welcome(bytes: [u8; 4]) -> bool {
@@ -200,89 +178,101 @@ fn is_welcome(bytes: [u8; 4]) -> bool {
 }
 
 fn measure(
-    run: &mut Run,
-    wishes: &Wishes,
+    run: &mut RunningTest,
+    parameters: &Parameters,
     control: &Control<'_>,
     watch: &mut dyn FnMut(&Interval),
-) -> Result<Results, Trouble> {
-    let ran = move_bytes(run, wishes, control, watch);
+) -> Result<Results, Error> {
+    let ran = move_bytes(run, parameters, control, watch);
     run.end();
-    if let Err(trouble) = ran {
-        if matches!(trouble, Trouble::Stopped | Trouble::Stream(_)) {
+    if let Err(error) = ran {
+        if matches!(
+            error,
+            Error::Transport(SessionError::Interrupted) | Error::Stream(_)
+        ) {
             let _ = control.send_state(State::ClientTerminate);
         }
-        return Err(trouble);
+        return Err(error);
     }
     control.send_state(State::TestEnd)?;
-    control.expect(State::ExchangeResults, "the request for results", END_PATIENCE)?;
+    control.expect(State::ExchangeResults, "the request for results", END_TIMEOUT)?;
     control.send_json(&run.results(None).to_json())?;
     let theirs = control.receive_json("the server's results")?;
-    let theirs = Results::from_json(&theirs)
-        .ok_or_else(|| Trouble::Nonsense("results in which something is missing".to_owned()))?;
-    control.expect(State::DisplayResults, "the end", PATIENCE)?;
+    let theirs =
+        Results::from_json(&theirs).ok_or_else(|| Error::malformed("incomplete results".to_owned()))?;
+    control.expect(State::DisplayResults, "the end", TIMEOUT)?;
     control.send_state(State::Done)?;
     Ok(theirs)
 }
 
-/// Until it is over.
+/// Runs until the end of the test.
 fn move_bytes(
-    run: &mut Run,
-    wishes: &Wishes,
+    run: &mut RunningTest,
+    parameters: &Parameters,
     control: &Control<'_>,
     watch: &mut dyn FnMut(&Interval),
-) -> Result<(), Trouble> {
-    let (sends, receives) = (wishes.toward != Toward::Client, wishes.toward != Toward::Server);
+) -> Result<(), Error> {
+    let (sends, receives) = (
+        parameters.direction != Direction::ToClient,
+        parameters.direction != Direction::ToServer,
+    );
     let mut moved = (0, Instant::now());
     loop {
-        run.look();
+        run.sample_watches();
         if let Some(interval) = run.tick() {
             watch(interval);
         }
         if let Some(errno) = run.failure() {
-            // Whoever closes streams says why on the control connection.
+            // A server that closes streams reports the reason on the control connection.
             return match control.receive_state("the reason", Duration::from_millis(200)) {
-                Err(said) if !matches!(said, Trouble::Silent(..)) => Err(said),
-                _ => Err(Trouble::Stream(errno)),
+                Err(reason) if !matches!(reason, Error::Transport(SessionError::Timeout(..))) => Err(reason),
+                _ => Err(Error::Stream(errno)),
             };
         }
         let now = Instant::now();
         if run.due().is_some_and(|due| now >= due) {
             return Ok(());
         }
-        if !wishes.is_by_time() && (!sends || run.traffic.is_sent()) && (!receives || run.has_received_all())
+        if !parameters.is_by_time()
+            && (!sends || run.traffic.is_sent())
+            && (!receives || run.has_received_all())
         {
-            run.drain(DRAIN_PATIENCE);
+            run.drain(DRAIN_TIMEOUT);
             return Ok(());
         }
         if run.moved() != moved.0 {
             moved = (run.moved(), now);
         }
         let quiet = now.saturating_duration_since(moved.1);
-        // Of datagrams that were lost nobody knows that they were the last.
-        if wishes.protocol == Protocol::Udp && !wishes.is_by_time() && moved.0 > 0 && quiet > LOST_PATIENCE {
+        // The last datagrams may be lost: silence is the end.
+        if parameters.protocol == Protocol::Udp
+            && !parameters.is_by_time()
+            && moved.0 > 0
+            && quiet > LOST_TIMEOUT
+        {
             return Ok(());
         }
-        if quiet > QUIET_PATIENCE {
-            return Err(Trouble::Silent("data", QUIET_PATIENCE));
+        if quiet > QUIET_TIMEOUT {
+            return Err(SessionError::Timeout("data", QUIET_TIMEOUT).into());
         }
-        let until = run.next().min(now + TURN);
+        let until = run.next().min(now + POLL_INTERVAL);
         match wait(control, &run.traffic.event, until)? {
-            Woken::Stopped => return Err(Trouble::Stopped),
-            Woken::Readable => match control.receive_state("nothing", PATIENCE)? {
+            Woken::Stopped => return Err(SessionError::Interrupted.into()),
+            Woken::Readable => match control.receive_state("nothing", TIMEOUT)? {
                 State::TestRunning => {}
                 state => {
-                    return Err(Trouble::Nonsense(format!(
+                    return Err(Error::malformed(format!(
                         "it went to the state {state:?} in the middle of the test"
                     )));
                 }
             },
-            Woken::Late => {}
+            Woken::TimedOut => {}
         }
     }
 }
 
-/// Readable: the control connection.
-fn wait(control: &Control<'_>, event: &OwnedFd, until: Instant) -> Result<Woken, Trouble> {
+/// Waits for the control connection (`Readable`) or for an event of the streams.
+fn wait(control: &Control<'_>, event: &OwnedFd, until: Instant) -> Result<Woken, Error> {
     if control.stop().is_set() {
         return Ok(Woken::Stopped);
     }
@@ -292,34 +282,33 @@ fn wait(control: &Control<'_>, event: &OwnedFd, until: Instant) -> Result<Woken,
         PollFd::new(event, PollFlags::IN),
     ];
     match poll(&mut polled, Some(&timespec(left))) {
-        Ok(0) | Err(Errno::INTR) => Ok(Woken::Late),
+        Ok(0) | Err(Errno::INTR) => Ok(Woken::TimedOut),
         Ok(_) if !polled[0].revents().is_empty() => Ok(Woken::Readable),
         Ok(_) => {
-            // It is rung once; who reads it looks at everything.
+            // The caller checks all streams after an event.
             let _ = rustix::io::read(event, &mut [0; 8][..]);
-            Ok(Woken::Late)
+            Ok(Woken::TimedOut)
         }
-        Err(errno) => Err(Trouble::System("poll", errno)),
+        Err(errno) => Err(SessionError::System("poll", errno).into()),
     }
 }
 
-/// iperf3 counts its streams 1, 3, 4, 5 and so on, and never will otherwise.
+/// Returns the identifier of a stream: iperf3 counts 1, 3, 4, 5 and so on.
 pub(super) fn stream_id(index: usize) -> u64 {
     if index == 0 { 1 } else { index as u64 + 2 }
 }
 
-pub(super) fn addresses(socket: &OwnedFd) -> Result<(SocketAddr, SocketAddr), Trouble> {
+pub(super) fn addresses(socket: &OwnedFd) -> Result<(SocketAddr, SocketAddr), Error> {
     let both = || {
         let local = SocketAddr::try_from(rustix::net::getsockname(socket)?);
         let remote = rustix::net::getpeername(socket)?.ok_or(Errno::NOTCONN)?;
         Ok((local?, SocketAddr::try_from(remote)?))
     };
-    let (local, remote) =
-        both().map_err(|errno: Errno| Trouble::System("ask for a stream's addresses", errno))?;
-    Ok((plain(local), plain(remote)))
+    let (local, remote) = both().map_err(Error::system::<Errno>("ask for a stream's addresses"))?;
+    Ok((canonical(local), canonical(remote)))
 }
 
-/// 36 letters and digits.
+/// Generates an identifier of a test: 36 letters and digits.
 fn cookie() -> String {
     let mut letters = String::with_capacity(COOKIE_LEN);
     while letters.len() < COOKIE_LEN - 1 {
@@ -333,27 +322,27 @@ fn cookie() -> String {
 }
 
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// What an Ethernet without tunnels carries.
+/// Bytes of a datagram that fits into an Ethernet packet without tunnels.
 const DATAGRAM: u64 = 1460;
 const DATAGRAM_MAX: u64 = 65_507;
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-const GREETINGS: u32 = 3;
-const GREETING_PATIENCE: Duration = Duration::from_secs(3);
-/// The queue on the way may be long.
-const END_PATIENCE: Duration = Duration::from_secs(30);
-const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
-const LOST_PATIENCE: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const HELLO_REPEATS: u32 = 3;
+const HELLO_TIMEOUT: Duration = Duration::from_secs(3);
+/// Long, since queues on the path can be long.
+const END_TIMEOUT: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+const LOST_TIMEOUT: Duration = Duration::from_secs(2);
 /// As iperf3's --rcv-timeout.
-const QUIET_PATIENCE: Duration = Duration::from_secs(120);
-/// How often is looked whether all has come.
-const TURN: Duration = Duration::from_millis(10);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(120);
+/// Interval between two checks for the end.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn cookies_and_numbers() {
+    fn cookie_has_36_letters_and_stream_2_is_skipped() {
         let cookie = cookie();
         assert_eq!(cookie.len(), 36);
         assert!(cookie.bytes().all(|byte| LETTERS.contains(&byte)));
@@ -363,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn welcomes_of_all_kinds() {
+    fn answers_of_all_versions_are_recognized() {
         assert!(is_welcome(*b"6789"));
         assert!(is_welcome(OLD_WELCOME.to_le_bytes()));
         assert!(is_welcome(OLD_WELCOME.to_be_bytes()));

@@ -1,6 +1,6 @@
-//! Datagrams of a test over UDP: the head of each, and what a receiver makes of the numbers in them.
+//! Datagrams of a UDP test: their header, and the statistics of the receiver.
 
-/// What the sender writes at the start of each datagram: when, and the how manieth it is. Big-endian.
+/// The header of each datagram: send time and sequence number, big-endian.
 ///
 /// ```text
 ///  0        4        8             12 or 16
@@ -15,7 +15,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Writes it; `wide` numbers have 64 bits. The datagram has room for it: 16 bytes are the least there is.
+    /// Writes the header; `wide` sequence numbers have 64 bits. A datagram has at least 16 bytes.
     pub(crate) fn write(self, datagram: &mut [u8], wide: bool) {
         let seconds = (self.sent_us / 1_000_000) as u32;
         let micros = (self.sent_us % 1_000_000) as u32;
@@ -33,7 +33,7 @@ impl Head {
         }
     }
 
-    /// None: too short to be one.
+    /// Reads a header; `None` if the datagram is too short.
     pub(crate) fn read(datagram: &[u8], wide: bool) -> Option<Self> {
         let word = |at: usize| {
             let bytes = datagram.get(at..at + 4)?;
@@ -51,28 +51,28 @@ impl Head {
     }
 }
 
-/// What came of the datagrams of one stream.
+/// Statistics of the received datagrams of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Arrivals {
-    /// The highest number that came: so many were sent, at least.
+    /// Highest received sequence number: at least this many were sent.
     pub(crate) highest: u64,
-    /// Numbers below that which did not come.
+    /// Missing sequence numbers below the highest.
     pub(crate) missing: u64,
-    /// Those that came behind a higher one.
+    /// Datagrams received after a higher one.
     pub(crate) out_of_order: u64,
-    /// RFC 1889, A.8: how much the way's length varies, smoothed.
+    /// Smoothed variation of the transit time (RFC 1889, A.8).
     pub(crate) jitter_us: f64,
     transit_us: Option<i64>,
 }
 
 impl Arrivals {
-    /// One came at this time of a clock that may be another than the sender's.
-    pub(crate) fn note(&mut self, head: Head, now_us: u64) {
+    /// Records a datagram received at `now_us`. The clock can differ from the sender's.
+    pub(crate) fn record(&mut self, head: Head, now_us: u64) {
         if head.number > self.highest {
             self.missing = self.missing.saturating_add(head.number - self.highest - 1);
             self.highest = head.number;
         } else {
-            // It was taken for lost.
+            // It was counted as missing before.
             self.out_of_order += 1;
             self.missing = self.missing.saturating_sub(1);
         }
@@ -85,12 +85,12 @@ impl Arrivals {
     }
 }
 
-/// What a client sends first on each of its UDP sockets, so that the server gets to know the address. A number where iperf3
-/// is older than 3.11: servers take any four bytes.
+/// First datagram of a client on each UDP socket, from which the server learns its address. Servers accept any four bytes;
+/// clients before 3.11 send a number.
 pub(crate) const HELLO: [u8; 4] = *b"9876";
-/// What the server answers.
+/// Answer of the server.
 pub(crate) const WELCOME: [u8; 4] = *b"6789";
-/// What servers before 3.11 answer, as it lies in their memory.
+/// Answer of servers before 3.11, in their byte order.
 pub(crate) const OLD_WELCOME: u32 = 987_654_321;
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_on_the_wire() {
+    fn written_head_reads_back_or_is_none_if_truncated() {
         let head = Head {
             sent_us: 3_000_007,
             number: 0x1_0000_0002,
@@ -120,13 +120,13 @@ mod tests {
     fn arrivals(numbers: &[u64]) -> Arrivals {
         let mut arrivals = Arrivals::default();
         for (at, &number) in numbers.iter().enumerate() {
-            arrivals.note(Head { sent_us: 0, number }, at as u64);
+            arrivals.record(Head { sent_us: 0, number }, at as u64);
         }
         arrivals
     }
 
     #[test]
-    fn gaps_are_losses_until_they_are_filled() {
+    fn gaps_are_missing_until_filled() {
         assert_eq!(arrivals(&[1, 2, 3]).missing, 0);
         assert_eq!(arrivals(&[1, 4]).missing, 2);
         let late = arrivals(&[1, 4, 2]);
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn jitter_of_a_steady_way_is_none() {
+    fn jitter_is_zero_for_constant_transit_time() {
         let mut steady = Arrivals::default();
         let mut shaky = Arrivals::default();
         for number in 1..100 {
             let sent_us = number * 1000;
-            steady.note(Head { sent_us, number }, sent_us + 500_000);
-            shaky.note(Head { sent_us, number }, sent_us + number % 2 * 160);
+            steady.record(Head { sent_us, number }, sent_us + 500_000);
+            shaky.record(Head { sent_us, number }, sent_us + number % 2 * 160);
         }
         assert!(steady.jitter_us < 1e-9);
         assert!((150.0..160.0).contains(&shaky.jitter_us), "{}", shaky.jitter_us);

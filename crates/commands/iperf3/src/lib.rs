@@ -1,5 +1,5 @@
-//! iperf3's protocol, so that a measurement can be made against what is deployed already: as client and as server, TCP and
-//! UDP, either direction or both.
+//! The protocol of iperf3, as client and as server: TCP and UDP, one direction or both. It measures against hosts where
+//! iperf3 is installed already.
 //!
 //! ```text
 //! client                                    server, port 5201
@@ -19,50 +19,59 @@
 //!   | -- Done ------------------------------> |
 //! ```
 //!
-//! Spoken as iperf 3.12 does; what versions after it say beyond that is passed over. Not spoken: SCTP and authentication.
-//! Zero copying (`-Z`), flow labels and titles that a client asks a server for are passed over.
+//! The reference is iperf 3.12. Additions of later versions are ignored, and so are zero copy (`-Z`), flow labels and titles
+//! that a client requests. Every wait has a timeout, and every length has a limit.
 //!
-//! Nobody waits without an end, and no length is believed beyond its bound.
+//! What it deliberately does not do: SCTP, authentication, parsing of command lines (`bench` does that) and printing.
+//!
+//! | file | content |
+//! |---|---|
+//! | `run.rs` | the interface to `bench` |
+//! | `client.rs`, `server.rs` | the two ends of a test |
+//! | `control.rs`, `message.rs`, `refusal.rs` | the control connection, its messages and error codes |
+//! | `running_test.rs`, `stream.rs`, `datagram.rs`, `socket.rs` | moving and counting bytes |
+//! | `outcome.rs`, `transfer.rs` | the results, also as [`sockeye_measure::Transfer`] |
+//! | `output/` | iperf3's JSON, and lines of the server's log |
 
 mod client;
-mod command;
 mod control;
 mod datagram;
-mod document;
-mod lane;
+mod error;
 mod message;
 mod outcome;
+mod output;
 mod refusal;
 mod run;
+mod running_test;
 mod server;
-mod sockets;
+mod socket;
+mod stream;
 mod transfer;
-mod trouble;
 
 pub use client::{Plan, run};
-pub use command::Iperf3;
-pub use document::{document, failed_document};
-pub use lane::Manner;
-pub use message::{Processor, Toward, Wishes};
-pub use outcome::{Interval, Outcome, PeerCount, StreamInterval, StreamOutcome, TcpSample};
+pub use error::Error;
+pub use message::{Direction, Parameters, Processor};
+pub use outcome::{Interval, Outcome, PeerCount, Setup, StreamInterval, StreamOutcome, TcpSample};
+pub use output::{document, failed_document};
 pub use refusal::Refusal;
-pub use server::Desk;
-pub use trouble::Trouble;
+pub use run::Iperf3;
+pub use server::Server;
+pub use stream::StreamOptions;
 
-/// What carries the streams.
+/// Transport protocol of the streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Bytes in order.
+    /// TCP.
     Tcp,
-    /// Datagrams.
+    /// UDP.
     Udp,
 }
 
-/// Where iperf3 listens.
+/// Default port of iperf3 servers.
 pub const PORT: u16 = 5201;
-/// For each direction.
+/// Most streams of one direction.
 pub const MAX_STREAMS: u32 = 128;
-/// By which connections of a test know each other: 36 letters and digits, and a zero.
+/// Length of the identifier of a test: 36 letters and digits, and a zero.
 const COOKIE_LEN: usize = 37;
-/// Bytes of a write over TCP where nobody says otherwise.
+/// Default bytes of a TCP write.
 const LENGTH: u64 = 128 << 10;

@@ -1,10 +1,10 @@
-//! What the two ends of an iperf3 test say to each other on the control connection: states of one byte, and JSON texts.
+//! Messages of the control connection: states of one byte, and JSON texts.
 
 use super::refusal::Refusal;
 use super::{MAX_STREAMS, Protocol};
 use serde_json::{Map, Value, json};
 
-/// Where a test is: one signed byte, sent by whoever brings it there.
+/// State of a test: one signed byte, sent by the end that changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     TestStart,
@@ -55,68 +55,68 @@ const CODES: [(i8, State); 12] = [
     (-2, State::ServerError),
 ];
 
-/// Which end sends, seen from the client.
+/// Direction of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Toward {
+pub enum Direction {
     /// The client sends.
     #[default]
-    Server,
+    ToServer,
     /// The server sends (`-R`).
-    Client,
+    ToClient,
     /// Both send (`--bidir`).
     Both,
 }
 
-/// What a client wants to be tested.
+/// Parameters of a test, as the client sends them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wishes {
+pub struct Parameters {
     /// TCP or UDP.
     pub protocol: Protocol,
-    /// Who sends.
-    pub toward: Toward,
-    /// How long, after what is omitted; 0: until `bytes` or `blocks` are through.
+    /// Direction of the data.
+    pub direction: Direction,
+    /// Length after the omitted time, in seconds; 0: until `bytes` or `blocks` are transferred.
     pub time_s: u64,
-    /// How long it runs before it counts.
+    /// Time at the start that is not counted, in seconds.
     pub omit_s: u64,
-    /// Bytes to transfer; 0: by time.
+    /// Bytes to transfer; 0: no limit.
     pub bytes: u64,
-    /// Writes, or datagrams, to transfer; 0: by time.
+    /// Writes or datagrams to transfer; 0: no limit.
     pub blocks: u64,
-    /// Streams for each direction.
+    /// Streams of each direction.
     pub streams: u32,
-    /// Bytes of a write or a datagram; 0: the receiver of the wish decides.
+    /// Bytes of a write or datagram; 0: the server decides.
     pub length: u64,
-    /// What each stream sends at most; 0: as much as gets through.
+    /// Most bits per second of each stream; 0: no limit.
     pub bits_per_s: u64,
-    /// Writes that are sent at once where a rate is kept.
+    /// Writes that are sent at once if the rate is limited.
     pub burst: u64,
-    /// Socket buffers; 0: the kernel decides.
+    /// Socket buffers in bytes; 0: the kernel decides.
     pub window: u64,
-    /// TCP's largest segment; 0: the kernel decides.
+    /// Largest TCP segment in bytes; 0: the kernel decides.
     pub mss: u64,
-    /// Without Nagle's algorithm.
+    /// Whether to set `TCP_NODELAY`.
     pub no_delay: bool,
-    /// TCP's congestion control by its name.
+    /// TCP congestion control; `None`: the default.
     pub congestion: Option<String>,
-    /// The byte of the IP header.
+    /// Type of service byte of the IP header.
     pub type_of_service: u8,
-    /// Datagrams are counted in 64 bits.
+    /// Whether datagrams have 64-bit sequence numbers.
     pub wide_counters: bool,
-    /// Forbid fragments of datagrams.
+    /// Whether to forbid fragments of datagrams.
     pub dont_fragment: bool,
-    /// The processor on which the server shall run.
+    /// Processor to pin the server's threads to.
     pub server_processor: Option<u64>,
-    /// The client wants to show what the server prints.
+    /// Whether the server shall send its output.
     pub server_output: bool,
-    /// The other end's version, as it says.
+    /// Version of the client, as it sent it.
     pub version: Option<String>,
 }
 
-impl Default for Wishes {
+impl Default for Parameters {
     fn default() -> Self {
         Self {
             protocol: Protocol::Tcp,
-            toward: Toward::Server,
+            direction: Direction::ToServer,
             time_s: 10,
             omit_s: 0,
             bytes: 0,
@@ -139,15 +139,15 @@ impl Default for Wishes {
     }
 }
 
-impl Wishes {
-    /// As a client says it.
+impl Parameters {
+    /// Returns the JSON text of a client.
     pub(crate) fn to_json(&self) -> Value {
-        let mut said = Map::new();
+        let mut json = Map::new();
         let protocol = match self.protocol {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
         };
-        said.insert(protocol.to_owned(), json!(true));
+        json.insert(protocol.to_owned(), json!(true));
         for (key, value) in [
             ("omit", self.omit_s),
             ("time", self.time_s),
@@ -155,7 +155,7 @@ impl Wishes {
             ("blockcount", self.blocks),
             ("parallel", u64::from(self.streams)),
         ] {
-            said.insert(key.to_owned(), json!(value));
+            json.insert(key.to_owned(), json!(value));
         }
         for (key, value) in [
             ("MSS", self.mss),
@@ -168,62 +168,62 @@ impl Wishes {
             ("dont_fragment", u64::from(self.dont_fragment)),
         ] {
             if value > 0 {
-                said.insert(key.to_owned(), json!(value));
+                json.insert(key.to_owned(), json!(value));
             }
         }
         let flags = [
             ("nodelay", self.no_delay),
-            ("reverse", self.toward == Toward::Client),
-            ("bidirectional", self.toward == Toward::Both),
+            ("reverse", self.direction == Direction::ToClient),
+            ("bidirectional", self.direction == Direction::Both),
         ];
         for (key, _) in flags.iter().filter(|(_, is_set)| *is_set) {
-            said.insert((*key).to_owned(), json!(true));
+            json.insert((*key).to_owned(), json!(true));
         }
         if let Some(processor) = self.server_processor {
-            said.insert("server_affinity".to_owned(), json!(processor));
+            json.insert("server_affinity".to_owned(), json!(processor));
         }
         if let Some(name) = &self.congestion {
-            said.insert("congestion".to_owned(), json!(name));
+            json.insert("congestion".to_owned(), json!(name));
         }
-        said.insert("pacing_timer".to_owned(), json!(PACING_TIMER_US));
-        said.insert("client_version".to_owned(), json!(SPOKEN_VERSION));
-        Value::Object(said)
+        json.insert("pacing_timer".to_owned(), json!(PACING_TIMER_US));
+        json.insert("client_version".to_owned(), json!(CLIENT_VERSION));
+        Value::Object(json)
     }
 
-    /// What a client said, as far as it can be done here. What nobody knows is passed over: newer clients say more.
-    pub(crate) fn from_json(said: &Value) -> Result<Self, Refusal> {
-        let said = said.as_object().ok_or(Refusal::PARAMETERS)?;
-        let number = |key: &str| match said.get(key) {
+    /// Reads and checks the JSON text of a client. Ignores unknown keys, which newer clients send.
+    pub(crate) fn from_json(json: &Value) -> Result<Self, Refusal> {
+        let json = json.as_object().ok_or(Refusal::PARAMETERS)?;
+        let number = |key: &str| match json.get(key) {
             None => Ok(0),
             Some(value) => whole(value).ok_or(Refusal::PARAMETERS),
         };
-        let flag = |key: &str| match said.get(key) {
+        let flag = |key: &str| match json.get(key) {
             None => false,
             Some(value) => !matches!(whole(value), Some(0)) && *value != Value::Bool(false),
         };
-        if said.contains_key("sctp") {
+        if json.contains_key("sctp") {
             return Err(Refusal::SCTP);
         }
-        let protocol = if said.contains_key("udp") {
+        let protocol = if json.contains_key("udp") {
             Protocol::Udp
         } else {
             Protocol::Tcp
         };
-        let toward = match (flag("reverse"), flag("bidirectional")) {
+        let direction = match (flag("reverse"), flag("bidirectional")) {
             (true, true) => return Err(Refusal::REVERSE_AND_BOTH),
-            (true, false) => Toward::Client,
-            (false, true) => Toward::Both,
-            (false, false) => Toward::Server,
+            (true, false) => Direction::ToClient,
+            (false, true) => Direction::Both,
+            (false, false) => Direction::ToServer,
         };
-        let wishes = Self {
+        let parameters = Self {
             protocol,
-            toward,
+            direction,
             time_s: number("time")?,
             omit_s: number("omit")?,
             bytes: number("num")?,
             blocks: number("blockcount")?,
             streams: match number("parallel")? {
-                0 if said.contains_key("parallel") => return Err(Refusal::STREAMS),
+                0 if json.contains_key("parallel") => return Err(Refusal::STREAMS),
                 0 => 1,
                 count => u32::try_from(count).map_err(|_| Refusal::STREAMS)?,
             },
@@ -233,23 +233,23 @@ impl Wishes {
             window: number("window")?,
             mss: number("MSS")?,
             no_delay: flag("nodelay"),
-            congestion: said
+            congestion: json
                 .get("congestion")
                 .and_then(|name| name.as_str().map(str::to_owned)),
             type_of_service: u8::try_from(number("TOS")?).map_err(|_| Refusal::TYPE_OF_SERVICE)?,
             wide_counters: flag("udp_counters_64bit"),
             dont_fragment: flag("dont_fragment"),
-            server_processor: said.get("server_affinity").and_then(whole),
+            server_processor: json.get("server_affinity").and_then(whole),
             server_output: flag("get_server_output"),
-            version: said
+            version: json
                 .get("client_version")
                 .and_then(|version| version.as_str().map(|text| text.chars().take(NAME_MAX).collect())),
         };
-        wishes.check()?;
-        Ok(wishes)
+        parameters.check()?;
+        Ok(parameters)
     }
 
-    /// The bounds that iperf3 has as well.
+    /// Checks the limits, which are those of iperf3.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let length_max = match self.protocol {
             Protocol::Tcp => LENGTH_MAX,
@@ -274,51 +274,51 @@ impl Wishes {
         }
     }
 
-    /// Whether it ends after so much time, rather than so many bytes.
+    /// Returns whether the test ends by time, rather than by bytes or blocks.
     pub(crate) fn is_by_time(&self) -> bool {
         self.bytes == 0 && self.blocks == 0
     }
 }
 
-/// What one end counted.
+/// Results of one end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Results {
     pub(crate) processor: Processor,
-    /// Whether whoever sends counts retransmissions; -1: it does not send.
-    pub(crate) tells_retransmits: i64,
+    /// 1 if the sender counts retransmits, 0 if not; -1: this end does not send.
+    pub(crate) has_retransmits: i64,
     pub(crate) congestion: Option<String>,
     pub(crate) streams: Vec<StreamResult>,
-    /// What the server printed, if it was asked for.
+    /// Output of the server, if requested.
     pub(crate) output: Option<String>,
 }
 
-/// Processor time of a program, in hundredths of the time that passed.
+/// Processor time of a program, in percent of the elapsed time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Processor {
-    /// All of it.
+    /// Total.
     pub total: f64,
-    /// In the program.
+    /// In user mode.
     pub user: f64,
-    /// In the kernel for it.
+    /// In the kernel.
     pub system: f64,
 }
 
-/// What one end counted of a stream.
+/// Results of one end for a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct StreamResult {
     pub(crate) id: u64,
     pub(crate) bytes: u64,
-    /// -1: not known.
+    /// Retransmitted segments; -1: unknown.
     pub(crate) retransmits: i64,
     pub(crate) jitter_s: f64,
-    /// Datagrams that are missing.
+    /// Missing datagrams.
     pub(crate) errors: i64,
-    /// The highest number of a datagram.
+    /// Highest sequence number of a datagram.
     pub(crate) packets: u64,
-    /// Of these, what came while it was not counted yet.
+    /// Part of these in the omitted time.
     pub(crate) omitted_errors: i64,
     pub(crate) omitted_packets: u64,
-    /// How long it took there; servers before 3.2 do not say.
+    /// Length of the test in seconds; `None` from servers before 3.2.
     pub(crate) seconds: Option<f64>,
 }
 
@@ -342,26 +342,26 @@ impl Results {
                 })
             })
             .collect();
-        let mut said = json!({
+        let mut json = json!({
             "cpu_util_total": self.processor.total,
             "cpu_util_user": self.processor.user,
             "cpu_util_system": self.processor.system,
-            "sender_has_retransmits": self.tells_retransmits,
+            "sender_has_retransmits": self.has_retransmits,
             "streams": streams,
         });
         if let Some(name) = &self.congestion {
-            said["congestion_used"] = json!(name);
+            json["congestion_used"] = json!(name);
         }
         if let Some(text) = &self.output {
-            said["server_output_text"] = json!(text);
+            json["server_output_text"] = json!(text);
         }
-        said
+        json
     }
 
-    /// None: something is missing that every iperf3 says.
-    pub(crate) fn from_json(said: &Value) -> Option<Self> {
-        let real = |key: &str| said.get(key)?.as_f64();
-        let streams = said.get("streams")?.as_array()?;
+    /// Reads results; `None` if a required key is missing.
+    pub(crate) fn from_json(json: &Value) -> Option<Self> {
+        let real = |key: &str| json.get(key)?.as_f64();
+        let streams = json.get("streams")?.as_array()?;
         if streams.len() > 2 * MAX_STREAMS as usize {
             return None;
         }
@@ -371,15 +371,15 @@ impl Results {
                 user: real("cpu_util_user")?,
                 system: real("cpu_util_system")?,
             },
-            tells_retransmits: signed(said.get("sender_has_retransmits")?)?,
-            congestion: said
+            has_retransmits: signed(json.get("sender_has_retransmits")?)?,
+            congestion: json
                 .get("congestion_used")
                 .and_then(|name| name.as_str().map(|text| text.chars().take(NAME_MAX).collect())),
             streams: streams
                 .iter()
                 .map(StreamResult::from_json)
                 .collect::<Option<_>>()?,
-            output: said
+            output: json
                 .get("server_output_text")
                 .and_then(|text| text.as_str().map(str::to_owned)),
         })
@@ -387,18 +387,18 @@ impl Results {
 }
 
 impl StreamResult {
-    fn from_json(said: &Value) -> Option<Self> {
-        let optional = |key: &str| said.get(key).and_then(Value::as_f64);
+    fn from_json(json: &Value) -> Option<Self> {
+        let optional = |key: &str| json.get(key).and_then(Value::as_f64);
         Some(Self {
-            id: whole(said.get("id")?)?,
-            bytes: whole(said.get("bytes")?)?,
-            retransmits: signed(said.get("retransmits")?)?,
-            jitter_s: said.get("jitter")?.as_f64()?,
-            errors: signed(said.get("errors")?)?,
-            // Where it wraps around in an int, it is below zero.
-            packets: signed(said.get("packets")?)?.max(0).cast_unsigned(),
-            omitted_errors: said.get("omitted_errors").and_then(signed).unwrap_or(0),
-            omitted_packets: said.get("omitted_packets").and_then(whole).unwrap_or(0),
+            id: whole(json.get("id")?)?,
+            bytes: whole(json.get("bytes")?)?,
+            retransmits: signed(json.get("retransmits")?)?,
+            jitter_s: json.get("jitter")?.as_f64()?,
+            errors: signed(json.get("errors")?)?,
+            // Negative if it overflowed in iperf3's int.
+            packets: signed(json.get("packets")?)?.max(0).cast_unsigned(),
+            omitted_errors: json.get("omitted_errors").and_then(signed).unwrap_or(0),
+            omitted_packets: json.get("omitted_packets").and_then(whole).unwrap_or(0),
             seconds: optional("end_time")
                 .zip(optional("start_time"))
                 .map(|(end, start)| end - start),
@@ -406,7 +406,7 @@ impl StreamResult {
     }
 }
 
-/// cJSON writes all numbers as floating point: large ones may come as `1e+12`.
+/// Reads a whole number. cJSON writes large ones as floating point: `1e+12`.
 fn whole(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);
@@ -421,19 +421,19 @@ fn signed(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| Some(value.as_f64()? as i64))
 }
 
-/// What we say that we are: servers do not read it, but show it where they log.
-const SPOKEN_VERSION: &str = concat!("sockeye ", env!("CARGO_PKG_VERSION"));
-/// What every iperf3 says, though only the sender's end uses it.
+/// Version that the client sends; servers only log it.
+const CLIENT_VERSION: &str = concat!("sockeye ", env!("CARGO_PKG_VERSION"));
+/// Sent by every iperf3, although only the sender uses it.
 const PACING_TIMER_US: u64 = 1000;
 
-/// Of a name from the other end.
+/// Longest name from the other end, in characters.
 const NAME_MAX: usize = 64;
 const TIME_MAX_S: u64 = 86_400;
 const OMIT_MAX_S: u64 = 600;
 const LENGTH_MAX: u64 = 1 << 20;
-/// The seconds, the microseconds and the widest counter must fit.
+/// Fewest bytes of a datagram: seconds, microseconds and the wide sequence number.
 pub(crate) const DATAGRAM_MIN: u64 = 16;
-/// What an IPv4 packet holds.
+/// Most bytes of a datagram in an IPv4 packet.
 const DATAGRAM_MAX: u64 = 65_535 - 20 - 8;
 const WINDOW_MAX: u64 = 512 << 20;
 const MSS_MAX: u64 = 32 * 1024 - 1;
@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_as_on_the_wire() {
+    fn states_convert_to_bytes_and_back() {
         for code in i8::MIN..=i8::MAX {
             assert_eq!(
                 State::from_byte(code.cast_unsigned()).byte(),
@@ -457,39 +457,42 @@ mod tests {
     }
 
     /// As iperf 3.12 sends it for `-c ::1 -u -b 10M -t 1 --bidir`.
-    const SAID: &str = r#"{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"bidirectional":true,"len":32768,"bandwidth":10000000,"pacing_timer":1000,"client_version":"3.12"}"#;
+    const REQUEST: &str = r#"{"udp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"bidirectional":true,"len":32768,"bandwidth":10000000,"pacing_timer":1000,"client_version":"3.12"}"#;
 
     #[test]
-    fn what_iperf3_wishes() {
-        let wishes = Wishes::from_json(&serde_json::from_str(SAID).unwrap()).unwrap();
-        assert_eq!(wishes.protocol, Protocol::Udp);
-        assert_eq!(wishes.toward, Toward::Both);
-        assert_eq!((wishes.time_s, wishes.length, wishes.streams), (1, 32768, 1));
-        assert_eq!(wishes.bits_per_s, 10_000_000);
-        assert_eq!(wishes.version.as_deref(), Some("3.12"));
+    fn parameters_of_iperf3_are_read() {
+        let parameters = Parameters::from_json(&serde_json::from_str(REQUEST).unwrap()).unwrap();
+        assert_eq!(parameters.protocol, Protocol::Udp);
+        assert_eq!(parameters.direction, Direction::Both);
+        assert_eq!(
+            (parameters.time_s, parameters.length, parameters.streams),
+            (1, 32768, 1)
+        );
+        assert_eq!(parameters.bits_per_s, 10_000_000);
+        assert_eq!(parameters.version.as_deref(), Some("3.12"));
     }
 
     #[test]
-    fn wishes_there_and_back() {
-        let wishes = Wishes {
-            toward: Toward::Client,
+    fn parameters_read_back() {
+        let parameters = Parameters {
+            direction: Direction::ToClient,
             streams: 4,
             bytes: 1 << 40,
             time_s: 0,
             length: 128 << 10,
             congestion: Some("cubic".to_owned()),
             no_delay: true,
-            version: Some(SPOKEN_VERSION.to_owned()),
-            ..Wishes::default()
+            version: Some(CLIENT_VERSION.to_owned()),
+            ..Parameters::default()
         };
-        assert_eq!(Wishes::from_json(&wishes.to_json()).unwrap(), wishes);
+        assert_eq!(Parameters::from_json(&parameters.to_json()).unwrap(), parameters);
     }
 
     #[test]
-    fn wishes_out_of_bounds_are_refused_with_iperf3s_own_words() {
+    fn parameters_out_of_range_are_refused_with_iperf3_codes() {
         let check = |text: &str, refusal: Refusal| {
-            let said = serde_json::from_str(text).unwrap();
-            assert_eq!(Wishes::from_json(&said).unwrap_err(), refusal, "{text}");
+            let json = serde_json::from_str(text).unwrap();
+            assert_eq!(Parameters::from_json(&json).unwrap_err(), refusal, "{text}");
         };
         check("[]", Refusal::PARAMETERS);
         check(r#"{"tcp":true,"time":-1}"#, Refusal::PARAMETERS);
@@ -511,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn results_there_and_back() {
+    fn results_read_back_and_old_ones_have_no_times() {
         let results = Results {
             congestion: Some("bbr".to_owned()),
             streams: vec![StreamResult {

@@ -1,108 +1,115 @@
-//! What came of a test.
+//! The outcome of a test.
 
-use super::message::{Processor, Results, Wishes};
-use super::trouble::Trouble;
-use super::{Protocol, Toward};
+use super::error::Error;
+use super::message::{Parameters, Processor, Results};
+use super::{Direction, Protocol};
 use sockeye_measure::{DeviceWork, Sender, Work};
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// A test, to its end or as far as it got.
+/// The properties of a test that are known before data flows.
+#[derive(Debug)]
+pub struct Setup {
+    /// Parameters of the test.
+    pub parameters: Parameters,
+    /// Whether this end is the client.
+    pub is_client: bool,
+    /// The server as it was typed, and its port; empty at the server.
+    pub host: (String, u16),
+    /// Local and peer address of the control connection.
+    pub control: (SocketAddr, SocketAddr),
+    /// Identifier of the test: 36 letters and digits.
+    pub cookie: String,
+    /// When the test began.
+    pub began: SystemTime,
+    /// Largest segment of the control connection, in bytes; `None` at the server.
+    pub mss: Option<u32>,
+    /// Send and receive buffer of the first stream when it was created, in bytes.
+    pub buffers: (u64, u64),
+}
+
+/// The outcome of a test, complete or not.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was asked for.
-    pub wishes: Wishes,
-    /// Whether we were the client.
-    pub is_client: bool,
-    /// The server as it was named, and its port.
-    pub host: (String, u16),
-    /// Our address of the control connection, and theirs.
-    pub control: (SocketAddr, SocketAddr),
-    /// By which connections knew each other.
-    pub cookie: String,
-    /// When it began.
-    pub began: SystemTime,
-    /// The largest segment of the control connection.
-    pub mss: Option<u32>,
-    /// Send and receive buffer of the first stream when it was made.
-    pub buffers: (u64, u64),
-    /// In order.
+    /// What was known before data flowed.
+    pub setup: Setup,
+    /// Intervals in order.
     pub intervals: Vec<Interval>,
-    /// In the order in which they were made.
+    /// Streams in the order of their creation.
     pub streams: Vec<StreamOutcome>,
-    /// How long it took, after what is omitted.
+    /// Length after the omitted time, in seconds.
     pub seconds: f64,
     /// Processor time of this end.
     pub processor: Processor,
-    /// Of the other end, if it got to say so.
+    /// Processor time of the other end; `None` if it did not report it.
     pub peer_processor: Option<Processor>,
-    /// Congestion control of this end's streams.
+    /// Congestion control of this end; `None` for UDP.
     pub congestion: Option<String>,
-    /// And of the other end's.
+    /// Congestion control of the other end; `None` if it did not report it.
     pub peer_congestion: Option<String>,
-    /// Whether the other end counts the retransmissions of what it sends.
-    pub peer_tells_retransmits: bool,
-    /// What this host did meanwhile, of a client.
-    pub surroundings: Option<(Work, Vec<DeviceWork>)>,
-    /// Why it did not get to its end.
-    pub trouble: Option<Trouble>,
+    /// Whether the other end counts its retransmits.
+    pub peer_has_retransmits: bool,
+    /// Activity of this host meanwhile; `None` at the server.
+    pub host_work: Option<(Work, Vec<DeviceWork>)>,
+    /// Why the test ended early; `None` if it did not.
+    pub error: Option<Error>,
 }
 
 impl Outcome {
-    /// What the other end counted, put to the streams.
-    pub(crate) fn take(&mut self, theirs: &Results) {
+    /// Adds the results of the other end.
+    pub(crate) fn add_peer_results(&mut self, theirs: &Results) {
         self.peer_processor = Some(theirs.processor);
         self.peer_congestion.clone_from(&theirs.congestion);
-        self.peer_tells_retransmits = theirs.tells_retransmits == 1;
+        self.peer_has_retransmits = theirs.has_retransmits == 1;
         for stream in &mut self.streams {
-            let Some(said) = theirs.streams.iter().find(|said| said.id == stream.id) else {
+            let Some(json) = theirs.streams.iter().find(|json| json.id == stream.id) else {
                 continue;
             };
             stream.peer = Some(PeerCount {
-                bytes: said.bytes,
-                retransmits: u64::try_from(said.retransmits).ok(),
-                jitter_us: said.jitter_s * 1e6,
-                missing: (said.errors - said.omitted_errors).max(0).unsigned_abs(),
-                packets: said.packets.saturating_sub(said.omitted_packets),
-                seconds: said.seconds.filter(|&seconds| seconds > 0.0),
+                bytes: json.bytes,
+                retransmits: u64::try_from(json.retransmits).ok(),
+                jitter_us: json.jitter_s * 1e6,
+                missing: (json.errors - json.omitted_errors).max(0).unsigned_abs(),
+                packets: json.packets.saturating_sub(json.omitted_packets),
+                seconds: json.seconds.filter(|&seconds| seconds > 0.0),
             });
         }
     }
 
-    /// The directions there are, the client's sending first: whether this end sends in it.
+    /// Returns for each direction whether this end sends, the client's sending direction first.
     #[must_use]
     pub fn directions(&self) -> Vec<bool> {
-        match (self.wishes.toward, self.is_client) {
-            (Toward::Server, is_client) => vec![is_client],
-            (Toward::Client, is_client) => vec![!is_client],
-            (Toward::Both, is_client) => vec![is_client, !is_client],
+        match (self.setup.parameters.direction, self.setup.is_client) {
+            (Direction::ToServer, is_client) => vec![is_client],
+            (Direction::ToClient, is_client) => vec![!is_client],
+            (Direction::Both, is_client) => vec![is_client, !is_client],
         }
     }
 
-    /// Streams of one direction.
+    /// Returns the streams of one direction.
     pub fn streams_of(&self, sends: bool) -> impl Iterator<Item = &StreamOutcome> {
         self.streams.iter().filter(move |stream| stream.sends == sends)
     }
 
-    /// Bytes that the sender sent; None where it did not get to say so.
+    /// Returns the bytes that the sender sent; `None` if it did not report them.
     #[must_use]
     pub fn sent(&self, sends: bool) -> Option<u64> {
         self.streams_of(sends).map(StreamOutcome::sent).sum()
     }
 
-    /// Bytes that the receiver got; None where it did not get to say so.
+    /// Returns the bytes that the receiver got; `None` if it did not report them.
     #[must_use]
     pub fn received(&self, sends: bool) -> Option<u64> {
         self.streams_of(sends).map(StreamOutcome::received).sum()
     }
 
-    /// How long the sender sent.
+    /// Returns the sender's time in seconds.
     #[must_use]
     pub fn sent_seconds(&self, sends: bool) -> f64 {
         self.seconds_at(sends, sends)
     }
 
-    /// How long the receiver received.
+    /// Returns the receiver's time in seconds.
     #[must_use]
     pub fn received_seconds(&self, sends: bool) -> f64 {
         self.seconds_at(!sends, sends)
@@ -119,58 +126,58 @@ impl Outcome {
         }
     }
 
-    /// Whether it is known how often was retransmitted in this direction.
+    /// Returns whether retransmits of this direction are known.
     #[must_use]
-    pub fn tells_retransmits(&self, sends: bool) -> bool {
-        self.wishes.protocol == Protocol::Tcp && (sends || self.peer_tells_retransmits)
+    pub fn has_retransmits(&self, sends: bool) -> bool {
+        self.setup.parameters.protocol == Protocol::Tcp && (sends || self.peer_has_retransmits)
     }
 }
 
-/// One stream.
+/// The outcome of one stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamOutcome {
-    /// By which both ends know it.
+    /// Identifier of the stream at both ends.
     pub id: u64,
-    /// The number of its descriptor.
+    /// Number of its descriptor.
     pub socket: i32,
-    /// Our address.
+    /// Local address.
     pub local: SocketAddr,
-    /// Theirs.
+    /// Peer address.
     pub remote: SocketAddr,
     /// Whether this end sends.
     pub sends: bool,
-    /// Sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// UDP: datagrams sent, or the highest number that came.
+    /// UDP: datagrams sent, or highest number received.
     pub packets: u64,
-    /// UDP, received: those that did not come.
+    /// UDP, received: missing datagrams.
     pub missing: u64,
-    /// UDP, received: those that came too late.
+    /// UDP, received: datagrams out of order.
     pub out_of_order: u64,
-    /// UDP, received: how much the way's length varies.
+    /// UDP, received: variation of the transit time.
     pub jitter_us: f64,
-    /// TCP, sent: segments that were sent again.
+    /// TCP, sent: retransmitted segments.
     pub retransmits: Option<u64>,
-    /// TCP, sent: the largest congestion window of any sample, in bytes.
+    /// TCP, sent: largest sampled congestion window, in bytes.
     pub cwnd_max: u64,
-    /// TCP, sent: the other end's largest window.
+    /// TCP, sent: largest sampled window of the other end, in bytes.
     pub window_max: u64,
-    /// TCP, sent: round trips of the samples.
+    /// TCP, sent: shortest sampled round trip.
     pub rtt_min_us: u64,
-    /// The longest.
+    /// TCP, sent: longest sampled round trip.
     pub rtt_max_us: u64,
-    /// The mean.
+    /// TCP, sent: mean of the sampled round trips.
     pub rtt_mean_us: u64,
-    /// TCP, sent: what its socket told from beginning to end.
-    pub seen: Option<Sender>,
-    /// How much of its time its thread was on a processor, in thousandths.
+    /// TCP, sent: summary of the samples of its socket.
+    pub sender: Option<Sender>,
+    /// Share of time that its thread was on a processor, in thousandths.
     pub busy_permille: u64,
-    /// What the other end counted.
+    /// Results of the other end; `None` if it did not report them.
     pub peer: Option<PeerCount>,
 }
 
 impl StreamOutcome {
-    /// Bytes that the sender sent.
+    /// Returns the bytes that the sender sent.
     #[must_use]
     pub fn sent(&self) -> Option<u64> {
         if self.sends {
@@ -180,7 +187,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Bytes that the receiver got.
+    /// Returns the bytes that the receiver got.
     #[must_use]
     pub fn received(&self) -> Option<u64> {
         if self.sends {
@@ -190,7 +197,7 @@ impl StreamOutcome {
         }
     }
 
-    /// Segments that were sent again.
+    /// Returns the retransmitted segments.
     #[must_use]
     pub fn retransmits(&self) -> Option<u64> {
         if self.sends {
@@ -200,7 +207,7 @@ impl StreamOutcome {
         }
     }
 
-    /// UDP: datagrams that the sender sent.
+    /// UDP: returns the datagrams that the sender sent.
     #[must_use]
     pub fn packets_sent(&self) -> Option<u64> {
         if self.sends {
@@ -210,7 +217,7 @@ impl StreamOutcome {
         }
     }
 
-    /// UDP: the highest number that the receiver got.
+    /// UDP: returns the highest number that the receiver got.
     #[must_use]
     pub fn packets_received(&self) -> Option<u64> {
         if self.sends {
@@ -220,7 +227,7 @@ impl StreamOutcome {
         }
     }
 
-    /// UDP: datagrams that did not come.
+    /// UDP: returns the missing datagrams.
     #[must_use]
     pub fn missing(&self) -> Option<u64> {
         if self.sends {
@@ -230,7 +237,7 @@ impl StreamOutcome {
         }
     }
 
-    /// UDP: how much the way's length varied.
+    /// UDP: returns the variation of the transit time.
     #[must_use]
     pub fn jitter_us(&self) -> Option<f64> {
         if self.sends {
@@ -241,38 +248,38 @@ impl StreamOutcome {
     }
 }
 
-/// What the other end counted of a stream.
+/// Results of the other end for a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PeerCount {
-    /// Sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// TCP, sent: segments that were sent again.
+    /// TCP, sent: retransmitted segments.
     pub retransmits: Option<u64>,
-    /// UDP, received.
+    /// UDP, received: variation of the transit time.
     pub jitter_us: f64,
-    /// UDP, received.
+    /// UDP, received: missing datagrams.
     pub missing: u64,
-    /// UDP: sent, or the highest number that came.
+    /// UDP: datagrams sent, or highest number received.
     pub packets: u64,
-    /// How long it took there.
+    /// Length of the test at the other end.
     pub seconds: Option<f64>,
 }
 
-/// What moved in a while.
+/// The bytes of an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
-    /// Since what is omitted was over, or since the beginning if it is not.
+    /// Start since the end of the omitted time, or since the start of the test in an omitted interval.
     pub start_s: f64,
-    /// How long it was.
+    /// Length of the interval.
     pub seconds: f64,
-    /// Whether it does not count.
+    /// Whether it is part of the omitted time.
     pub is_omitted: bool,
-    /// In the order in which they were made.
+    /// Streams in the order of their creation.
     pub streams: Vec<StreamInterval>,
 }
 
 impl Interval {
-    /// Bytes of one direction.
+    /// Returns the bytes of one direction.
     #[must_use]
     pub fn bytes(&self, sends: bool) -> u64 {
         let streams = self.streams.iter().filter(|stream| stream.sends == sends);
@@ -280,38 +287,38 @@ impl Interval {
     }
 }
 
-/// What moved on one stream.
+/// The counters of one stream in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StreamInterval {
-    /// The number of its descriptor.
+    /// Number of its descriptor.
     pub socket: i32,
     /// Whether this end sends.
     pub sends: bool,
-    /// Sent, or received.
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// UDP: datagrams sent, or by how many the numbers that came went on.
+    /// UDP: datagrams sent, or increase of the highest number received; `None` for TCP.
     pub packets: Option<u64>,
-    /// UDP, received: those that did not come; below 0 where some came after all.
+    /// UDP, received: missing datagrams; negative if late ones arrived.
     pub missing: i64,
-    /// UDP, received: at the end of the interval.
+    /// UDP, received: variation of the transit time at the end of the interval.
     pub jitter_us: f64,
-    /// TCP, sent.
+    /// TCP, sent: sample of the socket.
     pub tcp: Option<TcpSample>,
 }
 
-/// What a socket tells.
+/// A sample of `tcp_info`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpSample {
-    /// Segments that were sent again, in this interval.
+    /// Segments retransmitted in this interval.
     pub retransmits: u64,
-    /// The congestion window.
+    /// Congestion window.
     pub cwnd_bytes: u64,
-    /// The other end's window.
+    /// Window of the other end.
     pub window_bytes: u64,
-    /// Smoothed.
+    /// Smoothed round-trip time.
     pub rtt_us: u32,
-    /// Its variation.
+    /// Variation of the round-trip time.
     pub rtt_var_us: u32,
-    /// The longest packet that gets through.
+    /// Largest packet of the path, in bytes.
     pub path_mtu: u32,
 }

@@ -1,8 +1,8 @@
-//! The numbers by which an iperf3 server says what it cannot do, and iperf3's own words for them.
+//! Error codes of iperf3 servers, and their meanings.
 
 use std::fmt;
 
-/// `i_errno` of iperf3: a client prints its own words for the number.
+/// An `i_errno` of iperf3, with which a server refuses a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal(pub(crate) i32);
 
@@ -24,7 +24,7 @@ impl Refusal {
     pub(crate) const WINDOW_NOT_SET: Self = Self(141);
     pub(crate) const LISTEN: Self = Self(202);
 
-    /// What it means; None for numbers that are not known here.
+    /// Returns the meaning; `None` if the code is unknown here.
     #[must_use]
     pub fn meaning(self) -> Option<&'static str> {
         let found = MEANINGS.iter().find(|(code, _)| *code == self.0);
@@ -51,7 +51,7 @@ const MEANINGS: [(i32, &str); 25] = [
     (15, "bursts are too long (at most 1000)"),
     (18, "SCTP is not supported there"),
     (20, "datagrams are too short (at least 16 bytes)"),
-    (21, "the type of service is none"),
+    (21, "the type of service is invalid"),
     (24, "both --reverse and --bidir were asked for"),
     (27, "the rate is above the server's limit"),
     (37, "the test would take longer than the server allows"),
@@ -62,7 +62,7 @@ const MEANINGS: [(i32, &str); 25] = [
     (125, "the type of service could not be set"),
     (134, "the congestion control could not be set"),
     (140, "the pacing rate could not be set"),
-    (141, "socket buffers as large could not be had"),
+    (141, "socket buffers of this size are not available"),
     (142, "authentication failed"),
     (145, "fragments could not be forbidden"),
     (160, "the test took longer than the server allows"),

@@ -1,19 +1,20 @@
-//! The server: one test at a time, whoever comes meanwhile is told so.
+//! The server: one test at a time; other clients are refused meanwhile.
 
 use super::client::{addresses, stream_id};
-use super::control::{Control, PATIENCE};
+use super::control::{Control, TIMEOUT};
 use super::datagram::WELCOME;
-use super::lane::{Lane, Manner};
-use super::message::{Results, State, Wishes};
-use super::outcome::{Outcome, StreamOutcome};
+use super::error::Error;
+use super::message::{Parameters, Results, State};
+use super::outcome::{Outcome, Setup};
+use super::output::{request_line, result_lines, summary};
 use super::refusal::Refusal;
-use super::run::Run;
-use super::sockets::{Woken, await_readable, buffers, make, plain, set_after, set_window};
-use super::trouble::Trouble;
-use super::{COOKIE_LEN, LENGTH, Protocol, Toward};
+use super::running_test::RunningTest;
+use super::socket::{Woken, await_readable, buffers, canonical, make, set_ip_options, set_window};
+use super::stream::{Stream, StreamOptions};
+use super::{COOKIE_LEN, Direction, LENGTH, Protocol};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, bind, connect, recvfrom, send, sockopt};
-use sockeye_load::session::Stop;
+use sockeye_load::session::{Error as SessionError, Stop};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -21,51 +22,50 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Where iperf3's clients are received: one test at a time.
+/// A server for iperf3's clients, with one test at a time.
 #[derive(Debug, Default)]
-pub struct Desk {
-    /// The test that is running.
+pub struct Server {
+    /// The running test.
     active: Mutex<Option<Active>>,
 }
 
-/// A test's cookie, and where its streams are wanted.
+/// The cookie of a test, and the channel to pass its streams to.
 type Active = (Cookie, SyncSender<(u64, TcpStream)>);
 type Cookie = [u8; COOKIE_LEN];
 type Say<'a> = &'a (dyn Fn(&str) + Sync);
 
-impl Desk {
-    /// Takes a connection, of which nothing has been read, and finds out what it is: a stream of the test that is running,
-    /// or a new test, which is over when this returns. `number` says in which order connections came. Says a line for
-    /// whatever happens; true: this was a test.
+impl Server {
+    /// Handles a new connection: a stream of the running test, or a new test, which is over when this returns. `number` counts
+    /// connections in the order of their arrival. `say` logs a line per event. Returns whether this was a test.
     pub fn receive(&self, number: u64, stream: TcpStream, stop: &Stop, say: Say<'_>) -> bool {
-        let Ok(peer) = stream.peer_addr().map(plain) else {
+        let Ok(peer) = stream.peer_addr().map(canonical) else {
             return false;
         };
         let met = Control::new(stream, stop).and_then(|control| {
             let mut cookie = [0; COOKIE_LEN];
-            control.receive(&mut cookie, "iperf3's cookie", PATIENCE)?;
+            control.receive(&mut cookie, "iperf3's cookie", TIMEOUT)?;
             Ok((control, cookie))
         });
         let (control, cookie) = match met {
             Ok(met) => met,
-            // Port scanners and health checks are nobody's business.
-            Err(Trouble::Gone(_) | Trouble::Stopped) => return false,
-            Err(trouble) => {
-                say(&format!("{peer}: {trouble}"));
+            // Port scanners and health checks are not logged.
+            Err(Error::Transport(SessionError::Disconnected(_) | SessionError::Interrupted)) => return false,
+            Err(error) => {
+                say(&format!("{peer}: {error}"));
                 return false;
             }
         };
         if let Some((known, streams)) = &*self.active()
             && *known == cookie
         {
-            // Whoever sends too many loses them.
+            // Surplus streams are closed.
             let _ = streams.try_send((number, control.into_stream()));
             return false;
         }
         if !self.becomes_free() {
             let _ = control.send_state(State::AccessDenied);
             say(&format!(
-                "{peer}: another test is running, iperf3's client was told so"
+                "{peer}: another test is running, iperf3's client was refused"
             ));
             return false;
         }
@@ -76,56 +76,56 @@ impl Desk {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no test is running. One that is over for its client needs a moment more here: whoever starts the next one at
-    /// once is not sent away.
+    /// Waits a moment until no test is running, since a test ends a little later here than at its client. Returns whether
+    /// there is none.
     fn becomes_free(&self) -> bool {
-        let until = Instant::now() + BUSY_PATIENCE;
+        let until = Instant::now() + BUSY_TIMEOUT;
         loop {
             let is_free = self.active().is_none();
             if is_free || Instant::now() >= until {
                 return is_free;
             }
-            thread::sleep(TURN);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 
-    /// One test, from its parameters to its end.
+    /// Runs a test, and logs it.
     fn test(&self, control: &Control<'_>, cookie: Cookie, peer: SocketAddr, say: Say<'_>) -> bool {
         match self.try_test(control, cookie, peer, say) {
             Ok(Some(outcome)) => {
-                for line in ended(&outcome) {
+                for line in result_lines(&outcome) {
                     say(&format!("{peer}: {line}"));
                 }
                 true
             }
             Ok(None) => false,
-            Err(trouble) => {
-                if matches!(trouble, Trouble::Stopped) {
+            Err(error) => {
+                if error.is_interrupted() {
                     let _ = control.send_state(State::ServerTerminate);
                 }
-                say(&format!("{peer}: {trouble}"));
-                // Rubbish is no test.
-                matches!(trouble, Trouble::Declined(_))
+                say(&format!("{peer}: {error}"));
+                // An invalid request is no test.
+                matches!(error, Error::Declined(_))
             }
         }
     }
 
-    /// None: somebody else was faster.
+    /// Runs a test; `None` if another one began first.
     fn try_test(
         &self,
         control: &Control<'_>,
         cookie: Cookie,
         peer: SocketAddr,
         say: Say<'_>,
-    ) -> Result<Option<Outcome>, Trouble> {
+    ) -> Result<Option<Outcome>, Error> {
         control.send_state(State::ParamExchange)?;
-        let wishes = Wishes::from_json(&control.receive_json("the client's parameters")?);
-        let wishes = wishes.and_then(|wishes| with_length(wishes, control));
-        let wishes = match wishes {
-            Ok(wishes) => wishes,
-            Err(refusal) => return Err(decline(control, refusal, None)),
+        let parameters = Parameters::from_json(&control.receive_json("the client's parameters")?);
+        let parameters = parameters.and_then(|parameters| with_length(parameters, control));
+        let parameters = match parameters {
+            Ok(parameters) => parameters,
+            Err(refusal) => return Err(refuse(control, refusal, None)),
         };
-        let (sender, streams) = sync_channel(2 * wishes.streams as usize);
+        let (sender, streams) = sync_channel(2 * parameters.streams as usize);
         {
             let mut active = self.active();
             if active.is_some() {
@@ -134,55 +134,55 @@ impl Desk {
             }
             *active = Some((cookie, sender));
         }
-        let _place = Place(&self.active);
-        say(&format!("{peer}: {}", wished(&wishes)));
-        run(control, cookie, &wishes, &streams).map(Some)
+        let _guard = ActiveGuard(&self.active);
+        say(&format!("{peer}: {}", request_line(&parameters)));
+        run(control, cookie, &parameters, &streams).map(Some)
     }
 }
 
 fn run(
     control: &Control<'_>,
     cookie: Cookie,
-    wishes: &Wishes,
-    streams: &Receiver<(u64, TcpStream)>,
-) -> Result<Outcome, Trouble> {
+    parameters: &Parameters,
+    arrivals: &Receiver<(u64, TcpStream)>,
+) -> Result<Outcome, Error> {
     let began = SystemTime::now();
-    let count = streams_wanted(wishes);
-    let sockets = match wishes.protocol {
+    let count = stream_count(parameters);
+    let sockets = match parameters.protocol {
         Protocol::Tcp => {
-            check_window(control, wishes)?;
+            check_window(control, parameters)?;
             control.send_state(State::CreateStreams)?;
-            accept_streams(control, streams, count)?
+            accept_streams(control, arrivals, count)?
         }
-        Protocol::Udp => accept_greetings(control, wishes, count)?,
+        Protocol::Udp => accept_datagram_streams(control, parameters, count)?,
     };
-    let mut lanes = Vec::new();
+    let mut streams = Vec::new();
     for (index, socket) in sockets.into_iter().enumerate() {
         let addresses = addresses(&socket)?;
-        set_up(control, &socket, wishes, addresses.0.is_ipv6())?;
-        // The client made those first that it sends on.
-        let sends = match wishes.toward {
-            Toward::Server => false,
-            Toward::Client => true,
-            Toward::Both => index >= wishes.streams as usize,
+        set_up(control, &socket, parameters, addresses.0.is_ipv6())?;
+        // The client opens its sending streams first.
+        let sends = match parameters.direction {
+            Direction::ToServer => false,
+            Direction::ToClient => true,
+            Direction::Both => index >= parameters.streams as usize,
         };
-        lanes.push(Lane::new(stream_id(index), sends, socket, addresses));
+        streams.push(Stream::new(stream_id(index), sends, socket, addresses));
     }
-    let buffers = lanes.first().map_or((0, 0), |lane| buffers(&lane.socket));
+    let buffers = streams.first().map_or((0, 0), |stream| buffers(&stream.socket));
     control.send_state(State::TestStart)?;
-    // The client decides when enough was sent. Bytes that TCP carries all arrive: more than those need not be sent.
-    let is_bounded = wishes.protocol == Protocol::Tcp;
-    let manner = Manner {
-        processor: wishes
+    // The client decides when enough was sent. TCP delivers all bytes, so the number of sent bytes can be limited.
+    let is_bounded = parameters.protocol == Protocol::Tcp;
+    let options = StreamOptions {
+        processor: parameters
             .server_processor
             .and_then(|processor| usize::try_from(processor).ok()),
         skips_copy: false,
     };
-    let mut run = Run::start(lanes, wishes, INTERVAL, is_bounded, manner)?;
+    let mut run = RunningTest::start(streams, parameters, INTERVAL, is_bounded, options)?;
     control.send_state(State::TestRunning)?;
-    let measured = measure(&mut run, wishes, control);
-    let mut outcome = Outcome {
-        wishes: wishes.clone(),
+    let results = measure(&mut run, parameters, control);
+    let setup = Setup {
+        parameters: parameters.clone(),
         is_client: false,
         host: (String::new(), 0),
         control: control.addresses()?,
@@ -190,159 +190,150 @@ fn run(
         began,
         mss: None,
         buffers,
-        intervals: Vec::new(),
-        streams: Vec::new(),
-        seconds: 0.0,
-        processor: run.processor(),
-        peer_processor: None,
-        congestion: run.congestion(),
-        peer_congestion: None,
-        peer_tells_retransmits: false,
-        surroundings: None,
-        trouble: None,
     };
-    (outcome.streams, outcome.intervals, outcome.seconds) = run.finish();
-    match measured {
-        Ok(theirs) => outcome.take(&theirs),
-        Err(trouble) => {
-            if matches!(trouble, Trouble::Stopped) {
-                let _ = control.send_state(State::ServerTerminate);
-            }
-            outcome.trouble = Some(trouble);
-        }
+    let outcome = run.finish(setup, results);
+    if outcome.error.as_ref().is_some_and(Error::is_interrupted) {
+        let _ = control.send_state(State::ServerTerminate);
     }
     Ok(outcome)
 }
 
-/// A server is free again, whatever happened.
-struct Place<'a>(&'a Mutex<Option<Active>>);
+/// Marks the server as free when dropped.
+struct ActiveGuard<'a>(&'a Mutex<Option<Active>>);
 
-impl Drop for Place<'_> {
+impl Drop for ActiveGuard<'_> {
     fn drop(&mut self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
-/// What a client leaves to us.
-fn with_length(mut wishes: Wishes, control: &Control<'_>) -> Result<Wishes, Refusal> {
-    if wishes.length == 0 {
-        wishes.length = match wishes.protocol {
+/// Sets the default length, and checks the parameters.
+fn with_length(mut parameters: Parameters, control: &Control<'_>) -> Result<Parameters, Refusal> {
+    if parameters.length == 0 {
+        parameters.length = match parameters.protocol {
             Protocol::Tcp => LENGTH,
             Protocol::Udp => sockeye_sys::tcp::max_segment(control.stream()).map_or(DATAGRAM, u64::from),
         };
     }
-    wishes.check()?;
-    Ok(wishes)
+    parameters.check()?;
+    Ok(parameters)
 }
 
-fn streams_wanted(wishes: &Wishes) -> usize {
-    let directions = if wishes.toward == Toward::Both { 2 } else { 1 };
-    wishes.streams as usize * directions
+fn stream_count(parameters: &Parameters) -> usize {
+    let directions = if parameters.direction == Direction::Both {
+        2
+    } else {
+        1
+    };
+    parameters.streams as usize * directions
 }
 
-/// Says so to the client, and what it was to ourselves.
-fn decline(control: &Control<'_>, refusal: Refusal, errno: Option<Errno>) -> Trouble {
+/// Sends a refusal to the client, and returns it as an error.
+fn refuse(control: &Control<'_>, refusal: Refusal, errno: Option<Errno>) -> Error {
     match control.send_refusal(refusal, errno) {
-        Ok(()) => Trouble::Declined(refusal),
-        Err(trouble) => trouble,
+        Ok(()) => Error::Declined(refusal),
+        Err(error) => error,
     }
 }
 
-/// Before streams are made: afterwards iperf3 would not understand.
-fn check_window(control: &Control<'_>, wishes: &Wishes) -> Result<(), Trouble> {
-    if wishes.window > 0 {
-        let probe = make(wishes.protocol, false)?;
-        set_window(&probe, wishes.window)
-            .map_err(|errno| decline(control, Refusal::WINDOW_NOT_SET, Some(errno)))?;
+/// Checks the socket buffers before streams are created: later iperf3 does not expect a refusal.
+fn check_window(control: &Control<'_>, parameters: &Parameters) -> Result<(), Error> {
+    if parameters.window > 0 {
+        let probe = make(parameters.protocol, false)?;
+        set_window(&probe, parameters.window)
+            .map_err(|errno| refuse(control, Refusal::WINDOW_NOT_SET, Some(errno)))?;
     }
     Ok(())
 }
 
-/// Each brought the cookie.
+/// Waits for the TCP streams, which are identified by the cookie.
 fn accept_streams(
     control: &Control<'_>,
-    streams: &Receiver<(u64, TcpStream)>,
+    arrivals: &Receiver<(u64, TcpStream)>,
     count: usize,
-) -> Result<Vec<OwnedFd>, Trouble> {
-    let until = Instant::now() + STREAMS_PATIENCE;
-    let mut come = Vec::new();
-    while come.len() < count {
-        match streams.recv_timeout(TURN) {
-            Ok(stream) => come.push(stream),
+) -> Result<Vec<OwnedFd>, Error> {
+    let until = Instant::now() + STREAMS_TIMEOUT;
+    let mut accepted = Vec::new();
+    while accepted.len() < count {
+        match arrivals.recv_timeout(POLL_INTERVAL) {
+            Ok(stream) => accepted.push(stream),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(Trouble::Gone(None)),
+            Err(RecvTimeoutError::Disconnected) => return Err(SessionError::Disconnected(None).into()),
         }
         await_more(control, until)?;
     }
-    come.sort_by_key(|(number, _)| *number);
-    Ok(come
+    accepted.sort_by_key(|(number, _)| *number);
+    Ok(accepted
         .into_iter()
         .map(|(_, stream)| OwnedFd::from(stream))
         .collect())
 }
 
-/// Fails if there is no reason to wait for streams any more.
-fn await_more(control: &Control<'_>, until: Instant) -> Result<(), Trouble> {
+/// Fails if waiting for more streams is useless.
+fn await_more(control: &Control<'_>, until: Instant) -> Result<(), Error> {
     match await_readable(control.stream(), control.stop(), Instant::now())? {
-        Woken::Late if Instant::now() < until => Ok(()),
-        Woken::Late => Err(Trouble::Silent("streams", STREAMS_PATIENCE)),
-        Woken::Stopped => Err(Trouble::Stopped),
-        Woken::Readable => Err(match control.receive_state("streams", PATIENCE) {
-            Ok(state) => Trouble::Nonsense(format!(
+        Woken::TimedOut if Instant::now() < until => Ok(()),
+        Woken::TimedOut => Err(SessionError::Timeout("streams", STREAMS_TIMEOUT).into()),
+        Woken::Stopped => Err(SessionError::Interrupted.into()),
+        Woken::Readable => Err(match control.receive_state("streams", TIMEOUT) {
+            Ok(state) => Error::malformed(format!(
                 "it went to the state {state:?} while streams were expected"
             )),
-            Err(trouble) => trouble,
+            Err(error) => error,
         }),
     }
 }
 
-/// A UDP socket for each greeting, all of the same port: the next one is there before the answer, since the client greets
-/// again as soon as it has that.
-fn accept_greetings(control: &Control<'_>, wishes: &Wishes, count: usize) -> Result<Vec<OwnedFd>, Trouble> {
+/// Waits for the first datagrams of the UDP streams. Each gets a socket on the same port. The next socket exists before the
+/// answer to the client, which continues as soon as it has that.
+fn accept_datagram_streams(
+    control: &Control<'_>,
+    parameters: &Parameters,
+    count: usize,
+) -> Result<Vec<OwnedFd>, Error> {
     let (local, peer) = control.addresses()?;
-    let (local, peer) = (plain(local), plain(peer));
-    let door = || -> Result<OwnedFd, Errno> {
-        let socket = make(Protocol::Udp, local.is_ipv6()).map_err(|trouble| match trouble {
-            Trouble::System(_, errno) => errno,
+    let (local, peer) = (canonical(local), canonical(peer));
+    let new_socket = || -> Result<OwnedFd, Errno> {
+        let socket = make(Protocol::Udp, local.is_ipv6()).map_err(|error| match error {
+            SessionError::System(_, errno) => errno,
             _ => Errno::IO,
         })?;
         sockopt::set_socket_reuseaddr(&socket, true)?;
-        if wishes.window > 0 {
-            set_window(&socket, wishes.window)?;
+        if parameters.window > 0 {
+            set_window(&socket, parameters.window)?;
         }
         bind(&socket, &local)?;
         Ok(socket)
     };
-    check_window(control, wishes)?;
-    let mut open = door().map_err(|errno| decline(control, Refusal::LISTEN, Some(errno)))?;
+    check_window(control, parameters)?;
+    let mut open = new_socket().map_err(|errno| refuse(control, Refusal::LISTEN, Some(errno)))?;
     control.send_state(State::CreateStreams)?;
-    let until = Instant::now() + STREAMS_PATIENCE;
+    let until = Instant::now() + STREAMS_TIMEOUT;
     let mut sockets = Vec::new();
     while sockets.len() < count {
         await_more(control, until)?;
-        if await_readable(&open, control.stop(), Instant::now() + TURN)? != Woken::Readable {
+        if await_readable(&open, control.stop(), Instant::now() + POLL_INTERVAL)? != Woken::Readable {
             continue;
         }
-        let mut room = [0; 8];
-        let Ok((_, len, Some(from))) = recvfrom(&open, &mut room, RecvFlags::DONTWAIT) else {
+        let mut buffer = [0; 8];
+        let Ok((_, len, Some(from))) = recvfrom(&open, &mut buffer, RecvFlags::DONTWAIT) else {
             continue;
         };
-        // Only from where the test comes from, and only what is as long as a greeting.
+        // Only from the address of the client, and only of the right length.
         let Ok(from) = SocketAddr::try_from(from) else {
             continue;
         };
         if from.ip() != peer.ip() || len != 4 {
             continue;
         }
-        connect(&open, &from).map_err(|errno| Trouble::System("connect a stream", errno))?;
-        // The last one leaves the port, so that the next client does not greet a door that nobody looks after.
+        connect(&open, &from).map_err(Error::system("connect a stream"))?;
+        // No further socket after the last one, so that datagrams of the next client do not get lost there.
         let next = if sockets.len() + 1 < count {
-            Some(door().map_err(|errno| Trouble::System("listen for the next stream", errno))?)
+            Some(new_socket().map_err(Error::system("listen for the next stream"))?)
         } else {
             None
         };
-        send(&open, &WELCOME, SendFlags::NOSIGNAL)
-            .map_err(|errno| Trouble::System("answer a greeting", errno))?;
+        send(&open, &WELCOME, SendFlags::NOSIGNAL).map_err(Error::system("answer the first datagram"))?;
         match next {
             Some(next) => sockets.push(std::mem::replace(&mut open, next)),
             None => {
@@ -354,47 +345,55 @@ fn accept_greetings(control: &Control<'_>, wishes: &Wishes, count: usize) -> Res
     Ok(sockets)
 }
 
-/// What the client wished of a stream that it made.
-fn set_up(control: &Control<'_>, socket: &OwnedFd, wishes: &Wishes, is_v6: bool) -> Result<(), Trouble> {
-    if wishes.protocol == Protocol::Tcp {
-        if wishes.window > 0 {
-            let set = set_window(socket, wishes.window);
-            set.map_err(|errno| decline(control, Refusal::WINDOW_NOT_SET, Some(errno)))?;
+/// Sets the options that the client requested for a stream.
+fn set_up(
+    control: &Control<'_>,
+    socket: &OwnedFd,
+    parameters: &Parameters,
+    is_v6: bool,
+) -> Result<(), Error> {
+    if parameters.protocol == Protocol::Tcp {
+        if parameters.window > 0 {
+            let set = set_window(socket, parameters.window);
+            set.map_err(|errno| refuse(control, Refusal::WINDOW_NOT_SET, Some(errno)))?;
         }
-        if let Some(name) = &wishes.congestion {
+        if let Some(name) = &parameters.congestion {
             match sockopt::set_tcp_congestion(socket, name) {
-                // The ends need not have the same ones; results tell which was used.
+                // The ends can have different ones; the results name the used one.
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(decline(control, Refusal::CONGESTION, Some(errno))),
+                Err(errno) => return Err(refuse(control, Refusal::CONGESTION, Some(errno))),
             }
         }
-        let _ = sockopt::set_tcp_nodelay(socket, wishes.no_delay);
+        let _ = sockopt::set_tcp_nodelay(socket, parameters.no_delay);
     }
-    set_after(socket, wishes, is_v6);
+    set_ip_options(socket, parameters, is_v6);
     Ok(())
 }
 
-fn measure(run: &mut Run, wishes: &Wishes, control: &Control<'_>) -> Result<Results, Trouble> {
-    await_end(run, wishes, control).inspect_err(|_| run.end())?;
-    if !wishes.is_by_time() && wishes.protocol == Protocol::Tcp && wishes.toward == Toward::Server {
+fn measure(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>) -> Result<Results, Error> {
+    await_end(run, parameters, control).inspect_err(|_| run.end())?;
+    if !parameters.is_by_time()
+        && parameters.protocol == Protocol::Tcp
+        && parameters.direction == Direction::ToServer
+    {
         await_rest(run);
     }
     run.end();
-    run.hang_up();
+    run.close_senders();
     control.send_state(State::ExchangeResults)?;
     let theirs = control.receive_json("the client's results")?;
-    let theirs = Results::from_json(&theirs)
-        .ok_or_else(|| Trouble::Nonsense("results in which something is missing".to_owned()))?;
-    let output = wishes.server_output.then(|| summary(run));
+    let theirs =
+        Results::from_json(&theirs).ok_or_else(|| Error::malformed("incomplete results".to_owned()))?;
+    let output = parameters.server_output.then(|| summary(&run.intervals));
     control.send_json(&run.results(output).to_json())?;
     control.send_state(State::DisplayResults)?;
-    // That it shows them is its own affair: whether it says so or closes.
-    let _ = control.receive_state("the end", PATIENCE);
+    // The client may send a state or close; both are fine.
+    let _ = control.receive_state("the end", TIMEOUT);
     Ok(theirs)
 }
 
-/// Until the client says that it is over.
-fn await_end(run: &mut Run, wishes: &Wishes, control: &Control<'_>) -> Result<(), Trouble> {
+/// Waits until the client ends the test.
+fn await_end(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>) -> Result<(), Error> {
     let longest = run.due().map(|due| due + GRACE);
     let mut moved = (0, Instant::now());
     loop {
@@ -404,28 +403,27 @@ fn await_end(run: &mut Run, wishes: &Wishes, control: &Control<'_>) -> Result<()
             moved = (run.moved(), now);
         }
         if longest.is_some_and(|longest| now > longest)
-            || now.saturating_duration_since(moved.1) > QUIET_PATIENCE
+            || now.saturating_duration_since(moved.1) > QUIET_TIMEOUT
         {
-            return Err(Trouble::Silent(
-                "the end of the test",
-                now.saturating_duration_since(moved.1),
-            ));
+            return Err(
+                SessionError::Timeout("the end of the test", now.saturating_duration_since(moved.1)).into(),
+            );
         }
-        // After what it wished for, the client's word is all that is waited for.
+        // After the requested time, only the client's message counts.
         let next = run
             .next()
             .max(now + Duration::from_millis(1))
             .min(now + Duration::from_secs(1));
         match await_readable(control.stream(), control.stop(), next)? {
-            Woken::Late => {}
-            Woken::Stopped => return Err(Trouble::Stopped),
-            Woken::Readable => match control.receive_state("the end of the test", PATIENCE)? {
+            Woken::TimedOut => {}
+            Woken::Stopped => return Err(SessionError::Interrupted.into()),
+            Woken::Readable => match control.receive_state("the end of the test", TIMEOUT)? {
                 State::TestEnd => return Ok(()),
                 State::TestStart | State::TestRunning => {}
                 state => {
-                    return Err(Trouble::Nonsense(format!(
+                    return Err(Error::malformed(format!(
                         "it went to the state {state:?} in the middle of the test ({:?})",
-                        wishes.toward
+                        parameters.direction
                     )));
                 }
             },
@@ -433,9 +431,9 @@ fn await_end(run: &mut Run, wishes: &Wishes, control: &Control<'_>) -> Result<()
     }
 }
 
-/// The client has sent all; what is on its way comes on other connections than the word that it is over.
-fn await_rest(run: &Run) {
-    let until = Instant::now() + REST_PATIENCE;
+/// Waits for data in flight: the client's end message arrives on another connection.
+fn await_rest(run: &RunningTest) {
+    let until = Instant::now() + REST_TIMEOUT;
     let mut last = (run.moved(), Instant::now());
     while !run.has_received_all() && Instant::now() < until && last.1.elapsed() < REST_QUIET {
         thread::sleep(Duration::from_millis(1));
@@ -445,84 +443,13 @@ fn await_rest(run: &Run) {
     }
 }
 
-/// What is asked for.
-fn wished(wishes: &Wishes) -> String {
-    let protocol = match wishes.protocol {
-        Protocol::Tcp => "TCP",
-        Protocol::Udp => "UDP",
-    };
-    let direction = match wishes.toward {
-        Toward::Server => "receiving",
-        Toward::Client => "sending",
-        Toward::Both => "both directions",
-    };
-    let until = match (wishes.bytes, wishes.blocks, wishes.time_s) {
-        (0, 0, 0) => "until the client ends it".to_owned(),
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, blocks, _) => format!("{blocks} blocks"),
-        (bytes, ..) => format!("{bytes} bytes"),
-    };
-    let s = if wishes.streams == 1 { "" } else { "s" };
-    let version = wishes.version.as_deref().unwrap_or("of unknown version");
-    format!(
-        "iperf3 client {version}: {protocol}, {direction}, {} stream{s}, {until}",
-        wishes.streams
-    )
-}
-
-/// What came of it, direction by direction.
-fn ended(outcome: &Outcome) -> Vec<String> {
-    let mut lines = Vec::new();
-    for sends in outcome.directions() {
-        let (word, bytes) = if sends {
-            ("sent", outcome.sent(sends))
-        } else {
-            ("received", outcome.received(sends))
-        };
-        let bytes = bytes.unwrap_or(0);
-        let rate = bytes as f64 * 8e-6 / outcome.seconds.max(1e-9);
-        let mut line = format!(
-            "{word} {bytes} bytes in {:.2} s, {rate:.1} Mbit/s",
-            outcome.seconds
-        );
-        if outcome.wishes.protocol == Protocol::Udp && !sends {
-            let sum = |of: &dyn Fn(&StreamOutcome) -> u64| -> u64 { outcome.streams_of(false).map(of).sum() };
-            let (missing, highest) = (sum(&|stream| stream.missing), sum(&|stream| stream.packets));
-            line.push_str(&format!(", {missing} of {highest} datagrams lost"));
-        }
-        lines.push(line);
-    }
-    if let Some(trouble) = &outcome.trouble {
-        lines.push(format!("not to its end: {trouble}"));
-    }
-    lines
-}
-
-/// For clients that want to show what the server prints.
-fn summary(run: &Run) -> String {
-    let mut text = format!("sockeye {}\n", env!("CARGO_PKG_VERSION"));
-    for interval in &run.intervals {
-        for (sends, word) in [(true, "sent"), (false, "received")] {
-            if interval.streams.iter().any(|stream| stream.sends == sends) {
-                let bytes = interval.bytes(sends);
-                let rate = bytes as f64 * 8e-6 / interval.seconds.max(1e-9);
-                let (from, to) = (interval.start_s, interval.start_s + interval.seconds);
-                text.push_str(&format!(
-                    "{from:.2}-{to:.2} s: {word} {bytes} bytes, {rate:.1} Mbit/s\n"
-                ));
-            }
-        }
-    }
-    text
-}
-
 const DATAGRAM: u64 = 1460;
 const INTERVAL: Duration = Duration::from_secs(1);
-const STREAMS_PATIENCE: Duration = Duration::from_secs(30);
-const BUSY_PATIENCE: Duration = Duration::from_millis(500);
-const TURN: Duration = Duration::from_millis(10);
-/// What iperf3 waits after the time is over: ten messages of 4 s.
+const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Time that iperf3 waits after the end: ten messages of 4 s.
 const GRACE: Duration = Duration::from_secs(40);
-const QUIET_PATIENCE: Duration = Duration::from_secs(120);
-const REST_PATIENCE: Duration = Duration::from_secs(5);
+const QUIET_TIMEOUT: Duration = Duration::from_secs(120);
+const REST_TIMEOUT: Duration = Duration::from_secs(5);
 const REST_QUIET: Duration = Duration::from_millis(100);

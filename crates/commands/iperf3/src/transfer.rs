@@ -1,26 +1,25 @@
-//! iperf3's test in the words in which our own benchmark tells a transfer.
+//! Conversion between iperf3's parameters and outcome and those of `bench stream`.
 
 use super::message::Processor;
 use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
-use super::{Protocol, Toward, Wishes};
-use sockeye_load::stream::{Direction, Plan, Transport, Until};
+use super::{Direction, Parameters, Protocol};
+use sockeye_load::stream::{self, Plan, Transport, Until};
 use sockeye_measure::{Datagrams, End, Interval, Partial, Sender, Side, StreamTransfer, Transfer, Work};
 
-impl Wishes {
-    /// What is wanted of a transfer, as far as iperf3 has words for it. It counts time in whole seconds: what is shorter
-    /// becomes one.
+impl Parameters {
+    /// Returns the parameters for a plan, as far as iperf3 supports it. Times are rounded up to whole seconds.
     #[must_use]
-    pub fn of(plan: &Plan) -> Self {
+    pub fn from_plan(plan: &Plan) -> Self {
         let whole = |span: std::time::Duration| span.as_secs() + u64::from(span.subsec_nanos() > 0);
         Self {
             protocol: match plan.transport {
                 Transport::Tcp => Protocol::Tcp,
                 Transport::Udp => Protocol::Udp,
             },
-            toward: match plan.direction {
-                Direction::Send => Toward::Server,
-                Direction::Receive => Toward::Client,
-                Direction::Both => Toward::Both,
+            direction: match plan.direction {
+                stream::Direction::Send => Direction::ToServer,
+                stream::Direction::Receive => Direction::ToClient,
+                stream::Direction::Both => Direction::Both,
             },
             time_s: match plan.until {
                 Until::Time(time) => whole(time).max(1),
@@ -44,7 +43,7 @@ impl Wishes {
 }
 
 impl Outcome {
-    /// What this end counted, and as much of the other as iperf3 tells.
+    /// Returns the outcome as a transfer of `bench stream`.
     #[must_use]
     pub fn transfer(&self) -> Transfer {
         let mut intervals = Vec::new();
@@ -53,25 +52,25 @@ impl Outcome {
             intervals.extend(directions.into_iter().map(|sends| interval(piece, sends)));
         }
         Transfer {
-            local: Some(super::sockets::plain(self.control.0)),
-            peer: Some(super::sockets::plain(self.control.1)),
+            local: Some(super::socket::canonical(self.setup.control.0)),
+            peer: Some(super::socket::canonical(self.setup.control.1)),
             lanes: self
                 .streams
                 .iter()
                 .enumerate()
-                .map(|(number, stream)| self.lane(number, stream))
+                .map(|(number, stream)| self.stream_transfer(number, stream))
                 .collect(),
             intervals,
             ours: self.ours(),
             theirs: self.theirs(),
-            partial: self.trouble.as_ref().map(|trouble| Partial {
-                code: trouble.code(),
-                text: trouble.to_string(),
+            partial: self.error.as_ref().map(|error| Partial {
+                code: error.code(),
+                text: error.to_string(),
             }),
         }
     }
 
-    fn lane(&self, number: usize, stream: &StreamOutcome) -> StreamTransfer {
+    fn stream_transfer(&self, number: usize, stream: &StreamOutcome) -> StreamTransfer {
         let sends = stream.sends;
         let side = |bytes: Option<u64>, seconds: f64| {
             bytes.map(|bytes| Side {
@@ -80,7 +79,7 @@ impl Outcome {
                 ..Side::default()
             })
         };
-        let is_udp = self.wishes.protocol == Protocol::Udp;
+        let is_udp = self.setup.parameters.protocol == Protocol::Udp;
         StreamTransfer {
             number: u16::try_from(number).unwrap_or(u16::MAX),
             is_sent: sends,
@@ -104,7 +103,7 @@ impl Outcome {
     }
 
     fn ours(&self) -> End {
-        let (around, devices) = self.surroundings.clone().unwrap_or_default();
+        let (around, devices) = self.host_work.clone().unwrap_or_default();
         let used = work(self.processor, self.span_s(), self.moved());
         let busiest = self.streams.iter().map(|stream| stream.busy_permille).max();
         End {
@@ -131,12 +130,12 @@ impl Outcome {
         })
     }
 
-    /// What processors were used for: with what is omitted.
+    /// Returns the time over which processor time was measured, including the omitted time.
     fn span_s(&self) -> f64 {
-        self.seconds + self.wishes.omit_s as f64
+        self.seconds + self.setup.parameters.omit_s as f64
     }
 
-    /// Bytes in all intervals.
+    /// Returns the bytes of all intervals.
     pub(super) fn moved(&self) -> u64 {
         let pieces = self.intervals.iter().flat_map(|piece| &piece.streams);
         pieces.map(|stream| stream.bytes).sum()
@@ -154,9 +153,9 @@ fn work(processor: Processor, span_s: f64, bytes: u64) -> Work {
     }
 }
 
-/// Of what the other end sends it only tells how often it sent again.
+/// Returns what is known of the sender: the other end reports only its retransmits.
 fn sender(stream: &StreamOutcome) -> Option<Sender> {
-    stream.seen.or(Some(Sender {
+    stream.sender.or(Some(Sender {
         retransmitted_segs: Some(stream.retransmits()?),
         ..Sender::default()
     }))
@@ -164,8 +163,8 @@ fn sender(stream: &StreamOutcome) -> Option<Sender> {
 
 fn interval(piece: &Piece, sends: bool) -> Interval {
     let streams = || piece.streams.iter().filter(|stream| stream.sends == sends);
-    let told: Vec<_> = streams().filter_map(|stream| stream.tcp).collect();
-    let rtts = told.iter().map(|tcp| u64::from(tcp.rtt_us)).sum::<u64>();
+    let samples: Vec<_> = streams().filter_map(|stream| stream.tcp).collect();
+    let rtts = samples.iter().map(|tcp| u64::from(tcp.rtt_us)).sum::<u64>();
     let missing = streams().map(|stream| stream.missing).sum::<i64>();
     let is_udp = streams().any(|stream| stream.packets.is_some());
     Interval {
@@ -173,9 +172,9 @@ fn interval(piece: &Piece, sends: bool) -> Interval {
         until_us: micros(piece.start_s + piece.seconds),
         is_sent: sends,
         bytes: piece.bytes(sends),
-        retransmitted_segs: (!told.is_empty()).then(|| told.iter().map(|tcp| tcp.retransmits).sum()),
-        rtt_us: rtts.checked_div(told.len() as u64),
-        cwnd_bytes: (!told.is_empty()).then(|| told.iter().map(|tcp| tcp.cwnd_bytes).sum()),
+        retransmitted_segs: (!samples.is_empty()).then(|| samples.iter().map(|tcp| tcp.retransmits).sum()),
+        rtt_us: rtts.checked_div(samples.len() as u64),
+        cwnd_bytes: (!samples.is_empty()).then(|| samples.iter().map(|tcp| tcp.cwnd_bytes).sum()),
         lost_datagrams: (is_udp && !sends).then(|| missing.max(0).unsigned_abs()),
     }
 }

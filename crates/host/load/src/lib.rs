@@ -1,13 +1,23 @@
-//! Makes load and measures it: TCP and UDP streams, requests, tunnels, files, memory, the sources of the socket table.
+//! Load generators and their measurements: TCP and UDP streams, requests, tunnels, files, memory, and the sources of the
+//! socket table. Results have the types of [`sockeye_measure`].
 //!
-//! Whatever is made (namespaces, devices, files) is gone when the value that stands for it is dropped. What was measured is
-//! told in the types of [`sockeye_measure`].
+//! Namespaces, devices and files that are created for a measurement disappear when the value that owns them is dropped.
 //!
-//! What it deliberately does not do: read flags, print, decide what is shown.
+//! What it deliberately does not do: parse command lines, print, or choose what a report shows.
+//!
+//! ```
+//! use sockeye_load::stream::Plan;
+//!
+//! let parameters = serde_json::json!({"direction": "send", "transport": "tcp", "streams": 2, "time_us": 1_000_000});
+//! assert_eq!(Plan::from_json(&parameters)?.streams, 2);
+//! # Ok::<(), String>(())
+//! ```
 
+mod affinity;
 pub mod file;
 pub mod latency;
 pub mod memory;
+mod private_netns;
 mod processors;
 mod protocol;
 mod serve;
@@ -16,6 +26,7 @@ pub mod sources;
 pub mod stream;
 pub mod tun;
 
+pub use affinity::pin_thread;
 pub use processors::noise;
-pub use protocol::{StreamDocument, StreamError, StreamOptions, StreamProtocol, StreamServer};
+pub use protocol::{ProtocolOptions, StreamDocument, StreamError, StreamProtocol, StreamServer};
 pub use serve::{ServePlan, serve};

@@ -1,57 +1,56 @@
-//! How fast memory is set, copied and moved, size by size.
+//! Speed of setting, copying and moving memory, by size.
 
+use crate::processors::thread_cpu_time;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use sockeye_measure::{Cache, Curve, Point, Repeats};
 use sockeye_sys::memory::{BufferPair, MemoryOp, Method, is_supported};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is to be measured.
+/// Parameters of a memory benchmark.
 #[derive(Debug, Clone)]
 pub struct MemoryPlan {
-    /// In ascending order, each at least [`BYTES_MIN`](sockeye_sys::memory::BYTES_MIN).
+    /// Sizes in bytes, ascending, each at least [`BYTES_MIN`](sockeye_sys::memory::BYTES_MIN).
     pub sizes: Vec<u64>,
-    /// What is done.
-    pub ops: Vec<MemoryOp>,
-    /// How often each point is measured.
+    /// Operations to measure.
+    pub deeds: Vec<MemoryOp>,
+    /// Repeats of each point.
     pub repeats: usize,
-    /// How long all of it may take, about.
+    /// Approximate time of the whole benchmark.
     pub time: Duration,
 }
 
-/// What came of it.
+/// Measured rates.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// One for each function and way.
+    /// One per function and method.
     pub curves: Vec<Curve>,
-    /// Whether it was stopped before each point had all of its repeats.
+    /// Whether it was stopped before all repeats were done.
     pub is_partial: bool,
 }
 
 impl MemoryPlan {
-    /// Measures. Between two repeats of a point all other points have their turn, so that a disturbance hits one repeat of many
-    /// points rather than all repeats of one. `go_on` is asked after each slice of time, with the share that is done,
-    /// in thousandths.
+    /// Measures. All other points take a turn between two repeats of a point, so that a disturbance affects one repeat of many
+    /// points rather than all repeats of one. `go_on` is called after each time slice with the progress in thousandths.
     ///
     /// # Errors
-    /// `ENOMEM` where there is not as much memory.
+    /// `ENOMEM` if there is not enough memory.
     pub fn measure(&self, mut go_on: impl FnMut(u32) -> bool) -> Result<Rates, Errno> {
         let longest = self.sizes.iter().copied().max().unwrap_or_default();
         let mut arena = BufferPair::new(usize::try_from(longest).map_err(|_| Errno::NOMEM)?)?;
-        let lines = lines(&self.ops);
-        let mut curves: Vec<Curve> = lines.iter().map(|&(op, way)| self.empty(op, way)).collect();
+        let lines = lines(&self.deeds);
+        let mut curves: Vec<Curve> = lines.iter().map(|&(deed, way)| self.empty(deed, way)).collect();
         let all = self.sizes.len() * lines.len() * self.repeats;
         let slice = (self.time / u32::try_from(all.max(1)).unwrap_or(u32::MAX)).max(SLICE_MIN);
-        // How many calls fill a slice, as far as is known.
+        // Estimated calls that fill a time slice.
         let mut calls = vec![vec![1_u64; self.sizes.len()]; lines.len()];
         let mut done = 0;
         for _ in 0..self.repeats {
             for (place, &size) in self.sizes.iter().enumerate() {
-                for (line, &(op, way)) in lines.iter().enumerate() {
+                for (line, &(deed, way)) in lines.iter().enumerate() {
                     let bytes = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
-                    let rate = rate(&mut arena, op, way, bytes, slice, &mut calls[line][place])?;
+                    let rate = rate(&mut arena, deed, way, bytes, slice, &mut calls[line][place])?;
                     curves[line].points[place].rates.push(rate);
                     done += 1;
                     let share = u32::try_from(done * 1000 / all).unwrap_or(1000);
@@ -70,20 +69,20 @@ impl MemoryPlan {
         })
     }
 
-    fn empty(&self, op: MemoryOp, way: Method) -> Curve {
+    fn empty(&self, deed: MemoryOp, way: Method) -> Curve {
         let point = |&bytes| Point {
             bytes,
             rates: Repeats::default(),
         };
         Curve {
-            function: function_name(op),
-            method: method_name(way),
+            function: function_name(deed),
+            method: way_name(way),
             points: self.sizes.iter().map(point).collect(),
         }
     }
 }
 
-/// The processor's caches for data, the smallest first.
+/// Returns the processor's data caches, the smallest first.
 #[must_use]
 pub fn caches() -> Vec<Cache> {
     let Ok(folders) = fs::read_dir("/sys/devices/system/cpu/cpu0/cache") else {
@@ -108,8 +107,8 @@ pub fn caches() -> Vec<Cache> {
     caches
 }
 
-/// Bytes of memory that may be had without anybody being killed for it: what `MemAvailable` says, and what the cgroups that we
-/// are in allow (`memory.max`).
+/// Returns the bytes of memory that can be allocated without the OOM killer: the least of `MemAvailable` and the limits of
+/// the process's cgroups (`memory.max`).
 #[must_use]
 pub fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok();
@@ -121,7 +120,7 @@ pub fn available_bytes() -> Option<u64> {
     available.into_iter().chain(cgroup_limits()).min()
 }
 
-/// Of our own cgroup and those it is in, as far as they are to be seen.
+/// Returns the limits of the process's cgroup and its ancestors, as far as visible.
 fn cgroup_limits() -> Vec<u64> {
     let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -141,10 +140,10 @@ fn cgroup_limits() -> Vec<u64> {
         .collect()
 }
 
-/// What the function is called.
+/// Returns the name of the function.
 #[must_use]
-pub const fn function_name(op: MemoryOp) -> &'static str {
-    match op {
+pub const fn function_name(deed: MemoryOp) -> &'static str {
+    match deed {
         MemoryOp::Set => "memset",
         MemoryOp::Copy => "memcpy",
         MemoryOp::Move => "memmove",
@@ -152,9 +151,9 @@ pub const fn function_name(op: MemoryOp) -> &'static str {
     }
 }
 
-/// What the way is called.
+/// Returns the name of the method.
 #[must_use]
-pub const fn method_name(way: Method) -> &'static str {
+pub const fn way_name(way: Method) -> &'static str {
     match way {
         Method::Libc => "libc",
         Method::Rep => "rep",
@@ -164,8 +163,8 @@ pub const fn method_name(way: Method) -> &'static str {
     }
 }
 
-/// Each function in each way that there is here.
-fn lines(ops: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
+/// Returns each operation with each method that is available here.
+fn lines(deeds: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
     const WAYS: [Method; 5] = [
         Method::Libc,
         Method::Rep,
@@ -173,55 +172,46 @@ fn lines(ops: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
         Method::Avx512,
         Method::NonTemporal,
     ];
-    let ways = |op| {
+    let ways = |deed| {
         WAYS.into_iter()
-            .filter(move |&way| is_supported(op, way))
-            .map(move |way| (op, way))
+            .filter(move |&way| is_supported(deed, way))
+            .map(move |way| (deed, way))
     };
-    ops.iter().flat_map(|&op| ways(op)).collect()
+    deeds.iter().flat_map(|&deed| ways(deed)).collect()
 }
 
-/// Bytes a second of processor time. Bytes that are copied count once.
+/// Measures bytes per second of processor time. Copied bytes count once.
 fn rate(
     arena: &mut BufferPair,
-    op: MemoryOp,
+    deed: MemoryOp,
     way: Method,
     bytes: usize,
     slice: Duration,
     calls: &mut u64,
 ) -> Result<f64, Errno> {
-    // What was done before left something else in the caches.
-    arena.run(op, way, bytes, 1)?;
+    // Replaces what the measurement before left in the caches.
+    arena.run(deed, way, bytes, 1)?;
     loop {
-        let start = processor_time();
-        arena.run(op, way, bytes, *calls)?;
-        let took = processor_time().saturating_sub(start);
+        let start = thread_cpu_time();
+        arena.run(deed, way, bytes, *calls)?;
+        let took = thread_cpu_time().saturating_sub(start);
         let rate = bytes as f64 * *calls as f64 / took.as_secs_f64().max(1e-9);
         if took >= slice / 2 || *calls >= CALLS_MAX {
-            // For the next repeat, which shall neither be too short nor too long.
-            *calls = enough(*calls, took, slice);
+            // For the next repeat.
+            *calls = calls_for(*calls, took, slice);
             return Ok(rate);
         }
-        *calls = enough(*calls, took, slice).max(*calls + 1);
+        *calls = calls_for(*calls, took, slice).max(*calls + 1);
     }
 }
 
-/// Of this thread: what others do meanwhile is not our rate.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or_default(),
-        u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// How many calls would fill the slice. At most ten times as many as now, since the first ones are slow.
-fn enough(calls: u64, took: Duration, slice: Duration) -> u64 {
+/// Returns how many calls would fill the slice, at most ten times as many as now, since the first ones are slow.
+fn calls_for(calls: u64, took: Duration, slice: Duration) -> u64 {
     let factor = slice.as_secs_f64() / took.as_secs_f64().max(1e-9);
     ((calls as f64 * factor.min(10.0)).ceil() as u64).clamp(1, CALLS_MAX)
 }
 
-/// `48K`, as sysfs has it.
+/// Parses a size of sysfs: `48K`.
 fn cache_bytes(text: &str) -> Option<u64> {
     let (number, unit) = match text.strip_suffix('K') {
         Some(number) => (number, 1024),
@@ -234,7 +224,7 @@ fn cache_bytes(text: &str) -> Option<u64> {
         .filter(|&bytes| bytes > 0)
 }
 
-/// Below this the clock would be measured.
+/// Shorter slices would measure the clock.
 const SLICE_MIN: Duration = Duration::from_micros(20);
 const CALLS_MAX: u64 = 10_000_000;
 
@@ -243,10 +233,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_is_measured() {
+    fn every_point_has_all_repeats_unless_stopped() {
         let plan = MemoryPlan {
             sizes: vec![64, 1000, 4096],
-            ops: vec![MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift],
+            deeds: vec![MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift],
             repeats: 2,
             time: Duration::from_millis(20),
         };
@@ -277,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_of_caches() {
+    fn cache_size_parses_or_is_none() {
         assert_eq!(cache_bytes("48K"), Some(49152));
         assert_eq!(cache_bytes("32M"), Some(32 << 20));
         for bad in [
@@ -291,7 +281,13 @@ mod tests {
         ] {
             assert_eq!(cache_bytes(bad), None, "{bad}");
         }
-        assert_eq!(enough(1, Duration::from_nanos(0), Duration::from_millis(1)), 10);
-        assert_eq!(enough(4, Duration::from_millis(2), Duration::from_millis(1)), 2);
+        assert_eq!(
+            calls_for(1, Duration::from_nanos(0), Duration::from_millis(1)),
+            10
+        );
+        assert_eq!(
+            calls_for(4, Duration::from_millis(2), Duration::from_millis(1)),
+            2
+        );
     }
 }

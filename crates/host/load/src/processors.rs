@@ -1,9 +1,11 @@
-//! What the kernel tells of the machine's processors.
+//! Processor time and load, as the kernel reports them.
 
+use rustix::time::{ClockId, clock_gettime};
 use sockeye_measure::NoiseSample;
 use std::fs;
+use std::time::Duration;
 
-/// How busy the machine is now, and with what.
+/// Samples how busy the machine is.
 #[must_use]
 pub fn noise() -> NoiseSample {
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -58,12 +60,21 @@ fn frequency() -> Option<(u64, u64)> {
     Some((*all.iter().min()?, *all.iter().max()?))
 }
 
+/// Returns the processor time of the calling thread. Whether it includes interrupts depends on the kernel's build.
+pub(crate) fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or_default(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ticks_of_all_processors() {
+    fn ticks_are_parsed_or_none() {
         assert_eq!(ticks_of("cpu  1 2 3 4 5 6 7 8 9 10").unwrap().len(), 10);
         assert_eq!(ticks_of("cpu0 1 2 3"), None);
         assert_eq!(ticks_of("cpu x"), None);
@@ -75,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_has_figures() {
         let sample = noise();
         assert!(sample.total_ticks > Some(0));
         assert!(sample.load.is_some());

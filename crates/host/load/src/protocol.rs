@@ -1,6 +1,6 @@
 //! The interface to another tool's protocol for streams, so that `bench stream` and `bench serve` can speak it.
 
-use crate::session::{Reach, Stop};
+use crate::session::{Connector, Stop};
 use crate::stream::{Outcome, Plan, Progress};
 use std::error::Error;
 use std::net::TcpStream;
@@ -22,9 +22,9 @@ pub trait StreamProtocol: Sync {
     /// Why there is no outcome.
     fn run(
         &self,
-        reach: &Reach,
+        connector: &Connector,
         plan: &Plan,
-        options: StreamOptions,
+        options: ProtocolOptions,
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Outcome, StreamError>;
@@ -32,9 +32,9 @@ pub trait StreamProtocol: Sync {
     /// Runs one transfer as a client and returns the report that the other tool would print.
     fn run_for_document(
         &self,
-        reach: &Reach,
+        connector: &Connector,
         plan: &Plan,
-        options: StreamOptions,
+        options: ProtocolOptions,
         stop: &Stop,
         progress: &mut dyn FnMut(&Progress),
     ) -> StreamDocument;
@@ -53,7 +53,7 @@ pub trait StreamServer: Sync {
 
 /// Options that only another tool's protocol has.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct StreamOptions {
+pub struct ProtocolOptions {
     /// Blocks to send, instead of bytes or a time.
     pub blocks: Option<u64>,
     /// Largest TCP segment, in bytes.

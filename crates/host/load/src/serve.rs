@@ -1,59 +1,59 @@
-//! The other end of every benchmark that needs one.
+//! The server for `stream`, `rr` and `crr`.
 
 use crate::latency;
-use crate::session::{Host, Kind, Server, Stop, Test, Trouble};
+use crate::session::{Error, Handler, Kind, Server, Stop, Test};
 use crate::{StreamServer, stream};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where it listens, and for how long.
+/// Parameters of the server.
 #[derive(Debug, Clone, Default)]
 pub struct ServePlan {
-    /// The address; none: every one
+    /// Address to listen on; `None`: all.
     pub address: Option<IpAddr>,
-    /// IPv6 alone, IPv4 alone, or both
+    /// `true`: IPv6 only; `false`: IPv4 only; `None`: both.
     pub is_v6: Option<bool>,
-    /// Of TCP and UDP
+    /// TCP and UDP port; 0: any free one.
     pub port: u16,
-    /// One test, and no more
+    /// Whether to end after one test.
     pub is_once: bool,
-    /// Nothing but iperf3's protocol
+    /// Whether to serve iperf3's protocol only.
     pub only_iperf3: bool,
 }
 
-/// Serves until `stop` is set; clients of iperf3 go to `iperf3`. `say` is told a line for whatever happens, the address first.
+/// Serves until `stop` is set. Passes clients of iperf3 to `iperf3`. `say` logs a line per event, the address first.
 ///
 /// # Errors
-/// When it cannot listen there.
+/// If it cannot listen.
 pub fn serve(
     plan: &ServePlan,
     iperf3: &dyn StreamServer,
     stop: &Stop,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<(), Trouble> {
+) -> Result<(), Error> {
     let server = Server::bind(plan.address, plan.is_v6, plan.port)?;
     say(&format!("listening on {}", server.address()));
-    if let Some(trouble) = server.without_udp() {
-        say(&format!("without UDP: {trouble}"));
+    if let Some(error) = server.udp_error() {
+        say(&format!("without UDP: {error}"));
     }
-    let reception = Reception {
+    let handler = TestHandler {
         plan,
         say,
         is_done: AtomicBool::new(false),
         iperf3,
     };
-    server.run(&reception, stop)
+    server.run(&handler, stop)
 }
 
-/// Knows who is to do what.
-struct Reception<'a> {
+/// Passes each test to its benchmark.
+struct TestHandler<'a> {
     plan: &'a ServePlan,
     say: &'a (dyn Fn(&str) + Sync),
     is_done: AtomicBool,
     iperf3: &'a dyn StreamServer,
 }
 
-impl Host for Reception<'_> {
+impl Handler for TestHandler<'_> {
     fn test(&self, test: Test<'_>) {
         match test.kind {
             Kind::Stream => stream::answer(test, self.say),
@@ -68,7 +68,7 @@ impl Host for Reception<'_> {
         }
     }
 
-    fn datagram(&self, _bytes: &[u8], _from: SocketAddr, _door: &UdpSocket) {}
+    fn datagram(&self, _bytes: &[u8], _from: SocketAddr, _socket: &UdpSocket) {}
 
     fn is_enough(&self) -> bool {
         self.plan.is_once && self.is_done.load(Ordering::Relaxed)

@@ -1,19 +1,19 @@
-use super::sender::Way;
+use super::sender::Method;
 use rustix::io::Errno;
 use std::fmt;
 
-/// What could not be done, and what the kernel said.
+/// A failed step, and the kernel's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What.
+    /// The step that failed.
     pub step: Step,
-    /// Why not.
+    /// The kernel's error.
     pub errno: Errno,
 }
 
 /// The steps of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each is told by its text
+#[allow(missing_docs)] // described by their texts
 pub enum Step {
     ReadFile,
     Namespace,
@@ -21,21 +21,21 @@ pub enum Step {
     Listen,
     Connect,
     Thread,
-    Prepare(Way),
-    Send(Way),
+    Prepare(Method),
+    Send(Method),
     Receive,
     /// The file has become shorter.
     Shorter,
-    /// Something else arrived than was sent, from this byte of the stream on.
+    /// The received bytes differ from the file, from this byte of the stream on.
     Differs(u64),
     /// Fewer or more bytes arrived than were sent.
     Count {
         sent: u64,
         arrived: u64,
     },
-    /// Nothing moved any more.
+    /// No progress.
     Stuck,
-    /// Somebody asked to stop.
+    /// The caller stopped it.
     Stopped,
 }
 
@@ -55,15 +55,15 @@ impl Step {
 }
 
 impl Failure {
-    /// Whether this kernel, or whoever confines us, has no such way; the others may work.
+    /// Returns whether the method is not available here (kernel, seccomp, limits); others may work.
     #[must_use]
     pub fn is_unsupported(&self) -> bool {
         match self.step {
             Step::Prepare(_) => true,
-            Step::Send(way) => match self.errno {
+            Step::Send(method) => match self.errno {
                 Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL => true,
-                // Pages that may not be locked; for others there would be no buffer.
-                Errno::NOBUFS | Errno::NOMEM => matches!(way, Way::ZeroCopy | Way::RingZeroCopy),
+                // Zero copying locks pages; other methods would only lack a buffer.
+                Errno::NOBUFS | Errno::NOMEM => matches!(method, Method::ZeroCopy | Method::RingZeroCopy),
                 Errno::NODEV | Errno::PERM | Errno::ACCESS => true,
                 _ => false,
             },
@@ -82,20 +82,16 @@ impl fmt::Display for Failure {
             Step::Listen => write!(f, "listen: {errno}"),
             Step::Connect => write!(f, "connect: {errno}"),
             Step::Thread => write!(f, "start a thread: {errno}"),
-            Step::Prepare(way) => write!(f, "prepare {}: {errno}", way.name()),
-            Step::Send(way) => write!(f, "send by {}: {errno}", way.name()),
+            Step::Prepare(method) => write!(f, "prepare {}: {errno}", method.name()),
+            Step::Send(method) => write!(f, "send by {}: {errno}", method.name()),
             Step::Receive => write!(f, "receive: {errno}"),
             Step::Shorter => f.write_str("the file has become shorter while it was being sent"),
             Step::Differs(at) => write!(
                 f,
-                "what arrived differs from the file, around byte {at} of the stream; or somebody has changed it meanwhile"
+                "what arrived differs from the file, around byte {at} of the stream; or the file was changed meanwhile"
             ),
             Step::Count { sent, arrived } => write!(f, "{sent} bytes were sent, but {arrived} arrived"),
-            Step::Stuck => write!(
-                f,
-                "nothing got through for {} s",
-                super::transfer::PATIENCE.as_secs()
-            ),
+            Step::Stuck => write!(f, "no progress for {} s", super::transfer::TIMEOUT.as_secs()),
             Step::Stopped => f.write_str("stopped"),
         }
     }

@@ -1,122 +1,126 @@
-//! From a file to a socket, by every way there is.
+//! Sends a file to a socket, by every available method.
 
-mod content;
 mod failure;
 mod receiver;
-mod road;
+mod route;
 mod sender;
+mod test_file;
 mod transfer;
 
-pub use content::{Content, Shortfall};
 pub use failure::{Failure, Step};
-pub use road::{Road, Roads};
-pub use sender::Way;
+pub use route::{Route, Routes};
+pub use sender::Method;
+pub use test_file::{Shortfall, TestFile};
 
 use sockeye_measure::FileTransfers;
 use std::time::Duration;
-use transfer::{Goal, transfer};
+use transfer::{Workload, transfer};
 
-/// What is to be measured.
+/// Parameters of a file benchmark.
 #[derive(Debug)]
 pub struct FilePlan {
-    /// In ascending order; none is longer than the file.
+    /// Sizes in bytes, ascending; none exceeds the file.
     pub sizes: Vec<u64>,
-    /// Each by all ways.
-    pub ways: Vec<Way>,
-    /// How often each is measured.
+    /// Methods to measure.
+    pub methods: Vec<Method>,
+    /// Repeats of each measurement.
     pub repeats: usize,
-    /// Files of this size and above are sent as often as that instead.
+    /// Repeats of sizes of at least [`LONG`].
     pub repeats_of_long: usize,
-    /// How long one measurement takes at least: short files are sent again and again.
+    /// Least time of one measurement: short files are sent repeatedly.
     pub slice: Duration,
 }
 
-/// What came of it.
+/// Outcome of a file benchmark.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// One for each size, road and way that was tried.
+    /// One per size, route and method that was tried.
     pub transfers: Vec<FileTransfers>,
-    /// Ways that do not work here, and why.
-    pub missing: Vec<(Way, Failure)>,
-    /// What ended it early.
-    pub ended: Option<Ended>,
-    /// How many transfers were compared with the file from the first to the last byte.
+    /// Methods that do not work here, and why.
+    pub missing: Vec<(Method, Failure)>,
+    /// Why it ended early; `None` if it did not.
+    pub early_end: Option<EarlyEnd>,
+    /// Transfers that were compared with the file byte by byte.
     pub verified: u64,
 }
 
-/// Why there is nothing more.
+/// Why a benchmark ended early.
 #[derive(Debug)]
-pub enum Ended {
-    /// It was stopped.
+pub enum EarlyEnd {
+    /// The caller stopped it.
     Stopped,
-    /// Something failed that works otherwise.
+    /// A step failed that normally works.
     Failed(Failure),
 }
 
 impl FilePlan {
-    /// How many measurements that makes.
+    /// Returns the number of measurements.
     #[must_use]
-    pub fn steps(&self, roads: &Roads) -> usize {
+    pub fn steps(&self, routes: &Routes) -> usize {
         let repeats: usize = self.sizes.iter().map(|&size| self.repeats_of(size)).sum();
-        repeats * roads.all().len() * self.ways.len()
+        repeats * routes.all().len() * self.methods.len()
     }
 
-    /// Measures. All ways have their turn, one after the other, before one of them has its next repeat. `stop` is asked every
-    /// few hundredths of a second, with the number of measurements that are done.
-    pub fn measure(&self, content: &Content, roads: &Roads, stop: &mut dyn FnMut(usize) -> bool) -> Outcome {
+    /// Measures. The methods take turns between two repeats of one of them. `stop` is called every few hundredths of a second
+    /// with the number of finished measurements.
+    pub fn measure(&self, file: &TestFile, routes: &Routes, stop: &mut dyn FnMut(usize) -> bool) -> Outcome {
         let mut outcome = Outcome::default();
         let mut done = 0;
-        outcome.ended = self
-            .try_measure(content, roads, stop, &mut outcome, &mut done)
+        outcome.early_end = self
+            .try_measure(file, routes, stop, &mut outcome, &mut done)
             .err();
         outcome
     }
 
     fn try_measure(
         &self,
-        content: &Content,
-        roads: &Roads,
+        file: &TestFile,
+        routes: &Routes,
         stop: &mut dyn FnMut(usize) -> bool,
         outcome: &mut Outcome,
         done: &mut usize,
-    ) -> Result<(), Ended> {
-        let mut ways = self.ways.clone();
-        // 1. Whether each way works at all, and delivers what is in the file.
+    ) -> Result<(), EarlyEnd> {
+        let mut methods = self.methods.clone();
+        // 1. Check that each method works, and delivers the content of the file.
         let short = self.sizes.iter().copied().filter(|&size| size <= VERIFIED_MAX);
         let part = || self.sizes.first().map(|&size| size.min(VERIFIED_MAX));
         if let Some(size) = short.max().or_else(part) {
-            let goal = Goal::verify(size, content).map_err(Ended::Failed)?;
-            for road in roads.all() {
-                let tried = std::mem::take(&mut ways);
-                for way in tried {
-                    match transfer(road, way, content, &goal, &mut || stop(*done)) {
+            let workload = Workload::verify(size, file).map_err(EarlyEnd::Failed)?;
+            for route in routes.all() {
+                let tried = std::mem::take(&mut methods);
+                for method in tried {
+                    match transfer(route, method, file, &workload, &mut || stop(*done)) {
                         Ok(_) => {
                             outcome.verified += 1;
-                            ways.push(way);
+                            methods.push(method);
                         }
-                        Err(failure) if failure.is_unsupported() => outcome.missing.push((way, failure)),
-                        Err(failure) => return Err(ended(failure)),
+                        Err(failure) if failure.is_unsupported() => outcome.missing.push((method, failure)),
+                        Err(failure) => return Err(early_end(failure)),
                     }
                 }
             }
         }
-        // 2. How fast.
+        // 2. Measure.
         let most = self.repeats.max(self.repeats_of_long);
         for turn in 0..most {
             for &size in self.sizes.iter().filter(|&&size| turn < self.repeats_of(size)) {
-                let goal = Goal::measure(size, self.slice);
-                for road in roads.all() {
-                    // Nobody always comes first, when the caches are as others left them.
-                    let first = turn % ways.len().max(1);
-                    let order: Vec<Way> = ways[first..].iter().chain(&ways[..first]).copied().collect();
-                    for way in order {
-                        match transfer(road, way, content, &goal, &mut || stop(*done)) {
-                            Ok(run) => push(&mut outcome.transfers, road, way, size, run),
+                let workload = Workload::measure(size, self.slice);
+                for route in routes.all() {
+                    // A different method comes first each time, since the first finds other caches.
+                    let first = turn % methods.len().max(1);
+                    let order: Vec<Method> = methods[first..]
+                        .iter()
+                        .chain(&methods[..first])
+                        .copied()
+                        .collect();
+                    for method in order {
+                        match transfer(route, method, file, &workload, &mut || stop(*done)) {
+                            Ok(run) => push(&mut outcome.transfers, route, method, size, run),
                             Err(failure) if failure.is_unsupported() => {
-                                ways.retain(|&other| other != way);
-                                outcome.missing.push((way, failure));
+                                methods.retain(|&other| other != method);
+                                outcome.missing.push((method, failure));
                             }
-                            Err(failure) => return Err(ended(failure)),
+                            Err(failure) => return Err(early_end(failure)),
                         }
                         *done += 1;
                     }
@@ -135,34 +139,40 @@ impl FilePlan {
     }
 }
 
-fn ended(failure: Failure) -> Ended {
+fn early_end(failure: Failure) -> EarlyEnd {
     if failure.step == Step::Stopped {
-        Ended::Stopped
+        EarlyEnd::Stopped
     } else {
-        Ended::Failed(failure)
+        EarlyEnd::Failed(failure)
     }
 }
 
-fn push(all: &mut Vec<FileTransfers>, road: &Road, way: Way, size: u64, run: sockeye_measure::FileRun) {
+fn push(
+    all: &mut Vec<FileTransfers>,
+    route: &Route,
+    method: Method,
+    size: u64,
+    run: sockeye_measure::FileRun,
+) {
     let is_it = |one: &FileTransfers| {
         one.size_bytes == size
-            && one.way == way.name()
-            && (one.device, one.ip_version) == (road.device(), road.ip_version())
+            && one.way == method.name()
+            && (one.device, one.ip_version) == (route.device(), route.ip_version())
     };
     if let Some(transfers) = all.iter_mut().find(|one| is_it(one)) {
         transfers.runs.push(run);
         return;
     }
     all.push(FileTransfers {
-        device: road.device(),
-        ip_version: road.ip_version(),
-        way: way.name(),
+        device: route.device(),
+        ip_version: route.ip_version(),
+        way: method.name(),
         size_bytes: size,
         runs: vec![run],
     });
 }
 
-/// So much is compared byte by byte once; later, and beyond, one place of each MiB is.
+/// Most bytes that are compared byte by byte, once. Otherwise one place per MiB is compared.
 const VERIFIED_MAX: u64 = 64 << 20;
-/// From here on a file is long: a GiB.
+/// Least size of a long file, in bytes.
 pub const LONG: u64 = 1 << 30;

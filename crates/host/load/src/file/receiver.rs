@@ -1,26 +1,26 @@
-use super::content::{CHUNK, Content, Digest, STAMP};
 use super::failure::{Failure, Step};
+use super::test_file::{CHUNK, Digest, STAMP, TestFile};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Takes what arrives, and compares it with the file.
+/// Receives a file, and compares it with the original.
 #[derive(Debug)]
 pub(super) struct Receiver<'a> {
-    content: &'a Content,
-    /// How long the file is that comes again and again.
+    file: &'a TestFile,
+    /// Length of the file, which is received repeatedly.
     bytes: u64,
-    /// Of each chunk, if all of it is looked at; else only at the beginning of each.
+    /// Digest of each chunk, to compare all bytes; `None`: compare only the beginning of each chunk.
     digests: Option<&'a [u64]>,
     digest: Digest,
     arrived: u64,
 }
 
 impl<'a> Receiver<'a> {
-    pub(super) fn new(content: &'a Content, bytes: u64, digests: Option<&'a [u64]>) -> Self {
+    pub(super) fn new(file: &'a TestFile, bytes: u64, digests: Option<&'a [u64]>) -> Self {
         Self {
-            content,
+            file,
             bytes,
             digests,
             digest: Digest::default(),
@@ -28,7 +28,7 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// All that comes, until there is no more; how much that was. `progress` always knows how much there is so far.
+    /// Receives until the end, and returns the number of bytes. Stores the bytes so far in `progress`.
     pub(super) fn drain(mut self, mut socket: &TcpStream, progress: &AtomicU64) -> Result<u64, Failure> {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {
@@ -46,7 +46,7 @@ impl<'a> Receiver<'a> {
 
     fn take(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            // As far as to the end of the chunk, or of the file.
+            // Up to the end of the chunk, or of the file.
             let at = self.arrived % self.bytes;
             let within = at % CHUNK;
             let end = (CHUNK - within).min(self.bytes - at);
@@ -75,7 +75,7 @@ impl<'a> Receiver<'a> {
 
     fn is_stamped(&self, chunk: u64, piece: &[u8]) -> bool {
         let len = piece.len().min(STAMP);
-        self.content
+        self.file
             .stamp(chunk)
             .is_none_or(|stamp| stamp[..len] == piece[..len])
     }
@@ -88,16 +88,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_wrong_is_found() {
-        let (mut content, _) = Content::make(&std::env::temp_dir(), 3 << 20, 1).unwrap();
-        content.warm(3 << 20, || false).unwrap();
+    fn changed_or_swapped_bytes_are_found() {
+        let (mut test_file, _) = TestFile::make(&std::env::temp_dir(), 3 << 20, 1).unwrap();
+        test_file.warm(3 << 20, || false).unwrap();
         let bytes = 2 * CHUNK + 100;
-        let digests = content.digests(bytes).unwrap();
+        let digests = test_file.digests(bytes).unwrap();
         let mut file = vec![0; bytes as usize];
-        std::os::unix::fs::FileExt::read_exact_at(content.file(), &mut file, 0).unwrap();
+        std::os::unix::fs::FileExt::read_exact_at(test_file.file(), &mut file, 0).unwrap();
         let twice = [&file[..], &file[..]].concat();
         let arrives = |stream: &[u8], digests: Option<&[u64]>, piece: usize| {
-            let mut receiver = Receiver::new(&content, bytes, digests);
+            let mut receiver = Receiver::new(&test_file, bytes, digests);
             stream.chunks(piece).try_for_each(|piece| receiver.take(piece))
         };
         for piece in [1000, 4096, 1 << 20, 100_000] {

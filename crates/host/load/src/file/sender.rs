@@ -12,9 +12,9 @@ use std::fs::File;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// How a file gets to a socket.
+/// A method to send a file to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Method {
     /// `read` into a buffer of 128 KiB, `send` out of it.
     Read,
     /// `sendfile`
@@ -31,8 +31,8 @@ pub enum Way {
     RingZeroCopy,
 }
 
-impl Way {
-    /// All there are.
+impl Method {
+    /// All methods.
     pub const ALL: [Self; 7] = [
         Self::Read,
         Self::Sendfile,
@@ -43,7 +43,7 @@ impl Way {
         Self::RingZeroCopy,
     ];
 
-    /// What it is called.
+    /// Returns the name in options and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,20 +58,20 @@ impl Way {
     }
 }
 
-/// Sends a file over one connection, as often as it is asked to.
+/// Sends a file repeatedly over one connection.
 #[derive(Debug)]
 pub(super) struct Sender<'a> {
-    way: Way,
+    method: Method,
     file: &'a File,
     socket: &'a TcpStream,
-    gear: Gear,
+    state: MethodState,
     /// System calls so far.
     calls: u64,
 }
 
-/// What a way needs beside the two.
+/// State of a method.
 #[derive(Debug)]
-enum Gear {
+enum MethodState {
     None,
     Buffer(Vec<u8>),
     Pipe(OwnedFd, OwnedFd),
@@ -80,74 +80,74 @@ enum Gear {
 }
 
 impl<'a> Sender<'a> {
-    pub(super) fn new(way: Way, file: &'a File, socket: &'a TcpStream) -> Result<Self, Failure> {
-        let failed = |errno| Step::Prepare(way).failed(errno);
-        let gear = match way {
-            Way::Sendfile | Way::Mmap => Gear::None,
-            Way::Read => Gear::Buffer(vec![0; BUFFER_BYTES]),
-            Way::Splice => {
+    pub(super) fn new(method: Method, file: &'a File, socket: &'a TcpStream) -> Result<Self, Failure> {
+        let failed = |errno| Step::Prepare(method).failed(errno);
+        let state = match method {
+            Method::Sendfile | Method::Mmap => MethodState::None,
+            Method::Read => MethodState::Buffer(vec![0; BUFFER_BYTES]),
+            Method::Splice => {
                 let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(failed)?;
-                // What it has without is 64 KiB; who may not have more does with that.
+                // Without the right for more, the default of 64 KiB remains.
                 let _ = fcntl_setpipe_size(&write, PIPE_BYTES);
-                Gear::Pipe(read, write)
+                MethodState::Pipe(read, write)
             }
-            Way::ZeroCopy => {
+            Method::ZeroCopy => {
                 zero_copy::enable(socket.as_fd()).map_err(failed)?;
-                Gear::Lent {
+                MethodState::Lent {
                     sends: 0,
                     done: 0,
                     copied: 0,
                 }
             }
-            Way::Ring | Way::RingZeroCopy => Gear::Ring(Box::new(Ring::new().map_err(failed)?)),
+            Method::Ring | Method::RingZeroCopy => MethodState::Ring(Box::new(Ring::new().map_err(failed)?)),
         };
         Ok(Self {
-            way,
+            method,
             file,
             socket,
-            gear,
+            state,
             calls: 0,
         })
     }
 
     pub(super) fn calls(&self) -> u64 {
-        match &self.gear {
-            Gear::Ring(ring) => self.calls + ring.calls(),
+        match &self.state {
+            MethodState::Ring(ring) => self.calls + ring.calls(),
             _ => self.calls,
         }
     }
 
     /// Sends the first `bytes` of the file.
     pub(super) fn file(&mut self, bytes: u64) -> Result<(), Failure> {
-        let way = self.way;
-        let sent = match way {
-            Way::Read => self.by_buffer(bytes),
-            Way::Sendfile => self.by_sendfile(bytes),
-            Way::Splice => self.by_pipe(bytes),
-            Way::Ring => self.by_ring(bytes),
-            Way::Mmap | Way::ZeroCopy | Way::RingZeroCopy => self.by_windows(bytes),
+        let method = self.method;
+        let sent = match method {
+            Method::Read => self.by_buffer(bytes),
+            Method::Sendfile => self.by_sendfile(bytes),
+            Method::Splice => self.by_pipe(bytes),
+            Method::Ring => self.by_ring(bytes),
+            Method::Mmap | Method::ZeroCopy | Method::RingZeroCopy => self.by_windows(bytes),
         };
         match sent {
             Ok(true) => Ok(()),
-            // The kernel's word for pages that a file does not have any more.
+            // EFAULT: mapped pages beyond the end of the file.
             Ok(false) | Err(Errno::FAULT) => Err(Step::Shorter.failed(Errno::IO)),
-            Err(errno) => Err(Step::Send(way).failed(errno)),
+            Err(errno) => Err(Step::Send(method).failed(errno)),
         }
     }
 
-    /// Waits until the kernel is done with what was lent to it. What it says of copies; None for ways that lend nothing.
+    /// Waits until the kernel has released all lent pages. Returns its counts of copies; `None` for methods without zero copy.
     pub(super) fn finish(&mut self) -> Result<Option<ZeroCopy>, Failure> {
-        let way = self.way;
-        let failed = |errno| Step::Send(way).failed(errno);
+        let method = self.method;
+        let failed = |errno| Step::Send(method).failed(errno);
         while self.lent() > 0 {
             self.await_completion().map_err(failed)?;
         }
-        Ok(match &mut self.gear {
-            Gear::Lent { sends, copied, .. } => Some(ZeroCopy {
+        Ok(match &mut self.state {
+            MethodState::Lent { sends, copied, .. } => Some(ZeroCopy {
                 sends: *sends,
                 copied: Some(*copied),
             }),
-            Gear::Ring(ring) if way == Way::RingZeroCopy => {
+            MethodState::Ring(ring) if method == Method::RingZeroCopy => {
                 let back = ring.wait_for_notifications().map_err(failed)?;
                 Some(ZeroCopy {
                     sends: back.sends,
@@ -159,7 +159,7 @@ impl<'a> Sender<'a> {
     }
 
     fn by_buffer(&mut self, bytes: u64) -> Result<bool, Errno> {
-        let Gear::Buffer(buffer) = &mut self.gear else {
+        let MethodState::Buffer(buffer) = &mut self.state else {
             return Err(Errno::INVAL);
         };
         let mut offset = 0;
@@ -193,7 +193,7 @@ impl<'a> Sender<'a> {
     }
 
     fn by_pipe(&mut self, bytes: u64) -> Result<bool, Errno> {
-        let Gear::Pipe(read, write) = &self.gear else {
+        let MethodState::Pipe(read, write) = &self.state else {
             return Err(Errno::INVAL);
         };
         let mut offset = 0;
@@ -205,7 +205,7 @@ impl<'a> Sender<'a> {
             if left == 0 {
                 return Ok(false);
             }
-            // The last piece is not to wait for more.
+            // The last piece must not wait for more.
             let flags = if offset < bytes {
                 flags | SpliceFlags::MORE
             } else {
@@ -220,7 +220,7 @@ impl<'a> Sender<'a> {
     }
 
     fn by_ring(&mut self, bytes: u64) -> Result<bool, Errno> {
-        let Gear::Ring(ring) = &mut self.gear else {
+        let MethodState::Ring(ring) = &mut self.state else {
             return Err(Errno::INVAL);
         };
         let mut offset = 0;
@@ -239,7 +239,7 @@ impl<'a> Sender<'a> {
         let mut offset = 0;
         while offset < bytes {
             let len = piece(bytes - offset, WINDOW_BYTES);
-            // It is mapped, and taken away again.
+            // mmap and munmap.
             self.calls += 2;
             let window = Window::map(self.file.as_fd(), offset, len)?;
             let mut done = 0;
@@ -252,9 +252,9 @@ impl<'a> Sender<'a> {
     }
 
     fn out_of(&mut self, window: &Window, from: usize) -> Result<usize, Errno> {
-        match &mut self.gear {
-            Gear::Ring(ring) => ring.send_zero_copy(window, from, LENT_BYTES, self.socket.as_fd()),
-            Gear::Lent { .. } => self.lend(window, from),
+        match &mut self.state {
+            MethodState::Ring(ring) => ring.send_zero_copy(window, from, LENT_BYTES, self.socket.as_fd()),
+            MethodState::Lent { .. } => self.lend(window, from),
             _ => {
                 self.calls += 1;
                 again(|| window.send(self.socket.as_fd(), from, CALL_BYTES_MAX, false))
@@ -267,26 +267,26 @@ impl<'a> Sender<'a> {
             self.calls += 1;
             match again(|| window.send(self.socket.as_fd(), from, LENT_BYTES, true)) {
                 Ok(sent) => {
-                    if let Gear::Lent { sends, .. } = &mut self.gear {
+                    if let MethodState::Lent { sends, .. } = &mut self.state {
                         *sends += 1;
                     }
-                    // Each that is not taken off takes up room (`net.core.optmem_max`).
+                    // Each pending notification needs memory (`net.core.optmem_max`).
                     while self.lent() > LENT_MAX {
                         self.await_completion()?;
                     }
                     return Ok(sent);
                 }
-                // There is no room for more, until the kernel is done with what it has.
+                // No memory for more sends until pending ones complete.
                 Err(Errno::NOBUFS | Errno::NOMEM) if self.lent() > 0 => self.await_completion()?,
                 Err(errno) => return Err(errno),
             }
         }
     }
 
-    /// Sends that the kernel is not done with.
+    /// Returns the number of zero-copy sends in progress.
     fn lent(&self) -> u64 {
-        match &self.gear {
-            Gear::Lent { sends, done, .. } => sends.saturating_sub(*done),
+        match &self.state {
+            MethodState::Lent { sends, done, .. } => sends.saturating_sub(*done),
             _ => 0,
         }
     }
@@ -298,7 +298,7 @@ impl<'a> Sender<'a> {
         }
         let mut waiting = [PollFd::new(self.socket, PollFlags::empty())];
         self.calls += 1;
-        poll(&mut waiting, Some(&TURN))
+        poll(&mut waiting, Some(&POLL_INTERVAL))
             .or_else(|errno| if errno == Errno::INTR { Ok(0) } else { Err(errno) })?;
         let is_over = waiting[0].revents().contains(PollFlags::HUP);
         self.calls += 1;
@@ -312,7 +312,7 @@ impl<'a> Sender<'a> {
         let Some(completion) = again(|| zero_copy::completion(self.socket.as_fd()))? else {
             return Ok(false);
         };
-        if let Gear::Lent { done, copied, .. } = &mut self.gear {
+        if let MethodState::Lent { done, copied, .. } = &mut self.state {
             *done += completion.calls();
             *copied += if completion.copied { completion.calls() } else { 0 };
         }
@@ -320,12 +320,12 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// As much of it as one step takes.
+/// Returns the length of the next step.
 fn piece(left: u64, most: usize) -> usize {
     usize::try_from(left).map_or(most, |left| left.min(most))
 }
 
-/// A signal is no reason to give up.
+/// Repeats a call that a signal interrupts.
 fn again<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {
@@ -339,13 +339,13 @@ pub(super) const BUFFER_BYTES: usize = 128 * 1024;
 const PIPE_BYTES: usize = 1024 * 1024;
 /// The kernel's own limit of one call (`MAX_RW_COUNT`).
 const CALL_BYTES_MAX: usize = 0x7fff_f000;
-/// What is mapped at a time; also where addresses have 32 bits.
+/// Bytes mapped at a time; small enough for 32-bit addresses.
 const WINDOW_BYTES: usize = 256 * 1024 * 1024;
-/// All pages of a call are locked at once, and `ulimit -l` may allow 8 MiB.
+/// Bytes per zero-copy send: all of its pages are locked, and `ulimit -l` may allow 8 MiB.
 const LENT_BYTES: usize = 1024 * 1024;
 const LENT_MAX: u64 = 16;
-/// How long is waited at a time for what should come soon.
-const TURN: Timespec = Timespec {
+/// Longest wait for a notification at a time.
+const POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };

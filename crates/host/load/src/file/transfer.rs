@@ -1,28 +1,28 @@
-use super::content::Content;
 use super::failure::{Failure, Step};
 use super::receiver::Receiver;
-use super::road::Road;
-use super::sender::{Sender, Way};
+use super::route::Route;
+use super::sender::{Method, Sender};
+use super::test_file::TestFile;
+use crate::processors::thread_cpu_time;
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use sockeye_measure::{FileRun, ZeroCopy};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// How much is sent.
+/// What one transfer sends.
 #[derive(Debug)]
-pub(super) struct Goal {
-    /// The length of the file, or of its part.
+pub(super) struct Workload {
+    /// Length of the file, or of the sent part.
     bytes: u64,
-    /// It is sent again and again until then, but at least once.
+    /// The file is sent repeatedly for this time, but at least once.
     time: Duration,
-    /// What has to arrive, if all of it is compared.
+    /// Expected digests, to compare all bytes.
     digests: Option<Vec<u64>>,
 }
 
-impl Goal {
+impl Workload {
     pub(super) const fn measure(bytes: u64, time: Duration) -> Self {
         Self {
             bytes,
@@ -31,16 +31,16 @@ impl Goal {
         }
     }
 
-    pub(super) fn verify(bytes: u64, content: &Content) -> Result<Self, Failure> {
+    pub(super) fn verify(bytes: u64, file: &TestFile) -> Result<Self, Failure> {
         Ok(Self {
             bytes,
             time: Duration::ZERO,
-            digests: Some(content.digests(bytes)?),
+            digests: Some(file.digests(bytes)?),
         })
     }
 }
 
-/// What the sending thread did.
+/// Result of the sending thread.
 struct Sent {
     files: u64,
     calls: u64,
@@ -49,34 +49,34 @@ struct Sent {
     zero_copy: Option<ZeroCopy>,
 }
 
-/// What the receiving thread saw.
+/// Result of the receiving thread.
 struct Arrived {
     bytes: u64,
     cpu: Duration,
     end: Instant,
 }
 
-/// Sends the file over a new connection. `stop` is asked every few hundredths of a second; whatever hangs then is woken up.
+/// Sends the file over a new connection. `stop` is called every few hundredths of a second, and wakes up both threads.
 pub(super) fn transfer(
-    road: &Road,
-    way: Way,
-    content: &Content,
-    goal: &Goal,
+    route: &Route,
+    method: Method,
+    file: &TestFile,
+    workload: &Workload,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<FileRun, Failure> {
-    let (near, far) = road.connect()?;
-    let counted = road.received_bytes();
+    let (near, far) = route.connect()?;
+    let counted = route.received_bytes();
     let (progress, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (sent, arrived, broken) = std::thread::scope(|scope| {
         let receiving = Builder::new().spawn_scoped(scope, || {
-            let arrived = receive(content, goal, &far, &progress);
-            // Whoever still sends shall not wait for us.
+            let arrived = receive(file, workload, &far, &progress);
+            // The sender must not wait for us.
             let _ = far.shutdown(Shutdown::Both);
             arrived
         });
         let sending = Builder::new().spawn_scoped(scope, || {
-            let sent = send(way, content, goal, &near, &is_over);
-            // Nothing more comes; and after a failure nobody shall wait for it.
+            let sent = send(method, file, workload, &near, &is_over);
+            // No more data; after a failure the receiver must not wait for it.
             let how = if sent.is_ok() {
                 Shutdown::Write
             } else {
@@ -95,14 +95,14 @@ pub(super) fn transfer(
         let mut broken = None;
         let mut moved = (0, Instant::now());
         while !(receiving.is_finished() && sending.is_finished()) {
-            std::thread::park_timeout(TURN);
+            std::thread::park_timeout(POLL_INTERVAL);
             let now = progress.load(Ordering::Relaxed);
             if now != moved.0 {
                 moved = (now, Instant::now());
             }
             let reason = if stop() {
                 Some(Step::Stopped.failed(Errno::INTR))
-            } else if moved.1.elapsed() > PATIENCE {
+            } else if moved.1.elapsed() > TIMEOUT {
                 Some(Step::Stuck.failed(Errno::TIMEDOUT))
             } else {
                 None
@@ -121,13 +121,13 @@ pub(super) fn transfer(
     if let Some(broken) = broken {
         return Err(broken);
     }
-    // What arrived wrong explains why it could not be sent any more.
+    // Wrong data at the receiver is the cause of a failure at the sender.
     let (sent, arrived) = match (sent, arrived) {
         (_, Err(failure)) if matches!(failure.step, Step::Differs(_)) => return Err(failure),
         (Err(failure), _) | (_, Err(failure)) => return Err(failure),
         (Ok(sent), Ok(arrived)) => (sent, arrived),
     };
-    let bytes = goal.bytes * sent.files;
+    let bytes = workload.bytes * sent.files;
     if arrived.bytes != bytes {
         return Err(Step::Count {
             sent: bytes,
@@ -136,7 +136,7 @@ pub(super) fn transfer(
         .failed(Errno::IO));
     }
     let interface_bytes = counted
-        .zip(road.received_bytes())
+        .zip(route.received_bytes())
         .and_then(|(before, after)| after.checked_sub(before));
     Ok(FileRun {
         bytes,
@@ -155,55 +155,46 @@ pub(super) fn transfer(
 }
 
 fn send(
-    way: Way,
-    content: &Content,
-    goal: &Goal,
+    method: Method,
+    file: &TestFile,
+    workload: &Workload,
     socket: &TcpStream,
     is_over: &AtomicBool,
 ) -> Result<Sent, Failure> {
-    let mut sender = Sender::new(way, content.file(), socket)?;
-    let (start, before) = (Instant::now(), thread_cpu());
+    let mut sender = Sender::new(method, file.file(), socket)?;
+    let (start, before) = (Instant::now(), thread_cpu_time());
     let mut files = 0;
-    while files == 0 || (start.elapsed() < goal.time && !is_over.load(Ordering::Relaxed)) {
-        sender.file(goal.bytes)?;
+    while files == 0 || (start.elapsed() < workload.time && !is_over.load(Ordering::Relaxed)) {
+        sender.file(workload.bytes)?;
         files += 1;
     }
     let zero_copy = sender.finish()?;
     Ok(Sent {
         files,
         calls: sender.calls(),
-        cpu: thread_cpu().saturating_sub(before),
+        cpu: thread_cpu_time().saturating_sub(before),
         start,
         zero_copy,
     })
 }
 
 fn receive(
-    content: &Content,
-    goal: &Goal,
+    file: &TestFile,
+    workload: &Workload,
     socket: &TcpStream,
     progress: &AtomicU64,
 ) -> Result<Arrived, Failure> {
-    let before = thread_cpu();
-    let receiver = Receiver::new(content, goal.bytes, goal.digests.as_deref());
+    let before = thread_cpu_time();
+    let receiver = Receiver::new(file, workload.bytes, workload.digests.as_deref());
     let bytes = receiver.drain(socket, progress)?;
     Ok(Arrived {
         bytes,
-        cpu: thread_cpu().saturating_sub(before),
+        cpu: thread_cpu_time().saturating_sub(before),
         end: Instant::now(),
     })
 }
 
-/// Of the calling thread. What it does for others in interrupts may be part of it, or not, as the kernel was built.
-fn thread_cpu() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or_default(),
-        u32::try_from(time.tv_nsec).unwrap_or_default(),
-    )
-}
-
-/// Whether both are done is looked at this often.
-const TURN: Duration = Duration::from_millis(5);
-/// So long nothing may move.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval between two checks of the threads.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Longest time without progress.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,26 +1,25 @@
-//! How long answers take: requests over connections that stay (`rr`), or with a connection for each (`crr`).
+//! Latency: requests and answers over persistent connections (`rr`), or with one connection each (`crr`).
 //!
-//! Without a rate the next request goes out when the answer to the one before is there (`closed.rs`): what a program sees that
-//! waits for its answers. With a rate requests go out by schedule, whatever became of those before (`open.rs`), and each
-//! delay counts from the time at which the request should have gone out. What a stall holds up is in the figures then; a
-//! tester that waits for answers would have left out just the requests that suffer ("coordinated omission").
+//! Without a rate, the next request is sent when the answer to the one before has arrived (`closed_loop.rs`). With a rate,
+//! requests are sent by a schedule that does not depend on answers (`open_loop.rs`), and each delay counts from the time at
+//! which the request was due. So the figures include the requests that a stall holds up; a closed loop would omit just
+//! those ("coordinated omission").
 //!
-//! A thread for each connection; nothing is allocated while it is measured.
+//! Each connection has a thread. Nothing is allocated during the measurement.
 
-mod answering;
-mod asking;
-mod closed;
-mod connecting;
-mod course;
-mod open;
-mod pinned;
-mod serving;
-mod whole;
+mod answer;
+mod client;
+mod closed_loop;
+mod connect_loop;
+mod exact_io;
+mod open_loop;
+mod run_state;
+mod server;
 
-pub use asking::{Ending, Outcome, Plan, There, run};
-pub use course::{Sizes, Tally, Transport};
-pub(crate) use serving::answer;
-pub use whole::Failure;
+pub use client::{EarlyEnd, Outcome, Plan, ServerLoad, run};
+pub use exact_io::Failure;
+pub use run_state::{Sizes, Tally, Transport};
+pub(crate) use server::answer;
 
-/// As many connections as one test may have.
-pub const CONNECTIONS_MAX: u32 = serving::CONNECTIONS_MAX;
+/// Most connections of one test.
+pub const CONNECTIONS_MAX: u32 = server::CONNECTIONS_MAX;

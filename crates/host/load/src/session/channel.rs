@@ -1,6 +1,6 @@
-//! Frames of JSON over a connection, each wait with an end.
+//! Frames of JSON over a connection; every wait has a timeout.
 
-use super::Trouble;
+use super::Error;
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Channel {
     stream: TcpStream,
-    /// The beginning of a frame whose rest has not come yet.
-    begun: Vec<u8>,
+    /// Received bytes that are not a complete frame yet.
+    pending: Vec<u8>,
 }
 
 impl Channel {
-    /// Over this connection.
+    /// Wraps this connection.
     ///
     /// # Errors
     /// When its options cannot be set.
-    pub fn new(stream: TcpStream) -> Result<Self, Trouble> {
+    pub fn new(stream: TcpStream) -> Result<Self, Error> {
         let set = || {
             stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(WRITE_PATIENCE))
+            stream.set_write_timeout(Some(WRITE_TIMEOUT))
         };
-        set().map_err(|error| Trouble::of_connection(&error))?;
+        set().map_err(|error| Error::of_connection(&error))?;
         Ok(Self {
             stream,
-            begun: Vec::new(),
+            pending: Vec::new(),
         })
     }
 
@@ -37,66 +37,66 @@ impl Channel {
         &self.stream
     }
 
-    /// Our address of it, and theirs.
+    /// Returns the local and the peer address.
     ///
     /// # Errors
-    /// When it is gone already.
-    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), Trouble> {
+    /// If the connection is closed already.
+    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), Error> {
         let both = || Ok((self.stream.local_addr()?, self.stream.peer_addr()?));
-        both().map_err(|error: io::Error| Trouble::of_connection(&error))
+        both().map_err(|error: io::Error| Error::of_connection(&error))
     }
 
-    /// Says this.
+    /// Sends a message.
     ///
     /// # Errors
-    /// When the other end is gone, or takes nothing any more.
-    pub fn send(&mut self, message: &Value) -> Result<(), Trouble> {
+    /// If the other end is gone, or does not read.
+    pub fn send(&mut self, message: &Value) -> Result<(), Error> {
         let text = message.to_string();
         let len = u32::try_from(text.len()).ok().filter(|&len| len <= FRAME_MAX);
-        let len = len.ok_or_else(|| Trouble::Nonsense(format!("a frame of {} bytes", text.len())))?;
+        let len = len.ok_or_else(|| Error::Malformed(format!("a frame of {} bytes", text.len())))?;
         let mut frame = len.to_be_bytes().to_vec();
         frame.extend_from_slice(text.as_bytes());
         self.send_bytes(&frame)
     }
 
-    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.stream.write_all(bytes).map_err(|error| {
             if is_timeout(&error) {
-                Trouble::Silent("room to write", WRITE_PATIENCE)
+                Error::Timeout("room to write", WRITE_TIMEOUT)
             } else {
-                Trouble::of_connection(&error)
+                Error::of_connection(&error)
             }
         })
     }
 
-    /// The next message, which has to come within `patience`; `what` it is expected to be.
+    /// Receives the next message. `what` describes the expected message for the error.
     ///
     /// # Errors
-    /// When it does not, or the other end is gone or talks rubbish.
-    pub fn receive(&mut self, what: &'static str, patience: Duration) -> Result<Value, Trouble> {
-        self.poll(patience)?.ok_or(Trouble::Silent(what, patience))
+    /// If none comes within `timeout`, the other end is gone, or the message is invalid.
+    pub fn receive(&mut self, what: &'static str, timeout: Duration) -> Result<Value, Error> {
+        self.poll(timeout)?.ok_or(Error::Timeout(what, timeout))
     }
 
-    /// The next message, if one comes within `patience`. What has come of one is kept for the next call.
+    /// Receives the next message; `None` if none comes within `timeout`. An incomplete one is kept for the next call.
     ///
     /// # Errors
-    /// When the other end is gone or talks rubbish.
-    pub fn poll(&mut self, patience: Duration) -> Result<Option<Value>, Trouble> {
-        let until = Instant::now() + patience;
+    /// If the other end is gone, or the message is invalid.
+    pub fn poll(&mut self, timeout: Duration) -> Result<Option<Value>, Error> {
+        let until = Instant::now() + timeout;
         loop {
             if let Some(message) = self.take()? {
                 return Ok(Some(message));
             }
-            // The kernel takes 0 for no end.
+            // 0 would mean no timeout.
             let left = until.saturating_duration_since(Instant::now()).max(TICK);
-            let mut room = [0; 4096];
+            let mut buffer = [0; 4096];
             let set = self.stream.set_read_timeout(Some(left));
-            match set.and_then(|()| self.stream.read(&mut room)) {
-                Ok(0) => return Err(Trouble::Gone(None)),
-                Ok(len) => self.begun.extend_from_slice(&room[..len]),
+            match set.and_then(|()| self.stream.read(&mut buffer)) {
+                Ok(0) => return Err(Error::Disconnected(None)),
+                Ok(len) => self.pending.extend_from_slice(&buffer[..len]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {}
-                Err(error) => return Err(Trouble::of_connection(&error)),
+                Err(error) => return Err(Error::of_connection(&error)),
             }
             if Instant::now() >= until {
                 return self.take();
@@ -104,39 +104,39 @@ impl Channel {
         }
     }
 
-    /// Whether what has come of a frame so far begins with this.
-    pub(super) fn begun_with(&self, byte: u8) -> bool {
-        self.begun.first() == Some(&byte)
+    /// Returns whether the incomplete frame begins with this byte.
+    pub(super) fn pending_starts_with(&self, byte: u8) -> bool {
+        self.pending.first() == Some(&byte)
     }
 
-    /// A whole frame, if there is one.
-    fn take(&mut self) -> Result<Option<Value>, Trouble> {
-        let Some((head, rest)) = self.begun.split_first_chunk::<4>() else {
+    /// Removes a complete frame from the pending bytes.
+    fn take(&mut self) -> Result<Option<Value>, Error> {
+        let Some((head, rest)) = self.pending.split_first_chunk::<4>() else {
             return Ok(None);
         };
         let len = u32::from_be_bytes(*head);
         if len > FRAME_MAX {
-            return Err(Trouble::Foreign(self.begun.clone()));
+            return Err(Error::ForeignServer(self.pending.clone()));
         }
         let len = len as usize;
         let Some(text) = rest.get(..len) else {
             return Ok(None);
         };
-        let message = serde_json::from_slice(text).map_err(|error| Trouble::Nonsense(error.to_string()))?;
-        self.begun.drain(..4 + len);
+        let message = serde_json::from_slice(text).map_err(|error| Error::Malformed(error.to_string()))?;
+        self.pending.drain(..4 + len);
         Ok(Some(message))
     }
 }
 
-/// Whether this only means that time is up.
+/// Returns whether the error is a timeout of the socket.
 pub(super) fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// No message is longer.
+/// Longest message, in bytes.
 const FRAME_MAX: u32 = 64 * 1024;
-/// Messages are short: whoever takes none for so long is gone.
-const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+/// Messages are short: a peer that reads none for this long is gone.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_pieces() {
+    fn frames_in_pieces_are_reassembled() {
         let (mut channel, mut there) = pair();
         let tick = Duration::from_millis(20);
         there.write_all(&[0, 0, 0, 7, b'{', b'"']).unwrap();
@@ -163,20 +163,20 @@ mod tests {
         assert_eq!(channel.poll(tick).unwrap(), Some(json!(true)));
         assert!(matches!(
             channel.receive("more", tick),
-            Err(Trouble::Silent("more", _))
+            Err(Error::Timeout("more", _))
         ));
         drop(there);
-        assert!(matches!(channel.poll(tick), Err(Trouble::Gone(_))));
+        assert!(matches!(channel.poll(tick), Err(Error::Disconnected(_))));
     }
 
     #[test]
-    fn rubbish_is_an_error() {
+    fn invalid_frames_are_errors() {
         for bytes in [&b"HTTP/1.1 400 Bad Request"[..], b"\0\0\0\x01{", &[0xff; 9]] {
             let (mut channel, mut there) = pair();
             there.write_all(bytes).unwrap();
             let error = channel.poll(Duration::from_secs(5)).unwrap_err();
             assert!(
-                matches!(error, Trouble::Foreign(_) | Trouble::Nonsense(_)),
+                matches!(error, Error::ForeignServer(_) | Error::Malformed(_)),
                 "{error}"
             );
         }

@@ -1,7 +1,7 @@
-//! The end that begins.
+//! The client's end of a session.
 
 use super::channel::Channel;
-use super::{Kind, Preamble, Role, Stop, Token, Trouble};
+use super::{Error, Kind, Preamble, Role, Stop, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -13,32 +13,32 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAddrs, UdpSo
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Who is to be reached, and how.
+/// Where to connect, and with which limits.
 #[derive(Debug, Clone)]
-pub struct Reach {
-    /// A name or an address, as it was typed
+pub struct Connector {
+    /// Name or address, as it was typed.
     pub host: String,
-    /// Of TCP and of UDP
+    /// TCP and UDP port.
     pub port: u16,
-    /// IPv6 alone, IPv4 alone, or whatever there is
+    /// `true`: IPv6 only; `false`: IPv4 only; `None`: both.
     pub is_v6: Option<bool>,
-    /// How long an answer may take
-    pub patience: Duration,
+    /// Longest wait for an answer.
+    pub timeout: Duration,
 }
 
-impl Reach {
-    /// All addresses that may be tried, in the resolver's order.
+impl Connector {
+    /// Resolves the host: all addresses of the requested family, in the resolver's order.
     ///
     /// # Errors
-    /// [`Trouble::Unresolved`].
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Trouble> {
+    /// [`Error::Unresolved`].
+    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         // An IPv6 address may be typed in brackets.
         let bare = self
             .host
             .strip_prefix('[')
             .and_then(|rest| rest.strip_suffix(']'));
         let host = bare.unwrap_or(&self.host);
-        let unresolved = |error| Trouble::Unresolved {
+        let unresolved = |error| Error::Unresolved {
             host: self.host.clone(),
             error,
         };
@@ -52,90 +52,107 @@ impl Reach {
         }
         Ok(list)
     }
+
+    /// Connects to the first address that answers.
+    ///
+    /// # Errors
+    /// If none does.
+    pub fn connect(&self, stop: &Stop) -> Result<TcpStream, Error> {
+        let mut failure = None;
+        for address in self.addresses()? {
+            match connect(address, self.timeout, stop, &|_, _| Ok(())) {
+                Ok(stream) => return Ok(stream),
+                Err(error @ Error::Interrupted) => return Err(error),
+                // The first error is the most useful: later ones may only mean that a family is missing.
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        Err(failure.unwrap_or(Error::Disconnected(None)))
+    }
 }
 
-/// A test at the other end.
+/// A test that the server has accepted.
 #[derive(Debug)]
 pub struct Session {
-    /// For what is said about it
+    /// The control connection.
     pub channel: Channel,
-    /// What the server said when it took it
+    /// The server's address. answer to the request.
     pub answer: Value,
-    /// Our address of the control connection
+    /// Local address of the control connection.
     pub local: SocketAddr,
-    /// The server's
+    /// The server's address.
     pub server: SocketAddr,
     token: Token,
-    patience: Duration,
+    timeout: Duration,
     stop: Stop,
 }
 
 impl Session {
-    /// Connects, and asks for a test of this kind.
+    /// Connects, and requests a test of this kind.
     ///
     /// # Errors
-    /// When nobody is there, or does not want to.
-    pub fn open(reach: &Reach, kind: Kind, parameters: &Value, stop: &Stop) -> Result<Self, Trouble> {
-        let stream = connect_any(reach, stop)?;
+    /// If the server cannot be reached, or refuses.
+    pub fn open(connector: &Connector, kind: Kind, parameters: &Value, stop: &Stop) -> Result<Self, Error> {
+        let stream = connector.connect(stop)?;
         let mut channel = Channel::new(stream)?;
         let (local, server) = channel.addresses()?;
         channel.send_bytes(&Preamble::control().emit())?;
         channel.send(&json!({"kind": kind.name(), "parameters": parameters}))?;
-        let answer = hear(&mut channel, reach.patience, stop)?;
+        let answer = first_answer(&mut channel, connector.timeout, stop)?;
         if let Some(error) = answer["error"].as_str() {
             return Err(
                 match answer["version"].as_u64().and_then(|it| u8::try_from(it).ok()) {
-                    Some(theirs) if theirs != super::VERSION => Trouble::Version {
+                    Some(theirs) if theirs != super::VERSION => Error::Version {
                         ours: super::VERSION,
                         theirs,
                     },
-                    _ => Trouble::Rejected(error.to_owned()),
+                    _ => Error::Rejected(error.to_owned()),
                 },
             );
         }
         let token = answer["ok"]["token"].as_str().and_then(Token::parse);
-        let token = token.ok_or_else(|| Trouble::Nonsense("an answer without a token".to_owned()))?;
+        let token = token.ok_or_else(|| Error::Malformed("an answer without a token".to_owned()))?;
         Ok(Self {
             channel,
             answer: answer["ok"].clone(),
             local,
             server,
             token,
-            patience: reach.patience,
+            timeout: connector.timeout,
             stop: stop.clone(),
         })
     }
 
-    /// By what the server knows what belongs to the test.
+    /// Returns the token that identifies the test at the server.
     #[must_use]
     pub const fn token(&self) -> Token {
         self.token
     }
 
-    /// One more connection for the test. `prepare` sets options before it is made.
+    /// Opens data connection `number` of the test. `prepare` sets socket options before it connects.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub fn data(&self, lane: u16, prepare: &Prepare<'_>) -> Result<TcpStream, Trouble> {
-        let stream = connect(self.server, self.patience, &self.stop, prepare)?;
-        let preamble = Preamble::data(self.token, lane).emit();
-        io::Write::write_all(&mut &stream, &preamble).map_err(|error| Trouble::of_connection(&error))?;
+    /// If it cannot be opened.
+    pub fn data(&self, number: u16, prepare: &Prepare<'_>) -> Result<TcpStream, Error> {
+        let stream = connect(self.server, self.timeout, &self.stop, prepare)?;
+        let preamble = Preamble::data(self.token, number).emit();
+        io::Write::write_all(&mut &stream, &preamble).map_err(|error| Error::of_connection(&error))?;
         Ok(stream)
     }
 
-    /// A UDP socket that is connected to one of the server's own for this test.
+    /// Opens UDP socket `number` of the test, connected to a socket of the server for this test alone.
     ///
     /// # Errors
-    /// When it cannot be made, or nothing comes back.
-    pub fn datagrams(&self, lane: u16) -> Result<UdpSocket, Trouble> {
-        self.datagrams_from(lane, None)
+    /// If it cannot be opened, or the server does not answer.
+    pub fn datagrams(&self, number: u16) -> Result<UdpSocket, Error> {
+        self.datagrams_from(number, None)
     }
 
-    /// The same from an address of this host.
+    /// Like [`datagrams`](Self::datagrams), from a chosen address of this host.
     ///
     /// # Errors
-    /// As above, or when it is none.
-    pub fn datagrams_from(&self, lane: u16, from: Option<IpAddr>) -> Result<UdpSocket, Trouble> {
+    /// Likewise, and if the address is not one of this host.
+    pub fn datagrams_from(&self, number: u16, from: Option<IpAddr>) -> Result<UdpSocket, Error> {
         let failed = |operation| move |error: io::Error| system(operation, &error);
         let own = own_address(from.unwrap_or(self.local.ip()), self.server);
         let socket = UdpSocket::bind(own).map_err(failed("bind a UDP socket"))?;
@@ -144,19 +161,19 @@ impl Session {
             .map_err(failed("connect a UDP socket"))?;
         let first = Preamble {
             role: Role::Datagram,
-            ..Preamble::data(self.token, lane)
+            ..Preamble::data(self.token, number)
         };
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeout;
         let mut refused = None;
         while Instant::now() < until {
             self.stop.check()?;
-            // Whether a datagram gets there, nobody promises: it is sent again.
+            // Datagrams can be lost: it is sent again.
             let sent = socket.send(&first.emit());
-            let set = socket.set_read_timeout(Some(DATAGRAM_PATIENCE));
-            let mut room = [0; 64];
-            match sent.and(set).and_then(|()| socket.recv(&mut room)) {
+            let set = socket.set_read_timeout(Some(DATAGRAM_TIMEOUT));
+            let mut buffer = [0; 64];
+            match sent.and(set).and_then(|()| socket.recv(&mut buffer)) {
                 Ok(len) => {
-                    let answer = Preamble::parse(&room[..len]);
+                    let answer = Preamble::parse(&buffer[..len]);
                     if answer.is_some_and(|answer| answer.role == Role::Welcome && answer.token == self.token)
                     {
                         return Ok(socket);
@@ -164,22 +181,23 @@ impl Session {
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     refused = Some(Errno::CONNREFUSED);
-                    std::thread::sleep(DATAGRAM_PATIENCE);
+                    std::thread::sleep(DATAGRAM_TIMEOUT);
                 }
                 Err(_) => {}
             }
         }
         Err(refused.map_or(
-            Trouble::Silent(
+            Error::Timeout(
                 "an answer over UDP (does a firewall let it through?)",
-                self.patience,
+                self.timeout,
             ),
-            |errno| Trouble::System("send over UDP", errno),
+            |errno| Error::System("send over UDP", errno),
         ))
     }
 }
 
-/// Any port of this address of ours, for what goes to `server`. One of a link is nothing without its device.
+/// Returns the local address to bind to before connecting to `server`, with any port. A link-local address needs the
+/// scope of the server's.
 #[must_use]
 pub fn own_address(ip: IpAddr, server: SocketAddr) -> SocketAddr {
     match (ip, server) {
@@ -190,30 +208,32 @@ pub fn own_address(ip: IpAddr, server: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The first answer. Whoever speaks something else is told by how it begins.
-fn hear(channel: &mut Channel, patience: Duration, stop: &Stop) -> Result<Value, Trouble> {
-    let until = Instant::now() + patience;
+/// Receives the first answer, and recognizes servers of other protocols by their first bytes.
+fn first_answer(channel: &mut Channel, timeout: Duration, stop: &Stop) -> Result<Value, Error> {
+    let until = Instant::now() + timeout;
     loop {
         stop.check()?;
         match channel.poll(TICK) {
             Ok(Some(answer)) => return Ok(answer),
             // PARAM_EXCHANGE, ACCESS_DENIED
-            Err(Trouble::Foreign(bytes)) if bytes == [9] || bytes == [0xff] => {
-                return Err(Trouble::Iperf3Server);
+            Err(Error::ForeignServer(bytes)) if bytes == [9] || bytes == [0xff] => {
+                return Err(Error::Iperf3Server);
             }
-            // What does not understand us may be quicker to close than we to read.
-            Err(Trouble::Gone(_)) if channel.begun_with(9) || channel.begun_with(0xff) => {
-                return Err(Trouble::Iperf3Server);
+            // The server may close before its last bytes are read.
+            Err(Error::Disconnected(_))
+                if channel.pending_starts_with(9) || channel.pending_starts_with(0xff) =>
+            {
+                return Err(Error::Iperf3Server);
             }
-            Err(Trouble::Gone(errno)) => return Err(Trouble::Unwelcome(errno)),
-            Err(trouble) => return Err(trouble),
-            Ok(None) if channel.begun_with(9) || channel.begun_with(0xff) => {
-                return Err(Trouble::Iperf3Server);
+            Err(Error::Disconnected(errno)) => return Err(Error::ClosedAtOnce(errno)),
+            Err(error) => return Err(error),
+            Ok(None) if channel.pending_starts_with(9) || channel.pending_starts_with(0xff) => {
+                return Err(Error::Iperf3Server);
             }
             Ok(None) if Instant::now() >= until => {
-                return Err(Trouble::Silent(
+                return Err(Error::Timeout(
                     "an answer (is it `sockeye bench serve` that listens there?)",
-                    patience,
+                    timeout,
                 ));
             }
             Ok(None) => {}
@@ -221,75 +241,62 @@ fn hear(channel: &mut Channel, patience: Duration, stop: &Stop) -> Result<Value,
     }
 }
 
-fn connect_any(reach: &Reach, stop: &Stop) -> Result<TcpStream, Trouble> {
-    let mut failure = None;
-    for address in reach.addresses()? {
-        match connect(address, reach.patience, stop, &|_, _| Ok(())) {
-            Ok(stream) => return Ok(stream),
-            Err(trouble @ Trouble::Stopped) => return Err(trouble),
-            // The first says most: others may only be of a family that is not there.
-            Err(trouble) => failure = failure.or(Some(trouble)),
-        }
-    }
-    Err(failure.unwrap_or(Trouble::Gone(None)))
-}
+/// Sets options of a socket before it connects to the address.
+pub type Prepare<'a> = dyn Fn(BorrowedFd<'_>, SocketAddr) -> Result<(), Error> + 'a;
 
-/// Sets options of a socket before it is connected to where.
-pub type Prepare<'a> = dyn Fn(BorrowedFd<'_>, SocketAddr) -> Result<(), Trouble> + 'a;
-
-/// A TCP connection, or why there is none within `patience`.
+/// Opens a TCP connection within `timeout`. `prepare` sets socket options before.
 ///
 /// # Errors
-/// When there is none.
+/// If it fails, takes too long, or `stop` is set.
 pub fn connect(
     address: SocketAddr,
-    patience: Duration,
+    timeout: Duration,
     stop: &Stop,
     prepare: &Prepare<'_>,
-) -> Result<TcpStream, Trouble> {
+) -> Result<TcpStream, Error> {
     let socket = tcp_socket(address.ip())?;
     prepare(socket.as_fd(), address)?;
     let failed = |errno: Errno| match errno {
-        Errno::CONNREFUSED => Trouble::Refused(address),
-        Errno::TIMEDOUT => Trouble::Unanswered(address, patience),
-        errno => Trouble::Connect(address, errno),
+        Errno::CONNREFUSED => Error::Refused(address),
+        Errno::TIMEDOUT => Error::ConnectTimeout(address, timeout),
+        errno => Error::Connect(address, errno),
     };
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
         Err(Errno::INPROGRESS | Errno::INTR) => {
-            await_writable(&socket, address, patience, stop)?;
+            await_writable(&socket, address, timeout, stop)?;
             sockopt::socket_error(&socket).map_err(failed)?.map_err(failed)?;
         }
         Err(errno) => return Err(failed(errno)),
     }
-    let flags = fcntl_getfl(&socket).map_err(|errno| Trouble::System("fcntl", errno))?;
-    fcntl_setfl(&socket, flags - OFlags::NONBLOCK).map_err(|errno| Trouble::System("fcntl", errno))?;
+    let flags = fcntl_getfl(&socket).map_err(|errno| Error::System("fcntl", errno))?;
+    fcntl_setfl(&socket, flags - OFlags::NONBLOCK).map_err(|errno| Error::System("fcntl", errno))?;
     Ok(TcpStream::from(socket))
 }
 
 fn await_writable(
     socket: &OwnedFd,
     address: SocketAddr,
-    patience: Duration,
+    timeout: Duration,
     stop: &Stop,
-) -> Result<(), Trouble> {
-    let until = Instant::now() + patience;
-    let tick = Timespec::try_from(TICK).map_err(|_| Trouble::System("poll", Errno::INVAL))?;
+) -> Result<(), Error> {
+    let until = Instant::now() + timeout;
+    let tick = Timespec::try_from(TICK).map_err(|_| Error::System("poll", Errno::INVAL))?;
     loop {
         stop.check()?;
         let mut polled = [PollFd::new(socket, PollFlags::OUT)];
         match poll(&mut polled, Some(&tick)) {
             Err(Errno::INTR) | Ok(0) => {}
             Ok(_) => return Ok(()),
-            Err(errno) => return Err(Trouble::System("poll", errno)),
+            Err(errno) => return Err(Error::System("poll", errno)),
         }
         if Instant::now() >= until {
-            return Err(Trouble::Unanswered(address, patience));
+            return Err(Error::ConnectTimeout(address, timeout));
         }
     }
 }
 
-fn tcp_socket(ip: IpAddr) -> Result<OwnedFd, Trouble> {
+fn tcp_socket(ip: IpAddr) -> Result<OwnedFd, Error> {
     let family = if ip.is_ipv6() {
         AddressFamily::INET6
     } else {
@@ -297,13 +304,13 @@ fn tcp_socket(ip: IpAddr) -> Result<OwnedFd, Trouble> {
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))
-        .map_err(|errno| Trouble::System("open a socket", errno))
+        .map_err(|errno| Error::System("open a socket", errno))
 }
 
-pub(super) fn system(operation: &'static str, error: &io::Error) -> Trouble {
-    Trouble::System(operation, Errno::from_io_error(error).unwrap_or(Errno::IO))
+pub(super) fn system(operation: &'static str, error: &io::Error) -> Error {
+    Error::System(operation, Errno::from_io_error(error).unwrap_or(Errno::IO))
 }
 
-/// How long nobody looks whether he is to stop.
+/// Interval between two checks of the stop flag.
 const TICK: Duration = Duration::from_millis(50);
-const DATAGRAM_PATIENCE: Duration = Duration::from_millis(200);
+const DATAGRAM_TIMEOUT: Duration = Duration::from_millis(200);

@@ -1,55 +1,54 @@
 //! Our own protocol between a benchmark and its other end.
 //!
-//! One TCP port for everything, 5210 unless told otherwise. Whatever connects begins with a [`Preamble`] of 40 bytes; it
-//! says which version it speaks, and whether it is a control connection or one that carries data, with the token of the
-//! test it belongs to. Control connections exchange [frames](Channel): a length (`u32`, big-endian, at most 64 KiB) and as
+//! One TCP port for everything, 5210 by default. Each connection begins with a [`Preamble`] of 40 bytes: the protocol
+//! version, whether this is a control connection or one that carries data, and the token of its test. Control connections exchange [frames](Channel): a length (`u32`, big-endian, at most 64 KiB) and as
 //! many bytes of JSON.
 //!
 //! ```text
 //! control:  client  preamble, {"kind": "stream", "parameters": {...}}
-//!           server  {"ok": {"token": "32 hex digits", ...}}   or   {"error": "why not"}
-//! data:     client  preamble with the token and a number, then whatever the benchmark says
+//!           server  {"ok": {"token": "32 hex digits", ...}}   or   {"error": "reason"}
+//! data:     client  preamble with the token and a number, then the data of the benchmark
 //! ```
 //!
-//! The preamble and what refuses it are the same in all versions, so that two that do not match can say so. It is longer
-//! than the 37 bytes that an iperf3 server waits for: that answers at once, and is recognized. UDP begins with the same 40
-//! bytes on the same port, and the server answers from a socket that is connected to whoever sent them.
+//! The preamble and its refusal are the same in all versions, so that two versions that do not match can report it. The
+//! preamble is longer than the 37 bytes that an iperf3 server waits for: an iperf3 server answers at once, and is
+//! recognized. UDP begins with the same 40 bytes on the same port; the server answers from a socket that is connected to
+//! the sender.
 //!
-//! Nobody waits without an end, and no length is believed beyond its bound.
+//! Every wait has a timeout, and every length has a limit.
 
 mod channel;
 mod client;
+mod error;
 mod preamble;
 mod server;
 mod stop;
 mod test;
-mod trouble;
 
 pub use channel::Channel;
-pub use client::{Prepare, Reach, Session, connect, own_address};
+pub use client::{Connector, Prepare, Session, connect, own_address};
+pub use error::{Error, hint};
 pub use preamble::{PREAMBLE_LEN, Preamble, Role, Token, VERSION};
-pub use server::{Host, Server};
+pub use server::{Handler, Server};
 pub use stop::Stop;
-pub use test::{Data, Test};
-pub use trouble::Trouble;
-pub use trouble::hint;
+pub use test::{DataSocket, Test};
 
-/// What a session is for.
+/// The kind of test of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Bytes, as many as get through.
+    /// As many bytes as possible.
     Stream,
-    /// Requests and answers over connections that stay.
+    /// Requests and answers over persistent connections.
     Rr,
-    /// Each with a connection of its own.
+    /// Requests and answers with one connection each.
     Crr,
 }
 
 impl Kind {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Self; 3] = [Self::Stream, Self::Rr, Self::Crr];
 
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,12 +58,12 @@ impl Kind {
         }
     }
 
-    /// By its name.
+    /// Returns the kind with this name in the protocol.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// Where `bench serve` listens.
+/// Default port of `bench serve`, TCP and UDP.
 pub const PORT: u16 = 5210;

@@ -1,54 +1,54 @@
-//! The first bytes of whatever reaches a server.
+//! The first bytes of every connection, and of the first datagram, to a server.
 //!
 //! ```text
 //! 0   magic    8   "sockeye\n"
 //! 8   version  1
 //! 9   role     1   0 control, 1 data, 2 UDP's first datagram, 3 the answer to that
-//! 10  lane     2   big-endian: which of a test's data connections
+//! 10  number     2   big-endian: which of a test's data connections
 //! 12  token   16   of the test; 0 of a control connection
 //! 28  zeros   12
 //! ```
 
-use super::Trouble;
+use super::Error;
 use std::fmt;
 
-/// Who it is, and what the connection is for.
+/// The purpose of a connection, and the test that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preamble {
-    /// What it speaks
+    /// Protocol version.
     pub version: u8,
-    /// What it is for
+    /// Purpose of the connection.
     pub role: Role,
-    /// Which of several of the same test
-    pub lane: u16,
-    /// Whose
+    /// Number of the data connection within its test.
+    pub number: u16,
+    /// Token of the test; all zero for a control connection.
     pub token: Token,
 }
 
 impl Preamble {
-    /// One of a control connection.
+    /// Returns the preamble of a control connection.
     #[must_use]
     pub const fn control() -> Self {
         Self {
             version: VERSION,
             role: Role::Control,
-            lane: 0,
+            number: 0,
             token: Token([0; 16]),
         }
     }
 
-    /// One of a connection that carries data.
+    /// Returns the preamble of a data connection.
     #[must_use]
-    pub const fn data(token: Token, lane: u16) -> Self {
+    pub const fn data(token: Token, number: u16) -> Self {
         Self {
             version: VERSION,
             role: Role::Data,
-            lane,
+            number,
             token,
         }
     }
 
-    /// The answer to a first datagram.
+    /// Returns the answer to this first datagram.
     #[must_use]
     pub const fn welcome(self) -> Self {
         Self {
@@ -57,49 +57,49 @@ impl Preamble {
         }
     }
 
-    /// Its bytes.
+    /// Returns the bytes on the wire.
     #[must_use]
     pub fn emit(&self) -> [u8; PREAMBLE_LEN] {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8] = self.version;
         bytes[9] = self.role as u8;
-        bytes[10..12].copy_from_slice(&self.lane.to_be_bytes());
+        bytes[10..12].copy_from_slice(&self.number.to_be_bytes());
         bytes[12..28].copy_from_slice(&self.token.0);
         bytes
     }
 
-    /// From its bytes; those of another version are read as far as all versions agree.
+    /// Parses a preamble of any version; `None` if the bytes are none.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PREAMBLE_LEN] = bytes.get(..PREAMBLE_LEN)?.try_into().ok()?;
-        if !Self::begins(bytes) {
+        if !Self::is_prefix(bytes) {
             return None;
         }
         Some(Self {
             version: bytes[8],
             role: Role::from_number(bytes[9])?,
-            lane: u16::from_be_bytes([bytes[10], bytes[11]]),
+            number: u16::from_be_bytes([bytes[10], bytes[11]]),
             token: Token(bytes[12..28].try_into().ok()?),
         })
     }
 
-    /// Whether these may be the first bytes of one.
+    /// Returns whether these can be the first bytes of a preamble.
     #[must_use]
-    pub fn begins(bytes: &[u8]) -> bool {
+    pub fn is_prefix(bytes: &[u8]) -> bool {
         let len = bytes.len().min(MAGIC.len());
         bytes[..len] == MAGIC[..len]
     }
 
-    /// Fails if the other end is of another version.
+    /// Checks that the other end has the same version.
     ///
     /// # Errors
-    /// [`Trouble::Version`].
-    pub fn matches(&self) -> Result<(), Trouble> {
+    /// [`Error::Version`].
+    pub fn check_version(&self) -> Result<(), Error> {
         if self.version == VERSION {
             Ok(())
         } else {
-            Err(Trouble::Version {
+            Err(Error::Version {
                 ours: VERSION,
                 theirs: self.version,
             })
@@ -107,16 +107,16 @@ impl Preamble {
     }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Frames
+    /// Frames of JSON.
     Control = 0,
-    /// What is measured
+    /// Measured data.
     Data = 1,
-    /// A first datagram
+    /// First datagram of a UDP socket.
     Datagram = 2,
-    /// The answer to it
+    /// The server's answer to the first datagram.
     Welcome = 3,
 }
 
@@ -132,23 +132,23 @@ impl Role {
     }
 }
 
-/// By what connections of a test know each other. Nobody can guess it.
+/// Random identifier that ties the connections of a test together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Token(pub [u8; 16]);
 
 impl Token {
-    /// A new one.
+    /// Generates a token.
     ///
     /// # Errors
-    /// When the kernel gives no random bytes.
-    pub fn random() -> Result<Self, Trouble> {
+    /// If the kernel gives no random bytes.
+    pub fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         let flags = rustix::rand::GetRandomFlags::empty();
-        rustix::rand::getrandom(&mut bytes, flags).map_err(|errno| Trouble::System("getrandom", errno))?;
+        rustix::rand::getrandom(&mut bytes, flags).map_err(|errno| Error::System("getrandom", errno))?;
         Ok(Self(bytes))
     }
 
-    /// From its hexadecimal digits.
+    /// Parses 32 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -163,11 +163,11 @@ impl fmt::Display for Token {
     }
 }
 
-/// The only version there is.
+/// The protocol version.
 pub const VERSION: u8 = 1;
-/// How long a preamble is.
+/// Length of a preamble, in bytes.
 pub const PREAMBLE_LEN: usize = 40;
-/// No cookie of iperf3 has a line feed in it.
+/// A cookie of iperf3 contains no line feed.
 const MAGIC: &[u8; 8] = b"sockeye\n";
 
 #[cfg(test)]
@@ -175,30 +175,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back() {
+    fn emitted_preamble_parses_back() {
         let token = Token::random().unwrap();
         let preamble = Preamble::data(token, 513);
         assert_eq!(Preamble::parse(&preamble.emit()), Some(preamble));
         assert_eq!(Token::parse(&token.to_string()), Some(token));
-        assert!(preamble.matches().is_ok());
+        assert!(preamble.check_version().is_ok());
         let older = Preamble {
             version: 0,
             ..preamble
         };
-        assert!(matches!(older.matches(), Err(Trouble::Version { theirs: 0, .. })));
+        assert!(matches!(
+            older.check_version(),
+            Err(Error::Version { theirs: 0, .. })
+        ));
     }
 
     #[test]
-    fn rubbish_is_none() {
+    fn invalid_preamble_is_none() {
         let good = Preamble::control().emit();
         for len in 0..PREAMBLE_LEN {
             assert_eq!(Preamble::parse(&good[..len]), None);
-            assert!(Preamble::begins(&good[..len]));
+            assert!(Preamble::is_prefix(&good[..len]));
         }
         let mut role = good;
         role[9] = 77;
         assert_eq!(Preamble::parse(&role), None);
-        assert!(!Preamble::begins(b"sockeyes"));
+        assert!(!Preamble::is_prefix(b"sockeyes"));
         assert_eq!(Token::parse("+0000000000000000000000000000001"), None);
         assert_eq!(Token::parse(""), None);
     }

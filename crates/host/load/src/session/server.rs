@@ -1,9 +1,9 @@
-//! The end that waits.
+//! The server's end of a session.
 
 use super::channel::{Channel, is_timeout};
 use super::client::system;
-use super::test::{Data, Test};
-use super::{Kind, PREAMBLE_LEN, Preamble, Role, Stop, Token, Trouble};
+use super::test::{DataSocket, Test};
+use super::{Error, Kind, PREAMBLE_LEN, Preamble, Role, Stop, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -17,38 +17,38 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Listens on one port of TCP, and on the same of UDP, and hands tests over to whom they concern.
+/// Listens on a TCP port and the same UDP port, and passes tests to a [`Handler`].
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    /// UDP's first datagrams come here.
-    door: Result<UdpSocket, Trouble>,
+    /// Receives the first datagrams; an error if UDP is not available.
+    udp: Result<UdpSocket, Error>,
     address: SocketAddr,
-    desk: Desk,
+    registry: TestRegistry,
 }
 
-/// What a server does with whom it hears of.
-pub trait Host: Sync {
-    /// A client wants this.
+/// Handles the tests and connections of a [`Server`].
+pub trait Handler: Sync {
+    /// Runs a test that a client requested.
     fn test(&self, test: Test<'_>);
-    /// An iperf3 client connected, the `number`th of all connections; nothing of its cookie has been read.
+    /// Handles connection `number`, of an iperf3 client; nothing of its cookie has been read.
     fn iperf3(&self, number: u64, connection: TcpStream, stop: &Stop);
-    /// A datagram came that is none of ours, on a socket that serves everybody.
-    fn datagram(&self, bytes: &[u8], from: SocketAddr, door: &UdpSocket);
-    /// Whether to end now: asked after each test.
+    /// Handles a datagram of another protocol, received on the shared socket.
+    fn datagram(&self, bytes: &[u8], from: SocketAddr, socket: &UdpSocket);
+    /// Returns whether the server shall end; called after each test.
     fn is_enough(&self) -> bool;
-    /// Whether only iperf3's protocol is spoken.
+    /// Returns whether only iperf3's protocol is served.
     fn only_iperf3(&self) -> bool;
-    /// Something to be told.
+    /// Logs a line.
     fn say(&self, line: &str);
 }
 
 impl Server {
-    /// Listens at `address`, or at every one of this family, or of both.
+    /// Listens on `address`, or on all addresses of a family, or of both.
     ///
     /// # Errors
-    /// When the port is taken, the address is not one of this host, or the like.
-    pub fn bind(address: Option<IpAddr>, is_v6: Option<bool>, port: u16) -> Result<Self, Trouble> {
+    /// If the port is in use, the address is not one of this host, and so on.
+    pub fn bind(address: Option<IpAddr>, is_v6: Option<bool>, port: u16) -> Result<Self, Error> {
         let ip = address.unwrap_or(match is_v6 {
             Some(false) => Ipv4Addr::UNSPECIFIED.into(),
             _ => Ipv6Addr::UNSPECIFIED.into(),
@@ -56,7 +56,7 @@ impl Server {
         let only_v6 = is_v6 == Some(true);
         let listener = match listen(SocketAddr::new(ip, port), only_v6) {
             // Hosts without IPv6.
-            Err(Trouble::System(_, Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
+            Err(Error::System(_, Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL))
                 if address.is_none() && is_v6.is_none() =>
             {
                 listen(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port), false)?
@@ -68,64 +68,64 @@ impl Server {
             .map_err(|error| system("ask for the address of a socket", &error))?;
         Ok(Self {
             listener,
-            door: datagram_socket(address, only_v6),
+            udp: datagram_socket(address, only_v6),
             address,
-            desk: Desk::default(),
+            registry: TestRegistry::default(),
         })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Why it does not take UDP, if it does not.
+    /// Returns why UDP is not available; `None` if it is.
     #[must_use]
-    pub fn without_udp(&self) -> Option<&Trouble> {
-        self.door.as_ref().err()
+    pub fn udp_error(&self) -> Option<&Error> {
+        self.udp.as_ref().err()
     }
 
-    /// Serves until it is enough, or until `stop` is set. Ends when all tests have ended.
+    /// Serves until the handler has enough, or `stop` is set. Returns when all tests have ended.
     ///
     /// # Errors
-    /// When waiting is not possible any more.
-    pub fn run(&self, host: &dyn Host, stop: &Stop) -> Result<(), Trouble> {
+    /// If waiting for connections fails.
+    pub fn run(&self, handler: &dyn Handler, stop: &Stop) -> Result<(), Error> {
         let mut number = 0;
         std::thread::scope(|scope| {
-            while !stop.is_set() && !host.is_enough() {
-                let (has_caller, has_datagram) = self.wait()?;
+            while !stop.is_set() && !handler.is_enough() {
+                let (has_connection, has_datagram) = self.wait()?;
                 if has_datagram {
-                    self.open_door(host);
+                    self.accept_datagram(handler);
                 }
-                if !has_caller {
+                if !has_connection {
                     continue;
                 }
                 let (stream, from) = match self.listener.accept() {
                     Ok(accepted) => accepted,
                     Err(error) => {
-                        self.not_accepted(&error, host);
+                        self.accept_failed(&error, handler);
                         continue;
                     }
                 };
                 number += 1;
-                // What came over IPv4 is called so, though the socket is one of IPv6.
+                // The socket is IPv6; IPv4 clients are shown with their IPv4 address.
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                let Some(seat) = self.desk.seat() else {
-                    // Nothing is said to it: it is closed, and that is what it sees.
-                    host.say(&format!(
-                        "{from}: {CALLERS_MAX} connections already, one more is not taken"
+                let Some(slot) = self.registry.connection_slot() else {
+                    // The client only sees that the connection closes.
+                    handler.say(&format!(
+                        "{from}: {CONNECTIONS_MAX} connections already, one more is not taken"
                     ));
                     continue;
                 };
                 let spawned = std::thread::Builder::new()
-                    .name("caller".to_owned())
+                    .name("connection".to_owned())
                     .spawn_scoped(scope, move || {
-                        let _seat = seat;
-                        self.greet(number, stream, from, host, stop);
+                        let _slot = slot;
+                        self.identify(number, stream, from, handler, stop);
                     });
                 if let Err(error) = spawned {
-                    host.say(&format!("{from}: start a thread: {error}"));
+                    handler.say(&format!("{from}: start a thread: {error}"));
                 }
             }
             stop.set();
@@ -133,15 +133,15 @@ impl Server {
         })
     }
 
-    fn wait(&self) -> Result<(bool, bool), Trouble> {
-        let tick = Timespec::try_from(TICK).map_err(|_| Trouble::System("poll", Errno::INVAL))?;
+    fn wait(&self) -> Result<(bool, bool), Error> {
+        let tick = Timespec::try_from(TICK).map_err(|_| Error::System("poll", Errno::INVAL))?;
         let mut polled = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        if let Ok(door) = &self.door {
-            polled.push(PollFd::new(door, PollFlags::IN));
+        if let Ok(udp) = &self.udp {
+            polled.push(PollFd::new(udp, PollFlags::IN));
         }
         match poll(&mut polled, Some(&tick)) {
             Err(Errno::INTR) | Ok(0) => Ok((false, false)),
-            Err(errno) => Err(Trouble::System("poll", errno)),
+            Err(errno) => Err(Error::System("poll", errno)),
             Ok(_) => {
                 let has = |at: usize| polled.get(at).is_some_and(|polled| !polled.revents().is_empty());
                 Ok((has(0), has(1)))
@@ -149,70 +149,70 @@ impl Server {
         }
     }
 
-    /// One that was there is gone already, or there is no room for it: the rest goes on.
-    fn not_accepted(&self, error: &io::Error, host: &dyn Host) {
-        let trouble = system("accept a connection", error);
-        if let Trouble::System(_, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) = trouble {
-            host.say(&trouble.to_string());
+    /// Logs a lack of resources. Other errors concern a connection that is gone already.
+    fn accept_failed(&self, error: &io::Error, handler: &dyn Handler) {
+        let error = system("accept a connection", error);
+        if let Error::System(_, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) = error {
+            handler.say(&error.to_string());
             std::thread::sleep(TICK);
         }
     }
 
-    /// Finds out who it is.
-    fn greet(&self, number: u64, stream: TcpStream, from: SocketAddr, host: &dyn Host, stop: &Stop) {
-        let until = Instant::now() + GREETING_PATIENCE;
+    /// Finds out the protocol of a connection, and handles it.
+    fn identify(&self, number: u64, stream: TcpStream, from: SocketAddr, handler: &dyn Handler, stop: &Stop) {
+        let until = Instant::now() + PREAMBLE_TIMEOUT;
         let first = match first_bytes(&stream, until, stop) {
             Ok(first) => first,
-            Err(trouble) => {
-                if !matches!(trouble, Trouble::Stopped | Trouble::Gone(None)) {
-                    host.say(&format!("{from}: {trouble}"));
+            Err(error) => {
+                if !matches!(error, Error::Interrupted | Error::Disconnected(None)) {
+                    handler.say(&format!("{from}: {error}"));
                 }
                 return;
             }
         };
         if is_iperf3_cookie(&first) {
-            host.iperf3(number, stream, stop);
+            handler.iperf3(number, stream, stop);
             return;
         }
-        if host.only_iperf3() {
-            host.say(&format!("{from}: not an iperf3 client (--iperf3 takes no other)"));
+        if handler.only_iperf3() {
+            handler.say(&format!("{from}: not an iperf3 client (--iperf3 takes no other)"));
             return;
         }
-        if !Preamble::begins(&first) {
-            host.say(&format!("{from}: {}", Trouble::Stranger(first.to_vec())));
+        if !Preamble::is_prefix(&first) {
+            handler.say(&format!("{from}: {}", Error::ForeignClient(first.to_vec())));
             return;
         }
-        if let Err(trouble) = self.talk(stream, from, host, stop, until)
-            && !matches!(trouble, Trouble::Stopped)
+        if let Err(error) = self.handle(stream, from, handler, stop, until)
+            && !matches!(error, Error::Interrupted)
         {
-            host.say(&format!("{from}: {trouble}"));
+            handler.say(&format!("{from}: {error}"));
         }
     }
 
-    fn talk(
+    fn handle(
         &self,
         stream: TcpStream,
         from: SocketAddr,
-        host: &dyn Host,
+        handler: &dyn Handler,
         stop: &Stop,
         until: Instant,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Error> {
         let mut bytes = [0; PREAMBLE_LEN];
         read_all(&stream, &mut bytes, until)?;
-        let preamble = Preamble::parse(&bytes).ok_or_else(|| Trouble::Nonsense("its preamble".to_owned()))?;
-        if preamble.role == Role::Data && preamble.matches().is_ok() {
-            return self.desk.hand_over(preamble, Data::Tcp(stream));
+        let preamble = Preamble::parse(&bytes).ok_or_else(|| Error::Malformed("its preamble".to_owned()))?;
+        if preamble.role == Role::Data && preamble.check_version().is_ok() {
+            return self.registry.deliver(preamble, DataSocket::Tcp(stream));
         }
         let mut channel = Channel::new(stream)?;
-        if let Err(trouble) = preamble.matches() {
-            let said = channel.send(&json!({"error": trouble.to_string(), "version": super::VERSION}));
-            return said.and(Err(trouble));
+        if let Err(error) = preamble.check_version() {
+            let said = channel.send(&json!({"error": error.to_string(), "version": super::VERSION}));
+            return said.and(Err(error));
         }
         if preamble.role != Role::Control {
-            return Err(Trouble::Nonsense("a datagram's preamble over TCP".to_owned()));
+            return Err(Error::Malformed("a datagram's preamble over TCP".to_owned()));
         }
-        let wish = channel.receive("what kind of test it wants", GREETING_PATIENCE)?;
-        let Some(kind) = wish["kind"].as_str().and_then(Kind::from_name) else {
+        let request = channel.receive("the kind of test", PREAMBLE_TIMEOUT)?;
+        let Some(kind) = request["kind"].as_str().and_then(Kind::from_name) else {
             let known = Kind::ALL.map(Kind::name).join(", ");
             let text = format!("no such kind of test; there are {known}");
             return channel.send(&json!({"error": text, "version": super::VERSION}));
@@ -220,44 +220,44 @@ impl Server {
         let local = channel.addresses()?.0;
         let (sender, arrivals) = sync_channel(ARRIVALS_MAX);
         let token = Token::random()?;
-        if !self.desk.remember(token, local, sender) {
+        if !self.registry.insert(token, local, sender) {
             let text = format!("{TESTS_MAX} tests are running here already; try again later");
             return channel.send(&json!({"error": text, "version": super::VERSION}));
         }
-        host.test(Test {
+        handler.test(Test {
             kind,
-            parameters: wish["parameters"].clone(),
+            parameters: request["parameters"].clone(),
             channel,
             local,
             client: from,
             stop: stop.clone(),
             token,
             arrivals,
-            desk: &self.desk,
+            registry: &self.registry,
         });
         Ok(())
     }
 
-    /// Whoever knocks with a test's token gets a socket of its own, which the kernel prefers from then on.
-    fn open_door(&self, host: &dyn Host) {
-        let Ok(door) = &self.door else { return };
-        let mut room = [0; DATAGRAM_MAX];
-        let Ok((len, from)) = door.recv_from(&mut room) else {
+    /// Reads a first datagram, and creates a socket connected to its sender; the kernel prefers that one from then on.
+    fn accept_datagram(&self, handler: &dyn Handler) {
+        let Ok(socket) = &self.udp else { return };
+        let mut buffer = [0; DATAGRAM_MAX];
+        let Ok((len, from)) = socket.recv_from(&mut buffer) else {
             return;
         };
-        let datagram = &room[..len];
+        let datagram = &buffer[..len];
         let Some(preamble) = Preamble::parse(datagram) else {
-            host.datagram(datagram, from, door);
+            handler.datagram(datagram, from, socket);
             return;
         };
-        if preamble.role != Role::Datagram || preamble.matches().is_err() {
+        if preamble.role != Role::Datagram || preamble.check_version().is_err() {
             return;
         }
-        // Who knocks twice before the door is opened is let in once; later the test itself hears it.
-        let Some(local) = self.desk.let_in(preamble.token, preamble.lane) else {
+        // A repeated first datagram gets one socket; later repeats arrive at that socket.
+        let Some(local) = self.registry.admit(preamble.token, preamble.number) else {
             return;
         };
-        // With its device, if it is an address of a link.
+        // A link-local address keeps its scope.
         let mut own = local;
         own.set_port(self.address.port());
         let made = datagram_socket(own, false).and_then(|socket| {
@@ -267,103 +267,101 @@ impl Server {
             socket.send(&preamble.welcome().emit()).map_err(failed)?;
             Ok(socket)
         });
-        let done = made.and_then(|socket| self.desk.hand_over(preamble, Data::Udp(socket)));
-        if let Err(trouble) = done {
-            host.say(&format!("{from}: {trouble}"));
+        let done = made.and_then(|socket| self.registry.deliver(preamble, DataSocket::Udp(socket)));
+        if let Err(error) = done {
+            handler.say(&format!("{from}: {error}"));
         }
     }
 }
 
-/// Which tests there are, and how many callers.
+/// The running tests, and the number of open connections.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
-    tests: Mutex<HashMap<Token, Entry>>,
-    callers: AtomicUsize,
+pub(super) struct TestRegistry {
+    tests: Mutex<HashMap<Token, RunningTest>>,
+    connections: AtomicUsize,
 }
 
-/// A test that runs.
+/// A running test.
 #[derive(Debug)]
-struct Entry {
-    /// Our address in it
+struct RunningTest {
+    /// Local address of its control connection.
     local: SocketAddr,
-    arrivals: SyncSender<(u16, Data)>,
-    /// Which of its UDP sockets are made
-    let_in: HashSet<u16>,
+    arrivals: SyncSender<(u16, DataSocket)>,
+    /// Numbers of its UDP sockets.
+    udp_numbers: HashSet<u16>,
 }
 
-impl Desk {
-    fn remember(&self, token: Token, local: SocketAddr, arrivals: SyncSender<(u16, Data)>) -> bool {
+impl TestRegistry {
+    fn insert(&self, token: Token, local: SocketAddr, arrivals: SyncSender<(u16, DataSocket)>) -> bool {
         let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = tests.len() < TESTS_MAX;
         if has_room {
-            let let_in = HashSet::new();
-            let entry = Entry {
+            let test = RunningTest {
                 local,
                 arrivals,
-                let_in,
+                udp_numbers: HashSet::new(),
             };
-            tests.insert(token, entry);
+            tests.insert(token, test);
         }
         has_room
     }
 
-    pub(super) fn forget(&self, token: Token) {
+    pub(super) fn remove(&self, token: Token) {
         let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
         tests.remove(&token);
     }
 
-    /// Our address in this test, if it has no such UDP socket yet.
-    fn let_in(&self, token: Token, lane: u16) -> Option<SocketAddr> {
+    /// Returns the local address of the test if UDP socket `number` is new.
+    fn admit(&self, token: Token, number: u16) -> Option<SocketAddr> {
         let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = tests.get_mut(&token)?;
-        (entry.let_in.len() < ARRIVALS_MAX && entry.let_in.insert(lane)).then_some(entry.local)
+        let test = tests.get_mut(&token)?;
+        (test.udp_numbers.len() < ARRIVALS_MAX && test.udp_numbers.insert(number)).then_some(test.local)
     }
 
-    fn hand_over(&self, preamble: Preamble, data: Data) -> Result<(), Trouble> {
+    fn deliver(&self, preamble: Preamble, data: DataSocket) -> Result<(), Error> {
         let tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = tests
+        let test = tests
             .get(&preamble.token)
-            .ok_or_else(|| Trouble::Nonsense("data for a test that is not there".to_owned()))?;
-        entry
-            .arrivals
-            .try_send((preamble.lane, data))
-            .map_err(|_| Trouble::Nonsense("more connections for data than it takes".to_owned()))
+            .ok_or_else(|| Error::Malformed("data for an unknown test".to_owned()))?;
+        test.arrivals
+            .try_send((preamble.number, data))
+            .map_err(|_| Error::Malformed("too many data connections".to_owned()))
     }
 
-    fn seat(&self) -> Option<Seat<'_>> {
-        let seat = Seat(&self.callers);
-        let taken = self.callers.fetch_add(1, Ordering::Relaxed);
-        (taken < CALLERS_MAX).then_some(seat)
+    fn connection_slot(&self) -> Option<ConnectionSlot<'_>> {
+        let slot = ConnectionSlot(&self.connections);
+        let taken = self.connections.fetch_add(1, Ordering::Relaxed);
+        (taken < CONNECTIONS_MAX).then_some(slot)
     }
 }
 
-/// One of so many callers.
-struct Seat<'a>(&'a AtomicUsize);
+/// Counts one open connection while it exists.
+struct ConnectionSlot<'a>(&'a AtomicUsize);
 
-impl Drop for Seat<'_> {
+impl Drop for ConnectionSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn listen(address: SocketAddr, only_v6: bool) -> Result<TcpListener, Trouble> {
-    let failed = |operation| move |errno: Errno| Trouble::System(operation, errno);
+fn listen(address: SocketAddr, only_v6: bool) -> Result<TcpListener, Error> {
+    let failed = |operation| move |errno: Errno| Error::System(operation, errno);
     let socket = socket_for(address, SocketType::STREAM, only_v6)?;
     rustix::net::bind(&socket, &address).map_err(failed("listen on this address and port of TCP"))?;
     rustix::net::listen(&socket, BACKLOG).map_err(failed("listen on this address and port of TCP"))?;
     Ok(TcpListener::from(socket))
 }
 
-/// Several may share the port: those that are connected get what is for them, the door the rest.
-fn datagram_socket(address: SocketAddr, only_v6: bool) -> Result<UdpSocket, Trouble> {
+/// Several sockets share the port: the kernel prefers connected ones for their peers.
+fn datagram_socket(address: SocketAddr, only_v6: bool) -> Result<UdpSocket, Error> {
     let socket = socket_for(address, SocketType::DGRAM, only_v6)?;
     rustix::net::bind(&socket, &address)
-        .map_err(|errno| Trouble::System("listen on this address and port of UDP", errno))?;
+        .map_err(|errno| Error::System("listen on this address and port of UDP", errno))?;
     Ok(UdpSocket::from(socket))
 }
 
-fn socket_for(address: SocketAddr, kind: SocketType, only_v6: bool) -> Result<OwnedFd, Trouble> {
-    let failed = |operation| move |errno: Errno| Trouble::System(operation, errno);
+fn socket_for(address: SocketAddr, kind: SocketType, only_v6: bool) -> Result<OwnedFd, Error> {
+    let failed = |operation| move |errno: Errno| Error::System(operation, errno);
     let family = if address.is_ipv6() {
         AddressFamily::INET6
     } else {
@@ -374,7 +372,7 @@ fn socket_for(address: SocketAddr, kind: SocketType, only_v6: bool) -> Result<Ow
     } else {
         ipproto::UDP
     };
-    // Whoever was there when it was polled may be gone when it is accepted.
+    // A connection can disappear between poll and accept.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         rustix::net::socket_with(family, kind, flags, Some(protocol)).map_err(failed("open a socket"))?;
@@ -385,71 +383,71 @@ fn socket_for(address: SocketAddr, kind: SocketType, only_v6: bool) -> Result<Ow
     Ok(socket)
 }
 
-/// As many as tell who it is, which are not taken.
-fn first_bytes(stream: &TcpStream, until: Instant, stop: &Stop) -> Result<[u8; 8], Trouble> {
-    let gone = |error: io::Error| Trouble::of_connection(&error);
+/// Peeks at the first eight bytes, which identify the protocol.
+fn first_bytes(stream: &TcpStream, until: Instant, stop: &Stop) -> Result<[u8; 8], Error> {
+    let gone = |error: io::Error| Error::of_connection(&error);
     stream.set_nonblocking(false).map_err(gone)?;
-    let mut room = [0; 8];
+    let mut buffer = [0; 8];
     loop {
         stop.check()?;
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Trouble::Silent("who it is", GREETING_PATIENCE));
+            return Err(Error::Timeout("its first bytes", PREAMBLE_TIMEOUT));
         }
         stream.set_read_timeout(Some(left.min(TICK))).map_err(gone)?;
-        match stream.peek(&mut room) {
-            Ok(0) => return Err(Trouble::Gone(None)),
-            Ok(8) => return Ok(room),
-            Ok(_) => std::thread::sleep(BREATH),
+        match stream.peek(&mut buffer) {
+            Ok(0) => return Err(Error::Disconnected(None)),
+            Ok(8) => return Ok(buffer),
+            Ok(_) => std::thread::sleep(RETRY_DELAY),
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(gone(error)),
         }
     }
 }
 
-fn read_all(mut stream: &TcpStream, mut room: &mut [u8], until: Instant) -> Result<(), Trouble> {
-    while !room.is_empty() {
+fn read_all(mut stream: &TcpStream, mut buffer: &mut [u8], until: Instant) -> Result<(), Error> {
+    while !buffer.is_empty() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(Trouble::Silent("its preamble", GREETING_PATIENCE));
+            return Err(Error::Timeout("its preamble", PREAMBLE_TIMEOUT));
         }
         let set = stream.set_read_timeout(Some(left));
-        match set.and_then(|()| stream.read(room)) {
-            Ok(0) => return Err(Trouble::Gone(None)),
-            Ok(len) => room = &mut room[len..],
+        match set.and_then(|()| stream.read(buffer)) {
+            Ok(0) => return Err(Error::Disconnected(None)),
+            Ok(len) => buffer = &mut buffer[len..],
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Trouble::of_connection(&error)),
+            Err(error) => return Err(Error::of_connection(&error)),
         }
     }
     Ok(())
 }
 
-/// Cookies of iperf3 are 36 of these and a NUL.
+/// A cookie of iperf3 is 36 of these characters and a NUL.
 fn is_iperf3_cookie(first: &[u8]) -> bool {
     first
         .iter()
         .all(|byte| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(byte))
 }
 
-/// So many connections that have not ended.
-const CALLERS_MAX: usize = 1024;
-/// So many tests side by side.
+/// Most open connections.
+const CONNECTIONS_MAX: usize = 1024;
+/// Most tests at once.
 const TESTS_MAX: usize = 64;
-/// So many connections of one test that nobody has taken yet.
+/// Most data connections of one test that wait to be accepted by it.
 const ARRIVALS_MAX: usize = 1024;
 const BACKLOG: i32 = 512;
-/// What opens a test over UDP is shorter; that of iperf3 as well.
+/// First datagrams are shorter, those of iperf3 as well.
 const DATAGRAM_MAX: usize = 2048;
-const GREETING_PATIENCE: Duration = Duration::from_secs(10);
+const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(100);
-const BREATH: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn who_is_an_iperf3_client() {
+    fn only_iperf3_cookies_are_recognized() {
         assert!(is_iperf3_cookie(b"abcd2345"));
         assert!(!is_iperf3_cookie(b"sockeye\n"));
         assert!(!is_iperf3_cookie(b"GET / HT"));

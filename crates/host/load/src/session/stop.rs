@@ -1,11 +1,11 @@
-//! That somebody wants it to end.
+//! The flag that ends a benchmark early.
 
-use super::Trouble;
+use super::Error;
 use sockeye_sys::interrupts::Interrupts;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Looked at between two waits, none of which is long.
+/// A stop flag, checked between short waits; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     flag: Arc<AtomicBool>,
@@ -13,21 +13,21 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// One that signals set as well.
+    /// Returns a flag that caught signals set as well.
     #[must_use]
-    pub fn by(interrupts: Interrupts) -> Self {
+    pub fn on_signal(interrupts: Interrupts) -> Self {
         Self {
             flag: Arc::default(),
             interrupts: Some(interrupts),
         }
     }
 
-    /// From now on.
+    /// Sets the flag.
     pub fn set(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Returns whether the flag is set, or a signal was caught.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
@@ -36,13 +36,13 @@ impl Stop {
                 .is_some_and(|interrupts| interrupts.caught().is_some())
     }
 
-    /// Fails if it is to end.
+    /// Fails if the flag is set.
     ///
     /// # Errors
-    /// [`Trouble::Stopped`].
-    pub fn check(&self) -> Result<(), Trouble> {
+    /// [`Error::Interrupted`].
+    pub fn check(&self) -> Result<(), Error> {
         if self.is_set() {
-            Err(Trouble::Stopped)
+            Err(Error::Interrupted)
         } else {
             Ok(())
         }

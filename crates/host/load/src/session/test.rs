@@ -1,54 +1,54 @@
-//! A test, as the server's end of it sees it.
+//! A test at the server's end.
 
 use super::channel::Channel;
-use super::server::Desk;
-use super::{Kind, Stop, Token, Trouble};
+use super::server::TestRegistry;
+use super::{Error, Kind, Stop, Token};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// What a client asked for. It is to be [accepted](Self::accept) or [refused](Self::refuse).
+/// A test that a client requested, to be [accepted](Self::accept) or [refused](Self::refuse).
 #[derive(Debug)]
 pub struct Test<'a> {
-    /// Of what kind
+    /// Kind of test.
     pub kind: Kind,
-    /// What the client said about it; nothing in it has been looked at
+    /// The client's parameters, not checked yet.
     pub parameters: Value,
-    /// For what is said about it
+    /// The control connection.
     pub channel: Channel,
-    /// Our address
+    /// Local address of the control connection.
     pub local: SocketAddr,
-    /// The client's
+    /// The client's address.
     pub client: SocketAddr,
-    /// Set when the server ends
+    /// Set when the server ends.
     pub stop: Stop,
     pub(super) token: Token,
-    pub(super) arrivals: Receiver<(u16, Data)>,
-    pub(super) desk: &'a Desk,
+    pub(super) arrivals: Receiver<(u16, DataSocket)>,
+    pub(super) registry: &'a TestRegistry,
 }
 
-/// What carries a test's data.
+/// A socket that carries a test's data.
 #[derive(Debug)]
-pub enum Data {
-    /// A connection, whose preamble has been read
+pub enum DataSocket {
+    /// A connection; its preamble has been read.
     Tcp(TcpStream),
-    /// A socket that is connected to the client's
+    /// A socket that is connected to the client's.
     Udp(UdpSocket),
 }
 
 impl Test<'_> {
-    /// By what its connections are known.
+    /// Returns the token of its connections.
     #[must_use]
     pub const fn token(&self) -> Token {
         self.token
     }
 
-    /// Takes it; `more` is told along with the token, and has to be an object.
+    /// Accepts the test; the answer is the token and the fields of `more`, which has to be an object.
     ///
     /// # Errors
-    /// When the client is gone.
-    pub fn accept(&mut self, more: Value) -> Result<(), Trouble> {
+    /// If the client is gone.
+    pub fn accept(&mut self, more: Value) -> Result<(), Error> {
         let mut ok = match more {
             Value::Object(more) => more,
             _ => serde_json::Map::new(),
@@ -57,28 +57,28 @@ impl Test<'_> {
         self.channel.send(&json!({"ok": ok}))
     }
 
-    /// Does not take it, and says why.
+    /// Refuses the test with a reason.
     ///
     /// # Errors
-    /// When the client is gone.
-    pub fn refuse(&mut self, why: &str) -> Result<(), Trouble> {
+    /// If the client is gone.
+    pub fn refuse(&mut self, reason: &str) -> Result<(), Error> {
         self.channel
-            .send(&json!({"error": why, "version": super::VERSION}))
+            .send(&json!({"error": reason, "version": super::VERSION}))
     }
 
-    /// The next connection or socket for the data, with its number, if it comes within `patience`.
+    /// Waits for the next data socket, and returns it with its number.
     ///
     /// # Errors
-    /// When it does not.
-    pub fn data(&self, patience: Duration) -> Result<(u16, Data), Trouble> {
-        let until = Instant::now() + patience;
+    /// If none comes within `timeout`.
+    pub fn data(&self, timeout: Duration) -> Result<(u16, DataSocket), Error> {
+        let until = Instant::now() + timeout;
         loop {
             self.stop.check()?;
             let left = until.saturating_duration_since(Instant::now());
             match self.arrivals.recv_timeout(left.min(TICK)) {
                 Ok(arrived) => return Ok(arrived),
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
-                Err(_) => return Err(Trouble::Silent("a connection for data", patience)),
+                Err(_) => return Err(Error::Timeout("a connection for data", timeout)),
             }
         }
     }
@@ -86,7 +86,7 @@ impl Test<'_> {
 
 impl Drop for Test<'_> {
     fn drop(&mut self) {
-        self.desk.forget(self.token);
+        self.registry.remove(self.token);
     }
 }
 

@@ -1,20 +1,20 @@
-//! The cheapest possible dump of the sockets of one protocol: ask, receive, count, throw away.
+//! The cheapest possible dump of the sockets of one protocol: request, receive, count, discard.
 //!
 //! Requests are laid out here by hand from `include/uapi/linux/netlink.h`, `sock_diag.h`, `inet_diag.h`, `unix_diag.h`,
-//! `packet_diag.h` and `netlink_diag.h`, and answers are gone through by the lengths of their messages alone: nothing of the
-//! ladder's is in it.
+//! `packet_diag.h` and `netlink_diag.h`, and answers are parsed by the
+//! lengths of their messages alone: no code of the source ladder is involved.
 
 use rustix::io::Errno;
 use sockeye_sys::netlink::NetlinkSocket;
 
-/// Dumps all of them in these states (bits `1 << state`), and counts.
+/// Dumps all sockets in these states (bits `1 << state`), and returns their number.
 ///
 /// # Errors
 /// In words: what failed, and the kernel's errno.
 pub(super) fn dump(what: &str, states: u32) -> Result<u64, String> {
     let failed = |operation: &str, errno: Errno| format!("{operation}: {errno}");
     let socket = NetlinkSocket::open().map_err(|errno| failed("open a sock_diag socket", errno))?;
-    // The kernel never fills more than this of a dump's datagram.
+    // The kernel fills at most this much of a dump's datagram.
     let mut buffer = vec![0; 32 * 1024];
     let mut records = 0;
     let requests = requests(what, states);
@@ -29,7 +29,7 @@ pub(super) fn dump(what: &str, states: u32) -> Result<u64, String> {
             match count(&buffer[..received.len], &mut records) {
                 End::NotYet => {}
                 End::Done => break,
-                // A kernel without IPv6 has no second half.
+                // A kernel without IPv6 refuses the second request.
                 End::Refused(Errno::NOENT) if nth > 0 => break,
                 End::Refused(errno) => return Err(failed("the kernel refused", errno)),
                 End::Broken => return Err("the kernel's answer has a broken envelope".to_owned()),
@@ -52,7 +52,7 @@ enum End {
 
 /// `struct nlmsghdr { u32 len; u16 type; u16 flags; u32 seq; u32 pid; }`, in host byte order, each padded to four bytes.
 fn count(mut datagram: &[u8], records: &mut u64) -> End {
-    // Nothing at all would come for ever.
+    // An empty datagram would repeat for ever.
     if datagram.is_empty() {
         return End::Broken;
     }
@@ -65,7 +65,7 @@ fn count(mut datagram: &[u8], records: &mut u64) -> End {
             return End::Broken;
         }
         match u16::from_ne_bytes([header[4], header[5]]) {
-            // Both say how it went, as a negative errno; an end says 0 or so where all went well.
+            // Both carry a negative errno; an end without error carries a number of at least 0.
             kind @ (NLMSG_DONE | NLMSG_ERROR) => {
                 let code = body.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
                 if kind == NLMSG_DONE && code >= 0 {
@@ -83,14 +83,14 @@ fn count(mut datagram: &[u8], records: &mut u64) -> End {
     End::NotYet
 }
 
-/// Each a whole message.
+/// Returns the request messages for a protocol.
 fn requests(what: &str, states: u32) -> Vec<Vec<u8>> {
     match what {
         "tcp" => vec![message(TCPDIAG_GETSOCK, &one_pass(states))],
         "udp" => each_family(17, None, states),
         "udplite" => each_family(136, None, states),
         "raw" => each_family(255, None, states),
-        // Beyond what fits into a byte: in an attribute.
+        // Does not fit into a byte: in an attribute.
         "mptcp" => each_family(0, Some(262), states),
         "unix" => {
             // struct unix_diag_req { u8 family, protocol; u16 pad; u32 states, ino, show, cookie[2]; }
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(records, 2);
         let refused = answer(NLMSG_ERROR, &(-2_i32).to_ne_bytes());
         assert_eq!(count(&refused, &mut records), End::Refused(Errno::NOENT));
-        let ended = answer(NLMSG_DONE, &(-2_i32).to_ne_bytes());
-        assert_eq!(count(&ended, &mut records), End::Refused(Errno::NOENT));
+        let early_end = answer(NLMSG_DONE, &(-2_i32).to_ne_bytes());
+        assert_eq!(count(&early_end, &mut records), End::Refused(Errno::NOENT));
         for broken in [&[1, 2, 3][..], &[0; 16], &two[..20], &[]] {
             assert_eq!(count(broken, &mut records), End::Broken, "{broken:?}");
         }

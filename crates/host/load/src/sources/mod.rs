@@ -1,9 +1,9 @@
-//! The socket table, read by every source of the ladder of sources in turn.
+//! The socket table, read by every source in turn.
 
-mod crowd;
 mod floor;
+mod socket_load;
 
-pub use crowd::{Crowd, CrowdFailure, descriptors_left, within_own_namespace};
+pub use socket_load::{SocketLoad, SocketLoadError, descriptors_left, in_private_namespace};
 
 use sockeye_measure::{FLOOR, SourceTimes};
 use sockeye_model::{ProtocolSet, StateSet};
@@ -14,51 +14,51 @@ use sockeye_source::{
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-/// What is read, and how often.
+/// Parameters of the source benchmark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SourcesPlan {
-    /// Of which protocols.
+    /// Protocols to read.
     pub protocols: ProtocolSet,
-    /// How often each source reads the whole table, after a first time that starts it.
+    /// Reads of the whole table by each source, after a first one that starts it.
     pub repeats: usize,
-    /// After so long [`FEWEST_REPEATS`] are enough.
-    pub patience: Option<Duration>,
+    /// After this time [`MIN_REPEATS`] are enough.
+    pub time_limit: Option<Duration>,
 }
 
 impl SourcesPlan {
-    /// Reads the table of the network namespace that this thread is in, until `keep_going`, which is told how much of it
-    /// is done in thousandths, says no. The sources take turns: what else the machine does meets all of them.
+    /// Reads the socket table of this thread's network namespace. `keep_going` gets the progress in thousandths; `false` ends
+    /// the benchmark. The sources take turns, so that a disturbance affects all of them.
     pub fn measure(self, engine: &BpfEngine, mut keep_going: impl FnMut(u64) -> bool) -> Vec<SourceTimes> {
         let begin = Instant::now();
-        let mut contenders = self.contenders(engine);
-        // The first time is another matter: it loads programs and fills caches.
-        for contender in &mut contenders {
+        let mut runs = self.runs(engine);
+        // The first read is measured separately: it loads programs and fills caches.
+        for run in &mut runs {
             if !keep_going(0) {
                 break;
             }
-            contender.read(engine, true);
+            run.read(engine, true);
         }
         for round in 0..self.repeats {
-            let count = contenders.len();
-            // Nobody is always the one behind the slowest.
+            let count = runs.len();
+            // Rotates the order, so that no source always runs after the slowest.
             for nth in 0..count {
                 let done = (round * count + nth) * 1000 / (self.repeats * count);
                 if !keep_going(done as u64) {
-                    return contenders.into_iter().map(|contender| contender.times).collect();
+                    return runs.into_iter().map(|run| run.times).collect();
                 }
-                contenders[(nth + round) % count].read(engine, false);
+                runs[(nth + round) % count].read(engine, false);
             }
-            let is_late = self.patience.is_some_and(|patience| begin.elapsed() > patience);
-            if is_late && round + 1 >= FEWEST_REPEATS {
+            let is_late = self.time_limit.is_some_and(|limit| begin.elapsed() > limit);
+            if is_late && round + 1 >= MIN_REPEATS {
                 break;
             }
         }
-        contenders.into_iter().map(|contender| contender.times).collect()
+        runs.into_iter().map(|run| run.times).collect()
     }
 
-    /// The floor and the sources of each protocol, those too that do not work here.
-    fn contenders(self, engine: &BpfEngine) -> Vec<Contender> {
-        let mut contenders: Vec<Contender> = Vec::new();
+    /// Returns the floor and the sources of each protocol, including those that do not work here.
+    fn runs(self, engine: &BpfEngine) -> Vec<SourceRun> {
+        let mut runs: Vec<SourceRun> = Vec::new();
         for Probe { what, source, result } in probe(engine) {
             let Some(protocols) = ProtocolSet::from_name(what) else {
                 continue;
@@ -66,51 +66,51 @@ impl SourcesPlan {
             if !self.protocols.intersects(protocols) {
                 continue;
             }
-            if contenders.last().is_none_or(|last| last.times.what != what) {
-                contenders.push(Contender::new(what, protocols, None));
+            if runs.last().is_none_or(|last| last.times.what != what) {
+                runs.push(SourceRun::new(what, protocols, None));
             }
-            let mut contender = Contender::new(what, protocols, Some(source));
+            let mut run = SourceRun::new(what, protocols, Some(source));
             if let ProbeResult::Fails(reason) = result {
-                contender.times.missing = Some(reason.to_string());
+                run.times.missing = Some(reason.to_string());
             }
-            contenders.push(contender);
+            runs.push(run);
         }
-        // The ladder begins with what few have many of.
-        contenders.sort_by_key(|contender| ORDER.iter().position(|what| *what == contender.times.what));
-        contenders
+        // The order of reports, not of the ladder.
+        runs.sort_by_key(|run| ORDER.iter().position(|what| *what == run.times.what));
+        runs
     }
 }
 
-/// A source and what it took so far.
-struct Contender {
+/// A source and its times so far.
+struct SourceRun {
     protocols: ProtocolSet,
-    /// None: the floor
-    source: Option<SourceKind>,
+    /// `None`: the floor.
+    rung: Option<SourceKind>,
     times: SourceTimes,
 }
 
-impl Contender {
-    fn new(what: &'static str, protocols: ProtocolSet, source: Option<SourceKind>) -> Self {
+impl SourceRun {
+    fn new(what: &'static str, protocols: ProtocolSet, rung: Option<SourceKind>) -> Self {
         Self {
             protocols,
-            source,
+            rung,
             times: SourceTimes {
                 what,
-                source: source.map_or(FLOOR, SourceKind::name),
+                source: rung.map_or(FLOOR, SourceKind::name),
                 ..SourceTimes::default()
             },
         }
     }
 
-    /// Reads the table once; what does not work is not tried again.
+    /// Reads the table once. A source that fails is not tried again.
     fn read(&mut self, engine: &BpfEngine, is_first: bool) {
         if self.times.missing.is_some() {
             return;
         }
         let begin = Instant::now();
-        let outcome = match self.source {
+        let outcome = match self.rung {
             None => floor::dump(self.times.what, STATES.bits()).map(|sockets| (sockets, 0)),
-            Some(source) => self.list(engine, source),
+            Some(rung) => self.list(engine, rung),
         };
         let ns = begin.elapsed().as_nanos() as f64;
         match outcome {
@@ -127,13 +127,13 @@ impl Contender {
         }
     }
 
-    /// All sockets by this source and no other: how many, and how often the table had to be read again.
+    /// Lists all sockets by this source alone. Returns their number, and how often the table was read again.
     fn list(&self, engine: &BpfEngine, source: SourceKind) -> Result<(u64, u64), String> {
         let query = Query {
             protocols: self.protocols,
             families: Families::BOTH,
             states: STATES,
-            // What all of them can tell.
+            // Details that all sources have.
             detail: Detail::QUEUES | Detail::INODE | Detail::USER,
             program: &[],
             ends: Ends::ANYWHERE,
@@ -165,21 +165,21 @@ impl Contender {
             others => Err(others
                 .iter()
                 .flat_map(|used| &used.not_used)
-                .map(|(source, reason)| format!("{source}: {reason}"))
+                .map(|(rung, reason)| format!("{rung}: {reason}"))
                 .next()
                 .unwrap_or_else(|| "it did not answer".to_owned())),
         }
     }
 }
 
-/// Fewer say nothing about how much they differ.
-pub const FEWEST_REPEATS: usize = 3;
-/// In which order tables are told; stable, so that sources stay in theirs.
+/// Fewest repeats that show a spread.
+pub const MIN_REPEATS: usize = 3;
+/// Order of the protocols in reports.
 const ORDER: [&str; 8] = [
     "tcp", "mptcp", "udp", "udplite", "raw", "unix", "packet", "netlink",
 ];
-/// What `ss -a` asks for: sockets that are bound and nothing else (Linux 6.8) are in tables that procfs does not show, and
-/// for them the kernel walks past all connections once more.
+/// The states of `ss -a`. Sockets that are only bound (Linux 6.8) are excluded: procfs does not show them, and the kernel
+/// would walk all connections once more.
 const STATES: StateSet = StateSet::ALL;
 
 #[cfg(test)]
@@ -188,12 +188,12 @@ mod tests {
     use std::net::TcpListener;
 
     #[test]
-    fn all_sources_tell_of_a_listener() {
+    fn all_sources_list_a_listener() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let plan = SourcesPlan {
             protocols: ProtocolSet::from_name("tcp").unwrap(),
             repeats: 2,
-            patience: None,
+            time_limit: None,
         };
         let engine = BpfEngine::default();
         let times = plan.measure(&engine, |_| true);

@@ -1,107 +1,107 @@
-//! The end that asks for a transfer.
+//! The client's end of a transfer.
 
-use super::engine::{self, Seen, TICK, Track, View, Wish};
+use super::engine::{self, Command, EndReport, Snapshot, Stream, TICK};
 use super::plan::{Plan, Transport};
-use super::{Outcome, Progress, told};
-use crate::session::{Data, Kind, Reach, Session, Stop, Trouble};
+use super::{Outcome, Progress, end_report};
+use crate::session::{Connector, DataSocket, Error, Kind, Session, Stop};
 use serde_json::{Value, json};
 use sockeye_measure::{End, Partial, Side, StreamTransfer};
 use std::time::{Duration, Instant};
 
-/// Makes the transfer. Once it has begun it has a result, which may be a partial one. `tell` is told how far it has come.
+/// Runs a transfer. A transfer that has begun has an outcome, maybe a partial one. `progress` is called for each interval.
 ///
 /// # Errors
-/// When it cannot begin.
+/// If it cannot begin.
 pub fn run(
-    reach: &Reach,
+    connector: &Connector,
     plan: &Plan,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Progress),
-) -> Result<Outcome, Trouble> {
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, Error> {
     engine::try_options(plan)?;
-    let mut session = Session::open(reach, Kind::Stream, &plan.to_json(), stop)?;
-    let tracks = tracks(&session, plan)?;
-    await_ready(&mut session, reach.patience, stop)?;
+    let mut session = Session::open(connector, Kind::Stream, &plan.to_json(), stop)?;
+    let streams = streams(&session, plan)?;
+    await_ready(&mut session, connector.timeout, stop)?;
     session.channel.send(&json!({"go": true}))?;
     let mut peer = Peer::new(&mut session);
-    let seen = engine::run(plan, &tracks, &mut |view| {
-        if let Some(progress) = &view.progress {
-            tell(progress);
+    let report = engine::run(plan, &streams, &mut |snapshot| {
+        if let Some(update) = &snapshot.progress {
+            progress(update);
         }
         if stop.is_set() {
-            peer.fail(Trouble::Stopped, view.elapsed);
+            peer.fail(Error::Interrupted, snapshot.elapsed);
         }
-        peer.attend(view)
+        peer.poll(snapshot)
     })?;
-    // Who still sends is to see that nobody reads any more.
-    drop(tracks);
-    peer.conclude();
+    // A server that still sends shall see that the connection is closed.
+    drop(streams);
+    peer.await_results();
     let Peer {
         lanes,
-        beat,
+        heartbeat,
         end,
         partial,
         ..
     } = peer;
-    Ok(outcome(&session, seen, lanes, &beat, end, partial))
+    Ok(outcome(&session, report, lanes, &heartbeat, end, partial))
 }
 
-/// The streams: those that we send have the numbers of the plan, those that we receive others.
-fn tracks(session: &Session, plan: &Plan) -> Result<Vec<Track>, Trouble> {
-    let mut tracks = Vec::new();
-    for (is_wanted, is_sent) in [(plan.direction.sends(), true), (plan.direction.receives(), false)] {
-        for number in (0..plan.streams).filter(|_| is_wanted) {
+/// Opens the streams. Numbers of received streams have the bit [`RECEIVED`] set.
+fn streams(session: &Session, plan: &Plan) -> Result<Vec<Stream>, Error> {
+    let mut streams = Vec::new();
+    for (exists, is_sent) in [(plan.direction.sends(), true), (plan.direction.receives(), false)] {
+        for number in (0..plan.streams).filter(|_| exists) {
             let number = if is_sent { number } else { number | RECEIVED };
             let data = match plan.transport {
                 Transport::Tcp => {
                     let prepare = |socket: std::os::fd::BorrowedFd<'_>, _| engine::prepare(plan, socket);
-                    Data::Tcp(session.data(number, &prepare)?)
+                    DataSocket::Tcp(session.data(number, &prepare)?)
                 }
                 Transport::Udp => {
                     let socket = session.datagrams(number)?;
                     engine::prepare(plan, std::os::fd::AsFd::as_fd(&socket))?;
-                    Data::Udp(socket)
+                    DataSocket::Udp(socket)
                 }
             };
-            tracks.push(Track {
+            streams.push(Stream {
                 number,
                 is_sent,
                 data,
             });
         }
     }
-    Ok(tracks)
+    Ok(streams)
 }
 
-fn await_ready(session: &mut Session, patience: Duration, stop: &Stop) -> Result<(), Trouble> {
-    let until = Instant::now() + patience;
+fn await_ready(session: &mut Session, timeout: Duration, stop: &Stop) -> Result<(), Error> {
+    let until = Instant::now() + timeout;
     loop {
         stop.check()?;
         match session.channel.poll(TICK)? {
-            Some(said) if said["ready"] == json!(true) => return Ok(()),
-            Some(said) => {
-                if let Some(error) = said["error"].as_str() {
-                    return Err(Trouble::Rejected(error.to_owned()));
+            Some(message) if message["ready"] == json!(true) => return Ok(()),
+            Some(message) => {
+                if let Some(error) = message["error"].as_str() {
+                    return Err(Error::Rejected(error.to_owned()));
                 }
             }
             None if Instant::now() >= until => {
-                return Err(Trouble::Silent("that it is ready", patience));
+                return Err(Error::Timeout("its readiness", timeout));
             }
             None => {}
         }
     }
 }
 
-/// The other end while it lasts.
+/// The server during the transfer.
 struct Peer<'a> {
     session: &'a mut Session,
-    heard: Instant,
-    beaten: Instant,
-    is_gone: bool,
+    last_message: Instant,
+    last_heartbeat: Instant,
+    is_disconnected: bool,
     is_done: bool,
     lanes: Vec<StreamTransfer>,
-    /// Its latest news of what it received: numbers, bytes, microseconds
-    beat: Vec<(u16, u64, u64)>,
+    /// Its latest report per received stream: number, bytes, microseconds.
+    heartbeat: Vec<(u16, u64, u64)>,
     end: Option<End>,
     partial: Option<Partial>,
 }
@@ -110,124 +110,128 @@ impl<'a> Peer<'a> {
     fn new(session: &'a mut Session) -> Self {
         Self {
             session,
-            heard: Instant::now(),
-            beaten: Instant::now(),
-            is_gone: false,
+            last_message: Instant::now(),
+            last_heartbeat: Instant::now(),
+            is_disconnected: false,
             is_done: false,
             lanes: Vec::new(),
-            beat: Vec::new(),
+            heartbeat: Vec::new(),
             end: None,
             partial: None,
         }
     }
 
-    /// Listens for a moment, and says that we are there.
-    fn attend(&mut self, view: &View<'_>) -> Wish {
-        if view.is_done {
-            return Wish::GoOn;
+    /// Reads a message for up to [`TICK`], and sends heartbeats.
+    fn poll(&mut self, snapshot: &Snapshot<'_>) -> Command {
+        if snapshot.is_done {
+            return Command::Continue;
         }
-        if self.is_gone {
+        if self.is_disconnected {
             std::thread::sleep(TICK);
-            return Wish::Abandon;
+            return Command::Abort;
         }
         match self.session.channel.poll(TICK) {
-            Ok(Some(said)) => self.hear(&said),
-            Ok(None) if self.heard.elapsed() >= SILENCE => {
-                self.lose(Trouble::Silent("a sign of life", SILENCE), view.elapsed);
+            Ok(Some(message)) => self.handle(&message),
+            Ok(None) if self.last_message.elapsed() >= SILENCE => {
+                self.disconnect(Error::Timeout("a heartbeat", SILENCE), snapshot.elapsed);
             }
             Ok(None) => {}
-            Err(trouble) => self.lose(trouble, view.elapsed),
+            Err(error) => self.disconnect(error, snapshot.elapsed),
         }
-        if !self.is_gone && self.beaten.elapsed() >= BEAT {
-            self.beaten = Instant::now();
-            if let Err(trouble) = self.session.channel.send(&json!({"beat": true})) {
-                self.lose(trouble, view.elapsed);
+        if !self.is_disconnected && self.last_heartbeat.elapsed() >= HEARTBEAT {
+            self.last_heartbeat = Instant::now();
+            if let Err(error) = self.session.channel.send(&json!({"heartbeat": true})) {
+                self.disconnect(error, snapshot.elapsed);
             }
         }
-        match (&self.partial, self.is_gone) {
-            (_, true) => Wish::Abandon,
+        match (&self.partial, self.is_disconnected) {
+            (_, true) => Command::Abort,
             (Some(_), false) => {
                 // Both ends stop.
                 if self.session.channel.send(&json!({"stop": true})).is_err() {
-                    self.is_gone = true;
+                    self.is_disconnected = true;
                 }
-                Wish::WindUp
+                Command::Finish
             }
-            (None, false) if self.is_done => Wish::WindUp,
-            (None, false) => Wish::GoOn,
+            (None, false) if self.is_done => Command::Finish,
+            (None, false) => Command::Continue,
         }
     }
 
-    fn hear(&mut self, said: &Value) {
-        self.heard = Instant::now();
-        if let Some(beat) = said["beat"].as_array() {
+    fn handle(&mut self, message: &Value) {
+        self.last_message = Instant::now();
+        if let Some(heartbeat) = message["heartbeat"].as_array() {
             let row = |row: &Value| {
                 let number = u16::try_from(row[0].as_u64()?).ok()?;
                 Some((number, row[1].as_u64()?, row[2].as_u64()?))
             };
-            self.beat = beat.iter().take(BEAT_MAX).filter_map(row).collect();
+            self.heartbeat = heartbeat
+                .iter()
+                .take(STREAMS_REPORTED_MAX)
+                .filter_map(row)
+                .collect();
         }
-        if said["done"] == json!(true) {
+        if message["done"] == json!(true) {
             self.is_done = true;
         }
-        if self.lanes.len() < BEAT_MAX {
-            self.lanes.extend(told::lanes(said));
+        if self.lanes.len() < STREAMS_REPORTED_MAX {
+            self.lanes.extend(end_report::lanes(message));
         }
-        if said["end"].is_object() {
-            self.end = Some(told::end_of(&said["end"]));
-            if let Some(trouble) = said["trouble"].as_str()
+        if message["end"].is_object() {
+            self.end = Some(end_report::end_of(&message["end"]));
+            if let Some(error) = message["error"].as_str()
                 && self.partial.is_none()
             {
                 self.partial = Some(Partial {
                     code: "failed",
                     text: format!(
                         "the other end failed: {}",
-                        trouble.chars().take(TEXT_MAX).collect::<String>()
+                        error.chars().take(TEXT_MAX).collect::<String>()
                     ),
                 });
             }
         }
     }
 
-    fn lose(&mut self, trouble: Trouble, elapsed: Duration) {
-        self.is_gone = true;
-        self.fail(trouble, elapsed);
+    fn disconnect(&mut self, error: Error, elapsed: Duration) {
+        self.is_disconnected = true;
+        self.fail(error, elapsed);
     }
 
-    fn fail(&mut self, trouble: Trouble, elapsed: Duration) {
+    fn fail(&mut self, error: Error, elapsed: Duration) {
         if self.partial.is_none() {
             self.partial = Some(Partial {
-                code: trouble.code(),
-                text: format!("{trouble}, after {:.1} s", elapsed.as_secs_f64()),
+                code: error.code(),
+                text: format!("{error}, after {:.1} s", elapsed.as_secs_f64()),
             });
         }
     }
 
-    /// Asks for what the other end saw.
-    fn conclude(&mut self) {
-        if self.is_gone {
+    /// Ends the transfer, and waits for the results of the server.
+    fn await_results(&mut self) {
+        if self.is_disconnected {
             return;
         }
         let began = Instant::now();
-        if let Err(trouble) = self.session.channel.send(&json!({"stop": true})) {
-            self.lose(trouble, Duration::ZERO);
+        if let Err(error) = self.session.channel.send(&json!({"stop": true})) {
+            self.disconnect(error, Duration::ZERO);
         }
-        while !self.is_gone && self.end.is_none() {
+        while !self.is_disconnected && self.end.is_none() {
             match self.session.channel.poll(TICK) {
-                Ok(Some(said)) => self.hear(&said),
-                Ok(None) if began.elapsed() < RESULT_PATIENCE => {}
-                Ok(None) => self.unconcluded(&Trouble::Silent("its results", RESULT_PATIENCE)),
-                Err(trouble) => self.unconcluded(&trouble),
+                Ok(Some(message)) => self.handle(&message),
+                Ok(None) if began.elapsed() < RESULT_TIMEOUT => {}
+                Ok(None) => self.results_missing(&Error::Timeout("its results", RESULT_TIMEOUT)),
+                Err(error) => self.results_missing(&error),
             }
         }
     }
 
-    fn unconcluded(&mut self, trouble: &Trouble) {
-        self.is_gone = true;
+    fn results_missing(&mut self, error: &Error) {
+        self.is_disconnected = true;
         if self.partial.is_none() {
             self.partial = Some(Partial {
-                code: trouble.code(),
-                text: format!("what the other end saw is missing: {trouble}"),
+                code: error.code(),
+                text: format!("the results of the other end are missing: {error}"),
             });
         }
     }
@@ -235,16 +239,16 @@ impl<'a> Peer<'a> {
 
 fn outcome(
     session: &Session,
-    seen: Seen,
+    report: EndReport,
     theirs: Vec<StreamTransfer>,
-    beat: &[(u16, u64, u64)],
+    heartbeat: &[(u16, u64, u64)],
     end: Option<End>,
     partial: Option<Partial>,
 ) -> Outcome {
-    let mut lanes = seen.lanes;
-    told::merge(&mut lanes, theirs);
+    let mut lanes = report.lanes;
+    end_report::merge(&mut lanes, theirs);
     for lane in &mut lanes {
-        let news = beat.iter().find(|(number, ..)| *number == lane.number);
+        let news = heartbeat.iter().find(|(number, ..)| *number == lane.number);
         if lane.is_sent
             && lane.received.is_none()
             && let Some(&(_, bytes, us)) = news
@@ -258,30 +262,30 @@ fn outcome(
         lane.number &= !RECEIVED;
     }
     let partial = partial.or_else(|| {
-        let trouble = seen.trouble?;
+        let error = report.error?;
         Some(Partial {
-            code: trouble.code(),
-            text: trouble.to_string(),
+            code: error.code(),
+            text: error.to_string(),
         })
     });
     Outcome {
         local: Some(session.local),
         peer: Some(session.server),
         lanes,
-        intervals: seen.intervals,
-        ours: seen.end,
+        intervals: report.intervals,
+        ours: report.end,
         theirs: end,
         partial,
     }
 }
 
-/// Marks numbers of streams from the server to the client.
+/// Bit of the numbers of streams from the server to the client.
 pub(super) const RECEIVED: u16 = 0x8000;
-/// How often each end says that it is there.
-pub(super) const BEAT: Duration = Duration::from_secs(1);
-/// After how long without that it counts as gone: what is measured may well be in the way.
+/// Interval of heartbeats of each end.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(1);
+/// A peer without heartbeats for this long is gone. Long, since the measured data can delay them.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
-/// What is under way is waited for, and then it is told.
-const RESULT_PATIENCE: Duration = Duration::from_secs(10);
-const BEAT_MAX: usize = 512;
+/// Long enough for data in flight to arrive before the results.
+const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
+const STREAMS_REPORTED_MAX: usize = 512;
 const TEXT_MAX: usize = 300;

@@ -1,13 +1,14 @@
-//! One end of a transfer: its threads, its clock, and who looks on.
+//! One end of a transfer: its threads, and the monitor that samples them.
 
 use super::Progress;
-use super::course::{Course, Meter};
-use super::datagrams::{receive_udp, send_udp};
-use super::lane::{Ending, receive_tcp, send_tcp};
+use super::control::{Control, Counters};
+use super::host_snapshot::HostSnapshot;
 use super::plan::{Plan, Transport, Until};
-use super::surroundings::Surroundings;
-use super::watch::{Watch, look};
-use crate::session::{Data, Trouble};
+use super::tcp::{ThreadOutcome, receive_tcp, send_tcp};
+use super::udp::{receive_udp, send_udp};
+use super::watch::{Watch, tcp_info};
+use crate::affinity::pin_thread;
+use crate::session::{DataSocket, Error};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -19,132 +20,135 @@ use std::sync::atomic::Ordering;
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-/// What carries one stream one way.
+/// One stream in one direction.
 #[derive(Debug)]
-pub(super) struct Track {
+pub(super) struct Stream {
     pub(super) number: u16,
-    /// Whether we send
+    /// Whether this end sends.
     pub(super) is_sent: bool,
-    pub(super) data: Data,
+    pub(super) data: DataSocket,
 }
 
-/// What one end saw.
+/// Results of one end.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct EndReport {
     pub(super) lanes: Vec<StreamTransfer>,
     pub(super) intervals: Vec<Interval>,
     pub(super) end: End,
-    /// The first of the streams' troubles
-    pub(super) trouble: Option<Trouble>,
+    /// The first error of a stream.
+    pub(super) error: Option<Error>,
 }
 
-/// What who looks on wants.
+/// What the caller of [`run`] wants next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
-    /// Nothing in particular
-    GoOn,
-    /// It is over: senders end, receivers take what is still under way
-    WindUp,
-    /// It is over, now
-    Abandon,
+pub(super) enum Command {
+    /// Go on.
+    Continue,
+    /// Senders end, receivers take what is in flight.
+    Finish,
+    /// All threads end at once.
+    Abort,
 }
 
-/// How it stands, for who looks on.
-pub(super) struct View<'a> {
-    /// Told once an interval
+/// State of a running transfer.
+pub(super) struct Snapshot<'a> {
+    /// Set once per interval.
     pub(super) progress: Option<Progress>,
-    /// Nobody here sends any more
+    /// All senders of this end are done.
     pub(super) has_sent: bool,
-    /// Everybody is done: there is no more to be seen
+    /// All threads are done
     pub(super) is_done: bool,
-    /// Since the beginning
+    /// Since the start.
     pub(super) elapsed: Duration,
-    tracks: &'a [Track],
-    meters: &'a [Meter],
+    streams: &'a [Stream],
+    counters: &'a [Counters],
 }
 
-impl View<'_> {
-    /// Numbers of the streams that we receive, with bytes, and with the time when the last of these came.
+impl Snapshot<'_> {
+    /// Returns per received stream: number, bytes, and time of the last byte in microseconds.
     pub(super) fn received(&self) -> impl Iterator<Item = (u16, u64, u64)> {
-        let all = self.tracks.iter().zip(self.meters);
-        all.filter(|(track, _)| !track.is_sent).map(|(track, meter)| {
-            let last_us = meter.last_us.load(Ordering::Relaxed);
-            (track.number, meter.bytes(), last_us)
-        })
+        let all = self.streams.iter().zip(self.counters);
+        all.filter(|(stream, _)| !stream.is_sent)
+            .map(|(stream, counters)| {
+                let last_us = counters.last_us.load(Ordering::Relaxed);
+                (stream.number, counters.bytes(), last_us)
+            })
     }
 }
 
-/// Moves bytes until the plan is fulfilled. `each` is called again and again, and takes about [`TICK`] each time.
+/// Moves bytes until the plan is fulfilled. Calls `each` repeatedly, which takes about [`TICK`] each time.
 pub(super) fn run(
     plan: &Plan,
-    tracks: &[Track],
-    each: &mut dyn FnMut(&View<'_>) -> Wish,
-) -> Result<Seen, Trouble> {
-    let mss = tracks.iter().find_map(|track| mss(&track.data));
+    streams: &[Stream],
+    each: &mut dyn FnMut(&Snapshot<'_>) -> Command,
+) -> Result<EndReport, Error> {
+    let mss = streams.iter().find_map(|stream| mss(&stream.data));
     let length = plan.length(mss);
     let block = block(if plan.transport == Transport::Tcp {
         length
     } else {
         0
     });
-    let course = Course::new(match plan.until {
+    let control = Control::new(match plan.until {
         Until::Bytes(bytes) => Some(bytes),
         Until::Time(_) => None,
     });
-    let meters: Vec<Meter> = tracks.iter().map(|_| Meter::default()).collect();
-    let surroundings = Surroundings::now();
+    let counters: Vec<Counters> = streams.iter().map(|_| Counters::default()).collect();
+    let host_before = HostSnapshot::now();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for (track, meter) in tracks.iter().zip(&meters) {
-            let (course, block) = (&course, &block);
+        for (stream, counters) in streams.iter().zip(&counters) {
+            let (control, block) = (&control, &block);
             let spawned = std::thread::Builder::new()
                 .name("stream".to_owned())
                 .spawn_scoped(scope, move || {
-                    stay_on(plan.our_processor);
-                    match (&track.data, track.is_sent) {
-                        (Data::Tcp(socket), true) => send_tcp(socket, block, course, meter),
-                        (Data::Tcp(socket), false) => {
-                            receive_tcp(socket, length, plan.skips_copy, course, meter)
+                    pin_thread(plan.our_processor);
+                    match (&stream.data, stream.is_sent) {
+                        (DataSocket::Tcp(socket), true) => send_tcp(socket, block, control, counters),
+                        (DataSocket::Tcp(socket), false) => {
+                            receive_tcp(socket, length, plan.skips_copy, control, counters)
                         }
-                        (Data::Udp(socket), true) => send_udp(socket, length, plan.rate, course, meter),
-                        (Data::Udp(socket), false) => receive_udp(socket, course, meter),
+                        (DataSocket::Udp(socket), true) => {
+                            send_udp(socket, length, plan.rate, control, counters)
+                        }
+                        (DataSocket::Udp(socket), false) => receive_udp(socket, control, counters),
                     }
                 });
             match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    // Those that wait at the gate are let go.
-                    course.abandon();
-                    course.open();
+                    // Threads that wait for the start end.
+                    control.abort();
+                    control.start();
                     let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
-                    return Err(Trouble::System("start a thread for each stream", errno));
+                    return Err(Error::System("start a thread for each stream", errno));
                 }
             }
         }
-        let mut clock = Clock::new(plan, tracks, &meters, &course);
-        clock.run(&threads, each);
-        let wall = clock.beginning.elapsed();
-        clock.look();
-        let endings: Vec<Ending> = threads
+        let mut monitor = Monitor::new(plan, streams, &counters, &control);
+        monitor.run(&threads, each);
+        let wall = monitor.beginning.elapsed();
+        monitor.sample();
+        let outcomes: Vec<ThreadOutcome> = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_default())
             .collect();
-        Ok(clock.told(endings, wall, &surroundings))
+        Ok(monitor.into_report(outcomes, wall, &host_before))
     })
 }
 
-/// Looks on while the threads work.
-struct Clock<'a> {
+/// Samples the threads while they work.
+struct Monitor<'a> {
     plan: &'a Plan,
-    tracks: &'a [Track],
-    meters: &'a [Meter],
-    course: &'a Course,
+    streams: &'a [Stream],
+    counters: &'a [Counters],
+    control: &'a Control,
     watches: Vec<Option<Watch>>,
     beginning: Instant,
     own_cpu: ProcessorTime,
-    /// Bytes of each stream that do not count, and when they ended
+    /// Omitted bytes of each stream, and when the omitted time ended.
     omitted: Option<(Vec<u64>, Duration)>,
-    /// Since when the current interval is, with what had been moved by then
+    /// Start of the current interval, and the counters at that time.
     interval_from: Duration,
     interval_bytes: Vec<u64>,
     interval_retransmitted: u64,
@@ -152,112 +156,116 @@ struct Clock<'a> {
     intervals: Vec<Interval>,
 }
 
-impl<'a> Clock<'a> {
-    fn new(plan: &'a Plan, tracks: &'a [Track], meters: &'a [Meter], course: &'a Course) -> Self {
-        let watches = tracks
+impl<'a> Monitor<'a> {
+    fn new(plan: &'a Plan, streams: &'a [Stream], counters: &'a [Counters], control: &'a Control) -> Self {
+        let watches = streams
             .iter()
-            .map(|track| match (&track.data, track.is_sent) {
-                (Data::Tcp(socket), true) => Watch::new(socket),
+            .map(|stream| match (&stream.data, stream.is_sent) {
+                (DataSocket::Tcp(socket), true) => Watch::new(socket),
                 _ => None,
             })
             .collect();
         let own_cpu = ProcessorTime::of_this_thread();
         Self {
             plan,
-            tracks,
-            meters,
-            course,
+            streams,
+            counters,
+            control,
             watches,
-            beginning: course.open(),
+            beginning: control.start(),
             own_cpu,
             omitted: None,
             interval_from: Duration::ZERO,
-            interval_bytes: vec![0; tracks.len()],
+            interval_bytes: vec![0; streams.len()],
             interval_retransmitted: 0,
             interval_lost: 0,
             intervals: Vec::new(),
         }
     }
 
-    fn run(&mut self, threads: &[ScopedJoinHandle<'_, Ending>], each: &mut dyn FnMut(&View<'_>) -> Wish) {
+    fn run(
+        &mut self,
+        threads: &[ScopedJoinHandle<'_, ThreadOutcome>],
+        each: &mut dyn FnMut(&Snapshot<'_>) -> Command,
+    ) {
         let end = match self.plan.until {
             Until::Time(time) => Some(time + self.plan.omit),
             Until::Bytes(_) => None,
         };
-        let mut winding_since: Option<Instant> = None;
+        let mut finishing_since: Option<Instant> = None;
         loop {
             let is_done = threads.iter().all(ScopedJoinHandle::is_finished);
             let senders_done = threads
                 .iter()
-                .zip(self.tracks)
-                .all(|(thread, track)| !track.is_sent || thread.is_finished());
+                .zip(self.streams)
+                .all(|(thread, stream)| !stream.is_sent || thread.is_finished());
             let elapsed = self.beginning.elapsed();
             let progress = (is_done || elapsed >= self.interval_from + self.plan.interval)
                 .then(|| self.close_interval(elapsed))
                 .flatten();
-            let wish = each(&View {
+            let command = each(&Snapshot {
                 progress,
                 has_sent: senders_done,
                 is_done,
                 elapsed,
-                tracks: self.tracks,
-                meters: self.meters,
+                streams: self.streams,
+                counters: self.counters,
             });
             if is_done {
                 return;
             }
-            self.look();
+            self.sample();
             let elapsed = self.beginning.elapsed();
             if self.omitted.is_none() && !self.plan.omit.is_zero() && elapsed >= self.plan.omit {
                 self.omit(elapsed);
             }
-            if wish != Wish::GoOn || end.is_some_and(|end| elapsed >= end) {
-                self.course.wind_up();
-                let since = *winding_since.get_or_insert_with(Instant::now);
-                if wish == Wish::Abandon || since.elapsed() >= GRACE {
-                    self.abandon();
+            if command != Command::Continue || end.is_some_and(|end| elapsed >= end) {
+                self.control.finish();
+                let since = *finishing_since.get_or_insert_with(Instant::now);
+                if command == Command::Abort || since.elapsed() >= GRACE {
+                    self.abort();
                 }
             }
         }
     }
 
-    fn abandon(&self) {
-        self.course.abandon();
-        for track in self.tracks {
-            if let Data::Tcp(socket) = &track.data {
-                // Who waits in it wakes up.
+    fn abort(&self) {
+        self.control.abort();
+        for stream in self.streams {
+            if let DataSocket::Tcp(socket) = &stream.data {
+                // Wakes up a thread that waits in it.
                 let _ = socket.shutdown(Shutdown::Both);
             }
         }
     }
 
     fn omit(&mut self, elapsed: Duration) {
-        let bytes = self.meters.iter().map(Meter::bytes).collect();
+        let bytes = self.counters.iter().map(Counters::bytes).collect();
         self.omitted = Some((bytes, elapsed));
-        for (watch, track) in self.watches.iter_mut().zip(self.tracks) {
-            if let (Some(watch), Data::Tcp(socket)) = (watch, &track.data) {
+        for (watch, stream) in self.watches.iter_mut().zip(self.streams) {
+            if let (Some(watch), DataSocket::Tcp(socket)) = (watch, &stream.data) {
                 watch.restart(socket);
             }
         }
     }
 
-    fn look(&mut self) {
-        for (watch, track) in self.watches.iter_mut().zip(self.tracks) {
-            if let (Some(watch), Data::Tcp(socket)) = (watch, &track.data) {
-                watch.look(socket);
+    fn sample(&mut self) {
+        for (watch, stream) in self.watches.iter_mut().zip(self.streams) {
+            if let (Some(watch), DataSocket::Tcp(socket)) = (watch, &stream.data) {
+                watch.sample(socket);
             }
         }
     }
 
-    /// Writes down the interval that ends now; none if it is too short to say anything.
+    /// Records the interval that ends now; `None` if it is too short to be useful.
     fn close_interval(&mut self, elapsed: Duration) -> Option<Progress> {
         let span = elapsed.checked_sub(self.interval_from)?;
         if span * 10 < self.plan.interval && !self.intervals.is_empty() {
             return None;
         }
-        let bytes: Vec<u64> = self.meters.iter().map(Meter::bytes).collect();
+        let bytes: Vec<u64> = self.counters.iter().map(Counters::bytes).collect();
         if span < self.plan.interval && bytes == self.interval_bytes {
-            // All was over before; only the end was waited for.
+            // The transfer was over before.
             return None;
         }
         let mut progress = Progress {
@@ -265,14 +273,14 @@ impl<'a> Clock<'a> {
             ..Progress::default()
         };
         for is_sent in [true, false] {
-            let of = |place: &usize| self.tracks[*place].is_sent == is_sent;
-            let places: Vec<usize> = (0..self.tracks.len()).filter(of).collect();
-            if places.is_empty() {
+            let of = |index: &usize| self.streams[*index].is_sent == is_sent;
+            let indexes: Vec<usize> = (0..self.streams.len()).filter(of).collect();
+            if indexes.is_empty() {
                 continue;
             }
-            let moved: u64 = places
+            let moved: u64 = indexes
                 .iter()
-                .map(|&place| bytes[place] - self.interval_bytes[place])
+                .map(|&index| bytes[index] - self.interval_bytes[index])
                 .sum();
             let rate = moved as f64 / span.as_secs_f64();
             let mut interval = Interval {
@@ -289,11 +297,11 @@ impl<'a> Clock<'a> {
                 progress.received_bytes_per_s = Some(rate);
                 if self.plan.transport == Transport::Udp {
                     let lost = self
-                        .meters
+                        .counters
                         .iter()
-                        .map(|meter| meter.lost.load(Ordering::Relaxed))
+                        .map(|counters| counters.lost.load(Ordering::Relaxed))
                         .sum();
-                    // One that was late after all makes it less.
+                    // A late datagram reduces the number.
                     interval.lost_datagrams = Some(u64::saturating_sub(lost, self.interval_lost));
                     self.interval_lost = lost;
                 }
@@ -316,7 +324,7 @@ impl<'a> Clock<'a> {
             .iter()
             .filter_map(|watch| watch.retransmitted())
             .sum::<u64>();
-        // After what was omitted it begins anew.
+        // The count restarts after the omitted time.
         interval.retransmitted_segs = Some(total.saturating_sub(self.interval_retransmitted));
         let paths: Vec<_> = watches.iter().map(|watch| watch.path()).collect();
         let rtts: Vec<u64> = paths.iter().filter_map(|(rtt, _)| *rtt).collect();
@@ -330,99 +338,104 @@ impl<'a> Clock<'a> {
         self.interval_retransmitted = total;
     }
 
-    fn told(self, endings: Vec<Ending>, wall: Duration, surroundings: &Surroundings) -> Seen {
-        let mut seen = Seen {
+    fn into_report(
+        self,
+        outcomes: Vec<ThreadOutcome>,
+        wall: Duration,
+        host_before: &HostSnapshot,
+    ) -> EndReport {
+        let mut report = EndReport {
             intervals: self.intervals,
-            ..Seen::default()
+            ..EndReport::default()
         };
         let (omitted, omitted_time) = self.omitted.unwrap_or_default();
-        let all_bytes = self.meters.iter().map(Meter::bytes).sum();
-        let (work, devices) = surroundings.since(all_bytes);
-        seen.end.work = work;
-        seen.end.devices = devices;
+        let all_bytes = self.counters.iter().map(Counters::bytes).sum();
+        let (work, devices) = host_before.since(all_bytes);
+        report.end.work = work;
+        report.end.devices = devices;
         let own = ProcessorTime::of_this_thread().since(&self.own_cpu);
         let (mut user, mut system) = (own.user, own.system);
         let mut busiest = None;
-        for (place, ending) in endings.into_iter().enumerate() {
-            let (track, meter) = (&self.tracks[place], &self.meters[place]);
-            user += ending.cpu.user;
-            system += ending.cpu.system;
-            let share = permille(ending.cpu.total(), ending.wall);
+        for (index, outcome) in outcomes.into_iter().enumerate() {
+            let (stream, counters) = (&self.streams[index], &self.counters[index]);
+            user += outcome.cpu.user;
+            system += outcome.cpu.system;
+            let share = permille(outcome.cpu.total(), outcome.wall);
             busiest = busiest.max(share);
             let side = Side {
-                bytes: Some(meter.bytes() - omitted.get(place).copied().unwrap_or(0)),
+                bytes: Some(counters.bytes() - omitted.get(index).copied().unwrap_or(0)),
                 elapsed_us: Some(
-                    meter
+                    counters
                         .last_us
                         .load(Ordering::Relaxed)
                         .saturating_sub(us(omitted_time)),
                 )
                 .filter(|&us| us > 0),
-                cpu_user_us: Some(us(ending.cpu.user)),
-                cpu_system_us: Some(us(ending.cpu.system)),
-                cpu_waited_us: ending.waited.map(us),
-                cpu_wall_us: Some(us(ending.wall)),
-                cpu_bytes: Some(meter.bytes()),
-                calls: Some(meter.calls.load(Ordering::Relaxed)),
+                cpu_user_us: Some(us(outcome.cpu.user)),
+                cpu_system_us: Some(us(outcome.cpu.system)),
+                cpu_waited_us: outcome.waited.map(us),
+                cpu_wall_us: Some(us(outcome.wall)),
+                cpu_bytes: Some(counters.bytes()),
+                calls: Some(counters.calls.load(Ordering::Relaxed)),
             };
-            let (local, peer) = addresses(&track.data);
-            let is_udp = matches!(track.data, Data::Udp(_));
-            seen.lanes.push(StreamTransfer {
-                number: track.number,
-                is_sent: track.is_sent,
+            let (local, peer) = addresses(&stream.data);
+            let is_udp = matches!(stream.data, DataSocket::Udp(_));
+            report.lanes.push(StreamTransfer {
+                number: stream.number,
+                is_sent: stream.is_sent,
                 local,
                 peer,
-                sent: track.is_sent.then_some(side),
-                received: (!track.is_sent).then_some(side),
-                sender: self.watches[place].as_ref().map(Watch::told),
-                datagrams: is_udp.then(|| datagrams(meter, track.is_sent)),
+                sent: stream.is_sent.then_some(side),
+                received: (!stream.is_sent).then_some(side),
+                sender: self.watches[index].as_ref().map(Watch::summary),
+                datagrams: is_udp.then(|| datagrams(counters, stream.is_sent)),
             });
-            seen.trouble = seen.trouble.or(ending.trouble);
+            report.error = report.error.or(outcome.error);
         }
-        let work = &mut seen.end.work;
+        let work = &mut report.end.work;
         work.cpu_user_us = Some(us(user));
         work.cpu_system_us = Some(us(system));
         work.wall_us = Some(us(wall));
         work.bytes = Some(all_bytes);
         work.busiest_thread_permille = busiest;
-        let sockets = self.tracks.iter().filter_map(|track| match &track.data {
-            Data::Tcp(socket) => Some(socket),
-            Data::Udp(_) => None,
+        let sockets = self.streams.iter().filter_map(|stream| match &stream.data {
+            DataSocket::Tcp(socket) => Some(socket),
+            DataSocket::Udp(_) => None,
         });
         work.rcvbuf_bytes = sockets
             .clone()
             .filter_map(|socket| sockopt::socket_recv_buffer_size(socket).ok())
             .map(|bytes| bytes as u64)
             .min();
-        seen.end.congestion = sockets
+        report.end.congestion = sockets
             .clone()
             .find_map(|socket| sockopt::tcp_congestion(socket).ok());
-        seen.end.program = Some(concat!("sockeye ", env!("CARGO_PKG_VERSION")).to_owned());
-        seen
+        report.end.program = Some(concat!("sockeye ", env!("CARGO_PKG_VERSION")).to_owned());
+        report
     }
 }
 
-fn datagrams(meter: &Meter, is_sent: bool) -> Datagrams {
+fn datagrams(counters: &Counters, is_sent: bool) -> Datagrams {
     let of = |counter: &std::sync::atomic::AtomicU64| Some(counter.load(Ordering::Relaxed));
     if is_sent {
         return Datagrams {
-            sent: of(&meter.datagrams),
-            refused_locally: of(&meter.refused),
+            sent: of(&counters.datagrams),
+            refused_locally: of(&counters.refused),
             ..Datagrams::default()
         };
     }
     Datagrams {
-        received: of(&meter.datagrams),
-        lost: of(&meter.lost),
-        reordered: of(&meter.reordered),
-        jitter_us: of(&meter.jitter_ns).map(|ns| ns / 1000),
+        received: of(&counters.datagrams),
+        lost: of(&counters.lost),
+        reordered: of(&counters.reordered),
+        jitter_us: of(&counters.jitter_ns).map(|ns| ns / 1000),
         ..Datagrams::default()
     }
 }
 
-/// Options that the plan wants of a socket, before it is connected or after it was accepted.
-pub(super) fn prepare(plan: &Plan, socket: BorrowedFd<'_>) -> Result<(), Trouble> {
-    let failed = |operation| move |errno: Errno| Trouble::System(operation, errno);
+/// Sets the options of the plan on a socket, before it is connected or after it was accepted.
+pub(super) fn prepare(plan: &Plan, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    let failed = |operation| move |errno: Errno| Error::System(operation, errno);
     if let Some(window) = plan.window {
         sockopt::set_socket_send_buffer_size(socket, window).map_err(failed("set SO_SNDBUF"))?;
         sockopt::set_socket_recv_buffer_size(socket, window).map_err(failed("set SO_RCVBUF"))?;
@@ -438,25 +451,29 @@ pub(super) fn prepare(plan: &Plan, socket: BorrowedFd<'_>) -> Result<(), Trouble
     Ok(())
 }
 
-/// Finds out whether these options can be set at all.
-pub(super) fn try_options(plan: &Plan) -> Result<(), Trouble> {
+/// Checks that the options of the plan can be set.
+pub(super) fn try_options(plan: &Plan) -> Result<(), Error> {
     let kind = match plan.transport {
         Transport::Tcp => SocketType::STREAM,
         Transport::Udp => SocketType::DGRAM,
     };
     let socket = rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)
         .or_else(|_| rustix::net::socket_with(AddressFamily::INET6, kind, SocketFlags::CLOEXEC, None))
-        .map_err(|errno| Trouble::System("open a socket", errno))?;
+        .map_err(|errno| Error::System("open a socket", errno))?;
     prepare(plan, socket.as_fd())?;
-    has_processor(plan.our_processor)
+    check_processor(plan.our_processor)
 }
 
-fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), Trouble> {
+/// Sets the congestion control of a TCP socket.
+///
+/// # Errors
+/// If it does not exist, or is not permitted; the error lists the available ones.
+pub fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
     sockopt::set_tcp_congestion(socket, name).map_err(|errno| {
         let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
         let known = std::fs::read_to_string(file).unwrap_or_default();
         let known = known.split_ascii_whitespace().collect::<Vec<_>>().join(", ");
-        Trouble::Congestion {
+        Error::Congestion {
             name: name.to_owned(),
             errno,
             known,
@@ -464,50 +481,46 @@ fn set_congestion(socket: BorrowedFd<'_>, name: &str) -> Result<(), Trouble> {
     })
 }
 
-fn stay_on(processor: Option<usize>) {
-    if let Some(set) = processor.and_then(set_of) {
-        // Whether it exists was found out before.
-        let _ = sched_setaffinity(None, &set);
-    }
-}
-
-fn set_of(processor: usize) -> Option<CpuSet> {
+fn cpu_set(processor: usize) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     (processor < CpuSet::MAX_CPU).then(|| set.set(processor))?;
     Some(set)
 }
 
-/// Fails if threads cannot stay on this processor.
-fn has_processor(processor: Option<usize>) -> Result<(), Trouble> {
+/// Checks that threads can be pinned to this processor.
+fn check_processor(processor: Option<usize>) -> Result<(), Error> {
     let Some(processor) = processor else {
         return Ok(());
     };
-    // On a thread that ends: ours is not to stay there.
+    // On a thread that ends, so that ours is not pinned.
     let tried = std::thread::spawn(move || {
-        let set = set_of(processor).ok_or(Errno::INVAL)?;
+        let set = cpu_set(processor).ok_or(Errno::INVAL)?;
         sched_setaffinity(None, &set)
     });
     match tried.join() {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(Trouble::Processor(processor)),
+        Ok(Err(_)) | Err(_) => Err(Error::NoProcessor(processor)),
     }
 }
 
-fn mss(data: &Data) -> Option<usize> {
+fn mss(data: &DataSocket) -> Option<usize> {
     match data {
-        Data::Tcp(socket) => look(socket.as_fd()).ok()?.snd_mss_bytes.map(|mss| mss as usize),
-        Data::Udp(_) => None,
+        DataSocket::Tcp(socket) => tcp_info(socket.as_fd())
+            .ok()?
+            .snd_mss_bytes
+            .map(|mss| mss as usize),
+        DataSocket::Udp(_) => None,
     }
 }
 
-fn addresses(data: &Data) -> (Option<SocketAddr>, Option<SocketAddr>) {
+fn addresses(data: &DataSocket) -> (Option<SocketAddr>, Option<SocketAddr>) {
     match data {
-        Data::Tcp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
-        Data::Udp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
+        DataSocket::Tcp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
+        DataSocket::Udp(socket) => (socket.local_addr().ok(), socket.peer_addr().ok()),
     }
 }
 
-/// Bytes that nobody on the way can make fewer of: a generator of Marsaglia's, always from the same seed.
+/// Returns incompressible bytes: Marsaglia's xorshift, always from the same seed.
 fn block(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(len + 8);
@@ -530,9 +543,9 @@ fn permille(part: Duration, whole: Duration) -> Option<u64> {
     (whole > 0).then(|| u64::try_from(part.as_nanos() * 1000 / whole).unwrap_or(u64::MAX))
 }
 
-/// About how often it is looked after.
+/// Interval of samples.
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// How long what is under way may still take to arrive.
+/// Time for data in flight to arrive.
 const GRACE: Duration = Duration::from_secs(2);
-/// Rows of the report; a day of seconds.
+/// Most intervals in a report: a day of seconds in two directions.
 const INTERVALS_MAX: usize = 2 * 86_400;

@@ -1,41 +1,42 @@
-//! As many bytes as get through, one way or both, over TCP or UDP.
+//! Throughput: as many bytes as possible, in one direction or both, over TCP or UDP.
 //!
-//! A [`Plan`] says what is wanted; what came of it is a [`sockeye_measure::Transfer`], whichever protocol the ends agreed by.
+//! A [`Plan`] has the parameters; the outcome is a [`sockeye_measure::Transfer`], whichever protocol the ends use.
 
 mod client;
-mod course;
-mod datagrams;
+mod control;
+mod end_report;
 mod engine;
-mod lane;
+mod host_snapshot;
 mod plan;
 mod server;
-mod surroundings;
-mod told;
+mod tcp;
+mod udp;
 mod watch;
 
 pub use client::run;
+pub use engine::set_congestion;
+pub use host_snapshot::HostSnapshot;
 pub use plan::{
     DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_MAX, TCP_LENGTH, Transport, Until,
     WINDOW_MAX,
 };
 pub(crate) use server::answer;
-pub use surroundings::Surroundings;
 pub use watch::Watch;
 
-/// What came of it.
+/// Outcome of a transfer.
 pub type Outcome = sockeye_measure::Transfer;
 
-/// How far it has come, told once each interval while it runs.
+/// Progress of a running transfer, reported once per interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
-    /// Since the beginning
+    /// Since the start.
     pub elapsed: std::time::Duration,
-    /// Bytes a second that we sent in the last interval; none: we do not
+    /// Bytes per second sent in the last interval; `None` if this end does not send.
     pub sent_bytes_per_s: Option<f64>,
-    /// Bytes a second that we received
+    /// Bytes per second received in the last interval; `None` if this end does not receive.
     pub received_bytes_per_s: Option<f64>,
-    /// Segments sent again so far
+    /// Retransmitted segments so far.
     pub retransmitted_segs: Option<u64>,
-    /// Round trip
+    /// Round-trip time.
     pub rtt_us: Option<u64>,
 }

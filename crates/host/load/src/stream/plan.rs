@@ -1,65 +1,65 @@
-//! What is to be sent, and how.
+//! Parameters of a transfer.
 
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A transfer that is wanted.
+/// A transfer to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Which way
+    /// Direction.
     pub direction: Direction,
-    /// How many streams, each way
+    /// Streams in each direction.
     pub streams: u16,
-    /// When it is over
+    /// When it ends.
     pub until: Until,
-    /// What is not counted at the beginning
+    /// Time at the start that is not counted.
     pub omit: Duration,
-    /// TCP or UDP
+    /// TCP or UDP.
     pub transport: Transport,
-    /// Bytes of one write, or of one datagram; none: what suits the path
+    /// Bytes of one write or datagram; `None`: chosen by the path.
     pub length: Option<usize>,
-    /// `SO_SNDBUF` and `SO_RCVBUF`
+    /// `SO_SNDBUF` and `SO_RCVBUF`, in bytes; `None`: chosen by the kernel.
     pub window: Option<usize>,
-    /// `TCP_CONGESTION`, at both ends
+    /// `TCP_CONGESTION` at both ends; `None`: the default.
     pub congestion: Option<String>,
-    /// Processor that our threads stay on
+    /// Processor to pin the local threads to.
     pub our_processor: Option<usize>,
-    /// Likewise the other end's
+    /// Processor to pin the other end's threads to.
     pub their_processor: Option<usize>,
-    /// Bytes a second of each stream; none: as fast as it gets
+    /// Bytes per second of each stream; `None`: no limit.
     pub rate: Option<u64>,
-    /// What TCP receives is thrown away by the kernel (`MSG_TRUNC`)
+    /// Whether the kernel discards what TCP receives (`MSG_TRUNC`).
     pub skips_copy: bool,
-    /// How long a row of the report's intervals is
+    /// Length of an interval in the report.
     pub interval: Duration,
 }
 
-/// Which way bytes go.
+/// Direction of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Direction {
-    /// From us to the other end
+    /// To the other end.
     #[default]
     Send,
-    /// From the other end to us
+    /// From the other end.
     Receive,
-    /// Both at once
+    /// Both at once.
     Both,
 }
 
 impl Direction {
-    /// Whether we send.
+    /// Returns whether this end sends.
     #[must_use]
     pub const fn sends(self) -> bool {
         matches!(self, Self::Send | Self::Both)
     }
 
-    /// Whether we receive.
+    /// Returns whether this end receives.
     #[must_use]
     pub const fn receives(self) -> bool {
         matches!(self, Self::Receive | Self::Both)
     }
 
-    /// A word for it.
+    /// Returns the name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -69,7 +69,7 @@ impl Direction {
         }
     }
 
-    /// As the other end sees it.
+    /// Returns the direction as seen from the other end.
     #[must_use]
     pub const fn mirrored(self) -> Self {
         match self {
@@ -86,27 +86,27 @@ impl Direction {
     }
 }
 
-/// When a transfer is over.
+/// When a transfer ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// After so long
+    /// After this time.
     Time(Duration),
-    /// After so many bytes, of all streams of a direction together
+    /// After this many bytes, of all streams of a direction together.
     Bytes(u64),
 }
 
-/// By what it is carried.
+/// Transport protocol of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Transport {
-    /// In order and whole
+    /// TCP.
     #[default]
     Tcp,
-    /// As it comes
+    /// UDP.
     Udp,
 }
 
 impl Transport {
-    /// Its name.
+    /// Returns the name in the protocol.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -117,7 +117,7 @@ impl Transport {
 }
 
 impl Plan {
-    /// What one write or one datagram takes, on a path with segments of this length.
+    /// Returns the bytes of one write or datagram, on a path with segments of `mss` bytes.
     #[must_use]
     pub fn length(&self, mss: Option<usize>) -> usize {
         self.length.unwrap_or(match self.transport {
@@ -127,7 +127,7 @@ impl Plan {
         })
     }
 
-    /// As it is told to the other end, which sees the direction the other way round.
+    /// Returns the parameters for the other end, with the direction mirrored.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -151,12 +151,12 @@ impl Plan {
         })
     }
 
-    /// As the other end told it, or what is wrong with it.
+    /// Reads the parameters that the other end sent.
     ///
     /// # Errors
-    /// What to tell it.
-    pub fn from_json(told: &Value) -> Result<Self, String> {
-        let number = |name: &str| match &told[name] {
+    /// What is wrong with them, for the answer.
+    pub fn from_json(json: &Value) -> Result<Self, String> {
+        let number = |name: &str| match &json[name] {
             Value::Null => Ok(None),
             value => value
                 .as_u64()
@@ -174,7 +174,7 @@ impl Plan {
                 .map(|value| fits(value).ok_or_else(|| format!("{name} has to be 1 to {most}, not {value}")))
                 .transpose()
         };
-        let text = |name: &str| told[name].as_str().unwrap_or_default();
+        let text = |name: &str| json[name].as_str().unwrap_or_default();
         let until = match (number("time_us")?, number("bytes")?) {
             (Some(us), None) => Until::Time(Duration::from_micros(us.min(TIME_US_MAX))),
             (None, Some(bytes)) => Until::Bytes(bytes),
@@ -199,35 +199,35 @@ impl Plan {
                 .ok_or_else(|| format!("no such direction: {direction:?}"))?,
             streams: size("streams", usize::from(STREAMS_MAX))?
                 .and_then(|streams| u16::try_from(streams).ok())
-                .ok_or("how many streams?")?,
+                .ok_or("streams is missing")?,
             until,
             omit: Duration::from_micros(number("omit_us")?.unwrap_or(0).min(TIME_US_MAX)),
             transport,
             length,
             window: size("window", WINDOW_MAX)?,
-            congestion: told["congestion"].as_str().map(str::to_owned),
+            congestion: json["congestion"].as_str().map(str::to_owned),
             our_processor: number("processor")?.and_then(|number| usize::try_from(number).ok()),
             their_processor: None,
             rate: number("rate")?.filter(|&rate| rate > 0),
-            skips_copy: told["skips_copy"].as_bool().unwrap_or(false),
+            skips_copy: json["skips_copy"].as_bool().unwrap_or(false),
             interval: Duration::from_secs(1),
         })
     }
 }
 
-/// What one write of TCP takes: enough to make calls cheap, little enough to stay in a cache.
+/// Default bytes of one TCP write: enough to make calls cheap, few enough to stay in a cache.
 pub const TCP_LENGTH: usize = 128 * 1024;
-/// Where the path is not known.
+/// Default bytes of one datagram if the path is not known.
 const UDP_LENGTH: usize = 1448;
-/// No write is longer: the other end has to have room for it.
+/// Most bytes of one write: the other end allocates a buffer for it.
 pub const LENGTH_MAX: usize = 1 << 20;
-/// Number, time and flags have to fit.
+/// Fewest bytes of a datagram: number, time, magic and flags.
 pub const DATAGRAM_MIN: usize = 24;
-/// What UDP over IPv4 takes.
+/// Most bytes of a datagram over IPv4.
 pub const DATAGRAM_MAX: usize = 65_507;
-/// Streams of one direction.
+/// Most streams of one direction.
 pub const STREAMS_MAX: u16 = 128;
-/// Longest buffers that can be asked for.
+/// Largest socket buffers that can be requested, in bytes.
 pub const WINDOW_MAX: usize = 1 << 30;
 /// A day.
 const TIME_US_MAX: u64 = 24 * 3600 * 1_000_000;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_end_sees_it_the_other_way_round() {
+    fn parameters_read_back_mirrored() {
         let there = Plan::from_json(&plan().to_json()).unwrap();
         let expected = Plan {
             direction: Direction::Send,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_parameters_are_refused() {
         let good = plan().to_json();
         for (name, value) in [
             ("streams", json!(0)),

@@ -1,29 +1,29 @@
-//! The end that was asked for a transfer.
+//! The server's end of a transfer.
 
-use super::client::{BEAT, RECEIVED, SILENCE};
-use super::engine::{self, TICK, Track, View, Wish};
+use super::client::{HEARTBEAT, RECEIVED, SILENCE};
+use super::end_report;
+use super::engine::{self, Command, Snapshot, Stream, TICK};
 use super::plan::{Plan, Transport, Until};
-use super::told;
-use crate::session::{Data, Test, Trouble};
+use crate::session::{DataSocket, Error, Test};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Does what a client asked for. `say` is told a line.
+/// Runs the transfer that a client requested. `say` logs a line.
 pub(crate) fn answer(mut test: Test<'_>, say: &dyn Fn(&str)) {
     let client = test.client;
     match serve(&mut test, say) {
         Ok(line) => say(&format!("{client}: {line}")),
-        Err(trouble) => say(&format!("{client}: stream: {trouble}")),
+        Err(error) => say(&format!("{client}: stream: {error}")),
     }
 }
 
-fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Trouble> {
+fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     let plan = Plan::from_json(&test.parameters);
     let plan = plan.and_then(|plan| match engine::try_options(&plan) {
         Ok(()) => Ok(plan),
-        Err(trouble) => Err(trouble.to_string()),
+        Err(error) => Err(error.to_string()),
     });
     let plan = match plan {
         Ok(plan) => plan,
@@ -34,38 +34,38 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Trouble> {
     };
     say(&format!("{}: {}", test.client, title(&plan)));
     test.accept(json!({}))?;
-    let tracks = match tracks(test, &plan) {
-        Ok(tracks) => tracks,
-        Err(trouble) => {
-            test.refuse(&trouble.to_string())?;
-            return Err(trouble);
+    let streams = match streams(test, &plan) {
+        Ok(streams) => streams,
+        Err(error) => {
+            test.refuse(&error.to_string())?;
+            return Err(error);
         }
     };
     test.channel.send(&json!({"ready": true}))?;
-    let go = test.channel.receive("that it begins", PATIENCE)?;
+    let go = test.channel.receive("the start", TIMEOUT)?;
     if go["go"] != json!(true) {
-        return Err(Trouble::Nonsense("something else than that it begins".to_owned()));
+        return Err(Error::Malformed("something else than that it begins".to_owned()));
     }
-    let mut attendant = Attendant {
+    let mut monitor = ClientMonitor {
         test,
-        heard: Instant::now(),
-        beaten: Instant::now(),
+        last_message: Instant::now(),
+        last_heartbeat: Instant::now(),
         is_stopped: false,
-        has_told: false,
+        is_done_sent: false,
         lost: None,
     };
-    let seen = engine::run(&plan, &tracks, &mut |view| attendant.attend(view))?;
-    let lost = attendant.lost.take();
-    drop(tracks);
-    let bytes: u64 = seen.end.work.bytes.unwrap_or(0);
-    if let Some(trouble) = lost {
-        return Err(trouble);
+    let report = engine::run(&plan, &streams, &mut |snapshot| monitor.poll(snapshot))?;
+    let lost = monitor.lost.take();
+    drop(streams);
+    let bytes: u64 = report.end.work.bytes.unwrap_or(0);
+    if let Some(error) = lost {
+        return Err(error);
     }
-    for message in told::messages(&seen) {
+    for message in end_report::messages(&report) {
         test.channel.send(&message)?;
     }
-    // The client closes when it has heard all of it.
-    while let Ok(Some(_)) = test.channel.poll(PARTING) {}
+    // The client closes when it has received all.
+    while let Ok(Some(_)) = test.channel.poll(CLOSE_TIMEOUT) {}
     Ok(format!("stream: {bytes} bytes moved"))
 }
 
@@ -86,12 +86,12 @@ fn title(plan: &Plan) -> String {
     )
 }
 
-/// The streams, as many as were announced.
-fn tracks(test: &Test<'_>, plan: &Plan) -> Result<Vec<Track>, Trouble> {
+/// Accepts the streams of the plan.
+fn streams(test: &Test<'_>, plan: &Plan) -> Result<Vec<Stream>, Error> {
     let mut found = BTreeMap::new();
-    let ways = usize::from(plan.direction.sends()) + usize::from(plan.direction.receives());
-    let until = Instant::now() + PATIENCE;
-    while found.len() < usize::from(plan.streams) * ways {
+    let directions = usize::from(plan.direction.sends()) + usize::from(plan.direction.receives());
+    let until = Instant::now() + TIMEOUT;
+    while found.len() < usize::from(plan.streams) * directions {
         let (number, data) = test.data(until.saturating_duration_since(Instant::now()))?;
         let is_sent = number & RECEIVED != 0;
         let is_planned = if is_sent {
@@ -99,20 +99,20 @@ fn tracks(test: &Test<'_>, plan: &Plan) -> Result<Vec<Track>, Trouble> {
         } else {
             plan.direction.receives()
         };
-        let is_right = match &data {
-            Data::Tcp(_) => plan.transport == Transport::Tcp,
-            Data::Udp(_) => plan.transport == Transport::Udp,
+        let fits = match &data {
+            DataSocket::Tcp(_) => plan.transport == Transport::Tcp,
+            DataSocket::Udp(_) => plan.transport == Transport::Udp,
         };
-        if !is_planned || !is_right || number & !RECEIVED >= plan.streams {
-            return Err(Trouble::Nonsense("a stream that was not announced".to_owned()));
+        if !is_planned || !fits || number & !RECEIVED >= plan.streams {
+            return Err(Error::Malformed("a stream that was not announced".to_owned()));
         }
         match &data {
-            Data::Tcp(socket) => engine::prepare(plan, socket.as_fd())?,
-            Data::Udp(socket) => engine::prepare(plan, socket.as_fd())?,
+            DataSocket::Tcp(socket) => engine::prepare(plan, socket.as_fd())?,
+            DataSocket::Udp(socket) => engine::prepare(plan, socket.as_fd())?,
         }
         found.insert(
             number,
-            Track {
+            Stream {
                 number,
                 is_sent,
                 data,
@@ -122,60 +122,60 @@ fn tracks(test: &Test<'_>, plan: &Plan) -> Result<Vec<Track>, Trouble> {
     Ok(found.into_values().collect())
 }
 
-/// Listens to the client while bytes move.
-struct Attendant<'a, 'b> {
+/// Exchanges messages with the client while bytes move.
+struct ClientMonitor<'a, 'b> {
     test: &'a mut Test<'b>,
-    heard: Instant,
-    beaten: Instant,
+    last_message: Instant,
+    last_heartbeat: Instant,
     is_stopped: bool,
-    has_told: bool,
-    lost: Option<Trouble>,
+    is_done_sent: bool,
+    lost: Option<Error>,
 }
 
-impl Attendant<'_, '_> {
-    fn attend(&mut self, view: &View<'_>) -> Wish {
-        if view.is_done {
-            return Wish::GoOn;
+impl ClientMonitor<'_, '_> {
+    fn poll(&mut self, snapshot: &Snapshot<'_>) -> Command {
+        if snapshot.is_done {
+            return Command::Continue;
         }
         if self.lost.is_some() {
             std::thread::sleep(TICK);
-            return Wish::Abandon;
+            return Command::Abort;
         }
-        if let Err(trouble) = self.exchange(view) {
-            self.lost = Some(trouble);
-            return Wish::Abandon;
+        if let Err(error) = self.exchange(snapshot) {
+            self.lost = Some(error);
+            return Command::Abort;
         }
         if self.is_stopped || self.test.stop.is_set() {
-            Wish::WindUp
+            Command::Finish
         } else {
-            Wish::GoOn
+            Command::Continue
         }
     }
 
-    fn exchange(&mut self, view: &View<'_>) -> Result<(), Trouble> {
+    fn exchange(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Error> {
         match self.test.channel.poll(TICK)? {
-            Some(said) => {
-                self.heard = Instant::now();
-                self.is_stopped |= said["stop"] == json!(true);
+            Some(message) => {
+                self.last_message = Instant::now();
+                self.is_stopped |= message["stop"] == json!(true);
             }
-            None if self.heard.elapsed() >= SILENCE => {
-                return Err(Trouble::Silent("a sign of life", SILENCE));
+            None if self.last_message.elapsed() >= SILENCE => {
+                return Err(Error::Timeout("a heartbeat", SILENCE));
             }
             None => {}
         }
-        if view.has_sent && !self.has_told && view.received().next().is_none() {
-            self.has_told = true;
+        if snapshot.has_sent && !self.is_done_sent && snapshot.received().next().is_none() {
+            self.is_done_sent = true;
             self.test.channel.send(&json!({"done": true}))?;
         }
-        if self.beaten.elapsed() >= BEAT {
-            self.beaten = Instant::now();
-            let beat: Vec<_> = view.received().collect();
-            self.test.channel.send(&json!({"beat": beat}))?;
+        if self.last_heartbeat.elapsed() >= HEARTBEAT {
+            self.last_heartbeat = Instant::now();
+            let heartbeat: Vec<_> = snapshot.received().collect();
+            self.test.channel.send(&json!({"heartbeat": heartbeat}))?;
         }
         Ok(())
     }
 }
 
-/// How long a client may take for each of its steps.
-const PATIENCE: Duration = Duration::from_secs(15);
-const PARTING: Duration = Duration::from_secs(2);
+/// Longest wait for each step of the client.
+const TIMEOUT: Duration = Duration::from_secs(15);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What TCP tells at the sender while it sends.
+//! Samples of `tcp_info` at the sender of a stream.
 
 use rustix::io::Errno;
 use sockeye_measure::Sender;
@@ -7,13 +7,13 @@ use sockeye_sys::tcp;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-/// Looks at one socket now and then.
+/// Samples of one sending socket, and their summary.
 #[derive(Debug)]
 pub struct Watch {
     first: TcpInfo,
     last: TcpInfo,
-    begun: Instant,
-    seen: Instant,
+    started_at: Instant,
+    sampled_at: Instant,
     counts: Counts,
     rtt: Samples,
     cwnd: Samples,
@@ -34,15 +34,15 @@ struct Counts {
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts with a first sample; `None` if the socket has no `tcp_info`.
     pub fn new(socket: &impl AsFd) -> Option<Self> {
-        let first = look(socket).ok()?;
+        let first = tcp_info(socket).ok()?;
         let now = Instant::now();
         Some(Self {
             first,
             last: first,
-            begun: now,
-            seen: now,
+            started_at: now,
+            sampled_at: now,
             counts: Counts::default(),
             rtt: Samples::default(),
             cwnd: Samples::default(),
@@ -51,21 +51,21 @@ impl Watch {
         })
     }
 
-    /// Forgets what was before.
+    /// Discards the samples, and starts anew.
     pub fn restart(&mut self, socket: &impl AsFd) {
         if let Some(new) = Self::new(socket) {
             *self = new;
         }
     }
 
-    /// One more look. A socket whose end has gone still tells; one that is closed no longer.
-    pub fn look(&mut self, socket: &impl AsFd) {
-        let Ok(info) = look(socket) else { return };
+    /// Takes a sample. Works after the peer has gone; does nothing once the socket is closed.
+    pub fn sample(&mut self, socket: &impl AsFd) {
+        let Ok(info) = tcp_info(socket) else { return };
         if info.bytes_sent < self.last.bytes_sent {
             return;
         }
         self.last = info;
-        self.seen = Instant::now();
+        self.sampled_at = Instant::now();
         let sndbuf = rustix::net::sockopt::socket_send_buffer_size(socket);
         self.sndbuf = sndbuf.ok().map(|bytes| bytes as u64).or(self.sndbuf);
         self.count(&info);
@@ -87,7 +87,7 @@ impl Watch {
         match info.ca_state() {
             Some(CaState::Loss) => counts.loss += 1,
             Some(CaState::Recovery) => counts.recovery += 1,
-            // What the kernel sizes by itself holds twice the window; the kernel's own memory is in it as well.
+            // A buffer that the kernel sizes holds twice the window, and includes the kernel's overhead.
             _ if waiting == 0 && self.sndbuf.is_some_and(|bytes| in_flight_bytes >= bytes / 3 * 2) => {
                 counts.buffer_full += 1;
             }
@@ -98,12 +98,12 @@ impl Watch {
         }
     }
 
-    /// Segments sent again since it began.
+    /// Returns segments that were retransmitted since the start.
     pub(super) fn retransmitted(&self) -> Option<u64> {
         since(self.first.total_retrans_segs, self.last.total_retrans_segs)
     }
 
-    /// Round trip, and congestion window in bytes, as last seen.
+    /// Round trip, and congestion window in bytes, as last sampled.
     pub(super) fn path(&self) -> (Option<u64>, Option<u64>) {
         let cwnd = self.last.snd_cwnd_segs.zip(self.last.snd_mss_bytes);
         (
@@ -112,12 +112,12 @@ impl Watch {
         )
     }
 
-    /// All of it.
-    pub fn told(&self) -> Sender {
+    /// Returns the summary of all samples.
+    pub fn summary(&self) -> Sender {
         let (first, last, counts) = (&self.first, &self.last, &self.counts);
         let known = |rate: Option<u64>| rate.filter(|&rate| rate != u64::MAX && rate != u64::from(u32::MAX));
         Sender {
-            elapsed_us: u64::try_from(self.seen.duration_since(self.begun).as_micros()).ok(),
+            elapsed_us: u64::try_from(self.sampled_at.duration_since(self.started_at).as_micros()).ok(),
             busy_us: since(first.busy_time_us, last.busy_time_us),
             rwnd_limited_us: since(first.rwnd_limited_us, last.rwnd_limited_us),
             sndbuf_limited_us: since(first.sndbuf_limited_us, last.sndbuf_limited_us),
@@ -156,10 +156,10 @@ impl Watch {
     }
 }
 
-/// What a connection tells.
-pub(super) fn look(socket: impl AsFd) -> Result<TcpInfo, Errno> {
-    let mut room = [0; tcp::INFO_LEN_MAX];
-    let bytes = tcp::info(socket, &mut room)?;
+/// Reads `tcp_info` of a connection.
+pub(super) fn tcp_info(socket: impl AsFd) -> Result<TcpInfo, Errno> {
+    let mut buffer = [0; tcp::INFO_LEN_MAX];
+    let bytes = tcp::info(socket, &mut buffer)?;
     Ok(TcpInfo::from_wire(
         &sockeye_wire::tcp_info::TcpInfo::new(bytes),
         State::Established,
@@ -170,7 +170,7 @@ fn since<T: Into<u64>>(first: Option<T>, last: Option<T>) -> Option<u64> {
     Some(last?.into().saturating_sub(first?.into()))
 }
 
-/// Of many numbers so many that their median can be told: when there is no room, every other one goes.
+/// A bounded selection of values for a median: when it is full, every second one is dropped.
 #[derive(Debug, Default)]
 struct Samples {
     kept: Vec<u32>,
@@ -211,7 +211,7 @@ impl Samples {
 }
 
 const SAMPLES_MAX: usize = 2048;
-/// Segments that the kernel puts off, to send more at once later (`tcp_tso_should_defer`).
+/// Segments that the kernel defers, to send more at once later (`tcp_tso_should_defer`).
 const BURST_SEGS: u32 = 3;
 /// `TCP_INFINITE_SSTHRESH`
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_of_many() {
+    fn median_of_many_values_is_close() {
         let mut samples = Samples::default();
         assert_eq!(samples.median(), None);
         for value in 0..100_000 {

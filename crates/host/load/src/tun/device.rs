@@ -1,4 +1,4 @@
-//! A device that is there already: how it is set, who reads it, what it carries and drops.
+//! Inspection of an existing device: settings, readers, traffic and drops.
 
 use sockeye_model::{Comm, Device, Pid};
 use sockeye_source::vitals;
@@ -11,35 +11,35 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-/// A device, looked at twice.
+/// Two samples of a device.
 #[derive(Debug, Clone)]
-pub struct Inspected {
-    /// As it was at the first look.
+pub struct Inspection {
+    /// First sample.
     pub before: Device,
-    /// As it was at the second.
+    /// Second sample.
     pub after: Device,
-    /// How much later that was.
+    /// Time between the samples.
     pub elapsed: Duration,
-    /// What its driver tells, if it is a TUN or TAP device; Linux 4.16.
+    /// Driver settings of a TUN or TAP device; `None` for others and before Linux 4.16.
     pub tun: Option<TunInfo>,
-    /// What is switched on, by ethtool's names; None: nobody could be asked (Linux 5.6).
+    /// Active features by ethtool's names; `None` if not available (Linux 5.6).
     pub features: Option<Vec<String>>,
-    /// The processes that have it open, as far as they may be seen.
+    /// Processes that have it open, as far as visible.
     pub readers: Vec<(Pid, Comm)>,
-    /// The look was ended before its time.
+    /// Whether it was interrupted.
     pub is_cut_short: bool,
 }
 
-/// Looks at a device of the calling thread's network namespace, and again after `duration`. `None`: there is no such
-/// device, or it went away meanwhile.
+/// Samples a device of the calling thread's network namespace twice, `duration` apart. `None` if the device does not
+/// exist, or disappears.
 #[must_use]
-pub fn inspect(name: &str, duration: Duration, interrupt: Option<BorrowedFd<'_>>) -> Option<Inspected> {
+pub fn inspect(name: &str, duration: Duration, interrupt: Option<BorrowedFd<'_>>) -> Option<Inspection> {
     let started = Instant::now();
     let before = find(name)?;
     let is_cut_short = super::wait(started + duration, interrupt);
     let elapsed = started.elapsed();
     let after = find(name).filter(|after| after.index == before.index)?;
-    Some(Inspected {
+    Some(Inspection {
         tun: tun_info(name),
         features: features(before.index.0),
         readers: readers(name),
@@ -91,7 +91,7 @@ fn features(index: u32) -> Option<Vec<String>> {
     names
 }
 
-/// Asks for one thing. None: no answer.
+/// Sends a request with one answer; `None` if there is none.
 fn ask(socket: &NetlinkSocket, request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Option<()> {
     socket.send(request).ok()?;
     let mut buffer = vec![0; BUFFER_BYTES];
@@ -105,8 +105,8 @@ fn ask(socket: &NetlinkSocket, request: &[u8], take: &mut dyn FnMut(&Message<'_>
     Some(())
 }
 
-/// Who has it open: a descriptor of `/dev/net/tun` says in its `fdinfo` of which interface it is, though not in which
-/// namespace; who is in ours means ours.
+/// Returns the processes that have the device open. The `fdinfo` of `/dev/net/tun` names the interface, but not its
+/// namespace: only processes in the current one count.
 fn readers(name: &str) -> Vec<(Pid, Comm)> {
     let netns = |folder: &str| {
         fs::metadata(format!("{folder}/ns/net"))

@@ -2,18 +2,18 @@ use rustix::io::Errno;
 use sockeye_act::RouteError;
 use std::fmt;
 
-/// What could not be done while a tunnel was built or used, and what the kernel said.
+/// A failed step of building or using a tunnel, and the kernel's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What.
+    /// The step that failed.
     pub step: Step,
-    /// Why not.
+    /// The kernel's error.
     pub refusal: RouteError,
 }
 
 /// The steps of building and using a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each is told by its text
+#[allow(missing_docs)] // described by their texts
 pub enum Step {
     Namespace,
     Enter,
@@ -67,12 +67,12 @@ impl Step {
 }
 
 impl Failure {
-    /// What may help.
+    /// Returns what may help.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match (self.refusal.errno, self.step) {
             (Errno::PERM | Errno::ACCESS, Step::Congestion) => {
-                "only those in `sysctl net.ipv4.tcp_allowed_congestion_control` are for everybody: run as root"
+                "only those in `sysctl net.ipv4.tcp_allowed_congestion_control` are for all users: run as root"
             }
             (Errno::PERM | Errno::ACCESS, Step::Namespace | Step::Enter) => {
                 "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo sockeye bench tun`; inside a container that \

@@ -1,4 +1,4 @@
-//! The program of a tunnel: takes packets out of one end's device and puts them into the other's.
+//! The program of a tunnel: forwards packets from the device of one end to that of the other.
 
 use super::failure::{Failure, Step};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Threads that carry packets, one for each direction and queue. They end when it is dropped.
+/// Threads that forward packets, one per direction and queue. They end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Forwarder {
     stop: Arc<OwnedFd>,
@@ -16,14 +16,14 @@ pub(super) struct Forwarder {
     counts: Arc<Counts>,
 }
 
-/// What the forwarder did, over all its threads.
+/// Counters over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Packets taken out of devices and passed on.
+    /// Forwarded packets.
     pub(super) packets: AtomicU64,
-    /// Their bytes, with the headers that were read before them.
+    /// Their bytes, with prepended headers.
     pub(super) bytes: AtomicU64,
-    /// Packets that the other side did not take.
+    /// Packets that could not be written.
     pub(super) refused: AtomicU64,
 }
 
@@ -42,7 +42,7 @@ impl Forwarder {
         &self.counts
     }
 
-    /// Carries from one descriptor to another from now on, by a thread of its own. Both hold packets, and do not wait.
+    /// Starts a thread that forwards from one descriptor to another. Both carry packets, and are non-blocking.
     pub(super) fn carry(
         &mut self,
         from: Arc<OwnedFd>,
@@ -69,14 +69,14 @@ impl Drop for Forwarder {
     }
 }
 
-/// What lies between the packets of two devices.
+/// Framing of packets between two descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// From device to device: they pass as they are.
+    /// From device to device: unchanged.
     None,
-    /// From a device to a socket: its length before each.
+    /// From a device to a socket: the length is prepended.
     Wrap,
-    /// From a socket to a device: as long as it says, or it is not whole.
+    /// From a socket to a device: the length is checked and removed.
     Unwrap,
 }
 
@@ -93,7 +93,7 @@ fn carry(from: &OwnedFd, to: &OwnedFd, framing: Framing, stop: &OwnedFd, counts:
                 }
                 continue;
             }
-            // A socket tells what became of a packet before (`ECONNREFUSED`).
+            // A socket reports the fate of an earlier packet (`ECONNREFUSED`).
             Err(Errno::INTR | Errno::CONNREFUSED) => continue,
             // The device is gone.
             Err(_) => return,
@@ -136,6 +136,6 @@ fn unwrap(run: &[u8]) -> Option<&[u8]> {
     (u32::from_be_bytes(*length) as usize == packet.len()).then_some(packet)
 }
 
-/// The largest packet with its header before it, and more.
+/// Room for the largest packet with its header.
 const BUFFER_BYTES: usize = 80 * 1024;
 const LENGTH_BYTES: usize = 4;

@@ -1,4 +1,4 @@
-//! A tunnel over TUN or TAP devices, its program and what gets through, in namespaces made for it.
+//! Throughput of a tunnel over TUN or TAP devices, in private namespaces.
 //!
 //! ```text
 //! client's namespace                                       server's namespace
@@ -6,102 +6,100 @@
 //! ```
 
 mod device;
+mod drop_reasons;
 mod failure;
 mod forward;
 mod path;
-mod reasons;
-mod room;
 mod stream;
 
-pub use device::{Inspected, inspect};
+pub use device::{Inspection, inspect};
 pub use failure::{Failure, Step};
 
+use drop_reasons::DropReasons;
 use path::Path;
-use reasons::Reasons;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockeye_model::{Counter, Device, Vitals};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// A tunnel to be built.
+/// Parameters of a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tunnel {
-    /// TAP (Ethernet frames) instead of TUN (IP packets).
+    /// Whether it is TAP (Ethernet frames) or TUN (IP packets).
     pub is_tap: bool,
-    /// How its packets get from one end to the other.
+    /// Transport of packets between the ends.
     pub carrier: Carrier,
-    /// Packets of up to 64 KiB, which nobody has cut yet, pass through it (`IFF_VNET_HDR`, `TUNSETOFFLOAD`).
+    /// Whether unsegmented packets of up to 64 KiB pass through it (`IFF_VNET_HDR`, `TUNSETOFFLOAD`).
     pub offload: bool,
-    /// Queues, each with threads of its own (`IFF_MULTI_QUEUE`).
+    /// Number of queues, each with threads of its own (`IFF_MULTI_QUEUE`).
     pub queues: usize,
-    /// Packets that may wait in each for the forwarder (`txqueuelen`).
+    /// Length of each queue, in packets (`txqueuelen`).
     pub queue_packets: u32,
 }
 
-/// How packets get from one end of a tunnel to the other.
+/// Transport of packets between the ends of a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
-    /// By one program that has the devices of both ends.
+    /// One program has the devices of both ends open.
     Direct,
-    /// By UDP over the veth pair, each end with a program of its own: as VPNs do.
+    /// A program at each end, and UDP over the veth pair, as VPNs do.
     Udp,
 }
 
-/// How it is measured.
+/// The TCP load of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Effort {
-    /// For so long.
+pub struct LoadOptions {
+    /// Length of the measurement.
     pub duration: Duration,
-    /// TCP connections at the same time.
+    /// TCP connections at once.
     pub streams: usize,
-    /// Their congestion control; None: as the host has it.
+    /// Congestion control; `None`: the host's default.
     pub congestion: Option<String>,
 }
 
-/// What got through.
+/// Result of a measurement.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Passage {
-    /// What the receivers read.
+pub struct Measurement {
+    /// Bytes that the receivers read.
     pub bytes: u64,
-    /// How long it took.
+    /// Length of the measurement.
     pub elapsed: Duration,
-    /// Bytes that the receivers' device counts over the same time, with all headers.
+    /// Bytes that the receivers' device counted meanwhile, with all headers.
     pub device_bytes: u64,
     /// Packets that the sender's device sent.
     pub device_packets: u64,
-    /// Packets that it dropped: its queue was full.
+    /// Packets that it dropped since its queue was full.
     pub device_drops: u64,
-    /// Packets that its queueing discipline dropped before.
+    /// Packets that its queueing discipline dropped.
     pub qdisc_drops: u64,
-    /// Why the kernel dropped packets, in its own words, and how many; those of the receiver's device and of sockets
-    /// are among them. None: it could not be asked.
+    /// The kernel's drop reasons and their counts, including the receiver's device and sockets; `None` if not available.
     pub reasons: Option<Vec<(&'static str, u64)>>,
-    /// Packets that were lost between the ends of the tunnel.
+    /// Packets lost between the ends of the tunnel.
     pub carrier_drops: u64,
-    /// Segments that TCP sent again.
+    /// Retransmitted TCP segments.
     pub retransmissions: Option<u64>,
-    /// It was ended before its time.
+    /// Whether it was interrupted.
     pub is_cut_short: bool,
 }
 
-/// Builds the path, lets as much pass through it as goes, and removes it. `interrupt` ends it early when readable.
+/// Builds the path, measures its throughput, and removes it. `interrupt` ends it early when readable.
 ///
 /// # Errors
-/// Which step failed; nothing is left.
-pub fn pass(
+/// The step that failed. All devices and namespaces are removed.
+pub fn measure_tunnel(
     tunnel: Option<&Tunnel>,
-    effort: &Effort,
+    options: &LoadOptions,
     interrupt: Option<BorrowedFd<'_>>,
-) -> Result<Passage, Failure> {
-    // Threads that were started before would not be watched.
-    let reasons = Reasons::watch();
+) -> Result<Measurement, Failure> {
+    // Only threads that start later are counted.
+    let reasons = DropReasons::watch();
     let path = Path::build(tunnel)?;
     let load = stream::Load::default();
     std::thread::scope(|scope| {
         let measured = load
-            .start(scope, &path, effort.streams, effort.congestion.as_deref())
-            .and_then(|()| measure(&path, &load, reasons.as_ref(), effort.duration, interrupt));
+            .start(scope, &path, options.streams, options.congestion.as_deref())
+            .and_then(|()| measure(&path, &load, reasons.as_ref(), options.duration, interrupt));
         load.stop();
         measured
     })
@@ -110,17 +108,17 @@ pub fn pass(
 fn measure(
     path: &Path,
     load: &stream::Load,
-    reasons: Option<&Reasons>,
+    reasons: Option<&DropReasons>,
     duration: Duration,
     interrupt: Option<BorrowedFd<'_>>,
-) -> Result<Passage, Failure> {
+) -> Result<Measurement, Failure> {
     let before = path.vitals()?;
-    let reasons_before = reasons.map(Reasons::value);
+    let reasons_before = reasons.map(DropReasons::counts);
     let (started, received) = (Instant::now(), load.received());
     let is_cut_short = wait(started + duration, interrupt);
     let (elapsed, bytes) = (started.elapsed(), load.received() - received);
     let after = path.vitals()?;
-    let reasons = reasons.map(Reasons::value).zip(reasons_before);
+    let reasons = reasons.map(DropReasons::counts).zip(reasons_before);
     let reasons = reasons.map(|(after, before)| {
         let counts = after.into_iter().zip(before);
         let since = counts.map(|((name, after), (_, before))| (name, after.saturating_sub(before)));
@@ -141,7 +139,7 @@ fn measure(
     };
     let refused = path.forwarder.as_ref();
     let refused = refused.map_or(0, |forwarder| forwarder.counts().refused.load(Ordering::Relaxed));
-    Ok(Passage {
+    Ok(Measurement {
         bytes,
         elapsed,
         device_bytes: since(&server, |device| device.traffic.unwrap_or_default().rx_bytes),
@@ -164,7 +162,7 @@ fn device<'a>(vitals: &'a Vitals, name: &str) -> Option<&'a Device> {
         .find(|device| device.name.as_bytes() == name.as_bytes())
 }
 
-/// Whether it was interrupted.
+/// Waits; returns whether it was interrupted.
 fn wait(until: Instant, interrupt: Option<BorrowedFd<'_>>) -> bool {
     loop {
         let left = until.saturating_duration_since(Instant::now());

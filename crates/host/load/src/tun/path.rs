@@ -1,9 +1,9 @@
-//! The path that is measured: two namespaces joined by a veth pair, with or without a tunnel over it.
+//! The measured path: two namespaces with a veth pair, with or without a tunnel over it.
 
 use super::failure::{Failure, Step};
 use super::forward::{Forwarder, Framing};
-use super::room::Room;
 use super::{Carrier, Tunnel};
+use crate::private_netns::PrivateNetns;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use sockeye_act::{Interfaces, RouteError};
@@ -15,33 +15,32 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is between the sender and the receiver. All of it is gone when it is dropped.
+/// The path between the sender and the receiver, removed when dropped.
 #[derive(Debug)]
 pub(super) struct Path {
-    // The forwarder's threads are to end before the descriptors they hold.
+    // The forwarder's threads have to end before the descriptors they use.
     pub(super) forwarder: Option<Forwarder>,
-    pub(super) client: Room,
-    pub(super) server: Room,
-    /// By which packets leave the client and reach the server.
+    pub(super) client: PrivateNetns,
+    pub(super) server: PrivateNetns,
+    /// Name of the device at both ends.
     pub(super) device: &'static str,
-    /// Where the server is found.
+    /// Address of the server.
     pub(super) target: IpAddr,
 }
 
 impl Path {
     pub(super) fn build(tunnel: Option<&Tunnel>) -> Result<Self, Failure> {
-        let (client, server) = (Room::make()?, Room::make()?);
-        client
-            .within(|| -> Result<(), RouteError> {
-                let mut interfaces = Interfaces::open()?;
-                interfaces.pair(VETH, VETH, server.as_fd())
-            })?
-            .map_err(|refusal| Step::Pair.failed(refusal))?;
-        for (room, host) in [(&client, 1), (&server, 2)] {
-            room.within(|| address(VETH, underlay(host)))??;
+        let (client, server) = (new_netns()?, new_netns()?);
+        within(&client, || -> Result<(), RouteError> {
+            let mut interfaces = Interfaces::open()?;
+            interfaces.pair(VETH, VETH, server.as_fd())
+        })?
+        .map_err(|refusal| Step::Pair.failed(refusal))?;
+        for (netns, host) in [(&client, 1), (&server, 2)] {
+            within(netns, || address(VETH, underlay(host)))??;
         }
-        for room in [&client, &server] {
-            room.within(settled)??;
+        for netns in [&client, &server] {
+            within(netns, await_running)??;
         }
         let mut path = Self {
             forwarder: None,
@@ -51,17 +50,17 @@ impl Path {
             target: underlay(2).into(),
         };
         if let Some(tunnel) = tunnel {
-            path.forwarder = Some(path.dig(tunnel)?);
+            path.forwarder = Some(path.build_tunnel(tunnel)?);
             path.device = DEVICE;
             path.target = inside(2).into();
         }
         Ok(path)
     }
 
-    fn dig(&self, tunnel: &Tunnel) -> Result<Forwarder, Failure> {
+    fn build_tunnel(&self, tunnel: &Tunnel) -> Result<Forwarder, Failure> {
         let ends = [
-            self.client.within(|| end(tunnel, 1))??,
-            self.server.within(|| end(tunnel, 2))??,
+            within(&self.client, || end(tunnel, 1))??,
+            within(&self.server, || end(tunnel, 2))??,
         ];
         let mut forwarder = Forwarder::new()?;
         for (number, (near, far)) in ends[0].iter().zip(&ends[1]).enumerate() {
@@ -73,8 +72,9 @@ impl Path {
                 }
                 Carrier::Udp => {
                     let port = FIRST_PORT + u16::try_from(number).unwrap_or_default();
-                    for (room, device, hosts) in [(&self.client, near, [1, 2]), (&self.server, far, [2, 1])] {
-                        let socket = room.within(|| socket(tunnel, hosts, port))??;
+                    for (netns, device, hosts) in [(&self.client, near, [1, 2]), (&self.server, far, [2, 1])]
+                    {
+                        let socket = within(netns, || socket(tunnel, hosts, port))??;
                         let socket = Arc::new(socket);
                         forwarder.carry(Arc::clone(device), Arc::clone(&socket), Framing::Wrap)?;
                         forwarder.carry(socket, Arc::clone(device), Framing::Unwrap)?;
@@ -85,13 +85,22 @@ impl Path {
         Ok(forwarder)
     }
 
-    /// What both namespaces count.
+    /// Returns the counters of both namespaces.
     pub(super) fn vitals(&self) -> Result<[Vitals; 2], Failure> {
         Ok([
-            self.client.within(vitals::namespace)?,
-            self.server.within(vitals::namespace)?,
+            within(&self.client, vitals::namespace)?,
+            within(&self.server, vitals::namespace)?,
         ])
     }
+}
+
+fn new_netns() -> Result<PrivateNetns, Failure> {
+    PrivateNetns::new().map_err(|refusal| Step::Namespace.failed(refusal))
+}
+
+/// Runs `act` in a namespace, on a thread of its own.
+pub(super) fn within<T: Send>(netns: &PrivateNetns, act: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+    netns.within(act).map_err(|errno| Step::Enter.failed(errno))
 }
 
 /// One end of the tunnel, in the namespace of the calling thread: the descriptors of its queues.
@@ -152,10 +161,10 @@ fn address(device: &str, ip: Ipv4Addr) -> Result<(), Failure> {
     give().map_err(|refusal| Step::Address.failed(refusal))
 }
 
-/// Waits until the veth pair of the calling thread's namespace takes packets. Until then it throws them away (`noop_qdisc`),
-/// and TCP would wait for its timer before it tries again.
-fn settled() -> Result<(), Failure> {
-    let until = Instant::now() + SETTLING;
+/// Waits until the veth pair of the calling thread's namespace forwards packets. Before, it drops them (`noop_qdisc`), and
+/// TCP would wait for its retransmission timer.
+fn await_running() -> Result<(), Failure> {
+    let until = Instant::now() + RUNNING_TIMEOUT;
     let mut interfaces = Interfaces::open().map_err(|refusal| Step::Pair.failed(refusal))?;
     while !interfaces
         .is_running(VETH)
@@ -179,10 +188,10 @@ fn inside(host: u8) -> Ipv4Addr {
 
 const VETH: &str = "veth0";
 pub(super) const DEVICE: &str = "tun0";
-/// The kernel tells of a carrier at most a second later (`net/core/link_watch.c`).
-const SETTLING: Duration = Duration::from_secs(5);
+/// The kernel reports a carrier with up to a second of delay (`net/core/link_watch.c`).
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(5);
 const FIRST_PORT: u16 = 1194;
-/// What a packet of 1500 bytes on the way has room for, and less: with its length, in UDP over IPv4.
+/// Fits, with its length and UDP over IPv4, into a packet of 1500 bytes.
 const TUNNEL_MTU: u32 = 1420;
 const DATAGRAM_BYTES: u16 = 1472;
 const SOCKET_BYTES: usize = 16 << 20;

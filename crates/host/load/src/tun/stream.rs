@@ -1,7 +1,7 @@
-//! TCP through the path, as much as goes.
+//! TCP load through the path.
 
 use super::failure::{Failure, Step};
-use super::path::Path;
+use super::path::{Path, within};
 use rustix::net::sockopt::set_tcp_congestion;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-/// What the threads of the load share.
+/// State that the threads of the load share.
 #[derive(Debug, Default)]
 pub(super) struct Load {
     stop: AtomicBool,
-    /// What the receivers have got.
+    /// Bytes that the receivers have read.
     received: AtomicU64,
 }
 
@@ -22,7 +22,7 @@ impl Load {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Lets all threads end; each notices within [`PATIENCE`].
+    /// Ends all threads; each notices within [`TIMEOUT`].
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -36,26 +36,24 @@ impl Load {
         congestion: Option<&str>,
     ) -> Result<(), Failure> {
         let listen = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT));
-        let listener = path.server.within(listen)?;
+        let listener = within(&path.server, listen)?;
         let listener = listener.map_err(|error| Step::Listen.failed_io(&error))?;
         for _ in 0..streams {
             let target = SocketAddr::new(path.target, PORT);
-            let sender = path
-                .client
-                .within(|| TcpStream::connect_timeout(&target, CONNECT))?;
+            let sender = within(&path.client, || TcpStream::connect_timeout(&target, CONNECT))?;
             let sender = sender.map_err(|error| Step::Connect.failed_io(&error))?;
             if let Some(congestion) = congestion {
                 set_tcp_congestion(&sender, congestion).map_err(|errno| Step::Congestion.failed(errno))?;
             }
-            // Connections come in order, and this one is established.
+            // Connections are accepted in order, and this one is established.
             let receiver = accept(&listener)?;
             for stream in [&sender, &receiver] {
                 let set = stream
-                    .set_read_timeout(Some(PATIENCE))
-                    .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+                    .set_read_timeout(Some(TIMEOUT))
+                    .and_then(|()| stream.set_write_timeout(Some(TIMEOUT)));
                 set.map_err(|error| Step::Connect.failed_io(&error))?;
             }
-            // Sockets stay with the namespace that they were opened in: the threads need not be there.
+            // Sockets stay in the namespace that they were opened in; the threads need not.
             let spawn = |work: Box<dyn FnOnce() + Send + 'scope>| {
                 let spawned = std::thread::Builder::new().spawn_scoped(scope, work);
                 spawned
@@ -94,7 +92,7 @@ impl Load {
     }
 }
 
-/// The third packet of the handshake may get lost in a queue of three.
+/// Accepts a connection, with a timeout: the last packet of the handshake may be lost in a short queue.
 fn accept(listener: &TcpListener) -> Result<TcpStream, Failure> {
     let failed = |error: std::io::Error| Step::Accept.failed_io(&error);
     listener.set_nonblocking(true).map_err(failed)?;
@@ -122,6 +120,6 @@ fn is_passing(kind: ErrorKind) -> bool {
 
 const PORT: u16 = 5001;
 const BLOCK_BYTES: usize = 128 * 1024;
-/// How long a thread may be stuck in the kernel before it looks whether it shall end.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Longest blocking call of a thread before it checks for the end.
+const TIMEOUT: Duration = Duration::from_millis(50);
 const CONNECT: Duration = Duration::from_secs(5);

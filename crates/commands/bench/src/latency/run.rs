@@ -1,0 +1,60 @@
+//! Runs `sockeye bench rr` and `sockeye bench crr`.
+
+use super::args::{CrrArgs, RrArgs};
+use super::output::Figures;
+use crate::output_args::{OutputArgs, noise_since};
+use sockeye_console::notes;
+use sockeye_console::progress::Progress;
+use sockeye_load::latency::{Plan, Transport, run};
+use sockeye_load::session::{Kind, Stop};
+use sockeye_measure::TypedCommand;
+use sockeye_sys::interrupts::Interrupts;
+use std::process::ExitCode;
+
+pub(crate) fn rr(args: &RrArgs) -> anyhow::Result<ExitCode> {
+    let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+    let plan = Plan {
+        busy_poll: args.busy_poll,
+        ..args.asking.plan(Kind::Rr, transport)?
+    };
+    let again = args.asking.again("sockeye bench rr");
+    let again = again.flag("-u", args.udp).flag("--busy-poll", args.busy_poll);
+    measure(&plan, again, args.asking.repeats, &args.output)
+}
+
+pub(crate) fn crr(args: &CrrArgs) -> anyhow::Result<ExitCode> {
+    let plan = args.asking.plan(Kind::Crr, Transport::Tcp)?;
+    let again = args.asking.again("sockeye bench crr");
+    measure(&plan, again, args.asking.repeats, &args.output)
+}
+
+fn measure(plan: &Plan, again: TypedCommand, repeats: u32, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+    let chart = output.prepare()?;
+    let stop = Stop::on_signal(Interrupts::catch()?);
+    let before = sockeye_load::noise();
+    let mut figures = Figures::new(plan, again);
+    for _ in 0..repeats {
+        let outcome = {
+            let mut progress = match plan.count {
+                Some(count) => Progress::new("answers", usize::try_from(count).unwrap_or(usize::MAX)),
+                None => Progress::endless("answers"),
+            };
+            run(plan, &stop, &mut |answered| progress.reach(answered as usize))
+        };
+        match outcome {
+            Ok(outcome) => figures.take(outcome),
+            // There is nothing to report.
+            Err(error) if figures.is_empty() => return Err(error.into()),
+            Err(error) => figures.fail(&error),
+        }
+        if figures.is_partial() {
+            break;
+        }
+    }
+    let mut report = figures.report();
+    report.noise = Some(noise_since(before));
+    if let Some(partial) = report.partial.as_ref().filter(|_| !output.is_for_eyes()) {
+        notes::say(&format!("sockeye: {}\n", partial.text));
+    }
+    output.deliver(&report, chart)
+}

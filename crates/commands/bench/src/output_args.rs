@@ -1,0 +1,103 @@
+//! Output options of all benchmarks: tables, JSON, CSV and charts.
+
+use anyhow::Context;
+use clap::Args;
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::replacement::Replacement;
+use sockeye_console::stdout;
+use sockeye_console::usage::Usage;
+use sockeye_measure::{Noise, NoiseSample, Report};
+use sockeye_output::{ChartFormat, Format, ReportLayout, harmless, push_report, write_charts};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Output options of all benchmarks.
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Draw a chart into a file that ends with .svg or .png
+    #[arg(short = 'o', long, value_name = "OUT.svg")]
+    pub(crate) output: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Table)]
+    pub(crate) format: FormatArg,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+    /// Tables and CSV without their first line
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// Colours: auto, always, never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+}
+
+impl OutputArgs {
+    /// Returns whether the output is a table for people.
+    pub(crate) fn is_for_eyes(&self) -> bool {
+        !self.json && Format::from(self.format) == Format::Table
+    }
+
+    /// Checks that the chart can be written, and creates its file.
+    pub(crate) fn prepare(&self) -> anyhow::Result<Option<Replacement>> {
+        self.chart_format()?;
+        self.output.as_deref().map(Replacement::create).transpose()
+    }
+
+    /// Returns the format by the file name; SVG without an extension.
+    fn chart_format(&self) -> Result<ChartFormat, Usage> {
+        if self.output.as_deref() == Some(Path::new("-")) {
+            let text = "sockeye: bench: -o -: the figures go to the standard output; the drawing needs a file, called .svg or .png\n";
+            return Err(Usage(text.to_owned()));
+        }
+        let name = self
+            .output
+            .as_deref()
+            .and_then(Path::extension)
+            .map(OsStr::to_string_lossy);
+        match name.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("svg") => Ok(ChartFormat::Svg),
+            Some("png") => Ok(ChartFormat::Png),
+            Some(other) => Err(Usage(format!(
+                "sockeye: bench: nothing is known of .{}; what -o draws into is called .svg or .png\n",
+                harmless(other.as_bytes())
+            ))),
+        }
+    }
+
+    /// Writes the report and its chart. Returns exit status 1 if the report is partial.
+    pub(crate) fn deliver(&self, report: &Report, chart: Option<Replacement>) -> anyhow::Result<ExitCode> {
+        let format = if self.json {
+            Format::Json
+        } else {
+            Format::from(self.format)
+        };
+        let mut text = Vec::new();
+        let layout = ReportLayout {
+            format,
+            style: stdout::style(self.color),
+            width: stdout::width(),
+            no_header: self.no_header,
+        };
+        push_report(&mut text, report, layout);
+        stdout::write(&text)?;
+        if let Some(mut chart) = chart {
+            write_charts(&mut chart, report, self.chart_format()?)
+                .with_context(|| format!("write {:?}", self.output))?;
+            chart.finish()?;
+        }
+        Ok(if report.partial.is_some() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// Returns the other load of the machine since `before`.
+pub(crate) fn noise_since(before: NoiseSample) -> Noise {
+    Noise {
+        before,
+        after: sockeye_load::noise(),
+    }
+}

@@ -1,0 +1,7 @@
+//! `sockeye bench serve`: the server for stream, rr and crr.
+
+mod args;
+mod run;
+
+pub(crate) use args::ServeArgs;
+pub(crate) use run::run;

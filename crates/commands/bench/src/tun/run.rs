@@ -1,0 +1,24 @@
+//! Runs `sockeye bench tun`.
+
+use super::args::TunArgs;
+use super::{device, sweep};
+use sockeye_console::usage::Usage;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
+    // A sweep has many points.
+    if args.time > LONGEST {
+        return Err(Usage(format!(
+            "sockeye: --time: at most {} seconds for each point\n",
+            LONGEST.as_secs()
+        ))
+        .into());
+    }
+    match &args.device {
+        Some(device) => device::run(device, args),
+        None => sweep::run(args),
+    }
+}
+
+const LONGEST: Duration = Duration::from_secs(3600);

@@ -1,0 +1,400 @@
+//! The JSON document that `iperf3 -J` prints.
+
+use crate::outcome::{Interval, Outcome, StreamInterval, StreamOutcome};
+use crate::{Direction, Error, Protocol};
+use serde_json::{Map, Value, json};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Returns the document of a test, with iperf3's names and nesting. `system` is the `uname` line.
+///
+/// `version` names this program. A test that ended early has `error`, like iperf3's.
+#[must_use]
+pub fn document(outcome: &Outcome, system: &str) -> String {
+    let mut json = json!({
+        "start": start(outcome, system),
+        "intervals": outcome.intervals.iter().map(|interval| interval_of(outcome, interval)).collect::<Vec<_>>(),
+        "end": end(outcome),
+    });
+    if let Some(error) = &outcome.error {
+        json["error"] = json!(error.to_string());
+    }
+    pretty(&json)
+}
+
+/// Returns the document of a test that did not begin.
+#[must_use]
+pub fn failed_document(error: &Error, system: &str) -> String {
+    pretty(&json!({
+        "start": {"connected": [], "version": VERSION, "system_info": system},
+        "intervals": [],
+        "end": {},
+        "error": error.to_string(),
+    }))
+}
+
+fn pretty(json: &Value) -> String {
+    let mut text = serde_json::to_string_pretty(json).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn start(outcome: &Outcome, system: &str) -> Value {
+    let parameters = &outcome.setup.parameters;
+    let is_tcp = parameters.protocol == Protocol::Tcp;
+    let connected: Vec<Value> = outcome
+        .streams
+        .iter()
+        .map(|stream| {
+            json!({
+                "socket": stream.socket,
+                "local_host": stream.local.ip().to_string(),
+                "local_port": stream.local.port(),
+                "remote_host": stream.remote.ip().to_string(),
+                "remote_port": stream.remote.port(),
+            })
+        })
+        .collect();
+    let seconds = outcome
+        .setup
+        .began
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let mut json = json!({
+        "connected": connected,
+        "version": VERSION,
+        "system_info": system,
+        "timestamp": {"time": date(outcome.setup.began), "timesecs": seconds},
+        "cookie": outcome.setup.cookie,
+        "target_bitrate": parameters.bits_per_s,
+        "sock_bufsize": parameters.window,
+        "sndbuf_actual": outcome.setup.buffers.0,
+        "rcvbuf_actual": outcome.setup.buffers.1,
+        "test_start": {
+            "protocol": if is_tcp { "TCP" } else { "UDP" },
+            "num_streams": parameters.streams,
+            "blksize": parameters.length,
+            "omit": parameters.omit_s,
+            "duration": parameters.time_s,
+            "bytes": parameters.bytes,
+            "blocks": parameters.blocks,
+            "reverse": u8::from(parameters.direction == Direction::ToClient),
+            "tos": parameters.type_of_service,
+            "target_bitrate": parameters.bits_per_s,
+        },
+    });
+    if outcome.setup.is_client {
+        json["connecting_to"] = json!({"host": outcome.setup.host.0, "port": outcome.setup.host.1});
+    } else {
+        let peer = crate::socket::canonical(outcome.setup.control.1);
+        json["accepted_connection"] = json!({"host": peer.ip().to_string(), "port": peer.port()});
+    }
+    if is_tcp && let Some(mss) = outcome.setup.mss {
+        json["tcp_mss_default"] = json!(mss);
+    }
+    json
+}
+
+fn interval_of(outcome: &Outcome, interval: &Interval) -> Value {
+    let mut json = Map::new();
+    let streams = interval.streams.iter().map(|stream| {
+        let mut json = rate(interval.start_s, interval.seconds, stream.bytes);
+        json.insert("socket".to_owned(), json!(stream.socket));
+        put(&mut json, interval, std::slice::from_ref(stream), stream.sends);
+        if let Some(tcp) = stream.tcp {
+            for (key, value) in [
+                ("snd_cwnd", tcp.cwnd_bytes),
+                ("snd_wnd", tcp.window_bytes),
+                ("rtt", u64::from(tcp.rtt_us)),
+                ("rttvar", u64::from(tcp.rtt_var_us)),
+                ("pmtu", u64::from(tcp.path_mtu)),
+            ] {
+                json.insert(key.to_owned(), json!(value));
+            }
+        }
+        Value::Object(json)
+    });
+    json.insert("streams".to_owned(), streams.collect());
+    for sends in outcome.directions() {
+        let streams: Vec<StreamInterval> = interval
+            .streams
+            .iter()
+            .filter(|stream| stream.sends == sends)
+            .copied()
+            .collect();
+        let mut sum = rate(interval.start_s, interval.seconds, interval.bytes(sends));
+        put(&mut sum, interval, &streams, sends);
+        json.insert(name(outcome, "sum", sends), Value::Object(sum));
+    }
+    Value::Object(json)
+}
+
+/// Adds the fields of the streams of one direction, except their bytes.
+fn put(json: &mut Map<String, Value>, interval: &Interval, streams: &[StreamInterval], sends: bool) {
+    let packets: Option<u64> = streams.iter().map(|stream| stream.packets).sum();
+    if let Some(packets) = packets.filter(|_| !streams.is_empty()) {
+        json.insert("packets".to_owned(), json!(packets));
+        if !sends {
+            let missing: i64 = streams.iter().map(|stream| stream.missing).sum();
+            let jitter = streams.iter().map(|stream| stream.jitter_us).sum::<f64>() / streams.len() as f64;
+            json.insert("jitter_ms".to_owned(), json!(jitter / 1000.0));
+            json.insert("lost_packets".to_owned(), json!(missing));
+            json.insert("lost_percent".to_owned(), json!(percent(missing as f64, packets)));
+        }
+    }
+    if streams.iter().any(|stream| stream.tcp.is_some()) {
+        let all: u64 = streams
+            .iter()
+            .filter_map(|stream| Some(stream.tcp?.retransmits))
+            .sum();
+        json.insert("retransmits".to_owned(), json!(all));
+    }
+    json.insert("omitted".to_owned(), json!(interval.is_omitted));
+    json.insert("sender".to_owned(), json!(sends));
+}
+
+fn end(outcome: &Outcome) -> Value {
+    let mut json = Map::new();
+    let is_tcp = outcome.setup.parameters.protocol == Protocol::Tcp;
+    let streams = outcome.streams.iter().map(|stream| {
+        if is_tcp {
+            json!({"sender": tcp_sender(outcome, stream), "receiver": tcp_receiver(outcome, stream)})
+        } else {
+            json!({"udp": udp_stream(outcome, stream)})
+        }
+    });
+    json.insert("streams".to_owned(), streams.collect());
+    for sends in outcome.directions() {
+        if is_tcp {
+            sum_tcp(&mut json, outcome, sends);
+        } else {
+            sum_udp(&mut json, outcome, sends);
+        }
+    }
+    json.insert("cpu_utilization_percent".to_owned(), processors(outcome));
+    if is_tcp {
+        // With two directions, iperf3 names the second.
+        let sends = outcome.directions().last().copied().unwrap_or(true);
+        let (sender, receiver) = if sends {
+            (&outcome.congestion, &outcome.peer_congestion)
+        } else {
+            (&outcome.peer_congestion, &outcome.congestion)
+        };
+        for (key, name) in [
+            ("sender_tcp_congestion", sender),
+            ("receiver_tcp_congestion", receiver),
+        ] {
+            if let Some(name) = name {
+                json.insert(key.to_owned(), json!(name));
+            }
+        }
+    }
+    Value::Object(json)
+}
+
+fn processors(outcome: &Outcome) -> Value {
+    let (host, remote) = (outcome.processor, outcome.peer_processor.unwrap_or_default());
+    json!({
+        "host_total": host.total,
+        "host_user": host.user,
+        "host_system": host.system,
+        "remote_total": remote.total,
+        "remote_user": remote.user,
+        "remote_system": remote.system,
+    })
+}
+
+fn tcp_sender(outcome: &Outcome, stream: &StreamOutcome) -> Value {
+    let mut json = rate(
+        0.0,
+        outcome.sent_seconds(stream.sends),
+        stream.sent().unwrap_or(0),
+    );
+    json.insert("socket".to_owned(), json!(stream.socket));
+    json.insert("sender".to_owned(), json!(stream.sends));
+    if outcome.has_retransmits(stream.sends) {
+        for (key, value) in [
+            ("retransmits", stream.retransmits().unwrap_or(0)),
+            ("max_snd_cwnd", stream.cwnd_max),
+            ("max_snd_wnd", stream.window_max),
+            ("max_rtt", stream.rtt_max_us),
+            ("min_rtt", stream.rtt_min_us),
+            ("mean_rtt", stream.rtt_mean_us),
+        ] {
+            json.insert(key.to_owned(), json!(value));
+        }
+    }
+    Value::Object(json)
+}
+
+fn tcp_receiver(outcome: &Outcome, stream: &StreamOutcome) -> Value {
+    let seconds = outcome.received_seconds(stream.sends);
+    let mut json = rate(0.0, seconds, stream.received().unwrap_or(0));
+    json.insert("socket".to_owned(), json!(stream.socket));
+    json.insert("sender".to_owned(), json!(stream.sends));
+    Value::Object(json)
+}
+
+fn sum_tcp(json: &mut Map<String, Value>, outcome: &Outcome, sends: bool) {
+    let mut sent = rate(0.0, outcome.sent_seconds(sends), outcome.sent(sends).unwrap_or(0));
+    if outcome.has_retransmits(sends) {
+        let all: u64 = outcome
+            .streams_of(sends)
+            .filter_map(StreamOutcome::retransmits)
+            .sum();
+        sent.insert("retransmits".to_owned(), json!(all));
+    }
+    let mut received = rate(
+        0.0,
+        outcome.received_seconds(sends),
+        outcome.received(sends).unwrap_or(0),
+    );
+    for sum in [&mut sent, &mut received] {
+        sum.insert("sender".to_owned(), json!(sends));
+    }
+    json.insert(name(outcome, "sum_sent", sends), Value::Object(sent));
+    json.insert(name(outcome, "sum_received", sends), Value::Object(received));
+}
+
+fn udp_stream(outcome: &Outcome, stream: &StreamOutcome) -> Value {
+    let mut json = rate(
+        0.0,
+        outcome.sent_seconds(stream.sends),
+        stream.sent().unwrap_or(0),
+    );
+    json.insert("socket".to_owned(), json!(stream.socket));
+    let packets = stream
+        .packets_sent()
+        .filter(|&packets| packets > 0)
+        .or(stream.packets_received());
+    put_udp(
+        &mut json,
+        stream.jitter_us().unwrap_or(0.0),
+        stream.missing().unwrap_or(0),
+        packets.unwrap_or(0),
+        stream.sends,
+    );
+    json.insert("out_of_order".to_owned(), json!(stream.out_of_order));
+    Value::Object(json)
+}
+
+fn sum_udp(json: &mut Map<String, Value>, outcome: &Outcome, sends: bool) {
+    let all = |of: &dyn Fn(&StreamOutcome) -> Option<u64>| -> u64 {
+        outcome.streams_of(sends).filter_map(of).sum()
+    };
+    let missing = all(&StreamOutcome::missing);
+    let (sent, received) = (
+        all(&StreamOutcome::packets_sent),
+        all(&StreamOutcome::packets_received),
+    );
+    let jitters: Vec<f64> = outcome
+        .streams_of(sends)
+        .filter_map(StreamOutcome::jitter_us)
+        .collect();
+    let jitter = jitters.iter().sum::<f64>() / jitters.len().max(1) as f64;
+    let (sent_s, received_s) = (outcome.sent_seconds(sends), outcome.received_seconds(sends));
+    let (sent_bytes, received_bytes) = (
+        outcome.sent(sends).unwrap_or(0),
+        outcome.received(sends).unwrap_or(0),
+    );
+    let mut both = rate(0.0, received_s, sent_bytes);
+    put_udp(&mut both, jitter, missing, sent.max(received), sends);
+    json.insert(name(outcome, "sum", sends), Value::Object(both));
+    let mut sum = rate(0.0, sent_s, sent_bytes);
+    put_udp(&mut sum, 0.0, 0, sent, true);
+    json.insert(name(outcome, "sum_sent", sends), Value::Object(sum));
+    let mut sum = rate(0.0, received_s, received_bytes);
+    put_udp(&mut sum, jitter, missing, received, false);
+    json.insert(name(outcome, "sum_received", sends), Value::Object(sum));
+}
+
+fn put_udp(json: &mut Map<String, Value>, jitter_us: f64, missing: u64, packets: u64, sender: bool) {
+    for (key, value) in [
+        ("jitter_ms", json!(jitter_us / 1000.0)),
+        ("lost_packets", json!(missing)),
+        ("packets", json!(packets)),
+        ("lost_percent", json!(percent(missing as f64, packets))),
+        ("sender", json!(sender)),
+    ] {
+        json.insert(key.to_owned(), value);
+    }
+}
+
+fn rate(start_s: f64, seconds: f64, bytes: u64) -> Map<String, Value> {
+    let bits_per_s = if seconds > 0.0 {
+        bytes as f64 * 8.0 / seconds
+    } else {
+        0.0
+    };
+    let mut json = Map::new();
+    for (key, value) in [
+        ("start", json!(start_s)),
+        ("end", json!(start_s + seconds)),
+        ("seconds", json!(seconds)),
+        ("bytes", json!(bytes)),
+        ("bits_per_second", json!(bits_per_s)),
+    ] {
+        json.insert(key.to_owned(), value);
+    }
+    json
+}
+
+/// Returns a key. With `--bidir`, keys of the server's direction have a suffix.
+fn name(outcome: &Outcome, name: &str, sends: bool) -> String {
+    let is_servers = sends != outcome.setup.is_client;
+    if outcome.setup.parameters.direction == Direction::Both && is_servers {
+        format!("{name}_bidir_reverse")
+    } else {
+        name.to_owned()
+    }
+}
+
+fn percent(part: f64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { 100.0 * part / all as f64 }
+}
+
+/// Returns a date like `Sun, 22 Nov 2026 15:16:23 GMT`.
+fn date(time: SystemTime) -> String {
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let weekday = WEEKDAYS[(days % 7) as usize];
+    // Years that begin in March end with the leap day: then a formula gives the lengths of months.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12;
+    let year = era * 400 + year_of_era + u64::from(month < 2);
+    format!(
+        "{weekday}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
+        MONTHS[month as usize],
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+/// Names the program that made the document.
+const VERSION: &str = concat!("sockeye ", env!("CARGO_PKG_VERSION"));
+/// Begins with the weekday of 1 January 1970.
+const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_around_leap_days_are_right() {
+        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(at(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");
+        assert_eq!(at(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(at(1_795_360_583), "Sun, 22 Nov 2026 15:16:23 GMT");
+    }
+}
