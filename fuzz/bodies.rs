@@ -220,7 +220,7 @@ pub(crate) fn proc_pid(bytes: &[u8]) {
         if let Some(container) = Container::from_cgroup(line.path) {
             let name = container.name();
             assert!(!name.is_empty() && name.starts_with(container.short_name()));
-            assert!(container.is_meant_by(name) && container.is_meant_by(container.short_name()));
+            assert!(container.matches_text(name) && container.matches_text(container.short_name()));
             assert!(!container.to_string().is_empty());
         }
     }

@@ -9,8 +9,8 @@ use sockeye_console::notes::say;
 use sockeye_filter::{Filter, Kernel};
 use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
 use sockeye_output::{Coverage, Summary};
-use sockeye_source::owners::{Owners, Taken};
-use sockeye_source::{Detail, Families, Reason, Rung, Used};
+use sockeye_source::owners::{OwnerLookup, Owners};
+use sockeye_source::{Detail, Families, ProtocolSource, Reason, SourceKind};
 use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
@@ -31,7 +31,7 @@ pub struct Listing<'a> {
 
 /// One pass over the sockets.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask {
+pub struct QueryOptions {
     /// Protocols to list.
     pub protocols: ProtocolSet,
     /// Address families to list.
@@ -59,9 +59,9 @@ pub struct Told {
     /// Counters of what was lost.
     pub losses: Losses,
     /// Sources that answered, one for each protocol.
-    pub used: Vec<Used>,
+    pub used: Vec<ProtocolSource>,
     /// Chains of hash tables that were walked again.
-    pub walked_again: u64,
+    pub rewalked_chains: u64,
     /// `/proc` is mounted so that it hides the processes of others.
     processes_hidden: bool,
     /// Namespaces that could not be entered.
@@ -69,7 +69,7 @@ pub struct Told {
     /// Of a listing of every namespace: by what it was, if it was one.
     pub everywhere: Option<Everywhere>,
     /// If owners were looked for, by which way.
-    owners: Option<Taken>,
+    owners: Option<OwnerLookup>,
 }
 
 /// How every namespace was listed.
@@ -83,7 +83,7 @@ pub struct Everywhere {
 
 impl Told {
     /// Takes note of where sockets came from; of many places most say the same.
-    pub fn note(&mut self, used: Used) {
+    pub fn note(&mut self, used: ProtocolSource) {
         if !self.used.contains(&used) {
             self.used.push(used);
         }
@@ -155,7 +155,7 @@ impl<'a> Listing<'a> {
     /// Hands sockets of every place to `take`, with whether they match the filter; it may break off.
     pub fn run(
         &self,
-        ask: &Ask,
+        ask: &QueryOptions,
         owners: Option<&Owners>,
         told: &mut Told,
         take: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
@@ -197,10 +197,10 @@ impl<'a> Listing<'a> {
     /// Says on stderr what has to be said.
     pub fn report(&self, told: &Told, verbose: bool) {
         notes::sources(&told.used, verbose);
-        if verbose && told.walked_again > 0 {
+        if verbose && told.rewalked_chains > 0 {
             say(&format!(
                 "sockeye: {} chains of hash tables were walked again, since sockets moved meanwhile\n",
-                told.walked_again
+                told.rewalked_chains
             ));
         }
         if let Some(everywhere) = &told.everywhere {
@@ -216,7 +216,10 @@ impl<'a> Listing<'a> {
                 "sockeye: marks are told to CAP_NET_ADMIN only, so that a test of them is false: run as root, or grant it\n",
             );
         }
-        let by_procfs = told.used.iter().any(|used| used.rung == Some(Rung::Procfs));
+        let by_procfs = told
+            .used
+            .iter()
+            .any(|used| used.source == Some(SourceKind::Procfs));
         if by_procfs && (needs.tcp_info || needs.memory || needs.congestion || needs.cgroup || needs.mark) {
             say(
                 "sockeye: /proc/net does not tell all that the filter asks for: tests of what is not known are false\n",
@@ -248,7 +251,7 @@ pub fn may_see_marks() -> bool {
 pub fn sources(told: &Told) -> Vec<(&'static str, &'static str)> {
     told.used
         .iter()
-        .map(|used| (used.what, used.rung.map_or("none", |rung| rung.name())))
+        .map(|used| (used.what, used.source.map_or("none", |source| source.name())))
         .collect()
 }
 

@@ -6,8 +6,8 @@ use sockeye_console::notes::say;
 use sockeye_console::usage::Usage;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
-use sockeye_source::names::{Interfaces, ResolveError, SystemNames, Wanted, own_namespace, resolve};
-use sockeye_source::{Choice, Engine, ephemeral_ports, within};
+use sockeye_source::names::{Interfaces, NameKinds, ResolveError, SystemNames, own_namespace, resolve};
+use sockeye_source::{BpfEngine, Choice, ephemeral_ports, within};
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -22,7 +22,7 @@ pub struct Lookup {
     /// What was lost while the places were sought.
     pub found_losses: Losses,
     /// The BPF engine.
-    pub engine: Engine,
+    pub engine: BpfEngine,
     /// Source that the user chose.
     pub choice: Choice,
     names: SystemNames,
@@ -37,11 +37,11 @@ impl Lookup {
         let mut found_losses = Losses::default();
         // Whoever asks for namespaces needs sockets that say where they are, also here.
         let own = wants_netns.then_some("/proc/self/ns/net");
-        let wanted = Wanted {
+        let wanted = NameKinds {
             services: !common.numeric,
             users: !common.numeric,
             hosts,
-            ..Wanted::ALL
+            ..NameKinds::ALL
         };
         let names = SystemNames::new(wanted);
         let engine = engine(&common.btf)?;
@@ -114,12 +114,12 @@ impl Lookup {
 
 /// An engine that reads the kernel's types from this file. What programs read in the kernel is decided by that file: one
 /// that is not the kernel's own must not be chosen by whoever merely may run us with our capabilities.
-pub fn engine(btf: &Path) -> anyhow::Result<Engine> {
-    if btf != Path::new(Engine::TYPES) && !rustix::process::geteuid().is_root() {
+pub fn engine(btf: &Path) -> anyhow::Result<BpfEngine> {
+    if btf != Path::new(BpfEngine::TYPES) && !rustix::process::geteuid().is_root() {
         let text = "sockeye: --btf: only root may name another file than the kernel's own\n";
         return Err(Usage(text.to_owned()).into());
     }
-    Ok(Engine::with_types(btf.to_owned()))
+    Ok(BpfEngine::with_types(btf.to_owned()))
 }
 
 impl Names for Lookup {
@@ -208,7 +208,7 @@ impl Resolve for Inside<'_> {
     }
 
     fn netns(&self, name: &str) -> Vec<NetnsInode> {
-        self.lookup.names.netns_meant_by(name).to_vec()
+        self.lookup.names.netns_matching(name).to_vec()
     }
 
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {

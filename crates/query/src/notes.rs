@@ -3,8 +3,8 @@
 use crate::listing::Everywhere;
 use sockeye_console::notes::{remedy, say};
 use sockeye_model::Losses;
-use sockeye_source::owners::Taken;
-use sockeye_source::{Rung, Used};
+use sockeye_source::owners::OwnerLookup;
+use sockeye_source::{ProtocolSource, SourceKind};
 use std::fmt::Write as _;
 
 /// One line for each kind of loss, with the remedy where there is one.
@@ -106,24 +106,24 @@ pub fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
 
 /// What no source could list, and what was not listed to its end, with the reason; with `-v` also which
 /// rung of the ladder told of what, and why not a better one.
-pub fn sources(used: &[Used], verbose: bool) {
+pub fn sources(used: &[ProtocolSource], verbose: bool) {
     let mut text = String::new();
     for used in used {
         let what = used.what;
-        let missing = used.rung.is_none() && !used.optional;
+        let missing = used.source.is_none() && !used.optional;
         if verbose || missing {
-            for (rung, reason) in &used.fallen {
-                let _ = writeln!(text, "sockeye: {what}: {rung} did not answer: {reason}");
+            for (source, reason) in &used.not_used {
+                let _ = writeln!(text, "sockeye: {what}: {source} did not answer: {reason}");
             }
         }
-        let _ = match used.rung {
+        let _ = match used.source {
             // Whoever may not enter should know what that costs.
-            Some(Rung::Procfs) if !verbose && used.is_from_outside() => writeln!(
+            Some(SourceKind::Procfs) if !verbose && used.is_from_outside() => writeln!(
                 text,
                 "sockeye: {what}: read from outside the namespace, by way of /proc/PID/net: no cookies, marks, cgroups or \
                  tcp_info; entering it needs CAP_SYS_ADMIN"
             ),
-            Some(rung) if verbose => writeln!(text, "sockeye: {what}: read by {rung}"),
+            Some(source) if verbose => writeln!(text, "sockeye: {what}: read by {source}"),
             Some(_) => Ok(()),
             None if missing => writeln!(
                 text,
@@ -132,7 +132,7 @@ pub fn sources(used: &[Used], verbose: bool) {
             None if verbose => writeln!(text, "sockeye: {what}: nothing here lists them"),
             None => Ok(()),
         };
-        if let Some(reason) = &used.broke_off {
+        if let Some(reason) = &used.ended_early {
             let _ = writeln!(text, "sockeye: {what}: the listing broke off: {reason}");
         }
     }
@@ -140,12 +140,12 @@ pub fn sources(used: &[Used], verbose: bool) {
 }
 
 /// By what owners were found, and why not by something better.
-pub fn owners(taken: &Taken) {
+pub fn owners(taken: &OwnerLookup) {
     let mut text = String::new();
-    for (way, reason) in &taken.fallen {
+    for (way, reason) in &taken.not_used {
         let _ = writeln!(text, "sockeye: owners: {way} did not answer: {reason}");
     }
-    let _ = writeln!(text, "sockeye: owners: read by {}", taken.way);
+    let _ = writeln!(text, "sockeye: owners: read by {}", taken.source);
     say(&text);
 }
 

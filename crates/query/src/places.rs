@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags};
 use sockeye_model::{Losses, NetnsInode, Pid};
 use sockeye_source::names::{FirstProcesses, SystemNames};
-use sockeye_source::{Engine, Place};
+use sockeye_source::{BpfEngine, OpenNetns};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -62,7 +62,7 @@ impl Places {
     pub fn find(
         netns: Option<&str>,
         names: &SystemNames,
-        engine: Option<&Engine>,
+        engine: Option<&BpfEngine>,
         losses: &mut Losses,
     ) -> anyhow::Result<Self> {
         match netns {
@@ -98,7 +98,7 @@ impl Places {
     }
 
     /// Opens one of them for as long as `act` takes. `NotFound` if it is gone.
-    pub fn open<T>(&self, namespace: &Namespace, act: impl FnOnce(Place<'_>) -> T) -> io::Result<T> {
+    pub fn open<T>(&self, namespace: &Namespace, act: impl FnOnce(OpenNetns<'_>) -> T) -> io::Result<T> {
         let inode = namespace.inode;
         let process = match namespace.way {
             Way::Process(pid) | Way::Open(_, Some(pid)) => Some(pid),
@@ -107,7 +107,7 @@ impl Places {
         let opened = match &namespace.way {
             Way::Open(file, _) => {
                 let fd = file.as_fd();
-                return Ok(act(Place { fd, inode, process }));
+                return Ok(act(OpenNetns { fd, inode, process }));
             }
             Way::Path(path) => open_again(path, inode),
             Way::Process(pid) => open_again(&of_process(*pid), inode),
@@ -128,7 +128,7 @@ impl Places {
             open_again(&of_process(other), inode)
         })?;
         let fd = file.as_fd();
-        Ok(act(Place { fd, inode, process }))
+        Ok(act(OpenNetns { fd, inode, process }))
     }
 
     /// Whether rows have to say where they are from.
@@ -207,7 +207,7 @@ fn one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
 
 /// The namespace of a container or process, by what the netns column shows.
 fn called(text: &str, names: &SystemNames) -> anyhow::Result<Option<Namespace>> {
-    let meant = names.netns_meant_by(text);
+    let meant = names.netns_matching(text);
     if let [_, _, ..] = meant {
         let list: Vec<_> = meant
             .iter()
@@ -269,11 +269,15 @@ fn of_process(pid: Pid) -> PathBuf {
 
 /// Every namespace that has a name or a process, none of them opened. One pass over all processes, which names them
 /// as well.
-fn all(names: &SystemNames, engine: Option<&Engine>, losses: &mut Losses) -> anyhow::Result<Vec<Namespace>> {
+fn all(
+    names: &SystemNames,
+    engine: Option<&BpfEngine>,
+    losses: &mut Losses,
+) -> anyhow::Result<Vec<Namespace>> {
     // Names are looked at beside, if a thread can be had: each takes a system call.
     let walked = std::thread::scope(|scope| {
         let _ = std::thread::Builder::new().spawn_scoped(scope, || names.namespaces());
-        engine.map(FirstProcesses::walked)
+        engine.map(FirstProcesses::from_bpf)
     });
     let (first, by_bpf) = match walked {
         Some(Ok(first)) => (first, true),
@@ -284,7 +288,7 @@ fn all(names: &SystemNames, engine: Option<&Engine>, losses: &mut Losses) -> any
         .iter()
         .map(|(inode, pid)| (inode, Way::Process(pid)))
         .collect();
-    names.tell_processes(first);
+    names.set_first_processes(first);
     let named = names.namespaces();
     // Names come and go; a listing by BPF misses nothing for want of one.
     if !by_bpf {

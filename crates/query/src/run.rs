@@ -1,13 +1,15 @@
 //! One pass over the sockets of all places that are looked into.
 
-use crate::listing::{Ask, Everywhere, Listing, Scope, Told};
+use crate::listing::{Everywhere, Listing, QueryOptions, Scope, Told};
 use crate::rooms::{Meaning, Room};
 use sockeye_console::notes::say;
 use sockeye_console::progress::Progress;
 use sockeye_filter::Filter;
 use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket};
 use sockeye_source::owners::Owners;
-use sockeye_source::{Answer, Choice, Detail, Ends, Error, Judged, Question, Reason, Rung, Where, list};
+use sockeye_source::{
+    Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Query, QueryOutcome, Reason, SourceKind, list,
+};
 use std::collections::HashSet;
 use std::io::ErrorKind;
 use std::ops::ControlFlow;
@@ -18,7 +20,7 @@ use std::thread;
 /// What is asked, of whom, and who takes the answers.
 pub(crate) struct Run<'a> {
     pub listing: &'a Listing<'a>,
-    pub ask: &'a Ask,
+    pub ask: &'a QueryOptions,
     pub owners: Option<&'a Owners>,
     pub told: &'a mut Told,
     pub take: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
@@ -36,7 +38,7 @@ enum Verdict {
 /// What another thread tells of a room.
 enum News {
     Sockets(Vec<(Socket, bool)>),
-    Over(usize, anyhow::Result<Option<Answer>>),
+    Over(usize, anyhow::Result<Option<QueryOutcome>>),
     /// There was no descriptor left for it: others hold too many at the moment.
     Later(usize),
 }
@@ -47,21 +49,21 @@ impl Run<'_> {
         let (listing, ask, owners) = (self.listing, self.ask, self.owners);
         if !matches!(listing.lookup.choice, Choice::Auto | Choice::Bpf) {
             self.told.everywhere = Some(Everywhere {
-                each: Some(Reason::NotAsked),
+                each: Some(Reason::NotSelected),
                 held: false,
             });
             return ask.protocols;
         }
         let meaning = listing.rooms.common_meaning();
-        let mut question = question(ask, needs(listing.rooms.filter()), ask.protocols, meaning);
-        question.choice = listing.lookup.choice;
-        question.place = Where::Everywhere;
+        let mut query = query(ask, needs(listing.rooms.filter()), ask.protocols, meaning);
+        query.choice = listing.lookup.choice;
+        query.scope = NetnsScope::All;
         // Only a bytecode program goes by place, and here none runs.
-        question.program = &[];
+        query.program = &[];
         // Who named a source wants no other.
         let complete = listing.complete && listing.lookup.choice == Choice::Auto;
         let (take, held) = (&mut *self.take, &mut self.held);
-        let answer = list(&listing.lookup.engine, &question, &mut |socket, judged| {
+        let outcome = list(&listing.lookup.engine, &query, &mut |socket, kernel_verdict| {
             if complete && let (Some(netns), Some(inode)) = (socket.netns, socket.inode) {
                 held.insert((netns, inode));
             }
@@ -69,36 +71,36 @@ impl Run<'_> {
                 return ControlFlow::Continue(());
             };
             let entry = entry(socket, owners);
-            match judge(ask, meaning, &entry, judged) {
+            match judge(ask, meaning, &entry, kernel_verdict) {
                 Verdict::Take { matches } => take(&entry, matches),
                 Verdict::PassOver => ControlFlow::Continue(()),
             }
         });
-        let mut answer = match answer {
-            Ok(answer) => answer,
+        let mut outcome = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
                 say(&format!("sockeye: not every namespace at once: {error}\n"));
                 return ask.protocols;
             }
         };
         let mut left = ProtocolSet::EMPTY;
-        let by = |rung| answer.used.iter().any(|used| used.rung == Some(rung));
-        let reason = answer.used.iter().find_map(|used| used.fallen.first());
+        let by = |source| outcome.used.iter().any(|used| used.source == Some(source));
+        let reason = outcome.used.iter().find_map(|used| used.not_used.first());
         self.told.everywhere = Some(Everywhere {
             each: reason.map(|(_, reason)| reason.clone()),
-            held: by(Rung::Held) && !complete,
+            held: by(SourceKind::Descriptors) && !complete,
         });
-        for used in &answer.used {
+        for used in &outcome.used {
             // What only its descriptor gave away may have others like it that have none.
-            let others = complete && used.rung == Some(Rung::Held);
-            if used.rung.is_none() || others {
+            let others = complete && used.source == Some(SourceKind::Descriptors);
+            if used.source.is_none() || others {
                 let protocols = ProtocolSet::from_name(used.what).unwrap_or(ProtocolSet::EMPTY);
                 left = left.or(ask.protocols.retain(|one| protocols.contains(one)));
             }
         }
         // Whoever goes from place to place will say what came of the others.
-        answer.used.retain(|used| used.rung.is_some());
-        self.note(answer);
+        outcome.used.retain(|used| used.source.is_some());
+        self.note(outcome);
         left
     }
 
@@ -107,14 +109,14 @@ impl Run<'_> {
         let (listing, ask, owners) = (self.listing, self.ask, self.owners);
         for room in rooms {
             let (take, held) = (&mut *self.take, &self.held);
-            let answer = list_room(listing, ask, protocols, room, &mut |socket, judged| {
+            let outcome = list_room(listing, ask, protocols, room, &mut |socket, kernel_verdict| {
                 let entry = entry(socket, owners);
-                match judge(ask, listing.rooms.meaning(room), &entry, judged) {
+                match judge(ask, listing.rooms.meaning(room), &entry, kernel_verdict) {
                     Verdict::Take { matches } if !was_held(held, socket) => take(&entry, matches),
                     _ => ControlFlow::Continue(()),
                 }
             })?;
-            self.over(room, answer);
+            self.over(room, outcome);
             if self.stopped {
                 break;
             }
@@ -139,28 +141,29 @@ impl Run<'_> {
                         let place = next.fetch_add(1, Ordering::Relaxed);
                         let Some(room) = rooms.get(place) else { return };
                         let (mut batch, mut told_some) = (Vec::new(), false);
-                        let answer = list_room(listing, ask, protocols, room, &mut |socket, judged| {
-                            let found = entry(socket, owners);
-                            let verdict = judge(ask, listing.rooms.meaning(room), &found, judged);
-                            if let Verdict::Take { matches } = verdict
-                                && !was_held(held, socket)
-                            {
-                                batch.push((socket.clone(), matches));
-                            }
-                            if batch.len() >= BATCH {
-                                told_some = true;
-                                let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-                                if tell.send(News::Sockets(full)).is_err() {
-                                    return ControlFlow::Break(());
+                        let outcome =
+                            list_room(listing, ask, protocols, room, &mut |socket, kernel_verdict| {
+                                let found = entry(socket, owners);
+                                let verdict = judge(ask, listing.rooms.meaning(room), &found, kernel_verdict);
+                                if let Verdict::Take { matches } = verdict
+                                    && !was_held(held, socket)
+                                {
+                                    batch.push((socket.clone(), matches));
                                 }
-                            }
-                            ControlFlow::Continue(())
-                        });
+                                if batch.len() >= BATCH {
+                                    told_some = true;
+                                    let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                                    if tell.send(News::Sockets(full)).is_err() {
+                                        return ControlFlow::Break(());
+                                    }
+                                }
+                                ControlFlow::Continue(())
+                            });
                         let untold = !told_some && batch.is_empty();
-                        let news = match answer {
+                        let news = match outcome {
                             Err(error) if untold && is_for_want_of_descriptors(&error) => News::Later(place),
                             Ok(None) if untold => News::Later(place),
-                            answer => News::Over(place, answer),
+                            outcome => News::Over(place, outcome),
                         };
                         if tell.send(News::Sockets(batch)).is_err() || tell.send(news).is_err() {
                             return;
@@ -186,9 +189,9 @@ impl Run<'_> {
                             }
                         }
                     }
-                    News::Over(place, Ok(answer)) => {
+                    News::Over(place, Ok(outcome)) => {
                         progress.step();
-                        self.over(rooms[place], answer);
+                        self.over(rooms[place], outcome);
                     }
                     News::Over(_, Err(error)) => {
                         failure = Err(error);
@@ -214,10 +217,10 @@ impl Run<'_> {
         })
     }
 
-    /// A room is done with; without an answer it could not be entered.
-    fn over(&mut self, room: &Room<'_>, answer: Option<Answer>) {
-        match (answer, room.netns) {
-            (Some(answer), _) => self.note(answer),
+    /// A room is done with; without an outcome it could not be entered.
+    fn over(&mut self, room: &Room<'_>, outcome: Option<QueryOutcome>) {
+        match (outcome, room.netns) {
+            (Some(outcome), _) => self.note(outcome),
             // One listing may go through the rooms twice.
             (None, Some(netns)) => {
                 let is_new = self.told.closed.insert(netns.inode());
@@ -227,51 +230,51 @@ impl Run<'_> {
         }
     }
 
-    fn note(&mut self, answer: Answer) {
-        self.told.losses += answer.losses;
-        self.told.walked_again += answer.walked_again;
-        for used in answer.used {
+    fn note(&mut self, outcome: QueryOutcome) {
+        self.told.losses += outcome.losses;
+        self.told.rewalked_chains += outcome.rewalked_chains;
+        for used in outcome.used {
             self.told.note(used);
         }
-        self.stopped |= answer.stopped;
+        self.stopped |= outcome.stopped;
     }
 }
 
 /// Lists one room. `None`: it is one of many, and cannot be entered.
 fn list_room(
     listing: &Listing<'_>,
-    ask: &Ask,
+    ask: &QueryOptions,
     protocols: ProtocolSet,
     room: &Room<'_>,
-    take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
-) -> anyhow::Result<Option<Answer>> {
+    take: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
+) -> anyhow::Result<Option<QueryOutcome>> {
     let lookup = listing.lookup;
     let meaning = listing.rooms.meaning(room);
-    let mut question = question(ask, needs(&meaning.filter), protocols, Some(meaning));
-    question.choice = lookup.choice;
-    let answer = match room.netns {
-        None => list(&lookup.engine, &question, take),
+    let mut query = query(ask, needs(&meaning.filter), protocols, Some(meaning));
+    query.choice = lookup.choice;
+    let outcome = match room.netns {
+        None => list(&lookup.engine, &query, take),
         Some(namespace) => {
             let listed = lookup.places.open(namespace, |place| {
-                let question = Question {
-                    place: Where::In(place),
-                    ..question.clone()
+                let query = Query {
+                    scope: NetnsScope::One(place),
+                    ..query.clone()
                 };
-                list(&lookup.engine, &question, take)
+                list(&lookup.engine, &query, take)
             });
             match listed {
-                Ok(answer) => answer,
+                Ok(outcome) => outcome,
                 // Nobody is in it any more, and nothing can be missing.
                 Err(error) if lookup.places.are_many() && error.kind() == ErrorKind::NotFound => {
-                    return Ok(Some(Answer::default()));
+                    return Ok(Some(QueryOutcome::default()));
                 }
                 Err(_) if lookup.places.are_many() => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
         }
     };
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
+    match outcome {
+        Ok(outcome) => Ok(Some(outcome)),
         // One namespace of many that cannot be entered is a gap, not the end.
         Err(Error::Namespace(..)) if listing.rooms.count() > 1 => Ok(None),
         Err(error) => Err(error.into()),
@@ -284,46 +287,37 @@ fn is_for_want_of_descriptors(error: &anyhow::Error) -> bool {
         .is_some_and(Error::lacks_descriptors)
 }
 
-fn question<'a>(
-    ask: &Ask,
+fn query<'a>(
+    ask: &QueryOptions,
     needs: Detail,
     protocols: ProtocolSet,
     meaning: Option<&'a Meaning>,
-) -> Question<'a> {
+) -> Query<'a> {
     let everything = ask.scope == Scope::All;
     let meaning = meaning.filter(|_| !everything);
-    Question {
+    Query {
         protocols,
         families: ask.families,
         states: ask.states,
-        detail: ask.detail.or(needs),
+        detail: ask.detail | needs,
         program: meaning.map_or(&[], |meaning| &meaning.program.bytecode),
         ends: meaning.map_or(Ends::ANYWHERE, |meaning| meaning.ends),
         choice: Choice::Auto,
-        place: Where::Here,
+        scope: NetnsScope::Own,
     }
 }
 
-/// What has to be known before the filter can be judged.
+/// What has to be known before the filter can be evaluated.
 fn needs(filter: &Filter) -> Detail {
     let needs = filter.needs();
     // It may look at anything that costs little.
     let some = !filter.is_empty();
-    Detail {
-        queues: some,
-        timer: some,
-        inode: some,
-        user: some,
-        options: some,
-        cookie: false,
-        autobound: needs.kernel_only,
-        tcp_info: needs.tcp_info,
-        memory: needs.memory,
-        congestion: needs.congestion,
-        service_class: false,
-        particulars: false,
-        repeats: false,
-    }
+    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
+    cheap.when(some)
+        | Detail::AUTOBOUND.when(needs.kernel_only)
+        | Detail::TCP_INFO.when(needs.tcp_info)
+        | Detail::MEMORY.when(needs.memory)
+        | Detail::CONGESTION.when(needs.congestion)
 }
 
 fn entry<'a>(socket: &'a Socket, owners: Option<&'a Owners>) -> Entry<'a> {
@@ -336,9 +330,9 @@ fn was_held(held: &HashSet<(NetnsInode, Inode)>, socket: &Socket) -> bool {
     !held.is_empty() && name.is_some_and(|name| held.contains(&name))
 }
 
-fn judge(ask: &Ask, meaning: &Meaning, entry: &Entry<'_>, judged: Judged) -> Verdict {
+fn judge(ask: &QueryOptions, meaning: &Meaning, entry: &Entry<'_>, kernel_verdict: KernelVerdict) -> Verdict {
     // The kernel knows better than we do (which port was chosen by it, for one).
-    let decided = judged == Judged::ByKernel && meaning.program.exact;
+    let decided = kernel_verdict == KernelVerdict::Passed && meaning.program.exact;
     let matches = decided || meaning.filter.is_empty() || meaning.filter.matches(entry);
     if matches || ask.scope == Scope::All {
         Verdict::Take { matches }

@@ -4,7 +4,7 @@ use sockeye_console::usage::Usage;
 use sockeye_model::{
     Cookie, Endpoint, Entry, Family, Inode, InterfaceIndex, NetnsInode, Owner, Protocol, Socket, State, Timer,
 };
-use sockeye_query::listing::{Ask, Listing, Told};
+use sockeye_query::listing::{Listing, QueryOptions, Told};
 use sockeye_source::owners::Owners;
 use std::ops::ControlFlow;
 
@@ -38,7 +38,7 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// Finds what is asked for. The listing has to want owners.
-    pub(crate) fn find(listing: &Listing<'_>, ask: &Ask) -> anyhow::Result<Self> {
+    pub(crate) fn find(listing: &Listing<'_>, ask: &QueryOptions) -> anyhow::Result<Self> {
         let mut told = listing.begin();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
         let owners = listing.owners(&mut told)?.unwrap_or_default();

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use sockeye_load::file::{Content, Ended, Failure, FilePlan, LONG, Outcome, Roads, Shortfall, Step, Way};
 use sockeye_measure::{
     Chart, Column, FileRanking, FileTransfers, Line, Partial, Report, Scale, Table, Unit, Value,
-    rank_file_ways,
+    rank_file_methods,
 };
 
 /// All that the report is made of.
@@ -212,7 +212,7 @@ impl Telltale<'_> {
                 let all: Vec<&FileTransfers> = all
                     .filter(|one| one.device == device && one.size_bytes == size)
                     .collect();
-                let Some(ranking) = rank_file_ways(&all, PLAIN).filter(|_| all.len() > 1) else {
+                let Some(ranking) = rank_file_methods(&all, PLAIN).filter(|_| all.len() > 1) else {
                     continue;
                 };
                 match groups.last_mut() {
@@ -285,7 +285,7 @@ impl Telltale<'_> {
             .filter(|one| one.device == device && one.size_bytes == size)
             .collect();
         let is_choice = all.iter().any(|one| one.way != all[0].way);
-        rank_file_ways(&all, PLAIN).filter(|_| is_choice)
+        rank_file_methods(&all, PLAIN).filter(|_| is_choice)
     }
 
     /// Whether the kernel really avoided the copy.

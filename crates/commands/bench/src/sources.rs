@@ -12,7 +12,7 @@ use sockeye_measure::{
 };
 use sockeye_model::ProtocolSet;
 use sockeye_query::lookup;
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use sockeye_sys::interrupts::Interrupts;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ pub(crate) struct SourcesArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     repeats: Option<u64>,
     /// Where the kernel's types are described (BTF)
-    #[arg(long, value_name = "FILE", default_value = Engine::TYPES, hide = true)]
+    #[arg(long, value_name = "FILE", default_value = BpfEngine::TYPES, hide = true)]
     btf: PathBuf,
     #[command(flatten)]
     telling: Telling,
@@ -105,7 +105,7 @@ impl SourcesArgs {
 
 /// What is measured, table after table.
 struct Course<'a> {
-    engine: &'a Engine,
+    engine: &'a BpfEngine,
     plan: SourcesPlan,
     goes_on: &'a (dyn Fn() -> bool + Sync),
     /// One for each table
@@ -228,8 +228,8 @@ fn table(measured: &[Vec<SourceTimes>], is_own: bool) -> Table {
                 range.map(|(_, high)| high).into(),
                 Value::Whole(one.ns.len() as u64),
                 Value::Whole(one.read_again),
-                Value::Yes(one.missing.is_none()),
-                Value::Yes(is_own),
+                Value::Bool(one.missing.is_none()),
+                Value::Bool(is_own),
                 reason.map_or(Value::Absent, Value::Text),
             ]);
         }

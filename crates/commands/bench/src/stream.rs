@@ -14,7 +14,7 @@ use sockeye_load::stream::{
     Until, WINDOW_MAX,
 };
 use sockeye_load::{StreamOptions, StreamProtocol};
-use sockeye_measure::{Again, Partial, Report};
+use sockeye_measure::{Partial, Report, TypedCommand};
 use sockeye_output::Format;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{IsTerminal, Write};
@@ -253,8 +253,8 @@ impl StreamArgs {
     }
 
     /// What was typed, for remedies that change one thing of it.
-    fn again(&self) -> Again {
-        Again::new("sockeye bench stream", &self.host)
+    fn again(&self) -> TypedCommand {
+        TypedCommand::new("sockeye bench stream", &self.host)
             .flag("--iperf3", self.iperf3)
             .option("-p", self.port)
             .flag("-4", self.ipv4)

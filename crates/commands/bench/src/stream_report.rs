@@ -3,8 +3,8 @@
 use sockeye_load::session::Reach;
 use sockeye_load::stream::{Outcome, Plan, Transport, Until};
 use sockeye_measure::{
-    Again, Asked, Chart, Column, Datagrams, End, Lane, LimitShares, Line, Repeats, Report, Scale, Sender,
-    Table, Unit, Value, what_limited,
+    Chart, Column, Datagrams, End, LimitShares, Line, Repeats, Report, RequestedLimits, Scale, Sender,
+    StreamTransfer, Table, TypedCommand, Unit, Value, what_limited,
 };
 
 /// Puts everything into `report`. Of several repeats that in the middle is told in full.
@@ -12,7 +12,7 @@ pub(super) fn fill(
     report: &mut Report,
     plan: &Plan,
     reach: &Reach,
-    again: &Again,
+    again: &TypedCommand,
     outcomes: &[Outcome],
     for_eyes: bool,
 ) {
@@ -36,7 +36,7 @@ pub(super) fn fill(
         report.tables.push(intervals(plan, typical));
     }
     for is_sent in ways(plan) {
-        let asked = Asked {
+        let asked = RequestedLimits {
             host: &reach.host,
             rate: plan.rate,
             window: plan.window.map(|window| window as u64),
@@ -46,7 +46,7 @@ pub(super) fn fill(
         };
         report.sentences.extend(what_limited(typical, is_sent, asked));
     }
-    let is_one_sided = |lane: &Lane| lane.received.is_none() && lane.sent.is_some();
+    let is_one_sided = |lane: &StreamTransfer| lane.received.is_none() && lane.sent.is_some();
     if typical.lanes.iter().any(is_one_sided) {
         report.say(
             "sent-only",
@@ -183,8 +183,8 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
         let rates: Repeats = complete
             .filter_map(|outcome| outcome.bytes_per_s(is_sent))
             .collect();
-        let lanes: Vec<&Lane> = typical.lanes(is_sent).collect();
-        let sum = |of: fn(&Lane) -> Option<u64>| {
+        let lanes: Vec<&StreamTransfer> = typical.lanes(is_sent).collect();
+        let sum = |of: fn(&StreamTransfer) -> Option<u64>| {
             lanes
                 .iter()
                 .filter_map(|lane| of(lane))
@@ -237,7 +237,7 @@ fn path_columns(plan: &Plan) -> Vec<Column> {
     }
 }
 
-fn path_values(plan: &Plan, lanes: &[&Lane]) -> Vec<Value> {
+fn path_values(plan: &Plan, lanes: &[&StreamTransfer]) -> Vec<Value> {
     let senders = || lanes.iter().filter_map(|lane| lane.sender.as_ref());
     let datagrams = || lanes.iter().filter_map(|lane| lane.datagrams.as_ref());
     let sum = |of: fn(&Sender) -> Option<u64>| senders().filter_map(of).reduce(u64::saturating_add);
@@ -298,7 +298,7 @@ fn repeats(plan: &Plan, outcomes: &[Outcome]) -> Table {
                     .and_then(End::cpu_ns_per_kib)
                     .map(f64::round)
                     .into(),
-                Value::Yes(outcome.partial.is_none()),
+                Value::Bool(outcome.partial.is_none()),
             ]);
         }
     }

@@ -15,12 +15,12 @@ use sockeye_console::stdout;
 use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::Common;
-use sockeye_query::listing::{self, Ask, Listing, Scope, Told, names_netns};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told, names_netns};
 use sockeye_query::lookup::Lookup;
 use sockeye_query::places::{Namespace, Places};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
-use sockeye_verdict::{Finding, Memory, Rule, Scope as Concerns, Seen, Severity, Snapshot};
+use sockeye_verdict::{Baseline, Coverage, Finding, Rule, Scope as Concerns, Severity, Snapshot};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Write as _};
 use std::ops::ControlFlow;
@@ -105,14 +105,14 @@ struct Look {
     /// How bad the worst is, told or not.
     worst: Option<Severity>,
     looked_at: LookedAt,
-    memory: Memory,
+    memory: Baseline,
     taken: Instant,
 }
 
 impl Check<'_> {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let samples = self.args.watch.map_or(1, |_| self.args.count);
-        let mut before: Option<(Memory, Instant)> = None;
+        let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         for sample in 1..=samples {
             let mut told = self.listing.begin();
@@ -149,7 +149,7 @@ impl Check<'_> {
 
     fn look(
         &self,
-        before: Option<&(Memory, Instant)>,
+        before: Option<&(Baseline, Instant)>,
         told: &mut Told,
         remember: bool,
     ) -> anyhow::Result<Look> {
@@ -158,7 +158,7 @@ impl Check<'_> {
         let owners = self.listing.owners(told)?;
         let mut snapshot = Snapshot::new(&self.judges.limits);
         if remember {
-            snapshot = snapshot.remembering();
+            snapshot = snapshot.keep_counters();
         }
         let taken = Instant::now();
         let interval = before.map(|(_, at)| taken.duration_since(*at));
@@ -185,7 +185,7 @@ impl Check<'_> {
             },
             findings,
             worst,
-            memory: snapshot.into_memory(),
+            memory: snapshot.into_baseline(),
             taken,
         })
     }
@@ -199,7 +199,7 @@ impl Check<'_> {
             snapshot.namespace(self.judged(vitals::namespace()));
             return Ok(());
         }
-        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::Place<'_>)| {
+        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
             let namespace = namespaces
                 .get(number)
                 .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
@@ -245,19 +245,16 @@ impl Check<'_> {
     ) -> anyhow::Result<Vec<Process>> {
         let filter = self.listing.filter();
         let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
-        let ask = Ask {
+        let ask = QueryOptions {
             protocols: protocols.retain(|protocol| filter.may_match(protocol)),
             families: self.listing.families(),
             states: filter.states().unwrap_or(StateSet::ALL),
-            detail: Detail {
-                queues: true,
-                timer: true,
-                inode: true,
-                user: true,
-                tcp_info: true,
-                memory: true,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES
+                | Detail::TIMER
+                | Detail::INODE
+                | Detail::USER
+                | Detail::TCP_INFO
+                | Detail::MEMORY,
             scope: Scope::Matching,
         };
         let mut processes: HashMap<Pid, Process> = HashMap::new();
@@ -331,7 +328,7 @@ impl Check<'_> {
     }
 
     /// What could not be judged, for whoever would take silence for health.
-    fn say_gaps(&self, seen: &Seen, told: &Told) {
+    fn say_gaps(&self, seen: &Coverage, told: &Told) {
         if seen.without_info > 0 {
             notes::say(&format!(
                 "sockeye: {} TCP connections could not be judged: their source ({}) tells no tcp_info\n",

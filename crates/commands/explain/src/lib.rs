@@ -129,7 +129,12 @@ fn tell(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result
     } else {
         said.push_str("; near it is\n");
         for entry in &found.near {
-            said.push_str(&format!("  {}  {}: {}\n", entry.name, entry.kind, entry.gist()));
+            said.push_str(&format!(
+                "  {}  {}: {}\n",
+                entry.name,
+                entry.kind,
+                entry.first_sentence()
+            ));
         }
     }
     notes::say(&said);

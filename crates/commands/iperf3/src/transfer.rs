@@ -4,7 +4,7 @@ use super::message::Processor;
 use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
 use super::{Protocol, Toward, Wishes};
 use sockeye_load::stream::{Direction, Plan, Transport, Until};
-use sockeye_measure::{Datagrams, End, Interval, Lane, Partial, Sender, Side, Transfer, Work};
+use sockeye_measure::{Datagrams, End, Interval, Partial, Sender, Side, StreamTransfer, Transfer, Work};
 
 impl Wishes {
     /// What is wanted of a transfer, as far as iperf3 has words for it. It counts time in whole seconds: what is shorter
@@ -71,7 +71,7 @@ impl Outcome {
         }
     }
 
-    fn lane(&self, number: usize, stream: &StreamOutcome) -> Lane {
+    fn lane(&self, number: usize, stream: &StreamOutcome) -> StreamTransfer {
         let sends = stream.sends;
         let side = |bytes: Option<u64>, seconds: f64| {
             bytes.map(|bytes| Side {
@@ -81,7 +81,7 @@ impl Outcome {
             })
         };
         let is_udp = self.wishes.protocol == Protocol::Udp;
-        Lane {
+        StreamTransfer {
             number: u16::try_from(number).unwrap_or(u16::MAX),
             is_sent: sends,
             local: Some(stream.local),

@@ -5,7 +5,7 @@ use rustix::thread::CapabilitySet;
 use sockeye_console::stdout;
 use sockeye_observe::{Ability, abilities};
 use sockeye_query::lookup;
-use sockeye_source::{Engine, Finding, Probe, Reason, probe};
+use sockeye_source::{BpfEngine, Probe, ProbeResult, Reason, probe};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ struct Right {
 }
 
 impl Report {
-    fn collect(engine: &Arc<Engine>) -> Self {
+    fn collect(engine: &Arc<BpfEngine>) -> Self {
         let uname = rustix::system::uname();
         let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
         let right = |name, set, gives| Right {
@@ -109,24 +109,24 @@ impl Report {
             // The first rung that works is the one that is used.
             let earlier = self.probes[..place]
                 .iter()
-                .any(|other| other.what == probe.what && other.finding == Finding::Yes);
-            let finding = match &probe.finding {
-                Finding::Yes if earlier => "yes".to_owned(),
-                Finding::Yes => "yes, used".to_owned(),
+                .any(|other| other.what == probe.what && other.result == ProbeResult::Works);
+            let result = match &probe.result {
+                ProbeResult::Works if earlier => "yes".to_owned(),
+                ProbeResult::Works => "yes, used".to_owned(),
                 // The kernel looks for a handler of the protocol, and for a module that has it.
-                Finding::No(reason @ Reason::Refused(..)) if reason.is_absence() => {
+                ProbeResult::Fails(reason @ Reason::Refused(..)) if reason.is_absence() => {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
-                Finding::No(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
+                ProbeResult::Fails(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
                     format!("no: {reason}; a sandbox or a security module forbids it")
                 }
-                Finding::No(reason) => format!("no: {reason}"),
+                ProbeResult::Fails(reason) => format!("no: {reason}"),
             };
-            let _ = writeln!(text, "{:<9} {:<9} {finding}", probe.what, probe.rung.name());
+            let _ = writeln!(text, "{:<9} {:<9} {result}", probe.what, probe.source.name());
         }
         let _ = writeln!(text, "\nSource    Costs and covers");
         let mut named: Vec<&str> = Vec::new();
-        for rung in self.probes.iter().map(|probe| probe.rung) {
+        for rung in self.probes.iter().map(|probe| probe.source) {
             if !named.contains(&rung.name()) {
                 named.push(rung.name());
                 let _ = writeln!(text, "{:<9} {}", rung.name(), rung.coverage());
@@ -134,11 +134,11 @@ impl Report {
         }
         let _ = writeln!(text, "\nFor prof          Works");
         for ability in &self.abilities {
-            let finding = match &ability.finding {
+            let result = match &ability.finding {
                 Ok(means) => format!("yes, by {means}"),
                 Err(obstacle) => format!("no: {obstacle}"),
             };
-            let _ = writeln!(text, "{:<17} {finding}", ability.part.replace('_', " "));
+            let _ = writeln!(text, "{:<17} {result}", ability.part.replace('_', " "));
             for obstacle in &ability.but {
                 let _ = writeln!(text, "{:<17} but {obstacle}", "");
             }
@@ -161,18 +161,18 @@ impl Report {
             .probes
             .iter()
             .map(|probe| {
-                let (finding, reason) = match &probe.finding {
-                    Finding::Yes => ("yes", String::new()),
-                    Finding::No(reason) => {
+                let (result, reason) = match &probe.result {
+                    ProbeResult::Works => ("yes", String::new()),
+                    ProbeResult::Fails(reason) => {
                         let reason = sockeye_output::json_string(&reason.to_string());
                         ("no", format!(",\"reason\":{reason}"))
                     }
                 };
                 format!(
-                    "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{finding}\",\"covers\":\"{}\"{reason}}}",
+                    "{{\"sockets\":\"{}\",\"source\":\"{}\",\"works\":\"{result}\",\"covers\":\"{}\"{reason}}}",
                     probe.what,
-                    probe.rung.name(),
-                    probe.rung.coverage()
+                    probe.source.name(),
+                    probe.source.coverage()
                 )
             })
             .collect();

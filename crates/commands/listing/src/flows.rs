@@ -10,7 +10,7 @@ use sockeye_console::usage::Usage;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::Format;
-use sockeye_query::listing::{self, Ask, Listing, Scope, Told};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
@@ -148,15 +148,12 @@ impl Watch<'_> {
             State::Listen
         };
         let mut listeners = Listeners::default();
-        let everywhere = Ask {
+        let everywhere = QueryOptions {
             protocols,
             families: Families::BOTH,
             states: StateSet::EMPTY.with(listening),
             // Whether it takes IPv6 only is among the options.
-            detail: Detail {
-                options: true,
-                ..Detail::default()
-            },
+            detail: Detail::OPTIONS,
             scope: Scope::All,
         };
         self.listing.run(&everywhere, None, told, &mut |entry, _| {
@@ -173,19 +170,16 @@ impl Watch<'_> {
         if with_rates {
             fold = fold.with_rates(before.map(|(sample, at)| (sample, taken.duration_since(*at))));
         }
-        let connections = Ask {
+        let connections = QueryOptions {
             protocols,
             families: self.listing.families(),
             // What changes from sample to sample, as states and round trip times do, must not decide which
             // connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
-            detail: Detail {
-                inode: owners.is_some(),
-                user: self.options.group_by == GroupBy::Uid,
-                cookie: with_rates,
-                tcp_info: self.totals || with_rates,
-                ..Detail::default()
-            },
+            detail: Detail::INODE.when(owners.is_some())
+                | Detail::USER.when(self.options.group_by == GroupBy::Uid)
+                | Detail::COOKIE.when(with_rates)
+                | Detail::TCP_INFO.when(self.totals || with_rates),
             scope: if with_rates { Scope::All } else { Scope::Matching },
         };
         self.listing
@@ -193,7 +187,7 @@ impl Watch<'_> {
                 if matches && self.states.contains(entry.socket.state) {
                     fold.add(entry);
                 } else {
-                    fold.pass_over(entry.socket);
+                    fold.skip(entry.socket);
                 }
                 ControlFlow::Continue(())
             })?;

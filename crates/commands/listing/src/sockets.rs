@@ -8,7 +8,7 @@ use sockeye_console::stdout;
 use sockeye_console::usage::Usage;
 use sockeye_model::{Endpoint, ProtocolSet};
 use sockeye_output::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
-use sockeye_query::listing::{self, Ask, Listing, Scope};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::Detail;
 use std::net::IpAddr;
@@ -42,7 +42,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     // A filter on ports, say, spares the dumps of all that has none.
     let protocols = asked.retain(|protocol| filter.may_match(protocol));
     let states = filter.states().unwrap_or(args.which.states());
-    let ask = Ask {
+    let ask = QueryOptions {
         protocols,
         families: listing.families(),
         states,
@@ -140,45 +140,29 @@ fn detail(
         .copied()
         .chain(sort.map(|key| key.column));
     let all = args.common.format != FormatArg::Table || columns.is_some();
-    let flags = Detail {
-        queues: true,
-        timer: all || args.timers,
-        inode: all || args.extended || args.common.processes,
-        user: all || args.extended,
-        options: all || args.extended,
+    let rows = Detail::QUEUES
+        | Detail::TIMER.when(all || args.timers)
+        | Detail::INODE.when(all || args.extended || args.common.processes)
+        | (Detail::USER | Detail::OPTIONS).when(all || args.extended)
         // For this alone no namespace is entered: of many, those are shown that the kernel has made already.
-        cookie: args.extended && !everywhere,
-        autobound: false,
-        tcp_info: args.info,
-        memory: args.memory,
-        congestion: args.info,
-        service_class: args.extended,
-        particulars: false,
-        repeats: false,
-    };
-    shown.fold(flags, |detail, column| {
-        detail.or(Detail {
-            queues: true,
-            timer: true,
-            inode: true,
-            user: true,
-            options: true,
-            cookie: column == SocketColumn::Cookie,
-            autobound: false,
-            tcp_info: matches!(
-                column,
-                SocketColumn::Tcp(_) | SocketColumn::Mptcp(_) | SocketColumn::Ulp
-            ),
-            memory: matches!(column, SocketColumn::Memory | SocketColumn::Drops),
-            congestion: matches!(column, SocketColumn::Congestion | SocketColumn::CongestionInfo),
-            particulars: false,
-            repeats: false,
-            service_class: matches!(
-                column,
-                SocketColumn::ClassId | SocketColumn::Tos | SocketColumn::Tclass
-            ),
-        })
-    })
+        | Detail::COOKIE.when(args.extended && !everywhere)
+        | (Detail::TCP_INFO | Detail::CONGESTION).when(args.info)
+        | Detail::MEMORY.when(args.memory)
+        | Detail::SERVICE_CLASS.when(args.extended);
+    shown.fold(rows, |detail, column| detail | needed_by(column))
+}
+
+fn needed_by(column: SocketColumn) -> Detail {
+    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
+    cheap
+        | match column {
+            SocketColumn::Cookie => Detail::COOKIE,
+            SocketColumn::Tcp(_) | SocketColumn::Mptcp(_) | SocketColumn::Ulp => Detail::TCP_INFO,
+            SocketColumn::Memory | SocketColumn::Drops => Detail::MEMORY,
+            SocketColumn::Congestion | SocketColumn::CongestionInfo => Detail::CONGESTION,
+            SocketColumn::ClassId | SocketColumn::Tos | SocketColumn::Tclass => Detail::SERVICE_CLASS,
+            _ => Detail::NONE,
+        }
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {

@@ -12,7 +12,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
 use sockeye_output::harmless;
-use sockeye_source::netns::{Residents, lives_in, process_name};
+use sockeye_source::netns::{NetnsProcesses, is_in_netns, process_name};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
@@ -229,13 +229,16 @@ fn without_residents(names: Vec<NetnsName>, kill: bool) -> anyhow::Result<(Vec<N
     Ok(all)
 }
 
-fn find(namespaces: &HashSet<NetnsInode>) -> anyhow::Result<Residents> {
-    Residents::find(namespaces)
+fn find(namespaces: &HashSet<NetnsInode>) -> anyhow::Result<NetnsProcesses> {
+    NetnsProcesses::find(namespaces)
         .context("cannot see in /proc who lives there: is it mounted? --force deletes names all the same")
 }
 
 /// Ends all who live there: politely, and after a time by force, again and again, since they may leave others behind.
-fn end_all(mut residents: Residents, namespaces: &HashSet<NetnsInode>) -> anyhow::Result<Residents> {
+fn end_all(
+    mut residents: NetnsProcesses,
+    namespaces: &HashSet<NetnsInode>,
+) -> anyhow::Result<NetnsProcesses> {
     let kept: HashSet<NetnsInode> = namespaces
         .iter()
         .copied()
@@ -258,7 +261,7 @@ fn end_all(mut residents: Residents, namespaces: &HashSet<NetnsInode>) -> anyhow
                 if manner == Manner::Polite && !asked.insert(pid) {
                     continue;
                 }
-                if let Err(errno) = end(pid, manner, || lives_in(pid, netns))
+                if let Err(errno) = end(pid, manner, || is_in_netns(pid, netns))
                     && refused.insert(pid)
                 {
                     notes::say(&format!(
@@ -285,7 +288,7 @@ fn end_all(mut residents: Residents, namespaces: &HashSet<NetnsInode>) -> anyhow
 
 /// Whether the first process lives there, or we do: nobody means to end those.
 fn is_hosts(netns: NetnsInode) -> bool {
-    lives_in(Pid(1), netns) || lives_in(Pid(std::process::id()), netns)
+    is_in_netns(Pid(1), netns) || is_in_netns(Pid(std::process::id()), netns)
 }
 
 /// All but us.

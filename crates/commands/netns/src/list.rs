@@ -14,8 +14,8 @@ use sockeye_output::{Format, Summary};
 use sockeye_query::args::SourceArg;
 use sockeye_query::lookup;
 use sockeye_source::Choice;
-use sockeye_source::names::{SystemNames, Wanted};
-use sockeye_source::netns::{Look, Survey, names, survey};
+use sockeye_source::names::{NameKinds, SystemNames};
+use sockeye_source::netns::{Survey, SurveyOptions, names, survey};
 use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Mutex;
@@ -79,7 +79,7 @@ impl Default for ListArgs {
             color: ColorArg::Auto,
             complete: false,
             source: SourceArg::Auto,
-            btf: sockeye_source::Engine::TYPES.into(),
+            btf: sockeye_source::BpfEngine::TYPES.into(),
             verbose: false,
             filter: Vec::new(),
         }
@@ -130,7 +130,7 @@ fn look(
     columns: Option<&[NetnsColumn]>,
     sort: Option<NetnsSortKey>,
 ) -> anyhow::Result<Survey> {
-    let names = SystemNames::new(Wanted::ALL);
+    let names = SystemNames::new(NameKinds::ALL);
     let engine = lookup::engine(&args.btf)?;
     let shows_container = columns.is_some_and(|columns| columns.contains(&NetnsColumn::Container))
         || sort.is_some_and(|sort| sort.column() == NetnsColumn::Container);
@@ -143,7 +143,7 @@ fn look(
             None => *progress = Some(Progress::new("network namespaces", all)),
         }
     };
-    let look = Look {
+    let look = SurveyOptions {
         names: &names,
         engine: &engine,
         choice: Choice::from(args.source),
@@ -173,23 +173,23 @@ fn print(args: &ListArgs, columns: Option<Vec<NetnsColumn>>, found: &Survey) -> 
         width: stdout::width(),
         no_header: args.no_header,
     };
-    let sources: &[(&str, &str)] = if found.without_sockets.is_none() {
+    let sources: &[(&str, &str)] = if found.socket_scan_error.is_none() {
         &[("processes", "procfs"), ("sockets", "bpf")]
     } else {
         &[("processes", "procfs")]
     };
     let mut losses = found.losses;
-    losses.unreadable_namespaces += found.without_descriptors;
+    losses.unreadable_namespaces += found.out_of_descriptors;
     let summary = Summary {
         losses,
         sources,
         ..Summary::default()
     };
     let gaps = NetnsGaps {
-        remains: found.remains,
+        remains: found.stale_names,
         unread_mount_namespaces: found.unread_mounts,
         processes_hidden: found.hidden,
-        sockets_seen: found.without_sockets.is_none(),
+        sockets_seen: found.socket_scan_error.is_none(),
     };
     let mut writer = NetnsWriter::new(stdout::open()?, layout);
     writer

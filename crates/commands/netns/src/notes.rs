@@ -18,7 +18,7 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
         many => format!("{many} processes could not be read"),
     };
     let entered = format!("{closed} network namespace{} could not be entered", s(closed));
-    let is_blind = found.lost_processes > 0 || found.hidden;
+    let is_blind = found.unplaced_processes > 0 || found.hidden;
     let _ = match (is_blind, closed > 0) {
         (true, true) => writeln!(
             text,
@@ -38,14 +38,14 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
         (false, false) => Ok(()),
     };
     // Where they live somebody else could tell, and with BPF what they hold as well.
-    if !is_blind && unreadable > 0 && found.without_sockets.is_some() {
+    if !is_blind && unreadable > 0 && found.socket_scan_error.is_some() {
         let _ = writeln!(
             text,
             "sockeye: {who}: what is held open there was not seen; {}",
             remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
         );
     }
-    let without = found.without_descriptors;
+    let without = found.out_of_descriptors;
     if without > 0 {
         let _ = writeln!(
             text,
@@ -60,13 +60,13 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
             "sockeye: {unjudged} more may be leaked: whether anybody lives there could not be seen"
         );
     }
-    if found.remains > 0 {
+    if found.stale_names > 0 {
         let _ = writeln!(
             text,
             "sockeye: {} name{} in /run/netns {} no namespace, but what is left of one; `sockeye ns del` removes it",
-            found.remains,
-            s(found.remains),
-            if found.remains == 1 { "is" } else { "are" },
+            found.stale_names,
+            s(found.stale_names),
+            if found.stale_names == 1 { "is" } else { "are" },
         );
     }
     if found.unread_mounts > 0 {
@@ -82,7 +82,7 @@ pub(crate) fn namespaces(found: &Survey, unjudged: Option<usize>, verbose: bool)
             },
         );
     }
-    if let (true, Some(reason)) = (verbose, &found.without_sockets) {
+    if let (true, Some(reason)) = (verbose, &found.socket_scan_error) {
         let _ = writeln!(
             text,
             "sockeye: namespaces that only sockets keep are not seen (bpf: {reason})"

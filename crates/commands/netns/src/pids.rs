@@ -7,7 +7,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
 use sockeye_output::JsonObject;
-use sockeye_source::netns::{Residents, process_name};
+use sockeye_source::netns::{NetnsProcesses, process_name};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) enum PidsFormat {
 
 pub(crate) fn run(args: &PidsArgs) -> anyhow::Result<ExitCode> {
     let netns = inode(&super::existing(&args.name)?)?;
-    let residents = Residents::find(&[netns].into()).context("read /proc")?;
+    let residents = NetnsProcesses::find(&[netns].into()).context("read /proc")?;
     let pids = residents.of(netns);
     let mut out = Vec::new();
     match args.format {

@@ -6,7 +6,7 @@ mod sampled;
 
 use sockeye_output::{ChartFormat, Format, ReportLayout, Style, push_report};
 use sockeye_prof::output::{push_profile, write_flame, write_folded};
-use sockeye_profile::{Difference, Stacks, View};
+use sockeye_profile::{Difference, ReportOptions, StackKind};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -22,11 +22,11 @@ fn main() -> std::io::Result<()> {
         width,
         no_header: false,
     };
-    let view = View::default();
+    let view = ReportOptions::default();
     for format in [Format::Table, Format::Csv, Format::Jsonl] {
         push_profile(&mut out, &profile, &view, layout(format, Style::Color));
     }
-    let by_process = View {
+    let by_process = ReportOptions {
         by_process: true,
         rows: 3,
         ..view
@@ -56,21 +56,21 @@ fn main() -> std::io::Result<()> {
         &difference.report(),
         layout(Format::Table, Style::Color),
     );
-    write_folded(&mut out, &profile, Stacks::Cpu)?;
+    write_folded(&mut out, &profile, StackKind::Cpu)?;
     std::io::stdout().write_all(&out)?;
     for (name, profile) in [
         ("rich", profile),
         ("hostile", sampled::hostile()),
         ("many", sampled::many(50_000)),
     ] {
-        for (kind, which) in [("cpu", Stacks::Cpu), ("waits", Stacks::Waits)] {
+        for (kind, which) in [("cpu", StackKind::Cpu), ("waits", StackKind::Waits)] {
             for (ending, format) in [("svg", ChartFormat::Svg), ("png", ChartFormat::Png)] {
                 let path = Path::new(&folder).join(format!("{name}-{kind}.{ending}"));
                 write_flame(&mut File::create(path)?, &profile, which, format)?;
             }
         }
         let path = Path::new(&folder).join(format!("{name}.folded"));
-        write_folded(&mut File::create(path)?, &profile, Stacks::Cpu)?;
+        write_folded(&mut File::create(path)?, &profile, StackKind::Cpu)?;
         std::fs::write(Path::new(&folder).join(format!("{name}.json")), profile.to_json())?;
     }
     Ok(())

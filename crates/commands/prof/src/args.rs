@@ -5,7 +5,7 @@ use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_console::usage::Usage;
 use sockeye_console::values;
 use sockeye_output::Format;
-use sockeye_profile::Stacks;
+use sockeye_profile::StackKind;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -192,8 +192,8 @@ impl ProfArgs {
             return Err(mistake(&format!("{name}: {flag} means nothing for two files")));
         }
         let needed = match self.stacks() {
-            Stacks::Cpu => PartArg::Cpu,
-            Stacks::Waits => PartArg::Waits,
+            StackKind::Cpu => PartArg::Cpu,
+            StackKind::Waits => PartArg::Waits,
         };
         let has_stacks = self.folded || self.output.is_some();
         let wrong = if self.folded && self.form() != Format::Table {
@@ -220,10 +220,10 @@ impl ProfArgs {
         Err(mistake(wrong))
     }
 
-    pub(super) fn stacks(&self) -> Stacks {
+    pub(super) fn stacks(&self) -> StackKind {
         match self.stacks {
-            None | Some(StacksArg::Cpu) => Stacks::Cpu,
-            Some(StacksArg::Waits) => Stacks::Waits,
+            None | Some(StacksArg::Cpu) => StackKind::Cpu,
+            Some(StacksArg::Waits) => StackKind::Waits,
         }
     }
 

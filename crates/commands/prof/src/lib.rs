@@ -19,7 +19,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_observe::Launched;
 use sockeye_output::{Format, ReportLayout};
-use sockeye_profile::{Profile, View};
+use sockeye_profile::{Profile, ReportOptions};
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
@@ -88,14 +88,14 @@ fn tell(args: &ProfArgs, profile: &Profile) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn view(args: &ProfArgs) -> View {
-    View {
+fn view(args: &ProfArgs) -> ReportOptions {
+    ReportOptions {
         rows: args.rows.unwrap_or(match args.form() {
-            Format::Table => View::ROWS,
+            Format::Table => ReportOptions::ROWS,
             Format::Json | Format::Jsonl | Format::Csv => 0,
         }),
         by_process: args.by.is_some(),
-        ..View::default()
+        ..ReportOptions::default()
     }
 }
 

@@ -4,7 +4,7 @@ use super::{ProfArgs, layout, view};
 use crate::output::push_profile;
 use sockeye_console::stdout;
 use sockeye_output::{Format, push_report};
-use sockeye_profile::{Profile, View};
+use sockeye_profile::{Profile, ReportOptions};
 use std::time::Duration;
 
 /// Shows, every interval, what happened in it, and hands back the last look. A terminal is drawn anew each time; elsewhere
@@ -39,8 +39,8 @@ pub(super) fn run(
 /// What is written for one look: of CSV only the first one has headings.
 fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
-    let mut view = View {
-        rows: args.top.unwrap_or(View::ROWS),
+    let mut view = ReportOptions {
+        rows: args.top.unwrap_or(ReportOptions::ROWS),
         is_part: true,
         ..view(args)
     };

@@ -4,18 +4,18 @@ use crate::{Entry, Found, Kind, Log, stanza};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use std::sync::OnceLock;
 
-/// All entries, with what finds them.
+/// All entries, with indices to find them.
 #[derive(Debug)]
 pub struct Dictionary {
     entries: Vec<Entry<'static>>,
-    /// Made when the first name is sought.
+    /// Built at the first lookup of a name.
     names: OnceLock<Names>,
 }
 
 impl Dictionary {
-    /// The one in the binary.
+    /// The dictionary in the binary.
     ///
-    /// An entry that cannot be read is not there; that there is none is what the tests see to.
+    /// Entries that cannot be parsed are omitted; the tests check that there are none.
     #[must_use]
     pub fn new() -> Self {
         let entries = Kind::ALL
@@ -29,20 +29,21 @@ impl Dictionary {
         }
     }
 
-    /// Each entry, kind by kind, in the order of the files.
+    /// All entries by kind, in the order of the files.
     #[must_use]
     pub fn entries(&self) -> &[Entry<'static>] {
         &self.entries
     }
 
-    /// What a text is: a name in any spelling, a line of a tool or of a log; and what comes near it, where it is nothing that is known.
+    /// Looks up a text: a name in any spelling, or a line of a tool or a log. Without a match, returns
+    /// similar entries.
     #[must_use]
     pub fn find(&self, text: &str) -> Found<'_> {
         let names = self.names.get_or_init(|| Names::new(&self.entries));
         names.find(&self.entries, text)
     }
 
-    /// Begins to read a log.
+    /// A reader for a log.
     #[must_use]
     pub fn log(&self) -> Log<'_> {
         Log::new(Messages::new(&self.entries))
@@ -55,18 +56,18 @@ impl Default for Dictionary {
     }
 }
 
-/// All texts of messages at once.
+/// The texts of all messages.
 #[derive(Debug)]
 pub(crate) struct Messages<'d> {
-    /// Those that say most come first.
+    /// The most specific texts first.
     texts: Vec<(&'d Entry<'static>, Pattern<'d>)>,
-    /// Finds which of them a line may be, by their longest pieces.
+    /// Finds candidates for a line by their longest literal pieces.
     pieces: Option<AhoCorasick>,
 }
 
-/// A line of a log that is known.
+/// A log line whose entry is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Known<'d, 'l> {
+pub(crate) struct MatchedLine<'d, 'l> {
     pub(crate) entry: &'d Entry<'static>,
     pub(crate) values: Vec<(crate::Placeholder, &'l str)>,
 }
@@ -83,14 +84,14 @@ impl<'d> Messages<'d> {
             .kind(Some(AhoCorasickKind::ContiguousNFA))
             .match_kind(MatchKind::Standard)
             .build(texts.iter().map(|(_, pattern)| pattern.longest_literal()))
-            // Far too many pieces is the one way to fail.
+            // The only error is an excessive number of pieces.
             .ok();
         Self { texts, pieces }
     }
 
-    /// The entry whose text this is, and what stands at its places. `line` is what the kernel printed, without what a log puts in
-    /// front of it.
-    pub(crate) fn know<'l>(&self, line: &'l str) -> Option<Known<'d, 'l>> {
+    /// The entry of a line and the values of its placeholders. `line` is what the kernel printed, without the
+    /// log's prefix.
+    pub(crate) fn match_line<'l>(&self, line: &'l str) -> Option<MatchedLine<'d, 'l>> {
         let pieces = self.pieces.as_ref()?;
         let mut likely: Vec<usize> = pieces
             .find_overlapping_iter(line)
@@ -101,8 +102,8 @@ impl<'d> Messages<'d> {
         }
         likely.sort_unstable();
         likely.dedup();
-        // A driver puts its name, its bus and its interface in front.
-        starts(line).find_map(|start| {
+        // Drivers prefix their messages with name, bus and interface.
+        message_starts(line).find_map(|start| {
             let rest = &line[start..];
             likely.iter().find_map(|&nth| {
                 let (entry, pattern) = &self.texts[nth];
@@ -114,14 +115,14 @@ impl<'d> Messages<'d> {
                 {
                     values.insert(0, (crate::Placeholder::Interface, interface));
                 }
-                Some(Known { entry, values })
+                Some(MatchedLine { entry, values })
             })
         })
     }
 }
 
-/// Where a message may begin: at the line's, and behind each colon near it.
-fn starts(line: &str) -> impl Iterator<Item = usize> {
+/// Offsets where a message may begin: the start of the line, and after each colon near it.
+fn message_starts(line: &str) -> impl Iterator<Item = usize> {
     let behind = line
         .match_indices(": ")
         .map(|(at, _)| at + 2)
@@ -130,7 +131,7 @@ fn starts(line: &str) -> impl Iterator<Item = usize> {
     std::iter::once(0).chain(behind)
 }
 
-/// The last word of `e1000e 0000:00:1f.6 eth0: `, where it may be an interface.
+/// The last word of `e1000e 0000:00:1f.6 eth0: `, if it may be an interface.
 fn interface(prefix: &str) -> Option<&str> {
     let words = prefix.strip_suffix(": ")?;
     let last = words.rsplit([' ', '(']).next()?;

@@ -1,42 +1,42 @@
 use crate::{Kind, Severity};
 use std::borrow::Cow;
 
-/// What the dictionary says of one thing. See [`stanza`](crate::stanza) for the fields.
+/// An entry of the dictionary. See [`stanza`](crate::stanza) for the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is about
+    /// Kind of the explained item
     pub kind: Kind,
-    /// As the kernel writes it; of a message a name of ours
+    /// The kernel's spelling; for a message our own name
     pub name: Cow<'a, str>,
     /// Other spellings
     pub also: Vec<Cow<'a, str>>,
-    /// What the kernel prints, with placeholders
+    /// Texts that the kernel prints, with placeholders
     pub texts: Vec<Cow<'a, str>>,
     /// A line for each text
     pub examples: Vec<Cow<'a, str>>,
-    /// How bad it is: of a counter, that it moves. `None`: it is neither good nor bad
+    /// Severity of the message, or of a counter that moves. `None`: neutral
     pub severity: Option<Severity>,
-    /// What its numbers count
+    /// Unit of its numbers
     pub unit: Option<Cow<'a, str>>,
-    /// What it is unless somebody sets it
+    /// Default value
     pub default: Option<Cow<'a, str>>,
-    /// What it may be
+    /// Range of values
     pub range: Option<Cow<'a, str>>,
-    /// What it may be, value by value
+    /// Values and their meanings
     pub values: Vec<Cow<'a, str>>,
-    /// What happened, what it counts, what it does
+    /// What happened, what it counts, or what it does
     pub meaning: Cow<'a, str>,
-    /// Likely causes, the likeliest first
+    /// Causes, the most likely first
     pub causes: Vec<Cow<'a, str>>,
-    /// How to see whether it is that
+    /// How to check each cause
     pub checks: Vec<Cow<'a, str>>,
     /// What to do
     pub remedies: Vec<Cow<'a, str>>,
-    /// The first version of the kernel that has it
+    /// First kernel version that has it
     pub since: Option<Cow<'a, str>>,
-    /// The version that has it no more
+    /// First kernel version without it
     pub until: Option<Cow<'a, str>>,
-    /// Where in the kernel it comes from
+    /// Source file in the kernel
     pub source: Cow<'a, str>,
     /// Names of other entries
     pub see: Vec<Cow<'a, str>>,
@@ -66,14 +66,18 @@ impl Entry<'_> {
         }
     }
 
-    /// The first sentence of its meaning.
+    /// The first sentence of the meaning.
     #[must_use]
-    pub fn gist(&self) -> &str {
+    pub fn first_sentence(&self) -> &str {
         self.meaning
             .match_indices(". ")
             .map(|(end, _)| &self.meaning[..=end])
-            // `e.g. ` and `2.6. ` end no sentence.
-            .find(|gist| gist.len() > 12 && !gist.ends_with("e.g.") && !gist.ends_with("i.e."))
+            // The dots of `e.g. ` and `2.6. ` end no sentence.
+            .find(|first_sentence| {
+                first_sentence.len() > 12
+                    && !first_sentence.ends_with("e.g.")
+                    && !first_sentence.ends_with("i.e.")
+            })
             .unwrap_or(&self.meaning)
     }
 }

@@ -1,13 +1,13 @@
 use core::fmt;
 
-/// What an entry is about.
+/// What an entry explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A line of the kernel's log.
     Message,
     /// A counter of `/proc/net`.
     Counter,
-    /// Why the kernel dropped a packet (`enum skb_drop_reason`).
+    /// A reason why the kernel drops a packet (`enum skb_drop_reason`).
     DropReason,
     /// A sysctl.
     Setting,
@@ -15,7 +15,7 @@ pub enum Kind {
     State,
     /// A timer of a socket.
     Timer,
-    /// A column of `ss`, `netstat` and their like.
+    /// A column of `ss`, `netstat` and similar tools.
     Column,
     /// A field of `struct tcp_info`.
     TcpInfo,
@@ -24,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Message,
         Self::Counter,
@@ -37,7 +37,7 @@ impl Kind {
         Self::Error,
     ];
 
-    /// Its name: of one.
+    /// The name, in the singular.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The one with this name; several are fine too (`counters`).
+    /// The kind with this name; the plural is accepted, too (`counters`).
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase().replace('_', "-");
@@ -61,7 +61,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == one)
     }
 
-    /// The file of its entries, and its name in `data/`.
+    /// Text of the file with its entries, and its name in `data/`.
     #[must_use]
     pub const fn file(self) -> (&'static str, &'static str) {
         macro_rules! data {

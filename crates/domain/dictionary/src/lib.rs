@@ -1,9 +1,9 @@
-//! The dictionary of kernel networking: what a counter, a drop reason, a setting, a state, an error or a message of the
-//! log means, what causes it, how to check, what to do. It is in the binary; nothing is asked of any network.
+//! The dictionary of kernel networking: meaning, causes, checks and remedies of counters, drop reasons,
+//! settings, states, errors and log messages. It is part of the binary; no network access is needed.
 //!
-//! The words are in `data/`, one file a kind, in stanzas as of Debian's control files ([`stanza`] tells the fields). [`Dictionary`] holds
-//! them and finds entries by what people paste: names in any spelling, lines of `sysctl` or `nstat`, messages. [`Log`]
-//! takes the lines of a log, whatever wrote them, and says which entries they are, how often, with which values.
+//! The texts are in `data/`, one file per kind, in stanzas like Debian's control files ([`stanza`] lists the
+//! fields). [`Dictionary`] finds entries by pasted text: names in any spelling, lines of `sysctl` or `nstat`,
+//! messages. [`Log`] takes the lines of a log in any format, and counts entries and their values.
 //!
 //! ```
 //! use sockeye_dictionary::{Dictionary, Kind};
@@ -13,7 +13,7 @@
 //! assert_eq!(found.entries[0].kind, Kind::State);
 //! ```
 //!
-//! What it deliberately does not do: read files, ask the kernel for a value, print.
+//! What it deliberately does not do: read files, query the kernel, print.
 
 mod dictionary;
 mod entry;
@@ -27,7 +27,7 @@ pub mod stanza;
 pub use dictionary::Dictionary;
 pub use entry::Entry;
 pub use kind::Kind;
-pub use log::{Count, Log, Met, Value};
+pub use log::{Count, EntryOccurrences, Log, Value};
 pub use lookup::Found;
 pub use pattern::Placeholder;
 pub use severity::Severity;

@@ -1,26 +1,26 @@
-//! Finding by name, however it is spelled; and what comes near.
+//! Lookup by name in any spelling, and search for similar entries.
 
 use crate::dictionary::Messages;
 use crate::log::message_of;
 use crate::{Entry, Kind, Placeholder};
 use std::collections::HashMap;
 
-/// What was found of a text.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found<'d> {
-    /// What it is; several where a name means several things.
+    /// Matching entries; several if a name has several meanings.
     pub entries: Vec<&'d Entry<'static>>,
-    /// Of a message: what stands at its places.
+    /// For a message: the values of its placeholders.
     pub values: Vec<(Placeholder, String)>,
-    /// Where it is nothing: what comes near, the nearest first.
+    /// Without a match: similar entries, the most similar first.
     pub near: Vec<&'d Entry<'static>>,
 }
 
-/// All spellings of all names, with the places of their entries.
+/// All spellings of all names, with the indices of their entries.
 #[derive(Debug)]
 pub(crate) struct Names(HashMap<String, Vec<usize>>);
 
-/// A dictionary in which somebody looks something up.
+/// A dictionary with its indices.
 struct Lookup<'d> {
     entries: &'d [Entry<'static>],
     by_name: &'d HashMap<String, Vec<usize>>,
@@ -40,7 +40,7 @@ impl Names {
         Self(by_name)
     }
 
-    /// `entries` are those that it was made of.
+    /// Looks up a text; `entries` must be those of [`new`](Self::new).
     pub(crate) fn find<'d>(&'d self, entries: &'d [Entry<'static>], text: &str) -> Found<'d> {
         let lookup = Lookup {
             entries,
@@ -58,17 +58,17 @@ impl<'d> Lookup<'d> {
             near: Vec::new(),
         };
         if text.contains([' ', ':', '='])
-            && let Some(known) = Messages::new(self.entries).know(message_of(text).text)
+            && let Some(known) = Messages::new(self.entries).match_line(message_of(text).text)
         {
             found.entries.push(known.entry);
             let values = known.values.into_iter();
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
-            found.entries.extend(self.named_so(&normal(text)));
+            found.entries.extend(self.with_normal_name(&normal(text)));
         }
         let ways: [&dyn Fn() -> Vec<&'d Entry<'static>>; 3] = [
             &|| self.named(text),
-            &|| errno(text).map_or_else(Vec::new, |number| self.named_so(&number)),
-            &|| self.named_within(text),
+            &|| errno(text).map_or_else(Vec::new, |number| self.with_normal_name(&number)),
+            &|| self.named_in_line(text),
         ];
         for way in ways {
             if found.entries.is_empty() {
@@ -81,24 +81,26 @@ impl<'d> Lookup<'d> {
         found
     }
 
-    /// Entries of which this is a name. Where one is exactly so, others that differ in case are not meant (`rtt`, `RTT`).
+    /// Entries with this name. An exact match excludes others that differ in case (`rtt`, `RTT`).
     fn named(&self, text: &str) -> Vec<&'d Entry<'static>> {
-        let mut ways = asked(text).into_iter().map(|name| self.named_so(&name));
+        let mut ways = candidate_names(text)
+            .into_iter()
+            .map(|name| self.with_normal_name(&name));
         ways.find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// Entries that have this name, which is [`normal`].
-    fn named_so(&self, name: &str) -> Vec<&'d Entry<'static>> {
+    /// Entries with this [`normal`] name.
+    fn with_normal_name(&self, name: &str) -> Vec<&'d Entry<'static>> {
         let found = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
         found.iter().map(|&nth| &self.entries[nth]).collect()
     }
 
-    /// Entries that are named in a line of some tool: `TcpExtListenOverflows  12  0.0`, `net.core.somaxconn = 128`.
-    fn named_within(&self, text: &str) -> Vec<&'d Entry<'static>> {
+    /// Entries named in a line of a tool: `TcpExtListenOverflows  12  0.0`, `net.core.somaxconn = 128`.
+    fn named_in_line(&self, text: &str) -> Vec<&'d Entry<'static>> {
         let mut found: Vec<&Entry<'static>> = Vec::new();
         let mut add = |entries: Vec<&'d Entry<'static>>| {
             for entry in entries {
-                if !found.contains(&entry) && found.len() < WITHIN_MAX {
+                if !found.contains(&entry) && found.len() < LINE_ENTRIES_MAX {
                     found.push(entry);
                 }
             }
@@ -109,7 +111,7 @@ impl<'d> Lookup<'d> {
                 && !value.is_empty()
                 && !name.is_empty()
             {
-                let columns = self.named_so(&normal(name)).into_iter();
+                let columns = self.with_normal_name(&normal(name)).into_iter();
                 add(columns.filter(|entry| entry.kind == Kind::Column).collect());
             }
             let word = word.trim_end_matches([':', '.']);
@@ -121,7 +123,7 @@ impl<'d> Lookup<'d> {
         found
     }
 
-    /// Names that were mistyped, names of which this is a part, entries that speak of its words.
+    /// Entries with similar names, with names that contain the text, or with its words.
     fn near(&self, text: &str) -> Vec<&'d Entry<'static>> {
         let name = normal(text);
         let mut ranked: Vec<(u32, usize)> = Vec::new();
@@ -134,7 +136,7 @@ impl<'d> Lookup<'d> {
             }
         }
         if ranked.is_empty() {
-            ranked = self.speaking_of(text);
+            ranked = self.containing_words(text);
         }
         ranked.sort_unstable();
         let mut near: Vec<&Entry<'static>> = Vec::new();
@@ -147,8 +149,8 @@ impl<'d> Lookup<'d> {
         near
     }
 
-    /// Entries in which most of the words occur; words that are rarer count for more.
-    fn speaking_of(&self, text: &str) -> Vec<(u32, usize)> {
+    /// Entries that contain most of the words; rare words weigh more.
+    fn containing_words(&self, text: &str) -> Vec<(u32, usize)> {
         let text = text.to_lowercase();
         let mut words: Vec<&str> = text
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -198,13 +200,13 @@ impl<'d> Lookup<'d> {
     }
 }
 
-/// A word, or one that begins with it: `flood` in `flooding`.
+/// Whether the text has a word that begins with `word`: `flood` in `flooding`.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word)
         .any(|(at, _)| at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric())
 }
 
-/// How near, the least first; `None`: not near.
+/// Distance of two names; `None`: not similar.
 fn distance(name: &str, known: &str) -> Option<u32> {
     let typos_max = (name.chars().count() / 4).clamp(1, 3);
     if known.len().abs_diff(name.len()) <= typos_max {
@@ -214,17 +216,17 @@ fn distance(name: &str, known: &str) -> Option<u32> {
         }
     }
     let is_part = name.len() >= 4 && (known.contains(name) || known.len() >= 6 && name.contains(known));
-    // The less is missing the nearer.
+    // The fewer characters are missing, the more similar.
     is_part.then(|| 10 + u32::try_from(known.len().abs_diff(name.len())).unwrap_or(u32::MAX - 10))
 }
 
-/// Every way to write the name of an entry, as [`normal`] makes it.
+/// All spellings of the name of an entry, as [`normal`] makes them.
 fn spellings(entry: &Entry<'_>) -> Vec<String> {
     let mut spellings = vec![normal(&entry.name)];
     spellings.extend(entry.also.iter().map(|name| normal(name)));
     let name = entry.name.as_ref();
     match entry.kind {
-        // `tcp_sack` of `net.ipv4.tcp_sack`; what stands behind `*.` of what an interface has of its own.
+        // `tcp_sack` of `net.ipv4.tcp_sack`; for settings per interface the part after `*.`.
         Kind::Setting => spellings.extend(name.match_indices('.').map(|(dot, _)| normal(&name[dot + 1..]))),
         Kind::DropReason => spellings.extend(name.strip_prefix(DROP_REASON).map(normal)),
         Kind::TcpInfo => spellings.extend(name.strip_prefix("tcpi_").map(normal)),
@@ -237,11 +239,11 @@ fn spellings(entry: &Entry<'_>) -> Vec<String> {
     spellings
 }
 
-/// The names that a text may be, the likeliest first.
-fn asked(text: &str) -> Vec<String> {
+/// Possible names in a text, the most likely first.
+fn candidate_names(text: &str) -> Vec<String> {
     let text = text.trim().trim_matches(['"', '\'', '`']);
     let mut names = vec![normal(text)];
-    // A line of `sysctl`, of `nstat`; a file of a setting.
+    // A line of `sysctl` or `nstat`; the path of a setting.
     let bare = text.split(['=']).next().unwrap_or(text).trim();
     let bare = bare.strip_prefix("/proc/sys/").unwrap_or(bare);
     names.push(normal(bare));
@@ -262,7 +264,8 @@ fn asked(text: &str) -> Vec<String> {
     names
 }
 
-/// `error -104`, `errno=104`, `-104` -> `errno 104`, as [`normal`] has it. Numbers behind other words are other numbers.
+/// `error -104`, `errno=104`, `-104` -> `errno 104` in [`normal`] form. Numbers after other words are no
+/// error numbers.
 fn errno(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let number = text.rsplit([' ', '=', '-', ':']).next()?;
@@ -274,7 +277,7 @@ fn errno(text: &str) -> Option<String> {
     (is_number && is_told).then(|| normal(&format!("errno {number}")))
 }
 
-/// `net.ipv4.conf.eth0.rp_filter` -> `net.ipv4.conf.*.rp_filter`; an interface may have dots in its name.
+/// `net.ipv4.conf.eth0.rp_filter` -> `net.ipv4.conf.*.rp_filter`; an interface name may contain dots.
 fn of_interface(setting: &str, any: &str) -> Option<String> {
     let (place, rest) = [".conf.", ".neigh."].into_iter().find_map(|place| {
         setting
@@ -285,17 +288,17 @@ fn of_interface(setting: &str, any: &str) -> Option<String> {
     Some(normal(&format!("{}{}{any}.{last}", place.0, place.1)))
 }
 
-/// One spelling of a name for all: case, and `-` for `_` and blanks, do not matter.
+/// The normal form of a name: lower case, `_` for `-` and blanks.
 fn normal(name: &str) -> String {
     name.trim().replace(['_', ' '], "-").to_lowercase()
 }
 
 const DROP_REASON: &str = "SKB_DROP_REASON_";
-/// Longer ones are no names.
+/// Longer texts are no names.
 const NAME_LEN_MAX: usize = 80;
 const NEAR_MAX: usize = 5;
-/// Entries told of one line of a tool.
-const WITHIN_MAX: usize = 40;
+/// Entries shown for one line of a tool.
+const LINE_ENTRIES_MAX: usize = 40;
 const WORDS_MAX: usize = 16;
-/// Of what its words weigh, an entry must speak of so much.
+/// Least part of the words' weight that an entry must contain.
 const SHARE_MIN: f64 = 0.5;

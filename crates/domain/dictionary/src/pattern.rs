@@ -1,13 +1,13 @@
-//! What the kernel prints, with places for what varies.
+//! Texts of kernel messages with placeholders.
 
-/// What may stand at a place of a message.
+/// Kinds of placeholders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Placeholder {
     /// A network interface.
     Interface,
     /// A port, in decimal.
     Port,
-    /// An address of IPv4, IPv6 or a link, with or without a port.
+    /// An IPv4, IPv6 or hardware address, with or without a port.
     Address,
     /// A number, decimal or hexadecimal.
     Number,
@@ -18,7 +18,7 @@ pub enum Placeholder {
 }
 
 impl Placeholder {
-    /// Each of them.
+    /// All kinds.
     pub const ALL: [Self; 6] = [
         Self::Interface,
         Self::Port,
@@ -28,7 +28,7 @@ impl Placeholder {
         Self::Text,
     ];
 
-    /// As it is written between braces.
+    /// The name between braces.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,8 +52,8 @@ impl Placeholder {
         }
     }
 
-    /// Whether all of it is that; each byte is by itself.
-    fn is(self, value: &str) -> bool {
+    /// Whether the whole value fits.
+    fn accepts(self, value: &str) -> bool {
         match self {
             Self::Number => {
                 let digits = value.strip_prefix('-').unwrap_or(value);
@@ -65,7 +65,7 @@ impl Placeholder {
     }
 }
 
-/// A text of the dictionary, taken apart.
+/// A parsed text of the dictionary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern<'a> {
     parts: Vec<Part<'a>>,
@@ -78,7 +78,7 @@ enum Part<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Reads `eth0` as it stands and `{interface}` as a place.
+    /// Parses a text; `{interface}` is a placeholder, everything else is literal.
     pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text.trim_end_matches(SENTENCE_ENDS);
@@ -101,7 +101,7 @@ impl<'a> Pattern<'a> {
         Ok(Self { parts })
     }
 
-    /// The piece of it that says most.
+    /// The most specific literal piece.
     pub(crate) fn longest_literal(&self) -> &'a str {
         let literals = self.parts.iter().filter_map(|part| match part {
             Part::Literal(literal) => Some(*literal),
@@ -110,8 +110,8 @@ impl<'a> Pattern<'a> {
         literals.max_by_key(|literal| literal.len()).unwrap_or("")
     }
 
-    /// How much of it must be as it is: bytes before the first place that takes anything, and in all. Of two texts that match, the one
-    /// with more says more.
+    /// Specificity: literal bytes before the first placeholder of any text, and in total. Of two matching
+    /// texts, the more specific one wins.
     pub(crate) fn exactness(&self) -> (usize, usize) {
         let len = |parts: &[Part<'_>]| -> usize {
             let literals = parts.iter().map(|part| match part {
@@ -129,29 +129,29 @@ impl<'a> Pattern<'a> {
         (len(&self.parts[..before]), len(&self.parts))
     }
 
-    /// What stands at its places, if the whole line is this.
+    /// The values of its placeholders, if it matches the whole line.
     pub(crate) fn values<'l>(&self, line: &'l str) -> Option<Vec<(Placeholder, &'l str)>> {
         let mut values = Vec::new();
         let mut steps = STEPS_MAX;
-        fits(&self.parts, line, &mut values, &mut steps).then_some(values)
+        matches_from(&self.parts, line, &mut values, &mut steps).then_some(values)
     }
 }
 
-/// Tries the shortest value of each place first.
-fn fits<'l>(
+/// Tries the shortest value of each placeholder first.
+fn matches_from<'l>(
     parts: &[Part<'_>],
     line: &'l str,
     values: &mut Vec<(Placeholder, &'l str)>,
     steps: &mut usize,
 ) -> bool {
     let Some((&part, rest)) = parts.split_first() else {
-        // What ends a sentence differs between versions.
+        // The end of a sentence differs between kernel versions.
         return line.trim_end_matches(SENTENCE_ENDS).is_empty();
     };
     match part {
         Part::Literal(literal) => line
             .strip_prefix(literal)
-            .is_some_and(|line| fits(rest, line, values, steps)),
+            .is_some_and(|line| matches_from(rest, line, values, steps)),
         Part::Place(place) => {
             let reach = line
                 .bytes()
@@ -164,15 +164,15 @@ fn fits<'l>(
                 }
                 *steps -= 1;
                 let (value, behind) = line.split_at(end);
-                if !place.is(value) {
+                if !place.accepts(value) {
                     return false;
                 }
                 values.truncate(known);
                 values.push((place, value));
-                fits(rest, behind, values, steps)
+                matches_from(rest, behind, values, steps)
             };
             match rest.first() {
-                // Only where the next piece stands.
+                // Only where the next literal piece begins.
                 Some(Part::Literal(literal)) => {
                     let within = &line[..boundary(line, reach + literal.len())];
                     let mut from = boundary(within, 1);
@@ -193,7 +193,7 @@ fn fits<'l>(
     }
 }
 
-/// The place, or the next one at which a character begins.
+/// The offset, or the next one at which a character begins.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len())
         .find(|&at| text.is_char_boundary(at))
@@ -202,7 +202,7 @@ fn boundary(text: &str, at: usize) -> usize {
 
 const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
 
-/// Values tried for one line: a line made to be slow is no message of ours.
+/// Values tried per line: limits the cost of malicious lines.
 const STEPS_MAX: usize = 2_000;
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn places_take_what_they_are_for() {
+    fn placeholders_accept_their_kind() {
         let flood = "TCP: {name}: Possible SYN flooding on port {port}. Sending cookies.";
         let line = "TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.";
         check(flood, line, Some(&["request_sock_TCP", "80"]));
@@ -251,33 +251,33 @@ mod tests {
     }
 
     #[test]
-    fn a_value_may_hold_what_comes_behind_it() {
+    fn value_may_contain_the_next_literal() {
         check("a {text} of b", "a piece of a of b", Some(&["piece of a"]));
         check("{interface}: up", "eth0:1: up", Some(&["eth0:1"]));
     }
 
     #[test]
-    fn the_end_of_a_sentence_may_be_missing() {
+    fn sentence_end_is_optional() {
         check("no route for {name}", "no route for x.", Some(&["x"]));
         check("no route", "no route!", Some(&[]));
         check("no route", "no routes", None);
     }
 
     #[test]
-    fn text_that_is_not_ascii_is_text() {
+    fn non_ascii_text_matches() {
         check("{text} is {name}", "größe is ünüm", Some(&["größe", "ünüm"]));
         check("{interface} is up", "größe is up", None);
         check("{interface}é", "ab\u{e9}", Some(&["ab"]));
     }
 
     #[test]
-    fn a_line_made_to_be_slow_costs_little() {
+    fn slow_line_is_bounded() {
         let pattern = Pattern::parse("{text} {text} {text} {text} {text} {text} x").unwrap();
         assert_eq!(pattern.values(&"a ".repeat(2_000)), None);
     }
 
     #[test]
-    fn a_bad_pattern_is_told() {
+    fn bad_pattern_is_an_error() {
         for pattern in ["{interface", "{what}", "{name}{name}"] {
             assert!(Pattern::parse(pattern).is_err(), "{pattern}");
         }

@@ -1,23 +1,23 @@
 use core::fmt;
 
-/// How bad something is, the least first.
+/// Severity, ascending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Nothing is wrong; it says why something is as slow as it is.
+    /// No fault; explains why something is slow.
     Info,
-    /// It may hurt one day.
+    /// May cause harm later.
     Notice,
-    /// It hurts, or will soon.
+    /// Causes harm, or will soon.
     Warning,
-    /// Connections fail, or stand still.
+    /// Connections fail or stall.
     Critical,
 }
 
 impl Severity {
-    /// Each of them.
+    /// All severities.
     pub const ALL: [Self; 4] = [Self::Info, Self::Notice, Self::Warning, Self::Critical];
 
-    /// Its name.
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,7 +28,7 @@ impl Severity {
         }
     }
 
-    /// The one with this name.
+    /// The severity with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|severity| severity.name() == name)

@@ -1,7 +1,7 @@
 //! The files of `data/`: stanzas of fields, as in Debian's control files.
 //!
-//! An empty line ends an entry; a line that begins with `#` is a comment; one that begins with two spaces goes on with the field
-//! before it. The fields, in this order:
+//! An empty line ends an entry; a line that begins with `#` is a comment; a line that begins with two spaces
+//! continues the field before it. The fields, in this order:
 //!
 //! | field | what | how many |
 //! |---|---|---|
@@ -24,25 +24,25 @@ use crate::{Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A mistake in a file.
+/// A syntax error in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// The line it is in, or at which its entry ends; the first is 1.
+pub struct ParseError {
+    /// Line of the error, or of the end of its entry; from 1.
     pub line: usize,
     /// What is wrong.
     pub what: String,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: {}", self.line, self.what)
     }
 }
 
-impl std::error::Error for Mistake {}
+impl std::error::Error for ParseError {}
 
-/// The entries of a file, one after the other, each with what is wrong with it instead if something is.
-pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, Mistake>> {
+/// The entries of a file, or the errors in their places.
+pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, ParseError>> {
     let mut lines = file.lines().enumerate();
     std::iter::from_fn(move || {
         let mut entry = Entry::new(kind);
@@ -66,12 +66,12 @@ pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>,
             if let Some((field, value)) = latest.take()
                 && let Err(what) = entry.set(field, value)
             {
-                wrong.get_or_insert(Mistake { line: number, what });
+                wrong.get_or_insert(ParseError { line: number, what });
             }
             if text.is_empty() {
                 if begun {
                     return Some(match wrong {
-                        Some(mistake) => Err(mistake),
+                        Some(error) => Err(error),
                         None => Ok(entry),
                     });
                 }
@@ -83,7 +83,7 @@ pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>,
                 Some((field, value)) => latest = Some((field, Cow::Borrowed(value))),
                 None => {
                     let what = format!("{text:?} is no field");
-                    wrong.get_or_insert(Mistake { line: number, what });
+                    wrong.get_or_insert(ParseError { line: number, what });
                 }
             }
         }
@@ -163,12 +163,12 @@ fn list(value: Cow<'_, str>) -> Vec<Cow<'_, str>> {
 mod tests {
     use super::*;
 
-    fn read(file: &str) -> Vec<Result<Entry<'_>, Mistake>> {
+    fn read(file: &str) -> Vec<Result<Entry<'_>, ParseError>> {
         entries(Kind::Counter, file).collect()
     }
 
     #[test]
-    fn fields_go_on_on_further_lines() {
+    fn fields_continue_on_further_lines() {
         let file = "# A comment.\n\n\nName: A\nAlso: a, an A\nMeaning: one\n  two\n# Another.\n  three\nCheck: x\nCheck: y\n\nName: B\n";
         let found: Vec<_> = read(file).into_iter().map(Result::unwrap).collect();
         assert_eq!(found.len(), 2);
@@ -179,12 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_costs_its_entry_only() {
+    fn syntax_error_affects_one_entry() {
         let file = "Name: A\nNonsense\n\nName: B\nWhat: ever\n\nName: C\nName: D\n\nName: E";
         let found = read(file);
         let wrong: Vec<_> = found.iter().filter_map(|found| found.as_ref().err()).collect();
         assert_eq!(
-            wrong.iter().map(|mistake| mistake.line).collect::<Vec<_>>(),
+            wrong.iter().map(|error| error.line).collect::<Vec<_>>(),
             [2, 6, 9]
         );
         assert_eq!(found[3].as_ref().map(|entry| entry.name.as_ref()), Ok("E"));

@@ -7,156 +7,156 @@ use sockeye_model::{
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// A fold under way: connections go in one by one, flows come out at the end.
+/// A fold in progress: takes connections one by one, returns flows at the end.
 ///
-/// Memory grows with the number of flows, not of connections; but for medians (8 bytes a connection)
-/// and rates (some 60), when these are asked for.
+/// Memory grows with the number of flows, not of connections, except for medians (8 bytes per connection) and
+/// rates (about 60 bytes per connection), if requested.
 #[derive(Debug)]
 pub struct Fold<'a> {
     group_by: GroupBy,
     listeners: &'a Listeners,
-    places: HashMap<FlowKey, u32>,
-    heaps: Vec<Heap>,
-    /// Which (flow, pid) pairs are noted already.
+    indices: HashMap<FlowKey, u32>,
+    accumulators: Vec<FlowAccumulator>,
+    /// Known pairs of flow index and pid.
     owners_seen: HashSet<(u32, u32)>,
     measure: bool,
-    rates: Option<Rating<'a>>,
+    rates: Option<RateSampler<'a>>,
 }
 
-/// What a fold leaves behind.
+/// The result of a fold.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct FoldResult {
     /// The flows, in no particular order.
     pub flows: Vec<Flow>,
-    /// What the next fold needs to make rates; empty unless [`Fold::with_rates`].
+    /// Input for the rates of the next fold; empty unless [`Fold::with_rates`].
     pub sample: Sample,
 }
 
-/// The connections of one flow so far.
+/// A flow and the values of its connections so far.
 #[derive(Debug)]
-struct Heap {
+struct FlowAccumulator {
     flow: Flow,
     rtt_us: Vec<u32>,
     delivery_rate: Vec<u64>,
     changed: Counters,
     opened: u32,
     closed: u32,
-    /// Whether any connection of it could be followed from sample to sample.
-    followed: bool,
+    /// Whether any of its connections was seen in two samples.
+    has_rates: bool,
 }
 
-/// What became of one connection since the last sample.
+/// Change of one connection since the last sample.
 #[derive(Debug, Clone, Copy)]
-struct Change {
+struct ConnectionDelta {
     id: ConnectionId,
     counted: Counters,
     opened: bool,
 }
 
 #[derive(Debug)]
-struct Rating<'a> {
+struct RateSampler<'a> {
     before: Option<(&'a Sample, Duration)>,
     now: Sample,
 }
 
 impl<'a> Fold<'a> {
-    /// Begins a fold. `listeners` decide the direction of each connection.
+    /// An empty fold. `listeners` decide the direction of each connection.
     #[must_use]
     pub fn new(group_by: GroupBy, listeners: &'a Listeners) -> Self {
         Self {
             group_by,
             listeners,
-            places: HashMap::new(),
-            heaps: Vec::new(),
+            indices: HashMap::new(),
+            accumulators: Vec::new(),
             owners_seen: HashSet::new(),
             measure: false,
             rates: None,
         }
     }
 
-    /// Also sums up tcp_info.
+    /// Enables the sums and medians of tcp_info.
     #[must_use]
     pub fn with_totals(mut self) -> Self {
         self.measure = true;
         self
     }
 
-    /// Also notes each connection's counters for the next fold and, given the last one's and the time
-    /// between, makes rates.
+    /// Enables samples of counters for the next fold and, given the last sample and the time since then,
+    /// rates.
     #[must_use]
     pub fn with_rates(mut self, before: Option<(&'a Sample, Duration)>) -> Self {
-        self.rates = Some(Rating {
+        self.rates = Some(RateSampler {
             before,
             now: Sample::default(),
         });
         self
     }
 
-    /// Folds in one connection. The caller leaves out what belongs in no flow (listeners, half-open ones).
+    /// Adds a connection. The caller omits sockets that belong to no flow (listeners, half-open ones).
     pub fn add(&mut self, entry: &Entry<'_>) {
-        let change = self.follow(entry.socket);
+        let change = self.record_counters(entry.socket);
         let key = self.key(entry.socket);
         let owners = entry.owners.unwrap_or_default();
         if self.group_by != GroupBy::Process || owners.is_empty() {
-            let place = self.place(key);
-            self.heap_up(place, entry, change);
+            let index = self.accumulator_index(key);
+            self.add_connection(index, entry, change);
             return;
         }
-        // A process may hold the same socket by several descriptors, which lie together.
+        // A process may own the same socket by several descriptors, which are adjacent.
         for of_one in owners.chunk_by(|a, b| a.process == b.process) {
-            let place = self.place(FlowKey {
+            let index = self.accumulator_index(FlowKey {
                 process: Some(of_one[0].process),
                 ..key
             });
-            self.heap_up(place, entry, change);
+            self.add_connection(index, entry, change);
         }
     }
 
-    /// Takes note of a connection that is in no flow: with rates, so that it is known when it does turn up
-    /// in one, and what it had counted until then is not taken for news.
-    pub fn pass_over(&mut self, socket: &Socket) {
-        self.follow(socket);
+    /// Records a connection that belongs to no flow. With rates, its counters so far do not count as new when
+    /// it joins a flow later.
+    pub fn skip(&mut self, socket: &Socket) {
+        self.record_counters(socket);
     }
 
-    /// The flows, and what the next fold may need.
+    /// Returns the flows, and the sample for the next fold.
     #[must_use]
-    pub fn finish(mut self) -> Folded {
+    pub fn finish(mut self) -> FoldResult {
         self.note_closed();
         let elapsed = self
             .rates
             .as_ref()
-            .and_then(|rating| rating.before)
+            .and_then(|sampler| sampler.before)
             .map(|(_, elapsed)| elapsed);
         let flows = self
-            .heaps
+            .accumulators
             .into_iter()
-            .map(|mut heap| {
-                heap.flow.owners.sort_unstable();
-                if let Some(totals) = &mut heap.flow.totals {
-                    totals.rtt_us_median = median(&mut heap.rtt_us);
-                    totals.delivery_rate_bytes_per_s_median = median(&mut heap.delivery_rate);
+            .map(|mut accumulator| {
+                accumulator.flow.owners.sort_unstable();
+                if let Some(totals) = &mut accumulator.flow.totals {
+                    totals.rtt_us_median = median(&mut accumulator.rtt_us);
+                    totals.delivery_rate_bytes_per_s_median = median(&mut accumulator.delivery_rate);
                 }
-                heap.flow.rates = elapsed.filter(|_| heap.followed).map(|elapsed| {
+                accumulator.flow.rates = elapsed.filter(|_| accumulator.has_rates).map(|elapsed| {
                     let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
                     Rates {
-                        sent_bytes_per_s: per_second(heap.changed.bytes_acked as f64),
-                        received_bytes_per_s: per_second(heap.changed.bytes_received as f64),
-                        retrans_segs_per_s: per_second(heap.changed.retrans_segs as f64),
-                        opened_per_s: per_second(f64::from(heap.opened)),
-                        closed_per_s: per_second(f64::from(heap.closed)),
+                        sent_bytes_per_s: per_second(accumulator.changed.bytes_acked as f64),
+                        received_bytes_per_s: per_second(accumulator.changed.bytes_received as f64),
+                        retrans_segs_per_s: per_second(accumulator.changed.retrans_segs as f64),
+                        opened_per_s: per_second(f64::from(accumulator.opened)),
+                        closed_per_s: per_second(f64::from(accumulator.closed)),
                     }
                 });
-                heap.flow
+                accumulator.flow
             })
             .collect();
-        Folded {
+        FoldResult {
             flows,
-            sample: self.rates.map(|rating| rating.now).unwrap_or_default(),
+            sample: self.rates.map(|sampler| sampler.now).unwrap_or_default(),
         }
     }
 
     fn key(&self, socket: &Socket) -> FlowKey {
-        let direction = if self.listeners.cover(socket) {
+        let direction = if self.listeners.match_connection(socket) {
             Direction::Passive
         } else {
             Direction::Active
@@ -208,75 +208,83 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn place(&mut self, key: FlowKey) -> u32 {
-        *self.places.entry(key).or_insert_with(|| {
-            self.heaps.push(Heap::new(key));
-            // As many flows as connections at most, whose number the kernel keeps in 32 bits.
-            u32::try_from(self.heaps.len() - 1).unwrap_or(u32::MAX)
+    fn accumulator_index(&mut self, key: FlowKey) -> u32 {
+        *self.indices.entry(key).or_insert_with(|| {
+            self.accumulators.push(FlowAccumulator::new(key));
+            // At most as many flows as connections, which the kernel counts in 32 bits.
+            u32::try_from(self.accumulators.len() - 1).unwrap_or(u32::MAX)
         })
     }
 
-    fn heap_up(&mut self, place: u32, entry: &Entry<'_>, change: Option<Change>) {
+    fn add_connection(&mut self, index: u32, entry: &Entry<'_>, change: Option<ConnectionDelta>) {
         let socket = entry.socket;
-        let heap = &mut self.heaps[place as usize];
-        heap.flow.connections += 1;
-        if let Some(count) = heap.flow.states.get_mut(usize::from(socket.state.number())) {
+        let accumulator = &mut self.accumulators[index as usize];
+        accumulator.flow.connections += 1;
+        if let Some(count) = accumulator
+            .flow
+            .states
+            .get_mut(usize::from(socket.state.number()))
+        {
             *count += 1;
         }
         for owner in entry.owners.unwrap_or_default() {
-            heap.own(owner.process, place, &mut self.owners_seen);
+            accumulator.add_owner(owner.process, index, &mut self.owners_seen);
         }
         if self.measure
             && let Some(info) = &socket.tcp_info
         {
-            heap.measure(info);
+            accumulator.measure(info);
         }
-        if let (Some(change), Some(rating)) = (change, &mut self.rates) {
-            rating.now.members.push((change.id, place));
-            heap.followed = true;
-            heap.changed += change.counted;
-            heap.opened += u32::from(change.opened);
+        if let (Some(change), Some(sampler)) = (change, &mut self.rates) {
+            sampler.now.members.push((change.id, index));
+            accumulator.has_rates = true;
+            accumulator.changed += change.counted;
+            accumulator.opened += u32::from(change.opened);
         }
     }
 
-    /// Notes what a connection has counted, and says what is new. `None` if no rates are wanted or the
-    /// connection cannot be followed.
-    fn follow(&mut self, socket: &Socket) -> Option<Change> {
-        let rating = self.rates.as_mut()?;
-        // What is in TIME_WAIT moves no data any more. It keeps its cookie and is closed as of now.
+    /// Records the counters of a connection and returns their change. `None` without rates, or if the
+    /// connection has no cookie.
+    fn record_counters(&mut self, socket: &Socket) -> Option<ConnectionDelta> {
+        let sampler = self.rates.as_mut()?;
+        // A TIME_WAIT socket transfers no data. It keeps its cookie and counts as closed from now.
         let id = ConnectionId::of(socket).filter(|_| socket.state != State::TimeWait)?;
         let counters = Counters::of(socket.tcp_info.as_ref());
-        rating.now.connections.insert(id, counters);
-        let (sample, _) = rating.before.unzip();
+        sampler.now.connections.insert(id, counters);
+        let (sample, _) = sampler.before.unzip();
         let before = sample.and_then(|sample| sample.connections.get(&id));
-        Some(Change {
+        Some(ConnectionDelta {
             id,
             counted: counters.since(before.copied().unwrap_or_default()),
             opened: sample.is_some() && before.is_none(),
         })
     }
 
-    /// Counts connections that the last sample had and this one has not, each with its flow, also where
-    /// nothing else is left of it.
+    /// Counts connections of the last sample that are gone, in their flows, even if the flow has no other
+    /// connection.
     fn note_closed(&mut self) {
-        let Some(Rating { before, mut now }) = self.rates.take() else {
+        let Some(RateSampler { before, mut now }) = self.rates.take() else {
             return;
         };
         if let Some((sample, _)) = before {
             for (id, key) in &sample.members {
                 if !now.connections.contains_key(id) {
-                    let place = self.place(sample.keys[*key as usize]);
-                    let heap = &mut self.heaps[place as usize];
-                    (heap.closed, heap.followed) = (heap.closed + 1, true);
+                    let index = self.accumulator_index(sample.keys[*key as usize]);
+                    let accumulator = &mut self.accumulators[index as usize];
+                    (accumulator.closed, accumulator.has_rates) = (accumulator.closed + 1, true);
                 }
             }
         }
-        now.keys = self.heaps.iter().map(|heap| heap.flow.key).collect();
-        self.rates = Some(Rating { before, now });
+        now.keys = self
+            .accumulators
+            .iter()
+            .map(|accumulator| accumulator.flow.key)
+            .collect();
+        self.rates = Some(RateSampler { before, now });
     }
 }
 
-impl Heap {
+impl FlowAccumulator {
     fn new(key: FlowKey) -> Self {
         Self {
             flow: Flow::new(key),
@@ -285,18 +293,18 @@ impl Heap {
             changed: Counters::default(),
             opened: 0,
             closed: 0,
-            followed: false,
+            has_rates: false,
         }
     }
 
-    fn own(&mut self, process: Process, place: u32, seen: &mut HashSet<(u32, u32)>) {
-        // Neighbours mostly belong to the same process.
+    fn add_owner(&mut self, process: Process, index: u32, seen: &mut HashSet<(u32, u32)>) {
+        // Adjacent owners usually belong to the same process.
         let is_last = self
             .flow
             .owners
             .last()
             .is_some_and(|last| last.pid == process.pid);
-        if !is_last && seen.insert((place, process.pid.0)) {
+        if !is_last && seen.insert((index, process.pid.0)) {
             self.flow.owners.push(process);
         }
     }
@@ -307,7 +315,7 @@ impl Heap {
         add(&mut totals.bytes_acked, info.bytes_acked);
         add(&mut totals.bytes_received, info.bytes_received);
         add(&mut totals.retrans_segs, info.total_retrans_segs.map(u64::from));
-        // No sample yet shows as 0.
+        // 0 means that there is no sample yet.
         self.rtt_us.extend(info.rtt_us.filter(|&us| us != 0));
         let rate = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0);
         add(&mut totals.delivery_rate_bytes_per_s_sum, rate);
@@ -315,7 +323,7 @@ impl Heap {
     }
 }
 
-/// Adds what is known to what is known.
+/// Adds a value if it is known.
 fn add(sum: &mut Option<u64>, value: Option<u64>) {
     if let Some(value) = value {
         *sum = Some(sum.unwrap_or(0).saturating_add(value));
@@ -339,7 +347,7 @@ fn first_of_prefix(ip: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
-/// The middle value, the lower of two.
+/// The median; of two middle values the lower.
 fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
     let middle = values.len().checked_sub(1)? / 2;
     Some(*values.select_nth_unstable(middle).1)
@@ -380,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_between_the_same_hosts_are_one_flow() {
+    fn connections_between_two_hosts_are_one_flow() {
         let mut gone = connection(5, "10.0.0.1:80", "10.0.0.3:50002");
         gone.state = State::TimeWait;
         let flows = fold(
@@ -412,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_ports_and_users() {
+    fn grouping_by_prefix_port_and_uid() {
         let mut sockets = [
             connection(1, "10.0.0.1:80", "192.0.2.1:1"),
             connection(2, "10.0.0.1:80", "192.0.2.200:2"),
@@ -426,7 +434,7 @@ mod tests {
         assert_eq!(prefix(&flows[1]), ("192.0.2.0".to_owned(), 24));
         assert_eq!((flows[1].connections, flows.len()), (2, 2));
         assert_eq!(fold(GroupBy::Port, &sockets[..2]).len(), 1);
-        assert_eq!(fold(GroupBy::Uid, &sockets).len(), 3); // active of nobody, passive of nobody, passive of 33
+        assert_eq!(fold(GroupBy::Uid, &sockets).len(), 3); // active and passive without a uid, passive of uid 33
         assert_eq!(fold(GroupBy::Netns, &sockets).len(), 2);
         for (ip, bits, first) in [
             ("1.2.3.4", 0, "0.0.0.0"),
@@ -442,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_shows_all_its_owners_once() {
+    fn owners_are_listed_once() {
         let owner = |pid, fd| Owner {
             process: Process {
                 pid: Pid(pid),
@@ -484,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_medians() {
+    fn totals_are_sums_and_medians() {
         let sockets: Vec<_> = [(10, 100), (30, 0), (20, 50)]
             .into_iter()
             .map(|(rtt, rate)| {
@@ -504,13 +512,13 @@ mod tests {
             (3, Some(15), Some(20))
         );
         assert_eq!(totals.delivery_rate_bytes_per_s_sum, Some(150));
-        assert_eq!(totals.bytes_received, None, "nobody told");
+        assert_eq!(totals.bytes_received, None, "not known for any connection");
         assert_eq!(totals.delivery_rate_bytes_per_s_median, Some(50));
         assert_eq!(median::<u32>(&mut []), None);
     }
 
     #[test]
-    fn two_samples_make_rates() {
+    fn two_samples_give_rates() {
         let listeners = listeners();
         let with_bytes = |cookie, peer: &str, acked| {
             let mut socket = connection(cookie, "10.0.0.1:80", peer);
@@ -558,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_a_connection_turned_up_is_no_news() {
+    fn earlier_counters_of_a_new_connection_are_ignored() {
         let listeners = listeners();
         let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
         let mut count = |bytes| {
@@ -569,7 +577,7 @@ mod tests {
             socket.clone()
         };
         let mut first = Fold::new(GroupBy::Host, &listeners).with_rates(None);
-        first.pass_over(&count(1_000_000));
+        first.skip(&count(1_000_000));
         let first = first.finish();
         assert!(first.flows.is_empty());
         let second_ago = Some((&first.sample, Duration::from_secs(1)));
@@ -580,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_of_two_processes_is_closed_in_both_groups() {
+    fn shared_connection_is_closed_in_both_groups() {
         let listeners = listeners();
         let owners = [7, 9].map(|pid| Owner {
             process: Process {
@@ -611,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cookies_there_are_no_rates() {
+    fn no_cookie_gives_no_rates() {
         let listeners = listeners();
         let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
         socket.cookie = None;

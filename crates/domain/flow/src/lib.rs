@@ -1,10 +1,10 @@
-//! Folds sockets into host flows: who talks to whom, in which direction, how many, how well.
+//! Folds sockets into host flows: peers, direction, number and quality of connections.
 //!
-//! First the listeners are told ([`Listeners::add`]), since they decide direction; then each connection
-//! ([`Fold::add`]); at the end there are flows ([`Fold::finish`]). Two folds make rates.
+//! Add the listeners first ([`Listeners::add`]), because they decide the direction; then each connection
+//! ([`Fold::add`]); [`Fold::finish`] returns the flows. Two folds give rates.
 //!
-//! What it deliberately does not do: ask for sockets, look at a clock (elapsed time is an argument),
-//! keep sockets, or sort flows for display.
+//! What it deliberately does not do: read sockets, read a clock (elapsed time is an argument), keep sockets,
+//! or sort flows for display.
 //!
 //! ```
 //! use sockeye_flow::{Fold, Listeners};
@@ -31,7 +31,7 @@ mod listeners;
 mod order;
 mod sample;
 
-pub use fold::{Fold, Folded};
+pub use fold::{Fold, FoldResult};
 pub use listeners::Listeners;
 pub use order::{Measure, SortKey, sort};
 pub use sample::Sample;

@@ -2,30 +2,29 @@ use foldhash::HashMap;
 use sockeye_model::{InterfaceIndex, NetnsInode, Port, Socket};
 use std::net::IpAddr;
 
-/// On which addresses and ports the host listens, per namespace: what tells a passive connection from
-/// an active one.
+/// The listening addresses and ports per namespace. They distinguish passive connections from active ones.
 #[derive(Debug, Clone)]
 pub struct Listeners {
-    /// One bit a port, in whatever namespace: most connections are active and end their search here.
+    /// One bit per port, for all namespaces: the search for most active connections ends here.
     ports: Box<[u64; 1024]>,
     by_port: HashMap<(Option<NetnsInode>, Port), Vec<Listener>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Listener {
-    covers: Covers,
+    covers: Scope,
     interface: Option<InterfaceIndex>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Covers {
-    /// One address, v4-mapped ones as IPv4.
+enum Scope {
+    /// One address; v4-mapped ones as IPv4.
     Address(IpAddr),
-    /// Every IPv4 address: bound to `0.0.0.0` or to `::ffff:0.0.0.0`.
+    /// All IPv4 addresses: bound to `0.0.0.0` or to `::ffff:0.0.0.0`.
     AllV4,
-    /// Every IPv6 address and no other: bound to `::` with `IPV6_V6ONLY`.
+    /// All IPv6 addresses: bound to `::` with `IPV6_V6ONLY`.
     AllV6,
-    /// Every address of both families: bound to `::` without `IPV6_V6ONLY`, or without our knowing (procfs).
+    /// All addresses of both families: bound to `::` without `IPV6_V6ONLY`, or unknown (procfs).
     All,
 }
 
@@ -39,8 +38,7 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    /// Takes note of `socket` if it is a listener: a listening TCP socket, or a bound UDP socket that is
-    /// not connected.
+    /// Adds `socket` if it is a listener: a listening TCP socket, or a bound and unconnected UDP socket.
     pub fn add(&mut self, socket: &Socket) {
         if !socket.is_listener() {
             return;
@@ -50,10 +48,10 @@ impl Listeners {
         };
         let canonical = ip.to_canonical();
         let covers = match canonical {
-            IpAddr::V4(v4) if v4.is_unspecified() => Covers::AllV4,
-            IpAddr::V6(v6) if v6.is_unspecified() && socket.v6only == Some(true) => Covers::AllV6,
-            IpAddr::V6(v6) if v6.is_unspecified() => Covers::All,
-            address => Covers::Address(address),
+            IpAddr::V4(v4) if v4.is_unspecified() => Scope::AllV4,
+            IpAddr::V6(v6) if v6.is_unspecified() && socket.v6only == Some(true) => Scope::AllV6,
+            IpAddr::V6(v6) if v6.is_unspecified() => Scope::All,
+            address => Scope::Address(address),
         };
         self.ports[usize::from(port.0) / 64] |= 1 << (port.0 % 64);
         let listener = Listener {
@@ -61,17 +59,17 @@ impl Listeners {
             interface: socket.interface,
         };
         let at_port = self.by_port.entry((socket.netns, port)).or_default();
-        // Servers with SO_REUSEPORT have the same listener many times.
+        // Servers with SO_REUSEPORT have the same listener repeatedly.
         if !at_port.contains(&listener) {
             at_port.push(listener);
         }
     }
 
-    /// Whether somebody listens on the local address and port of `connection`, in its namespace and, if
-    /// bound to an interface, on that.
+    /// Whether a listener matches the local address and port of `connection`, in its namespace and, for a
+    /// listener bound to an interface, on that interface.
     #[must_use]
     #[inline]
-    pub fn cover(&self, connection: &Socket) -> bool {
+    pub fn match_connection(&self, connection: &Socket) -> bool {
         let (Some(ip), Some(port)) = (connection.local.ip(), connection.local.port()) else {
             return false;
         };
@@ -84,12 +82,12 @@ impl Listeners {
         let canonical = ip.to_canonical();
         at_port.iter().any(|listener| {
             let address = match listener.covers {
-                Covers::All => true,
-                Covers::AllV4 => canonical.is_ipv4(),
-                Covers::AllV6 => canonical.is_ipv6(),
-                Covers::Address(address) => address == canonical,
+                Scope::All => true,
+                Scope::AllV4 => canonical.is_ipv4(),
+                Scope::AllV6 => canonical.is_ipv6(),
+                Scope::Address(address) => address == canonical,
             };
-            // A socket accepted from a listener bound to an interface is bound to it too.
+            // A socket accepted from a listener bound to an interface is bound to it, too.
             address && (listener.interface.is_none() || listener.interface == connection.interface)
         })
     }
@@ -118,21 +116,21 @@ mod tests {
         listeners.add(&listener(listener_ip, v6only));
         for ip in covered {
             assert!(
-                listeners.cover(&connection(ip, 80)),
+                listeners.match_connection(&connection(ip, 80)),
                 "{listener_ip} {v6only:?} covers {ip}"
             );
-            assert!(!listeners.cover(&connection(ip, 81)), "another port");
+            assert!(!listeners.match_connection(&connection(ip, 81)), "another port");
         }
         for ip in not_covered {
             assert!(
-                !listeners.cover(&connection(ip, 80)),
+                !listeners.match_connection(&connection(ip, 80)),
                 "{listener_ip} {v6only:?} does not cover {ip}"
             );
         }
     }
 
     #[test]
-    fn wildcards_and_single_addresses() {
+    fn wildcard_and_single_address_match() {
         check(
             "0.0.0.0",
             None,
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn dual_stack_v6_only_and_v4_mapped() {
+    fn dual_stack_v6_only_and_v4_mapped_match() {
         check(
             "::",
             Some(false),
@@ -178,29 +176,29 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_and_an_interface_of_its_own() {
+    fn namespace_and_interface_must_match() {
         let mut listeners = Listeners::default();
         let mut elsewhere = listener("0.0.0.0", None);
         elsewhere.netns = Some(NetnsInode(5));
         elsewhere.interface = Some(InterfaceIndex(3));
         listeners.add(&elsewhere);
         let mut here = connection("10.0.0.1", 80);
-        assert!(!listeners.cover(&here));
+        assert!(!listeners.match_connection(&here));
         here.netns = Some(NetnsInode(5));
-        assert!(!listeners.cover(&here), "not bound to the interface");
+        assert!(!listeners.match_connection(&here), "not bound to the interface");
         here.interface = Some(InterfaceIndex(3));
-        assert!(listeners.cover(&here));
+        assert!(listeners.match_connection(&here));
     }
 
     #[test]
-    fn udp_listens_when_bound_and_not_connected() {
+    fn bound_unconnected_udp_is_a_listener() {
         let mut listeners = Listeners::default();
         let mut udp = listener("0.0.0.0", None);
         (udp.protocol, udp.state) = (Protocol::Udp, State::Established);
         listeners.add(&udp);
-        assert!(!listeners.cover(&connection("10.0.0.1", 80)));
+        assert!(!listeners.match_connection(&connection("10.0.0.1", 80)));
         udp.state = State::Close;
         listeners.add(&udp);
-        assert!(listeners.cover(&connection("10.0.0.1", 80)));
+        assert!(listeners.match_connection(&connection("10.0.0.1", 80)));
     }
 }

@@ -1,7 +1,7 @@
 use sockeye_model::Flow;
 use std::cmp::Ordering;
 
-/// By what flows are sorted.
+/// Keys to sort flows by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // each is the column of that name
 pub enum SortKey {
@@ -24,7 +24,7 @@ pub enum SortKey {
     Closed,
 }
 
-/// What has to be measured of flows.
+/// What a fold has to measure for a sort key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// Nothing.
@@ -36,7 +36,7 @@ pub enum Measure {
 }
 
 impl SortKey {
-    /// Each key with the name it has on the command line.
+    /// All keys with their names on the command line.
     pub const NAMES: [(&'static str, Self); 17] = [
         ("connections", Self::Connections),
         ("direction", Self::Direction),
@@ -57,7 +57,7 @@ impl SortKey {
         ("closed", Self::Closed),
     ];
 
-    /// Whether the largest come first unless asked otherwise: true for what is counted or measured.
+    /// Whether the largest come first by default: true for counts and measured values.
     #[must_use]
     pub const fn largest_first(self) -> bool {
         !matches!(
@@ -66,7 +66,7 @@ impl SortKey {
         )
     }
 
-    /// What has to be measured before it means anything.
+    /// What a fold has to measure for this key.
     #[must_use]
     pub const fn measure(self) -> Measure {
         match self {
@@ -113,8 +113,7 @@ fn process(flow: &Flow) -> Option<(&[u8], u32)> {
     Some((process.comm.as_bytes(), process.pid.0))
 }
 
-/// Sorts flows by `key`; what is equal by it is in the order of the flows' own keys, so that the same
-/// flows always come in the same order.
+/// Sorts flows by `key`, and equal ones by their flow keys, so that the order is stable.
 pub fn sort(flows: &mut [Flow], key: SortKey, descending: bool) {
     flows.sort_unstable_by(|a, b| {
         let by_key = key.compare(a, b);
@@ -128,7 +127,7 @@ mod tests {
     use sockeye_model::{Direction, FlowKey, Port};
 
     #[test]
-    fn equal_flows_keep_one_order() {
+    fn equal_flows_have_a_stable_order() {
         let flow = |port, connections| {
             let mut flow = Flow::new(FlowKey {
                 netns: None,

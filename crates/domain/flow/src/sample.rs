@@ -1,22 +1,22 @@
 use foldhash::HashMap;
 use sockeye_model::{Cookie, FlowKey, NetnsInode, Socket, TcpInfo};
 
-/// What each connection had counted when a fold saw it; kept for the next fold, which makes rates of it.
+/// Counters of all connections at one moment; the next fold computes rates from them.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
     pub(crate) connections: HashMap<ConnectionId, Counters>,
-    /// Which connection was in which flow; one of several processes is in several.
+    /// Connections and the indices of their flows; a connection of several processes occurs in several.
     pub(crate) members: Vec<(ConnectionId, u32)>,
-    /// What the numbers in `members` stand for.
+    /// Flow keys by the indices in `members`.
     pub(crate) keys: Vec<FlowKey>,
 }
 
-/// Tells connections apart. Old kernels number cookies anew in each namespace.
+/// Identifies a connection. Old kernels number cookies per namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ConnectionId(Option<NetnsInode>, Cookie);
 
 impl ConnectionId {
-    /// `None` where the source knows no cookies (procfs).
+    /// The identity of a socket; `None` if the source has no cookies (procfs).
     pub(crate) fn of(socket: &Socket) -> Option<Self> {
         socket.cookie.map(|cookie| Self(socket.netns, cookie))
     }
@@ -39,7 +39,7 @@ impl Counters {
         })
     }
 
-    /// What was added since `before`.
+    /// Increase since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             bytes_acked: self.bytes_acked.saturating_sub(before.bytes_acked),

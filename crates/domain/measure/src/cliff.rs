@@ -1,62 +1,62 @@
-//! Where a rate falls off a cliff as sizes grow.
+//! Cliffs: sizes at which a rate falls.
 
 use crate::Repeats;
 
-/// What was measured of one function, done in one way: sizes in ascending order.
+/// Rates of one function by one method, in ascending order of sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// `memset`
     pub function: &'static str,
     /// `libc`
     pub method: &'static str,
-    /// Its points.
+    /// The points.
     pub points: Vec<Point>,
 }
 
-/// The rate at one size.
+/// The rates at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// How many bytes were set or copied at a time.
+    /// Bytes that one call sets or copies.
     pub bytes: u64,
-    /// Bytes a second, each time it was measured.
+    /// Bytes per second, one value per measurement.
     pub rates: Repeats,
 }
 
-/// The rate falls by more than 30 %, and stays down.
+/// A drop of the rate by more than 30 % that lasts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fall {
-    /// The last size with the rate before it.
+    /// The last size before the drop.
     pub last_bytes: u64,
-    /// The first size that is down.
+    /// The first size after the drop.
     pub first_bytes: u64,
-    /// Bytes a second on the plateau before.
+    /// Bytes per second on the plateau before.
     pub before: f64,
-    /// Bytes a second within the octave after.
+    /// Bytes per second within the octave after.
     pub after: f64,
-    /// Whether it happens within an octave: a cliff. Else it is a slope.
+    /// Whether the drop is within an octave: a cliff. Otherwise it is a slope.
     pub is_cliff: bool,
 }
 
 impl Fall {
-    /// What is lost, in thousandths.
+    /// The loss in thousandths of the rate before.
     #[must_use]
     pub fn lost_permille(&self) -> f64 {
         (1.0 - self.after / self.before) * 1000.0
     }
 }
 
-/// A cache of the processor.
+/// A processor cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     /// `L1d`, `L2`
     pub name: String,
-    /// How much it holds.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 impl Curve {
-    /// Where its rate falls, from left to right. One measurement that went wrong makes no fall, nor do two sizes whose
-    /// repeats reach into each other.
+    /// All drops of the rate, by ascending size. A single outlier is no drop, nor are two sizes with
+    /// overlapping repeats.
     #[must_use]
     pub fn falls(&self) -> Vec<Fall> {
         let points: Vec<(u64, f64)> = self
@@ -69,18 +69,18 @@ impl Curve {
         let mut start = 0;
         while let Some(fall) = first_fall(&smooth, start) {
             start = fall.down;
-            let told = fall.told(&smooth);
+            let told = fall.to_fall(&smooth);
             if !self.is_clear(told.last_bytes, told.first_bytes) {
                 continue;
             }
             match falls.last_mut() {
-                // The same slope goes on.
+                // The same slope continues.
                 Some(before)
                     if !before.is_cliff && !told.is_cliff && before.first_bytes == told.last_bytes =>
                 {
                     (before.first_bytes, before.after) = (told.first_bytes, told.after);
                 }
-                // It goes further down at the foot of a cliff.
+                // Further down at the end of a cliff.
                 Some(before)
                     if before.is_cliff && told.last_bytes <= before.first_bytes.saturating_mul(2) =>
                 {
@@ -92,11 +92,11 @@ impl Curve {
         falls
     }
 
-    /// Whether what was measured on either side lies apart.
+    /// Whether the rates on both sides do not overlap.
     fn is_clear(&self, last_bytes: u64, first_bytes: u64) -> bool {
         let range = |bytes: u64| {
             let point = self.points.iter().find(|point| point.bytes == bytes);
-            // The middle half: one repeat that was disturbed is no reason to doubt all of them.
+            // The middle half: one disturbed repeat does not make the others doubtful.
             point.and_then(|point| point.rates.middle())
         };
         match (range(last_bytes), range(first_bytes)) {
@@ -106,7 +106,7 @@ impl Curve {
     }
 }
 
-/// The cache that ends near a fall, if one does; `streams` is how many stretches of memory the function goes through.
+/// The cache whose size is near a drop, if any; `streams`: number of memory areas that the function uses.
 #[must_use]
 pub fn ending_cache<'a>(fall: &Fall, streams: u64, caches: &'a [Cache]) -> Option<&'a Cache> {
     let low = fall.last_bytes.saturating_mul(streams);
@@ -115,26 +115,27 @@ pub fn ending_cache<'a>(fall: &Fall, streams: u64, caches: &'a [Cache]) -> Optio
     caches
         .iter()
         .filter(|cache| {
-            // The last one is shared with other processors, and other guests: there is less of it than is told.
+            // The last cache is shared with other processors and guests: a part of its nominal size is
+            // available.
             let room = if Some(cache.bytes) == largest { 4 } else { 3 };
             low <= cache.bytes.saturating_mul(3) / 2 && cache.bytes <= high.saturating_mul(room) / 2
         })
         .min_by_key(|cache| cache.bytes.abs_diff(low.midpoint(high)))
 }
 
-/// By places among the points.
+/// A drop, by indices of points.
 #[derive(Debug, Clone, Copy)]
-struct Found {
-    /// Within the plateau, the last.
+struct FallIndices {
+    /// The last point of the plateau.
     last: usize,
-    /// The first that is down.
+    /// The first point after the drop.
     down: usize,
     before: f64,
     is_cliff: bool,
 }
 
-impl Found {
-    fn told(self, points: &[(u64, f64)]) -> Fall {
+impl FallIndices {
+    fn to_fall(self, points: &[(u64, f64)]) -> Fall {
         let end = points[self.down].0.saturating_mul(2);
         let after: Repeats = points[self.down..]
             .iter()
@@ -151,23 +152,24 @@ impl Found {
     }
 }
 
-/// The next fall from `start` on. The plateau before a place is the median of the octave that ends there.
-fn first_fall(points: &[(u64, f64)], start: usize) -> Option<Found> {
-    // The highest plateau since the last fall: what a slope falls from.
+/// The next drop from index `start` on. The plateau before a point is the median of the octave that ends
+/// there.
+fn first_fall(points: &[(u64, f64)], start: usize) -> Option<FallIndices> {
+    // The highest plateau since the last drop: the start of a slope.
     let mut highest: Option<(usize, f64)> = None;
     for place in start..points.len() {
         let before = plateau(points, start, place);
         let steep = (place + 1..points.len())
-            // The next size always counts, however far away; further ones within an octave.
+            // The next size always counts, further ones only within an octave.
             .take_while(|&next| next == place + 1 || points[next].0 <= points[place].0.saturating_mul(2))
             .find(|&next| is_down(points, next, before));
         if let Some(down) = steep {
-            // Of the sizes in between, those that are still up belong to the plateau.
+            // Sizes in between that are still high belong to the plateau.
             let last = (place..down)
                 .rev()
-                .find(|&at| points[at].1 >= before * NEARLY)
+                .find(|&at| points[at].1 >= before * PLATEAU_PART)
                 .unwrap_or(place);
-            return Some(Found {
+            return Some(FallIndices {
                 last,
                 down,
                 before,
@@ -179,7 +181,7 @@ fn first_fall(points: &[(u64, f64)], start: usize) -> Option<Found> {
         }
         let (top, rate) = highest?;
         if is_down(points, place, rate) {
-            return Some(Found {
+            return Some(FallIndices {
                 last: top,
                 down: place,
                 before: rate,
@@ -201,18 +203,18 @@ fn plateau(points: &[(u64, f64)], start: usize, place: usize) -> f64 {
     octave.median().unwrap_or_default()
 }
 
-/// Whether the rate is 30 % below `before` there, and does not come back within the two octaves that follow.
+/// Whether the rate at `place` is 30 % below `before` and stays below for the next two octaves.
 fn is_down(points: &[(u64, f64)], place: usize, before: f64) -> bool {
     let until = points[place].0.saturating_mul(4);
-    points[place].1 < before * FALLEN
+    points[place].1 < before * DROPPED_PART
         && points[place..]
             .iter()
             .take_while(|(bytes, _)| *bytes <= until)
-            .all(|(_, rate)| *rate < before * RECOVERED)
+            .all(|(_, rate)| *rate < before * RECOVERED_PART)
 }
 
-/// Each the median of itself and its neighbours: a single size that was disturbed disappears, steps stay where they are.
-/// At the ends, and where sizes are more than an octave apart, nothing is known of neighbours.
+/// Replaces each point by the median of itself and its neighbours: single outliers disappear, steps keep
+/// their place. Points at the ends, and with neighbours more than an octave away, are kept.
 fn smoothed(points: &[(u64, f64)]) -> Vec<(u64, f64)> {
     let of = |place: usize| {
         let (bytes, rate) = points[place];
@@ -231,18 +233,18 @@ fn smoothed(points: &[(u64, f64)]) -> Vec<(u64, f64)> {
     (0..points.len()).map(of).collect()
 }
 
-/// More than 30 % less.
-const FALLEN: f64 = 0.7;
-/// Back above this it was a dent.
-const RECOVERED: f64 = 0.8;
-/// Still on the plateau.
-const NEARLY: f64 = 0.85;
+/// A drop goes below this part of the plateau.
+const DROPPED_PART: f64 = 0.7;
+/// Above this part of the plateau, the rate has recovered.
+const RECOVERED_PART: f64 = 0.8;
+/// Above this part, a point belongs to the plateau.
+const PLATEAU_PART: f64 = 0.85;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Four sizes an octave from 64 bytes to 64 MiB.
+    /// Four sizes per octave from 64 bytes to 64 MiB.
     fn sizes() -> Vec<u64> {
         (0..=80)
             .map(|step| (64.0 * 2_f64.powf(f64::from(step) / 4.0)).round() as u64)
@@ -252,7 +254,7 @@ mod tests {
     fn curve(sizes: &[u64], rate: impl Fn(usize, u64) -> f64) -> Curve {
         let point = |(place, &bytes): (usize, &u64)| Point {
             bytes,
-            // Three repeats, the last of them disturbed.
+            // Three repeats, the last one disturbed.
             rates: [1.0, 1.01, 0.6]
                 .iter()
                 .map(|factor| rate(place, bytes) * factor)
@@ -265,13 +267,13 @@ mod tests {
         }
     }
 
-    /// Sawtooth noise of so many thousandths, up and down.
+    /// Sawtooth noise of this amplitude in thousandths.
     fn noisy(place: usize, permille: f64) -> f64 {
         1.0 + ((place * 7919 % 13) as f64 / 6.0 - 1.0) * permille / 1000.0
     }
 
     #[test]
-    fn the_cliff_at_118_kib() {
+    fn cliff_at_118_kib_is_found() {
         let falls = curve(&sizes(), |place, bytes| {
             noisy(place, 80.0) * if bytes > 118 << 10 { 5e9 } else { 25e9 }
         })
@@ -286,17 +288,17 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_cliff() {
+    fn noise_gives_no_fall() {
         for permille in [0.0, 50.0, 120.0] {
             let flat = curve(&sizes(), |place, _| noisy(place, permille) * 1e10);
             assert_eq!(flat.falls(), [], "{permille}");
         }
-        // One size in which everything was slow, and one at the end of all but one.
-        for dented in [40, 79] {
-            let dent = curve(&sizes(), |place, _| if place == dented { 1e9 } else { 1e10 });
-            assert_eq!(dent.falls(), [], "{dented}");
+        // One size with all repeats slow, and the last but one of them.
+        for outlier in [40, 79] {
+            let dent = curve(&sizes(), |place, _| if place == outlier { 1e9 } else { 1e10 });
+            assert_eq!(dent.falls(), [], "{outlier}");
         }
-        // Down for an octave, and up again.
+        // Low for an octave, then recovered.
         let trough = curve(
             &sizes(),
             |place, _| if (40..43).contains(&place) { 5e9 } else { 1e10 },
@@ -307,14 +309,14 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_has_no_cliff() {
+    fn growing_rate_gives_no_fall() {
         let growing = curve(&sizes(), |_, bytes| 1e10 * bytes as f64 / (bytes as f64 + 500.0));
         assert_eq!(growing.falls(), []);
     }
 
     #[test]
-    fn a_slope_is_told_as_such() {
-        // A third in ten octaves: from 100 to 33.
+    fn slope_is_no_cliff() {
+        // From 100 to 33 in ten octaves.
         let slope = curve(&sizes(), |place, _| 1e10 * 0.98_f64.powi(place as i32));
         let falls = slope.falls();
         assert_eq!(falls.len(), 1, "{falls:?}");
@@ -322,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cliffs_and_a_rounded_one() {
+    fn two_cliffs_and_a_rounded_one_are_found() {
         let falls = curve(&sizes(), |_, bytes| match bytes {
             0..=49152 => 8e10,
             49153..=1048576 => 4e10,
@@ -335,7 +337,7 @@ mod tests {
             "{falls:?}"
         );
         assert_eq!(falls[1].last_bytes, 1 << 20);
-        // In two steps, less than an octave apart.
+        // Two steps, less than an octave apart.
         let steps = curve(&sizes(), |place, _| match place {
             0..=40 => 8e10,
             41..=43 => 4e10,
@@ -347,7 +349,7 @@ mod tests {
             (falls[0].last_bytes, falls[0].after),
             (steps.points[40].bytes, 1e10)
         );
-        // Where a cache ends, the rate takes two or three sizes to come down.
+        // At the end of a cache, the rate falls over two or three sizes.
         let rounded = curve(&sizes(), |place, _| match place {
             0..=38 => 8e10,
             39 => 7e10,
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_far_apart() {
+    fn sparse_sizes_are_compared() {
         let falls = curve(&[1 << 10, 64 << 10, 1 << 20], |place, _| [1e10, 1e10, 2e9][place]).falls();
         assert_eq!((falls[0].last_bytes, falls[0].first_bytes), (64 << 10, 1 << 20));
         let unsure = Curve {
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn caches_near_a_fall() {
+    fn ending_cache_is_near_the_fall() {
         let caches = [("L1d", 48 << 10), ("L2", 1 << 20), ("L3", 32 << 20)].map(|(name, bytes)| Cache {
             name: name.to_owned(),
             bytes,

@@ -1,63 +1,63 @@
-//! How long answers took, and what the figures are worth.
+//! Response times, and how reliable they are.
 
-use crate::{Again, Histogram, Sentence};
+use crate::{Histogram, Sentence, TypedCommand};
 
-/// Requests and their answers, over connections that stay or with one for each.
+/// Results of a request-response benchmark, over persistent connections or one per request.
 #[derive(Debug, Clone, Default)]
 pub struct Latency {
-    /// From when a request went out, or should have, until its answer was there.
+    /// Time from sending a request (by schedule, if there is one) to the end of its answer.
     pub delays: Histogram,
-    /// Until the connection stood, where each request has its own.
+    /// Time to connect, if each request has its own connection.
     pub connects: Option<Histogram>,
-    /// How late requests went out by our own fault.
+    /// Delay of requests behind the schedule, caused by this tester.
     pub lateness: Option<Histogram>,
-    /// Requests that went out.
+    /// Requests sent.
     pub sent: u64,
-    /// Requests that were due and never went out.
+    /// Requests that were due but not sent.
     pub unsent: u64,
     /// Requests without an answer.
     pub lost: u64,
-    /// Answers that came late or twice.
+    /// Answers that arrived late or twice.
     pub strays: u64,
     /// Connections that failed.
     pub failed: u64,
-    /// From the beginning to the last answer.
+    /// Nanoseconds from the beginning to the last answer.
     pub elapsed_ns: u64,
-    /// Requests a second that were asked for.
+    /// Requested rate in requests per second.
     pub asked_rate: Option<f64>,
-    /// At once.
+    /// Number of simultaneous connections.
     pub connections: u64,
-    /// Whether threads look for bytes all the time: that they are busy means nothing then.
+    /// Whether threads poll all the time: then their processor time means nothing.
     pub spins: bool,
     /// Processor time of this end's threads.
     pub here: Load,
-    /// Of the other end's, if it said so.
+    /// Processor time of the other end, if reported.
     pub there: Option<Load>,
 }
 
 /// Processor time of one end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Of all its threads.
+    /// Sum over all threads.
     pub cpu_ns: u64,
-    /// Of the thread that had most.
+    /// The thread with the most.
     pub busiest_ns: u64,
 }
 
 impl Latency {
-    /// Answers a second.
+    /// Answers per second.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| self.delays.count() as f64 / (self.elapsed_ns as f64 / 1e9))
     }
 
-    /// How busy the busiest thread was, in thousandths of the time.
+    /// Busy time of the busiest thread, in thousandths of the run.
     #[must_use]
     pub fn busy_permille(&self, load: &Load) -> Option<f64> {
         (self.elapsed_ns > 0).then(|| load.busiest_ns as f64 / self.elapsed_ns as f64 * 1000.0)
     }
 
-    /// Adds another run of the same.
+    /// Adds the results of another run.
     pub fn merge(&mut self, other: &Self) {
         self.delays.merge(&other.delays);
         for (mine, theirs) in [
@@ -81,32 +81,32 @@ impl Latency {
         });
     }
 
-    /// What the figures say, the most important first.
+    /// Conclusions, the most important first.
     #[must_use]
-    pub fn sentences(&self, again: &Again) -> Vec<Sentence> {
+    pub fn sentences(&self, again: &TypedCommand) -> Vec<Sentence> {
         let all = [
             self.failures(),
             self.losses(),
-            self.slower_than_asked(),
+            self.rate_not_reached(),
             self.busy_tester(),
             self.late_tester(again),
-            self.held_up_uncounted(again),
-            self.few(),
+            self.stall_not_counted(again),
+            self.few_samples(),
         ];
         all.into_iter().flatten().collect()
     }
 
     fn failures(&self) -> Option<Sentence> {
         (self.failed > 0).then(|| {
-            let mut said = sentence(
+            let mut sentence = sentence(
                 "connections-failed",
                 format!(
                     "{} of {} connections were cut off before their answer was there; they are not in the percentiles.",
                     self.failed, self.sent
                 ),
             );
-            said.remedy("sockeye check    # at the other end: full accept queues, resets");
-            said
+            sentence.remedy("sockeye check    # at the other end: full accept queues, resets");
+            sentence
         })
     }
 
@@ -122,11 +122,11 @@ impl Latency {
         })
     }
 
-    fn slower_than_asked(&self) -> Option<Sentence> {
+    fn rate_not_reached(&self) -> Option<Sentence> {
         let asked = self.asked_rate?;
         let rate = self.rate()?;
         let due = self.sent + self.unsent;
-        if self.unsent * 100 <= due && rate >= asked * REACHED {
+        if self.unsent * 100 <= due && rate >= asked * REACHED_PART {
             return None;
         }
         let reason = if self.is_busy(&self.here) {
@@ -142,14 +142,14 @@ impl Latency {
         Some(sentence(
             "rate-not-reached",
             format!(
-                "The asked rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
+                "The requested rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
                  never went out, whose delays are missing here; {reason}.",
                 self.unsent
             ),
         ))
     }
 
-    /// Without a rate nobody misses anything, but the figure is the tester's.
+    /// Without a schedule no request is late, but the rate shows the tester's limit.
     fn busy_tester(&self) -> Option<Sentence> {
         let is_told = self.asked_rate.is_none() && !self.spins && self.is_busy(&self.here);
         is_told.then(|| {
@@ -161,49 +161,49 @@ impl Latency {
         })
     }
 
-    fn late_tester(&self, again: &Again) -> Option<Sentence> {
+    fn late_tester(&self, again: &TypedCommand) -> Option<Sentence> {
         let late = self.lateness.as_ref()?.percentile(Histogram::P99)?;
         let delay = self.delays.percentile(Histogram::P99)?;
         (late > 1000 && late * 2 >= delay).then(|| {
-            let mut said = sentence(
+            let mut sentence = sentence(
                 "tester-late",
                 format!(
                     "One request in a hundred left this end {} or more after its time, which is in its delay of {}: this host \
                      was busy or asleep, not the path.",
-                    span(late),
-                    span(delay)
+                    duration(late),
+                    duration(delay)
                 ),
             );
-            said.remedy(format!("{}    # a processor of its own", again.with("-A", 0)));
-            said
+            sentence.remedy(format!("{}    # a processor of its own", again.with("-A", 0)));
+            sentence
         })
     }
 
-    fn held_up_uncounted(&self, again: &Again) -> Option<Sentence> {
+    fn stall_not_counted(&self, again: &TypedCommand) -> Option<Sentence> {
         let median = self.delays.percentile(Histogram::P50)?;
         let max = self.delays.max()?;
         let is_stalled = self.asked_rate.is_none() && max > STALLED_NS && max / STALLED_TIMES > median;
         is_stalled.then(|| {
-            let mut said = sentence(
+            let mut sentence = sentence(
                 "stalls-counted-once",
                 format!(
                     "The longest took {}, {} times the median. Each connection waits for its answer, so that requests which \
                      would have come meanwhile are not in the percentiles; with a rate they are.",
-                    span(max),
+                    duration(max),
                     max / median.max(1)
                 ),
             );
             if let Some(rate) = self.rate() {
-                // Half of what is possible leaves room to catch up.
-                said.remedy(again.with("--rate", format!("{:.0}", (rate / 2.0).max(1.0))));
+                // Half of the possible rate leaves capacity to catch up.
+                sentence.remedy(again.with("--rate", format!("{:.0}", (rate / 2.0).max(1.0))));
             }
-            said
+            sentence
         })
     }
 
-    fn few(&self) -> Option<Sentence> {
+    fn few_samples(&self) -> Option<Sentence> {
         let count = self.delays.count();
-        (count > 0 && count < FEW).then(|| {
+        (count > 0 && count < FEW_ANSWERS).then(|| {
             let how_few = match count {
                 1..100 => "p99 and beyond are",
                 100..1000 => "p99.9 and p99.99 are",
@@ -241,8 +241,8 @@ fn sentence(code: &'static str, text: String) -> Sentence {
     }
 }
 
-/// As a person says it.
-fn span(ns: u64) -> String {
+/// A duration for people.
+fn duration(ns: u64) -> String {
     let ns = ns as f64;
     match ns {
         ..1e3 => format!("{ns:.0}ns"),
@@ -252,19 +252,19 @@ fn span(ns: u64) -> String {
     }
 }
 
-/// The end of a run rounds off a request or two.
-const REACHED: f64 = 0.98;
+/// The last requests of a run may be missing.
+const REACHED_PART: f64 = 0.98;
 const BUSY_PERMILLE: f64 = 950.0;
 const STALLED_TIMES: u64 = 100;
 const STALLED_NS: u64 = 10_000_000;
-/// From so many on p99.99 has one above it.
-const FEW: u64 = 10_000;
+/// From this number on at least one value is above p99.99.
+const FEW_ANSWERS: u64 = 10_000;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// So many answers of 50 us in a second.
+    /// This many answers of 50 us in a second.
     fn answers(count: u64) -> Latency {
         let mut latency = Latency {
             sent: count,
@@ -278,14 +278,14 @@ mod tests {
 
     fn codes(latency: &Latency) -> Vec<&'static str> {
         latency
-            .sentences(&Again::default())
+            .sentences(&TypedCommand::default())
             .iter()
-            .map(|said| said.code)
+            .map(|sentence| sentence.code)
             .collect()
     }
 
     #[test]
-    fn good_figures_need_no_words() {
+    fn good_figures_give_no_sentence() {
         assert!(codes(&answers(20_000)).is_empty());
         let mut on_time = answers(20_000);
         on_time.asked_rate = Some(20_000.0);
@@ -298,15 +298,15 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_was_not_reached_has_a_reason() {
+    fn missed_rate_gives_its_reason() {
         let slow = |change: fn(&mut Latency)| {
             let mut slow = answers(10_000);
             slow.asked_rate = Some(50_000.0);
             slow.unsent = 40_000;
             change(&mut slow);
-            let said = slow.sentences(&Again::default());
-            assert_eq!(said[0].code, "rate-not-reached");
-            said[0].text.clone()
+            let sentence = slow.sentences(&TypedCommand::default());
+            assert_eq!(sentence[0].code, "rate-not-reached");
+            sentence[0].text.clone()
         };
         let busy = Load {
             cpu_ns: 990_000_000,
@@ -318,7 +318,7 @@ mod tests {
         let text = {
             let mut here = answers(10_000);
             (here.asked_rate, here.here) = (Some(50_000.0), busy);
-            here.sentences(&Again::default()).remove(0).text
+            here.sentences(&TypedCommand::default()).remove(0).text
         };
         assert!(text.contains("the tester itself was the limit"), "{text}");
         let mut closed = answers(10_000);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn stalls_losses_and_small_numbers_are_told() {
+    fn stalls_losses_and_few_samples_are_reported() {
         let mut latency = answers(500);
         latency.delays.record(300_000_000);
         latency.lost = 2;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_added() {
+    fn merge_adds_runs() {
         let mut both = answers(10);
         both.there = Some(Load::default());
         both.merge(&answers(30));
@@ -358,8 +358,8 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_short() {
-        let told: Vec<String> = [999, 12_345, 1_234_567, 2_500_000_000].map(span).into();
+    fn spans_have_few_digits() {
+        let told: Vec<String> = [999, 12_345, 1_234_567, 2_500_000_000].map(duration).into();
         assert_eq!(told, ["999ns", "12.3us", "1.2ms", "2.50s"]);
     }
 }

@@ -1,7 +1,7 @@
-//! What a benchmark measured, and what it means: repeats with their medians, histograms of delays, what limited a transfer,
-//! how noisy the machine was, and the [`Report`] that all of it is told by.
+//! Results of benchmarks and their meaning: repeats with medians, histograms of delays, limits of transfers,
+//! noise of the machine, and the [`Report`] that contains all of it.
 //!
-//! What it deliberately does not do: measure. It makes no load, reads no clock, and prints nothing.
+//! What it deliberately does not do: measure. It generates no load, reads no clock, and prints nothing.
 //!
 //! ```
 //! use sockeye_measure::{Column, Report, Table, Unit, Value};
@@ -13,9 +13,8 @@
 //! report.tables.push(table);
 //! ```
 
-mod again;
 mod cliff;
-mod file_way;
+mod file_method;
 mod histogram;
 mod latency;
 mod limit;
@@ -25,16 +24,19 @@ mod report;
 mod sources;
 mod transfer;
 mod tunnel;
+mod typed_command;
 
-pub use again::Again;
 pub use cliff::{Cache, Curve, Fall, Point, ending_cache};
-pub use file_way::{FileRanking, FileRun, FileTransfers, ZeroCopy, rank_file_ways};
+pub use file_method::{FileRanking, FileRun, FileTransfers, ZeroCopy, rank_file_methods};
 pub use histogram::Histogram;
 pub use latency::{Latency, Load};
-pub use limit::{Asked, Limit, LimitShares, what_limited};
+pub use limit::{Limit, LimitShares, RequestedLimits, what_limited};
 pub use noise::{Noise, NoiseSample};
 pub use repeats::Repeats;
 pub use report::{Chart, Column, Line, Partial, Report, Scale, Sentence, Setting, Table, Unit, Value};
 pub use sources::{FLOOR, SourceTimes, fastest_and_slowest};
-pub use transfer::{Datagrams, DeviceNumbers, DeviceWork, End, Interval, Lane, Sender, Side, Transfer, Work};
+pub use transfer::{
+    Datagrams, DeviceNumbers, DeviceWork, End, Interval, Sender, Side, StreamTransfer, Transfer, Work,
+};
 pub use tunnel::{QueueAdvice, QueueInUse, QueuePoint, QueueVerdict, judge_queue, recommend_queue};
+pub use typed_command::TypedCommand;

@@ -1,29 +1,30 @@
-//! What held a transfer back, and what to do about it.
+//! What limited a transfer, and what to do about it.
 //!
-//! TCP at the sender tells how long it was busy, and how long the peer's window or the send buffer held it meanwhile
-//! (`tcpi_busy_time`, `rwnd_limited`, `sndbuf_limited`); the rest of the busy time is the congestion control's. What that
-//! did is known from looks at it now and then: in recovery after losses, after a timeout, with a full congestion window,
-//! or with room in both windows and something to send, which then waits for its pace (BBR paces always, and no share of
-//! `tcp_info` counts that). Where nothing waited to be sent, whoever writes was too slow.
+//! The sender's TCP reports its busy time, and the parts of it limited by the peer's window or the send
+//! buffer (`tcpi_busy_time`, `rwnd_limited`, `sndbuf_limited`); the rest is due to congestion control.
+//! Samples of its state divide that rest: recovery after losses, a timeout, a full congestion window, or
+//! space in both windows with data to send, which then waits for pacing (BBR always paces, and no share of
+//! `tcp_info` counts that). When no data was waiting, the writing program was too slow.
 //!
-//! No share tells that a processor was the limit: a receiver that cannot read faster looks like a small window, or like a
-//! slow path. So whoever's thread worked nine tenths of the time comes first, and whatever the shares say comes after it.
+//! No share shows that a processor was the limit: a receiver that cannot read faster looks like a small
+//! window or a slow path. So a thread that worked nine tenths of the time is reported first, and the shares
+//! after it.
 
-use crate::transfer::{DeviceWork, End, Lane, Sender, Side, Transfer};
-use crate::{Again, Sentence};
+use crate::transfer::{DeviceWork, End, Sender, Side, StreamTransfer, Transfer};
+use crate::{Sentence, TypedCommand};
 
-/// What a moment was spent waiting for.
+/// What a sender was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Limit {
-    /// Nothing was there to be sent
+    /// No data to send
     Application,
     /// The receiver's window was full
     ReceiverWindow,
-    /// The sender's buffer was full of what was not acknowledged
+    /// The send buffer was full of unacknowledged data
     SendBuffer,
-    /// The congestion window was full: the path, as the sender knows it
+    /// The congestion window was full: the path's capacity as the sender knows it
     CongestionWindow,
-    /// There was room, but the sender keeps a pace
+    /// Both windows had space, but the sender paced
     Pace,
     /// Recovery after duplicate acknowledgements
     FastRecovery,
@@ -32,7 +33,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Each of them.
+    /// All limits.
     pub const ALL: [Self; 7] = [
         Self::Application,
         Self::ReceiverWindow,
@@ -43,7 +44,7 @@ impl Limit {
         Self::Timeout,
     ];
 
-    /// Its name in JSON.
+    /// Name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,7 +58,7 @@ impl Limit {
         }
     }
 
-    /// What a person calls it.
+    /// Name for people.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -72,12 +73,12 @@ impl Limit {
     }
 }
 
-/// How the time of one direction was spent, of all its streams together, in microseconds.
+/// Time of one direction by limit, summed over all streams, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimitShares([u64; Limit::ALL.len()]);
 
 impl LimitShares {
-    /// Of what the senders' TCP told; none if there was nothing, or the kernel is too old (before 4.10).
+    /// The shares from the senders' TCP; `None` without data, or before Linux 4.10.
     #[must_use]
     pub fn of<'a>(senders: impl IntoIterator<Item = &'a Sender>) -> Option<Self> {
         let mut shares = Self::default();
@@ -87,25 +88,25 @@ impl LimitShares {
         (shares.total() > 0).then_some(shares)
     }
 
-    /// How long it waited for this.
+    /// Time spent waiting for this limit, in microseconds.
     #[must_use]
     pub const fn us(&self, limit: Limit) -> u64 {
         self.0[limit as usize]
     }
 
-    /// That as a share, in thousandths.
+    /// The same, in thousandths of the total.
     #[must_use]
     pub fn permille(&self, limit: Limit) -> f64 {
         self.us(limit) as f64 * 1000.0 / self.total().max(1) as f64
     }
 
-    /// How long all of it took.
+    /// Total time in microseconds.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, part| sum.saturating_add(*part))
     }
 
-    /// Those that took any time, the longest first.
+    /// Limits with any time, the longest first.
     #[must_use]
     pub fn ranked(&self) -> Vec<Limit> {
         let mut list: Vec<Limit> = Limit::ALL
@@ -124,7 +125,7 @@ impl LimitShares {
         self.put(Limit::Application, elapsed - busy);
         self.put(Limit::ReceiverWindow, window);
         self.put(Limit::SendBuffer, buffer);
-        // The kernel counts no further. What it did in the rest is as what was seen of it.
+        // The kernel divides no further: divide the rest by the samples.
         let rest = busy - window - buffer;
         let seen = [
             (Limit::Timeout, sender.samples_loss),
@@ -156,27 +157,27 @@ impl LimitShares {
     }
 }
 
-/// What was asked for, as far as it limits.
+/// Requested settings, as far as they limit.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Asked<'a> {
-    /// The other end, as it was typed
+pub struct RequestedLimits<'a> {
+    /// The other end, as typed
     pub host: &'a str,
-    /// Bytes a second of each stream
+    /// Bytes per second of each stream
     pub rate: Option<u64>,
-    /// Buffers of a fixed length
+    /// Fixed size of socket buffers
     pub window: Option<u64>,
     /// UDP instead of TCP
     pub is_udp: bool,
-    /// Bytes of one write or of one datagram
+    /// Bytes per write or per datagram
     pub length: Option<u64>,
-    /// The command that asked; remedies repeat it
-    pub again: Option<&'a Again>,
+    /// The typed command, which remedies repeat
+    pub again: Option<&'a TypedCommand>,
 }
 
-/// What limited the bytes that went this way, the most important first.
+/// What limited the transfer in this direction, the most important first.
 #[must_use]
-pub fn what_limited(transfer: &Transfer, is_sent: bool, asked: Asked<'_>) -> Vec<Sentence> {
-    let lanes: Vec<&Lane> = transfer.lanes(is_sent).collect();
+pub fn what_limited(transfer: &Transfer, is_sent: bool, asked: RequestedLimits<'_>) -> Vec<Sentence> {
+    let lanes: Vec<&StreamTransfer> = transfer.lanes(is_sent).collect();
     let none = End::default();
     let theirs = transfer.theirs.as_ref().unwrap_or(&none);
     let (sender, receiver) = if is_sent {
@@ -184,48 +185,48 @@ pub fn what_limited(transfer: &Transfer, is_sent: bool, asked: Asked<'_>) -> Vec
     } else {
         (theirs, &transfer.ours)
     };
-    let judge = Judge {
+    let judge = LimitAnalysis {
         shares: LimitShares::of(lanes.iter().filter_map(|lane| lane.sender.as_ref())),
         lanes,
-        sender: Place::new(sender, is_sent),
-        receiver: Place::new(receiver, !is_sent),
+        sender: NamedEnd::new(sender, is_sent),
+        receiver: NamedEnd::new(receiver, !is_sent),
         is_sent,
         asked,
     };
     judge.sentences()
 }
 
-/// One end, and what it is called.
+/// One end with its name in messages.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct NamedEnd<'a> {
     end: &'a End,
     /// `here`, `at the other end`
     at: &'static str,
     is_ours: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> NamedEnd<'a> {
     const fn new(end: &'a End, is_ours: bool) -> Self {
         let at = if is_ours { "here" } else { "at the other end" };
         Self { end, at, is_ours }
     }
 }
 
-struct Judge<'a> {
-    lanes: Vec<&'a Lane>,
+struct LimitAnalysis<'a> {
+    lanes: Vec<&'a StreamTransfer>,
     shares: Option<LimitShares>,
-    sender: Place<'a>,
-    receiver: Place<'a>,
+    sender: NamedEnd<'a>,
+    receiver: NamedEnd<'a>,
     is_sent: bool,
-    asked: Asked<'a>,
+    asked: RequestedLimits<'a>,
 }
 
-impl Judge<'_> {
+impl LimitAnalysis<'_> {
     fn sentences(&self) -> Vec<Sentence> {
         let mut list = Vec::new();
         list.extend(self.rate_reached());
         if list.is_empty() {
-            list.extend(self.tester());
+            list.extend(self.tester_limited());
         }
         list.extend(self.drops());
         if self.asked.is_udp {
@@ -238,11 +239,11 @@ impl Judge<'_> {
         if let Some(shares) = &self.shares {
             for limit in shares.ranked() {
                 let permille = shares.permille(limit);
-                // A paced sender waits because it was told to, which has been said.
-                let is_said = self.asked.rate.is_some()
+                // A sender with a fixed rate waits on request, which is reported already.
+                let is_reported = self.asked.rate.is_some()
                     && matches!(limit, Limit::Pace | Limit::Application | Limit::SendBuffer)
                     && list.iter().any(|sentence| sentence.code == "rate-reached");
-                if permille >= WORTH_SAYING_PERMILLE && !is_said {
+                if permille >= SHARE_SHOWN_PERMILLE && !is_reported {
                     list.push(self.share(limit, permille));
                 }
             }
@@ -254,37 +255,37 @@ impl Judge<'_> {
         list
     }
 
-    /// Shares of a moment say nothing.
+    /// Shares of a short time mean nothing.
     fn too_short(&self) -> Option<Sentence> {
         let carried = self.lanes.iter().filter_map(|lane| lane.carried_us()).max();
-        let us = carried.filter(|&us| us < MOMENT_US)?;
+        let us = carried.filter(|&us| us < TOO_SHORT_US)?;
         let text = format!(
-            "It was over after {}: too short to say what limited it.",
+            "It was over after {}: too short to show what limited it.",
             time(us)
         );
-        let mut sentence = said("too-short", text);
+        let mut sentence = sentence("too-short", text);
         if self.asked.again.is_some_and(|it| it.has("-n")) {
-            self.again(&mut sentence, |it| it.without("-n"), "for ten seconds");
+            self.add_rerun(&mut sentence, |it| it.without("-n"), "for ten seconds");
         }
         Some(sentence)
     }
 
-    /// It was asked for no more than this.
+    /// The requested rate was reached.
     fn rate_reached(&self) -> Option<Sentence> {
         let rate = self.asked.rate? as f64 * self.lanes.len() as f64;
         let sent: f64 = self.lanes.iter().filter_map(|lane| sent_bytes_per_s(lane)).sum();
         (rate > 0.0 && sent >= rate * 0.95).then(|| {
-            let mut sentence = said(
+            let mut sentence = sentence(
                 "rate-reached",
-                format!("It was limited by what was asked for (-b): {}.", bits(rate)),
+                format!("It was limited by the requested rate (-b): {}.", bits(rate)),
             );
-            self.again(&mut sentence, |it| it.with("-b", 0), "as fast as it gets");
+            self.add_rerun(&mut sentence, |it| it.with("-b", 0), "as fast as it gets");
             sentence
         })
     }
 
-    /// A thread, or all processors, had no time left.
-    fn tester(&self) -> Option<Sentence> {
+    /// A thread, or all processors, were saturated.
+    fn tester_limited(&self) -> Option<Sentence> {
         let of_sender = self.busiest(|lane| lane.sent.as_ref());
         let of_receiver = self.busiest(|lane| lane.received.as_ref());
         let (busiest, place, act) = if of_sender >= of_receiver {
@@ -296,13 +297,13 @@ impl Judge<'_> {
             let waited = wanted.saturating_sub(had);
             let others = if waited >= WAITED_PERMILLE {
                 format!(
-                    ", and waited for one for {}: others had it",
+                    ", and waited for one for {}: others used it",
                     percent(waited as f64)
                 )
             } else {
                 String::new()
             };
-            let mut sentence = said(
+            let mut sentence = sentence(
                 "tester-limited",
                 format!(
                     "The tester itself was the limit: the thread that {act} {} had a processor for {} of the time{others}.",
@@ -315,22 +316,22 @@ impl Judge<'_> {
             }
             let more = place.end.work.processors.is_some_and(|count| count > 1);
             if more && self.lanes.len() == 1 {
-                self.again(&mut sentence, |it| it.with("-P", 2), "a thread for each stream");
+                self.add_rerun(&mut sentence, |it| it.with("-P", 2), "a thread for each stream");
             }
             self.longer_writes(&mut sentence, "fewer system calls for the same bytes");
             let copies = self.asked.again.is_some_and(|it| !it.has("--skip-rx-copy"));
             if act == "receives" && !self.asked.is_udp && copies {
                 let why = "what is received is not copied";
-                self.again(&mut sentence, |it| it.with_flag("--skip-rx-copy"), why);
+                self.add_rerun(&mut sentence, |it| it.with_flag("--skip-rx-copy"), why);
             }
             return Some(sentence);
         }
         None
     }
 
-    /// What share of its time the busiest thread wanted a processor, and had one; in thousandths.
-    fn busiest(&self, side: impl Fn(&Lane) -> Option<&Side>) -> Option<(u64, u64)> {
-        let share = |lane: &&Lane| {
+    /// The busiest thread: thousandths of its time in which it needed a processor, and in which it had one.
+    fn busiest(&self, side: impl Fn(&StreamTransfer) -> Option<&Side>) -> Option<(u64, u64)> {
+        let share = |lane: &&StreamTransfer| {
             let side = side(lane)?;
             let worked = side.cpu_user_us?.saturating_add(side.cpu_system_us?);
             let wanted = worked.saturating_add(side.cpu_waited_us.unwrap_or(0));
@@ -343,12 +344,12 @@ impl Judge<'_> {
         self.lanes.iter().filter_map(share).max()
     }
 
-    /// Others may have slowed it down, though nothing says that they did.
+    /// Other programs may have slowed the transfer down, without proof.
     fn busy_host(&self) -> Option<Sentence> {
         for place in [self.sender, self.receiver] {
             let idle = place.end.work.host_idle_permille;
             if let Some(idle) = idle.filter(|&idle| idle <= IDLE_PERMILLE) {
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "host-busy",
                     format!(
                         "The processors of the host {} rested {} of the time: other work may have slowed it down.",
@@ -367,7 +368,7 @@ impl Judge<'_> {
                 .is_some_and(|share| share >= SATURATED_PERMILLE)
                 && work.processors.is_some_and(|count| count > 1)
             {
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "processor-busy",
                     format!(
                         "One processor {} worked all the time, on packets or for others: that may have slowed it down.",
@@ -384,31 +385,31 @@ impl Judge<'_> {
         None
     }
 
-    /// What the hosts themselves threw away.
+    /// Drops by the hosts themselves.
     fn drops(&self) -> Vec<Sentence> {
         let mut list = Vec::new();
         for device in &self.sender.end.devices {
             list.extend(queue_drops(device, self.sender));
         }
-        // On one and the same host both ends tell of the same devices.
-        let is_told = |device: &DeviceWork| {
+        // On the same host both ends report the same devices.
+        let is_reported = |device: &DeviceWork| {
             let same = |other: &&DeviceWork| other.name == device.name && other.queue == device.queue;
             let twin = self.sender.end.devices.iter().find(same);
             twin.is_some_and(|twin| drops_of(twin) == drops_of(device))
         };
         for device in &self.receiver.end.devices {
-            if !is_told(device) {
+            if !is_reported(device) {
                 list.extend(queue_drops(device, self.receiver));
             }
         }
-        let softnet = |place: Place<'_>| place.end.work.softnet_dropped.filter(|&drops| drops > 0);
+        let softnet = |place: NamedEnd<'_>| place.end.work.softnet_dropped.filter(|&drops| drops > 0);
         for place in [self.sender, self.receiver] {
             if let Some(drops) = softnet(place)
                 && list
                     .iter()
                     .all(|sentence: &Sentence| sentence.code != "backlog-drops")
             {
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "backlog-drops",
                     format!(
                         "{drops} packets were dropped {}, for a processor's backlog was full.",
@@ -431,10 +432,10 @@ impl Judge<'_> {
             && !self.asked.is_udp
         {
             let at = self.receiver.at;
-            let mut sentence = said(
+            let mut sentence = sentence(
                 "receive-drops",
                 format!(
-                    "{drops} segments that arrived were thrown away {at}, for the receive buffer had no room."
+                    "{drops} segments that arrived were dropped {at}, because the receive buffer was full."
                 ),
             );
             sentence.remedy(format!(
@@ -445,7 +446,7 @@ impl Judge<'_> {
         list
     }
 
-    /// Where datagrams went.
+    /// Where datagrams were lost.
     fn datagrams(&self) -> Option<Sentence> {
         let sum = |of: fn(&crate::Datagrams) -> Option<u64>| {
             let all = self.lanes.iter().filter_map(|lane| of(lane.datagrams.as_ref()?));
@@ -464,14 +465,14 @@ impl Judge<'_> {
             .udp_receive_drops
             .filter(|&drops| drops >= lost / 2 && drops > 0)
         {
-            let mut sentence = said(
+            let mut sentence = sentence(
                 "receive-buffer-drops",
                 format!(
                     "{lost} of {sent} datagrams were lost ({share}), {drops} of them {at}: the receive buffer was full."
                 ),
             );
             let why = "a longer buffer, as far as net.core.rmem_max lets it";
-            self.again(&mut sentence, |it| it.with("-w", "4M"), why);
+            self.add_rerun(&mut sentence, |it| it.with("-w", "4M"), why);
             if let Some(most) = self.receiver.end.work.rmem_max_bytes {
                 sentence.remedy(format!(
                     "sysctl -w net.core.rmem_max={}    # {at}",
@@ -480,7 +481,7 @@ impl Judge<'_> {
             }
             return Some(sentence);
         }
-        let mut sentence = said(
+        let mut sentence = sentence(
             "datagrams-lost",
             format!("{lost} of {sent} datagrams were lost ({share}) on the way."),
         );
@@ -489,16 +490,16 @@ impl Judge<'_> {
             let elapsed = side.elapsed_us.filter(|&us| us > 0)?;
             Some(side.bytes? as f64 * 8e6 / elapsed as f64)
         });
-        // A little less than what got through, of the stream that got least.
+        // A little less than the rate that arrived, of the slowest stream.
         if let Some(rate) = arrived.reduce(f64::min).filter(|&rate| rate >= 2000.0) {
             let kbit = (rate * 0.95 / 1000.0) as u64;
-            self.again(
+            self.add_rerun(
                 &mut sentence,
                 |it| it.with("-b", format!("{kbit}k")),
                 "does nothing get lost then?",
             );
         }
-        self.trace(&mut sentence);
+        self.add_traceroute(&mut sentence);
         Some(sentence)
     }
 
@@ -511,7 +512,7 @@ impl Judge<'_> {
         let (from, to) = (self.sender.at, self.receiver.at);
         match limit {
             Limit::Application => {
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "application-limited",
                     format!(
                         "{share} of the time nothing was there to be sent: the program {from} did not write fast enough."
@@ -519,23 +520,23 @@ impl Judge<'_> {
                 );
                 self.longer_writes(&mut sentence, "more with each write");
                 if self.lanes.len() == 1 {
-                    self.again(&mut sentence, |it| it.with("-P", 2), "a thread for each stream");
+                    self.add_rerun(&mut sentence, |it| it.with("-P", 2), "a thread for each stream");
                 }
                 sentence
             }
             Limit::ReceiverWindow => self.receiver_window(&share, most(|it| it.window_bytes), rtt),
             Limit::SendBuffer => {
                 let buffer = most(|it| it.sndbuf_bytes);
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "send-buffer-limited",
                     format!(
                         "{share} of the time the send buffer {from} was full ({}): what is in it waits for acknowledgements{}.",
-                        told(buffer, bytes),
+                        or_unknown(buffer, bytes),
                         rtt.map_or(String::new(), |us| format!(", which take {}", time(us)))
                     ),
                 );
                 if self.asked.window.is_some() {
-                    self.again(&mut sentence, |it| it.without("-w"), "the kernel sizes it then");
+                    self.add_rerun(&mut sentence, |it| it.without("-w"), "the kernel sizes it then");
                     if let Some(most) = self.sender.end.work.wmem_max_bytes {
                         sentence.remedy(format!(
                             "sysctl -w net.core.wmem_max={}    # {from}: no -w gets more than this",
@@ -549,7 +550,7 @@ impl Judge<'_> {
                     ));
                 }
                 if self.lanes.len() == 1 {
-                    self.again(
+                    self.add_rerun(
                         &mut sentence,
                         |it| it.with("-P", 4),
                         "each stream has a buffer of its own",
@@ -561,21 +562,21 @@ impl Judge<'_> {
             Limit::Pace => {
                 let name = self.sender.end.congestion.as_deref().unwrap_or("unknown");
                 let pace: Option<u64> = sum(|it| it.pacing_bytes_per_s);
-                let mut sentence = said(
+                let mut sentence = sentence(
                     "pacing-limited",
                     format!(
                         "{share} of the time there was room in both windows, but the sender kept its pace ({}, congestion \
                          control {name}): as fast as it takes the path to be.",
-                        told(pace, |rate| bits(rate as f64))
+                        or_unknown(pace, |rate| bits(rate as f64))
                     ),
                 );
                 let other = if name == "cubic" { "reno" } else { "cubic" };
-                self.again(
+                self.add_rerun(
                     &mut sentence,
                     |it| it.with("-C", other),
                     "does another one find more?",
                 );
-                self.trace(&mut sentence);
+                self.add_traceroute(&mut sentence);
                 sentence
             }
             Limit::FastRecovery | Limit::Timeout => {
@@ -588,7 +589,7 @@ impl Judge<'_> {
                 } else {
                     ("recovery-limited", "it recovered from losses")
                 };
-                let mut sentence = said(
+                let mut sentence = sentence(
                     code,
                     format!(
                         "{share} of the time {what}: {again} of {all} segments were sent again ({}).",
@@ -599,12 +600,12 @@ impl Judge<'_> {
                 sentence.remedy(format!(
                     "tc -s qdisc show dev {device}    # {from}: does its queue drop?"
                 ));
-                // Without a word from the other end it is not known.
+                // Without a report of the other end it is unknown.
                 let device = self.device(self.receiver);
                 if device != UNNAMED {
                     sentence.remedy(format!("ip -s link show dev {device}    # {to}: does it?"));
                 }
-                self.trace(&mut sentence);
+                self.add_traceroute(&mut sentence);
                 sentence
             }
         }
@@ -621,7 +622,7 @@ impl Judge<'_> {
                 bits(rate)
             )
         });
-        let mut sentence = said(
+        let mut sentence = sentence(
             "receiver-limited",
             format!(
                 "{share} of the time the receiver's window was full{}.",
@@ -629,7 +630,7 @@ impl Judge<'_> {
             ),
         );
         if self.asked.window.is_some() {
-            self.again(&mut sentence, |it| it.without("-w"), "the kernel sizes it then");
+            self.add_rerun(&mut sentence, |it| it.without("-w"), "the kernel sizes it then");
             if let Some(most) = self.receiver.end.work.rmem_max_bytes {
                 sentence.remedy(format!(
                     "sysctl -w net.core.rmem_max={}    # {to}: no -w gets more than this",
@@ -644,7 +645,7 @@ impl Judge<'_> {
             ));
         }
         if self.lanes.len() == 1 {
-            self.again(
+            self.add_rerun(
                 &mut sentence,
                 |it| it.with("-P", 4),
                 "each stream has a window of its own",
@@ -676,42 +677,42 @@ impl Judge<'_> {
                 time(least)
             ));
         }
-        let mut sentence = said("congestion-limited", text);
+        let mut sentence = sentence("congestion-limited", text);
         sentence.remedy(format!(
             "tc -s qdisc show dev {}    # {}: is it shaped here?",
             self.device(self.sender),
             self.sender.at
         ));
-        self.trace(&mut sentence);
+        self.add_traceroute(&mut sentence);
         if self.lanes.len() == 1 {
             let why = "do several get more? Then it was not the path's rate";
-            self.again(&mut sentence, |it| it.with("-P", 4), why);
+            self.add_rerun(&mut sentence, |it| it.with("-P", 4), why);
         }
         sentence
     }
 
-    /// The same once more, with a change.
-    fn again(&self, sentence: &mut Sentence, change: impl FnOnce(&Again) -> String, why: &str) {
+    /// Adds the same command with a change as a remedy.
+    fn add_rerun(&self, sentence: &mut Sentence, change: impl FnOnce(&TypedCommand) -> String, why: &str) {
         if let Some(again) = self.asked.again {
             sentence.remedy(format!("{}    # {why}", change(again)));
         }
     }
 
-    /// A datagram longer than a packet would be cut into fragments: that is no remedy.
+    /// A datagram longer than a packet would be fragmented: no remedy.
     fn longer_writes(&self, sentence: &mut Sentence, why: &str) {
         if !self.asked.is_udp && self.asked.length.is_none_or(|bytes| bytes < LONG_WRITE) {
-            self.again(sentence, |it| it.with("-l", "1Mi"), why);
+            self.add_rerun(sentence, |it| it.with("-l", "1Mi"), why);
         }
     }
 
-    fn trace(&self, sentence: &mut Sentence) {
-        // Brackets are for ports.
+    fn add_traceroute(&self, sentence: &mut Sentence) {
+        // Brackets are only needed with a port.
         let host = self.asked.host.trim_start_matches('[').trim_end_matches(']');
-        sentence.remedy(Again::new("tracepath -n", host).without(""));
+        sentence.remedy(TypedCommand::new("tracepath -n", host).without(""));
     }
 
     /// The device that carried most.
-    fn device(&self, place: Place<'_>) -> String {
+    fn device(&self, place: NamedEnd<'_>) -> String {
         let is_sender = place.is_ours == self.is_sent;
         let first = place.end.devices.iter().max_by_key(|device| {
             if is_sender {
@@ -720,12 +721,12 @@ impl Judge<'_> {
                 device.numbers.rx_bytes
             }
         });
-        first.map_or_else(|| UNNAMED.to_owned(), |device| harmless(&device.name))
+        first.map_or_else(|| UNNAMED.to_owned(), |device| device_word(&device.name))
     }
 }
 
-/// Names of devices stand in commands that are to be typed.
-fn harmless(name: &str) -> String {
+/// Quotes a device name for a command.
+fn device_word(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
     if !name.is_empty() && name.chars().all(is_plain) {
         name.to_owned()
@@ -744,7 +745,7 @@ fn drops_of(device: &DeviceWork) -> [Option<u64>; 4] {
     ]
 }
 
-fn queue_drops(device: &DeviceWork, place: Place<'_>) -> Option<Sentence> {
+fn queue_drops(device: &DeviceWork, place: NamedEnd<'_>) -> Option<Sentence> {
     let [queue, tx, rx, missed] = drops_of(device).map(|drops| drops.unwrap_or(0));
     if queue + tx + rx + missed == 0 {
         return None;
@@ -755,7 +756,7 @@ fn queue_drops(device: &DeviceWork, place: Place<'_>) -> Option<Sentence> {
         let kind = device.queue.as_deref().unwrap_or("its queue");
         parts.push(format!("{queue} by its queue ({kind})"));
     }
-    // What the queue drops many devices count as theirs, too.
+    // Many devices also count drops of their queue.
     if tx > 0 && tx != queue {
         parts.push(format!("{tx} by the device when sending"));
     }
@@ -768,7 +769,7 @@ fn queue_drops(device: &DeviceWork, place: Place<'_>) -> Option<Sentence> {
     if parts.is_empty() {
         parts.push(format!("{tx} when sending"));
     }
-    let mut sentence = said(
+    let mut sentence = sentence(
         "device-drops",
         format!(
             "{name} {} dropped packets meanwhile: {}.",
@@ -776,7 +777,7 @@ fn queue_drops(device: &DeviceWork, place: Place<'_>) -> Option<Sentence> {
             parts.join(", ")
         ),
     );
-    let shell = harmless(name);
+    let shell = device_word(name);
     if queue > 0 || tx > 0 {
         sentence.remedy(format!(
             "tc -s qdisc show dev {shell}    # {}: which queue drops",
@@ -805,13 +806,13 @@ fn queue_drops(device: &DeviceWork, place: Place<'_>) -> Option<Sentence> {
     Some(sentence)
 }
 
-fn sent_bytes_per_s(lane: &Lane) -> Option<f64> {
+fn sent_bytes_per_s(lane: &StreamTransfer) -> Option<f64> {
     let side = lane.sent.as_ref().or(lane.received.as_ref())?;
     let elapsed = side.elapsed_us.filter(|&us| us > 0)?;
     Some(side.bytes? as f64 * 1e6 / elapsed as f64)
 }
 
-fn said(code: &'static str, text: String) -> Sentence {
+fn sentence(code: &'static str, text: String) -> Sentence {
     Sentence {
         code,
         text,
@@ -819,7 +820,7 @@ fn said(code: &'static str, text: String) -> Sentence {
     }
 }
 
-fn told(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
+fn or_unknown(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
     value.map_or_else(|| "unknown".to_owned(), show)
 }
 
@@ -858,23 +859,22 @@ fn time(us: u64) -> String {
     }
 }
 
-/// From here on a share is told.
-const WORTH_SAYING_PERMILLE: f64 = 100.0;
-/// A thread with less rest than this is the limit.
+/// Smaller shares are not reported.
+const SHARE_SHOWN_PERMILLE: f64 = 100.0;
+/// A thread that is busier than this is the limit.
 const BUSY_PERMILLE: u64 = 900;
-/// A host whose processors rest no more than this.
+/// A host whose processors are idle for less than this.
 const IDLE_PERMILLE: u64 = 30;
 const SATURATED_PERMILLE: u64 = 970;
-/// From here on it is said that a thread waited for a processor.
+/// From here on, waiting for a processor is reported.
 const WAITED_PERMILLE: u64 = 100;
-/// Less at most makes no sense for a buffer that sizes itself.
+/// Least maximum that makes sense for an automatically sized buffer.
 const BUFFER_LEAST: u64 = 16 << 20;
-/// What slow start and the first interrupts take.
-const MOMENT_US: u64 = 10_000;
-/// In less than a tenth of a second processor time is too coarse.
+/// The time of slow start and of the first interrupts.
+const TOO_SHORT_US: u64 = 10_000;
+/// Below a tenth of a second, processor times are too coarse.
 const SHORTEST_US: u64 = 100_000;
-/// What devices have by default.
-/// Stands for a device whose name is not known, or would be no word.
+/// Replaces a device name that is unknown or not valid in a command.
 const UNNAMED: &str = "DEVICE";
 const LONG_WRITE: u64 = 1 << 20;
 const LONG_QUEUE: u64 = 1000;
@@ -884,7 +884,7 @@ mod tests {
     use super::*;
     use crate::transfer::{Datagrams, DeviceNumbers, Work};
 
-    /// Ten seconds, all of them busy, looked at a hundred times.
+    /// Ten seconds, all of them busy, sampled a hundred times.
     fn sender() -> Sender {
         Sender {
             elapsed_us: Some(10_000_000),
@@ -909,29 +909,29 @@ mod tests {
 
     fn transfer(sender: Sender) -> Transfer {
         Transfer {
-            lanes: vec![Lane {
+            lanes: vec![StreamTransfer {
                 is_sent: true,
                 sent: side(100),
                 received: side(100),
                 sender: Some(sender),
-                ..Lane::default()
+                ..StreamTransfer::default()
             }],
             theirs: Some(End::default()),
             ..Transfer::default()
         }
     }
 
-    fn codes(transfer: &Transfer, asked: Asked<'_>) -> Vec<&'static str> {
+    fn codes(transfer: &Transfer, asked: RequestedLimits<'_>) -> Vec<&'static str> {
         let list = what_limited(transfer, true, asked);
         list.iter().map(|sentence| sentence.code).collect()
     }
 
     fn first(sender: Sender) -> Vec<&'static str> {
-        codes(&transfer(sender), Asked::default())
+        codes(&transfer(sender), RequestedLimits::default())
     }
 
     #[test]
-    fn shares_of_what_the_kernel_counts() {
+    fn shares_follow_tcp_info() {
         let shares = LimitShares::of([&Sender {
             busy_us: Some(8_000_000),
             rwnd_limited_us: Some(5_000_000),
@@ -968,7 +968,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_its_sentence() {
+    fn each_limit_has_a_sentence() {
         let all = Some(100);
         let third = Some(9_000_000);
         assert_eq!(
@@ -1030,16 +1030,16 @@ mod tests {
     }
 
     #[test]
-    fn who_works_all_the_time_is_the_limit() {
+    fn busy_thread_is_the_limit() {
         let mut busy = transfer(Sender {
             samples_paced: Some(1),
             ..sender()
         });
         busy.lanes[0].received = side(950);
-        let again = Again::new("sockeye bench stream", "b").option("-t", Some(2));
-        let asked = Asked {
+        let again = TypedCommand::new("sockeye bench stream", "b").option("-t", Some(2));
+        let asked = RequestedLimits {
             again: Some(&again),
-            ..Asked::default()
+            ..RequestedLimits::default()
         };
         let list = what_limited(&busy, true, asked);
         assert_eq!(list[0].code, "tester-limited");
@@ -1054,10 +1054,10 @@ mod tests {
                 .iter()
                 .any(|it| it.starts_with("sockeye bench stream b -t 2 --skip-rx-copy "))
         );
-        // With -R it is the other end that sends.
+        // With -R the other end sends.
         busy.lanes[0].is_sent = false;
         busy.lanes[0].sent = side(990);
-        let list = what_limited(&busy, false, Asked::default());
+        let list = what_limited(&busy, false, RequestedLimits::default());
         assert!(
             list[0].text.contains("sends at the other end"),
             "{}",
@@ -1065,24 +1065,24 @@ mod tests {
         );
         busy.lanes[0].sent = side(100);
         busy.lanes[0].received = side(100);
-        // Who waits for a processor wants one as well.
+        // Waiting for a processor counts as needing one.
         if let Some(side) = &mut busy.lanes[0].received {
             side.cpu_waited_us = Some(850_000);
         }
-        let list = what_limited(&busy, false, Asked::default());
+        let list = what_limited(&busy, false, RequestedLimits::default());
         let text = &list[0].text;
         assert!(text.contains("receives here had a processor for 10 %"), "{text}");
         assert!(text.contains("waited for one for 85 %"), "{text}");
-        // That others work is not yet a reason.
+        // Other processor load alone is no reason.
         busy.lanes[0].received = side(100);
         busy.ours.work.host_idle_permille = Some(0);
-        let list = what_limited(&busy, false, Asked::default());
+        let list = what_limited(&busy, false, RequestedLimits::default());
         let codes: Vec<_> = list.iter().map(|it| it.code).collect();
         assert_eq!(codes, ["pacing-limited", "host-busy"]);
     }
 
     #[test]
-    fn queues_that_drop_are_named() {
+    fn dropping_queue_is_named() {
         let mut lossy = transfer(Sender {
             samples_recovery: Some(1),
             retransmitted_segs: Some(30),
@@ -1100,7 +1100,7 @@ mod tests {
                 ..DeviceNumbers::default()
             },
         });
-        let list = what_limited(&lossy, true, Asked::default());
+        let list = what_limited(&lossy, true, RequestedLimits::default());
         assert_eq!(list[0].code, "device-drops");
         assert_eq!(
             list[0].text,
@@ -1113,15 +1113,15 @@ mod tests {
             list[1].text
         );
         assert!(list[1].remedies[0].starts_with("tc -s qdisc show dev tun0 "));
-        // Both ends on one host tell of it once.
+        // Both ends on one host report it once.
         let twin = lossy.ours.clone();
         lossy.theirs = Some(twin);
         assert_eq!(
-            codes(&lossy, Asked::default()),
+            codes(&lossy, RequestedLimits::default()),
             ["device-drops", "recovery-limited"]
         );
         lossy.ours.devices[0].name = "x; rm -rf /".to_owned();
-        let list = what_limited(&lossy, true, Asked::default());
+        let list = what_limited(&lossy, true, RequestedLimits::default());
         assert!(
             list.iter()
                 .flat_map(|it| &it.remedies)
@@ -1130,17 +1130,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_no_fault() {
-        let asked = Asked {
+    fn requested_rate_is_no_fault() {
+        let asked = RequestedLimits {
             rate: Some(1_000_000),
-            ..Asked::default()
+            ..RequestedLimits::default()
         };
         let paced = transfer(Sender {
             samples_paced: Some(1),
             ..sender()
         });
         assert_eq!(codes(&paced, asked), ["rate-reached"]);
-        let faster = Asked {
+        let faster = RequestedLimits {
             rate: Some(2_000_000),
             ..asked
         };
@@ -1148,10 +1148,10 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_lost_somewhere() {
-        let asked = Asked {
+    fn lost_datagrams_are_located() {
+        let asked = RequestedLimits {
             is_udp: true,
-            ..Asked::default()
+            ..RequestedLimits::default()
         };
         let mut lossy = transfer(Sender::default());
         lossy.lanes[0].sender = None;

@@ -1,42 +1,41 @@
-//! What else went on in the machine while something was measured.
+//! Activity of the machine during a measurement.
 
-/// What the kernel tells of a machine at one moment. Each is None where it does not.
+/// Counters of a machine at one moment; each is `None` if the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NoiseSample {
-    /// Time of all processors, in ticks: all of it (`/proc/stat`, first line).
+    /// Time of all processors, in ticks (`/proc/stat`, first line).
     pub total_ticks: Option<u64>,
-    /// Of that: nothing to do, or waiting for a disk.
+    /// Of that: idle, or waiting for a disk.
     pub idle_ticks: Option<u64>,
-    /// Of that: the hypervisor gave it to others.
+    /// Of that: used by the hypervisor for others.
     pub steal_ticks: Option<u64>,
-    /// Processor time of ourselves and of the children that we waited for, in ticks.
+    /// Processor time of this process and of finished children, in ticks.
     pub own_ticks: Option<u64>,
-    /// Tasks that want to run (`/proc/loadavg`, the last minute's mean).
+    /// Runnable tasks, mean of the last minute (`/proc/loadavg`).
     pub load: Option<f64>,
-    /// Frequency of the slowest and the fastest processor, in kHz (`cpufreq`); virtual machines have none.
+    /// Lowest and highest frequency of the processors, in kHz (`cpufreq`); virtual machines have none.
     pub frequency_khz: Option<(u64, u64)>,
-    /// Processors that are online.
+    /// Online processors.
     pub processors: Option<u64>,
 }
 
-/// Two moments beside each other.
+/// Counters before and after a measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Noise {
-    /// When it began.
+    /// At the beginning.
     pub before: NoiseSample,
-    /// When it was over.
+    /// At the end.
     pub after: NoiseSample,
 }
 
 impl Noise {
-    /// Time that the hypervisor gave to others, in thousandths of all time.
+    /// Time that the hypervisor used for others, in thousandths of all time.
     #[must_use]
     pub fn steal_permille(&self) -> Option<f64> {
         self.share(|sample| sample.steal_ticks)
     }
 
-    /// Time that others than ourselves took, in thousandths of all time. The kernel's work for us in interrupts counts as
-    /// others'.
+    /// Time that other programs used, in thousandths of all time. Interrupts on our behalf count as others.
     #[must_use]
     pub fn others_permille(&self) -> Option<f64> {
         let idle = self.share(|sample| sample.idle_ticks)?;
@@ -45,8 +44,8 @@ impl Noise {
         Some((1000.0 - idle - own - steal).max(0.0))
     }
 
-    /// Whether it was so noisy that figures should be taken with care: more than 2 % stolen, or other programs had more
-    /// than a tenth of the machine.
+    /// Whether figures are unreliable: more than 2 % stolen, or other programs used more than a tenth of the
+    /// machine.
     #[must_use]
     pub fn is_noisy(&self) -> bool {
         self.steal_permille().is_some_and(|share| share > 20.0)
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_what_passed() {
+    fn shares_are_of_elapsed_ticks() {
         let noise = Noise {
             before: at(1000, 500, 10, 100),
             after: at(2000, 1000, 60, 500),
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_noisy() {
+    fn unknown_counters_are_not_noisy() {
         let noise = Noise::default();
         assert_eq!(noise.steal_permille(), None);
         assert_eq!(noise.others_permille(), None);

@@ -5,32 +5,32 @@
 pub struct Repeats(Vec<f64>);
 
 impl Repeats {
-    /// Takes one more; what is not finite was no measurement.
+    /// Adds a result; values that are not finite are dropped.
     pub fn push(&mut self, result: f64) {
         if result.is_finite() {
             self.0.push(result);
         }
     }
 
-    /// How many there are.
+    /// Number of results.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no results.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Each of them.
+    /// All results.
     #[must_use]
     pub fn all(&self) -> &[f64] {
         &self.0
     }
 
-    /// The one in the middle, or the mean of the two there.
+    /// The median; `None` if empty.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let sorted = self.sorted();
@@ -41,14 +41,14 @@ impl Repeats {
         Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper))
     }
 
-    /// The smallest and the largest.
+    /// The smallest and the largest result.
     #[must_use]
     pub fn range(&self) -> Option<(f64, f64)> {
         let sorted = self.sorted();
         Some((*sorted.first()?, *sorted.last()?))
     }
 
-    /// Where the middle half of them begins and ends; of three it is the one in the middle.
+    /// Bounds of the middle half; of three results both are the median.
     #[must_use]
     pub fn middle(&self) -> Option<(f64, f64)> {
         let sorted = self.sorted();
@@ -59,7 +59,8 @@ impl Repeats {
         ))
     }
 
-    /// How far the smallest and the largest lie apart, in thousandths of the median; None below two, or around 0.
+    /// Difference of the largest and the smallest result, in thousandths of the median; `None` below two
+    /// results, or around 0.
     #[must_use]
     pub fn spread_permille(&self) -> Option<f64> {
         let median = self.median().filter(|&median| median > 0.0 && self.0.len() > 1)?;
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_spread() {
+    fn median_range_and_spread() {
         let of = |results: &[f64]| results.iter().copied().collect::<Repeats>();
         assert_eq!(of(&[]).median(), None);
         assert_eq!(of(&[]).range(), None);

@@ -1,37 +1,36 @@
-//! What every benchmark, and every profile, hands over to be told: as tables for eyes, as JSON and CSV for programs, as a
-//! chart.
+//! The report of a benchmark or a profile: rendered as tables, as JSON and CSV, and as charts.
 
 use crate::Noise;
 
-/// What was measured, in the order in which it is told.
+/// Results, in the order of output.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// The command, which is JSON's name for the next: `bench`, `prof`.
+    /// The command, as a key of JSON: `bench`, `prof`.
     pub command: &'static str,
-    /// What it is: the benchmark's word after `bench`, for example `stream`.
+    /// The benchmark's name after `bench`: `stream`.
     pub bench: &'static str,
-    /// What it was asked for and where it ran: JSON's name, what a person calls it, the value.
+    /// Requested settings and environment: JSON key, label, value.
     pub settings: Vec<Setting>,
     /// The figures.
     pub tables: Vec<Table>,
-    /// What the figures mean, the most important first.
+    /// Conclusions, the most important first.
     pub sentences: Vec<Sentence>,
-    /// Curves of the figures, for `-o`; a few lines of it fit under the tables as well.
+    /// Charts for `-o`; a small form is printed below the tables.
     pub charts: Vec<Chart>,
-    /// What else went on while it was measured; None if nothing could be read.
+    /// Other activity of the machine; `None` if unknown.
     pub noise: Option<Noise>,
-    /// Why it did not get to its end, if it did not.
+    /// Why the benchmark ended early; `None` if it did not.
     pub partial: Option<Partial>,
 }
 
 impl Report {
-    /// One with nothing in it yet.
+    /// An empty report of `bench`.
     #[must_use]
     pub fn new(bench: &'static str) -> Self {
         Self::of("bench", bench)
     }
 
-    /// One of another command than `bench`.
+    /// An empty report of another command.
     #[must_use]
     pub fn of(command: &'static str, bench: &'static str) -> Self {
         Self {
@@ -60,28 +59,28 @@ impl Report {
     }
 }
 
-/// A value that belongs to the whole report.
+/// A single value of the report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Its names and unit.
+    /// Its key, label and unit.
     pub column: Column,
-    /// What it is.
+    /// Its value.
     pub value: Value,
 }
 
 /// Figures of the same kind, one row each.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// JSON's name of the array; also stands above the table if there are several.
+    /// Key of the array in JSON; also the title if there are several tables.
     pub name: &'static str,
-    /// What each row tells.
+    /// The columns.
     pub columns: Vec<Column>,
-    /// As many values as there are columns in each.
+    /// The rows, with one value per column.
     pub rows: Vec<Vec<Value>>,
 }
 
 impl Table {
-    /// One without rows.
+    /// A table without rows.
     #[must_use]
     pub fn new(name: &'static str, columns: Vec<Column>) -> Self {
         Self {
@@ -91,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Adds a row. Missing values are absent; there must not be too many.
+    /// Adds a row. Missing values at the end are absent; there must not be too many.
     pub fn row(&mut self, mut values: Vec<Value>) {
         debug_assert!(values.len() <= self.columns.len(), "more values than columns");
         values.resize(self.columns.len(), Value::Absent);
@@ -99,25 +98,25 @@ impl Table {
     }
 }
 
-/// A column of a table, which is a field of JSON's objects and of CSV.
+/// A column of a table, which is a field in JSON and CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// What stands above it.
+    /// Heading.
     pub heading: &'static str,
-    /// Its name in JSON and CSV, with its unit behind it: `rtt_us`.
+    /// Key in JSON and CSV, ending in its unit: `rtt_us`.
     pub key: &'static str,
-    /// How its values are shown to eyes.
+    /// Format of its values for people.
     pub unit: Unit,
-    /// Told to programs only; there is no room for it on a screen.
+    /// Only in JSON and CSV, not on a screen.
     pub hidden: bool,
-    /// A difference: what is more than 0 is shown with a plus.
+    /// Whether it is a difference: positive values are shown with a plus.
     pub signed: bool,
-    /// As the last one, where a line has no room for it, it stands on the next rather than beyond the edge.
+    /// As the last column, it may be moved to the next line if the line is too short.
     pub breaks: bool,
 }
 
 impl Column {
-    /// One that everybody gets to see.
+    /// A visible column.
     #[must_use]
     pub const fn new(heading: &'static str, key: &'static str, unit: Unit) -> Self {
         Self {
@@ -130,7 +129,7 @@ impl Column {
         }
     }
 
-    /// One of differences.
+    /// A column of differences.
     #[must_use]
     pub const fn change(heading: &'static str, key: &'static str, unit: Unit) -> Self {
         Self {
@@ -139,13 +138,13 @@ impl Column {
         }
     }
 
-    /// The same, on a line of its own where there is no room.
+    /// The same column, moved to its own line if the line is too short.
     #[must_use]
     pub const fn breaking(self) -> Self {
         Self { breaks: true, ..self }
     }
 
-    /// One for programs.
+    /// A column only for JSON and CSV.
     #[must_use]
     pub const fn hidden(key: &'static str, unit: Unit) -> Self {
         Self {
@@ -159,22 +158,22 @@ impl Column {
     }
 }
 
-/// What a number counts. Programs get it as it is; for eyes it is scaled.
+/// Unit of a number. JSON and CSV have it unscaled; on a screen it is scaled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Words.
+    /// Text.
     Text,
-    /// Things: `1.2M`.
+    /// A count: `1.2M`.
     Count,
     /// A plain number with up to three decimals.
     Number,
-    /// Bytes, in powers of 1024, as sizes are given: `64K`.
+    /// Bytes, scaled by powers of 1024: `64K`.
     Bytes,
-    /// Bytes a second, shown as bits a second in powers of 1000: `9.41 Gbit/s`. Of networks.
+    /// Bytes per second, shown as bits per second in powers of 1000: `9.41 Gbit/s`. For networks.
     BitsPerSecond,
-    /// Bytes a second in powers of 1000: `12.3 GB/s`. Of memory and files. Values are bytes in both.
+    /// Bytes per second in powers of 1000: `12.3 GB/s`. For memory and files.
     BytesPerSecond,
-    /// Things a second.
+    /// A count per second.
     PerSecond,
     /// Nanoseconds: `12.3us`.
     Nanoseconds,
@@ -191,15 +190,15 @@ pub enum Unit {
 /// A value of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// It is not known, or there is none.
+    /// Unknown or not applicable.
     Absent,
     /// A whole number.
     Whole(u64),
-    /// One with a fraction. Not finite is as good as absent.
+    /// A number with a fraction. Not finite means absent.
     Real(f64),
     /// True or false: `yes`, `no`.
-    Yes(bool),
-    /// Words, maybe from outside: they are made harmless when shown.
+    Bool(bool),
+    /// Text, possibly from outside: control characters are removed in output.
     Text(String),
 }
 
@@ -221,14 +220,14 @@ impl From<&str> for Value {
     }
 }
 
-/// Something that the figures say, with what to do about it.
+/// A conclusion with its remedies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sentence {
-    /// A stable word for programs: `receiver-limited`.
+    /// A stable code for programs: `receiver-limited`.
     pub code: &'static str,
-    /// One or two sentences with the figures they rest on.
+    /// One or two sentences with the figures that prove them.
     pub text: String,
-    /// Commands that check or change it, as they are to be typed; with a word on what they do after `#`.
+    /// Commands that check or change it; a comment after `#` explains them.
     pub remedies: Vec<String>,
 }
 
@@ -240,49 +239,49 @@ impl Sentence {
     }
 }
 
-/// Why a benchmark ended early. What it had measured until then is in the report.
+/// Why a benchmark ended early. The report has the results until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partial {
-    /// A stable word: `interrupted`, `peer-gone`, `timeout`, `disk-full`, `failed`.
+    /// A stable code: `interrupted`, `peer-gone`, `timeout`, `disk-full`, `failed`.
     pub code: &'static str,
     /// What happened.
     pub text: String,
 }
 
-/// Curves over a common axis.
+/// Lines over common axes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chart {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What runs along the bottom, and its unit.
+    /// Label and unit of the horizontal axis.
     pub x: (&'static str, Unit),
-    /// What goes up, and its unit.
+    /// Label and unit of the vertical axis.
     pub y: (&'static str, Unit),
-    /// How the bottom is divided.
+    /// Scale of the horizontal axis.
     pub x_scale: Scale,
-    /// How the side is divided.
+    /// Scale of the vertical axis.
     pub y_scale: Scale,
-    /// One for each thing that is compared.
+    /// The lines.
     pub lines: Vec<Line>,
-    /// Places along the bottom with a word on each, such as cliffs.
+    /// Labelled positions on the horizontal axis, such as cliffs.
     pub marks: Vec<(f64, String)>,
 }
 
-/// How an axis is divided.
+/// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scale {
-    /// Evenly, from 0 on.
+    /// Linear, from 0.
     #[default]
     Linear,
-    /// By powers; values that are not positive are left out.
+    /// Logarithmic; values that are not positive are omitted.
     Logarithmic,
 }
 
-/// One curve.
+/// One line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is of.
+    /// Its name.
     pub name: String,
-    /// Its points, from left to right.
+    /// Its points, by ascending x.
     pub points: Vec<(f64, f64)>,
 }

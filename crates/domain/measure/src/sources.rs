@@ -1,44 +1,44 @@
-//! How fast the sources of the socket table are, beside each other and beside the floor.
+//! Speed of the sources of the socket table, in comparison with each other and with a bare dump.
 
 use crate::Repeats;
 
-/// What reading the sockets of one protocol by one source took.
+/// Times to read the sockets of one protocol from one source.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SourceTimes {
     /// Which sockets: `tcp`, `udp`, `unix`...
     pub what: &'static str,
-    /// The source: the name of a rung of the ladder, or [`FLOOR`].
+    /// The source: the name of a step of the ladder, or [`FLOOR`].
     pub source: &'static str,
-    /// How many it told the last time.
+    /// Number of sockets in the last read.
     pub sockets: u64,
-    /// The first time, with all that it takes to start: loading BPF programs, reading the kernel's types. In nanoseconds.
+    /// Nanoseconds of the first read, including the start: loading BPF programs, reading the kernel's types.
     pub first_ns: Option<f64>,
-    /// Each time after the first, in nanoseconds.
+    /// Nanoseconds of each further read.
     pub ns: Repeats,
-    /// Why it does not work here.
+    /// Why it does not work here; `None` if it works.
     pub missing: Option<String>,
-    /// Times that the table changed while it was read, so that it was read again within the same time.
+    /// Repeated reads because the table changed meanwhile; included in the times.
     pub read_again: u64,
 }
 
-/// The least that it takes to get the kernel's answer: a bare netlink dump, received and thrown away.
+/// The lower bound: a bare netlink dump, received and discarded.
 pub const FLOOR: &str = "floor";
 
 impl SourceTimes {
-    /// What a socket takes, without the start.
+    /// Nanoseconds per socket, without the start.
     #[must_use]
     pub fn ns_per_socket(&self) -> Option<f64> {
         Some(self.ns.median()? / self.sockets as f64).filter(|ns| ns.is_finite())
     }
 
-    /// How many times as long as the floor it takes.
+    /// Time as a multiple of the floor's.
     #[must_use]
     pub fn ratio_to(&self, floor: &Self) -> Option<f64> {
         Some(self.ns.median()? / floor.ns.median()?).filter(|ratio| ratio.is_finite())
     }
 }
 
-/// The fastest of those that work, and the slowest, if there are two; the floor is none of them.
+/// The fastest and the slowest working source, if there are two; the floor is no source.
 #[must_use]
 pub fn fastest_and_slowest<'a>(
     all: impl Iterator<Item = &'a SourceTimes>,
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn costs_and_ratios() {
+    fn cost_per_socket_and_ratio() {
         let floor = times(FLOOR, 100, &[50_000.0, 40_000.0, 60_000.0]);
         let rung = times("procfs", 100, &[200_000.0]);
         assert_eq!(rung.ns_per_socket(), Some(2_000.0));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_no_source() {
+    fn floor_is_not_ranked() {
         let all = [
             times(FLOOR, 9, &[1.0]),
             times("procfs", 9, &[9.0]),

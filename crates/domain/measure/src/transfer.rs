@@ -1,77 +1,80 @@
-//! A transfer of bytes between two hosts, as both ends saw it.
+//! A transfer between two hosts, as seen by both ends.
 
 use crate::Partial;
 use std::net::SocketAddr;
 
-/// What came out of it.
+/// Result of a transfer.
 #[derive(Debug, Clone, Default)]
 pub struct Transfer {
-    /// Our address, of the control connection
+    /// Local address of the control connection
     pub local: Option<SocketAddr>,
-    /// The other end's
+    /// Remote address of the control connection
     pub peer: Option<SocketAddr>,
-    /// What each stream carried, those that we sent first
-    pub lanes: Vec<Lane>,
-    /// The course of it, as we saw it
+    /// Results per stream, sent ones first
+    pub lanes: Vec<StreamTransfer>,
+    /// Results per interval, as seen by this end
     pub intervals: Vec<Interval>,
-    /// What our end had to do for it
+    /// Work of this end
     pub ours: End,
-    /// What the other end had to do, if it said so
+    /// Work of the other end, if reported
     pub theirs: Option<End>,
-    /// Why it did not get to its end
+    /// Why the transfer ended early; `None` if it did not
     pub partial: Option<Partial>,
 }
 
 impl Transfer {
-    /// Streams that we sent, or those that we received.
-    pub fn lanes(&self, is_sent: bool) -> impl Iterator<Item = &Lane> {
+    /// Streams of one direction.
+    pub fn lanes(&self, is_sent: bool) -> impl Iterator<Item = &StreamTransfer> {
         self.lanes.iter().filter(move |lane| lane.is_sent == is_sent)
     }
 
-    /// Bytes a second that got through in this direction; the sum of all streams.
+    /// Bytes per second that arrived in this direction, summed over all streams.
     #[must_use]
     pub fn bytes_per_s(&self, is_sent: bool) -> Option<f64> {
-        let bytes: u64 = self.lanes(is_sent).filter_map(Lane::carried_bytes).sum();
-        let longest = self.lanes(is_sent).filter_map(Lane::carried_us).max()?;
+        let bytes: u64 = self
+            .lanes(is_sent)
+            .filter_map(StreamTransfer::carried_bytes)
+            .sum();
+        let longest = self.lanes(is_sent).filter_map(StreamTransfer::carried_us).max()?;
         (longest > 0).then(|| bytes as f64 * 1e6 / longest as f64)
     }
 }
 
-/// One stream in one direction.
+/// Result of one stream in one direction.
 #[derive(Debug, Clone, Default)]
-pub struct Lane {
-    /// Its number
+pub struct StreamTransfer {
+    /// Number of the stream
     pub number: u16,
-    /// Whether we are its sender
+    /// Whether this end is the sender
     pub is_sent: bool,
-    /// Our address
+    /// Local address
     pub local: Option<SocketAddr>,
-    /// The other end's
+    /// Remote address
     pub peer: Option<SocketAddr>,
-    /// What the sender saw
+    /// The sender's view
     pub sent: Option<Side>,
-    /// What the receiver saw
+    /// The receiver's view
     pub received: Option<Side>,
-    /// What TCP tells at the sender
+    /// State of the sender's TCP
     pub sender: Option<Sender>,
-    /// What became of datagrams, as the receiver counted
+    /// Datagram counts of the receiver
     pub datagrams: Option<Datagrams>,
 }
 
-impl Lane {
-    /// What arrived; where nobody knows, what was sent.
+impl StreamTransfer {
+    /// Bytes that arrived; if unknown, bytes that were sent.
     #[must_use]
     pub fn carried_bytes(&self) -> Option<u64> {
         self.received.as_ref().or(self.sent.as_ref())?.bytes
     }
 
-    /// In what time.
+    /// Duration in microseconds of [`carried_bytes`](Self::carried_bytes).
     #[must_use]
     pub fn carried_us(&self) -> Option<u64> {
         self.received.as_ref().or(self.sent.as_ref())?.elapsed_us
     }
 
-    /// Bytes a second that got through.
+    /// Bytes per second that arrived.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
         let elapsed = self.carried_us().filter(|&us| us > 0)?;
@@ -79,28 +82,28 @@ impl Lane {
     }
 }
 
-/// What we saw in a piece of time, all streams of one direction together.
+/// Results of one interval, summed over all streams of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Interval {
-    /// From when on, since the beginning
+    /// Start, since the beginning
     pub from_us: u64,
-    /// Until when
+    /// End, since the beginning
     pub until_us: u64,
-    /// Whether it is about what we sent
+    /// Whether it is about sent data
     pub is_sent: bool,
-    /// Bytes that we sent or received
+    /// Bytes sent or received
     pub bytes: u64,
-    /// Segments that were sent again, where we sent over TCP
+    /// Retransmitted segments; only for sent TCP
     pub retransmitted_segs: Option<u64>,
-    /// Round trip, of the streams the mean
+    /// Mean round-trip time of the streams
     pub rtt_us: Option<u64>,
-    /// Congestion windows together
+    /// Sum of the congestion windows
     pub cwnd_bytes: Option<u64>,
-    /// Datagrams lost, where we received over UDP
+    /// Lost datagrams; only for received UDP
     pub lost_datagrams: Option<u64>,
 }
 
-/// Plain numbers, each of which may be unknown, with names by which they cross the network.
+/// Optional numbers with names for the control protocol.
 macro_rules! numbers {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident,)* }) => {
         $(#[$about])*
@@ -110,12 +113,12 @@ macro_rules! numbers {
         }
 
         impl $name {
-            /// Calls `visit` with the name and value of each number that is known.
+            /// Calls `visit` with the name and value of each known number.
             pub fn visit(&self, mut visit: impl FnMut(&'static str, u64)) {
                 $(if let Some(value) = self.$field { visit(stringify!($field), value); })*
             }
 
-            /// With what `find` knows of each name.
+            /// Builds it from a function that returns the value of a name.
             #[must_use]
             pub fn find(mut find: impl FnMut(&'static str) -> Option<u64>) -> Self {
                 Self { $($field: find(stringify!($field)),)* }
@@ -125,21 +128,21 @@ macro_rules! numbers {
 }
 
 numbers! {
-    /// What one side of a stream saw.
+    /// One side's view of a stream.
     Side {
         /// Bytes
         bytes,
-        /// From the beginning until the last of them
+        /// Time from the beginning to the last byte
         elapsed_us,
-        /// Processor time of the thread that moved them, in the program
+        /// User time of the thread that moved them
         cpu_user_us,
-        /// In the kernel
+        /// System time of that thread
         cpu_system_us,
-        /// Time that it waited for a processor while others had them
+        /// Time that the thread waited for a processor
         cpu_waited_us,
-        /// How long that thread ran
+        /// Running time of the thread
         cpu_wall_us,
-        /// All bytes that this processor time was spent for, also those that were to be omitted
+        /// All bytes of that processor time, including omitted ones
         cpu_bytes,
         /// System calls that moved bytes
         calls,
@@ -147,17 +150,17 @@ numbers! {
 }
 
 numbers! {
-    /// What the sender's TCP tells of a stream: what came to pass from beginning to end, and how it stood at last.
+    /// State of the sender's TCP: changes from beginning to end, and final values.
     Sender {
-        /// From the first look at it until the last
+        /// Time between the first and the last sample
         elapsed_us,
-        /// With data in flight or waiting
+        /// Time with data in flight or waiting
         busy_us,
         /// Of this, limited by the peer's window
         rwnd_limited_us,
         /// Of this, limited by the send buffer
         sndbuf_limited_us,
-        /// How often it was looked at
+        /// Number of samples of its state
         samples,
         /// Of these, in recovery after losses
         samples_recovery,
@@ -165,142 +168,142 @@ numbers! {
         samples_loss,
         /// Of these, with a full congestion window
         samples_cwnd_full,
-        /// Of these, with room in both windows and something to send: held by the pace
+        /// Of these, with space in both windows and data to send: pacing
         samples_paced,
-        /// Of these, with all of a full send buffer in flight
+        /// Of these, with a full send buffer, all in flight
         samples_buffer_full,
-        /// Of these, with nothing else that waits to be sent
+        /// Of these, without unsent data
         samples_idle,
-        /// Of these, while the last rate measured was limited by the application
+        /// Of these, with a rate that was limited by the application
         samples_app_limited,
-        /// Segments sent, with data
+        /// Data segments sent
         data_segs,
-        /// Segments sent again
+        /// Segments retransmitted
         retransmitted_segs,
-        /// Bytes sent again
+        /// Bytes retransmitted
         retransmitted_bytes,
         /// Retransmission timeouts
         timeouts,
-        /// Times that packets were found to be out of order
+        /// Detected reorderings
         reorderings,
-        /// Segments that were sent again needlessly
+        /// Segments retransmitted needlessly
         needless_segs,
-        /// Segments that arrived with a mark of congestion
+        /// Segments delivered with a congestion mark (ECN)
         marked_segs,
-        /// Round trip, the median
+        /// Median round-trip time
         rtt_us,
-        /// Round trip at last
+        /// Last round-trip time
         rtt_last_us,
-        /// The shortest
+        /// Minimal round-trip time
         min_rtt_us,
-        /// Congestion window, the median
+        /// Median congestion window
         cwnd_segs,
-        /// The widest
+        /// Largest congestion window
         cwnd_max_segs,
-        /// Slow start threshold at last; absent if there was none yet
+        /// Last slow start threshold; absent if none
         ssthresh_segs,
         /// Bytes of a segment
         mss_bytes,
         /// Path MTU
         pmtu_bytes,
-        /// The peer's window, the median
+        /// Median of the peer's window
         window_bytes,
-        /// Pace at last; absent if there is none
+        /// Last pacing rate; absent if none
         pacing_bytes_per_s,
-        /// How fast it may be at most; absent if that is not limited
+        /// Maximal pacing rate; absent if unlimited
         pacing_max_bytes_per_s,
-        /// The latest rate measured
+        /// Last delivery rate
         delivery_bytes_per_s,
-        /// The send buffer (`SO_SNDBUF`) at last
+        /// Last size of the send buffer (`SO_SNDBUF`)
         sndbuf_bytes,
     }
 }
 
 numbers! {
-    /// What became of datagrams.
+    /// Datagram counts of a stream.
     Datagrams {
         /// Sent, as the sender counted
         sent,
         /// Received
         received,
-        /// Never seen
+        /// Lost
         lost,
-        /// Seen after one that was sent later
+        /// Received after one that was sent later
         reordered,
-        /// Variation of the delay, as RFC 3550 has it
+        /// Jitter as defined by RFC 3550
         jitter_us,
-        /// Refused by the sender's own host: its queue was full
+        /// Refused by the sending host: its queue was full
         refused_locally,
     }
 }
 
 numbers! {
-    /// What an end had to do for it.
+    /// Work of one end.
     Work {
-        /// Processor time of all threads, in the program
+        /// User time of all threads
         cpu_user_us,
-        /// In the kernel
+        /// System time of all threads
         cpu_system_us,
-        /// How long it took
+        /// Duration
         wall_us,
-        /// All bytes that were moved
+        /// All bytes moved
         bytes,
-        /// The busiest thread's share of its time on a processor
+        /// Processor share of the busiest thread
         busiest_thread_permille,
-        /// How much of the time the processors of the whole host rested
+        /// Idle share of the host's processors
         host_idle_permille,
-        /// How much of the time the busiest of them worked
+        /// Busy share of the busiest processor
         busiest_processor_permille,
-        /// Of the whole host's time: taken by the hypervisor
+        /// Share of the host's time taken by the hypervisor
         host_steal_permille,
-        /// How many processors there are
+        /// Number of processors
         processors,
-        /// Packets that the host dropped for its backlog was full
+        /// Packets dropped because a processor's backlog was full
         softnet_dropped,
-        /// Times that it had to put off work on packets
+        /// Times that packet processing was deferred
         softnet_squeezed,
-        /// The last of `net.ipv4.tcp_rmem`
+        /// Maximum in `net.ipv4.tcp_rmem`
         tcp_rmem_max_bytes,
-        /// The last of `net.ipv4.tcp_wmem`
+        /// Maximum in `net.ipv4.tcp_wmem`
         tcp_wmem_max_bytes,
         /// `net.core.rmem_max`
         rmem_max_bytes,
         /// `net.core.wmem_max`
         wmem_max_bytes,
-        /// The receive buffers of its streams (`SO_RCVBUF`), the smallest
+        /// The smallest receive buffer of its streams (`SO_RCVBUF`)
         rcvbuf_bytes,
-        /// Segments sent again in the whole network namespace
+        /// Retransmitted segments of the network namespace
         retransmitted_segs,
-        /// Received segments that were thrown away for want of a buffer
+        /// Received segments dropped because a buffer was full
         receive_queue_drops,
-        /// Datagrams that were thrown away for want of a buffer
+        /// Datagrams dropped because a buffer was full
         udp_receive_drops,
     }
 }
 
-/// One end: its work, and the devices that dropped something meanwhile, or that carried it.
+/// One end: its work, and its devices that carried or dropped packets.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
-    /// Its numbers
+    /// Numbers
     pub work: Work,
-    /// Its devices that carried or dropped anything
+    /// Devices that carried or dropped packets
     pub devices: Vec<DeviceWork>,
-    /// The congestion control that its streams used
+    /// Congestion control of its streams
     pub congestion: Option<String>,
-    /// Which program, and which version of it
+    /// Program and version
     pub program: Option<String>,
 }
 
 impl End {
-    /// Nanoseconds of processor time for each KiB.
+    /// Nanoseconds of processor time per KiB.
     #[must_use]
     pub fn cpu_ns_per_kib(&self) -> Option<f64> {
-        // What a session takes anyway says nothing of a few bytes.
-        let bytes = self.work.bytes.filter(|&bytes| bytes >= WORTH_DIVIDING)?;
+        // The fixed cost of a session distorts the result for few bytes.
+        let bytes = self.work.bytes.filter(|&bytes| bytes >= COST_BYTES_MIN)?;
         Some(self.cpu_us()? as f64 * 1000.0 * 1024.0 / bytes as f64)
     }
 
-    /// Its share of one processor.
+    /// Processor time in thousandths of one processor.
     #[must_use]
     pub fn cpu_permille(&self) -> Option<f64> {
         let wall = self.work.wall_us.filter(|&us| us > 0)?;
@@ -312,45 +315,45 @@ impl End {
     }
 }
 
-/// What a device did meanwhile.
+/// Activity of a device.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DeviceWork {
-    /// Its name
+    /// Name
     pub name: String,
-    /// The kind of the queue that dropped most
+    /// Kind of the qdisc that dropped most
     pub queue: Option<String>,
-    /// Its numbers
+    /// Numbers
     pub numbers: DeviceNumbers,
 }
 
 numbers! {
-    /// What came to a device's counters.
+    /// Changes of a device's counters.
     DeviceNumbers {
         /// Bytes received
         rx_bytes,
         /// Bytes sent
         tx_bytes,
-        /// Received, but dropped
+        /// Dropped on receipt
         rx_dropped,
-        /// To be sent, but dropped by the device
+        /// Dropped by the device on sending
         tx_dropped,
-        /// Dropped by its queue
+        /// Dropped by its qdisc
         queue_dropped,
         /// `txqueuelen`
         queue_packets,
-        /// Received, but the ring was full
+        /// Missed on receipt because the ring was full
         rx_missed,
     }
 }
 
-const WORTH_DIVIDING: u64 = 1 << 20;
+const COST_BYTES_MIN: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_of_what_arrived() {
+    fn rates_count_received_bytes() {
         let side = |bytes, us| {
             Some(Side {
                 bytes: Some(bytes),
@@ -358,11 +361,11 @@ mod tests {
                 ..Side::default()
             })
         };
-        let lane = |sent, received| Lane {
+        let lane = |sent, received| StreamTransfer {
             is_sent: true,
             sent,
             received,
-            ..Lane::default()
+            ..StreamTransfer::default()
         };
         let transfer = Transfer {
             lanes: vec![
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_cross_the_network_by_name() {
+    fn numbers_round_trip_by_name() {
         let sender = Sender {
             rtt_us: Some(7),
             ..Sender::default()

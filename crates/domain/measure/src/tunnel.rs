@@ -1,37 +1,37 @@
-//! How long the queue of a tunnel's device should be.
+//! Recommended queue length of a tunnel device.
 
-/// What got through a tunnel with a queue of some length.
+/// Result of a measurement with one queue length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueuePoint {
-    /// Its length (`txqueuelen`).
+    /// The length in packets (`txqueuelen`).
     pub packets: u32,
-    /// The median of what got through.
+    /// Median rate that arrived.
     pub bytes_per_s: f64,
-    /// Packets that the device sent.
+    /// Packets sent by the device.
     pub sent: f64,
-    /// Packets that found it full.
+    /// Packets dropped because the queue was full.
     pub dropped: f64,
 }
 
-/// A length to choose.
+/// A recommended length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QueueAdvice {
-    /// The length.
+    /// The length in packets.
     pub packets: u32,
-    /// What gets through with it.
+    /// Rate with this length.
     pub bytes_per_s: f64,
-    /// That, as a multiple of what the shortest that was tried lets through.
+    /// Rate as a multiple of that with the shortest tested length.
     pub gain: f64,
-    /// How long a packet waits in it when it is full.
+    /// Waiting time of a packet in a full queue, in microseconds; `None` if the packet size is unknown.
     pub full_us: Option<f64>,
-    /// It drops nevertheless, more than one packet of a thousand.
+    /// Whether more than one packet in a thousand is still dropped.
     pub still_drops: bool,
 }
 
-/// The knee of the curve: the shortest queue that drops hardly anything, where nearly as much gets through as with the best.
-/// A longer one would only make packets wait. What a shorter queue lets through a longer one can, too: if it did not, the
-/// machine was busy. Where all drop, or little gets through without, the shortest that lets nearly as much through as the
-/// best.
+/// Recommends the shortest queue with few drops whose rate is near the best. A longer one would only delay
+/// packets. A longer queue carries at least the rate of a shorter one: a lower measured rate shows a busy
+/// machine. If all lengths drop, or the rate without drops is low, the shortest with a rate near the best is
+/// recommended.
 ///
 /// ```
 /// use sockeye_measure::{QueuePoint, recommend_queue};
@@ -67,7 +67,7 @@ pub fn recommend_queue(points: &[QueuePoint]) -> Option<QueueAdvice> {
 }
 
 impl QueueAdvice {
-    /// With how long a packet of this mean size waits behind a full queue.
+    /// Adds the waiting time in a full queue for packets of this mean size.
     #[must_use]
     pub fn with_packets_of(self, bytes: f64) -> Self {
         let full_us = f64::from(self.packets) * bytes / self.bytes_per_s * 1e6;
@@ -87,34 +87,34 @@ fn lost_permille(point: &QueuePoint) -> f64 {
     }
 }
 
-/// A device as it is, and what it carried over some time.
+/// The queue of a device in use, and its traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct QueueInUse {
     /// `txqueuelen`
     pub packets: Option<u32>,
-    /// Packets it sent, in a second.
+    /// Packets sent per second.
     pub sent_per_s: f64,
-    /// Packets it dropped, in a second.
+    /// Packets dropped per second.
     pub dropped_per_s: f64,
-    /// Packets it sent since it was made.
+    /// Packets sent since the device was created.
     pub sent_ever: u64,
-    /// Packets it dropped since it was made.
+    /// Packets dropped since the device was created.
     pub dropped_ever: u64,
 }
 
-/// What to make of it.
+/// Verdict about a queue in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueVerdict {
-    /// It is too short: set it to this.
+    /// Too short: set this length.
     Lengthen(u32),
-    /// It is long, and drops: the program that empties it is too slow, or has too little of a processor.
+    /// Long, but drops: the reading program is too slow, or gets too little processor time.
     SlowReader,
-    /// It is long enough.
+    /// Long enough.
     Fine,
 }
 
-/// Whether a queue in use should be longer. It has to hold what comes while its reader is not looking: a turn of the
-/// scheduler, 10 ms, at the rate at which packets come, twice over; and at least as many as a TUN device does by itself.
+/// Judges a queue in use. It must hold the packets that arrive while its reader does not run (a scheduler
+/// period of 10 ms), twice over; and at least the default of a TUN device.
 #[must_use]
 pub fn judge_queue(queue: &QueueInUse) -> QueueVerdict {
     let Some(length) = queue.packets else {
@@ -129,7 +129,7 @@ pub fn judge_queue(queue: &QueueInUse) -> QueueVerdict {
     } else {
         USUAL_PACKETS
     };
-    let needed = (come_per_s * ABSENCE_S * 2.0).max(f64::from(usual));
+    let needed = (come_per_s * READER_PAUSE_S * 2.0).max(f64::from(usual));
     let better = ROUND_LENGTHS
         .into_iter()
         .find(|&round| f64::from(round) >= needed)
@@ -144,15 +144,15 @@ pub fn judge_queue(queue: &QueueInUse) -> QueueVerdict {
     }
 }
 
-/// Near the best: at least this much of it.
+/// Near the best: at least this part of its rate.
 const NEAR_PERMILLE: f64 = 850.0;
-/// Drops that are no harm: fewer of all packets.
+/// Acceptable drops: less than this part of all packets.
 const FEW_PERMILLE: f64 = 1.0;
-/// `TUN_READQ_SIZE` of `drivers/net/tun.c`: what a TUN device has if nobody says otherwise.
+/// `TUN_READQ_SIZE` of `drivers/net/tun.c`: the default of a TUN device.
 const USUAL_PACKETS: u32 = 500;
-/// How long a reader may be away, in seconds.
-const ABSENCE_S: f64 = 0.01;
-/// Where it drops, it may take more.
+/// Longest pause of a reader, in seconds.
+const READER_PAUSE_S: f64 = 0.01;
+/// Least length for a queue that drops.
 const AFTER_DROPS: u32 = 1000;
 const ROUND_LENGTHS: [u32; 5] = [500, 1000, 2000, 5000, LONGEST];
 const LONGEST: u32 = 10_000;
@@ -171,8 +171,8 @@ mod tests {
     }
 
     #[test]
-    fn the_knee() {
-        // The order in which they were measured does not matter.
+    fn shortest_queue_near_the_best_is_recommended() {
+        // The order of measurements does not matter.
         let points = [
             point(1000, 101.0, 0.0),
             point(3, 10.0, 900.0),
@@ -189,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn dropping_near_the_best() {
-        // As much gets through with 10 as with 100, but 10 drops.
+    fn fewer_drops_are_preferred_near_the_best() {
+        // The rates with 10 and 100 are equal, but 10 drops.
         let points = [
             point(3, 10.0, 900.0),
             point(10, 99.0, 100.0),
             point(100, 100.0, 1.0),
         ];
         assert_eq!(recommend_queue(&points).unwrap().packets, 100);
-        // One measurement of a busy machine: what drops let a little more through.
+        // A busy machine: a length with drops had a slightly higher rate.
         let points = [
             point(3, 10.0, 900.0),
             point(100, 100.0, 100.0),
@@ -205,7 +205,7 @@ mod tests {
             point(1000, 65.0, 0.0),
         ];
         assert_eq!(recommend_queue(&points).unwrap().packets, 500);
-        // Without drops next to nothing gets through.
+        // The rate without drops is very low.
         let points = [
             point(3, 10.0, 900.0),
             point(100, 100.0, 100.0),
@@ -213,7 +213,7 @@ mod tests {
         ];
         let advice = recommend_queue(&points).unwrap();
         assert_eq!((advice.packets, advice.still_drops), (100, true));
-        // Each drops: the shortest that does as well.
+        // All drop: the shortest with an equal rate.
         let points = [
             point(3, 10.0, 900.0),
             point(10, 99.0, 100.0),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_go_by() {
+    fn no_points_give_no_advice() {
         assert_eq!(recommend_queue(&[]), None);
         assert_eq!(
             recommend_queue(&[point(3, 0.0, 0.0), point(10, f64::NAN, 0.0)]),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_in_use() {
+    fn queue_in_use_is_judged() {
         let queue = |packets, sent_per_s, dropped_per_s| QueueInUse {
             packets: Some(packets),
             sent_per_s,

@@ -255,7 +255,7 @@ impl Container {
 
     /// Whether somebody who typed `text` means it: its name, or at least the first twelve digits of its id.
     #[must_use]
-    pub fn is_meant_by(&self, text: &[u8]) -> bool {
+    pub fn matches_text(&self, text: &[u8]) -> bool {
         text == self.name() || self.has_id() && text.len() >= SHORT_LEN && self.name().starts_with(text)
     }
 }
@@ -489,14 +489,14 @@ mod tests {
     fn short_names_and_what_was_typed() {
         let container = Container::from_cgroup(format!("/docker/{ID}").as_bytes()).unwrap();
         assert_eq!(container.to_string(), "9ec39b91f3d7");
-        assert!(container.is_meant_by(ID.as_bytes()) && container.is_meant_by(&ID.as_bytes()[..12]));
-        assert!(container.is_meant_by(&ID.as_bytes()[..30]));
+        assert!(container.matches_text(ID.as_bytes()) && container.matches_text(&ID.as_bytes()[..12]));
+        assert!(container.matches_text(&ID.as_bytes()[..30]));
         for other in [&ID[..11], "", &format!("{ID}0"), &ID[1..20]] {
-            assert!(!container.is_meant_by(other.as_bytes()), "{other}");
+            assert!(!container.matches_text(other.as_bytes()), "{other}");
         }
         let machine = Container::from_cgroup(b"/lxc/twelve-letters-and-more").unwrap();
         assert_eq!(machine.to_string(), "twelve-letters-and-more");
-        assert!(!machine.is_meant_by(b"twelve-letters"));
+        assert!(!machine.matches_text(b"twelve-letters"));
         let odd = Container::from_cgroup(b"/lxc/a\xff\x1b[31m").unwrap();
         assert_eq!(odd.to_string(), "a\u{fffd}\u{1b}[31m");
     }

@@ -1,4 +1,4 @@
-//! What a thread off the processor waits for, told by its state and by the kernel functions it is in.
+//! The cause of a wait, derived from the thread's state and its kernel stack.
 
 mod known;
 
@@ -8,28 +8,29 @@ use known::{CALLS, FAULTS, LOCKS, MACHINERY, OTHERS, STARTS, WHOLE};
 /// Why a thread was off the processor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cause {
-    /// For what it waits.
+    /// What it waits for.
     pub reason: Reason,
-    /// More about it, where the reason alone says little: whose lock of the kernel's, or which function waits.
+    /// Details where the reason says little: the kernel lock's user, or the function that waits.
     pub detail: Option<String>,
 }
 
-/// How a thread left the processor.
+/// State of a thread when it left the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
-    /// It could run.
+    /// Runnable.
     Runnable,
-    /// It waits, interruptibly or not.
+    /// Waiting, interruptibly or not.
     Waiting,
-    /// It is stopped or traced.
+    /// Stopped or traced.
     Stopped,
 }
 
 impl TaskState {
-    /// Of `prev_state` in the tracepoint `sched:sched_switch`, or of `task->__state` there (`include/linux/sched.h`).
+    /// From `prev_state` of the tracepoint `sched:sched_switch`, or `task->__state` there
+    /// (`include/linux/sched.h`).
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
-        // TASK_RUNNING; the tracepoint says TASK_REPORT_MAX for one that was preempted.
+        // TASK_RUNNING; the tracepoint reports TASK_REPORT_MAX for a preempted thread.
         const PREEMPTED: u64 = 0x100;
         // __TASK_STOPPED and __TASK_TRACED.
         const STOPPED: u64 = 0x4 | 0x8;
@@ -44,7 +45,7 @@ impl TaskState {
 }
 
 impl Cause {
-    /// Of a thread in this system call, with these functions of the kernel on its stack, the innermost first.
+    /// The cause for a thread in this system call with this kernel stack, innermost function first.
     #[must_use]
     pub fn of(syscall: Option<&str>, state: TaskState, kernel: &[&str]) -> Self {
         match state {
@@ -52,27 +53,27 @@ impl Cause {
             TaskState::Stopped => return Self::plain(Reason::Stopped),
             TaskState::Waiting => {}
         }
-        // What the compiler put behind a name (`do_select.constprop.0`) says nothing here.
+        // Remove suffixes of the compiler (`do_select.constprop.0`).
         let stack: Vec<&str> = kernel
             .iter()
             .map(|name| name.split('.').next().unwrap_or(name))
             .collect();
-        // 1. A lock of the kernel's, whatever it is wanted for.
-        let inner = stack.iter().position(|name| !is_machinery(name));
+        // 1. A kernel lock, whatever it is needed for.
+        let inner = stack.iter().position(|name| !is_wait_machinery(name));
         if let Some(at) = inner.filter(|at| is_lock(stack[*at])) {
             let taker = stack[at..]
                 .iter()
-                .find(|name| !is_lock(name) && !is_machinery(name));
+                .find(|name| !is_lock(name) && !is_wait_machinery(name));
             return Self {
                 reason: Reason::KernelLock,
                 detail: taker.map(|name| format!("lock in {name}")),
             };
         }
-        // 2. A fault: the page it waits for may come from a disk, but the program asked for no disk.
+        // 2. A page fault: the page may come from a disk, but the program did not request disk I/O.
         if stack.iter().any(|name| FAULTS.contains(name)) {
             return Self::plain(Reason::Page);
         }
-        // 3. The innermost function that says something.
+        // 3. The innermost known function.
         for name in &stack {
             if let Some((reason, words)) = meaning(name) {
                 return Self {
@@ -84,7 +85,7 @@ impl Cause {
         if stack.iter().any(|name| name.starts_with("io_schedule")) {
             return Self::plain(Reason::Disk);
         }
-        // 4. The call, if the stack says nothing or is not known.
+        // 4. The system call, if the stack is empty or unknown.
         if let Some(reason) = syscall.and_then(of_syscall) {
             return Self::plain(reason);
         }
@@ -99,12 +100,12 @@ impl Cause {
     }
 }
 
-/// Whether a function is on the way of every wait, or of very different ones.
-fn is_machinery(name: &str) -> bool {
+/// Whether a function is part of every wait, or of very different ones.
+fn is_wait_machinery(name: &str) -> bool {
     MACHINERY.iter().any(|start| name.starts_with(start))
 }
 
-/// Whether a function waits for a lock of the kernel's.
+/// Whether a function waits for a kernel lock.
 fn is_lock(name: &str) -> bool {
     LOCKS.iter().any(|start| name.starts_with(start))
 }
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_comes_first() {
+    fn state_decides_before_the_stack() {
         for (bits, state) in [
             (0, TaskState::Runnable),
             (0x100, TaskState::Runnable),
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_of_linux_6_18() {
+    fn stacks_of_linux_6_18_give_reasons() {
         for (syscall, stack, reason) in [
             (
                 "accept4",
@@ -330,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn stacks_of_other_kernels() {
+    fn stacks_of_other_kernels_give_reasons() {
         for (syscall, stack, reason) in [
             // 5.10, 4.19: schedule itself is on the stack
             (
@@ -379,13 +380,13 @@ mod tests {
                 "schedule schedule_timeout wait_for_completion_killable wait_for_vfork_done kernel_clone",
                 Reason::Child,
             ),
-            // with our own program innermost
+            // our own BPF program is innermost
             (
                 "futex",
                 "bpf_prog_6deef7357e7b4530_look bpf_trace_run4 __bpf_trace_sched_switch __traceiter_sched_switch __schedule schedule futex_wait_queue",
                 Reason::Lock,
             ),
-            // faults, also of the kernel on behalf of a call
+            // page faults, also of the kernel during a system call
             (
                 "",
                 "io_schedule folio_wait_bit_common filemap_fault __do_fault do_fault __handle_mm_fault handle_mm_fault do_user_addr_fault exc_page_fault asm_exc_page_fault",
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_name_who_takes_them() {
+    fn kernel_lock_detail_is_its_user() {
         check(
             "openat",
             "schedule_preempt_disabled rwsem_down_write_slowpath down_write path_openat do_filp_open",
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn unknown_wait_names_its_function() {
         check(
             "unshare",
             "schedule schedule_timeout __wait_for_common wait_for_completion synchronize_rcu_normal net_exit",

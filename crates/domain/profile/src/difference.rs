@@ -1,32 +1,32 @@
-//! What changed from one profile to another.
+//! Comparison of two profiles.
 
-use crate::place::Place;
+use crate::format::{short, time};
 use crate::profile::{Profile, Reason, Space};
+use crate::stack_site::StackSite;
 use crate::stacks::unnamed;
 use crate::tally;
-use crate::words::{short, time};
 use sockeye_measure::{Column, Report, Table, Unit, Value};
 use std::collections::BTreeMap;
 
 /// Two profiles: `a` before, `b` after.
 #[derive(Debug, Clone, Copy)]
 pub struct Difference<'a> {
-    /// What the first is called, such as its file.
+    /// Name of the first, such as its file.
     pub a_name: &'a str,
-    /// The first.
+    /// The first profile.
     pub a: &'a Profile,
-    /// What the second is called.
+    /// Name of the second.
     pub b_name: &'a str,
-    /// The second.
+    /// The second profile.
     pub b: &'a Profile,
-    /// So many rows of each table, those that changed most; 0: all.
+    /// Number of rows per table, those that changed most; 0: all.
     pub rows: usize,
-    /// For people: long names are shortened.
+    /// Whether it is for people: long names are shortened.
     pub for_eyes: bool,
 }
 
 impl Difference<'_> {
-    /// Tables of what changed, the largest change first, and what it means.
+    /// Tables of changes, the largest change first, and conclusions.
     #[must_use]
     pub fn report(&self) -> Report {
         let mut report = Report::of("prof", "diff");
@@ -45,7 +45,7 @@ impl Difference<'_> {
             "per_s",
             "figures per second",
             Unit::Text,
-            Value::Yes(scale.is_rate),
+            Value::Bool(scale.is_rate),
         );
         let mut changes = Vec::new();
         let mut left_out = 0;
@@ -71,14 +71,14 @@ impl Difference<'_> {
             }
             report.tables.push(self.table(part, &rows, &scale));
         }
-        self.biggest(&changes, &scale, &mut report);
+        self.add_largest_change(&changes, &scale, &mut report);
         if left_out > 0 {
             report.say(
                 "rows-left-out",
                 format!("Left out: {left_out} smaller changes; --rows 0 shows all."),
             );
         }
-        self.comparable(&scale, &mut report);
+        self.note_incomparable(&scale, &mut report);
         report
     }
 
@@ -162,9 +162,9 @@ impl Difference<'_> {
         table
     }
 
-    /// The first sentence: what changed most.
-    fn biggest(&self, changes: &[(Part, Row)], scale: &Scale, report: &mut Report) {
-        // Shares become times, so that all can be compared.
+    /// The first conclusion: what changed most.
+    fn add_largest_change(&self, changes: &[(Part, Row)], scale: &Scale, report: &mut Report) {
+        // Convert shares to times, so that all can be compared.
         let weight = |(part, row): &(Part, Row)| match part {
             Part::Cpu => row.change_ns().abs() / 1000.0 * self.computed(scale),
             _ => row.change_ns().abs(),
@@ -211,7 +211,7 @@ impl Difference<'_> {
         report.say("biggest-change", format!("The biggest change: {what}: {text}."));
     }
 
-    /// How long both computed, on average, as far as samples tell.
+    /// Average computing time of both, from samples.
     fn computed(&self, scale: &Scale) -> f64 {
         let of = |profile: &Profile, scale: f64| {
             let cpu = profile.cpu.as_ref();
@@ -221,8 +221,8 @@ impl Difference<'_> {
         f64::midpoint(of(self.a, scale.a), of(self.b, scale.b))
     }
 
-    /// Where the two cannot be compared as they are.
-    fn comparable(&self, scale: &Scale, report: &mut Report) {
+    /// Notes where the two cannot be compared directly.
+    fn note_incomparable(&self, scale: &Scale, report: &mut Report) {
         let (a, b) = (self.a, self.b);
         if scale.is_rate {
             report.say(
@@ -318,7 +318,7 @@ impl Difference<'_> {
     }
 }
 
-/// A table.
+/// One of the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Syscalls,
@@ -348,7 +348,7 @@ impl Part {
         }
     }
 
-    /// What is compared, with its amount and count; None: the profile has no such part.
+    /// Compared items with amount and count; `None`: the profile has no such part.
     fn rows(self, profile: &Profile) -> Option<BTreeMap<Words, Amount>> {
         let mut rows = BTreeMap::<Words, Amount>::new();
         let mut add = |words: Words, amount: f64, count: f64| {
@@ -404,8 +404,8 @@ impl Part {
     }
 }
 
-/// What an object is changes from run to run; what is waited for, and in which call or function, does not.
-fn wait_words(reason: Reason, syscall: Option<&str>, place: Place<'_>) -> Words {
+/// Objects differ between runs; reasons, system calls and functions do not.
+fn wait_words(reason: Reason, syscall: Option<&str>, place: StackSite<'_>) -> Words {
     let call = syscall.or(place.kernel).map(str::to_owned);
     [Some(reason.name().to_owned()), call]
 }
@@ -414,12 +414,12 @@ type Words = [Option<String>; 2];
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Amount {
-    /// Nanoseconds; of samples thousandths of all
+    /// Nanoseconds; thousandths of all samples
     amount: f64,
     count: f64,
 }
 
-/// The same in both.
+/// An item in both profiles.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     words: Words,
@@ -442,7 +442,7 @@ impl Row {
     }
 }
 
-/// What makes both comparable.
+/// Factors that make both comparable.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     is_rate: bool,
@@ -454,7 +454,7 @@ impl Scale {
     fn of(a: &Profile, b: &Profile) -> Self {
         let seconds = |profile: &Profile| profile.duration_ns as f64 / 1e9;
         let (a_seconds, b_seconds) = (seconds(a), seconds(b));
-        // Two looks of ten seconds differ by a little.
+        // The durations of two runs of ten seconds differ slightly.
         let differ = (a_seconds - b_seconds).abs() > a_seconds.max(b_seconds) * SAME_DURATION;
         let is_rate = a_seconds > 0.0 && b_seconds > 0.0 && differ && !(is_whole(a) && is_whole(b));
         let per = |seconds: f64| if is_rate { 1.0 / seconds } else { 1.0 };
@@ -466,8 +466,8 @@ impl Scale {
     }
 }
 
-/// Whether all who were looked at began and ended meanwhile, as a command does: of such runs the whole is compared, since
-/// rates would hide that one is slower.
+/// Whether all observed processes began and ended meanwhile, as with a command: such runs are compared as a
+/// whole, because rates would hide that one is slower.
 fn is_whole(profile: &Profile) -> bool {
     !profile.processes.is_empty()
         && profile
@@ -482,7 +482,7 @@ fn compared(
     mut b: BTreeMap<Words, Amount>,
     scale: &Scale,
 ) -> Vec<Row> {
-    // Shares are comparable as they are.
+    // Shares need no scaling.
     let [of_a, of_b] = match part {
         Part::Cpu => [1.0; 2],
         _ => [scale.a, scale.b],
@@ -511,7 +511,7 @@ fn compared(
 
 /// Durations differ if they do by more than this part
 const SAME_DURATION: f64 = 0.05;
-/// Characters of names from outside, for eyes
+/// Longest name from outside, in characters, for people
 const NAME_MAX: usize = 28;
 
 #[cfg(test)]
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed() {
+    fn changes_are_ranked() {
         let (mut a, mut b) = (of(1000), of(1010));
         a.syscalls = Some(vec![
             call("openat", 2_000, 800_000),
@@ -566,7 +566,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_where_durations_differ() {
+    fn different_durations_compare_rates() {
         let (mut a, mut b) = (of(1000), of(2000));
         a.waits = Some(vec![wait(Reason::Network, "recvmsg", 10, 100)]);
         b.waits = Some(vec![wait(Reason::Network, "recvmsg", 20, 600)]);
@@ -576,7 +576,7 @@ mod tests {
         assert_eq!(told.tables[0].rows[0][4], Value::Real(200_000_000.0));
         assert_eq!(told.tables[0].rows[0][7], Value::Real(0.0));
         assert!(text(&told, "biggest-change").contains("waiting (network in recvmsg): 200ms more a second"));
-        // Of commands the whole counts.
+        // Commands are compared as a whole.
         for profile in [&mut a, &mut b] {
             profile.processes[0].began = true;
             profile.processes[0].ended = true;
@@ -588,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_samples() {
+    fn sample_shares_are_compared() {
         let of_samples = |f: u64, g: u64, samples_per_s| {
             let mut profile = of(1000);
             let frame = |name: &str| Frame {
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_told() {
+    fn incomparable_parts_are_reported() {
         let (mut a, mut b) = (of(1000), of(1000));
         a.syscalls = Some(Vec::new());
         b.cpu = Some(Cpu::default());

@@ -1,4 +1,4 @@
-//! A profile for programs: one document, or a line for each row.
+//! A profile in JSON for programs: one document, or one line per row.
 
 use crate::profile::Profile;
 use crate::{gaps, judge};
@@ -6,16 +6,16 @@ use serde::Serialize;
 use sockeye_measure::{Report, Sentence};
 
 impl Profile {
-    /// What the figures mean, and what they do not show.
+    /// Conclusions, and what the profile does not show.
     #[must_use]
     pub fn sentences(&self) -> Vec<Sentence> {
         let mut report = Report::of("prof", "prof");
         judge::judge(self, &mut report);
-        gaps::tell(self, &mut report);
+        gaps::add_gaps(self, &mut report);
         report.sentences
     }
 
-    /// The JSON of [`Profile::to_json`], with its sentences.
+    /// The JSON of [`Profile::to_json`] with its conclusions.
     #[must_use]
     pub fn to_document(&self) -> String {
         #[derive(Serialize)]
@@ -30,8 +30,8 @@ impl Profile {
         })
     }
 
-    /// A line of JSON for each row of each table, in whose stacks frames are named by their places as well; the last line
-    /// has all else.
+    /// One line of JSON per row of each table; rows of frames have their index as `place`. The last line has
+    /// everything else.
     #[must_use]
     pub fn to_lines(&self) -> String {
         #[derive(Serialize)]
@@ -72,7 +72,7 @@ impl Profile {
     }
 }
 
-/// All that is no row.
+/// Everything but the rows.
 #[derive(Serialize)]
 struct Summary {
     #[serde(flatten)]
@@ -82,7 +82,7 @@ struct Summary {
 
 impl Summary {
     fn of(profile: &Profile) -> Self {
-        // The same without its rows, which may be many.
+        // A copy without the rows, which may be many.
         let rest = Profile {
             schema_version: profile.schema_version,
             target: profile.target.clone(),
@@ -160,7 +160,7 @@ mod tests {
     use crate::profile::{Cpu, CpuStack, Frame, Process};
 
     #[test]
-    fn a_document_is_a_profile() {
+    fn document_parses_as_profile() {
         let profile = Profile {
             schema_version: 1,
             target: "pid 7".to_owned(),

@@ -1,12 +1,12 @@
 //! What a profile does not show, and what would help.
 
+use crate::format::{count, counted, percent, time};
 use crate::profile::{Losses, Profile};
 use crate::tally;
-use crate::words::{count, counted, percent, time};
 use sockeye_measure::Report;
 
-/// Says it all: parts that are missing, what was lost, how rough the figures are, what looking has cost.
-pub(crate) fn tell(profile: &Profile, report: &mut Report) {
+/// Reports missing parts, losses, inexact figures, and the cost of observation.
+pub(crate) fn add_gaps(profile: &Profile, report: &mut Report) {
     for missing in &profile.missing {
         let remedy = missing
             .remedy
@@ -50,7 +50,7 @@ pub(crate) fn tell(profile: &Profile, report: &mut Report) {
     functions(profile, report);
 }
 
-/// Calls that come so fast that only some of them are timed.
+/// System calls so frequent that only some of them are timed.
 fn estimates(profile: &Profile, report: &mut Report) {
     let mut partly: Vec<_> = tally::calls(profile, false)
         .into_iter()
@@ -88,25 +88,25 @@ fn losses(losses: &Losses, report: &mut Report) {
         losses.samples,
         "Lost: up to ",
         "sample",
-        "the kernel had no room for more; fewer a second (--hz) fit.",
+        "the kernel's buffer was full; sample less often (--hz).",
     );
     lost(
         losses.syscalls,
         "Not counted: ",
         "system call",
-        "there was no room for more; fewer processes (-p, --cgroup) fit.",
+        "the table was full; select fewer processes (-p, --cgroup).",
     );
     lost(
         losses.waits,
         "Not counted: ",
         "wait",
-        "there was no room for more; fewer processes (-p, --cgroup) fit.",
+        "the table was full; select fewer processes (-p, --cgroup).",
     );
     lost(
         losses.stacks,
         "Not kept: ",
         "stack",
-        "the figures are whole, but not where they come from.",
+        "the totals are complete, but some have no stack.",
     );
     lost(
         losses.functions,
@@ -132,7 +132,7 @@ fn functions(profile: &Profile, report: &mut Report) {
     let Some(functions) = &profile.functions else {
         return;
     };
-    // Those who say why say more.
+    // A missing part has its own message.
     if functions.watched == 0 && !profile.missing.iter().any(|missing| missing.part == "functions") {
         report.say(
             "nothing-watched",
@@ -140,7 +140,7 @@ fn functions(profile: &Profile, report: &mut Report) {
         );
     }
     let sum = |number: fn(&crate::profile::Function) -> u64| tally::sum(functions.calls.iter().map(number));
-    // Of those that could not be followed nobody knows whether they returned; that is told of them.
+    // Calls that could not be followed are reported separately.
     let missed = sum(|one| one.missed_returns).saturating_sub(profile.losses.functions);
     if missed > 0 {
         report.say(
@@ -188,9 +188,9 @@ fn functions(profile: &Profile, report: &mut Report) {
     }
 }
 
-/// Calls under way when it began are never timed: one of each thread
+/// Calls in progress at the beginning are never timed: one per thread
 const ESTIMATED_MIN: u64 = 100;
-/// Of so many calls that one is not timed changes little
+/// If at most one call in this number is untimed, the error is small
 const ESTIMATED_PART: u64 = 10;
 const NAMES_MAX: usize = 4;
 const SAMPLES_FEW: u64 = 50;
@@ -204,12 +204,12 @@ mod tests {
 
     fn codes(profile: &Profile) -> Vec<&'static str> {
         let mut report = Report::default();
-        tell(profile, &mut report);
+        add_gaps(profile, &mut report);
         report.sentences.iter().map(|one| one.code).collect()
     }
 
     #[test]
-    fn what_is_whole_has_no_gaps() {
+    fn complete_profile_has_no_gaps() {
         assert_eq!(codes(&Profile::default()), [""; 0]);
         let cpu = Cpu {
             samples: 1000,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn all_gaps_are_told() {
+    fn all_gaps_are_reported() {
         let profile = Profile {
             cpu: Some(Cpu {
                 samples: 20,
@@ -260,7 +260,7 @@ mod tests {
             ..Profile::default()
         };
         let mut report = Report::default();
-        tell(&profile, &mut report);
+        add_gaps(&profile, &mut report);
         let codes: Vec<_> = report.sentences.iter().map(|one| one.code).collect();
         let expected = [
             "missing",

@@ -1,5 +1,5 @@
-//! Where the time of processes went: their system calls, what they waited for, what they computed, the functions they
-//! were in. The [`Profile`], its JSON, its tables, flame graphs, and what changed from one to another.
+//! Profiles of processes: system calls, waits, samples of computing, and watched functions. Contains the
+//! [`Profile`], its JSON and tables, the stacks for flame graphs, and the comparison of two profiles.
 //!
 //! What it deliberately does not do: observe. It attaches to nothing, opens no file, reads no clock.
 //!
@@ -13,16 +13,16 @@
 mod cause;
 mod difference;
 mod document;
+mod format;
 mod gaps;
 mod judge;
-mod place;
 mod profile;
 mod reason;
 mod report;
 mod since;
+mod stack_site;
 mod stacks;
 mod tally;
-mod words;
 
 pub use cause::{Cause, TaskState};
 pub use difference::Difference;
@@ -30,5 +30,5 @@ pub use profile::{
     Cpu, CpuStack, Errno, Frame, Function, Functions, Losses, Missing, Partial, Process, Profile, Reason,
     Space, Syscall, UnreadableProfile, Wait,
 };
-pub use report::View;
-pub use stacks::{DEPTH_MAX, Stacks, Word, Worded};
+pub use report::ReportOptions;
+pub use stacks::{DEPTH_MAX, NamedStacks, StackKind, StackName};

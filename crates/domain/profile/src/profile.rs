@@ -1,23 +1,24 @@
-//! What was seen of processes during some time. Its fields are the fields of its JSON, in `docs/schema/prof.schema.json`.
+//! The profile of processes over some time. Its fields are the fields of its JSON, in
+//! `docs/schema/prof.schema.json`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Where the time of processes went.
+/// A profile of processes.
 ///
-/// A part is `None` if it was not asked for, or could not be had: then [`Profile::missing`] says why. All that is counted
-/// is counted from the beginning, so that of two looks at the same run the later one contains the earlier.
+/// A part is `None` if it was not requested or not available: then [`Profile::missing`] has the reason.
+/// Counts start at the beginning, so that of two profiles of the same run the later one contains the earlier.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Of this layout: [`Profile::SCHEMA_VERSION`].
+    /// Version of the layout: [`Profile::SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Who was looked at, in words: `pid 4711`, `cgroup /system.slice/nginx.service`, `system`, the command.
+    /// What was observed: `pid 4711`, `cgroup /system.slice/nginx.service`, `system`, the command.
     pub target: String,
-    /// How long.
+    /// Duration of the observation.
     pub duration_ns: u64,
-    /// How many processors the host has.
+    /// Number of processors of the host.
     pub processors: u32,
-    /// Everybody of whom anything is told.
+    /// All processes that occur in the profile.
     pub processes: Vec<Process>,
     /// System calls, by process and call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -28,56 +29,56 @@ pub struct Profile {
     /// Samples of what ran on the processors.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub cpu: Option<Cpu>,
-    /// Calls of the functions that were asked for.
+    /// Calls of the selected functions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub functions: Option<Functions>,
-    /// What stacks are made of: they name frames by their places here.
+    /// Frames; stacks refer to them by index.
     pub frames: Vec<Frame>,
-    /// What was seen too late, or could not be kept.
+    /// Events that were lost or could not be kept.
     pub losses: Losses,
-    /// What could not be looked at, and why.
+    /// Parts that could not be observed, and why.
     pub missing: Vec<Missing>,
-    /// Why it ended before its time, if it did.
+    /// Why the observation ended early, if it did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub partial: Option<Partial>,
 }
 
-/// Somebody who was looked at.
+/// An observed process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number, as we see it.
+    /// Process id, in the observer's PID namespace.
     pub pid: u32,
-    /// Its name (`comm`), the last one it had.
+    /// Its last name (`comm`).
     pub name: String,
-    /// It began while we looked.
+    /// Whether it began during the observation.
     pub began: bool,
-    /// It ended while we looked.
+    /// Whether it ended during the observation.
     pub ended: bool,
 }
 
 /// One system call of one process.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Syscall {
-    /// Whose.
+    /// Process id.
     pub pid: u32,
     /// Its name, or `syscall_N`.
     pub name: String,
-    /// How often it returned.
+    /// Number of returns.
     pub calls: u64,
-    /// How often with an error.
+    /// Number of returns with an error.
     pub errors: u64,
-    /// Which errors, the most frequent first.
+    /// The errors, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub errnos: Vec<Errno>,
-    /// How long all of them took together; an estimate if not all were timed.
+    /// Sum of the durations; an estimate if not all calls were timed.
     pub total_ns: u64,
-    /// The longest of those that were timed.
+    /// The longest timed call.
     pub max_ns: u64,
-    /// How many of `calls` were timed: where a processor makes calls all the time a part of them is, not to slow it. The
-    /// time that calls waited is known of all.
+    /// Number of timed calls; `None`: all. On a processor with constant calls only some are timed, to limit
+    /// the overhead. Waiting time is known for all calls.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timed: Option<u64>,
-    /// How many have not returned yet: they are not among `calls`, nor is their time in `total_ns`.
+    /// Calls in progress at the end: not in `calls`, nor is their time in `total_ns`.
     pub unfinished: u64,
 }
 
@@ -86,32 +87,32 @@ pub struct Syscall {
 pub struct Errno {
     /// `ENOENT`, or `errno_N`.
     pub name: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
 }
 
-/// Times that the threads of one process were off the processor with the same stack, for the same reason.
+/// Waits of one process with the same stack and reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Whose.
+    /// Process id.
     pub pid: u32,
-    /// For what.
+    /// What was waited for.
     pub reason: Reason,
-    /// The system call it was in; none: a page fault, or taken off the processor.
+    /// The system call; `None`: a page fault, or preempted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub syscall: Option<String>,
-    /// What it waited at, where that is known: `fd 5 tcp 10.0.0.2:40112 > 10.0.0.1:443`, `futex 0x7f12...`.
+    /// The object of the wait, if known: `fd 5 tcp 10.0.0.2:40112 > 10.0.0.1:443`, `futex 0x7f12...`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub object: Option<String>,
-    /// Places in [`Profile::frames`], the outermost first, the kernel's behind the process's own.
+    /// Indices into [`Profile::frames`], outermost first, the kernel's after the process's own.
     pub stack: Vec<u32>,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// Of these, how many still lasted when we stopped looking; their time until then counts.
+    /// Of these, waits in progress at the end; their time until then counts.
     pub unfinished: u64,
-    /// How long together.
+    /// Sum of the durations.
     pub total_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub max_ns: u64,
 }
 
@@ -123,102 +124,103 @@ pub enum Reason {
     /// Something else.
     #[default]
     Other,
-    /// A processor: it could run, but others do.
+    /// A processor: it was runnable, but others ran.
     Processor,
-    /// Time: it sleeps, by its own will.
+    /// Time: it sleeps.
     Sleep,
     /// A lock or a condition of its own program (futex).
     Lock,
-    /// A lock of the kernel's.
+    /// A kernel lock.
     KernelLock,
     /// Events: poll, select, epoll and their like.
     Events,
-    /// The network: data, room, a connection.
+    /// The network: data, buffer space, a connection.
     Network,
-    /// A pipe, a UNIX socket, a terminal: somebody else's process.
+    /// A pipe, a UNIX socket, a terminal: another process.
     Peer,
     /// A disk, or a file system.
     Disk,
     /// A page of memory.
     Page,
-    /// A child's end.
+    /// The end of a child process.
     Child,
     /// Stopped, or traced.
     Stopped,
 }
 
-/// Samples of what ran.
+/// Samples of what ran on the processors.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// So many a second of each processor, while somebody looked at runs there.
+    /// Samples per second of each processor, while an observed process runs there.
     pub samples_per_s: u32,
-    /// How many there are.
+    /// Number of samples.
     pub samples: u64,
-    /// Of these, how many in the kernel.
+    /// Of these, samples in the kernel.
     pub kernel_samples: u64,
-    /// Of these, how many have a stack of the process's that ends after one frame: its code keeps no frame pointers, or it
-    /// really is that short.
+    /// Of these, samples with a user stack of a single frame: the code has no frame pointers, or the stack is
+    /// that short.
     pub cut_stacks: u64,
-    /// They are of the processes' own code only: the kernel's is not ours to see.
+    /// Whether the samples are of user space only, because the kernel's are not permitted.
     pub user_only: bool,
-    /// From our start to the first possible sample: everything was attached.
+    /// Nanoseconds from the start to the first possible sample: everything was attached.
     pub ready_ns: u64,
-    /// By process and stack.
+    /// Samples by process and stack.
     pub stacks: Vec<CpuStack>,
 }
 
 /// Samples with the same stack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuStack {
-    /// Whose.
+    /// Process id.
     pub pid: u32,
-    /// Places in [`Profile::frames`], the outermost first, the kernel's behind the process's own.
+    /// Indices into [`Profile::frames`], outermost first, the kernel's after the process's own.
     pub stack: Vec<u32>,
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
 }
 
-/// A place in a program.
+/// A location in a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Frame {
-    /// The function, demangled; none: nothing is known there.
+    /// The demangled function; `None`: unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub function: Option<String>,
     /// The file name of the program or library, `kernel`, a kernel module's name, `[vdso]`, `[jit]`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub module: Option<String>,
-    /// Where in the file, if there is no function.
+    /// Offset in the file, if the function is unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub offset: Option<u64>,
-    /// Whose code it is.
+    /// Space of its code.
     pub space: Space,
 }
 
-/// Whose code.
+/// Space of code.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Space {
-    /// The process's.
+    /// User space.
     #[default]
     User,
-    /// The kernel's.
+    /// The kernel.
     Kernel,
 }
 
-/// Calls of the functions that were asked for.
+/// Calls of the selected functions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Functions {
     /// By process and function.
     pub calls: Vec<Function>,
-    /// What watching one call cost, on average of the calls: measured here on functions of ours that begin and end like those.
+    /// Mean cost of watching one call, measured on this host with functions of our own that begin and end
+    /// like those.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub overhead_ns_per_call: Option<f64>,
-    /// How many functions are watched.
+    /// Number of watched functions.
     pub watched: u64,
-    /// Calls of the same functions by processes that are not looked at: each was slowed as well.
+    /// Calls of the same functions by processes that are not observed: each was slowed as well.
     #[serde(default)]
     pub calls_of_others: u64,
-    /// By what means, the kernel's word for each: `uprobe_multi`, `kprobe_multi`.
+    /// Mechanisms used, by the kernel's names: `uprobe_multi`, `kprobe_multi`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub means: Vec<String>,
 }
@@ -226,84 +228,86 @@ pub struct Functions {
 /// Calls of one function.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Function {
-    /// By whom; 0: by anybody (functions of the kernel).
+    /// Process id; 0: any process (functions of the kernel).
     pub pid: u32,
     /// Its name, demangled.
     pub name: String,
     /// The file name of the program or library; `kernel`.
     pub module: String,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// How long it was on the stack: a call of itself within it counts once. None: only calls are counted there.
+    /// Time on the stack; recursive calls count once. `None`: only calls are counted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub total_ns: Option<u64>,
-    /// The same without the time in other functions that are watched.
+    /// The same without the time in other watched functions.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub self_ns: Option<u64>,
     /// The longest call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub max_ns: Option<u64>,
-    /// Calls whose return was never seen: left by longjmp, an exception, exec or exit. Their time is not counted.
+    /// Calls without an observed return: left by longjmp, an exception, exec or exit. Their time is not
+    /// counted.
     pub missed_returns: u64,
-    /// Calls that had not returned when we stopped looking. Their time is not counted.
+    /// Calls in progress at the end. Their time is not counted.
     pub unfinished: u64,
 }
 
-/// What was lost, by what it was. Zeros are not losses.
+/// Losses by kind. 0 means none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Losses {
-    /// Samples for which the kernel had no room.
+    /// Samples that did not fit into the kernel's buffer.
     pub samples: u64,
-    /// Calls of system calls for which there was no room.
+    /// System calls that did not fit.
     pub syscalls: u64,
-    /// Waits for which there was no room.
+    /// Waits that did not fit.
     pub waits: u64,
-    /// Stacks that could not be taken, or be kept: their samples and waits count, without one.
+    /// Stacks that could not be read or kept: their samples and waits count without a stack.
     pub stacks: u64,
     /// Calls of watched functions that could not be followed: too deep, or too many threads.
     pub functions: u64,
-    /// Events of processes (begin, exec, mapping of files) that were lost: symbols may be missing.
+    /// Lost process events (begin, exec, mapped files): symbols may be missing.
     pub events: u64,
-    /// Frames of which only the file, or nothing, is known.
+    /// Frames with only a file name, or nothing.
     pub unnamed_frames: u64,
 }
 
-/// Something that could not be looked at.
+/// A part that could not be observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// A stable word: `syscalls`, `waits`, `cpu`, `kernel_samples`, `functions`, `kernel_functions`, `symbols`, `process`.
+    /// A stable code: `syscalls`, `waits`, `cpu`, `kernel_samples`, `functions`, `kernel_functions`,
+    /// `symbols`, `process`.
     pub part: String,
     /// What is missing, and why.
     pub text: String,
-    /// What would help; none: nothing.
+    /// What would help; `None`: nothing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub remedy: Option<String>,
 }
 
-/// Why it ended early.
+/// Why the observation ended early.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partial {
-    /// A stable word: `interrupted`.
+    /// A stable code: `interrupted`.
     pub code: String,
     /// What happened.
     pub text: String,
 }
 
-/// Why a file is no profile.
+/// Why a file is not a profile.
 #[derive(Debug)]
 pub enum UnreadableProfile {
-    /// It is no JSON, or other JSON.
+    /// Not JSON, or other JSON.
     Json(serde_json::Error),
-    /// It is of another version.
+    /// Another version.
     Version(u32),
 }
 
 impl Profile {
-    /// It rises when a key changes its meaning or goes away, not when one is added.
+    /// Rises when a key changes its meaning or is removed, not when one is added.
     pub const SCHEMA_VERSION: u32 = 1;
 
-    /// As JSON, with a line end.
+    /// The JSON text, with a newline at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string(self).expect("its keys are strings, and its numbers finite");
@@ -311,13 +315,13 @@ impl Profile {
         text
     }
 
-    /// From JSON.
+    /// Parses the JSON text.
     ///
     /// # Errors
-    /// When it is something else.
+    /// If it is not the JSON of a profile.
     pub fn from_json(text: &[u8]) -> Result<Self, UnreadableProfile> {
         let profile: Self = serde_json::from_slice(text).map_err(UnreadableProfile::Json)?;
-        // The one of a default value is 0.
+        // A default value has version 0.
         if profile.schema_version > Self::SCHEMA_VERSION {
             return Err(UnreadableProfile::Version(profile.schema_version));
         }
@@ -328,7 +332,7 @@ impl Profile {
 impl fmt::Display for UnreadableProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // The source says where and why.
+            // The source error has place and reason.
             Self::Json(_) => f.write_str("not a profile, as sockeye prof --json writes it"),
             Self::Version(version) => write!(
                 f,

@@ -1,9 +1,9 @@
-//! What is waited for, in words.
+//! Names of the reasons.
 
 use crate::profile::Reason;
 
 impl Reason {
-    /// Its name in JSON, in tables and in lines of other programs.
+    /// The name in JSON, in tables and in folded stacks.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Reason {
         }
     }
 
-    /// It, behind "waited ".
+    /// The phrase after "waited ".
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Other => "for something else",
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_json() {
+    fn names_match_json() {
         for reason in [
             Reason::Other,
             Reason::Processor,

@@ -1,15 +1,15 @@
-//! What happened between two looks at the same run.
+//! The difference of two profiles of the same run.
 
 use crate::profile::{Cpu, CpuStack, Errno, Function, Functions, Losses, Profile, Syscall, Wait};
 use std::collections::HashMap;
 use std::hash::Hash;
 
 impl Profile {
-    /// What happened since `earlier`, which must be of the same run: counts and times are of the time between, what did not
-    /// happen in it is left out.
+    /// The profile of the time since `earlier`, which must be of the same run: counts and times are
+    /// differences, rows without a change are omitted.
     ///
-    /// The longest stays that of the whole run, since nobody knows whether it was before or after. What is unfinished is
-    /// so now. Where frames have other places in both, stacks are compared by what is in them.
+    /// Maxima stay those of the whole run, because their time is unknown. Unfinished calls are those at the
+    /// end. Stacks are compared by content, because indices of frames may differ.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let frames = Frames::new(self, earlier);
@@ -56,12 +56,12 @@ impl Profile {
     }
 }
 
-/// Where the frames of the earlier look are in the later one.
+/// Maps frames of the earlier profile to the later one.
 struct Frames(Option<Vec<u32>>);
 
 impl Frames {
     fn new(now: &Profile, then: &Profile) -> Self {
-        // A later look mostly adds frames behind those there were.
+        // The later profile usually appends frames to the earlier ones.
         if now.frames.starts_with(&then.frames) {
             return Self(None);
         }
@@ -70,7 +70,7 @@ impl Frames {
         Self(Some(then.frames.iter().map(place).collect()))
     }
 
-    /// A stack of the earlier look, as the later one would have it.
+    /// A stack of the earlier profile with indices of the later one.
     fn earlier(&self, stack: &[u32]) -> Vec<u32> {
         let Some(places) = &self.0 else {
             return stack.to_vec();
@@ -131,7 +131,7 @@ fn syscall(now: &Syscall, then: &Syscall) -> Syscall {
     }
 }
 
-/// How many of those between were timed, if not all were.
+/// Number of timed calls in between; `None`: all.
 fn timed_since(now: &Syscall, then: &Syscall) -> Option<u64> {
     let calls = now.calls.saturating_sub(then.calls);
     let timed = |one: &Syscall| one.timed.unwrap_or(one.calls);
@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    fn look(times: u64, frames: &[&str], stack: &[u32]) -> Profile {
+    fn profile_at(times: u64, frames: &[&str], stack: &[u32]) -> Profile {
         Profile {
             duration_ns: times * 1_000,
             syscalls: Some(vec![Syscall {
@@ -265,25 +265,28 @@ mod tests {
     }
 
     #[test]
-    fn of_two_looks_the_time_between_is_left() {
-        check(&look(5, &["a", "b"], &[0, 1]), &look(2, &["a", "b"], &[0, 1]));
-        // Where frames got other places.
+    fn since_subtracts_the_earlier_profile() {
         check(
-            &look(5, &["b", "c", "a"], &[2, 0]),
-            &look(2, &["a", "b"], &[0, 1]),
+            &profile_at(5, &["a", "b"], &[0, 1]),
+            &profile_at(2, &["a", "b"], &[0, 1]),
+        );
+        // Frames with different indices.
+        check(
+            &profile_at(5, &["b", "c", "a"], &[2, 0]),
+            &profile_at(2, &["a", "b"], &[0, 1]),
         );
     }
 
     #[test]
-    fn what_did_not_happen_is_left_out() {
-        let now = look(5, &["a"], &[0]);
+    fn unchanged_rows_are_omitted() {
+        let now = profile_at(5, &["a"], &[0]);
         let between = now.since(&now);
         assert_eq!(between.syscalls, Some(Vec::new()));
         assert_eq!(between.waits, Some(Vec::new()));
         assert_eq!(between.cpu.unwrap().stacks, Vec::new());
         // All of it is new.
         assert_eq!(now.since(&Profile::default()), now);
-        // Of another run, or out of order: nothing is below 0.
-        assert_eq!(look(1, &["a"], &[0]).since(&now).duration_ns, 0);
+        // Another run, or wrong order: nothing becomes negative.
+        assert_eq!(profile_at(1, &["a"], &[0]).since(&now).duration_ns, 0);
     }
 }

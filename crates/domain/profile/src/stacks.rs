@@ -1,103 +1,104 @@
-//! Stacks in words: what folded lines and flame graphs are made of.
+//! Stacks with names, for folded lines and flame graphs.
 
 use crate::profile::{Frame, Profile, Space};
 use std::collections::HashMap;
 
-/// Which stacks.
+/// A kind of stacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Stacks {
-    /// Of what ran, by samples.
+pub enum StackKind {
+    /// Stacks that ran, weighted by samples.
     #[default]
     Cpu,
-    /// Of who was off the processor, by microseconds.
+    /// Stacks that waited, weighted by microseconds.
     Waits,
 }
 
-/// Stacks of words: the process first, then its frames, the outermost first.
+/// Stacks by names: the process first, then its frames, outermost first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Worded {
-    /// Each once.
-    pub words: Vec<Word>,
-    /// Places in `words`, and the weight: samples, or microseconds. Those without weight are left out.
+pub struct NamedStacks {
+    /// Distinct names.
+    pub words: Vec<StackName>,
+    /// Indices into `words`, and the weight: samples or microseconds, never 0.
     pub stacks: Vec<(Vec<u32>, u64)>,
-    /// All weights.
+    /// Sum of the weights.
     pub total: u64,
-    /// How many stacks were cut at [`DEPTH_MAX`].
+    /// Number of stacks that were cut at [`DEPTH_MAX`].
     pub too_deep: u64,
 }
 
-/// A word of stacks.
+/// The name of a process or frame.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Word {
-    /// The name of the process or of the function; `[libc.so.6]` where only the file is known. It may hold anything.
+pub struct StackName {
+    /// Name of the process or function; `[libc.so.6]` if only the file is known. From outside: may contain
+    /// any character.
     pub text: String,
-    /// Where the function is.
+    /// File of the function.
     pub module: Option<String>,
-    /// Whether it is the kernel's.
+    /// Whether it is kernel code.
     pub is_kernel: bool,
 }
 
 impl Profile {
-    /// Its stacks in words; None if it has no such part.
+    /// The named stacks; `None` if the profile has no such part.
     #[must_use]
-    pub fn worded(&self, which: Stacks) -> Option<Worded> {
-        let mut book = Book::default();
+    pub fn named_stacks(&self, which: StackKind) -> Option<NamedStacks> {
+        let mut book = NameTable::default();
         let frames: Vec<u32> = self.frames.iter().map(|frame| book.place(word(frame))).collect();
-        let unknown = book.place(Word::plain("[unknown]"));
-        let cut = book.place(Word::plain("[deeper]"));
-        let none = book.place(Word::plain("[no stack]"));
+        let unknown = book.place(StackName::plain("[unknown]"));
+        let cut = book.place(StackName::plain("[deeper]"));
+        let none = book.place(StackName::plain("[no stack]"));
         let processes: HashMap<u32, u32> = self
             .processes
             .iter()
-            .map(|process| (process.pid, book.place(Word::plain(&process.name))))
+            .map(|process| (process.pid, book.place(StackName::plain(&process.name))))
             .collect();
-        let mut worded = Worded::default();
+        let mut named_stacks = NamedStacks::default();
         let mut add = |pid: u32, stack: &[u32], weight: u64| {
             if weight == 0 {
                 return;
             }
             let process = processes.get(&pid).copied();
-            let process = process.unwrap_or_else(|| book.place(Word::plain(&format!("pid {pid}"))));
+            let process = process.unwrap_or_else(|| book.place(StackName::plain(&format!("pid {pid}"))));
             let mut words = Vec::with_capacity(stack.len().min(DEPTH_MAX) + 2);
             words.push(process);
             let place = |frame: &u32| frames.get(*frame as usize).copied().unwrap_or(unknown);
             words.extend(stack.iter().take(DEPTH_MAX).map(place));
             if stack.len() > DEPTH_MAX {
                 words.push(cut);
-                worded.too_deep += 1;
+                named_stacks.too_deep += 1;
             }
             if stack.is_empty() {
                 words.push(none);
             }
-            worded.total = worded.total.saturating_add(weight);
-            worded.stacks.push((words, weight));
+            named_stacks.total = named_stacks.total.saturating_add(weight);
+            named_stacks.stacks.push((words, weight));
         };
         match which {
-            Stacks::Cpu => {
+            StackKind::Cpu => {
                 for one in &self.cpu.as_ref()?.stacks {
                     add(one.pid, &one.stack, one.samples);
                 }
             }
-            Stacks::Waits => {
+            StackKind::Waits => {
                 for one in self.waits.as_ref()? {
                     add(one.pid, &one.stack, one.total_ns.div_ceil(1000));
                 }
             }
         }
-        worded.words = book.words;
-        Some(worded)
+        named_stacks.words = book.words;
+        Some(named_stacks)
     }
 }
 
-/// The words there are, by their places.
+/// Distinct names with their indices.
 #[derive(Default)]
-struct Book {
-    words: Vec<Word>,
-    places: HashMap<Word, u32>,
+struct NameTable {
+    words: Vec<StackName>,
+    places: HashMap<StackName, u32>,
 }
 
-impl Book {
-    fn place(&mut self, word: Word) -> u32 {
+impl NameTable {
+    fn place(&mut self, word: StackName) -> u32 {
         if let Some(place) = self.places.get(&word) {
             return *place;
         }
@@ -108,7 +109,7 @@ impl Book {
     }
 }
 
-impl Word {
+impl StackName {
     fn plain(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -117,20 +118,21 @@ impl Word {
     }
 }
 
-/// Places without a function are told apart by their files only: each sample has an offset of its own.
-fn word(frame: &Frame) -> Word {
+/// The name of a frame. Frames without a function are named by their files, since each sample has another
+/// offset.
+fn word(frame: &Frame) -> StackName {
     let text = match (frame.function.as_deref(), frame.module.as_deref()) {
         (Some(function), _) if !function.is_empty() => function.to_owned(),
         (_, module) => unnamed(module),
     };
-    Word {
+    StackName {
         text,
         module: frame.module.clone(),
         is_kernel: frame.space == Space::Kernel,
     }
 }
 
-/// A place without a function, by the file that it is in: `[libc.so.6]`.
+/// The name of a frame without a function: `[libc.so.6]`.
 pub(crate) fn unnamed(module: Option<&str>) -> String {
     match module {
         Some(module) if module.starts_with('[') => module.to_owned(),
@@ -139,7 +141,7 @@ pub(crate) fn unnamed(module: Option<&str>) -> String {
     }
 }
 
-/// Frames of a stack; perf and BPF take 127 of each space.
+/// Longest stack; perf and BPF take 127 frames of each space.
 pub const DEPTH_MAX: usize = 1024;
 
 #[cfg(test)]
@@ -148,7 +150,7 @@ mod tests {
     use crate::profile::{Cpu, CpuStack, Process, Wait};
 
     #[test]
-    fn stacks_in_words() {
+    fn frames_are_named() {
         let frame = |function: Option<&str>, module: &str, space| Frame {
             function: function.map(str::to_owned),
             module: Some(module.to_owned()),
@@ -185,14 +187,14 @@ mod tests {
             }]),
             ..Profile::default()
         };
-        let worded = profile.worded(Stacks::Cpu).unwrap();
-        let lines: Vec<String> = worded
+        let named_stacks = profile.named_stacks(StackKind::Cpu).unwrap();
+        let lines: Vec<String> = named_stacks
             .stacks
             .iter()
             .map(|(stack, weight)| {
                 let texts: Vec<&str> = stack
                     .iter()
-                    .map(|word| worded.words[*word as usize].text.as_str())
+                    .map(|word| named_stacks.words[*word as usize].text.as_str())
                     .collect();
                 format!("{} {weight}", texts.join(";"))
             })
@@ -201,9 +203,12 @@ mod tests {
         assert_eq!(lines[1], "pid 9;[vdso];[unknown] 1");
         assert_eq!(lines[2], "dd;[no stack] 2");
         assert!(lines[3].ends_with(";main;[deeper] 1"));
-        assert_eq!((lines.len(), worded.total, worded.too_deep), (4, 9, 1));
-        let waits = profile.worded(Stacks::Waits).unwrap();
+        assert_eq!(
+            (lines.len(), named_stacks.total, named_stacks.too_deep),
+            (4, 9, 1)
+        );
+        let waits = profile.named_stacks(StackKind::Waits).unwrap();
         assert_eq!((waits.stacks[0].1, waits.total), (2, 2));
-        assert_eq!(Profile::default().worded(Stacks::Cpu), None);
+        assert_eq!(Profile::default().named_stacks(StackKind::Cpu), None);
     }
 }

@@ -1,11 +1,11 @@
-//! The rows of a profile put together: over all processes, or by process, and the largest first.
+//! Totals of a profile's rows: over all processes, or by process, the largest first.
 
-use crate::place::{Place, place_of};
 use crate::profile::{Errno, Function, Profile, Reason, Space, Syscall};
+use crate::stack_site::{StackSite, site_of};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A system call.
+/// Totals of a system call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CallTally<'a> {
     pub(crate) pid: Option<u32>,
@@ -16,39 +16,39 @@ pub(crate) struct CallTally<'a> {
     pub(crate) errnos: Vec<Errno>,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: u64,
-    /// How many of them were timed
+    /// Number of timed calls
     pub(crate) timed: u64,
-    /// Of how many `total_ns` is: where some of a process's calls were timed it is an estimate of all, where none were
-    /// (those that were under way already) there is no time
-    pub(crate) told: u64,
+    /// Number of calls that `total_ns` is for: if some calls of a process were timed, it is an estimate of
+    /// all; if none were (those in progress at the beginning), there is no time
+    pub(crate) timed_base: u64,
     pub(crate) unfinished: u64,
 }
 
-/// Waits for the same, at the same place.
+/// Totals of waits for the same thing at the same place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct WaitTally<'a> {
     pub(crate) pid: Option<u32>,
     pub(crate) reason: Reason,
     pub(crate) syscall: Option<&'a str>,
     pub(crate) object: Option<&'a str>,
-    pub(crate) place: Place<'a>,
+    pub(crate) place: StackSite<'a>,
     pub(crate) count: u64,
     pub(crate) unfinished: u64,
     pub(crate) total_ns: u64,
     pub(crate) max_ns: u64,
 }
 
-/// A function that samples were in.
+/// Totals of a function in samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct CpuTally<'a> {
     pub(crate) pid: Option<u32>,
-    /// None: only the file is known, if that
+    /// `None`: at most the file is known
     pub(crate) function: Option<&'a str>,
     pub(crate) module: Option<&'a str>,
     pub(crate) space: Space,
-    /// Samples in it
+    /// Samples in the function itself
     pub(crate) own: u64,
-    /// Samples in it, or in what it called
+    /// Samples in it, or in functions that it called
     pub(crate) total: u64,
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn calls_of<'a>(rows: impl Iterator<Item = &'a Syscall>, by_process: 
         tally.total_ns = tally.total_ns.saturating_add(one.total_ns);
         tally.max_ns = tally.max_ns.max(one.max_ns);
         tally.timed = tally.timed.saturating_add(one.timed.unwrap_or(one.calls));
-        let told = if one.timed == Some(0) { 0 } else { one.calls };
-        tally.told = tally.told.saturating_add(told);
+        let timed_base = if one.timed == Some(0) { 0 } else { one.calls };
+        tally.timed_base = tally.timed_base.saturating_add(timed_base);
         tally.unfinished = tally.unfinished.saturating_add(one.unfinished);
         for errno in &one.errnos {
             match tally.errnos.iter_mut().find(|known| known.name == errno.name) {
@@ -95,7 +95,7 @@ pub(crate) fn waits(profile: &Profile, by_process: bool) -> Vec<WaitTally<'_>> {
     let mut tallies = BTreeMap::<_, WaitTally<'_>>::new();
     for one in profile.waits.iter().flatten() {
         let pid = by_process.then_some(one.pid);
-        let place = place_of(profile, &one.stack);
+        let place = site_of(profile, &one.stack);
         let (syscall, object) = (one.syscall.as_deref(), one.object.as_deref());
         let tally = tallies
             .entry((pid, one.reason, syscall, object, place))
@@ -112,7 +112,7 @@ pub(crate) fn waits(profile: &Profile, by_process: bool) -> Vec<WaitTally<'_>> {
     tallies
 }
 
-/// How long was waited, by reason.
+/// Waiting time by reason.
 pub(crate) fn reasons(profile: &Profile) -> Vec<(Reason, u64)> {
     let mut sums = BTreeMap::<Reason, u64>::new();
     for one in profile.waits.iter().flatten() {
@@ -124,9 +124,9 @@ pub(crate) fn reasons(profile: &Profile) -> Vec<(Reason, u64)> {
     sums
 }
 
-/// The one with the most samples of its own first.
+/// By descending number of samples in the function itself.
 pub(crate) fn cpu(profile: &Profile, by_process: bool) -> Vec<CpuTally<'_>> {
-    // Places of what cannot be told apart are one.
+    // Frames that cannot be distinguished count as one.
     let mut known = HashMap::new();
     let merged: Vec<usize> = profile
         .frames
@@ -144,7 +144,7 @@ pub(crate) fn cpu(profile: &Profile, by_process: bool) -> Vec<CpuTally<'_>> {
         let place = |frame: &u32| merged.get(*frame as usize).copied().unwrap_or(usize::MAX);
         seen.clear();
         for frame in &one.stack {
-            // A function that calls itself is on the stack once.
+            // A recursive function is counted once.
             if seen.insert(place(frame)) {
                 let tally = tallies.entry((pid, place(frame))).or_default();
                 tally.1 = tally.1.saturating_add(one.samples);
@@ -213,7 +213,7 @@ pub(crate) fn functions(profile: &Profile, by_process: bool) -> Vec<Function> {
     tallies
 }
 
-/// About how long was computed: so many samples, each of a part of a second.
+/// Approximate computing time of this number of samples.
 pub(crate) fn computed_ns(samples: u64, samples_per_s: u32) -> Option<u64> {
     let period_ns = 1e9 / f64::from(samples_per_s);
     period_ns
@@ -221,7 +221,7 @@ pub(crate) fn computed_ns(samples: u64, samples_per_s: u32) -> Option<u64> {
         .then_some((samples as f64 * period_ns) as u64)
 }
 
-/// All of them together, or as much as there is room for.
+/// The sum, saturating.
 pub(crate) fn sum(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(0, u64::saturating_add)
 }
@@ -232,7 +232,7 @@ mod tests {
     use crate::profile::{Cpu, CpuStack, Frame};
 
     #[test]
-    fn a_function_that_calls_itself_counts_once() {
+    fn recursive_function_counts_once() {
         let frame = |name: &str, offset| Frame {
             function: (!name.is_empty()).then(|| name.to_owned()),
             module: Some("a".to_owned()),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_were_not_seen_to_begin_have_no_time() {
+    fn untimed_calls_have_no_time() {
         let execve = |pid, timed, total_ns| Syscall {
             pid,
             name: "execve".to_owned(),
@@ -290,11 +290,11 @@ mod tests {
         };
         let rows = [execve(1, Some(0), 0), execve(2, None, 700)];
         let tally = &calls_of(rows.iter(), false)[0];
-        assert_eq!((tally.calls, tally.told, tally.total_ns), (2, 1, 700));
+        assert_eq!((tally.calls, tally.timed_base, tally.total_ns), (2, 1, 700));
     }
 
     #[test]
-    fn time_from_samples() {
+    fn samples_convert_to_time() {
         assert_eq!(computed_ns(99, 99), Some(1_000_000_000));
         assert_eq!(computed_ns(5, 0), None);
     }

@@ -1,44 +1,44 @@
-//! What is known of a connection when it is over, or the capture is.
+//! The result of the analysis of one connection.
 
 use crate::{Ending, Event, Flag, Shares, Verdict};
 use std::net::IpAddr;
 
-/// One connection.
+/// One connection, when it or the capture is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Connection {
-    /// Its number, in the order of first segments, from 0 (`tcp.stream`)
+    /// Number in the order of first segments, from 0 (`tcp.stream`)
     pub number: u32,
-    /// Who opened it, or sent first
+    /// End that opened the connection, or sent first
     pub client: Endpoint,
-    /// The other
+    /// The other end
     pub server: Endpoint,
-    /// Since the first packet of the capture, in nanoseconds
+    /// First packet, since the first packet of the capture, in nanoseconds
     pub begin_ns: u64,
-    /// Until its last packet
+    /// Last packet, since the first packet of the capture, in nanoseconds
     pub end_ns: u64,
     /// Frame of its first segment, from 1
     pub first_frame: u64,
-    /// How it ended
+    /// How the connection ended
     pub ending: Ending,
-    /// What of it was captured
+    /// Parts of the connection that were captured
     pub completeness: Completeness,
-    /// What both agreed upon
+    /// What both ends negotiated
     pub negotiated: Negotiated,
-    /// From SYN to the last ACK of the handshake, in nanoseconds
+    /// From SYN to the last ACK of the handshake, in nanoseconds; `None`: not captured
     pub handshake_ns: Option<u64>,
     /// SYNs of the client
     pub syns: u32,
     /// SYNs of the server
     pub syn_acks: u32,
-    /// How often one end sent data after the other had
+    /// Number of times that one end sent data after the other
     pub turns: u32,
     /// Client to server
     pub forward: Side,
     /// Server to client
     pub backward: Side,
-    /// What happened, in order, as far as there was room
+    /// Events in order, at most [`crate::Options::events_max`]
     pub events: Vec<Event>,
-    /// Events that there was no room for
+    /// Events that did not fit
     pub events_left_out: u64,
 }
 
@@ -60,7 +60,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What of a connection was captured: tshark's bits (`tcp.completeness`).
+/// Captured parts of a connection: tshark's bits (`tcp.completeness`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Completeness(pub u8);
 
@@ -74,7 +74,7 @@ impl Completeness {
     pub const RST: u8 = 32;
 }
 
-/// What both agreed upon in their SYNs; `None`: not captured.
+/// What both ends negotiated in their SYNs; `None`: not captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Negotiated {
     /// Whether windows are scaled
@@ -87,7 +87,7 @@ pub struct Negotiated {
     pub ecn: Option<bool>,
 }
 
-/// What one side sent, and what became of it.
+/// One direction: what this side sent, and what became of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Side {
     /// Segments
@@ -100,58 +100,60 @@ pub struct Side {
     pub mss: Option<u16>,
     /// Its window scale option
     pub window_scale: Option<u8>,
-    /// Longest segment, in bytes; more than the MSS: captured before it was cut up (TSO) or after it was put together (GRO)
+    /// Longest segment, in bytes; more than the MSS: captured before segmentation (TSO) or after reassembly
+    /// (GRO)
     pub longest_segment: u32,
-    /// How many segments have each flag, in the order of [`Flag::ALL`]
+    /// Number of segments with each flag, in the order of [`Flag::ALL`]
     pub flags: [u64; Flag::ALL.len()],
-    /// Times from a segment of this side to its acknowledgement
+    /// Times from a segment of this side to its acknowledgement, in nanoseconds
     pub rtt: Percentiles,
-    /// Data a second while there was any, in bits
+    /// Bits per second while data was sent; `None`: too little data
     pub throughput_bit_per_s: Option<u64>,
     /// The most data in flight
     pub in_flight_max_bytes: u32,
-    /// How its time was spent
+    /// Time of the transfer, by limiting factor
     pub shares: Shares,
-    /// How long there was data in flight, or a closed window before it: what `tcp_info` calls busy
+    /// Time with data in flight, or with data before a closed window: busy time in the terms of `tcp_info`
     pub busy_ns: u64,
-    /// What held it back
+    /// What limited the transfer
     pub verdict: Verdict,
-    /// How many segments have met with what
+    /// Segments by diagnosis
     pub opinions: Opinions,
-    /// Whether losses before it was captured show even without a gap; elsewhere silence may be loss
+    /// Whether losses before the capture point show without a gap (by IP identifications); if not, a silence
+    /// may be a loss
     pub knows_losses: bool,
-    /// Where it was captured: what held it back is known better near the sender
+    /// Where it was captured: the limiting factor is known better near the sender
     pub vantage: Vantage,
 }
 
-/// Our own opinion of one side's segments, counted; each is an [`Event`] too, as far as there was room.
+/// Numbers of this side's segments by our own diagnosis; each is an [`Event`] too, unless it did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Opinions {
     /// Lost on the path
     pub lost: u64,
-    /// Of these, the ones that got lost before they came to where was captured
+    /// Of these, lost before the capture point
     pub lost_before: u64,
-    /// Came later than what was sent after them
+    /// Arrived later than what was sent after them
     pub reordered: u64,
-    /// Sent again without need
+    /// Retransmitted needlessly
     pub spurious: u64,
-    /// Sent again, and it cannot be told whether they or their acknowledgements were lost
+    /// Retransmitted, but unknown whether they or their acknowledgements were lost
     pub unclear: u64,
     /// Delivered twice by the network
     pub duplicated_by_network: u64,
     /// Captured twice
     pub duplicated_by_capture: u64,
-    /// Acknowledged, but never captured: gaps, however many segments each
+    /// Gaps of acknowledged data that was never captured
     pub missing_in_capture: u64,
     /// Retransmission timeouts
     pub timeouts: u64,
-    /// Several losses at once
+    /// Bursts of several losses
     pub loss_bursts: u64,
-    /// Gaps and SACK blocks that there was no room for
+    /// Gaps and SACK blocks that did not fit
     pub left_out: u64,
 }
 
-/// Where a capture was made, by the parts of the handshake's round trip.
+/// Capture point, by the parts of the handshake's round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Vantage {
     /// Near the sender of the data
@@ -160,13 +162,13 @@ pub enum Vantage {
     Between,
     /// Near the receiver of the data
     Receiver,
-    /// The handshake was not captured; taken as near the sender
+    /// The handshake was not captured; treated as near the sender
     #[default]
     Unknown,
 }
 
 impl Vantage {
-    /// Its name in JSON.
+    /// Name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -178,7 +180,7 @@ impl Vantage {
     }
 }
 
-/// Of many times, in nanoseconds.
+/// Percentiles of times, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the names say it all
 pub struct Percentiles {

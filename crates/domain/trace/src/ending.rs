@@ -1,29 +1,29 @@
-//! How a connection ended, as far as the capture tells.
+//! How a connection ended, as far as the capture shows.
 
-/// How it ended.
+/// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Ending {
-    /// It did not, while it was captured
+    /// Still open at the end of the capture
     #[default]
     Open,
-    /// Both ends closed it, and both knew
+    /// Both ends closed it, and both FINs were acknowledged
     Closed,
-    /// Who was to answer the SYN sent RST
+    /// The SYN was answered by RST
     Refused,
-    /// Nobody answered the SYN
+    /// The SYN was not answered
     Unanswered,
-    /// Whoever opened it sent RST
+    /// The client sent RST
     ResetByClient,
-    /// The other end sent RST
+    /// The server sent RST
     ResetByServer,
-    /// Whoever opened it was sent things again and again, and did not answer any more
+    /// The client did not answer repeated retransmissions
     ClientVanished,
-    /// The same of the other end
+    /// The server did not answer repeated retransmissions
     ServerVanished,
 }
 
 impl Ending {
-    /// Each of them.
+    /// All variants.
     pub const ALL: [Self; 8] = [
         Self::Open,
         Self::Closed,
@@ -35,7 +35,7 @@ impl Ending {
         Self::ServerVanished,
     ];
 
-    /// Its name in JSON.
+    /// Name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,23 +51,23 @@ impl Ending {
     }
 }
 
-/// What decides it. Of two, the first is of the end that the connection's tuple has first.
+/// Evidence for the ending. Arrays are indexed by end, in the order of the connection's tuple.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Farewell {
-    /// Who sent RST first
+pub(crate) struct EndingEvidence {
+    /// End that sent RST first
     reset_by: Option<u8>,
-    /// Sent again by this end since the other was heard
-    unheard: [u8; 2],
+    /// Retransmissions of this end since the last segment of the other
+    unanswered: [u8; 2],
     has_syn: bool,
     has_answer: bool,
 }
 
-impl Farewell {
-    /// A segment of this end.
+impl EndingEvidence {
+    /// Records a segment of this end.
     pub(crate) fn segment(&mut self, from: usize, is_syn: bool, is_reset: bool, is_again: bool) {
-        self.unheard[1 - from] = 0;
+        self.unanswered[1 - from] = 0;
         if is_again {
-            self.unheard[from] = self.unheard[from].saturating_add(1);
+            self.unanswered[from] = self.unanswered[from].saturating_add(1);
         }
         if is_reset {
             self.reset_by.get_or_insert(from as u8);
@@ -78,17 +78,17 @@ impl Farewell {
         }
     }
 
-    /// How it ended; `is_closed`: both FINs were acknowledged.
+    /// The ending; `is_closed`: both FINs were acknowledged.
     pub(crate) fn ending(&self, client: usize, is_closed: bool) -> Ending {
         let is_mute = self.has_syn && !self.has_answer;
         let by_client = self.reset_by.map(|end| usize::from(end) == client);
         if by_client == Some(false) && is_mute {
             return Ending::Refused;
         }
-        if self.unheard[client] >= UNHEARD && !is_mute {
+        if self.unanswered[client] >= UNANSWERED_MIN && !is_mute {
             return Ending::ServerVanished;
         }
-        if self.unheard[1 - client] >= UNHEARD && !is_mute {
+        if self.unanswered[1 - client] >= UNANSWERED_MIN && !is_mute {
             return Ending::ClientVanished;
         }
         match by_client {
@@ -101,5 +101,5 @@ impl Farewell {
     }
 }
 
-/// Sent again so often without any answer: whoever was to answer is gone. Fewer may be a path that loses much.
-const UNHEARD: u8 = 3;
+/// Retransmissions without an answer that show a dead peer. Fewer may be a lossy path.
+const UNANSWERED_MIN: u8 = 3;

@@ -1,60 +1,60 @@
-//! Our own opinion of what happened, with its evidence.
+//! Events: our own diagnosis of what happened, with its evidence.
 
-/// What happened, and when.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// Since the first packet of the capture, in nanoseconds
+    /// Time since the first packet of the capture, in nanoseconds
     pub time_ns: u64,
-    /// Which frame shows it, counted from 1
+    /// Frame that shows it, from 1
     pub frame: u64,
-    /// Whether the side that opened the connection sent it (else, the other)
+    /// Whether the client's data is concerned (else, the server's)
     pub from_client: bool,
-    /// What it is
+    /// Kind of event
     pub kind: EventKind,
-    /// How sure that is
+    /// Confidence in the diagnosis
     pub confidence: Confidence,
-    /// What it is based on, in a few words: `never SACKed, sent again, ACK jumped`
+    /// Evidence in a few words: `never SACKed, sent again, ACK jumped`
     pub evidence: &'static str,
 }
 
-/// What can happen to segments.
+/// Kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
-    /// It was lost on the path behind where it was captured, and sent again
+    /// A segment was lost on the path and retransmitted
     Lost,
-    /// It came later than what was sent after it
+    /// A segment arrived later than segments sent after it
     Reordered,
-    /// It was sent again, and had not been lost
+    /// A segment was retransmitted although it had arrived
     Spurious,
-    /// It was sent again, and the capture does not tell whether it had been lost or only its acknowledgement
+    /// A segment was retransmitted, but unknown whether it or its acknowledgement was lost
     Unclear,
-    /// The network delivered it twice
+    /// The network delivered a segment twice
     DuplicatedByNetwork,
-    /// The capture has it twice
+    /// The capture has a segment twice
     DuplicatedByCapture,
-    /// The capture lacks it: its peer acknowledged it
+    /// The capture lacks a segment that the peer acknowledged
     MissingInCapture,
     /// A retransmission timeout
     Timeout,
-    /// Several were lost at once: the first of them
+    /// Several segments were lost at once: the first of them
     LossBurst {
-        /// How many segments
+        /// Number of segments
         segments: u32,
     },
-    /// Nothing moved for long
+    /// A long pause with data in flight
     Stall {
-        /// How long, in nanoseconds
+        /// Duration in nanoseconds
         duration_ns: u64,
     },
     /// The receiver's window was closed
     WindowClosed {
-        /// How long, in nanoseconds
+        /// Duration in nanoseconds
         duration_ns: u64,
     },
 }
 
 impl EventKind {
-    /// Its name in JSON.
+    /// Name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,17 +73,17 @@ impl EventKind {
     }
 }
 
-/// How sure an opinion is.
+/// Confidence in a diagnosis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Confidence {
-    /// It looks like it
+    /// Likely, from timing or sequence numbers alone
     Likely,
-    /// The other end said so (SACK, DSACK, timestamps)
+    /// The other end reported it (SACK, DSACK, timestamps)
     Proven,
 }
 
 impl Confidence {
-    /// Its name in JSON.
+    /// Name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What tshark says of a segment.
+//! Flags and values that tshark shows for a segment.
 
 /// One of tshark's `tcp.analysis` flags, with its condition in the order in which they are decided (Wireshark 4.0,
 /// `epan/dissectors/packet-tcp.c`, `tcp_analyze_sequence_number`).
@@ -12,7 +12,7 @@ pub enum Flag {
     LostSegment,
     /// At most one byte, just before the next sequence number
     KeepAlive,
-    /// Nothing but another window
+    /// Changes only the window
     WindowUpdate,
     /// Its data fills the peer's window
     WindowFull,
@@ -24,20 +24,20 @@ pub enum Flag {
     DuplicateAck,
     /// Acknowledges what was not captured
     AckLostSegment,
-    /// Sends what was acknowledged before
+    /// Retransmits data that was acknowledged before
     SpuriousRetransmission,
-    /// Sends again after duplicate acknowledgements
+    /// Retransmits after duplicate acknowledgements
     FastRetransmission,
-    /// Comes later than what follows it
+    /// Arrives later than data that follows it
     OutOfOrder,
-    /// Sends again
+    /// Retransmits data
     Retransmission,
-    /// A SYN of a connection whose ports were in use before
+    /// A SYN on ports that an earlier connection used
     ReusedPorts,
 }
 
 impl Flag {
-    /// Each of them, in the order in which they are decided.
+    /// All flags, in the order in which they are decided.
     pub const ALL: [Self; 15] = [
         Self::ZeroWindowProbe,
         Self::ZeroWindow,
@@ -56,7 +56,7 @@ impl Flag {
         Self::ReusedPorts,
     ];
 
-    /// As tshark calls it, behind `tcp.analysis.`.
+    /// tshark's name, without `tcp.analysis.`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -79,57 +79,57 @@ impl Flag {
     }
 }
 
-/// A set of them.
+/// A set of flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Flags(u16);
 
 impl Flags {
-    /// None.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// With this one.
+    /// The set with this flag added.
     #[must_use]
     pub const fn with(self, flag: Flag) -> Self {
         Self(self.0 | 1 << flag as u16)
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this flag.
     #[must_use]
     pub const fn has(self, flag: Flag) -> bool {
         self.0 & 1 << flag as u16 != 0
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them.
+    /// All flags of the set.
     pub fn iter(self) -> impl Iterator<Item = Flag> {
         Flag::ALL.into_iter().filter(move |flag| self.has(*flag))
     }
 }
 
-/// What is said of one segment, with tshark's values beside the flags.
+/// The flags and values of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentNotes {
     /// Its flags
     pub flags: Flags,
-    /// Which connection it is of, in the order of their first segments (`tcp.stream`)
+    /// Number of its connection, in the order of first segments (`tcp.stream`)
     pub connection: u32,
     /// The frame whose data it acknowledges (`acks_frame`)
     pub acks_frame: Option<u64>,
-    /// Since that frame (`ack_rtt`), in nanoseconds
+    /// Time since that frame (`ack_rtt`), in nanoseconds
     pub ack_rtt_ns: Option<u64>,
-    /// Since the oldest segment that was not acknowledged (`rto`), in nanoseconds
+    /// Time since the oldest unacknowledged segment (`rto`), in nanoseconds
     pub rto_ns: Option<u64>,
-    /// That segment's frame (`rto_frame`)
+    /// Frame of that segment (`rto_frame`)
     pub rto_frame: Option<u64>,
-    /// Data on its way after it (`bytes_in_flight`)
+    /// Data in flight after it (`bytes_in_flight`)
     pub bytes_in_flight: Option<u32>,
     /// Data since the last PSH (`push_bytes_sent`)
     pub push_bytes_sent: Option<u32>,
-    /// Which duplicate it is (`duplicate_ack_num`), and of which frame
+    /// Number of this duplicate acknowledgement (`duplicate_ack_num`), and the frame that it repeats
     pub duplicate_ack: Option<(u32, u64)>,
 }

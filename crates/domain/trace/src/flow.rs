@@ -1,11 +1,11 @@
-//! One connection while it lasts.
+//! The state of one connection during the analysis.
 
-use crate::echo::is_far;
-use crate::ending::Farewell;
-use crate::history::History;
-use crate::record::Record;
-use crate::rules::{Captured, Room, Rules, Scale, end_of, is_syn};
-use crate::sender::{Answer, Sender};
+use crate::ending::EndingEvidence;
+use crate::event_log::EventLog;
+use crate::rules::{Budget, Captured, Rules, Scale, end_of, is_syn};
+use crate::sender::{AckInfo, Sender};
+use crate::series_recorder::SeriesRecorder;
+use crate::timestamp_echo::is_far;
 use crate::trace::{Counters, Finished, Tuple};
 use crate::{
     Completeness, Confidence, Connection, Endpoint, EventKind, Flag, Limit, Negotiated, SegmentNotes, Side,
@@ -13,7 +13,7 @@ use crate::{
 };
 use sockeye_wire::packet::{Segment, TcpFlags};
 
-/// What is known of a connection so far. Of two of anything, the first is of the end that [`Tuple`] has first.
+/// The state of one connection. Arrays are indexed by end, in the order of [`Tuple`].
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) tuple: Tuple,
@@ -22,7 +22,7 @@ pub(crate) struct Flow {
     pub(crate) rules: Rules,
     first_frame: u64,
     begin_ns: u64,
-    /// Of the capture
+    /// Time of the capture's first packet
     origin_ns: u64,
     client: usize,
     completeness: Completeness,
@@ -30,30 +30,30 @@ pub(crate) struct Flow {
     senders: [Sender; 2],
     fins: [Option<u32>; 2],
     is_closed: bool,
-    farewell: Farewell,
-    /// Who sent data last, and how often that changed
-    speaker: Option<u8>,
+    farewell: EndingEvidence,
+    /// End that sent data last, and number of changes
+    last_sender: Option<u8>,
     turns: u32,
-    history: History,
-    record: Option<Box<Record>>,
+    history: EventLog,
+    record: Option<Box<SeriesRecorder>>,
 }
 
-/// When each part of the handshake was captured.
+/// Times of the handshake's segments.
 #[derive(Debug, Default, Clone, Copy)]
 struct Handshake {
     syn_ns: Option<u64>,
     syn_ack_ns: Option<u64>,
     ack_ns: Option<u64>,
     /// Options of both SYNs, by end
-    offers: [Option<Offer>; 2],
+    offers: [Option<SynOptions>; 2],
     syns: u32,
     syn_acks: u32,
-    /// A SYN's options end where the capture of it does, before any window scale
+    /// A SYN was captured in part: its options end before any window scale
     is_scale_cut: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Offer {
+struct SynOptions {
     mss: Option<u16>,
     window_scale: Option<u8>,
     sack: bool,
@@ -87,10 +87,10 @@ impl Flow {
             senders: [Sender::new(captured.time_ns), Sender::new(captured.time_ns)],
             fins: [None; 2],
             is_closed: false,
-            farewell: Farewell::default(),
-            speaker: None,
+            farewell: EndingEvidence::default(),
+            last_sender: None,
             turns: 0,
-            history: History::new(events_max),
+            history: EventLog::new(events_max),
             record: keeps_series.then(Box::default),
         }
     }
@@ -100,23 +100,23 @@ impl Flow {
         self.is_closed
     }
 
-    /// Points of its graph, and events beside them.
+    /// Points of its graph, and events that count as points.
     pub(crate) fn points(&self) -> Option<usize> {
         let record = self.record.as_ref()?;
         Some(record.points() + self.history.len())
     }
 
-    /// Forgets the points of its graph.
-    pub(crate) fn forget_points(&mut self) {
+    /// Drops the points of its graph.
+    pub(crate) fn drop_points(&mut self) {
         self.record = None;
     }
 
-    /// Transmissions that it holds.
+    /// Transmissions that it keeps.
     pub(crate) fn unacked(&self) -> usize {
         self.rules.sides.iter().map(|side| side.unacked.len()).sum()
     }
 
-    /// About how much memory it takes.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let unacked: usize = self
             .rules
@@ -129,7 +129,7 @@ impl Flow {
         size_of::<Self>() + unacked + senders + self.history.heap_bytes() + record
     }
 
-    /// tshark's completeness: of the first segment, only a SYN counts.
+    /// Updates tshark's completeness: of the first segment, only a SYN counts.
     pub(crate) fn count_completeness(&mut self, segment: &Segment, is_first: bool, is_reused: bool) {
         let seen = &mut self.completeness.0;
         let has = |flag| segment.flags.has(flag);
@@ -162,13 +162,13 @@ impl Flow {
         }
     }
 
-    /// The next segment of it, sent by this end.
+    /// Processes the next segment, sent by end `from`.
     pub(crate) fn segment(
         &mut self,
         from: usize,
         mut captured: Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Room,
+        room: &mut Budget,
         counters: &mut Counters,
     ) {
         let segment = captured.segment;
@@ -183,7 +183,7 @@ impl Flow {
             captured.frame,
             from == self.client,
         );
-        self.shake_hands(from, segment, captured.time_ns);
+        self.note_handshake(from, segment, captured.time_ns);
         self.note_stall(from, now_ns, segment);
 
         let [lower, higher] = &mut self.senders;
@@ -198,14 +198,14 @@ impl Flow {
         if has_ack && !sender.is_repeated() {
             let scale = self.rules.sides[from].scale;
             let window = match scale {
-                // It would be taken for that of all that follow, whose scale is not known.
+                // tshark would use it as the window of all following segments, whose scale is unknown.
                 _ if segment.flags.has(TcpFlags::SYN) && self.handshake.is_scale_cut => None,
                 _ if segment.flags.has(TcpFlags::SYN) => Some(u32::from(segment.window)),
                 Scale::By(shift) => Some(u32::from(segment.window) << shift),
                 Scale::Unused => Some(u32::from(segment.window)),
                 Scale::Unknown => (segment.window == 0).then_some(0),
             };
-            let answer = Answer {
+            let answer = AckInfo {
                 now_ns,
                 segment,
                 window,
@@ -216,9 +216,9 @@ impl Flow {
         }
         sender.count(segment, notes);
         if segment.payload_len > 0 && !sender.is_repeated() {
-            let last = self.speaker.replace(from as u8);
+            let last = self.last_sender.replace(from as u8);
             let is_other = last.is_some_and(|last| usize::from(last) != from);
-            // An answer to all that was asked; two that send at the same time take no turns.
+            // A request must be acknowledged before the answer; simultaneous senders take no turns.
             let is_answer = is_other && is_quiet && peer.in_flight() == 0;
             self.turns = self.turns.saturating_add(is_answer.into());
         }
@@ -241,7 +241,7 @@ impl Flow {
         self.last_ns = now_ns;
     }
 
-    /// All that is known of it.
+    /// Ends the analysis and returns the result.
     pub(crate) fn finish(mut self) -> Finished {
         let (client, server) = (self.client, 1 - self.client);
         let end_ns = self.last_ns.max(self.begin_ns);
@@ -264,11 +264,11 @@ impl Flow {
                 ..self.senders[end].side()
             };
             if side.verdict.limit == Some(Limit::ReceiverWindow) {
-                side.verdict.window_segs = self.senders[end].shut_window_segs();
+                side.verdict.window_segs = self.senders[end].blocking_window_segs();
             }
             side
         };
-        // With times that go backwards it may have begun before the capture.
+        // With times that go backwards it may begin before the capture.
         let begin_ns = self.begin_ns.saturating_sub(self.origin_ns);
         let connection = Connection {
             number: self.number,
@@ -295,7 +295,7 @@ impl Flow {
         Finished { connection, series }
     }
 
-    fn shake_hands(&mut self, from: usize, segment: &Segment, time_ns: u64) {
+    fn note_handshake(&mut self, from: usize, segment: &Segment, time_ns: u64) {
         let has = |flag| segment.flags.has(flag);
         if has(TcpFlags::SYN) {
             let count = if has(TcpFlags::ACK) {
@@ -310,7 +310,7 @@ impl Flow {
             } else {
                 has(TcpFlags::ECE) && has(TcpFlags::CWR)
             };
-            let offer = Offer {
+            let offer = SynOptions {
                 mss: options.mss,
                 window_scale: options.window_scale,
                 sack: options.sack_permitted,
@@ -325,7 +325,7 @@ impl Flow {
             if has(TcpFlags::ACK) {
                 self.handshake.syn_ack_ns.get_or_insert(time_ns);
             } else if self.handshake.syn_ack_ns.is_none() {
-                // The last one before the answer; an earlier one was lost.
+                // The last SYN before the answer; earlier ones were lost.
                 self.handshake.syn_ns = Some(time_ns);
             }
         } else if has(TcpFlags::ACK) && self.handshake.ack_ns.is_none() {
@@ -334,13 +334,13 @@ impl Flow {
                 self.handshake.ack_ns = Some(time_ns);
             }
             if is_third || !self.senders[0].is_set_up() {
-                self.set_up(time_ns);
+                self.start_transfer(time_ns);
             }
         }
     }
 
-    /// From here on data may flow: what is known of the path so far is told to both.
-    fn set_up(&mut self, now_ns: u64) {
+    /// From here on data may flow: gives both senders the known facts about the path.
+    fn start_transfer(&mut self, now_ns: u64) {
         let negotiated = self.handshake.negotiated();
         let mss = self
             .handshake
@@ -361,11 +361,11 @@ impl Flow {
                 _ => 0,
             };
             let round_trip_ns = self.handshake.round_trip_ns();
-            self.senders[end].set_up(now_ns, mss, round_trip_ns, shift_ns);
+            self.senders[end].start_transfer(now_ns, mss, round_trip_ns, shift_ns);
         }
     }
 
-    /// Round trips from where it was captured to the sender of this end's data, and to the receiver.
+    /// Round-trip times from the capture point to the sender of this end's data, and to the receiver.
     fn distances(&self, sender: usize) -> Option<(u64, u64)> {
         let Handshake {
             syn_ns,
@@ -401,7 +401,7 @@ impl Flow {
         let since_ns = self.last_ns.saturating_sub(self.origin_ns);
         for end in 0..2 {
             let sender = &self.senders[end];
-            let evidence = if sender.is_closed_out() {
+            let evidence = if sender.is_window_closed() {
                 "the receiver's window was closed"
             } else if sender.in_flight() > 0 {
                 if quiet_ns < sender.round_trip_ns().saturating_mul(3) {
@@ -457,9 +457,9 @@ impl Handshake {
 
     fn negotiated(&self) -> Negotiated {
         let [one, other] = self.offers;
-        let both = |has: fn(&Offer) -> bool| match (one, other) {
+        let both = |has: fn(&SynOptions) -> bool| match (one, other) {
             (Some(one), Some(other)) => Some(has(&one) && has(&other)),
-            // One that did not offer decides for both.
+            // An option that only one end offered is off.
             (Some(only), None) | (None, Some(only)) => (!has(&only)).then_some(false),
             (None, None) => None,
         };
@@ -472,11 +472,11 @@ impl Handshake {
     }
 }
 
-/// What timestamps take of each segment, padded.
+/// Padded length of the timestamp option in each segment.
 const CLOCK_LEN: u32 = 12;
 
-/// Nothing for so long, with data in flight, is a stall; delayed acknowledgements stay below.
+/// A pause this long with data in flight is a stall; delayed acknowledgements are shorter.
 const STALL_NS: u64 = 250_000_000;
 
-/// Nothing for so long, in the middle of a transfer, is a pause.
+/// A silence this long in the middle of a transfer is a pause.
 const PAUSE_NS: u64 = 1_000_000_000;

@@ -1,9 +1,9 @@
-//! Analysis of captured TCP connections: what happened to each segment, and what held each transfer back.
+//! Analysis of captured TCP connections: what happened to each segment, and what limited each transfer.
 //!
-//! A [`Trace`] takes segments in the order of their capture and says of each what tshark would ([`Flags`]); at the end it
-//! tells what it knows of each connection ([`Connection`]). Sequence numbers and times of each are kept relative to its
-//! first segment. Where [`Options::series`] asks for it, the points of a time-sequence graph ([`Series`]) are kept as
-//! well. [`Pairing`] puts two captures of one transfer side by side.
+//! A [`Trace`] takes segments in the order of their capture and returns tshark's flags for each ([`Flags`]);
+//! at the end it returns each [`Connection`]. Sequence numbers and times are relative to the connection's
+//! first segment. If [`Options::series`] selects a connection, the points of its time-sequence graph
+//! ([`Series`]) are kept as well. [`Pairing`] compares two captures of one transfer.
 //!
 //! ```
 //! use sockeye_trace::{Options, Trace};
@@ -32,33 +32,33 @@
 //! assert_eq!(trace.finish().next().unwrap().connection.server.port, 443);
 //! ```
 //!
-//! What it deliberately does not do: read files, decode packets, know what time it is, print or draw.
+//! What it deliberately does not do: read files, decode packets, read a clock, print or draw.
 
+mod address_translation;
 mod bursts;
 mod connection;
-mod echo;
+mod duplicates;
 mod ending;
 mod event;
+mod event_log;
 mod flags;
 mod flow;
-mod history;
-mod ids;
+mod histogram;
+mod ip_ids;
 mod limit;
-mod line;
+mod linear;
+mod loss_tracker;
 mod pairing;
 mod queue;
-mod record;
-mod repeats;
 mod rules;
 mod sender;
 mod sequence;
 mod series;
-mod spread;
+mod series_recorder;
+mod timestamp_echo;
 mod trace;
-mod translated;
-mod twins;
 mod unacked;
-mod waits;
+mod wait_times;
 
 pub use connection::{
     Completeness, Connection, Direction, Endpoint, Negotiated, Opinions, Percentiles, Side, Vantage,
@@ -67,6 +67,6 @@ pub use ending::Ending;
 pub use event::{Confidence, Event, EventKind};
 pub use flags::{Flag, Flags, SegmentNotes};
 pub use limit::{Limit, Shares, Verdict};
-pub use pairing::{Paired, PairedWay, Pairing};
+pub use pairing::{Paired, PairedDirection, Pairing};
 pub use series::{AckPoint, Mark, MarkKind, SegmentPoint, Series, SideSeries, WindowPoint};
 pub use trace::{Counters, Finished, Keep, Options, Trace};

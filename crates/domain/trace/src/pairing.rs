@@ -1,106 +1,108 @@
-//! Two captures of the same transfer, made at two places: what was lost between them, and how long it took from one to
-//! the other.
+//! Comparison of two captures of the same transfer, made at two points: losses and delays between them.
 //!
-//! Segments are matched by what no path changes: addresses, sequence and acknowledgement number, flags, the sender's
-//! clock, and the IP identification where there is one. Data is matched by the bytes, since network cards cut segments up
-//! (TSO) and put them together (GRO) between a capture and the wire.
+//! Segments are matched by fields that no path changes: addresses, sequence and acknowledgement number,
+//! flags, the sender's timestamp, and the IP identification if present. Data is matched by bytes, since
+//! network cards split (TSO) and merge (GRO) segments between a capture and the wire.
 //!
-//! Where addresses are translated between both, handshakes tell which connections are the same.
+//! If addresses are translated between the capture points, handshakes show which connections are the same.
 //!
-//! Both places count time by clocks of their own. The shortest way there and the shortest way back tell how far these
-//! are apart, if the shortest times there and back are the same; where they are not, half of the difference is an error
-//! of [`Paired::offset_ns`], and of the delays of each way, but not of both together.
+//! Both capture points have their own clocks. The shortest delays in both directions give the offset between
+//! them, if these are equal; otherwise half of their difference is the error of [`Paired::offset_ns`] and of
+//! the one-way delays, but not of their sum.
 
 use crate::Percentiles;
+use crate::address_translation::{Resolution, TranslatedConnections};
+use crate::duplicates::Recent;
+use crate::histogram::Histogram;
 use crate::sequence::after;
-use crate::spread::Spread;
-use crate::translated::{Known, Translated};
-use crate::twins::Recent;
 use foldhash::HashMap;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Matches segments of two captures. First all of one ([`Pairing::first`]), then all of the other ([`Pairing::second`]).
+/// Matches segments of two captures: first all of one ([`Pairing::first`]), then all of the other
+/// ([`Pairing::second`]).
 ///
-/// Memory grows with the first capture, up to a bound; what goes beyond is counted.
+/// Memory grows with the first capture, up to a bound; segments beyond it are counted.
 #[derive(Debug, Default)]
 pub struct Pairing {
-    numbers: HashMap<Ends, u32>,
-    ways: Vec<Way>,
-    sightings: Vec<Sighting>,
-    /// Sightings by way and sender's clock; without clocks, by sequence number
+    numbers: HashMap<EndPair, u32>,
+    ways: Vec<DirectionState>,
+    sightings: Vec<Candidate>,
+    /// Candidates by direction and sender's timestamp; without timestamps, by sequence number
     alike: HashMap<(u32, u32), Vec<u32>>,
     spans: [Option<(u64, u64)>; 2],
     left_out: u64,
-    translated: Translated,
+    translated: TranslatedConnections,
 }
 
-/// What both captures tell together.
+/// Result of the comparison of two captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paired {
-    /// By how much the second capture's clock is ahead of the first one's, in nanoseconds
+    /// Nanoseconds by which the second capture's clock is ahead of the first one's
     pub offset_ns: i64,
-    /// Whether that is measured: segments went both ways. If not, the shortest way counts as taking no time
+    /// Whether the offset is measured (segments in both directions). If not, the shortest delay counts as 0
     pub is_offset_measured: bool,
-    /// Each direction of each connection, most segments first
-    pub ways: Vec<PairedWay>,
-    /// Segments of the first capture that there was no room for
+    /// All directions of all connections, by descending number of segments
+    pub ways: Vec<PairedDirection>,
+    /// Segments of the first capture that did not fit
     pub left_out: u64,
 }
 
-/// One direction of one connection.
+/// One direction of one connection in both captures.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PairedWay {
-    /// Who sent
+pub struct PairedDirection {
+    /// Sending end
     pub source: (IpAddr, u16),
-    /// To whom
+    /// Receiving end
     pub destination: (IpAddr, u16),
-    /// What the second capture calls these two, if that is something else: addresses were translated between them
+    /// Both ends in the second capture, if different: addresses were translated
     pub translated: Option<[(IpAddr, u16); 2]>,
-    /// Which of the captures is nearer to the sender
+    /// Whether the first capture is nearer to the sender
     pub is_first_nearer: bool,
-    /// Segments found in both
+    /// Segments in both captures
     pub both: u64,
-    /// Segments that the capture nearer to the sender has and the other lacks, while it was running: lost between them
+    /// Segments lost between the captures: the one nearer to the sender has them, the other lacks them while
+    /// it was running
     pub lost: u64,
-    /// Segments that only the capture farther from the sender has: the nearer one missed them, they were
-    /// made two of between, or went another way
+    /// Segments only in the capture farther from the sender: the nearer one missed them, they were split in
+    /// between, or took another path
     pub unseen: u64,
-    /// Segments that were overtaken between them; with the first capture behind, several in a row count once
+    /// Segments that were reordered between the captures; if those of the first capture are the later ones,
+    /// several in a row count once
     pub reordered: u64,
-    /// Frames that were lost, in the capture nearer to the sender; at most a few hundred
+    /// Lost frames in the capture nearer to the sender; at most a few hundred
     pub lost_frames: Vec<u64>,
-    /// From one to the other, clocks set right
+    /// One-way delay between the captures after correction of the clocks, in nanoseconds
     pub delay: Percentiles,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Ends {
+pub(crate) struct EndPair {
     pub(crate) source: (IpAddr, u16),
     pub(crate) destination: (IpAddr, u16),
 }
 
 /// A segment of the first capture.
 #[derive(Debug)]
-struct Sighting {
+struct Candidate {
     frame: u64,
     time_ns: u64,
     way: u32,
     sequence: u32,
     acknowledgement: u32,
     len: u32,
-    /// Bytes of it that the second capture has; without any, 1 for all of it
+    /// Bytes of it that the second capture has; 1 for a matched segment without data
     covered: u32,
     flags: u16,
     ip_id: u16,
 }
 
 #[derive(Debug)]
-struct Way {
-    ends: Ends,
+struct DirectionState {
+    ends: EndPair,
     is_of_first: bool,
-    /// Of the second clock's time less the first one's
+    /// Least difference of the second clock to the first one
     lowest_ns: i64,
     highest_ns: i64,
     differences_ns: Vec<i64>,
@@ -109,35 +111,35 @@ struct Way {
     only_second_more: u64,
     latest_frame: u64,
     last_frame: u64,
-    /// Behind one with a higher frame
+    /// Segments behind one with a higher frame
     late: u64,
-    /// Before one with a lower frame
+    /// Segments before one with a lower frame
     early: u64,
-    /// What either capture has just seen
+    /// The latest segments of each capture
     recent: [VecDeque<Recent>; 2],
 }
 
 impl Pairing {
-    /// Nothing seen yet.
+    /// An empty comparison.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A segment of the first capture.
+    /// Adds a segment of the first capture.
     pub fn first(&mut self, frame: u64, time_ns: u64, segment: &Segment) {
-        if self.sightings.len() >= SIGHTINGS_MAX {
+        if self.sightings.len() >= CANDIDATES_MAX {
             self.left_out += 1;
             return;
         }
         widen(&mut self.spans[0], time_ns);
-        let ends = Ends::of(segment);
+        let ends = EndPair::of(segment);
         self.translated.first(ends, segment);
         let way = self.way(ends, true);
         if self.ways[way as usize].is_twin(0, time_ns, segment) {
             return;
         }
-        let sighting = Sighting {
+        let sighting = Candidate {
             frame,
             time_ns,
             way,
@@ -151,27 +153,27 @@ impl Pairing {
         let place = self.sightings.len() as u32;
         self.sightings.push(sighting);
         self.alike
-            .entry((way, likeness(segment)))
+            .entry((way, match_key(segment)))
             .or_default()
             .push(place);
     }
 
-    /// A segment of the second capture.
+    /// Adds a segment of the second capture.
     pub fn second(&mut self, frame: u64, time_ns: u64, segment: &Segment) {
         widen(&mut self.spans[1], time_ns);
-        let ends = Ends::of(segment);
+        let ends = EndPair::of(segment);
         if let Some(number) = self.numbers.get(&ends).copied()
             && self.ways[number as usize].is_of_first
         {
             return self.compare(number, frame, time_ns, segment);
         }
         match self.translated.second(ends, frame, time_ns, segment) {
-            Known::Waits => {}
-            Known::As(name, held) => {
-                // Of a handshake the SYN was held, which goes the other way.
+            Resolution::WaitTimes => {}
+            Resolution::As(name, held) => {
+                // The waiting SYN of a handshake belongs to the opposite direction.
                 for held in held {
-                    let own = Ends::of(&held.segment);
-                    let name = if own == ends { name } else { name.turned() };
+                    let own = EndPair::of(&held.segment);
+                    let name = if own == ends { name } else { name.reversed() };
                     let number = self.way(name, false);
                     self.compare(number, held.frame, held.time_ns, &held.segment);
                 }
@@ -188,7 +190,7 @@ impl Pairing {
         }
         let alike = self
             .alike
-            .get(&(number, likeness(segment)))
+            .get(&(number, match_key(segment)))
             .map_or(&[][..], Vec::as_slice);
         let mut is_matched = false;
         for place in alike {
@@ -198,7 +200,7 @@ impl Pairing {
             }
             is_matched = true;
             way.add(sighting.frame, i128::from(time_ns) - i128::from(sighting.time_ns));
-            // One that was put together may be of several; one that was cut up is of one.
+            // A merged segment may cover several; a split one is part of one.
             if sighting.len >= segment.payload_len {
                 break;
             }
@@ -212,14 +214,14 @@ impl Pairing {
         }
     }
 
-    /// What they tell together.
+    /// Returns the result.
     #[must_use]
     pub fn finish(mut self) -> Paired {
         for held in self.translated.rest() {
-            let number = self.way(Ends::of(&held.segment), false);
+            let number = self.way(EndPair::of(&held.segment), false);
             self.compare(number, held.frame, held.time_ns, &held.segment);
         }
-        let names: HashMap<Ends, Ends> = self.translated.names().collect();
+        let names: HashMap<EndPair, EndPair> = self.translated.names().collect();
         let (offset_ns, is_offset_measured) = self.offset_ns();
         let mut only_first: Vec<Vec<(u64, u64)>> = self.ways.iter().map(|_| Vec::new()).collect();
         for sighting in self
@@ -230,13 +232,13 @@ impl Pairing {
             only_first[sighting.way as usize].push((sighting.frame, sighting.time_ns));
         }
         let spans = self.spans;
-        let mut ways: Vec<PairedWay> = self
+        let mut ways: Vec<PairedDirection> = self
             .ways
             .into_iter()
             .zip(only_first)
             .map(|(way, only_first)| {
                 let name = names.get(&way.ends).map(|name| [name.source, name.destination]);
-                PairedWay {
+                PairedDirection {
                     translated: name,
                     ..way.paired(only_first, spans, offset_ns)
                 }
@@ -257,17 +259,17 @@ impl Pairing {
         }
     }
 
-    fn way(&mut self, ends: Ends, is_of_first: bool) -> u32 {
+    fn way(&mut self, ends: EndPair, is_of_first: bool) -> u32 {
         let next = self.ways.len() as u32;
         let number = *self.numbers.entry(ends).or_insert(next);
         if number == next {
-            self.ways.push(Way::new(ends, is_of_first));
+            self.ways.push(DirectionState::new(ends, is_of_first));
         }
         number
     }
 
-    /// There, a segment takes the path and the offset: `offset + path`. Back, the second capture has it first, so that it
-    /// takes `offset - path`. The least of one and the most of the other have the offset in their middle.
+    /// Clock offset. In one direction the difference is `offset + path`, in the other `offset - path`: the
+    /// offset is in the middle of the least of one and the largest of the other.
     fn offset_ns(&self) -> (i64, bool) {
         let mut best: Option<(i64, i64)> = None;
         for way in self
@@ -277,7 +279,7 @@ impl Pairing {
         {
             let Some(back) = self
                 .numbers
-                .get(&way.ends.turned())
+                .get(&way.ends.reversed())
                 .map(|number| &self.ways[*number as usize])
             else {
                 continue;
@@ -288,7 +290,7 @@ impl Pairing {
             let (there, back) = if one >= other { (way, back) } else { (back, way) };
             let round_trip_ns = there.lowest_ns.saturating_sub(back.highest_ns);
             let offset_ns = back.highest_ns.saturating_add(round_trip_ns / 2);
-            // The shortest round trip knows best.
+            // The connection with the shortest round trip is the most exact.
             if best.is_none_or(|best| round_trip_ns.abs() < best.0) {
                 best = Some((round_trip_ns.abs(), offset_ns));
             }
@@ -308,8 +310,8 @@ impl Pairing {
     }
 }
 
-impl Sighting {
-    /// Whether this is what the second capture saw, or a part of it; if so, remembers that.
+impl Candidate {
+    /// Whether the second capture has this segment or a part of it; if so, marks that.
     fn cover(&mut self, segment: &Segment) -> bool {
         let is_same_packet = self.len == segment.payload_len;
         let ids_differ = segment
@@ -344,7 +346,7 @@ impl Sighting {
     }
 }
 
-impl Ends {
+impl EndPair {
     fn of(segment: &Segment) -> Self {
         Self {
             source: (segment.source, segment.source_port),
@@ -352,8 +354,8 @@ impl Ends {
         }
     }
 
-    /// The other way.
-    pub(crate) fn turned(self) -> Self {
+    /// The opposite direction.
+    pub(crate) fn reversed(self) -> Self {
         Self {
             source: self.destination,
             destination: self.source,
@@ -361,8 +363,8 @@ impl Ends {
     }
 }
 
-impl Way {
-    fn new(ends: Ends, is_of_first: bool) -> Self {
+impl DirectionState {
+    fn new(ends: EndPair, is_of_first: bool) -> Self {
         Self {
             ends,
             is_of_first,
@@ -380,13 +382,13 @@ impl Way {
         }
     }
 
-    /// Whether the capture had the very same packet a moment ago, as routers do that capture on all interfaces. If not, it is
-    /// remembered.
+    /// Whether this capture had the identical packet shortly before, as captures on all interfaces of a
+    /// router do; if not, remembers it.
     fn is_twin(&mut self, capture: usize, time_ns: u64, segment: &Segment) -> bool {
         let this = Recent::of(time_ns, segment);
         let recent = &mut self.recent[capture];
-        // Without either, one that was sent again looks the same.
-        if this.is_told()
+        // Without identification or timestamp, a retransmission looks the same.
+        if this.is_distinguishable()
             && recent
                 .iter()
                 .any(|other| other.is_same(&this) && other.is_within(TWIN_NS, &this))
@@ -405,7 +407,7 @@ impl Way {
         self.early += u64::from(frame < self.last_frame);
         self.latest_frame = self.latest_frame.max(frame);
         self.last_frame = frame;
-        // Half of the range, so that differences of differences fit.
+        // Half of the range, so that differences of differences do not overflow.
         let difference_ns = difference_ns.clamp(i128::from(i64::MIN / 4), i128::from(i64::MAX / 4)) as i64;
         self.lowest_ns = self.lowest_ns.min(difference_ns);
         self.highest_ns = self.highest_ns.max(difference_ns);
@@ -425,10 +427,10 @@ impl Way {
         only_first: Vec<(u64, u64)>,
         spans: [Option<(u64, u64)>; 2],
         offset_ns: i64,
-    ) -> PairedWay {
+    ) -> PairedDirection {
         let middle_ns = self.middle_ns().unwrap_or(offset_ns);
         let is_first_nearer = middle_ns >= offset_ns;
-        // What a capture cannot have, since it was not running, was not lost.
+        // Packets outside the time of the other capture were not lost.
         let of_first = inside(only_first, spans[1], middle_ns);
         let of_second = inside(self.only_second, spans[0], -middle_ns);
         let counts = (
@@ -441,8 +443,8 @@ impl Way {
             (counts.1, counts.0, of_second)
         };
         lost_frames.sort_unstable();
-        lost_frames.truncate(FRAMES_TOLD);
-        let mut delays = Spread::default();
+        lost_frames.truncate(LOST_FRAMES_MAX);
+        let mut delays = Histogram::default();
         for difference_ns in &self.differences_ns {
             let delay_ns = if is_first_nearer {
                 difference_ns - offset_ns
@@ -451,7 +453,7 @@ impl Way {
             };
             delays.add(u64::try_from(delay_ns).unwrap_or(0), 1);
         }
-        PairedWay {
+        PairedDirection {
             source: self.ends.source,
             destination: self.ends.destination,
             translated: None,
@@ -466,7 +468,7 @@ impl Way {
     }
 }
 
-/// Frames whose time, on the other clock, is within what the other capture covers.
+/// Frames whose time, converted to the other clock, is within the time of the other capture.
 fn inside(frames: Vec<(u64, u64)>, span: Option<(u64, u64)>, shift_ns: i64) -> Vec<u64> {
     let Some((begin_ns, end_ns)) = span else {
         return Vec::new();
@@ -480,7 +482,7 @@ fn inside(frames: Vec<(u64, u64)>, span: Option<(u64, u64)>, shift_ns: i64) -> V
         .collect()
 }
 
-fn likeness(segment: &Segment) -> u32 {
+fn match_key(segment: &Segment) -> u32 {
     segment
         .options
         .timestamps
@@ -492,7 +494,7 @@ fn widen(span: &mut Option<(u64, u64)>, time_ns: u64) {
     *span = Some((begin_ns.min(time_ns), end_ns.max(time_ns)));
 }
 
-/// Flags that no network card changes where it cuts segments up.
+/// Flags that network cards keep when they split segments.
 const KEPT_FLAGS: u16 = TcpFlags::SYN
     .or(TcpFlags::FIN)
     .or(TcpFlags::RST)
@@ -500,19 +502,19 @@ const KEPT_FLAGS: u16 = TcpFlags::SYN
     .0;
 
 /// Segments of the first capture that are kept: about 1 GiB.
-const SIGHTINGS_MAX: usize = 12 << 20;
+const CANDIDATES_MAX: usize = 12 << 20;
 
-/// Packets among which one that was captured twice is looked for.
+/// Packets among which a duplicate is searched.
 const RECENT: usize = 16;
 
-/// Routers are faster; whoever sends again is slower, mostly.
+/// Routers forward faster than this; most retransmissions are slower.
 const TWIN_NS: u64 = 5_000_000;
 
-/// Delays of one way that are kept.
+/// Delays that are kept per direction.
 const DIFFERENCES_MAX: usize = 1 << 20;
 
-/// Frames of the second capture alone that are kept, of one way.
+/// Unmatched frames of the second capture that are kept per direction.
 const FRAMES_MAX: usize = 1 << 16;
 
-/// Lost frames that are told of one way.
-const FRAMES_TOLD: usize = 256;
+/// Lost frames that are reported per direction.
+const LOST_FRAMES_MAX: usize = 256;

@@ -1,42 +1,43 @@
-//! tshark's rules: which flags and values each segment gets.
+//! tshark's rules: flags and values of each segment.
 //!
-//! After Wireshark 4.0.17 with its defaults, in its order, with its oddities: a sequence number 0 counts as not known, the
-//! acknowledgement field is looked at without ACK as well, and windows are compared as they stand. Where its manual and
-//! its code disagree, this follows the code. What is not followed: MPTCP, where it tolerates some duplicate ACKs.
+//! Follows Wireshark 4.0.17 with its defaults, in its order, with its peculiarities: a sequence number 0
+//! means unknown, the acknowledgement field is used without ACK as well, and windows are compared unscaled.
+//! Where its manual and its code disagree, this follows the code. Not followed: MPTCP, where it tolerates
+//! some duplicate ACKs.
 
+use crate::duplicates::takes_space;
 use crate::sequence::{after, before, not_after};
-use crate::twins::takes_space;
 use crate::unacked::{Acknowledged, Transmission, Unacked};
 use crate::{Flag, Flags, SegmentNotes};
 use sockeye_wire::packet::{Segment, TcpFlags};
 
-/// What the rules remember of one connection.
+/// State of the rules for one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) sides: [Side; 2],
     /// The last SYN without ACK
     syn_ns: Option<u64>,
-    /// From there to the first ACK without SYN; 0: not known
+    /// From there to the first ACK without SYN; 0: unknown
     pub(crate) first_round_trip_ns: u64,
 }
 
-/// What they remember of one side.
+/// State of the rules for one side.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) unacked: Unacked,
-    /// Highest end of what it sent; 0: not known
+    /// Highest end of sent data; 0: unknown
     pub(crate) next: u32,
     next_frame: u64,
     next_ns: u64,
-    /// Highest end without a hole before it, or up to where the other acknowledged
+    /// Highest end without a gap before it, or up to where the other acknowledged
     acknowledgeable: u32,
     /// The last acknowledgement that it sent
     pub(crate) last_ack: u32,
     last_ack_ns: u64,
     last_plain_frame: u64,
-    /// `u32::MAX`: it acknowledged what was not captured
+    /// Number of duplicate ACKs; `u32::MAX`: it acknowledged data that was not captured
     duplicates: u32,
-    /// As it stands in its segments; `u32::MAX`: not known
+    /// Window as on the wire; `u32::MAX`: unknown
     window: u32,
     pub(crate) scale: Scale,
     base: Option<u32>,
@@ -48,7 +49,7 @@ pub(crate) struct Side {
     sacked_bytes: u32,
 }
 
-/// By how many bits the windows of one side are shifted.
+/// Window scale of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Unknown,
@@ -81,29 +82,29 @@ impl Default for Side {
     }
 }
 
-/// A segment with where and when it was captured.
+/// A segment with the place and time of its capture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Captured<'a> {
     pub(crate) frame: u64,
     pub(crate) time_ns: u64,
     pub(crate) segment: &'a Segment,
-    /// Segments of the same train before it
+    /// Earlier segments of the same train
     pub(crate) train: u16,
 }
 
 impl Rules {
-    /// Whether this SYN begins another connection on ports that were in use before.
+    /// Whether this SYN begins a new connection on the ports of an earlier one.
     pub(crate) fn is_reused(&self, from: usize, segment: &Segment) -> bool {
         is_syn(segment) && self.sides[from].base.is_some_and(|base| base != segment.sequence)
     }
 
-    /// Decides on one segment, and remembers it. `room` is for transmissions of all connections together.
+    /// Judges one segment and updates the state. `room` is the budget of transmissions of all connections.
     pub(crate) fn segment(
         &mut self,
         from: usize,
         captured: &Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Room,
+        room: &mut Budget,
     ) -> Acknowledged {
         let segment = captured.segment;
         let [lower, higher] = &mut self.sides;
@@ -141,7 +142,7 @@ impl Rules {
         acknowledged
     }
 
-    /// What tshark learns from a segment after it has judged it.
+    /// Updates the state after the judgement, as tshark does.
     fn after(&mut self, from: usize, captured: &Captured<'_>) {
         let segment = captured.segment;
         let [lower, higher] = &mut self.sides;
@@ -166,7 +167,7 @@ impl Rules {
         if let Some(shift) = segment.options.window_scale {
             side.scale = Scale::By(shift.min(14));
         }
-        // With options cut off, tshark gives up before it gets here.
+        // With truncated options, tshark stops before this point.
         if segment.flags.has(TcpFlags::SYN) && !segment.options.is_cut {
             if side.scale == Scale::Unknown {
                 (side.scale, peer.scale) = (Scale::Unused, Scale::Unused);
@@ -178,7 +179,7 @@ impl Rules {
 }
 
 impl Side {
-    /// A SYN of a connection that is known.
+    /// A SYN of a known connection.
     fn syn(&mut self, segment: &Segment, notes: &mut SegmentNotes) {
         let Some(base) = self.base else { return };
         let is_same = base == segment.sequence;
@@ -248,7 +249,7 @@ impl Side {
         }
     }
 
-    /// ACKED LOST PACKET: this side is whose data is acknowledged.
+    /// ACKED LOST PACKET: called for the side that sent the acknowledged data.
     fn judge_acknowledgement(&mut self, segment: &Segment, notes: &mut SegmentNotes) {
         let is_beyond = self.acknowledgeable != 0
             && after(segment.acknowledgement, self.acknowledgeable)
@@ -259,8 +260,8 @@ impl Side {
         if before(self.acknowledgeable, self.next) {
             self.acknowledgeable = self.next;
         } else {
-            let was_told = std::mem::replace(&mut self.duplicates, BEYOND) != 0;
-            if was_told {
+            let was_reported = std::mem::replace(&mut self.duplicates, BEYOND) != 0;
+            if was_reported {
                 return;
             }
         }
@@ -284,12 +285,12 @@ impl Side {
         if len > 0 && peer.last_ack != 0 && not_after(seq.wrapping_add(len), peer.last_ack) {
             return flag(Flag::SpuriousRetransmission);
         }
-        // One byte of it may have been a probe of a closed window.
+        // One byte of it may have been sent as a window probe.
         let is_probed = len > 1 && self.next.wrapping_sub(1) == seq;
         if self.next == 0 || !before(seq, self.next) || is_probed {
             return;
         }
-        // Time that goes backwards makes these huge, as it does there.
+        // Time that goes backwards makes these huge, as in tshark.
         let since_ack_ns = captured.time_ns.wrapping_sub(peer.last_ack_ns);
         if peer.duplicates >= 2 && peer.last_ack == seq && since_ack_ns < FAST_NS {
             return flag(Flag::FastRetransmission);
@@ -316,7 +317,7 @@ impl Side {
         notes.rto_frame = since_ns.map(|_| oldest.0);
     }
 
-    fn remember(&mut self, captured: &Captured<'_>, notes: &SegmentNotes, room: &mut Room) {
+    fn remember(&mut self, captured: &Captured<'_>, notes: &SegmentNotes, room: &mut Budget) {
         let segment = captured.segment;
         let seq = segment.sequence;
         let mut next = seq.wrapping_add(segment.payload_len);
@@ -350,17 +351,17 @@ impl Side {
         self.last_flags = notes.flags;
     }
 
-    /// The other side acknowledges what this one sent.
+    /// Processes an acknowledgement by the other side.
     fn acknowledged(
         &mut self,
         captured: &Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Room,
+        room: &mut Budget,
     ) -> Acknowledged {
         let acknowledged = self
             .unacked
             .acknowledge(captured.segment.acknowledgement, self.base.unwrap_or(0));
-        room.give_back(acknowledged.removed);
+        room.release(acknowledged.removed);
         if let Some((frame, sent_ns)) = acknowledged.exactly {
             notes.acks_frame = Some(frame);
             notes.ack_rtt_ns = captured.time_ns.checked_sub(sent_ns).filter(|rtt_ns| *rtt_ns > 0);
@@ -391,7 +392,7 @@ impl Side {
         notes.push_bytes_sent = notes.bytes_in_flight.map(|_| self.push_bytes);
     }
 
-    /// Where the window of this side ends, as far as it is known.
+    /// The end of this side's window, if known.
     fn edge(&self) -> Option<u32> {
         let shift = match self.scale {
             Scale::Unknown => return None,
@@ -405,20 +406,20 @@ impl Side {
     }
 }
 
-/// Room for what all connections keep together.
+/// Memory budget of all connections together.
 #[derive(Debug)]
-pub(crate) struct Room {
-    /// For so many transmissions
+pub(crate) struct Budget {
+    /// Transmissions that still fit
     pub(crate) left: usize,
-    /// Transmissions that found none
+    /// Transmissions that did not fit
     pub(crate) refused: u64,
-    /// For so many points of graphs
+    /// Points of graphs that still fit
     pub(crate) points_left: usize,
-    /// Segments whose points found none
+    /// Segments whose points did not fit
     pub(crate) points_refused: u64,
 }
 
-impl Room {
+impl Budget {
     fn take(&mut self) -> bool {
         let has_room = self.left > 0;
         if has_room {
@@ -429,7 +430,7 @@ impl Room {
         has_room
     }
 
-    pub(crate) fn give_back(&mut self, count: usize) {
+    pub(crate) fn release(&mut self, count: usize) {
         self.left += count;
     }
 }
@@ -439,7 +440,7 @@ pub(crate) fn is_syn(segment: &Segment) -> bool {
     segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK)
 }
 
-/// Behind its last byte; SYN and FIN together count as one.
+/// Sequence number after its last byte; SYN and FIN together count as one.
 pub(crate) fn end_of(segment: &Segment) -> u32 {
     let mark = u32::from(segment.flags.has(SYN_OR_FIN));
     segment
@@ -451,20 +452,21 @@ pub(crate) fn end_of(segment: &Segment) -> u32 {
 const SYN_OR_FIN: TcpFlags = TcpFlags::SYN.or(TcpFlags::FIN);
 const MARKS: TcpFlags = SYN_OR_FIN.or(TcpFlags::RST);
 
-/// `duplicates` of a side that acknowledged what was not captured; being so many, they make retransmissions fast.
+/// `duplicates` of a side that acknowledged data that was not captured; the large number makes
+/// retransmissions fast ones.
 const BEYOND: u32 = u32::MAX;
 
-/// A retransmission so soon after duplicate ACKs is a fast one.
+/// A retransmission within this time after duplicate ACKs is a fast one.
 const FAST_NS: u64 = 20_000_000;
 
-/// Stands for the round trip of connections whose handshake was not captured.
+/// Assumed round-trip time of connections without a captured handshake.
 const UNKNOWN_ROUND_TRIP_NS: u64 = 3_000_000;
 
-/// tshark keeps so many transmissions of one side.
+/// Transmissions that tshark keeps per side.
 const UNACKED_MAX: usize = 10_000;
 
 /// More than this in flight is an error of the capture.
 const ABSURD_FLIGHT: u32 = 2_000_000_000;
 
-/// It stores so many SACK blocks.
+/// SACK blocks that tshark stores.
 const COUNTED_SACK_BLOCKS: usize = 3;

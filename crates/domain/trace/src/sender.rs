@@ -1,135 +1,136 @@
-//! One direction of a connection: what its sender did, and what kept it from doing more.
+//! One direction of a connection: what its sender did, and what it waited for.
 //!
-//! The sender acts upon what it knows. Captured near it, an acknowledgement is known at once; captured near the
-//! receiver, only when it has got back to the sender and the answer to it has come. So acknowledgements take effect later
-//! by the round trip between the capture and the sender, as the handshake measured it (`shift_ns`).
+//! The sender acts on what it knows. Captured near the sender, an acknowledgement is known at once; captured
+//! near the receiver, only after it has travelled to the sender and the answer has arrived. So
+//! acknowledgements take effect later by the round trip between capture and sender, as measured by the
+//! handshake (`shift_ns`).
 
-mod knows;
-mod paces;
-mod told;
+mod pacing;
+mod summary;
+mod view;
 
 use crate::bursts::Bursts;
-use crate::echo::Echo;
-use crate::history::History;
-use crate::ids::Ids;
-use crate::line::Line;
+use crate::duplicates::{DuplicateFinder, takes_space};
+use crate::event_log::EventLog;
+use crate::histogram::Histogram;
+use crate::ip_ids::IpIds;
+use crate::linear::LinearSequence;
+use crate::loss_tracker::{LossTracker, Retransmission};
 use crate::queue::Queue;
-use crate::repeats::{Repeat, Repeats};
 use crate::rules::{self, end_of};
 use crate::sequence::{after, before};
-use crate::spread::Spread;
-use crate::twins::{Twins, takes_space};
+use crate::timestamp_echo::TimestampEcho;
 use crate::unacked::Transmission;
-use crate::waits::Waits;
+use crate::wait_times::WaitTimes;
 use crate::{EventKind, Flag, Limit, SegmentNotes};
-use paces::Paces;
+use pacing::Pacing;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
 
-/// What is known of one direction so far.
+/// The state of one direction.
 #[derive(Debug)]
 pub(crate) struct Sender {
-    line: Line,
-    /// The first that was captured of it is not its SYN: there was more before
+    line: LinearSequence,
+    /// The first captured segment is not its SYN: earlier ones are missing
     has_begun_unseen: bool,
     packets: u64,
     bytes_sent: u64,
     longest: u32,
-    /// Most connections have few
+    /// Boxed: most connections have few flags
     flags: Option<Box<[u32; Flag::ALL.len()]>>,
     in_flight_max: u32,
     first_data_ns: Option<u64>,
     last_data_ns: u64,
     last_sent_ns: u64,
     mss: Option<u32>,
-    rtt: Spread,
+    rtt: Histogram,
     smooth_ns: u64,
     handshake_ns: u64,
     is_set_up: bool,
     /// All of the current segment was a duplicate
     is_repeated: bool,
-    twins: Twins,
-    ids: Ids,
-    /// Most connections have none
-    repeats: Option<Box<Repeats>>,
+    twins: DuplicateFinder,
+    ids: IpIds,
+    /// Boxed: most connections have no losses
+    repeats: Option<Box<LossTracker>>,
     bursts: Bursts,
-    /// Connections that are over soon have none: they tell nothing of it
+    /// Boxed: short connections say nothing about a queue
     queue: Option<Box<Queue>>,
-    /// The last window captured
+    /// The last captured window
     advertised: Option<u32>,
     window_closed: Option<(u64, u64)>,
 
-    // What the sender knows:
+    // The sender's view:
     shift_ns: u64,
-    echo: Echo,
-    on_their_way: VecDeque<Notice>,
+    echo: TimestampEcho,
+    on_their_way: VecDeque<DelayedAck>,
     acked: u64,
     window: Option<u32>,
     last_ack_ns: u64,
-    /// When the window last became wider
-    opened_ns: u64,
+    /// Time when the window last grew
+    window_grew_ns: u64,
     ack_was_pure: bool,
     /// Two segments or more were in flight before the last acknowledgement
-    had_much: bool,
-    /// The most in flight since a buffer seemed to be filled up again
+    had_several_in_flight: bool,
+    /// Most in flight since a send buffer seemed to be refilled
     filled: u64,
-    /// How much had been in flight before that
+    /// Flight before that
     to_fill: Option<u64>,
-    /// The last new data ends a buffer: it was pushed. Stacks push the last of what they have
+    /// The last new data was pushed: stacks set PSH on the last segment of a buffer
     is_pushed: bool,
     /// And it was no full segment
     is_drained: bool,
-    /// What was sent last came up to the window's end
+    /// The last transmission reached the end of the window
     is_window_full: bool,
-    /// In flight when it was sent
+    /// Flight at that time
     sent_flight: u32,
     recovery: Option<Recovery>,
-    paces: Paces,
-    waits: Waits,
+    pacing: Pacing,
+    waits: WaitTimes,
     busy_ns: u64,
     timeouts: u64,
-    flights: Spread,
+    flights: Histogram,
     window_us: u128,
     waited_us: u64,
-    /// Windows, in segments, that were full when acknowledgements came
-    shut_windows: Spread,
+    /// Windows, in segments, that were full when acknowledgements arrived
+    blocking_windows: Histogram,
 }
 
 /// An acknowledgement on its way to the sender.
 #[derive(Debug, Clone, Copy)]
-struct Notice {
+struct DelayedAck {
     known_ns: u64,
     acked: u64,
     window: Option<u32>,
     is_pure: bool,
 }
 
-/// It sends again what was lost, until `until` is acknowledged.
+/// A recovery: lasts until `until` is acknowledged.
 #[derive(Debug, Clone, Copy)]
 struct Recovery {
     until: u64,
     limit: Limit,
-    /// Only the last segment was sent again so far, which probes for losses
+    /// Only the last segment was retransmitted so far (tail loss probe)
     is_probe: bool,
 }
 
-/// A segment of the other end, as this one's data is concerned.
+/// What a segment of the other end says about this direction's data.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answer<'a> {
+pub(crate) struct AckInfo<'a> {
     pub(crate) now_ns: u64,
     pub(crate) segment: &'a Segment,
-    /// In bytes, if the scale is known
+    /// Window in bytes, if the scale is known
     pub(crate) window: Option<u32>,
-    /// When the newest segment that it acknowledges was sent, if it was sent once
+    /// Transmission time of the newest acknowledged segment, if it was sent once
     pub(crate) newest_ns: Option<u64>,
-    /// How far into a train any segment that it acknowledges was, if that was sent once
+    /// Farthest position in a train of the acknowledged segments that were sent once
     pub(crate) farthest: u16,
 }
 
 impl Sender {
     pub(crate) fn new(begin_ns: u64) -> Self {
         Self {
-            line: Line::default(),
+            line: LinearSequence::default(),
             has_begun_unseen: false,
             packets: 0,
             bytes_sent: 0,
@@ -140,27 +141,27 @@ impl Sender {
             last_data_ns: begin_ns,
             last_sent_ns: begin_ns,
             mss: None,
-            rtt: Spread::default(),
+            rtt: Histogram::default(),
             smooth_ns: 0,
             handshake_ns: 0,
             is_set_up: false,
             is_repeated: false,
-            twins: Twins::default(),
-            ids: Ids::default(),
+            twins: DuplicateFinder::default(),
+            ids: IpIds::default(),
             repeats: None,
             bursts: Bursts::default(),
             queue: None,
             advertised: None,
             window_closed: None,
             shift_ns: 0,
-            echo: Echo::default(),
+            echo: TimestampEcho::default(),
             on_their_way: VecDeque::new(),
             acked: 0,
             window: None,
             last_ack_ns: begin_ns,
-            opened_ns: begin_ns,
+            window_grew_ns: begin_ns,
             ack_was_pure: false,
-            had_much: false,
+            had_several_in_flight: false,
             filled: 0,
             to_fill: None,
             is_pushed: false,
@@ -168,19 +169,19 @@ impl Sender {
             is_window_full: false,
             sent_flight: 0,
             recovery: None,
-            paces: Paces::default(),
-            waits: Waits::new(begin_ns),
+            pacing: Pacing::default(),
+            waits: WaitTimes::new(begin_ns),
             busy_ns: 0,
             timeouts: 0,
-            flights: Spread::default(),
+            flights: Histogram::default(),
             window_us: 0,
             waited_us: 0,
-            shut_windows: Spread::default(),
+            blocking_windows: Histogram::default(),
         }
     }
 
     /// The handshake is over, or was not captured.
-    pub(crate) fn set_up(
+    pub(crate) fn start_transfer(
         &mut self,
         now_ns: u64,
         mss: Option<u32>,
@@ -188,7 +189,7 @@ impl Sender {
         shift_ns: u64,
     ) {
         if !self.is_set_up {
-            self.learn_until(now_ns);
+            self.process_acks_until(now_ns);
             self.pass(now_ns);
             self.waits.progress();
             self.is_set_up = true;
@@ -205,23 +206,24 @@ impl Sender {
         self.is_set_up
     }
 
-    /// It sends this; gives its place in its train, and whether it is sent again, for [`Transmission::train`].
+    /// Processes a segment of this sender; returns its position in its train and whether it is a
+    /// retransmission, for [`Transmission::train`].
     pub(crate) fn sends(
         &mut self,
         now_ns: u64,
         segment: &Segment,
         rules: &mut rules::Side,
-        history: &mut History,
+        history: &mut EventLog,
     ) -> u16 {
         self.packets += 1;
-        self.learn_until(now_ns);
+        self.process_acks_until(now_ns);
         self.pass(now_ns);
         let len = segment.payload_len;
         if len > 0
             && let Some(stamps) = segment.options.timestamps
             && self.echo.comes(stamps.echo, now_ns)
         {
-            self.look_from_afar();
+            self.limit_distance();
         }
         let twin = self.twins.find(now_ns, segment);
         self.is_repeated = twin.is_some();
@@ -232,7 +234,7 @@ impl Sender {
                 segment.sequence
             };
             let range = (self.line.at(segment.sequence), self.line.at(end));
-            self.repeats_mut().came_twice(now_ns, twin, range, history);
+            self.repeats_mut().note_duplicate(now_ns, twin, range, history);
             return Transmission::AGAIN;
         }
         let skipped = self.ids.next(segment.ip_id).unwrap_or(0);
@@ -261,7 +263,7 @@ impl Sender {
         if is_again {
             let original = rules.unacked.covering(seq, end_of(segment)).copied();
             rules.unacked.sent_again(seq, end_of(segment));
-            let again = Repeat {
+            let again = Retransmission {
                 now_ns,
                 start,
                 end: end.min(self.line.high),
@@ -278,11 +280,11 @@ impl Sender {
             if was_lost {
                 self.note_loss(&again, quiet_ns, is_oldest, history);
             } else if again.end <= again.acked && len > 0 && self.is_long(quiet_ns) && self.shift_ns > 0 {
-                // Its acknowledgement was captured, but did not get to the sender.
+                // Its acknowledgement was captured, but did not reach the sender.
                 self.times_out(now_ns, self.line.high, "sent again after a long silence", history);
             }
         } else if !is_first && after(seq, high_raw) && self.has_begun_unseen && self.first_data_ns.is_none() {
-            // What is in between was sent before the capture began.
+            // The data in between was sent before the capture began.
             self.line.advance(seq, start);
         } else if !is_first && after(seq, high_raw) {
             let gap = (self.line.high, start);
@@ -324,7 +326,7 @@ impl Sender {
         train
     }
 
-    /// Round trip from the capture to the sender and back, as timestamps tell it.
+    /// Round-trip time between the capture and the sender, by timestamps.
     pub(crate) fn distance_ns(&self) -> Option<u64> {
         self.echo.shortest_ns
     }
@@ -334,8 +336,8 @@ impl Sender {
         self.rtt.min()
     }
 
-    /// The other end says what it got.
-    pub(crate) fn acknowledged(&mut self, answer: &Answer<'_>, history: &mut History) {
+    /// Processes an acknowledgement of the other end.
+    pub(crate) fn acknowledged(&mut self, answer: &AckInfo<'_>, history: &mut EventLog) {
         let now_ns = answer.now_ns;
         let segment = answer.segment;
         if let Some(stamps) = segment.options.timestamps {
@@ -344,7 +346,7 @@ impl Sender {
         self.note_window(answer, history);
         self.advertised = answer.window.or(self.advertised);
         if !self.line.is_known {
-            // What it sent was not captured, or not yet.
+            // The acknowledged data was not captured, or not yet.
             self.line
                 .start(segment.acknowledgement.wrapping_sub(1), segment.acknowledgement);
             self.line.acked = self.line.high;
@@ -360,7 +362,7 @@ impl Sender {
                 self.queue = Some(Box::default());
             }
             if let Some(queue) = &mut self.queue {
-                queue.took(rtt_ns, self.rtt.min().unwrap_or(rtt_ns));
+                queue.add_round_trip(rtt_ns, self.rtt.min().unwrap_or(rtt_ns));
             }
             self.smooth_ns = if self.smooth_ns == 0 {
                 rtt_ns
@@ -371,9 +373,9 @@ impl Sender {
         self.bursts.arrive(answer.farthest);
         let acked = self.line.at(segment.acknowledgement);
         if acked > self.line.high {
-            // Of a capture that begins in the middle, it was sent before that.
+            // In a capture that begins in the middle, the data was sent before.
             if self.first_data_ns.is_some() || !self.has_begun_unseen {
-                self.repeats_mut().never_captured(history);
+                self.repeats_mut().note_missing_in_capture(history);
             }
             self.line.advance(segment.acknowledgement, acked);
             self.line.data = self.line.data.max(acked);
@@ -402,11 +404,11 @@ impl Sender {
         if let Some(window) = self.window.filter(|window| *window > 0) {
             let mss = u64::from(self.mss());
             if self.line.high.saturating_sub(self.acked) + mss > u64::from(window) {
-                self.shut_windows.add(u64::from(window).div_ceil(mss), 1);
+                self.blocking_windows.add(u64::from(window).div_ceil(mss), 1);
             }
         }
         let is_pure = segment.payload_len == 0;
-        let notice = Notice {
+        let notice = DelayedAck {
             known_ns: now_ns.saturating_add(self.shift_ns),
             acked,
             window: answer.window,
@@ -414,11 +416,11 @@ impl Sender {
         };
         if self.shift_ns == 0 {
             self.pass(now_ns);
-            self.learn(&notice);
-        } else if self.on_their_way.len() < NOTICES_MAX {
+            self.process_ack(&notice);
+        } else if self.on_their_way.len() < DELAYED_ACKS_MAX {
             self.on_their_way.push_back(notice);
         } else if let Some(last) = self.on_their_way.back_mut() {
-            *last = Notice {
+            *last = DelayedAck {
                 known_ns: last.known_ns,
                 acked: acked.max(last.acked),
                 ..notice
@@ -426,7 +428,7 @@ impl Sender {
         }
     }
 
-    /// Counts what the rules said of its segment.
+    /// Counts the flags of a segment.
     pub(crate) fn count(&mut self, segment: &Segment, notes: &SegmentNotes) {
         self.bytes_sent += u64::from(segment.payload_len);
         self.longest = self.longest.max(segment.payload_len);
@@ -441,22 +443,22 @@ impl Sender {
         }
     }
 
-    /// The current segment was captured or delivered before; it says nothing new.
+    /// Whether the current segment was captured or delivered before, so that it carries nothing new.
     pub(crate) fn is_repeated(&self) -> bool {
         self.is_repeated
     }
 
-    /// The receiver's window is closed.
-    pub(crate) fn is_closed_out(&self) -> bool {
+    /// Whether the receiver's window is closed.
+    pub(crate) fn is_window_closed(&self) -> bool {
         self.window_closed.is_some()
     }
 
-    /// How many segments the windows held that kept it from sending, mostly.
-    pub(crate) fn shut_window_segs(&self) -> Option<u32> {
-        u32::try_from(self.shut_windows.percentile(50)?).ok()
+    /// Median of the windows, in segments, that blocked the sender.
+    pub(crate) fn blocking_window_segs(&self) -> Option<u32> {
+        u32::try_from(self.blocking_windows.percentile(50)?).ok()
     }
 
-    /// Bytes sent and not acknowledged, as captured.
+    /// Unacknowledged bytes, as captured.
     pub(crate) fn in_flight(&self) -> u64 {
         self.line.high.saturating_sub(self.line.acked)
     }
@@ -465,7 +467,7 @@ impl Sender {
         self.first_data_ns.is_some()
     }
 
-    /// Of the whole path.
+    /// Round-trip time of the whole path.
     pub(crate) fn round_trip_ns(&self) -> u64 {
         let measured_ns = if self.shift_ns > 0 {
             self.shift_ns.saturating_add(self.smooth_ns)
@@ -477,12 +479,12 @@ impl Sender {
         measured_ns.min(ROUND_TRIP_MAX_NS)
     }
 
-    /// Where a sequence number of it lies.
+    /// The 64-bit position of one of its sequence numbers.
     pub(crate) fn place(&self, sequence: u32) -> u64 {
         self.line.at(sequence)
     }
 
-    /// Where the window ends that goes with this acknowledgement, if that is known.
+    /// The end of the window that belongs to this acknowledgement, if known.
     pub(crate) fn window_edge(&self, acked: u64) -> Option<u64> {
         self.advertised.map(|window| acked + u64::from(window))
     }
@@ -491,23 +493,23 @@ impl Sender {
         self.rtt.heap_bytes()
             + self.flags.as_deref().map_or(0, size_of_val)
             + self.flights.heap_bytes()
-            + self.shut_windows.heap_bytes()
+            + self.blocking_windows.heap_bytes()
             + self.repeats.as_ref().map_or(0, |repeats| repeats.heap_bytes())
             + self.twins.heap_bytes()
             + self.bursts.heap_bytes()
             + self.queue.as_ref().map_or(0, |queue| queue.heap_bytes())
-            + self.on_their_way.capacity() * size_of::<Notice>()
+            + self.on_their_way.capacity() * size_of::<DelayedAck>()
     }
 
-    fn repeats_mut(&mut self) -> &mut Repeats {
+    fn repeats_mut(&mut self) -> &mut LossTracker {
         self.repeats.get_or_insert_default()
     }
 
-    /// How much data a full segment carries, as far as that is known.
+    /// Data bytes of a full segment, as far as known.
     fn mss(&self) -> u32 {
         let longest = self.longest;
         match self.mss {
-            // A path that carries less shows in the longest of many.
+            // A path with a smaller MTU shows in the longest of many segments.
             Some(mss) if longest < mss && longest >= mss / 2 && self.packets > FEW_PACKETS => longest,
             Some(mss) => mss.max(1),
             None if (COMMON_MSS_MIN..=COMMON_MSS).contains(&longest) => longest,
@@ -515,7 +517,7 @@ impl Sender {
         }
     }
 
-    fn note_window(&mut self, answer: &Answer<'_>, history: &mut History) {
+    fn note_window(&mut self, answer: &AckInfo<'_>, history: &mut EventLog) {
         let segment = answer.segment;
         let is_closed = segment.window == 0
             && !segment
@@ -532,20 +534,20 @@ impl Sender {
     }
 }
 
-/// No path takes longer; a capture with wrong times does.
+/// No path takes longer; captures with wrong times do.
 const ROUND_TRIP_MAX_NS: u64 = 3_600_000_000_000;
 
-/// Data in a full segment, if nothing tells: Ethernet's, without options.
+/// Default data bytes of a full segment: Ethernet's, without options.
 const COMMON_MSS: u32 = 1_460;
 
-/// Full segments are no shorter than this, mostly.
+/// Full segments usually have at least this size.
 const COMMON_MSS_MIN: u32 = 500;
 
-/// More round trips than that tell of queues.
+/// Beyond this number, round-trip times include queues.
 const FEW_ROUND_TRIPS: u64 = 16;
 
-/// A few packets do not tell how long full segments are.
+/// Fewer packets do not show the size of full segments.
 const FEW_PACKETS: u64 = 50;
 
-/// Acknowledgements on their way to the sender; more are put together.
-const NOTICES_MAX: usize = 64;
+/// Acknowledgements on their way to the sender that are kept; more are merged.
+const DELAYED_ACKS_MAX: usize = 64;

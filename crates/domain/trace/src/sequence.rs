@@ -1,4 +1,4 @@
-//! Sequence numbers: 32 bits on the wire, where order is that of the shorter way round.
+//! Comparison of 32-bit sequence numbers, modulo 2^32.
 
 /// Whether `left` comes after `right`.
 pub(crate) const fn after(left: u32, right: u32) -> bool {
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_goes_round() {
+    fn order_wraps_at_2_pow_32() {
         assert!(after(5, u32::MAX - 5) && before(u32::MAX, 0) && not_after(7, 7));
     }
 }

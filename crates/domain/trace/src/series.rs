@@ -2,88 +2,88 @@
 
 use crate::{Event, Flags};
 
-/// All points of one connection, in the order of time.
+/// All points of one connection, in order of time.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// Client to server
     pub forward: SideSeries,
     /// Server to client
     pub backward: SideSeries,
-    /// What happened
+    /// Events of the connection
     pub events: Vec<Event>,
-    /// Segments whose points there was no room for
+    /// Segments whose points did not fit
     pub segments_left_out: u64,
 }
 
-/// What one side sent, and what the other answered. Sequence numbers are relative to the first, and do not wrap; times are
-/// since the first packet of the connection, in nanoseconds.
+/// Points of one direction. Sequence numbers are relative to the first, without wraps; times are since the
+/// first packet of the connection, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SideSeries {
     /// Segments of this side
     pub segments: Vec<SegmentPoint>,
-    /// Acknowledgements of the other
+    /// Acknowledgements by the other side
     pub acks: Vec<AckPoint>,
-    /// Where the other's window ended
+    /// Window ends of the other side
     pub windows: Vec<WindowPoint>,
-    /// Everything else that is drawn at a moment
+    /// Other marks
     pub marks: Vec<Mark>,
-    /// Data in flight: when it changed, and to how many bytes
+    /// Data in flight: time of a change, and bytes after it
     pub in_flight: Vec<(u64, u32)>,
-    /// Round trips: when they ended, and how long they took
+    /// Round trips: end time, and duration
     pub rtt: Vec<(u64, u64)>,
 }
 
 /// A segment: a bar from `start` to `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentPoint {
-    /// When it was captured
+    /// Capture time
     pub time_ns: u64,
     /// First byte
     pub start: u64,
     /// The byte after the last
     pub end: u64,
-    /// What is said of it
+    /// tshark's flags
     pub flags: Flags,
-    /// Which frame it is
+    /// Frame number
     pub frame: u64,
-    /// PSH
+    /// Whether PSH is set
     pub is_pushed: bool,
 }
 
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AckPoint {
-    /// When
+    /// Capture time
     pub time_ns: u64,
-    /// Up to where
+    /// Acknowledged sequence number
     pub sequence: u64,
-    /// Whether it is a duplicate
+    /// Whether it is a duplicate ACK
     pub is_duplicate: bool,
 }
 
 /// The end of the receive window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowPoint {
-    /// When
+    /// Capture time
     pub time_ns: u64,
-    /// The sequence number that must not be sent any more
+    /// First sequence number outside the window
     pub sequence: u64,
 }
 
-/// Something at a moment and a place.
+/// A mark at a time and a sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// When
+    /// Capture time
     pub time_ns: u64,
-    /// Where
+    /// Sequence number
     pub sequence: u64,
-    /// Of a SACK block, its end
+    /// End of a SACK block
     pub end: u64,
-    /// What
+    /// Kind
     pub kind: MarkKind,
 }
 
-/// What a mark is.
+/// Kinds of marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the names say it all
 pub enum MarkKind {

@@ -1,56 +1,56 @@
-//! Segments of many connections, each told to its own.
+//! Distributes the segments of a capture to their connections.
 
 use crate::flow::Flow;
-use crate::rules::{Captured, Room};
+use crate::rules::{Budget, Captured};
 use crate::{Connection, SegmentNotes, Series};
 use foldhash::{HashMap, HashMapExt};
 use sockeye_wire::packet::Segment;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Takes segments in the order of their capture.
+/// Analyses segments in the order of their capture.
 ///
-/// Memory is bounded: connections that are over are given out by [`Trace::finished`] and forgotten, and at
-/// [`Options::connections_max`] those that were quiet for longest are.
+/// Memory is bounded: finished connections are returned by [`Trace::finished`] and dropped, and at
+/// [`Options::connections_max`] the connections that were quiet for longest are returned early.
 #[derive(Debug)]
 pub struct Trace {
     options: Options,
     numbers: HashMap<Tuple, u32>,
-    /// By place; empty places are in `free`
+    /// By index; free indices are in `free`
     flows: Vec<Option<Box<Flow>>>,
     free: Vec<u32>,
-    /// Closed connections, in that order: place and number
+    /// Closed connections in the order of closing: index and number
     closed: VecDeque<(u32, u32)>,
     finished: VecDeque<Finished>,
     last: Option<(Tuple, u32)>,
     next_number: u32,
     first_ns: Option<u64>,
     hand: usize,
-    room: Room,
-    /// No more points can be forgotten for others
+    room: Budget,
+    /// No connection has points left that could be dropped for others
     is_full_of_points: bool,
     counters: Counters,
 }
 
-/// What to keep, and how much.
+/// What to keep, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Which connections to keep the points of a graph of
+    /// Connections whose graph points are kept
     pub series: Keep,
-    /// At most so many points of all connections together that are not given out. Of [`Keep::All`], the connections that have
-    /// fewest lose theirs when there is no room left; else what comes later has none
+    /// Most points of unfinished connections together. With [`Keep::All`], the connections with the fewest
+    /// points lose theirs when the limit is reached; otherwise later points are dropped
     pub series_points_max: usize,
-    /// At most so many connections at once
+    /// Most connections at once
     pub connections_max: usize,
-    /// At most so many closed connections that wait for stragglers
+    /// Most closed connections that wait for late segments
     pub closed_max: usize,
-    /// And at most for so long, in nanoseconds
+    /// Longest time that they wait, in nanoseconds
     pub closed_ns_max: u64,
-    /// At most so many events of one connection
+    /// Most events of one connection
     pub events_max: usize,
-    /// The same, of one whose points are kept; they count as points
+    /// Most events of one connection with graph points; they count as points
     pub series_events_max: usize,
-    /// At most so many segments without acknowledgement of all connections together
+    /// Most unacknowledged segments of all connections together
     pub unacked_max: usize,
 }
 
@@ -69,14 +69,14 @@ impl Default for Options {
     }
 }
 
-/// Connections to keep something of.
+/// A selection of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keep {
-    /// None of them
+    /// No connection
     None,
-    /// Each of them
+    /// All connections
     All,
-    /// Those with these numbers
+    /// Connections with these numbers
     Numbers(Vec<u32>),
 }
 
@@ -90,41 +90,42 @@ impl Keep {
     }
 }
 
-/// A connection that is over, or the capture is.
+/// A finished connection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
-    /// What is known of it
+    /// Result of its analysis
     pub connection: Connection,
-    /// Points of its graph, if they were wanted and not forgotten
+    /// Points of its graph, if selected and not dropped
     pub series: Option<Box<Series>>,
 }
 
-/// What there was, and what there was no room for.
+/// Totals, and what did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Segments
     pub segments: u64,
     /// Connections
     pub connections: u64,
-    /// Connections that were given out before they were over, as there were too many at once
+    /// Connections that were returned before their end, because there were too many
     pub connections_cut_short: u64,
-    /// Segments that were not waited for, as too many waited: their acknowledgements measure nothing
+    /// Segments that were not tracked, because too many were unacknowledged: their acknowledgements measure
+    /// nothing
     pub unacked_left_out: u64,
-    /// Segments that are missing in graphs, as there was no room
+    /// Segments missing in graphs, because too many points were kept
     pub points_left_out: u64,
-    /// Connections of which there are no points (any more), as those of others need the room
+    /// Connections whose points were dropped in favour of others
     pub series_forgotten: u64,
-    /// Segments whose time is before that of the one before them
+    /// Segments with a time before that of the previous one
     pub times_backwards: u64,
-    /// Memory of all that is kept now, about, in bytes
+    /// Approximate memory in use, in bytes
     pub memory_bytes: u64,
 }
 
 impl Trace {
-    /// Nothing seen yet.
+    /// An analysis without segments.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let room = Room {
+        let room = Budget {
             left: options.unacked_max,
             refused: 0,
             points_left: options.series_points_max,
@@ -147,13 +148,13 @@ impl Trace {
         }
     }
 
-    /// The next segment: its frame, counted from 1, and its time.
+    /// Processes the next segment: its frame, counted from 1, and its time.
     pub fn segment(&mut self, frame: u64, time_ns: u64, segment: &Segment) -> SegmentNotes {
         self.counters.segments += 1;
         let first_ns = *self.first_ns.get_or_insert(time_ns);
         let time_ns = time_ns.clamp(
-            first_ns.saturating_sub(LASTING_NS_MAX),
-            first_ns.saturating_add(LASTING_NS_MAX),
+            first_ns.saturating_sub(TIME_NS_MAX),
+            first_ns.saturating_add(TIME_NS_MAX),
         );
         let (tuple, from) = Tuple::of(segment);
         let captured = Captured {
@@ -189,18 +190,18 @@ impl Trace {
             self.closed.push_back((place, flow.number));
         }
         if self.room.points_left == 0 && !self.is_full_of_points {
-            self.forget_points();
+            self.drop_points();
         }
-        self.forget_closed(time_ns);
+        self.return_closed(time_ns);
         notes
     }
 
-    /// The next connection that is over, in the order in which they ended.
+    /// The next finished connection, in the order of their ends.
     pub fn finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
     }
 
-    /// The capture is over: each connection that was not given out before, in the order of their numbers.
+    /// Ends the capture: returns all remaining connections, in the order of their numbers.
     pub fn finish(&mut self) -> impl Iterator<Item = Finished> + use<'_> {
         self.numbers.clear();
         self.closed.clear();
@@ -215,11 +216,11 @@ impl Trace {
                 return Some(finished);
             }
             let flow = self.flows[places.next()? as usize].take()?;
-            Some(self.conclude(*flow))
+            Some(self.finish_flow(*flow))
         })
     }
 
-    /// What there was, and what there was no room for.
+    /// Totals, and what did not fit.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let flows = self
@@ -255,7 +256,7 @@ impl Trace {
 
     fn open(&mut self, tuple: Tuple, from: usize, captured: &Captured<'_>, first_ns: u64) -> u32 {
         if self.numbers.len() >= self.options.connections_max {
-            self.make_room();
+            self.return_one();
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -291,15 +292,15 @@ impl Trace {
         place
     }
 
-    /// Gives out one connection before its end: a closed one, else of some the one that was quiet for longest.
-    fn make_room(&mut self) {
+    /// Returns one connection early: a closed one, or the quietest of some.
+    fn return_one(&mut self) {
         while let Some((place, number)) = self.closed.pop_front() {
             if self.flow(place).is_some_and(|flow| flow.number == number) {
                 return self.give_out(place);
             }
         }
         let mut oldest: Option<(u64, u32)> = None;
-        for _ in 0..LOOKED_AT.min(self.flows.len()) {
+        for _ in 0..EVICTION_SAMPLE.min(self.flows.len()) {
             self.hand = (self.hand + 1) % self.flows.len();
             if let Some(flow) = &self.flows[self.hand] {
                 let age = (flow.last_ns, self.hand as u32);
@@ -312,15 +313,15 @@ impl Trace {
         }
     }
 
-    /// Gives out connections that were closed for so long that no straggler will come.
-    fn forget_closed(&mut self, now_ns: u64) {
+    /// Returns connections that were closed for so long that no late segment will come.
+    fn return_closed(&mut self, now_ns: u64) {
         while let Some((place, number)) = self.closed.front().copied() {
             let flow = self.flow(place).filter(|flow| flow.number == number);
             let is_crowded = self.closed.len() > self.options.closed_max;
-            let stays = flow.is_some_and(|flow| {
+            let long_pauses = flow.is_some_and(|flow| {
                 !is_crowded && now_ns.saturating_sub(flow.last_ns) <= self.options.closed_ns_max
             });
-            if stays {
+            if long_pauses {
                 return;
             }
             let is_there = flow.is_some();
@@ -331,8 +332,9 @@ impl Trace {
         }
     }
 
-    /// Makes room for points: the connections that have fewest lose theirs, until a quarter is free. The biggest keeps its own.
-    fn forget_points(&mut self) {
+    /// Frees points: the connections with the fewest lose theirs, until a quarter is free. The largest keeps
+    /// its own.
+    fn drop_points(&mut self) {
         if self.options.series != Keep::All {
             self.is_full_of_points = true;
             return;
@@ -347,12 +349,12 @@ impl Trace {
                 break;
             }
             if let Some(flow) = self.flows[place].as_mut() {
-                flow.forget_points();
+                flow.drop_points();
                 self.room.points_left += points;
                 self.counters.series_forgotten += 1;
             }
         }
-        // One alone needs all of it: looking again and again would find nothing.
+        // One connection needs all of the budget: a new search would find nothing.
         self.is_full_of_points = self.room.points_left < wanted;
     }
 
@@ -363,12 +365,12 @@ impl Trace {
         self.free.push(place);
         self.numbers.remove(&flow.tuple);
         self.last = None;
-        let finished = self.conclude(*flow);
+        let finished = self.finish_flow(*flow);
         self.finished.push_back(finished);
     }
 
-    fn conclude(&mut self, flow: Flow) -> Finished {
-        self.room.give_back(flow.unacked());
+    fn finish_flow(&mut self, flow: Flow) -> Finished {
+        self.room.release(flow.unacked());
         if let Some(points) = flow.points() {
             let left = self.room.points_left.saturating_add(points);
             self.room.points_left = left.min(self.options.series_points_max);
@@ -378,7 +380,7 @@ impl Trace {
     }
 }
 
-/// Both ends of a connection, in an order that does not depend on who sends.
+/// Both ends of a connection, in an order that does not depend on the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Tuple {
     pub(crate) ips: [IpAddr; 2],
@@ -386,7 +388,7 @@ pub(crate) struct Tuple {
 }
 
 impl Tuple {
-    /// Of this segment, and which of the two ends sent it.
+    /// The tuple of a segment, and the index of the sending end.
     fn of(segment: &Segment) -> (Self, usize) {
         let source = (segment.source, segment.source_port);
         let destination = (segment.destination, segment.destination_port);
@@ -406,7 +408,7 @@ impl Tuple {
     }
 }
 
-/// Seventy years. Clocks that jump further do not matter for what they are; what is reckoned with times must have room.
-const LASTING_NS_MAX: u64 = 1 << 61;
-/// Of so many connections, the quietest makes room.
-const LOOKED_AT: usize = 16;
+/// Seventy years. Larger clock jumps are clamped so that arithmetic with times cannot overflow.
+const TIME_NS_MAX: u64 = 1 << 61;
+/// Connections among which the quietest is searched.
+const EVICTION_SAMPLE: usize = 16;

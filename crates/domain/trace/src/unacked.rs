@@ -1,23 +1,23 @@
-//! What one side sent and the other has not acknowledged yet.
+//! Transmissions of one side that are not acknowledged yet.
 
 use crate::sequence::{after, not_after};
 use std::collections::VecDeque;
 
-/// Transmissions that wait for their acknowledgement, in the order of their capture; a segment that was sent twice is in
-/// it twice, as in tshark's list.
+/// Unacknowledged transmissions in the order of their capture; a retransmitted segment is in it twice, as in
+/// tshark's list.
 ///
-/// As long as sequence numbers only grow, an acknowledgement takes transmissions off the front. After retransmissions all
-/// are looked at, but only when an acknowledgement gets past the lowest of them.
+/// While sequence numbers only grow, an acknowledgement removes transmissions from the front. After
+/// retransmissions all are examined, but only when an acknowledgement passes the lowest of them.
 #[derive(Debug, Default)]
 pub(crate) struct Unacked {
     list: VecDeque<Transmission>,
-    /// Whether each ends after the one before it
+    /// Whether a transmission does not end after the one before it
     is_disordered: bool,
-    /// Lowest and highest sequence number relative to the side's first, as unsigned numbers: tshark's way, which makes
-    /// nonsense of data across 2^32 of them
+    /// Lowest and highest sequence number relative to the side's first, as unsigned numbers. tshark does the
+    /// same, which is wrong for data across 2^32
     lowest: u32,
     highest: u32,
-    /// Whether one of them lies across the side's first number, so that it is neither low nor high
+    /// Whether a transmission crosses the side's first number, so that it is neither low nor high
     is_across: bool,
 }
 
@@ -28,56 +28,56 @@ pub(crate) struct Transmission {
     pub(crate) frame: u64,
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// The sender's clock, as far as there is one
+    /// The sender's timestamp; 0 if none
     pub(crate) clock: u32,
     pub(crate) ip_id: u16,
-    /// Segments of the same train before it, and [`Transmission::AGAIN`]
+    /// Earlier segments of the same train, and [`Transmission::AGAIN`]
     pub(crate) train: u16,
 }
 
 impl Transmission {
-    /// A retransmission, or something of it was sent again: its acknowledgement measures no round trip.
+    /// Marks a segment that was sent more than once: its acknowledgement measures no round trip.
     pub(crate) const AGAIN: u16 = 1 << 15;
 
-    /// The place of a segment in a train that took so long that its beginning was gone from any queue.
+    /// Position in a train so long that its beginning has left any queue.
     pub(crate) const ENDLESS: u16 = Self::AGAIN - 1;
 
-    /// Segments of the same train before it.
+    /// Earlier segments of the same train.
     pub(crate) const fn position(&self) -> u16 {
         self.train & !Self::AGAIN
     }
 }
 
-/// What an acknowledgement did.
+/// Result of an acknowledgement.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
-    /// The oldest transmission that ends exactly there: frame and time
+    /// Frame and time of the oldest transmission that ends exactly there
     pub(crate) exactly: Option<(u64, u64)>,
-    /// When the newest of those that it covers was sent, if that was sent once only
+    /// Transmission time of the newest covered segment, if it was sent once
     pub(crate) newest_ns: Option<u64>,
-    /// The longest way into a train that one of them was, of those that were sent once only
+    /// Farthest position in a train of the covered segments that were sent once
     pub(crate) farthest: u16,
-    /// How many transmissions it took off
+    /// Number of removed transmissions
     pub(crate) removed: usize,
 }
 
 impl Unacked {
-    /// How many transmissions wait.
+    /// Number of transmissions.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Memory outside the value itself.
+    /// Heap memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.list.capacity() * size_of::<Transmission>()
     }
 
-    /// The one that waits for longest.
+    /// The oldest transmission.
     pub(crate) fn oldest(&self) -> Option<&Transmission> {
         self.list.front()
     }
 
-    /// One more.
+    /// Adds a transmission.
     pub(crate) fn push(&mut self, sent: Transmission, base: u32) {
         let (start, end) = (sent.start.wrapping_sub(base), sent.end.wrapping_sub(base));
         match self.list.back() {
@@ -95,7 +95,7 @@ impl Unacked {
         self.list.push_back(sent);
     }
 
-    /// From the lowest to the highest sequence number that waits.
+    /// Distance from the lowest to the highest unacknowledged sequence number.
     pub(crate) fn in_flight(&self) -> Option<u32> {
         (!self.list.is_empty()).then(|| self.highest.wrapping_sub(self.lowest))
     }
@@ -107,7 +107,7 @@ impl Unacked {
             .find(|sent| after(end, sent.start) && after(sent.end, start))
     }
 
-    /// Marks what overlaps this range as sent more than once.
+    /// Marks transmissions that overlap this range as sent more than once.
     pub(crate) fn sent_again(&mut self, start: u32, end: u32) {
         for sent in &mut self.list {
             if after(end, sent.start) && after(sent.end, start) {
@@ -116,19 +116,19 @@ impl Unacked {
         }
     }
 
-    /// Takes off what this acknowledges, whole or in part.
+    /// Removes what this acknowledges, in whole or in part.
     pub(crate) fn acknowledge(&mut self, ack: u32, base: u32) -> Acknowledged {
         let Some(first) = self.list.front() else {
             return Acknowledged::default();
         };
         let (low, high) = (base.wrapping_add(self.lowest), base.wrapping_add(self.highest));
         let (span, distance) = (high.wrapping_sub(low), ack.wrapping_sub(low) as i32);
-        let is_compact = span < NEAR && self.lowest <= self.highest && !self.is_across;
-        if is_compact && distance <= 0 && distance > -(NEAR as i32) {
+        let is_compact = span < COMPARABLE && self.lowest <= self.highest && !self.is_across;
+        if is_compact && distance <= 0 && distance > -(COMPARABLE as i32) {
             return Acknowledged::default();
         }
-        // Each may come after the one before it, and all of them together go round.
-        let is_plain = !self.is_disordered && is_compact && ack.wrapping_sub(first.start) < NEAR;
+        // Each may end after the one before it although all of them together wrap.
+        let is_plain = !self.is_disordered && is_compact && ack.wrapping_sub(first.start) < COMPARABLE;
         if is_plain {
             self.take_front(ack, base)
         } else {
@@ -151,7 +151,7 @@ impl Unacked {
             }
             sent.start = ack;
         }
-        // Relative to the first, numbers go round as well: then the highest is not that of the last.
+        // Relative numbers wrap as well: then the highest is not that of the last.
         if let Some((first, last)) = self.list.front().zip(self.list.back()) {
             if last.end.wrapping_sub(base) < first.start.wrapping_sub(base) {
                 self.measure(base);
@@ -187,7 +187,7 @@ impl Unacked {
         acknowledged
     }
 
-    /// Looks again at which numbers are lowest and highest, relative to `base`.
+    /// Recomputes the lowest and highest number, relative to `base`.
     pub(crate) fn measure(&mut self, base: u32) {
         (self.lowest, self.highest, self.is_across) = (u32::MAX, 0, false);
         for sent in &self.list {
@@ -197,12 +197,12 @@ impl Unacked {
         }
     }
 
-    /// Gives memory back that a burst took; idle connections keep almost none.
+    /// Returns memory after a burst; idle connections keep almost none.
     fn shrink(&mut self) {
         let spare = self.list.capacity();
         if self.list.is_empty() && spare > 4 {
             self.list = VecDeque::new();
-        } else if spare > ROOMY && self.list.len() < spare / 8 {
+        } else if spare > KEPT_CAPACITY && self.list.len() < spare / 8 {
             self.list.shrink_to(spare / 4);
         }
     }
@@ -222,8 +222,8 @@ impl Acknowledged {
     }
 }
 
-/// Sequence numbers nearer than this have one order.
-const NEAR: u32 = 1 << 30;
+/// Sequence numbers closer than this have a unique order.
+const COMPARABLE: u32 = 1 << 30;
 
-/// Room for so many transmissions is not given back.
-const ROOMY: usize = 64;
+/// Capacity that is kept.
+const KEPT_CAPACITY: usize = 64;

@@ -1,8 +1,8 @@
-//! One TCP connection: whether its peer is there, whether it gets on, and what holds it back.
+//! Rules about one TCP connection: is the peer alive, does data get through, what limits the rate.
 
-use crate::course::Change;
+use crate::counter_sample::CounterDelta;
 use crate::finding::Facts;
-use crate::snapshot::Alive;
+use crate::snapshot::RecentPeers;
 use crate::{Limit, Limits, Rule, Severity};
 use sockeye_model::{Queues, Socket, State, TcpInfo, TimerKind};
 
@@ -11,7 +11,7 @@ use sockeye_model::{Queues, Socket, State, TcpInfo, TimerKind};
 pub(crate) struct Symptom {
     pub(crate) rule: Rule,
     pub(crate) severity: Severity,
-    /// Of several sockets the one with the most is the worst.
+    /// Orders the sockets of a group: the largest weight is the worst.
     pub(crate) weight: u64,
     pub(crate) facts: Facts,
 }
@@ -32,44 +32,44 @@ impl Symptom {
     }
 }
 
-/// A connection, and what it is judged by.
-pub(crate) struct Patient<'a> {
+/// A connection with everything its rules need.
+pub(crate) struct ConnectionCheck<'a> {
     pub(crate) socket: &'a Socket,
     pub(crate) info: &'a TcpInfo,
     pub(crate) limits: &'a Limits,
-    /// What changed since the sample before, or in its whole life.
-    pub(crate) change: Change,
-    /// Whether other connections hear of the same peer.
-    pub(crate) alive: &'a Alive,
+    /// CounterDelta of the counters since the earlier sample, or over the whole life of the socket.
+    pub(crate) change: CounterDelta,
+    /// Peers that any connection recently received something from.
+    pub(crate) recent_peers: &'a RecentPeers,
 }
 
-impl Patient<'_> {
-    /// The one thing that says most about whether data gets through. Of several the first is the cause of the others.
-    pub(crate) fn progress(&self) -> Option<Symptom> {
+impl ConnectionCheck<'_> {
+    /// Returns the first rule that explains why no data gets through. Earlier rules are causes of later ones.
+    pub(crate) fn stall(&self) -> Option<Symptom> {
         self.connecting()
             .or_else(|| self.retransmitting())
             .or_else(|| self.zero_window())
-            .or_else(|| self.probing())
-            .or_else(|| self.stuck())
-            .or_else(|| self.silent_peer_unnoticed())
+            .or_else(|| self.keepalive_unanswered())
+            .or_else(|| self.send_stuck())
+            .or_else(|| self.no_keepalive())
     }
 
-    /// The one thing that says most about why it is slow.
-    pub(crate) fn pace(&self) -> Option<Symptom> {
+    /// Returns the first rule that explains why the connection is slow.
+    pub(crate) fn slowness(&self) -> Option<Symptom> {
         if !matches!(self.socket.state, State::Established | State::CloseWait) {
             return None;
         }
         self.losses()
             .or_else(|| self.floors())
             .or_else(|| self.limits())
-            .or_else(|| self.inflation())
+            .or_else(|| self.rtt_inflation())
     }
 
     fn connecting(&self) -> Option<Symptom> {
         let tries = self.retransmits(TimerKind::Retransmission)?;
-        let is_it =
+        let applies =
             self.socket.state == State::SynSent && tries >= self.limits.of(Limit::ConnectRetransmissions);
-        is_it.then(|| {
+        applies.then(|| {
             Symptom::new(
                 Rule::ConnectUnanswered,
                 tries,
@@ -94,12 +94,12 @@ impl Patient<'_> {
         }
         let stalled_ms = self.stalled_ms(tries);
         if tries >= self.limits.of(Limit::MtuRetransmissions)
-            && stalled_ms.is_some_and(|ms| self.was_heard_within(ms))
+            && stalled_ms.is_some_and(|ms| self.received_within(ms))
             && self.sends_full_size()
         {
             return Some(Symptom::new(Rule::MtuBlackHole, tries, &facts(stalled_ms)));
         }
-        // What no program holds any more the kernel itself ends.
+        // The kernel ends a connection that no descriptor refers to.
         let severity = if self.socket.inode.is_some() {
             Rule::PeerSilent.severity()
         } else {
@@ -107,7 +107,7 @@ impl Patient<'_> {
         };
         (tries >= self.limits.of(Limit::PeerSilentRetransmissions)).then(|| {
             let mut symptom = Symptom::new(Rule::PeerSilent, tries, &facts(stalled_ms)[..4]);
-            if self.sends_full_size() && self.carried_only_short_ones() {
+            if self.sends_full_size() && self.carried_only_short_segments() {
                 symptom
                     .facts
                     .push("untried_pmtu_bytes", self.info.pmtu_bytes.unwrap_or(0).into());
@@ -116,8 +116,8 @@ impl Patient<'_> {
         })
     }
 
-    /// How long the segment at the head of the queue has been sent in vain: the timeouts that passed, each twice as
-    /// long as the one before, and what has passed of this one.
+    /// Time for which the segment at the head of the queue has been sent without an acknowledgement: the
+    /// timeouts that passed, each twice as long as the one before, and the elapsed part of the current one.
     fn stalled_ms(&self, tries: u64) -> Option<u64> {
         let rto_ms = u64::from(self.info.rto_us?) / 1000;
         let doublings = u32::from(self.info.backoff?).min(30).min(tries as u32);
@@ -127,23 +127,25 @@ impl Patient<'_> {
         Some(passed_ms.saturating_add(rto_ms.saturating_sub(left_ms)))
     }
 
-    /// Whether the peer gave a sign of life since then, here or to another connection.
-    fn was_heard_within(&self, stalled_ms: u64) -> bool {
+    /// Whether this peer sent anything during that time, on this connection or on another.
+    fn received_within(&self, stalled_ms: u64) -> bool {
         let heard = [self.info.last_ack_recv_ms, self.info.last_data_recv_ms];
-        // What was under way when the segment was sent is no sign: a round trip, and some air.
+        // Packets that were in flight when the segment was sent do not count: subtract one round trip and a
+        // margin.
         let margin_ms = self.info.rtt_us.map_or(0, |rtt| u64::from(rtt) / 1000) + MARGIN_MS;
         let since_ms = stalled_ms.saturating_sub(margin_ms);
         heard.into_iter().flatten().any(|ms| u64::from(ms) < since_ms)
-            || (self.is_heard_of(since_ms) && !self.carried_full_size())
+            || (self.peer_is_alive(since_ms) && !self.carried_full_size())
     }
 
-    /// Whether the peer reports what came after the missing segment, or says something to others.
-    fn is_heard_of(&self, since_ms: u64) -> bool {
-        self.info.sacked_segs.is_some_and(|sacked| sacked > 0) || self.alive.within(self.socket, since_ms)
+    /// Whether the peer acknowledges later segments (SACK) or sends on other connections.
+    fn peer_is_alive(&self, since_ms: u64) -> bool {
+        self.info.sacked_segs.is_some_and(|sacked| sacked > 0)
+            || self.recent_peers.within(self.socket, since_ms)
     }
 
-    /// Whether segments as long as may be got through before. Then it is not their size if they no longer do: somebody
-    /// on the way has forgotten the connection, or the peer has vanished, and what it reports is from before.
+    /// Whether full-sized segments got through before. If so, their size is not the fault now: a middlebox
+    /// forgot the connection or the peer is gone, and its SACKs are old.
     fn carried_full_size(&self) -> bool {
         let (Some(bytes), Some(segments), Some(mss)) = (
             self.info.bytes_acked,
@@ -155,12 +157,12 @@ impl Patient<'_> {
         bytes / u64::from(segments.max(1)) >= u64::from(mss) / 4 * 3
     }
 
-    /// Whether something was acknowledged, but nothing of full size.
-    fn carried_only_short_ones(&self) -> bool {
+    /// Whether something was acknowledged, but no segment of full size.
+    fn carried_only_short_segments(&self) -> bool {
         self.info.delivered_segs.is_some_and(|segments| segments > 1) && !self.carried_full_size()
     }
 
-    /// Whether what is sent in vain is likely to be as long as a segment may be, and no shorter than every path takes.
+    /// Whether the retransmitted segment is probably full-sized, and larger than what every path carries.
     fn sends_full_size(&self) -> bool {
         let mss = u64::from(self.info.snd_mss_bytes.unwrap_or(0));
         mss > SMALLEST_MSS && self.send_queue().is_some_and(|queued| queued >= mss)
@@ -170,13 +172,13 @@ impl Patient<'_> {
         let probes = self.retransmits(TimerKind::ZeroWindowProbe)?;
         let idle = u64::from(self.info.last_data_sent_ms?);
         let sendq = self.send_queue().filter(|bytes| *bytes > 0)?;
-        // What was written a moment ago did not wait since the last that was sent.
+        // Data written a moment ago has not waited since the last transmission.
         let stalled = match self.probing_ms() {
             Some(probing) if self.info.backoff < Some(BACKED_OFF) => idle.min(probing),
             _ => idle,
         };
-        let is_it = stalled >= self.limits.of(Limit::ZeroWindowFor);
-        is_it.then(|| {
+        let applies = stalled >= self.limits.of(Limit::ZeroWindowFor);
+        applies.then(|| {
             Symptom::new(
                 Rule::ZeroWindow,
                 stalled,
@@ -190,8 +192,8 @@ impl Patient<'_> {
         })
     }
 
-    /// How long a closed window has been probed: the pauses that passed, each twice as long as the one before, and what
-    /// has passed of this one.
+    /// Time for which a closed window has been probed: the pauses that passed, each twice as long as the one
+    /// before, and the elapsed part of the current one.
     fn probing_ms(&self) -> Option<u64> {
         let first_ms = u64::from(self.info.rto_us?) / 1000;
         let doublings = u32::from(self.info.backoff?).min(30);
@@ -201,11 +203,12 @@ impl Patient<'_> {
         Some(passed_ms.saturating_add(pause_ms.saturating_sub(left_ms)))
     }
 
-    fn probing(&self) -> Option<Symptom> {
+    fn keepalive_unanswered(&self) -> Option<Symptom> {
         let probes = self.retransmits(TimerKind::Keepalive)?;
-        // The timer of FIN_WAIT2 has the same name.
-        let is_it = self.socket.inode.is_some() && probes >= self.limits.of(Limit::KeepaliveUnansweredProbes);
-        is_it.then(|| {
+        // The kernel uses the keepalive timer for FIN_WAIT2, too.
+        let applies =
+            self.socket.inode.is_some() && probes >= self.limits.of(Limit::KeepaliveUnansweredProbes);
+        applies.then(|| {
             Symptom::new(
                 Rule::KeepaliveUnanswered,
                 probes,
@@ -214,17 +217,17 @@ impl Patient<'_> {
         })
     }
 
-    fn stuck(&self) -> Option<Symptom> {
+    fn send_stuck(&self) -> Option<Symptom> {
         let unacked = self.info.unacked_segs.filter(|segments| *segments > 0)?;
         let silent = u64::from(self.info.last_ack_recv_ms?);
-        // Who was silent before anything was sent to him owes nothing.
+        // A peer that was silent before the data was sent has nothing to answer for that time.
         let owing = match self.retransmits(TimerKind::Retransmission) {
             Some(tries) => self.stalled_ms(tries),
             None => self.info.last_data_sent_ms.map(u64::from),
         };
         let stalled = owing.map_or(silent, |owing| owing.min(silent));
-        let is_it = stalled >= self.limits.of(Limit::SendStuckFor) && self.socket.state != State::SynSent;
-        is_it.then(|| {
+        let applies = stalled >= self.limits.of(Limit::SendStuckFor) && self.socket.state != State::SynSent;
+        applies.then(|| {
             Symptom::new(
                 Rule::SendStuck,
                 stalled,
@@ -238,29 +241,29 @@ impl Patient<'_> {
         })
     }
 
-    /// Nothing is under way: would anybody notice that the peer is gone?
-    fn silent_peer_unnoticed(&self) -> Option<Symptom> {
+    /// Nothing is in flight: would a dead peer be noticed?
+    fn no_keepalive(&self) -> Option<Symptom> {
         if self.socket.state != State::Established {
             return None;
         }
         match self.socket.timer {
             None => {
                 let idle = self.idle_ms()?;
-                let is_it = idle >= self.limits.of(Limit::NoKeepaliveIdle);
+                let applies = idle >= self.limits.of(Limit::NoKeepaliveIdle);
                 let severity = if self.is_local() {
                     Severity::Notice
                 } else {
                     Severity::Warning
                 };
-                is_it
+                applies
                     .then(|| Symptom::new(Rule::NoKeepalive, idle, &[("idle_ms", Some(idle))]).with(severity))
             }
             Some(timer) if timer.kind == TimerKind::Keepalive && !self.is_local() => {
-                // The kernel winds the timer up to the whole time after each sign of life: what is left of it is the
-                // least that was set.
+                // The kernel restarts the timer with the full time after each sign of life: what is left is a
+                // lower bound of the setting.
                 let left = u64::from(timer.expires_ms);
-                let is_it = left > self.limits.of(Limit::KeepaliveLateAfter);
-                is_it.then(|| {
+                let applies = left > self.limits.of(Limit::KeepaliveLateAfter);
+                applies.then(|| {
                     Symptom::new(
                         Rule::KeepaliveLate,
                         left,
@@ -307,9 +310,9 @@ impl Patient<'_> {
         }
         let seen = u64::from(change.reorderings);
         let ratio = permille(seen, change.sent_segs.into());
-        let is_it = seen >= self.limits.of(Limit::ReorderingEvents)
+        let applies = seen >= self.limits.of(Limit::ReorderingEvents)
             && ratio >= self.limits.of(Limit::ReorderingRatio);
-        is_it.then(|| {
+        applies.then(|| {
             Symptom::new(
                 Rule::Reordering,
                 seen,
@@ -323,18 +326,18 @@ impl Patient<'_> {
     }
 
     fn floors(&self) -> Option<Symptom> {
-        // Only who has something to send is held back by them.
+        // Only a connection with unsent data is limited by them.
         let waiting = self.info.notsent_bytes.filter(|bytes| *bytes > 0)?;
         let cwnd = u64::from(self.info.snd_cwnd_segs?);
         let in_flight = u64::from(self.info.unacked_segs.unwrap_or(0));
         let busy_ms = self.change.busy_us / 1000;
-        // A timeout takes the window down to one segment until the next acknowledgement; that is no floor.
+        // A timeout reduces the window to one segment until the next acknowledgement; that is no floor.
         let times_out = self
             .retransmits(TimerKind::Retransmission)
             .is_some_and(|tries| tries > 0);
         if cwnd <= self.limits.of(Limit::CwndFloorSegments)
             && !times_out
-            && !self.is_down_for_a_moment(cwnd)
+            && !self.is_bbr_probing_rtt(cwnd)
             && in_flight >= cwnd
             && busy_ms >= self.limits.of(Limit::CwndFloorBusy)
         {
@@ -350,8 +353,8 @@ impl Patient<'_> {
             ));
         }
         let pacing = self.info.pacing_rate_bytes_per_s?;
-        let is_it = pacing > 0 && pacing <= self.limits.of(Limit::PacingFloorRate) && in_flight < cwnd;
-        is_it.then(|| {
+        let applies = pacing > 0 && pacing <= self.limits.of(Limit::PacingFloorRate) && in_flight < cwnd;
+        applies.then(|| {
             Symptom::new(
                 Rule::PacingFloor,
                 u64::MAX - pacing,
@@ -367,9 +370,9 @@ impl Patient<'_> {
         })
     }
 
-    /// BBR goes down to four segments for a moment every ten seconds, to see how short the path is, and knows that it
-    /// carries more: so does its rate.
-    fn is_down_for_a_moment(&self, cwnd: u64) -> bool {
+    /// Whether BBR is probing the minimal RTT: it goes down to four segments for a moment every ten seconds,
+    /// while its pacing rate still shows what the path carries.
+    fn is_bbr_probing_rtt(&self, cwnd: u64) -> bool {
         let (Some(rate), Some(rtt), Some(mss)) = (
             self.info.pacing_rate_bytes_per_s,
             self.info.min_rtt_us,
@@ -377,7 +380,7 @@ impl Patient<'_> {
         ) else {
             return false;
         };
-        // Two windows each round trip are what others pace by, too.
+        // Other algorithms pace at up to two windows per round trip.
         let carries = u128::from(rate) * u128::from(rtt) / 1_000_000;
         carries > u128::from(cwnd) * u128::from(mss) * 4
     }
@@ -387,10 +390,10 @@ impl Patient<'_> {
         let rate = self.info.delivery_rate_bytes_per_s;
         let judge = |rule, part_us, [share, busy, below]: [Limit; 3]| {
             let shared = permille(part_us, change.busy_us);
-            let is_it = shared >= self.limits.of(share)
+            let applies = shared >= self.limits.of(share)
                 && change.busy_us / 1000 >= self.limits.of(busy)
                 && rate.is_some_and(|rate| rate < self.limits.of(below));
-            is_it.then(|| {
+            applies.then(|| {
                 Symptom::new(
                     rule,
                     shared,
@@ -431,17 +434,17 @@ impl Patient<'_> {
                 ],
             )
         })
-        .or_else(|| self.nothing_to_send())
+        .or_else(|| self.application_limited())
     }
 
-    /// Only between two samples: how long a connection has been there nobody tells.
-    fn nothing_to_send(&self) -> Option<Symptom> {
+    /// Needs two samples: the kernel does not report the age of a connection.
+    fn application_limited(&self) -> Option<Symptom> {
         let elapsed_us = self.change.elapsed_us?;
         let resting_us = elapsed_us.saturating_sub(self.change.busy_us);
         let share = permille(resting_us, elapsed_us);
-        let is_it = share >= self.limits.of(Limit::ApplicationLimitedShare)
+        let applies = share >= self.limits.of(Limit::ApplicationLimitedShare)
             && self.change.sent_bytes >= self.limits.of(Limit::ApplicationLimitedBytes);
-        is_it.then(|| {
+        applies.then(|| {
             Symptom::new(
                 Rule::ApplicationLimited,
                 share,
@@ -453,13 +456,13 @@ impl Patient<'_> {
         })
     }
 
-    fn inflation(&self) -> Option<Symptom> {
+    fn rtt_inflation(&self) -> Option<Symptom> {
         let (now, least) = (u64::from(self.info.rtt_us?), u64::from(self.info.min_rtt_us?));
         let is_fresh = self.info.last_ack_recv_ms.is_some_and(|ms| ms < FRESH_MS);
-        let is_it = is_fresh
+        let applies = is_fresh
             && now >= least.saturating_mul(self.limits.of(Limit::RttRatio))
             && now.saturating_sub(least) / 1000 >= self.limits.of(Limit::RttMore);
-        is_it.then(|| {
+        applies.then(|| {
             Symptom::new(
                 Rule::RttInflation,
                 now,
@@ -472,7 +475,7 @@ impl Patient<'_> {
         })
     }
 
-    /// Retransmissions or probes so far, if this is the timer that runs.
+    /// Retransmissions or probes so far; `None` if another timer is running.
     fn retransmits(&self, kind: TimerKind) -> Option<u64> {
         let timer = self.socket.timer.filter(|timer| timer.kind == kind)?;
         Some(timer.retransmits.into())
@@ -486,12 +489,13 @@ impl Patient<'_> {
     }
 
     fn idle_ms(&self) -> Option<u64> {
-        // Of one alone nobody knows whether the other was later.
+        // With only one of the two times known, the other may be later.
         let both = self.info.last_data_sent_ms.zip(self.info.last_data_recv_ms);
         both.and_then(|_| self.socket.idle_ms()).map(u64::from)
     }
 
-    /// Whether both ends are on this host: no middlebox forgets it, and no peer is gone unnoticed unless it hangs.
+    /// Whether both ends are on this host: no middlebox is between them, and a dead peer is noticed unless it
+    /// hangs.
     fn is_local(&self) -> bool {
         match (self.socket.local.ip(), self.socket.peer.ip()) {
             (Some(local), Some(peer)) => local == peer || peer.to_canonical().is_loopback(),
@@ -500,18 +504,18 @@ impl Patient<'_> {
     }
 }
 
-/// How many thousandths of `whole` `part` is; of nothing nothing.
+/// `part` in thousandths of `whole`; 0 if both are 0.
 pub(crate) fn permille(part: u64, whole: u64) -> u64 {
     let thousandths = u128::from(part) * 1000 / u128::from(whole).max(1);
     u64::try_from(thousandths).unwrap_or(u64::MAX)
 }
 
-/// Every IPv4 host takes 576 bytes and every IPv6 link 1280; with a tunnel or two around them no path takes less than
-/// this, and smaller segments are not what is lost.
+/// Every IPv4 host accepts 576 bytes and every IPv6 link 1280; even with a tunnel or two around them every
+/// path carries segments of this size.
 const SMALLEST_MSS: u64 = 536;
-/// Clocks of the kernel count in jiffies, of 10 ms at the most.
+/// Kernel clocks count in jiffies of at most 10 ms.
 const MARGIN_MS: u64 = 30;
-/// From here on the kernel's pauses between probes may be as long as they get, two minutes, and count no more.
+/// From this backoff on, the pauses may have reached their maximum of two minutes and do not double any more.
 const BACKED_OFF: u8 = 9;
-/// A round trip time is of now if something was acknowledged since then.
+/// A round-trip time is current if something was acknowledged within this time.
 const FRESH_MS: u32 = 10_000;

@@ -1,44 +1,44 @@
-//! Counters that should stand still, or stay small beside others.
+//! Rules about the kernel's counters: those that should not move, or should stay small in relation to others.
 
 use crate::connection::permille;
 use crate::finding::{Facts, Subject};
-use crate::judge::about;
+use crate::judge::finding_about;
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
 use sockeye_model::{Counter, Counters, Vitals};
 use std::collections::BTreeSet;
 
-/// What a counter means.
+/// The meaning of a counter, and how it is judged.
 #[derive(Debug, Clone, Copy)]
 pub struct Meaning {
-    /// Which
+    /// The counter
     pub counter: Counter,
-    /// How bad it is
+    /// Severity of a finding
     pub severity: Severity,
-    /// What it is measured against
+    /// Counters whose sum is the whole that it is compared with
     pub of: &'static [Counter],
-    /// Whether it moves on every host: it is judged by its share only
+    /// Whether it moves on every host: then only its share is judged
     pub may_move: bool,
-    /// Counters that count the same and say it better: what they count is taken off
+    /// Counters that count the same events more precisely: their values are subtracted
     pub parts: &'static [Counter],
-    /// Rules that say the same of single sockets
-    pub said_by: &'static [Rule],
-    /// What it means, in one sentence
+    /// Rules that report the same about single sockets
+    pub reported_by: &'static [Rule],
+    /// Meaning, in one sentence
     pub text: &'static str,
-    /// What to do
+    /// Command that helps or shows more
     pub remedy: Option<&'static str>,
 }
 
 pub(crate) fn findings(
     vitals: &Vitals,
     before: Option<&Vitals>,
-    said: &BTreeSet<Rule>,
+    reported: &BTreeSet<Rule>,
     limits: &Limits,
 ) -> Vec<Finding> {
     let of_meaning =
         |meaning: &Meaning| judge(meaning, &vitals.counters, before.map(|v| &v.counters), limits);
     MEANINGS
         .iter()
-        .filter(|meaning| !meaning.said_by.iter().any(|rule| said.contains(rule)))
+        .filter(|meaning| !meaning.reported_by.iter().any(|rule| reported.contains(rule)))
         .filter_map(|meaning| {
             let facts = of_meaning(meaning)?;
             let remedies = meaning
@@ -46,14 +46,14 @@ pub(crate) fn findings(
                 .map(|text| Remedy::Inside(text.into()))
                 .into_iter()
                 .collect();
-            let mut finding = about(
+            let mut finding = finding_about(
                 Rule::Counters,
                 vitals.netns,
                 Subject::Counter(meaning.counter),
                 &[],
                 remedies,
             );
-            // What was since the host started may be long over.
+            // Events since the host started may be long over.
             finding.severity = match before {
                 Some(_) => meaning.severity,
                 None => meaning.severity.min(Severity::Notice),
@@ -69,23 +69,23 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
     let since = |counter| {
         let now = now.value(counter)?;
         let before = before.and_then(|before| before.value(counter)).unwrap_or(0);
-        // A counter that begins anew has not moved backwards.
+        // A counter that is smaller than before was reset.
         Some(now.checked_sub(before).unwrap_or(now))
     };
-    let told = meaning.parts.iter().filter_map(|counter| since(*counter));
-    let count = since(meaning.counter)?.saturating_sub(told.fold(0, u64::saturating_add));
+    let reported_counts = meaning.parts.iter().filter_map(|counter| since(*counter));
+    let count = since(meaning.counter)?.saturating_sub(reported_counts.fold(0, u64::saturating_add));
     let whole = meaning
         .of
         .iter()
         .filter_map(|counter| since(*counter))
         .fold(0, u64::saturating_add);
     let share = permille(count, whole.max(count));
-    let is_it = if before.is_some() && !meaning.may_move {
+    let applies = if before.is_some() && !meaning.may_move {
         count > 0
     } else {
         count >= limits.of(Limit::CountersCount) && share >= limits.of(Limit::CountersShare)
     };
-    is_it.then(|| {
+    applies.then(|| {
         let name = if before.is_some() {
             "since_last_sample"
         } else {
@@ -100,15 +100,15 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
 }
 
 macro_rules! meanings {
-    ($($counter:ident $severity:ident $of:tt $may:ident $said:tt $(less $parts:tt)? $text:literal $remedy:expr;)*) => {
-        /// Every counter that is judged.
+    ($($counter:ident $severity:ident $of:tt $may:ident $reported:tt $(less $parts:tt)? $text:literal $remedy:expr;)*) => {
+        /// All counters that are judged.
         pub const MEANINGS: &[Meaning] = &[$(Meaning {
             counter: Counter::$counter,
             severity: Severity::$severity,
             of: meanings!(@counters $of),
             may_move: meanings!(@may $may),
             parts: meanings!(@parts $($parts)?),
-            said_by: meanings!(@rules $said),
+            reported_by: meanings!(@rules $reported),
             text: $text,
             remedy: $remedy,
         },)*];
@@ -139,7 +139,7 @@ meanings! {
         "SYN cookies were sent: a listener's queue of half-open connections was full. A SYN flood, or a backlog that is too short."
         Some("ss -tn state syn-recv");
     SyncookiesFailed Notice [SyncookiesSent, TcpPassiveOpens] share []
-        "Acknowledgements came in that no SYN cookie of ours fits: late ones, or somebody guesses."
+        "Acknowledgements came in that no SYN cookie of ours fits: late ones, or guesses."
         None;
     TcpFastOpenListenOverflow Warning [TcpPassiveOpens] never []
         "TCP Fast Open was refused: too many of its connections were not acknowledged yet."
@@ -156,13 +156,13 @@ meanings! {
         "Timeouts turned out to be needless: round trips are sometimes much longer than they were before."
         None;
     TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [PeerSilent, KeepaliveUnanswered]
-        "Connections were ended because nobody answered: peers vanish, or paths to them."
+        "Connections were ended because the peer did not answer: peers vanish, or paths to them."
         None;
     TcpAbortOnMemory Critical [TcpActiveOpens, TcpPassiveOpens] never [TcpMemory, Orphans]
-        "Connections were reset for want of memory: TCP is at its limit (net.ipv4.tcp_mem), or there are too many orphans."
+        "Connections were reset because memory was short: TCP is at its limit (net.ipv4.tcp_mem), or there are too many orphans."
         Some("sysctl net.ipv4.tcp_mem net.ipv4.tcp_max_orphans; cat /proc/net/sockstat");
     TcpAbortFailed Notice [TcpActiveOpens, TcpPassiveOpens] never []
-        "A reset could not be sent, for want of memory."
+        "A reset could not be sent because memory was short."
         None;
     TcpMemoryPressures Warning [] never [TcpMemory]
         "TCP came under memory pressure and shrank its buffers."
@@ -186,13 +186,13 @@ meanings! {
         "Segments were dropped from full receive buffers: programs do not read as fast as data comes in."
         Some("ss -tmn");
     OfoPruned Warning [TcpInSegs] share []
-        "Segments that came early were thrown away for want of receive buffer, and have to be sent again."
+        "Segments that came early were thrown away because the receive buffer was full, and have to be sent again."
         Some("sysctl net.ipv4.tcp_rmem");
     TcpRcvQDrop Warning [TcpInSegs] never [Unread, TcpMemory] less [RcvPruned]
         "Segments were dropped since the receive queue had no memory left."
         Some("ss -tmn");
     TcpOfoDrop Warning [TcpInSegs] share []
-        "Segments that came early were dropped for want of receive buffer, and have to be sent again."
+        "Segments that came early were dropped because the receive buffer was full, and have to be sent again."
         Some("sysctl net.ipv4.tcp_rmem");
     TcpZeroWindowDrop Notice [TcpInSegs] share [Unread]
         "Segments were dropped that came while our window was closed."
@@ -222,7 +222,7 @@ meanings! {
         "Peers took back what they had acknowledged selectively: they are short of memory, or broken."
         None;
     TcpMinTtlDrop Warning [TcpInSegs] never []
-        "Segments were dropped for their TTL (IP_MINTTL): somebody is further away than he should be."
+        "Segments were dropped for their TTL (IP_MINTTL): a sender is further away than it should be."
         None;
     TcpMd5NotFound Warning [TcpInSegs] never []
         "Segments without the MD5 signature that was agreed upon were dropped."
@@ -243,7 +243,7 @@ meanings! {
         "Packets for addresses that are not ours came in, and forwarding is off."
         Some("sysctl net.ipv4.ip_forward");
     IpInDiscards Warning [IpInReceives] never []
-        "Good packets were dropped on their way in, for want of memory."
+        "Good packets were dropped on their way in because memory was short."
         None;
     IpOutDiscards Warning [IpOutRequests] share [DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
         "Packets were dropped on their way out: no buffer, or a filter (EPERM to the program)."
@@ -258,10 +258,10 @@ meanings! {
         "Packets came in cut short: a device or driver is broken."
         None;
     IpReasmFails Warning [IpReasmReqds] share []
-        "Fragmented packets could not be put together: fragments get lost, or come too slowly for the memory they may take."
+        "Fragmented packets could not be reassembled: fragments get lost, or come too slowly for the memory they may take."
         Some("sysctl net.ipv4.ipfrag_high_thresh");
     IpFragFails Warning [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
-        "Packets were too long for the next link and must not be fragmented: the senders were told by ICMP, if it gets through."
+        "Packets were too long for the next link and must not be fragmented: ICMP informs the senders, if it gets through."
         Some("ip link | grep mtu");
     IcmpInCsumErrors Warning [] never []
         "ICMP messages came in with wrong checksums."
@@ -279,13 +279,13 @@ meanings! {
         "UDP datagrams came in with wrong checksums: memory or a device on the way corrupts them."
         None;
     UdpNoPorts Notice [UdpInDatagrams] share []
-        "Datagrams came in for ports where nobody listens."
+        "Datagrams came in for ports without a listener."
         Some("ss -uan");
     Ip6InHdrErrors Warning [Ip6InReceives] share []
         "IPv6 packets with damaged headers, or whose hop limit ran out here (a routing loop), were dropped."
         None;
     Ip6InTooBigErrors Warning [Ip6InReceives] share [MtuBlackHole]
-        "IPv6 packets were too long for the next link: the senders were told by ICMP, if it gets through."
+        "IPv6 packets were too long for the next link: ICMP informs the senders, if it gets through."
         Some("ip link | grep mtu");
     Ip6InDiscards Info [Ip6InReceives] share []
         "IPv6 packets were dropped on their way in: their device has IPv6 switched off (disable_ipv6), or memory was short."
@@ -297,7 +297,7 @@ meanings! {
         "IPv6 packets could not be sent: there is no route to where they go."
         Some("ip -6 route");
     Ip6ReasmFails Warning [Ip6ReasmReqds] share []
-        "Fragmented IPv6 packets could not be put together: fragments get lost."
+        "Fragmented IPv6 packets could not be reassembled: fragments get lost."
         None;
     Ip6FragFails Warning [Ip6OutRequests] share []
         "IPv6 packets were too long for the next link."
@@ -315,7 +315,7 @@ meanings! {
         "UDP datagrams over IPv6 came in with wrong checksums."
         None;
     Udp6NoPorts Notice [Udp6InDatagrams] share []
-        "Datagrams over IPv6 came in for ports where nobody listens."
+        "Datagrams over IPv6 came in for ports without a listener."
         Some("ss -6uan");
 }
 
@@ -335,13 +335,13 @@ mod tests {
     fn check(
         before: Option<&[(Counter, u64)]>,
         now: &[(Counter, u64)],
-        said: &[Rule],
+        reported: &[Rule],
         expected: &[(&str, u64)],
     ) {
         let before = before.map(vitals);
-        let said = said.iter().copied().collect();
-        let found = findings(&vitals(now), before.as_ref(), &said, &Limits::default());
-        let told: Vec<(String, Option<u64>)> = found
+        let reported = reported.iter().copied().collect();
+        let found = findings(&vitals(now), before.as_ref(), &reported, &Limits::default());
+        let reported_counts: Vec<(String, Option<u64>)> = found
             .iter()
             .map(|finding| {
                 let Subject::Counter(counter) = finding.subject else {
@@ -357,7 +357,7 @@ mod tests {
             .iter()
             .map(|&(name, count)| (name.to_owned(), Some(count)))
             .collect();
-        assert_eq!(told, expected);
+        assert_eq!(reported_counts, expected);
     }
 
     use Counter::{
@@ -365,8 +365,8 @@ mod tests {
     };
 
     #[test]
-    fn what_never_should_move_and_what_may() {
-        // Of old what is much of its whole.
+    fn counters_that_never_move_and_counters_by_share() {
+        // Without an earlier sample: a large share of the whole.
         check(None, &[(TcpInSegs, 1000), (TcpInCsumErrors, 9)], &[], &[]);
         check(
             None,
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_begin_anew() {
+    fn reset_counters_do_not_underflow() {
         let before = [(TcpInSegs, 10_000), (TcpInCsumErrors, 500)];
         check(
             Some(&before),
@@ -407,7 +407,7 @@ mod tests {
             &[],
             &[("warning TcpInCsumErrors", 3)],
         );
-        // This kernel has it not, or had it not.
+        // A kernel that does not have the counter, or did not have it before.
         check(Some(&before), &[(TcpInSegs, 100)], &[], &[]);
         check(
             Some(&[]),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_already_is_not_said_again() {
+    fn counter_explained_by_another_finding_is_skipped() {
         let now = [(TcpPassiveOpens, 100), (ListenOverflows, 40), (ListenDrops, 40)];
         check(None, &now, &[], &[("notice TcpExtListenOverflows", 40)]);
         check(None, &now, &[Rule::AcceptQueue], &[]);
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_there_once_and_has_a_sentence() {
+    fn each_counter_has_one_meaning() {
         let mut seen = BTreeSet::new();
         for meaning in MEANINGS {
             assert!(seen.insert(meaning.counter), "{}", meaning.counter);

@@ -1,21 +1,21 @@
-//! Network interfaces and their queues.
+//! Rules about network interfaces and their queues.
 
 use crate::connection::permille;
+use crate::egress::EgressDevices;
 use crate::finding::Subject;
-use crate::judge::about;
-use crate::transit::Transit;
+use crate::judge::finding_about;
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity, shell_word};
 use sockeye_model::{Device, Duplex, Qdisc, Traffic, Vitals};
 
 pub(crate) fn findings(
     vitals: &Vitals,
     before: Option<&Vitals>,
-    transit: &Transit,
+    egress: &EgressDevices,
     limits: &Limits,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     for device in &vitals.devices {
-        let patient = Patient {
+        let patient = DeviceCheck {
             device,
             earlier: earlier(device, before),
             vitals,
@@ -29,8 +29,8 @@ pub(crate) fn findings(
             finding.facts.value("tx_dropped").is_some_and(|drops| drops > 0)
                 || finding.rule == Rule::QdiscDrops
         });
-        let queue = patient.queue(transit, drops_sent);
-        // A queue that is too short is why it drops.
+        let queue = patient.queue(egress, drops_sent);
+        // A queue that is too short is the cause of the drops.
         if queue.is_some() {
             found.extend(lost.into_iter().filter(|finding| {
                 finding.rule != Rule::DeviceDrops
@@ -45,8 +45,8 @@ pub(crate) fn findings(
     found
 }
 
-/// The same device as it was before. A device may go, and another take its number and even its name: its counters begin
-/// anew.
+/// The earlier state of the same device; `None` if its counters restarted: another device may have taken its
+/// index and even its name.
 pub(crate) fn earlier<'a>(device: &Device, before: Option<&'a Vitals>) -> Option<&'a Device> {
     let mut all = before?.devices.iter();
     let earlier = all.find(|earlier| earlier.index == device.index && earlier.name == device.name)?;
@@ -63,11 +63,11 @@ pub(crate) fn earlier<'a>(device: &Device, before: Option<&'a Vitals>) -> Option
     both.all(|(now, then)| now >= then).then_some(earlier)
 }
 
-/// What was to be sent and got lost on this host, and what was sent.
-pub(crate) fn lost_on_the_way_out(device: &Device, earlier: Option<&Device>) -> (u64, u64) {
+/// Packets to be sent that were lost on this host, and packets sent.
+pub(crate) fn egress_losses(device: &Device, earlier: Option<&Device>) -> (u64, u64) {
     let count = |device: &Device| {
         let traffic = device.traffic.unwrap_or_default();
-        // Of a discipline and its parts each counts the same packets.
+        // A qdisc and its children count the same packets.
         let queued = device.qdiscs.iter().filter(|qdisc| !is_policy(qdisc));
         let drops = queued.map(|qdisc| qdisc.drops).max().unwrap_or(0);
         (traffic.tx_dropped.saturating_add(drops), traffic.tx_packets)
@@ -77,26 +77,32 @@ pub(crate) fn lost_on_the_way_out(device: &Device, earlier: Option<&Device>) -> 
     (lost.saturating_sub(lost_before), sent.saturating_sub(sent_before))
 }
 
-struct Patient<'a> {
+struct DeviceCheck<'a> {
     device: &'a Device,
     earlier: Option<&'a Device>,
     vitals: &'a Vitals,
     limits: &'a Limits,
 }
 
-impl Patient<'_> {
-    /// What was since the device was made may be long over, unless it is much.
-    fn lately<const N: usize>(&self, mut finding: Finding, ways: [(u64, u64); N], share: Limit) -> Finding {
-        let least = self.limits.of(share).saturating_mul(MUCH);
+impl DeviceCheck<'_> {
+    /// Lowers the severity if the losses are since the device was created (they may be long over), unless
+    /// they are many.
+    fn lower_if_old<const N: usize>(
+        &self,
+        mut finding: Finding,
+        directions: [(u64, u64); N],
+        share: Limit,
+    ) -> Finding {
+        let least = self.limits.of(share).saturating_mul(CLEAR_FACTOR);
         let is_much = |(lost, carried): (u64, u64)| permille(lost, carried.saturating_add(lost)) >= least;
-        if self.earlier.is_none() && !ways.into_iter().any(is_much) {
+        if self.earlier.is_none() && !directions.into_iter().any(is_much) {
             finding.severity = finding.severity.min(Severity::Notice);
         }
         finding
     }
 
     fn about(&self, rule: Rule, facts: &[(&'static str, Option<u64>)], remedies: Vec<Remedy>) -> Finding {
-        about(
+        finding_about(
             rule,
             self.vitals.netns,
             Subject::Device(self.device.name),
@@ -105,7 +111,7 @@ impl Patient<'_> {
         )
     }
 
-    /// Its name, for a shell.
+    /// The device's name, quoted for a shell.
     fn name(&self) -> String {
         shell_word(&String::from_utf8_lossy(self.device.name.as_bytes()))
     }
@@ -159,7 +165,7 @@ impl Patient<'_> {
                 ],
                 remedies,
             );
-            found.push(self.lately(finding, [(rx_dropped, rx), (tx_dropped, tx)], share));
+            found.push(self.lower_if_old(finding, [(rx_dropped, rx), (tx_dropped, tx)], share));
         }
         let (count, share) = (Limit::DeviceErrorsCount, Limit::DeviceErrorsShare);
         if is_much(rx_errors, rx, count, share) || is_much(tx_errors, tx, count, share) {
@@ -178,7 +184,7 @@ impl Patient<'_> {
                     "ip -s -s link show dev {name}; ethtool {name}"
                 ))],
             );
-            found.push(self.lately(finding, [(rx_errors, rx), (tx_errors, tx)], share));
+            found.push(self.lower_if_old(finding, [(rx_errors, rx), (tx_errors, tx)], share));
         }
         found
     }
@@ -187,22 +193,21 @@ impl Patient<'_> {
         matches!(self.device.driver.as_bytes(), b"tun" | b"tap")
     }
 
-    /// Whether what waits in it is limited by `txqueuelen`: of tun and tap always, of others as their queueing
-    /// discipline has it.
-    fn has_a_queue_of_packets(&self) -> bool {
+    /// Whether `txqueuelen` limits its queue: always for tun and tap, for others if the qdisc uses it.
+    fn is_limited_by_txqueuelen(&self) -> bool {
         let root = self.device.qdiscs.first();
         self.is_tunnel() || root.is_some_and(counts_packets)
     }
 
-    fn queue(&self, transit: &Transit, drops: bool) -> Option<Finding> {
+    fn queue(&self, egress: &EgressDevices, drops: bool) -> Option<Finding> {
         let device = self.device;
         let length = u64::from(device.queue_packets?);
-        // Without a carrier nothing gets out, however long it is.
-        let is_dead = !device.is_up || device.has_carrier == Some(false);
-        if device.is_loopback || is_dead || !self.has_a_queue_of_packets() {
+        // Without a carrier no packet leaves, however long the queue is.
+        let has_no_link = !device.is_up || device.has_carrier == Some(false);
+        if device.is_loopback || has_no_link || !self.is_limited_by_txqueuelen() {
             return None;
         }
-        let need = transit.need(self.vitals.netns, device.index);
+        let need = egress.max_in_flight(self.vitals.netns, device.index);
         let needed = need.map_or(0, |need| need.packets);
         let least = self.limits.of(Limit::QueueLengthPackets);
         if length >= least.max(needed) {
@@ -215,7 +220,7 @@ impl Patient<'_> {
             Rule::QueueLength,
             &[
                 ("queue_packets", Some(length)),
-                // Of a transfer that this very queue slowed down, what it has on its way now says nothing.
+                // What a transfer has in flight is no evidence if this queue slowed it down.
                 ("needed_packets", Some(needed).filter(|packets| *packets > length)),
                 ("rate_bytes_per_s", need.map(|need| need.rate_bytes_per_s)),
                 ("rtt_us", need.map(|need| need.rtt_us)),
@@ -242,8 +247,8 @@ impl Patient<'_> {
     fn qdiscs(&self) -> Vec<Finding> {
         let device = self.device;
         let mut found: Vec<(&Qdisc, Finding)> = Vec::new();
-        // Of a device with several queues the packets of all are counted at the root.
-        let several = device.qdiscs.first().filter(|root| is_of_queues(root));
+        // For a device with several queues the root counts the packets of all.
+        let several = device.qdiscs.first().filter(|root| is_multiqueue_root(root));
         let is_queue = |qdisc: &Qdisc| several.is_some_and(|root| is_part(qdisc, root));
         for qdisc in device.qdiscs.iter().filter(|qdisc| !is_queue(qdisc)) {
             let earlier = self.earlier.and_then(|device| {
@@ -271,7 +276,7 @@ impl Patient<'_> {
             let remedies = vec![Remedy::Inside(format!("tc -s qdisc show dev {}", self.name()))];
             let mut parts = device.qdiscs.iter().filter(|part| is_part(part, qdisc));
             let usual = if drops_early(qdisc) || parts.any(drops_early) {
-                MUCH
+                CLEAR_FACTOR
             } else {
                 1
             };
@@ -286,13 +291,13 @@ impl Patient<'_> {
             } else {
                 continue;
             };
-            let finding = about(rule, self.vitals.netns, subject, &facts, remedies);
+            let finding = finding_about(rule, self.vitals.netns, subject, &facts, remedies);
             found.push((
                 qdisc,
-                self.lately(finding, [(drops, packets)], Limit::QdiscDropsShare),
+                self.lower_if_old(finding, [(drops, packets)], Limit::QdiscDropsShare),
             ));
         }
-        // A discipline counts what its parts drop, too: the innermost says it best.
+        // A qdisc also counts the drops of its children: report the innermost.
         let all: Vec<&Qdisc> = found.iter().map(|(qdisc, _)| *qdisc).collect();
         found.retain(|(qdisc, _)| !all.iter().any(|part| is_part(part, qdisc)));
         found.into_iter().map(|(_, finding)| finding).collect()
@@ -316,7 +321,7 @@ impl Patient<'_> {
                     format!("ip -d link show dev {name}")
                 })],
             );
-            // Somebody means to use it.
+            // An address shows that the device is meant to be used.
             if device.addresses.iter().any(|ip| !is_link_local(*ip)) {
                 finding.severity = Severity::Warning;
             }
@@ -376,23 +381,26 @@ impl Patient<'_> {
     }
 }
 
-/// Whether this discipline holds as many packets as `txqueuelen` says.
+/// Whether this qdisc holds as many packets as `txqueuelen` allows.
 fn counts_packets(root: &Qdisc) -> bool {
     matches!(root.kind.as_bytes(), b"pfifo_fast" | b"pfifo" | b"mq")
 }
 
-/// Whether this discipline stands for the queues of a device that has several.
-fn is_of_queues(root: &Qdisc) -> bool {
+/// Whether this qdisc is the root of a multiqueue device.
+fn is_multiqueue_root(root: &Qdisc) -> bool {
     root.parent == TC_H_ROOT && matches!(root.kind.as_bytes(), b"mq" | b"mqprio" | b"taprio")
 }
 
-/// Whether one is a part of the other. Those that nobody set up by hand have no number: only a root has parts then.
+/// Whether `part` is a child of `whole`. Default qdiscs have no handle: then only a multiqueue root has
+/// children.
 fn is_part(part: &Qdisc, whole: &Qdisc) -> bool {
     let has_number = whole.handle >> 16 != 0;
-    part.parent != TC_H_ROOT && part.parent >> 16 == whole.handle >> 16 && (has_number || is_of_queues(whole))
+    part.parent != TC_H_ROOT
+        && part.parent >> 16 == whole.handle >> 16
+        && (has_number || is_multiqueue_root(whole))
 }
 
-/// Whether it drops a little now and then, so that senders slow down before its queue is long.
+/// Whether it drops some packets early, so that senders slow down before its queue is long.
 fn drops_early(qdisc: &Qdisc) -> bool {
     matches!(
         qdisc.kind.as_bytes(),
@@ -409,7 +417,7 @@ fn drops_early(qdisc: &Qdisc) -> bool {
     )
 }
 
-/// What a policer drops it is there to drop.
+/// Whether it exists to drop packets (a policer).
 fn is_policy(qdisc: &Qdisc) -> bool {
     matches!(qdisc.kind.as_bytes(), b"ingress" | b"clsact")
 }
@@ -422,9 +430,9 @@ fn is_link_local(ip: std::net::IpAddr) -> bool {
 }
 
 const TC_H_ROOT: u32 = 0xffff_ffff;
-/// So many times the least share is much.
-const MUCH: u64 = 10;
-/// What `txqueuelen` is by default, and where more only adds delay.
+/// Losses of this multiple of the limit are reported without a second sample.
+const CLEAR_FACTOR: u64 = 10;
+/// The default of `txqueuelen`, and the length from which more only adds delay.
 const SUGGESTED_MIN: u64 = 1000;
 const SUGGESTED_MAX: u64 = 10_000;
 

@@ -1,94 +1,94 @@
-//! What comes out.
+//! What the rules find: findings with their facts, examples and remedies.
 
 use crate::{Rule, Severity};
 use sockeye_model::{
     Counter, DeviceName, Endpoint, Inode, NetnsInode, Process, Protocol, ShortText, Socket, State, Uid,
 };
 
-/// One thing that is wrong, with what proves it.
+/// One thing that is wrong, with its evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Which rule found it.
+    /// The rule that found it.
     pub rule: Rule,
-    /// How bad it is here.
+    /// Severity of this occurrence.
     pub severity: Severity,
-    /// In which network namespace; `None`: in the only one that was looked at, or it is the whole host's.
+    /// Network namespace; `None`: only one was examined, or it concerns the whole host.
     pub netns: Option<NetnsInode>,
-    /// What it is about.
+    /// What the finding is about.
     pub subject: Subject,
-    /// Who owns the sockets, or is the one that it is about.
+    /// Process that owns the sockets, or that the finding is about; `None` if unknown.
     pub owner: Option<Process>,
-    /// What it means, in one sentence.
+    /// Meaning, in one sentence.
     pub meaning: &'static str,
-    /// What proves it, of all together.
+    /// Evidence that holds for all of its sockets.
     pub facts: Facts,
-    /// How many sockets it is about.
+    /// Number of sockets concerned.
     pub sockets: u64,
-    /// Some of them, the worst first.
+    /// Some of these sockets, the worst first.
     pub examples: Vec<Example>,
-    /// What to do about it.
+    /// What to do about it, in the order to try.
     pub remedies: Vec<Remedy>,
 }
 
 /// What a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// Sockets, which are told one by one.
+    /// Sockets, listed one by one.
     Sockets,
     /// A listener.
     Listener(Endpoint),
     /// Connections from an address to a service.
     Service {
-        /// From where
+        /// Local address
         local: Endpoint,
-        /// To where
+        /// Address and port of the service
         peer: Endpoint,
     },
     /// A network interface.
     Device(DeviceName),
-    /// A queueing discipline of one.
+    /// A queueing discipline of a network interface.
     Qdisc {
-        /// Of which interface
+        /// The interface
         device: DeviceName,
-        /// What it is
+        /// Its kind: `fq_codel`
         kind: ShortText<16>,
     },
-    /// A counter.
+    /// A counter of a network namespace.
     Counter(Counter),
     /// A processor.
     Processor(u32),
-    /// A table of the kernel's: `arp_cache`
+    /// A kernel table: `arp_cache`
     Table(ShortText<16>),
     /// The network namespace as a whole.
     Namespace,
     /// The host as a whole.
     Host,
-    /// The owner.
+    /// The owning process.
     Process,
 }
 
-/// A number that proves something. Its name ends in its unit: `idle_ms`, `share_permille`, `waiting`.
+/// A number that is evidence. Its name ends in its unit: `idle_ms`, `share_permille`, `waiting`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fact {
-    /// What it is
+    /// Name
     pub name: &'static str,
-    /// How much of it
+    /// Value
     pub value: u64,
 }
 
-/// A few facts.
+/// A list of at most [`FACTS_MAX`] facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Facts {
     all: [Option<Fact>; FACTS_MAX],
 }
 
 impl Facts {
-    /// None yet.
+    /// The empty list.
     pub const NONE: Self = Self {
         all: [None; FACTS_MAX],
     };
 
-    /// These, as far as they are known.
+    /// A list of those facts whose value is known.
     #[must_use]
     pub fn new(facts: &[(&'static str, Option<u64>)]) -> Self {
         let mut all = Self::NONE;
@@ -100,49 +100,49 @@ impl Facts {
         all
     }
 
-    /// One more. Beyond [`FACTS_MAX`] they are too many to be read.
+    /// Adds a fact. Facts beyond [`FACTS_MAX`] are dropped.
     pub fn push(&mut self, name: &'static str, value: u64) {
         if let Some(free) = self.all.iter_mut().find(|fact| fact.is_none()) {
             *free = Some(Fact { name, value });
         }
     }
 
-    /// Each of them.
+    /// All facts, in their order.
     pub fn iter(&self) -> impl Iterator<Item = Fact> {
         self.all.iter().copied().flatten()
     }
 
-    /// The one with this name.
+    /// The value of the fact with this name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<u64> {
         self.iter().find(|fact| fact.name == name).map(|fact| fact.value)
     }
 }
 
-/// Facts of one finding.
+/// Facts per finding at most.
 pub const FACTS_MAX: usize = 8;
 
-/// A socket that shows it.
+/// One of the sockets that a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Example {
-    /// What it speaks
+    /// Protocol
     pub protocol: Protocol,
-    /// Its state
+    /// State
     pub state: State,
-    /// Our end
+    /// Local end
     pub local: Endpoint,
-    /// The other
+    /// Remote end
     pub peer: Endpoint,
-    /// Its inode; `None`: no file holds it, and so no process
+    /// Inode; `None`: no descriptor refers to it, so no process owns it
     pub inode: Option<Inode>,
-    /// Who made it
+    /// User that created it
     pub uid: Option<Uid>,
-    /// What proves it
+    /// Evidence for this socket
     pub facts: Facts,
 }
 
 impl Example {
-    /// A socket, and what is wrong with it.
+    /// An example from a socket and its evidence.
     #[must_use]
     pub const fn new(socket: &Socket, facts: Facts) -> Self {
         Self {
@@ -157,15 +157,15 @@ impl Example {
     }
 }
 
-/// Something to do.
+/// One step against a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {
-    /// A command of ours, which takes `--netns`.
+    /// A sockeye command line without the program's name; it takes `--netns`.
     Sockeye(String),
-    /// A command that has to be run in the namespace of the finding.
+    /// A command to run in the network namespace of the finding.
     Inside(String),
-    /// A command that may be run anywhere on the host.
+    /// A command to run anywhere on the host.
     Anywhere(String),
-    /// Something that no command does.
+    /// A step that no command does.
     Advice(&'static str),
 }

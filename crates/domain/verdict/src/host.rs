@@ -1,9 +1,9 @@
-//! What all namespaces share, and what processes run out of.
+//! Rules about what all namespaces share, and about limits of processes.
 
 use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::about;
-use crate::namespace::{full, nearly_or_full};
+use crate::judge::finding_about;
+use crate::namespace::{fill_above, severity_of_fill};
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
 use sockeye_model::{Fill, HostVitals, MemoryUse, NeighbourTable, OpenFiles, Softnet, Vitals};
 
@@ -64,21 +64,21 @@ fn softnet(now: &Softnet, before: Option<&Softnet>, limits: &Limits) -> Option<F
             Remedy::Anywhere("sysctl -w net.core.netdev_max_backlog=10000".into()),
             Remedy::Advice("spread packets over processors (RSS, RPS), or let the device merge them (GRO)"),
         ];
-        let mut finding = about(Rule::Softnet, None, subject, &facts, remedies);
-        // What was since the host started may be long over.
+        let mut finding = finding_about(Rule::Softnet, None, subject, &facts, remedies);
+        // Events since the host started may be long over.
         if is_since_start {
             finding.severity = Severity::Notice;
         }
         return Some(finding);
     }
     let share = permille(squeezed, processed);
-    let is_it = squeezed >= limits.of(Limit::SqueezedCount) && share >= limits.of(Limit::SqueezedShare);
-    is_it.then(|| {
+    let applies = squeezed >= limits.of(Limit::SqueezedCount) && share >= limits.of(Limit::SqueezedShare);
+    applies.then(|| {
         let remedies = vec![
             Remedy::Anywhere("sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=8000".into()),
             Remedy::Advice("spread packets over processors (RSS, RPS)"),
         ];
-        about(Rule::SoftnetSqueezed, None, subject, &facts, remedies)
+        finding_about(Rule::SoftnetSqueezed, None, subject, &facts, remedies)
     })
 }
 
@@ -89,7 +89,8 @@ fn neighbours(
     limits: &Limits,
 ) -> Option<Finding> {
     let is_v6 = table.name.as_bytes().starts_with(b"nd");
-    // The table counts entries that its limit does not; those that it does were counted namespace by namespace.
+    // The table also holds entries that its limit does not count; those that it counts are known per
+    // namespace.
     let counted = |vitals: &Vitals| {
         let neighbours = vitals.neighbours?;
         Some(if is_v6 { neighbours.ipv6 } else { neighbours.ipv4 })
@@ -100,14 +101,14 @@ fn neighbours(
         max: table.fill.max,
     };
     let overflows = before.map(|before| table.overflows.saturating_sub(before.overflows));
-    let is_full = full(fill, limits.of(Limit::NeighboursShare));
+    let is_full = fill_above(fill, limits.of(Limit::NeighboursShare));
     let overflowed = overflows.is_some_and(|overflows| overflows > 0);
     if is_full.is_none() && !overflowed {
         return None;
     }
     let family = if is_v6 { "ipv6" } else { "ipv4" };
     let max = table.fill.max.max(1);
-    let mut finding = about(
+    let mut finding = finding_about(
         Rule::Neighbours,
         None,
         Subject::Table(table.name),
@@ -127,7 +128,7 @@ fn neighbours(
         ],
     );
     if !overflowed {
-        finding.severity = nearly_or_full(permille(fill.used, fill.max));
+        finding.severity = severity_of_fill(permille(fill.used, fill.max));
     }
     Some(finding)
 }
@@ -141,7 +142,7 @@ fn memory(rule: Rule, setting: &str, memory: Option<MemoryUse>, least_share: u64
     if used_bytes == 0 || share < least_share {
         return None;
     }
-    let mut finding = about(
+    let mut finding = finding_about(
         rule,
         None,
         Subject::Host,
@@ -153,17 +154,19 @@ fn memory(rule: Rule, setting: &str, memory: Option<MemoryUse>, least_share: u64
         vec![
             Remedy::Sockeye("sockets -tump --sort=-memory --netns all".into()),
             Remedy::Anywhere(format!("sysctl {setting}")),
-            Remedy::Advice("find who does not read or cannot send; more memory for sockets only delays it"),
+            Remedy::Advice(
+                "find the sockets that are not read or cannot send; more memory for sockets only delays it",
+            ),
         ],
     );
-    finding.severity = nearly_or_full(permille(used_bytes, max));
+    finding.severity = severity_of_fill(permille(used_bytes, max));
     Some(finding)
 }
 
 fn orphans(host: &HostVitals, limits: &Limits) -> Option<Finding> {
     let fill = host.orphans?;
-    let share = full(fill, limits.of(Limit::OrphansShare))?;
-    Some(about(
+    let share = fill_above(fill, limits.of(Limit::OrphansShare))?;
+    Some(finding_about(
         Rule::Orphans,
         None,
         Subject::Host,
@@ -185,8 +188,8 @@ fn orphans(host: &HostVitals, limits: &Limits) -> Option<Finding> {
     ))
 }
 
-/// Twice as many, as prlimit(1) takes it: the soft limit alone, if the hard one allows it.
-fn longer(files: &OpenFiles) -> String {
+/// Twice the limit, as prlimit(1) takes it: only the soft limit, if the hard one allows it.
+fn doubled_limit(files: &OpenFiles) -> String {
     let wanted = files.fill.max.saturating_mul(2);
     match files.hard_max {
         Some(hard) if hard < wanted => format!("{wanted}:{wanted}"),
@@ -195,9 +198,9 @@ fn longer(files: &OpenFiles) -> String {
 }
 
 fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
-    let share = full(files.fill, limits.of(Limit::OpenFilesShare))?;
+    let share = fill_above(files.fill, limits.of(Limit::OpenFilesShare))?;
     let pid = files.process.pid;
-    let mut finding = about(
+    let mut finding = finding_about(
         Rule::OpenFiles,
         None,
         Subject::Process,
@@ -208,11 +211,11 @@ fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
         ],
         vec![
             Remedy::Sockeye(format!("sockets -ap 'pid = {pid}' --netns all")),
-            Remedy::Anywhere(format!("prlimit --pid {pid} --nofile={}", longer(files))),
+            Remedy::Anywhere(format!("prlimit --pid {pid} --nofile={}", doubled_limit(files))),
         ],
     );
     finding.owner = Some(files.process);
-    finding.severity = nearly_or_full(share);
+    finding.severity = severity_of_fill(share);
     Some(finding)
 }
 
@@ -239,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_read_is_not_held_against_the_host() {
+    fn unknown_values_give_no_finding() {
         check(None, &HostVitals::default(), &[]);
     }
 
     #[test]
-    fn processors() {
+    fn softnet_drops_and_squeezes_are_found() {
         let of = |processed, dropped, squeezed| {
             host(|host| {
                 host.processors = vec![
@@ -277,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_neighbours() {
+    fn full_neighbour_table_is_found() {
         let of = |name: &[u8], used| {
             host(|host| {
                 host.neighbours = vec![NeighbourTable {
@@ -296,7 +299,7 @@ mod tests {
             found[0].remedies.contains(&Remedy::Anywhere(raise.into())),
             "{found:?}"
         );
-        // That it was full meanwhile is enough.
+        // It is enough that the table was full in between.
         let mut before = of(b"arp_cache", 100);
         check(Some(&before), &before, &[]);
         before.neighbours[0].overflows = 6;
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_that_no_limit_counts() {
+    fn exempt_neighbours_are_not_counted() {
         let host = host(|host| {
             host.neighbours = vec![NeighbourTable {
                 name: ShortText::new(b"arp_cache"),
@@ -329,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_protocols() {
+    fn protocol_memory_near_its_limit_is_found() {
         let of = |used_bytes| {
             Some(MemoryUse {
                 used_bytes,
@@ -355,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn orphans_and_open_files() {
+    fn orphans_and_open_files_near_their_limits_are_found() {
         let orphans = |used| host(|host| host.orphans = Some(Fill { used, max: 1000 }));
         check(None, &orphans(499), &[]);
         check(None, &orphans(500), &["warning orphans"]);

@@ -1,8 +1,8 @@
-//! From what was gathered to findings, in the order in which they are to be read.
+//! Makes findings from a snapshot, and sorts them.
 
 use crate::finding::{Facts, Subject};
 use crate::snapshot::Snapshot;
-use crate::suspects::{Group, Key};
+use crate::symptom_groups::{Group, Key};
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity, counter, device, host, namespace, remedy};
 use sockeye_model::{HostVitals, NetnsInode, Settings, Vitals};
 use std::cmp::Reverse;
@@ -15,10 +15,10 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
         .map(|vitals| (vitals.netns, vitals))
         .collect();
     let mut found: Vec<Finding> = snapshot
-        .suspects
+        .symptom_groups
         .groups()
         .filter(|(key, group)| is_enough(key.rule, group, limits))
-        .map(|(key, group)| of_sockets(key, group, &namespaces, &snapshot.host))
+        .map(|(key, group)| socket_finding(key, group, &namespaces, &snapshot.host))
         .collect();
     let moving = snapshot.earlier().is_some();
     found.extend(
@@ -27,9 +27,9 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
             .findings(limits, moving, &|netns| namespaces.get(&netns).copied()),
     );
     found.extend(snapshot.ports.findings(limits));
-    let mut said: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
+    let mut reported: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
     for finding in &found {
-        said.entry(finding.netns).or_default().insert(finding.rule);
+        reported.entry(finding.netns).or_default().insert(finding.rule);
     }
     for vitals in &snapshot.namespaces {
         let before = snapshot
@@ -37,15 +37,15 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
             .and_then(|(memory, _)| memory.namespaces.get(&vitals.netns));
         let begin = found.len();
         found.extend(namespace::findings(vitals, limits));
-        found.extend(device::findings(vitals, before, &snapshot.transit, limits));
-        // What a counter says may have been said already, and better.
-        let said = said.entry(vitals.netns).or_default();
-        // What a device drops of what it receives explains nothing of what is sent.
+        found.extend(device::findings(vitals, before, &snapshot.egress, limits));
+        // Another rule may already report the same event with more detail.
+        let reported = reported.entry(vitals.netns).or_default();
+        // Drops in the receive direction do not explain faults of the send direction.
         let explains = |finding: &&Finding| {
             finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
         };
-        said.extend(found[begin..].iter().filter(explains).map(|finding| finding.rule));
-        found.extend(counter::findings(vitals, before, said, limits));
+        reported.extend(found[begin..].iter().filter(explains).map(|finding| finding.rule));
+        found.extend(counter::findings(vitals, before, reported, limits));
     }
     let before = snapshot.earlier().map(|(memory, _)| &memory.host);
     found.extend(host::findings(
@@ -58,10 +58,10 @@ pub(crate) fn findings(snapshot: &Snapshot<'_>, limits: &Limits) -> Vec<Finding>
     found
 }
 
-/// What each namespace told.
+/// Vitals by network namespace.
 type Namespaces<'a> = HashMap<Option<NetnsInode>, &'a Vitals>;
 
-/// The worst first; then those that concern most sockets. The rest is only to be the same each time.
+/// By severity, then by the number of sockets. The remaining keys only make the order stable.
 fn order(finding: &Finding) -> impl Ord + use<> {
     (
         Reverse(finding.severity),
@@ -77,7 +77,7 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
-/// Some rules want many, or one that is old.
+/// Some rules require many sockets, or an old one.
 fn is_enough(rule: Rule, group: &Group, limits: &Limits) -> bool {
     let (oldest, count) = match rule {
         Rule::CloseWait => (Limit::CloseWaitAge, Limit::CloseWaitCount),
@@ -87,29 +87,29 @@ fn is_enough(rule: Rule, group: &Group, limits: &Limits) -> bool {
     group.worst_weight() >= limits.of(oldest) || group.sockets >= limits.of(count)
 }
 
-fn of_sockets(key: &Key, group: &Group, namespaces: &Namespaces<'_>, host: &HostVitals) -> Finding {
+fn socket_finding(key: &Key, group: &Group, namespaces: &Namespaces<'_>, host: &HostVitals) -> Finding {
     let examples: Vec<_> = group.worst.iter().map(|(_, example)| *example).collect();
     let settings = namespaces.get(&key.netns).map(|vitals| &vitals.settings);
     let mut finding = Finding {
         severity: key.severity,
         owner: key.owner,
         meaning: match (key.rule, key.severity) {
-            (Rule::NoKeepalive, Severity::Notice) => BOTH_HERE,
+            (Rule::NoKeepalive, Severity::Notice) => NO_KEEPALIVE_LOCAL,
             _ => key.rule.meaning(),
         },
         facts: limits_of(key.rule, settings, host),
         sockets: group.sockets,
         examples,
-        ..about(key.rule, key.netns, key.subject, &[], Vec::new())
+        ..finding_about(key.rule, key.netns, key.subject, &[], Vec::new())
     };
     finding.remedies = remedy::remedies(&finding);
     finding
 }
 
-/// Nobody vanishes on the host that he is on, but programs hang.
-const BOTH_HERE: &str = "Nothing was said for long and no keepalive is set: both ends are on this host, so none is gone unnoticed, but nobody will notice if the other program hangs.";
+/// A local peer cannot vanish, but its program can hang.
+const NO_KEEPALIVE_LOCAL: &str = "Nothing was sent for long and no keepalive is set: both ends are on this host, so none can vanish unnoticed, but nothing will show it if the other program hangs.";
 
-/// What the system allows, where that may be why.
+/// System limits that may be the cause.
 fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Facts {
     let largest =
         |sizes: fn(&Settings) -> Option<[u64; 3]>| settings.and_then(sizes).map(|[_, _, largest]| largest);
@@ -123,8 +123,8 @@ fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Fact
     }
 }
 
-/// A finding about something that is no socket.
-pub(crate) fn about(
+/// A finding about something other than sockets.
+pub(crate) fn finding_about(
     rule: Rule,
     netns: Option<NetnsInode>,
     subject: Subject,

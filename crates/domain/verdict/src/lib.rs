@@ -1,15 +1,16 @@
-//! What is wrong with a host: a snapshot of it goes in, findings come out.
+//! Rules about the health of a host: takes a snapshot, returns findings.
 //!
-//! A [`Snapshot`] takes what a host tells of itself ([`sockeye_model::Vitals`], [`sockeye_model::HostVitals`]) and then
-//! its sockets, one after the other; of those that are well it keeps nothing. [`Rule`]s judge them by [`Limits`], and
-//! each [`Finding`] says what is wrong, how bad it is, what proves it, whose it is and what to do. Counters say what
-//! was since the host started; with a snapshot of a while ago ([`Snapshot::after`]) they say what is now.
+//! A [`Snapshot`] takes the [`sockeye_model::Vitals`] of each network namespace, the
+//! [`sockeye_model::HostVitals`], and then the sockets, one after the other; it keeps nothing of sockets
+//! without faults. [`Rule`]s judge them by [`Limits`]. Each [`Finding`] has a rule, a severity, evidence, an
+//! owner and remedies. Counters cover the time since the host started; with an earlier snapshot
+//! ([`Snapshot::after`]) they cover the time in between.
 //!
-//! One fault is one finding: of the reasons why a connection does not get on the first in a chain of causes is told,
-//! and a counter that only repeats what a socket shows is not.
+//! One fault gives one finding: only the first rule in a chain of causes reports, and a counter that repeats
+//! what a socket already shows does not.
 //!
-//! What it deliberately does not do: ask the kernel anything, know what time it is, or print. It judges what it was
-//! given; what nobody could read it does not hold against the host.
+//! What it deliberately does not do: query the kernel, read a clock, or print. A value that could not be read
+//! is never counted as a fault.
 //!
 //! ```
 //! use sockeye_model::{Endpoint, Entry, Port, Protocol, Queues, Socket, State};
@@ -29,8 +30,9 @@
 
 mod connection;
 mod counter;
-mod course;
+mod counter_sample;
 mod device;
+mod egress;
 mod finding;
 mod host;
 mod judge;
@@ -42,13 +44,12 @@ mod remedy;
 mod rule;
 mod shell;
 mod snapshot;
-mod suspects;
-mod transit;
+mod symptom_groups;
 
 pub use counter::{MEANINGS, Meaning};
 pub use finding::{Example, FACTS_MAX, Fact, Facts, Finding, Remedy, Subject};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};
 pub use shell::shell_word;
-pub use snapshot::{Memory, Seen, Snapshot};
+pub use snapshot::{Baseline, Coverage, Snapshot};
 pub use sockeye_dictionary::Severity;

@@ -1,37 +1,37 @@
-//! From where on a rule finds something. All can be set.
+//! Limits: the configurable thresholds of the rules.
 
 use crate::Rule;
 use core::fmt;
 use sockeye_filter::Quantity;
 
-/// What a limit measures.
+/// Unit of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Milliseconds
     Ms,
     /// Thousandths of a whole
     Permille,
-    /// Things
+    /// A number without a unit
     Count,
     /// Bytes
     Bytes,
-    /// Bytes a second
+    /// Bytes per second
     BytesPerS,
 }
 
 macro_rules! limits {
     ($($variant:ident $rule:ident $name:literal $unit:ident $default:literal $help:literal;)*) => {
-        /// A number that a rule goes by.
+        /// A configurable threshold of a rule.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Limit {
             $(#[doc = $help] $variant,)*
         }
 
         impl Limit {
-            /// Each of them.
+            /// All limits.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Whose it is.
+            /// The rule that uses it.
             #[must_use]
             pub const fn rule(self) -> Rule {
                 match self {
@@ -47,7 +47,7 @@ macro_rules! limits {
                 }
             }
 
-            /// What it measures.
+            /// Its unit.
             #[must_use]
             pub const fn unit(self) -> Unit {
                 match self {
@@ -55,7 +55,7 @@ macro_rules! limits {
                 }
             }
 
-            /// What it is if nobody sets it.
+            /// Its default value.
             #[must_use]
             pub const fn default(self) -> u64 {
                 match self {
@@ -63,7 +63,7 @@ macro_rules! limits {
                 }
             }
 
-            /// What it is about.
+            /// One line of help.
             #[must_use]
             pub const fn help(self) -> &'static str {
                 match self {
@@ -81,7 +81,7 @@ limits! {
     PeerSilentRetransmissions PeerSilent "retransmissions" Count 4 "of the same segment";
     ConnectRetransmissions ConnectUnanswered "retransmissions" Count 2 "of the SYN";
     ZeroWindowFor ZeroWindow "for" Ms 10_000 "nothing sent for at least so long";
-    SendStuckFor SendStuck "for" Ms 20_000 "nothing heard for at least so long";
+    SendStuckFor SendStuck "for" Ms 20_000 "nothing received for at least so long";
     MtuRetransmissions MtuBlackHole "retransmissions" Count 3 "of a full-sized segment";
     CloseWaitAge CloseWait "age" Ms 60_000 "one that is at least so old is found";
     CloseWaitCount CloseWait "count" Count 10 "so many of one owner are found once a second old";
@@ -128,7 +128,7 @@ limits! {
     DeviceDropsCount DeviceDrops "count" Count 10 "packets dropped at least";
     DeviceErrorsShare DeviceErrors "share" Permille 1 "of the packets";
     DeviceErrorsCount DeviceErrors "count" Count 10 "errors at least";
-    QueueLengthPackets QueueLength "packets" Count 50 "fewer than this, or than connections through it have on their way";
+    QueueLengthPackets QueueLength "packets" Count 50 "fewer than this, or than connections through it have in flight";
     QdiscDropsShare QdiscDrops "share" Permille 1 "of the packets";
     QdiscDropsCount QdiscDrops "count" Count 10 "packets dropped at least";
     QdiscBacklogPackets QdiscBacklog "packets" Count 500 "waiting at least";
@@ -146,7 +146,7 @@ limits! {
 }
 
 impl Limit {
-    /// The one with this name, as [`Limit`] writes it.
+    /// The limit with this name, written as by [`Limit`]'s `Display`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let (rule, name) = name.split_once('.')?;
@@ -154,14 +154,14 @@ impl Limit {
         all.find(|limit| limit.rule().name() == rule && limit.name() == name)
     }
 
-    /// Reads a value of it: `90s`, `80%`, `10k`, `100Mbit`.
+    /// Parses a value: `90s`, `80%`, `10k`, `100Mbit`. `None` if it is no value of this unit.
     #[must_use]
     pub fn parse(self, text: &str) -> Option<u64> {
         match self.unit() {
             Unit::Ms => Quantity::Time.parse(text).map(|us| us.div_ceil(1000)),
             Unit::Permille => {
                 let per_cent = text.strip_suffix('%')?;
-                // A tenth of a percent is a thousandth.
+                // A tenth of a percent is one permille.
                 let (whole, tenths) = per_cent.split_once('.').unwrap_or((per_cent, "0"));
                 let digit = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
                 if tenths.len() != 1 || !digit(tenths) || whole.is_empty() || !digit(whole) {
@@ -170,7 +170,7 @@ impl Limit {
                 let whole: u64 = whole.parse().ok()?;
                 whole.checked_mul(10)?.checked_add(tenths.parse().ok()?)
             }
-            // Half of a thing is none.
+            // Counts are whole numbers.
             Unit::Count if text.contains('.') && text.ends_with(|c: char| c.is_ascii_digit()) => None,
             Unit::Count => Quantity::Count.parse(text),
             Unit::Bytes => Quantity::Bytes.parse(text),
@@ -178,7 +178,7 @@ impl Limit {
         }
     }
 
-    /// A value of it as [`parse`](Self::parse) takes it, as short as it is exact.
+    /// Formats a value as [`parse`](Self::parse) takes it: the shortest exact form.
     #[must_use]
     pub fn show(self, value: u64) -> String {
         let with = |units: &[(u64, &str)], value: u64| {
@@ -226,7 +226,7 @@ impl Limit {
         }
     }
 
-    /// What [`parse`](Self::parse) takes, for an error message.
+    /// What [`parse`](Self::parse) accepts, for an error message.
     #[must_use]
     pub const fn expected(self) -> &'static str {
         match self.unit() {
@@ -246,7 +246,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// What all limits are set to.
+/// The values of all limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits([u64; Limit::ALL.len()]);
 
@@ -261,13 +261,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What this one is set to.
+    /// The value of a limit.
     #[must_use]
     pub const fn of(&self, limit: Limit) -> u64 {
         self.0[limit as usize]
     }
 
-    /// Sets it.
+    /// Sets the value of a limit.
     pub const fn set(&mut self, limit: Limit, value: u64) {
         self.0[limit as usize] = value;
     }
@@ -278,14 +278,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_with_units() {
+    fn parse_takes_units() {
         let check = |name, text, expected| {
             let limit = Limit::from_name(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(limit.parse(text), expected, "{name}={text}");
             assert_eq!(limit.to_string(), name);
         };
         check("no-keepalive.idle", "90s", Some(90_000));
-        check("no-keepalive.idle", "1us", Some(1)); // never 0, which would be everything
+        check("no-keepalive.idle", "1us", Some(1)); // rounds up: 0 would match everything
         check("no-keepalive.idle", "90", None);
         check("accept-queue.share", "80%", Some(800));
         check("accept-queue.share", "0.1%", Some(1));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_can_be_typed() {
+    fn shown_values_parse_back() {
         for limit in Limit::ALL {
             for value in [0, 1, 7, 1000, 90_000, 86_400_000, limit.default()] {
                 let shown = limit.show(value);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn set_is_set() {
+    fn set_changes_the_value() {
         let mut limits = Limits::default();
         assert_eq!(limits.of(Limit::UnreadFor), 10_000);
         limits.set(Limit::UnreadFor, 1);

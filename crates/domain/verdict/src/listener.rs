@@ -1,4 +1,4 @@
-//! Listeners: who waits to be accepted, who was turned away, who is half open.
+//! Rules about listeners: full accept queues, rejected connections, half-open connections.
 
 use crate::connection::{Symptom, permille};
 use crate::finding::{Example, Facts, Subject};
@@ -8,17 +8,17 @@ use sockeye_model::{Counter, Endpoint, Entry, NetnsInode, Port, Process, Queues,
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// All listeners that have anything to say, and how many connections are half open at each port.
+/// All listeners, and the number of half-open connections at each address and port.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     all: Vec<Listener>,
-    /// Places in it of those that turn everybody away, by port.
+    /// Indices into `all` of listeners with a full queue, by port.
     full: HashMap<Port, Vec<usize>, FixedState>,
-    half_open: HashMap<Place, u64, FixedState>,
+    half_open: HashMap<ListenKey, u64, FixedState>,
 }
 
-/// Where somebody listens, or knocks.
-type Place = (Option<NetnsInode>, IpAddr, Port);
+/// Where a socket listens, or a connection is half open.
+type ListenKey = (Option<NetnsInode>, IpAddr, Port);
 
 #[derive(Debug)]
 struct Listener {
@@ -32,7 +32,7 @@ struct Listener {
 }
 
 impl Listeners {
-    /// A listener, and how many connections it has turned away.
+    /// Adds a listener and the number of connections that it rejected.
     pub(crate) fn add(&mut self, entry: &Entry<'_>, drops: u32) {
         let socket = entry.socket;
         let (Queues::Accept { waiting, backlog }, Some(port)) = (socket.queues, socket.local.port()) else {
@@ -57,7 +57,7 @@ impl Listeners {
         }
     }
 
-    /// A connection that is being made.
+    /// Counts a half-open connection.
     pub(crate) fn half_open(&mut self, socket: &Socket) {
         if let Endpoint::Inet { ip, port } = socket.local {
             let place = (socket.netns, ip.to_canonical(), port);
@@ -67,19 +67,19 @@ impl Listeners {
         }
     }
 
-    /// How many are half open at each place where somebody listens, of one of those that do (`SO_REUSEPORT` deals them
-    /// out evenly).
-    fn half_open_each(&self) -> HashMap<Place, u64, FixedState> {
-        let mut listeners: HashMap<Place, u64, FixedState> = HashMap::default();
+    /// Half-open connections per listener at each place where a socket listens (`SO_REUSEPORT` distributes
+    /// them evenly).
+    fn half_open_per_listener(&self) -> HashMap<ListenKey, u64, FixedState> {
+        let mut listeners: HashMap<ListenKey, u64, FixedState> = HashMap::default();
         if self.half_open.is_empty() {
             return listeners;
         }
         for place in self.all.iter().filter_map(Listener::place) {
             *listeners.entry(place).or_default() += 1;
         }
-        let mut each: HashMap<Place, u64, FixedState> = HashMap::default();
+        let mut each: HashMap<ListenKey, u64, FixedState> = HashMap::default();
         for (&(netns, ip, port), count) in &self.half_open {
-            // Who listens at the very address comes before those who listen at any.
+            // A listener at the exact address takes precedence over one at the unspecified address.
             let any_v4 = ip.is_ipv4().then_some(IpAddr::from([0; 4]));
             let answers = [Some(ip), any_v4, Some(IpAddr::from([0; 16]))];
             let mut places = answers.into_iter().flatten().map(|ip| (netns, ip, port));
@@ -93,8 +93,8 @@ impl Listeners {
         each
     }
 
-    /// Whether a listener at this address turns everybody away.
-    pub(crate) fn are_full(&self, peer: &Endpoint) -> bool {
+    /// Whether the accept queue of a listener at this address is full.
+    pub(crate) fn is_full_at(&self, peer: &Endpoint) -> bool {
         let (Some(ip), Some(port)) = (peer.ip(), peer.port()) else {
             return false;
         };
@@ -108,14 +108,14 @@ impl Listeners {
         })
     }
 
-    /// What is wrong with them. `moving`: drops are those since the sample before.
+    /// What is wrong with the listeners. `moving`: drops are those since the earlier sample.
     pub(crate) fn findings<'a>(
         &'a self,
         limits: &'a Limits,
         moving: bool,
         vitals: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
     ) -> impl Iterator<Item = Finding> + 'a {
-        let half_open = self.half_open_each();
+        let half_open = self.half_open_per_listener();
         self.all.iter().flat_map(move |listener| {
             let half_open = listener.place().and_then(|place| half_open.get(&place).copied());
             listener.findings(limits, moving, half_open.unwrap_or(0), vitals(listener.netns))
@@ -124,7 +124,7 @@ impl Listeners {
 }
 
 impl Listener {
-    fn place(&self) -> Option<Place> {
+    fn place(&self) -> Option<ListenKey> {
         let ip = self.socket.local.ip()?;
         Some((self.netns, ip.to_canonical(), self.port))
     }
@@ -138,7 +138,8 @@ impl Listener {
     ) -> impl Iterator<Item = Finding> {
         let settings = vitals.map(|vitals| &vitals.settings);
         let queue = self.queue(limits);
-        // What was turned away in years is measured against what was not; no listener counts that for itself.
+        // Drops of years are compared with accepted connections; only the namespace counts those, not the
+        // listener.
         let taken = vitals.and_then(|vitals| vitals.counters.value(Counter::TcpPassiveOpens));
         let turned_away = if moving {
             self.drops > 0
@@ -148,7 +149,7 @@ impl Listener {
                     >= limits.of(Limit::ListenerDropsShare)
         };
         let half_open = self.half_open(limits, half_open, settings);
-        // Whichever queue is full says it already.
+        // A full queue already explains the drops.
         let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
             Symptom::new(
                 Rule::ListenerDrops,
@@ -176,7 +177,7 @@ impl Listener {
                     "sockets -tn state syn-recv 'sport = :{}'",
                     self.port
                 ))];
-                // Only without cookies there is another limit than the backlog.
+                // Only without SYN cookies another limit than the backlog exists.
                 if symptom.facts.value("half_open_max") < symptom.facts.value("backlog") {
                     list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_syncookies=1".into()));
                 }
@@ -222,13 +223,13 @@ impl Listener {
 
     fn queue(&self, limits: &Limits) -> Option<Symptom> {
         let backlog = self.backlog?;
-        // The kernel lets one more wait than was asked for (`sk_acceptq_is_full`).
+        // The kernel lets one more than the backlog wait (`sk_acceptq_is_full`).
         let is_full = self.waiting > backlog;
         let share = permille(self.waiting, backlog.max(1));
-        let is_near = backlog >= NEAR_MIN && share >= limits.of(Limit::AcceptQueueShare);
-        let is_it =
+        let is_near = backlog >= NEARLY_FULL_BACKLOG_MIN && share >= limits.of(Limit::AcceptQueueShare);
+        let applies =
             is_full || is_near || (self.waiting > 0 && share >= limits.of(Limit::AcceptQueueShare).max(1001));
-        is_it.then(|| {
+        applies.then(|| {
             Symptom::new(
                 Rule::AcceptQueue,
                 share,
@@ -249,9 +250,9 @@ impl Listener {
     fn capped(&self, limits: &Limits, settings: Option<&Settings>, turned_away: bool) -> Option<Symptom> {
         let backlog = self.backlog?;
         let somaxconn = u64::from(settings?.somaxconn?);
-        let presses =
+        let under_pressure =
             permille(self.waiting, backlog.max(1)) >= limits.of(Limit::BacklogShare) && self.waiting > 0;
-        (backlog == somaxconn && (presses || turned_away)).then(|| {
+        (backlog == somaxconn && (under_pressure || turned_away)).then(|| {
             Symptom::new(
                 Rule::BacklogCapped,
                 self.waiting,
@@ -266,14 +267,16 @@ impl Listener {
 
     fn half_open(&self, limits: &Limits, half_open: u64, settings: Option<&Settings>) -> Option<Symptom> {
         let backlog = self.backlog?;
-        // With cookies the backlog alone counts, without them also this (`tcp_conn_request`).
+        // With SYN cookies only the backlog counts, without them tcp_max_syn_backlog, too
+        // (`tcp_conn_request`).
         let without_cookies = settings.filter(|settings| settings.syncookies == Some(0));
         let max = without_cookies
             .and_then(|settings| settings.syn_backlog_max)
             .map_or(backlog, |max| backlog.min(u64::from(max) * 3 / 4));
         let share = permille(half_open, max.max(1));
-        let is_it = half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
-        is_it.then(|| {
+        let applies =
+            half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
+        applies.then(|| {
             Symptom::new(
                 Rule::SynQueue,
                 half_open,
@@ -287,6 +290,7 @@ impl Listener {
     }
 }
 
-/// Below, a share says little: one of five is nothing, and the queue is full before it is nearly so.
-const NEAR_MIN: u64 = 16;
+/// Below this backlog a share means little: one of five is nothing, and the queue is full before it is nearly
+/// full.
+const NEARLY_FULL_BACKLOG_MIN: u64 = 16;
 const LISTENERS_MAX: usize = 200_000;

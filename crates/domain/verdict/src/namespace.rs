@@ -1,8 +1,8 @@
-//! What a network namespace as a whole runs out of.
+//! Rules about limits of a network namespace as a whole.
 
 use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::about;
+use crate::judge::finding_about;
 use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
 use sockeye_model::{Fill, Vitals};
 
@@ -21,8 +21,8 @@ fn time_wait_max(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
         used: vitals.usage.time_wait?,
         max: vitals.settings.time_wait_max?,
     };
-    let share = full(fill, limits.of(Limit::TimeWaitShare))?;
-    Some(about(
+    let share = fill_above(fill, limits.of(Limit::TimeWaitShare))?;
+    Some(finding_about(
         Rule::TimeWaitMax,
         vitals.netns,
         Subject::Namespace,
@@ -45,10 +45,10 @@ fn time_wait_max(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
 fn time_wait(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
     let time_wait = vitals.usage.time_wait?;
     let others = vitals.usage.tcp?;
-    let is_it = time_wait >= limits.of(Limit::TimeWaitCount)
+    let applies = time_wait >= limits.of(Limit::TimeWaitCount)
         && time_wait >= others.saturating_mul(limits.of(Limit::TimeWaitRatio));
-    is_it.then(|| {
-        about(
+    applies.then(|| {
+        finding_about(
             Rule::TimeWait,
             vitals.netns,
             Subject::Namespace,
@@ -66,8 +66,8 @@ fn time_wait(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
 
 fn conntrack(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
     let fill = vitals.conntrack?;
-    let share = full(fill, limits.of(Limit::ConntrackShare))?;
-    let mut finding = about(
+    let share = fill_above(fill, limits.of(Limit::ConntrackShare))?;
+    let mut finding = finding_about(
         Rule::Conntrack,
         vitals.netns,
         Subject::Namespace,
@@ -85,18 +85,18 @@ fn conntrack(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
             )),
         ],
     );
-    finding.severity = nearly_or_full(share);
+    finding.severity = severity_of_fill(share);
     Some(finding)
 }
 
-/// How full it is, if it is as full as that.
-pub(crate) fn full(fill: Fill, least_share: u64) -> Option<u64> {
+/// The share in thousandths, if it is at least `least_share`.
+pub(crate) fn fill_above(fill: Fill, least_share: u64) -> Option<u64> {
     let share = permille(fill.used, fill.max);
     (fill.used > 0 && share >= least_share).then_some(share)
 }
 
-/// Nearly full is a warning; from here on there is no room for a burst.
-pub(crate) const fn nearly_or_full(share: u64) -> Severity {
+/// Nearly full is a warning; from here on a burst does not fit.
+pub(crate) const fn severity_of_fill(share: u64) -> Severity {
     if share >= 950 {
         Severity::Critical
     } else {
@@ -121,15 +121,15 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_could_read_is_not_held_against_it() {
+    fn unknown_values_give_no_finding() {
         check(|_| {}, &[]);
-        // As many as may be, but who knows how many.
+        // At the maximum, but the number in use is unknown.
         check(|vitals| vitals.settings.time_wait_max = Some(10), &[]);
         check(|vitals| vitals.usage.time_wait = Some(1_000_000), &[]);
     }
 
     #[test]
-    fn time_wait_by_its_limit_and_by_itself() {
+    fn time_wait_counts_with_and_without_limit() {
         let of = |time_wait, max, tcp| {
             move |vitals: &mut Vitals| {
                 vitals.usage.time_wait = Some(time_wait);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn tracked_connections() {
+    fn conntrack_near_its_limit_is_found() {
         let of = |used| move |vitals: &mut Vitals| vitals.conntrack = Some(Fill { used, max: 1000 });
         check(of(799), &[]);
         check(of(800), &["warning conntrack"]);

@@ -1,27 +1,27 @@
-//! Local ports that the kernel chooses: how many of them are in use towards each service.
+//! Rules about ephemeral ports: how many are in use towards each service.
 
 use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::about;
-use crate::namespace::nearly_or_full;
-use crate::remedy::bracketed;
+use crate::judge::finding_about;
+use crate::namespace::severity_of_fill;
+use crate::remedy::endpoint_filter;
 use crate::{Finding, Limit, Limits, Remedy, Rule};
 use foldhash::fast::FixedState;
 use sockeye_model::{Endpoint, NetnsInode, Port, Protocol, Socket, State, Vitals};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Connections with such a port, by where they go.
+/// Sockets with an ephemeral port, by route.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     ranges: HashMap<Option<NetnsInode>, Range, FixedState>,
     connections: HashMap<Route, u32, FixedState>,
     udp: HashMap<Option<NetnsInode>, u32, FixedState>,
-    /// Connections that there was no room for.
+    /// Connections that did not fit.
     pub(crate) left_out: u64,
 }
 
-/// A port can be used once for each of these.
+/// A port can be used once per route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Route {
     netns: Option<NetnsInode>,
@@ -38,8 +38,8 @@ struct Range {
 }
 
 impl Ports {
-    /// The range of a namespace.
-    pub(crate) fn learn(&mut self, vitals: &Vitals) {
+    /// Sets the port range of a namespace.
+    pub(crate) fn add_namespace(&mut self, vitals: &Vitals) {
         if let Some((first, last)) = vitals.settings.ephemeral_ports {
             let reserved = vitals.settings.reserved_ports.unwrap_or(0);
             self.ranges.insert(
@@ -53,7 +53,7 @@ impl Ports {
         }
     }
 
-    /// A socket that has a local port.
+    /// Counts a socket with a local port.
     pub(crate) fn count(&mut self, socket: &Socket) {
         let (
             Endpoint::Inet { ip: local, port },
@@ -74,7 +74,7 @@ impl Ports {
         if socket.protocol != Protocol::Tcp {
             *self.udp.entry(socket.netns).or_default() += 1;
         } else if peer_port.0 != 0 && socket.state != State::Close {
-            // A socket of IPv6 that speaks IPv4 takes a port of IPv4.
+            // A socket of IPv6 that speaks IPv4 uses a port of IPv4.
             let route = Route {
                 netns: socket.netns,
                 local: local.to_canonical(),
@@ -132,7 +132,7 @@ impl Ports {
 
 impl Route {
     fn remedies(&self) -> Vec<Remedy> {
-        let peer = bracketed(&Endpoint::inet(self.peer, Port(0)));
+        let peer = endpoint_filter(&Endpoint::inet(self.peer, Port(0)));
         let filter = format!("dst = {peer} and dport = :{}", self.peer_port);
         vec![
             Remedy::Sockeye(format!("flows -p '{filter}'")),
@@ -146,7 +146,7 @@ impl Route {
 }
 
 impl Range {
-    /// That so many of its ports are in use, if they are nearly all.
+    /// The finding that nearly all of these ports are in use.
     fn finding(
         &self,
         rule: Rule,
@@ -164,15 +164,15 @@ impl Range {
             ("ports", Some(ports)),
             ("share_permille", Some(share)),
         ];
-        // One connection is no crowd, however narrow the range.
+        // One connection is not many, however narrow the range is.
         (used > 1 && share >= least_share).then(|| Finding {
-            severity: nearly_or_full(share),
+            severity: severity_of_fill(share),
             sockets: used.into(),
-            ..about(rule, netns, subject, &facts, Vec::new())
+            ..finding_about(rule, netns, subject, &facts, Vec::new())
         })
     }
 }
 
-/// Routes that are counted at once. Connections that others made to a port of this range have one each.
+/// Routes that are counted at most. Incoming connections to a port of this range need one each.
 const ROUTES_MAX: usize = 300_000;
 const WIDER_RANGE: &str = "sysctl -w net.ipv4.ip_local_port_range='1024 65535'";

@@ -1,29 +1,29 @@
-//! What to type, and what to do, about sockets.
+//! Remedies for findings about sockets.
 
 use crate::finding::Example;
 use crate::{Finding, Remedy, Rule};
 use sockeye_model::{Endpoint, Port};
 use std::net::IpAddr;
 
-/// What helps against what is wrong with these sockets.
+/// Remedies for the fault of these sockets.
 pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
     let first = finding.examples.first();
     let peer = first.and_then(|example| example.peer.ip());
-    let whose = whose(finding);
+    let owner_filter = owner_filter(finding);
     let sockeye = |text: String| Remedy::Sockeye(text);
     match finding.rule {
         Rule::NoKeepalive => vec![
             sockeye(format!(
-                "keepalive set 'state established and not timer = keepalive and {} and {whose}' --time 60s --interval 10s --probes 6",
-                idle(finding)
+                "keepalive set 'state established and not timer = keepalive and {} and {owner_filter}' --time 60s --interval 10s --probes 6",
+                idle_filter(finding)
             )),
             Remedy::Advice("let the program set SO_KEEPALIVE, or start it by `sockeye keepalive run`"),
         ],
         Rule::KeepaliveLate => {
             let which = if finding.sockets == 1 {
-                one(finding)
+                single_socket_filter(finding)
             } else {
-                format!("timer = keepalive and {whose}")
+                format!("timer = keepalive and {owner_filter}")
             };
             vec![
                 sockeye(format!("keepalive list '{which}'")),
@@ -34,12 +34,12 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
             ]
         }
         Rule::KeepaliveUnanswered | Rule::PeerSilent | Rule::SendStuck => {
-            let mut list = path(peer, finding);
-            list.extend(full_size(peer, finding));
-            list.push(sockeye(format!("kill '{}'", one(finding))));
+            let mut list = path_checks(peer, finding);
+            list.extend(full_size_probe(peer, finding));
+            list.push(sockeye(format!("kill '{}'", single_socket_filter(finding))));
             list
         }
-        Rule::ConnectUnanswered => path(peer, finding),
+        Rule::ConnectUnanswered => path_checks(peer, finding),
         Rule::MtuBlackHole => {
             let mut list = Vec::new();
             if let Some(ip) = peer {
@@ -53,26 +53,28 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
         }
         Rule::ZeroWindow => vec![
             Remedy::Advice("look at the peer: the program there does not read (stuck, stopped, or too slow)"),
-            sockeye(format!("kill '{}'", one(finding))),
+            sockeye(format!("kill '{}'", single_socket_filter(finding))),
         ],
         Rule::CloseWait => {
-            let mut list = vec![sockeye(format!("sockets -tp state close-wait and {whose}"))];
-            list.push(sockeye(format!("kill 'state close-wait and {whose}'")));
+            let mut list = vec![sockeye(format!(
+                "sockets -tp state close-wait and {owner_filter}"
+            ))];
+            list.push(sockeye(format!("kill 'state close-wait and {owner_filter}'")));
             list.push(Remedy::Advice(
                 "mend the program: it does not close what the peer has closed",
             ));
             list
         }
         Rule::FinWait2 => vec![
-            sockeye(format!("sockets -tp state fin-wait-2 and {whose}")),
-            sockeye(format!("kill 'state fin-wait-2 and {whose}'")),
+            sockeye(format!("sockets -tp state fin-wait-2 and {owner_filter}")),
+            sockeye(format!("kill 'state fin-wait-2 and {owner_filter}'")),
             Remedy::Advice(
                 "look at the peer: it does not close; let the program close() instead of shutdown()",
             ),
         ],
         Rule::Unread | Rule::UdpUnread => {
             let mut list = owner_state(finding);
-            list.push(sockeye(format!("sockets -tuamp '{whose} and recvq > 0'")));
+            list.push(sockeye(format!("sockets -tuamp '{owner_filter} and recvq > 0'")));
             if finding.rule == Rule::UdpUnread {
                 list.extend(longer_receive_buffer(finding));
                 list.push(Remedy::Advice(
@@ -82,21 +84,21 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
             list
         }
         Rule::SocketDrops => {
-            let mut list = vec![sockeye(format!("sockets -tuamp '{whose} and drops > 0'"))];
+            let mut list = vec![sockeye(format!("sockets -tuamp '{owner_filter} and drops > 0'"))];
             list.extend(longer_receive_buffer(finding));
             list.push(Remedy::Advice("let the program read faster"));
             list
         }
         Rule::Retransmissions | Rule::SpuriousRetransmissions | Rule::Reordering | Rule::CwndFloor => {
-            let mut list = path(peer, finding);
-            list.push(sockeye(format!("sockets -tip '{whose} and retrans > 0'")));
+            let mut list = path_checks(peer, finding);
+            list.push(sockeye(format!("sockets -tip '{owner_filter} and retrans > 0'")));
             if finding.rule == Rule::CwndFloor {
                 list.push(Remedy::Inside("ip route show table all | grep cwnd".into()));
             }
             list
         }
         Rule::RttInflation => {
-            let mut list = path(peer, finding);
+            let mut list = path_checks(peer, finding);
             list.push(Remedy::Inside("tc -s qdisc".into()));
             list.push(Remedy::Advice(
                 "shorten the queue at the bottleneck (fq_codel, cake), or shape below its rate",
@@ -104,7 +106,7 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
             list
         }
         Rule::PacingFloor => vec![
-            sockeye(format!("sockets -tip '{whose} and sendq > 0'")),
+            sockeye(format!("sockets -tip '{owner_filter} and sendq > 0'")),
             Remedy::Advice(
                 "SO_MAX_PACING_RATE is the program's own doing; else the congestion control measured a slow path",
             ),
@@ -118,7 +120,7 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
     }
 }
 
-/// A receive buffer is as long as the program wishes, up to a limit, which the kernel doubles.
+/// The program chooses the receive buffer, up to a limit, which the kernel doubles.
 fn longer_receive_buffer(finding: &Finding) -> Option<Remedy> {
     let most = finding.facts.value("rmem_max_bytes")?;
     let length = finding.examples.first()?.facts.value("rcvbuf_bytes")?;
@@ -130,7 +132,7 @@ fn longer_receive_buffer(finding: &Finding) -> Option<Remedy> {
     })
 }
 
-/// A send buffer grows by itself, up to a limit, unless the program has set it.
+/// A send buffer grows up to a limit, unless the program has set its size.
 fn longer_send_buffer(finding: &Finding) -> Remedy {
     let most = finding.facts.value("tcp_wmem_max_bytes");
     let length = finding
@@ -148,15 +150,15 @@ fn longer_send_buffer(finding: &Finding) -> Remedy {
     }
 }
 
-/// As idle as the least idle of those that are shown, a little less: what talks meanwhile is not meant.
-fn idle(finding: &Finding) -> String {
+/// A filter for idle sockets: half of the shortest idle time shown, so that active sockets do not match.
+fn idle_filter(finding: &Finding) -> String {
     let all = finding.examples.iter();
     let least = all.filter_map(|example| example.facts.value("idle_ms")).min();
     format!("idle > {}ms", least.unwrap_or(0) / 2)
 }
 
-/// The sockets of a finding, as a filter: those of their owner; of an unknown one by what they have in common.
-fn whose(finding: &Finding) -> String {
+/// A filter for the sockets of a finding: by owner, or else by what they have in common.
+fn owner_filter(finding: &Finding) -> String {
     if let Some(owner) = finding.owner {
         return format!("pid = {}", owner.pid);
     }
@@ -169,7 +171,7 @@ fn whose(finding: &Finding) -> String {
     let service = |example: &Example| example.peer.port().map(|port| format!("dport = :{port}"));
     let peer = |example: &Example| {
         let ip = example.peer.ip()?;
-        Some(format!("dst = {}", bracketed(&Endpoint::inet(ip, Port(0)))))
+        Some(format!("dst = {}", endpoint_filter(&Endpoint::inet(ip, Port(0)))))
     };
     let uid = |example: &Example| example.uid.map(|uid| format!("uid = {uid}"));
     same(local)
@@ -179,8 +181,8 @@ fn whose(finding: &Finding) -> String {
         .unwrap_or_else(|| "recvq >= 0".to_owned())
 }
 
-/// To where packets get lost, or are late.
-fn path(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
+/// Commands that show where packets are lost or delayed.
+fn path_checks(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     let Some(ip) = peer else { return Vec::new() };
     let mut list = vec![Remedy::Inside(format!("ip route get {ip}"))];
     let way = if finding.rule == Rule::ConnectUnanswered {
@@ -196,13 +198,13 @@ fn path(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     list
 }
 
-/// Whether long packets get through, where short ones did.
-fn full_size(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
+/// A command that tests whether full-sized packets get through.
+fn full_size_probe(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     let facts = finding.examples.first().map(|example| example.facts);
     let (Some(ip), Some(pmtu)) = (peer, facts.and_then(|facts| facts.value("untried_pmtu_bytes"))) else {
         return Vec::new();
     };
-    // What is in a packet beside the data of an echo request.
+    // Headers in the packet of an echo request.
     let headers = if ip.is_ipv4() { 28 } else { 48 };
     vec![
         Remedy::Inside(format!(
@@ -215,7 +217,7 @@ fn full_size(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     ]
 }
 
-/// What the owner is doing.
+/// Commands that show the state of the owner.
 fn owner_state(finding: &Finding) -> Vec<Remedy> {
     let owner = finding.owner.iter();
     owner
@@ -228,16 +230,16 @@ fn owner_state(finding: &Finding) -> Vec<Remedy> {
         .collect()
 }
 
-/// The worst of the sockets, as a filter that lets only it through.
-fn one(finding: &Finding) -> String {
+/// A filter that matches only the worst socket.
+fn single_socket_filter(finding: &Finding) -> String {
     finding.examples.first().map_or_else(String::new, |example| {
-        let (local, peer) = (bracketed(&example.local), bracketed(&example.peer));
+        let (local, peer) = (endpoint_filter(&example.local), endpoint_filter(&example.peer));
         format!("src = {local} and dst = {peer}")
     })
 }
 
-/// As a filter reads it.
-pub(crate) fn bracketed(end: &Endpoint) -> String {
+/// An address in filter syntax.
+pub(crate) fn endpoint_filter(end: &Endpoint) -> String {
     let Endpoint::Inet { ip, port } = end else {
         return "*".to_owned();
     };

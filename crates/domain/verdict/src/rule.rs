@@ -1,21 +1,21 @@
-//! The rules, and what each of them means.
+//! The rules and their meanings.
 
 use core::fmt;
 use sockeye_dictionary::Severity;
 
 macro_rules! rules {
     ($($variant:ident $name:literal $scope:ident $severity:ident $meaning:literal;)*) => {
-        /// A rule: one kind of thing that may be wrong.
+        /// A kind of fault.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
             $(#[doc = $meaning] $variant,)*
         }
 
         impl Rule {
-            /// Each of them.
+            /// All rules.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// Its name.
+            /// The name: `no-keepalive`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -23,7 +23,7 @@ macro_rules! rules {
                 }
             }
 
-            /// What it means when it is found, in one sentence.
+            /// Meaning of a finding of this rule, in one sentence.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -31,7 +31,7 @@ macro_rules! rules {
                 }
             }
 
-            /// How bad it is, mostly.
+            /// Default severity.
             #[must_use]
             pub const fn severity(self) -> Severity {
                 match self {
@@ -39,7 +39,7 @@ macro_rules! rules {
                 }
             }
 
-            /// What it looks at.
+            /// What it examines.
             #[must_use]
             pub const fn scope(self) -> Scope {
                 match self {
@@ -50,10 +50,10 @@ macro_rules! rules {
     };
 }
 
-/// What a rule looks at.
+/// What a rule examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Sockets, one by one: a filter chooses which.
+    /// Single sockets: a filter selects them.
     Sockets,
     /// A network namespace as a whole.
     Namespace,
@@ -62,7 +62,7 @@ pub enum Scope {
 }
 
 impl Rule {
-    /// The one with this name.
+    /// The rule with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|rule| rule.name() == name)
@@ -77,7 +77,7 @@ impl fmt::Display for Rule {
 
 rules! {
     NoKeepalive "no-keepalive" Sockets Warning
-        "Nothing was said for long and no keepalive is set: if the peer is gone, nobody will ever notice.";
+        "Nothing was sent for long and no keepalive is set: if the peer is gone, nothing will ever show it.";
     KeepaliveLate "keepalive-late" Sockets Notice
         "Keepalive is set, but its first probe comes later than middleboxes forget an idle connection: after 350 s (AWS NAT gateways and network load balancers) or 4 minutes (Azure load balancers).";
     KeepaliveUnanswered "keepalive-unanswered" Sockets Warning
@@ -85,13 +85,13 @@ rules! {
     PeerSilent "peer-silent" Sockets Critical
         "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, and the connection is half open.";
     ConnectUnanswered "connect-unanswered" Sockets Warning
-        "Nobody answers the attempt to connect: the host is down, a firewall swallows it, or its accept queue is full.";
+        "The attempt to connect is not answered: the host is down, a firewall swallows it, or its accept queue is full.";
     ZeroWindow "zero-window" Sockets Warning
         "The peer has closed its window: the program there does not read, and ours cannot send.";
     SendStuck "send-stuck" Sockets Warning
         "Data waits to be acknowledged, and nothing was heard of the peer for long.";
     MtuBlackHole "mtu-black-hole" Sockets Critical
-        "The peer is alive, but full-sized segments do not reach it: on the path a smaller MTU drops them, and the message that should say so is lost or filtered.";
+        "The peer is alive, but full-sized segments do not reach it: on the path a smaller MTU drops them, and the ICMP message that should report it is lost or filtered.";
     CloseWait "close-wait" Sockets Warning
         "The peer has closed, but the program keeps its end open: it leaks connections, and will run out of descriptors.";
     FinWait2 "fin-wait2" Sockets Warning
@@ -101,7 +101,7 @@ rules! {
     AcceptQueue "accept-queue" Sockets Warning
         "Connections wait to be accepted, as many as may wait: the program is too slow or stuck, and clients will be turned away.";
     BacklogCapped "backlog-capped" Sockets Notice
-        "The listener's queue is under pressure and exactly as long as net.core.somaxconn allows: the program probably asked for more.";
+        "The listener's queue is under pressure and exactly as long as net.core.somaxconn allows: the program probably requested more.";
     ListenerDrops "listener-drops" Sockets Warning
         "The listener turned connections away, for its queue was full.";
     SynQueue "syn-queue" Sockets Warning
@@ -149,7 +149,7 @@ rules! {
     QdiscBacklog "qdisc-backlog" Namespace Notice
         "Packets pile up in front of the device.";
     NoCarrier "no-carrier" Namespace Notice
-        "The device is switched on but has no carrier: no cable, its other end is down, or nobody reads the tunnel.";
+        "The device is switched on but has no carrier: no cable, its other end is down, or no program reads the tunnel.";
     HalfDuplex "half-duplex" Namespace Warning
         "The device runs in half duplex: collisions, and a fraction of its rate.";
     BondPortDown "bond-port-down" Namespace Critical
@@ -161,7 +161,7 @@ rules! {
     Counters "counters" Namespace Warning
         "A counter that should stand still has moved.";
     Softnet "softnet" Host Warning
-        "A processor dropped packets before anybody looked at them: its backlog was full.";
+        "A processor dropped packets before any program saw them: its backlog was full.";
     SoftnetSqueezed "softnet-squeezed" Host Notice
         "A processor often had to stop handling packets with some left: they wait, and arrive in bursts.";
     Neighbours "neighbours" Host Critical
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_back() {
+    fn names_parse_back() {
         for rule in Rule::ALL {
             assert_eq!(Rule::from_name(rule.name()), Some(*rule));
             assert!(rule.meaning().ends_with('.'), "{rule}");

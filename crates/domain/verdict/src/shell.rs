@@ -1,4 +1,4 @@
-/// One word for a shell, whatever is in it: names that others chose may hold `;` and `$( )`.
+/// Quotes a text as one word for a shell: names from outside may contain `;` and `$( )`.
 ///
 /// ```
 /// use sockeye_verdict::shell_word;

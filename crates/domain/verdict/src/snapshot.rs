@@ -1,12 +1,12 @@
-//! What was seen of a host at one moment: sockets as they stream by, and its vitals.
+//! A snapshot of a host: takes vitals and a stream of sockets.
 
-use crate::connection::{Patient, Symptom, permille};
-use crate::course::{Change, Course};
+use crate::connection::{ConnectionCheck, Symptom, permille};
+use crate::counter_sample::{CounterDelta, CounterSample};
+use crate::egress::EgressDevices;
 use crate::finding::Subject;
 use crate::listener::Listeners;
 use crate::ports::Ports;
-use crate::suspects::Suspects;
-use crate::transit::Transit;
+use crate::symptom_groups::SymptomGroups;
 use crate::{Finding, Limit, Limits, Rule, judge};
 use foldhash::fast::FixedState;
 use sockeye_model::{
@@ -16,56 +16,56 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// A host at one moment.
+/// The state of a host at one moment.
 ///
-/// Namespaces have to come before their sockets, whose ports and addresses are judged by them. Of sockets that are well
-/// nothing is kept but what a later snapshot needs to see what they did in between, and that only if it was asked for.
+/// Add namespaces before their sockets: ports and addresses are judged by them. Of sockets without faults
+/// only counters for a later snapshot are kept, and only after [`keep_counters`](Self::keep_counters).
 #[derive(Debug)]
 pub struct Snapshot<'a> {
     limits: &'a Limits,
-    earlier: Option<(&'a Memory, Duration)>,
+    earlier: Option<(&'a Baseline, Duration)>,
     pub(crate) namespaces: Vec<Vitals>,
     pub(crate) host: HostVitals,
-    pub(crate) suspects: Suspects,
+    pub(crate) symptom_groups: SymptomGroups,
     pub(crate) listeners: Listeners,
     pub(crate) ports: Ports,
-    pub(crate) transit: Transit,
-    /// Connections that get nothing through, until it is known what others say of their peer.
+    pub(crate) egress: EgressDevices,
+    /// Connections with unacknowledged data: judged when all peers are known.
     silent: Vec<(Socket, Option<Owner>)>,
-    alive: Alive,
-    /// Both ends of connections whose owner does not read, as their peers have them.
+    recent_peers: RecentPeers,
+    /// Both ends of connections whose owner does not read, as the peer's socket has them.
     unread: HashSet<(Endpoint, Endpoint), FixedState>,
-    courses: Option<Courses>,
-    seen: Seen,
+    samples: Option<CounterSamples>,
+    seen: Coverage,
 }
 
-/// How much was looked at.
+/// How much was examined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen {
+pub struct Coverage {
     /// Sockets
     pub sockets: u64,
-    /// Of these, TCP connections of which nothing but addresses and state is known: most rules cannot judge them
+    /// Of these, TCP connections without a tcp_info: most rules cannot judge them
     pub without_info: u64,
-    /// Network namespaces of which counters and devices are known
+    /// Network namespaces with known counters and devices
     pub namespaces: u64,
     /// Devices
     pub devices: u64,
-    /// Sockets with something wrong that there was no room for
+    /// Faulty sockets that did not fit
     pub left_out: u64,
 }
 
-/// What of a snapshot is needed to judge the next one.
+/// The part of a snapshot that the next one is compared with.
 #[derive(Debug, Default)]
-pub struct Memory {
-    courses: Courses,
+pub struct Baseline {
+    samples: CounterSamples,
     pub(crate) namespaces: HashMap<Option<NetnsInode>, Vitals>,
     pub(crate) host: HostVitals,
 }
 
-type Courses = HashMap<Inode, Course, FixedState>;
+type CounterSamples = HashMap<Inode, CounterSample, FixedState>;
 
 impl<'a> Snapshot<'a> {
-    /// Of a host that nothing was known of before. What counters say is then of their whole life.
+    /// A snapshot without an earlier one. Counters then cover their whole life.
     #[must_use]
     pub fn new(limits: &'a Limits) -> Self {
         Self {
@@ -73,50 +73,50 @@ impl<'a> Snapshot<'a> {
             earlier: None,
             namespaces: Vec::new(),
             host: HostVitals::default(),
-            suspects: Suspects::default(),
+            symptom_groups: SymptomGroups::default(),
             listeners: Listeners::default(),
             ports: Ports::default(),
-            transit: Transit::default(),
+            egress: EgressDevices::default(),
             silent: Vec::new(),
-            alive: Alive::default(),
+            recent_peers: RecentPeers::default(),
             unread: HashSet::default(),
-            courses: None,
-            seen: Seen::default(),
+            samples: None,
+            seen: Coverage::default(),
         }
     }
 
-    /// Compares it with what was seen so long ago.
+    /// Compares with an earlier snapshot, taken `elapsed` ago.
     #[must_use]
-    pub const fn after(mut self, earlier: &'a Memory, elapsed: Duration) -> Self {
+    pub const fn after(mut self, earlier: &'a Baseline, elapsed: Duration) -> Self {
         self.earlier = Some((earlier, elapsed));
         self
     }
 
-    /// Keeps what the next snapshot will be compared with.
+    /// Keeps the counters of all sockets for the next snapshot.
     #[must_use]
-    pub fn remembering(mut self) -> Self {
-        self.courses = Some(Courses::default());
+    pub fn keep_counters(mut self) -> Self {
+        self.samples = Some(CounterSamples::default());
         self
     }
 
-    /// What a namespace told.
+    /// Adds the vitals of a network namespace.
     pub fn namespace(&mut self, vitals: Vitals) {
         self.seen.namespaces += 1;
         self.seen.devices += vitals.devices.len() as u64;
-        self.ports.learn(&vitals);
+        self.ports.add_namespace(&vitals);
         let before = self
             .earlier
             .and_then(|(memory, _)| memory.namespaces.get(&vitals.netns));
-        self.transit.learn(&vitals, before, self.limits);
+        self.egress.add_namespace(&vitals, before, self.limits);
         self.namespaces.push(vitals);
     }
 
-    /// What the host told.
+    /// Sets the vitals of the host.
     pub fn host(&mut self, host: HostVitals) {
         self.host = host;
     }
 
-    /// A socket.
+    /// Adds a socket.
     pub fn socket(&mut self, entry: &Entry<'_>) {
         let socket = entry.socket;
         self.seen.sockets += 1;
@@ -127,27 +127,27 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// What is wrong, the worst first.
+    /// Everything that is wrong, the worst first.
     #[must_use]
     pub fn findings(&mut self) -> Vec<Finding> {
         self.judge_silent();
         judge::findings(self, self.limits)
     }
 
-    /// How much was looked at.
+    /// How much was examined.
     #[must_use]
-    pub const fn seen(&self) -> Seen {
-        Seen {
-            left_out: self.suspects.left_out + self.ports.left_out + self.seen.left_out,
+    pub const fn seen(&self) -> Coverage {
+        Coverage {
+            left_out: self.symptom_groups.left_out + self.ports.left_out + self.seen.left_out,
             ..self.seen
         }
     }
 
-    /// What the next one will be compared with.
+    /// The part that the next snapshot is compared with.
     #[must_use]
-    pub fn into_memory(self) -> Memory {
-        Memory {
-            courses: self.courses.unwrap_or_default(),
+    pub fn into_baseline(self) -> Baseline {
+        Baseline {
+            samples: self.samples.unwrap_or_default(),
             namespaces: self
                 .namespaces
                 .into_iter()
@@ -157,8 +157,8 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// The earlier one, and how long ago it was.
-    pub(crate) const fn earlier(&self) -> Option<(&'a Memory, Duration)> {
+    /// The earlier snapshot, and the time since then.
+    pub(crate) const fn earlier(&self) -> Option<(&'a Baseline, Duration)> {
         self.earlier
     }
 
@@ -183,7 +183,7 @@ impl<'a> Snapshot<'a> {
     fn connection(&mut self, entry: &Entry<'_>) {
         let socket = entry.socket;
         let Some(info) = &socket.tcp_info else {
-            // The kernel keeps little more than addresses of a FIN_WAIT2 that waits for its end.
+            // The kernel keeps little more than the addresses of a FIN_WAIT2 socket without an owner.
             let is_short = socket
                 .timer
                 .is_some_and(|timer| timer.kind == TimerKind::TimeWait);
@@ -191,27 +191,27 @@ impl<'a> Snapshot<'a> {
             return;
         };
         let change = self.change(socket);
-        self.alive.note(socket);
-        self.transit.note(socket, info);
-        let patient = Patient {
+        self.recent_peers.record(socket);
+        self.egress.record(socket, info);
+        let check = ConnectionCheck {
             socket,
             info,
             limits: self.limits,
             change,
-            alive: &self.alive,
+            recent_peers: &self.recent_peers,
         };
-        // Who gets nothing through is judged when all that was heard of its peer is known.
-        let in_vain = socket.timer.is_some_and(|timer| match timer.kind {
+        // Connections with unacknowledged data are judged when all other connections of the peer are known.
+        let is_unacknowledged = socket.timer.is_some_and(|timer| match timer.kind {
             TimerKind::Retransmission => timer.retransmits > 1,
             TimerKind::ZeroWindowProbe => true,
             _ => false,
         });
-        if in_vain && self.silent.len() < SILENT_MAX {
+        if is_unacknowledged && self.silent.len() < SILENT_MAX {
             let owner = entry.owners.and_then(|owners| owners.first()).copied();
             self.silent.push((socket.clone(), owner));
-        } else if let Some(symptom) = patient.progress().or_else(|| patient.pace()) {
-            let symptom = self.transit.explain(socket, symptom);
-            self.suspects.add(entry, Subject::Sockets, &symptom);
+        } else if let Some(symptom) = check.stall().or_else(|| check.slowness()) {
+            let symptom = self.egress.explain(socket, symptom);
+            self.symptom_groups.add(entry, Subject::Sockets, &symptom);
         }
         let unread = unread(socket, self.limits);
         if unread.is_some() && self.unread.len() < PEERS_MAX {
@@ -225,36 +225,36 @@ impl<'a> Snapshot<'a> {
         .into_iter()
         .flatten()
         {
-            self.suspects.add(entry, Subject::Sockets, &symptom);
+            self.symptom_groups.add(entry, Subject::Sockets, &symptom);
         }
     }
 
     fn judge_silent(&mut self) {
         for (socket, owner) in std::mem::take(&mut self.silent) {
             let Some(info) = &socket.tcp_info else { continue };
-            let patient = Patient {
+            let check = ConnectionCheck {
                 socket: &socket,
                 info,
                 limits: self.limits,
-                change: self.earlier_course(&socket),
-                alive: &self.alive,
+                change: self.change_since_earlier(&socket),
+                recent_peers: &self.recent_peers,
             };
-            let Some(symptom) = patient.progress().or_else(|| patient.pace()) else {
+            let Some(symptom) = check.stall().or_else(|| check.slowness()) else {
                 continue;
             };
-            let symptom = self.transit.explain(&socket, symptom);
-            // Of a fault on this host its cause is told, not what it does to the other end.
-            let is_told = match symptom.rule {
+            let symptom = self.egress.explain(&socket, symptom);
+            // For a fault on this host its cause is reported, not the effect on the other end.
+            let is_reported = match symptom.rule {
                 Rule::ZeroWindow => self.unread.contains(&(socket.local, socket.peer)),
-                Rule::ConnectUnanswered => self.listeners.are_full(&socket.peer),
+                Rule::ConnectUnanswered => self.listeners.is_full_at(&socket.peer),
                 _ => false,
             };
-            if !is_told {
+            if !is_reported {
                 let entry = Entry {
                     socket: &socket,
                     owners: Some(owner.as_slice()),
                 };
-                self.suspects.add(&entry, Subject::Sockets, &symptom);
+                self.symptom_groups.add(&entry, Subject::Sockets, &symptom);
             }
         }
     }
@@ -266,27 +266,28 @@ impl<'a> Snapshot<'a> {
         if let Some(symptom) =
             udp_unread(socket, self.limits).or_else(|| dropped(socket, &change, self.limits))
         {
-            self.suspects.add(entry, Subject::Sockets, &symptom);
+            self.symptom_groups.add(entry, Subject::Sockets, &symptom);
         }
     }
 
-    /// What the socket did since the earlier snapshot; in its whole life, if there is none or it was not there.
-    fn change(&mut self, socket: &Socket) -> Change {
-        let change = self.earlier_course(socket);
-        if let (Some(courses), Some(inode)) = (&mut self.courses, socket.inode)
-            && courses.len() < COURSES_MAX
+    /// CounterDelta of the socket's counters since the earlier snapshot, or over its whole life if that has no
+    /// sample of it.
+    fn change(&mut self, socket: &Socket) -> CounterDelta {
+        let change = self.change_since_earlier(socket);
+        if let (Some(samples), Some(inode)) = (&mut self.samples, socket.inode)
+            && samples.len() < SAMPLES_MAX
         {
-            courses.insert(inode, Course::of(socket));
+            samples.insert(inode, CounterSample::of(socket));
         }
         change
     }
 
-    fn earlier_course(&self, socket: &Socket) -> Change {
-        let now = Course::of(socket);
+    fn change_since_earlier(&self, socket: &Socket) -> CounterDelta {
+        let now = CounterSample::of(socket);
         match self.earlier {
-            None => now.since(&Course::default(), None),
+            None => now.since(&CounterSample::default(), None),
             Some((memory, elapsed)) => {
-                let before = socket.inode.and_then(|inode| memory.courses.get(&inode));
+                let before = socket.inode.and_then(|inode| memory.samples.get(&inode));
                 let elapsed_us = u64::try_from(elapsed.as_micros()).ok();
                 now.since(&before.copied().unwrap_or_default(), elapsed_us)
             }
@@ -294,38 +295,38 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// Who was heard of lately: of each peer the shortest time since one of its connections received something.
+/// Milliseconds since something was received from each peer, on any of its connections.
 #[derive(Debug, Default)]
-pub(crate) struct Alive(HashMap<(Option<NetnsInode>, IpAddr), u32, FixedState>);
+pub(crate) struct RecentPeers(HashMap<(Option<NetnsInode>, IpAddr), u32, FixedState>);
 
-impl Alive {
-    fn note(&mut self, socket: &Socket) {
+impl RecentPeers {
+    fn record(&mut self, socket: &Socket) {
         let Some(info) = &socket.tcp_info else { return };
-        let heard = [info.last_ack_recv_ms, info.last_data_recv_ms]
+        let silent_ms = [info.last_ack_recv_ms, info.last_data_recv_ms]
             .into_iter()
             .flatten()
             .min();
-        if let (Some(ip), Some(heard)) = (socket.peer.ip(), heard)
+        if let (Some(ip), Some(silent_ms)) = (socket.peer.ip(), silent_ms)
             && socket.state != State::SynSent
-            && heard < HEARD_MAX_MS
+            && silent_ms < SILENCE_MAX_MS
             && self.0.len() < PEERS_MAX
         {
-            let least = self.0.entry((socket.netns, ip)).or_insert(heard);
-            *least = heard.min(*least);
+            let least = self.0.entry((socket.netns, ip)).or_insert(silent_ms);
+            *least = silent_ms.min(*least);
         }
     }
 
-    /// Whether the peer of this socket was heard of since then.
+    /// Whether something was received from the peer of this socket less than `since_ms` ago.
     pub(crate) fn within(&self, socket: &Socket, since_ms: u64) -> bool {
-        let heard = socket.peer.ip().and_then(|ip| self.0.get(&(socket.netns, ip)));
-        heard.is_some_and(|ms| u64::from(*ms) < since_ms)
+        let silent_ms = socket.peer.ip().and_then(|ip| self.0.get(&(socket.netns, ip)));
+        silent_ms.is_some_and(|ms| u64::from(*ms) < since_ms)
     }
 }
 
-/// One of the two ends is closed, the other is not.
+/// CLOSE_WAIT or FIN_WAIT2: one of the two ends is closed, the other is not.
 fn closing(socket: &Socket, limits: &Limits) -> Option<Symptom> {
     let info = socket.tcp_info.as_ref()?;
-    // The FIN came, or its acknowledgement, and nothing after it.
+    // Time since the FIN or its acknowledgement: nothing follows it.
     let age = u64::from(info.last_ack_recv_ms?);
     let (rule, least, oldest) = match socket.state {
         State::CloseWait => (Rule::CloseWait, CLOSE_WAIT_SETTLED_MS, Limit::CloseWaitAge),
@@ -335,7 +336,7 @@ fn closing(socket: &Socket, limits: &Limits) -> Option<Symptom> {
         }
         _ => return None,
     };
-    // Whether they are old or many enough is known at the end; until then those that are merely on their way stay out.
+    // Whether they are old or many enough is known at the end; until then skip those in regular transition.
     (age >= least.min(limits.of(oldest))).then(|| {
         Symptom::new(
             rule,
@@ -350,11 +351,11 @@ fn closing(socket: &Socket, limits: &Limits) -> Option<Symptom> {
 
 fn unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
     let waiting = receive_queue(socket).filter(|bytes| *bytes >= limits.of(Limit::UnreadBytes).max(1))?;
-    // Nobody is there to read what a closed socket has received.
+    // A closed socket has no program that could read.
     socket.inode?;
     let since = u64::from(socket.tcp_info.as_ref()?.last_data_recv_ms?);
-    let is_it = since >= limits.of(Limit::UnreadFor) && socket.state != State::CloseWait;
-    is_it.then(|| {
+    let applies = since >= limits.of(Limit::UnreadFor) && socket.state != State::CloseWait;
+    applies.then(|| {
         Symptom::new(
             Rule::Unread,
             waiting,
@@ -374,14 +375,14 @@ fn unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
     })
 }
 
-fn dropped(socket: &Socket, change: &Change, limits: &Limits) -> Option<Symptom> {
+fn dropped(socket: &Socket, change: &CounterDelta, limits: &Limits) -> Option<Symptom> {
     let is_tcp = socket.protocol == Protocol::Tcp;
-    // TCP counts probes that it has answered among them, of keepalive or of a closed window. As many as held no data may
-    // have been those.
+    // TCP counts answered probes as drops, of keepalive or of a closed window. Segments without data may have
+    // been such probes.
     let data = u64::from(change.received_data_segs);
     let without_data = change.received_segs.saturating_sub(change.received_data_segs);
     let drops = u64::from(change.drops).saturating_sub(if is_tcp { without_data.into() } else { 0 });
-    // What moves under our eyes need not be much; but TCP drops what comes twice, and has lost nothing by it.
+    // Between two samples one drop is enough; but TCP also drops duplicates, which is no loss.
     let least = if change.elapsed_us.is_some() && !is_tcp {
         1
     } else {
@@ -415,8 +416,8 @@ fn udp_unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
         u64::from(memory.rcvbuf_bytes?),
     );
     let share = permille(taken, room);
-    let is_it = taken > 0 && share >= limits.of(Limit::UdpUnreadShare);
-    is_it.then(|| {
+    let applies = taken > 0 && share >= limits.of(Limit::UdpUnreadShare);
+    applies.then(|| {
         Symptom::new(
             Rule::UdpUnread,
             share,
@@ -437,14 +438,14 @@ fn receive_queue(socket: &Socket) -> Option<u64> {
     }
 }
 
-/// Younger ones are on their way to being closed.
+/// Younger ones are in regular transition.
 const CLOSE_WAIT_SETTLED_MS: u64 = 1_000;
 const FIN_WAIT2_SETTLED_MS: u64 = 5_000;
-/// Who was not heard of for so long does not prove that a path is open.
-const HEARD_MAX_MS: u32 = 300_000;
-/// Peers that are remembered.
+/// A peer that was silent for so long is no proof that the path is open.
+const SILENCE_MAX_MS: u32 = 300_000;
+/// Peers that are kept.
 const PEERS_MAX: usize = 1 << 17;
-/// Connections that wait for the end to be judged; further ones are judged at once, by what is known until then.
+/// Connections that are judged at the end; further ones are judged at once, by what is known until then.
 const SILENT_MAX: usize = 10_000;
-/// Sockets that are remembered for the next snapshot; of further ones it judges the whole life.
-const COURSES_MAX: usize = 2_000_000;
+/// Sockets that are kept for the next snapshot; of further ones it judges the whole life.
+const SAMPLES_MAX: usize = 2_000_000;

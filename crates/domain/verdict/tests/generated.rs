@@ -207,12 +207,12 @@ fn whatever_they_say_they_are_judged() {
         }
         let elapsed = Duration::from_micros(rng.number());
         // A while ago they were others, with the same inodes.
-        let mut earlier = Snapshot::new(&limits).remembering();
+        let mut earlier = Snapshot::new(&limits).keep_counters();
         let before: Vec<Socket> = (0..200).map(|_| rng.socket()).collect();
         fill(&mut earlier, &vitals[..1], &before);
-        let memory = earlier.into_memory();
+        let memory = earlier.into_baseline();
         let look = || {
-            let mut snapshot = Snapshot::new(&limits).after(&memory, elapsed).remembering();
+            let mut snapshot = Snapshot::new(&limits).after(&memory, elapsed).keep_counters();
             fill(&mut snapshot, &vitals, &sockets);
             let findings = snapshot.findings();
             assert_eq!(snapshot.seen().sockets, 200);

@@ -3,7 +3,7 @@
 use crate::calls::{Calls, Wanted};
 use crate::functions::{self, Functions};
 use crate::{Obstacle, Sampler, Scope};
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub struct Ability {
 
 /// Tries all parts.
 #[must_use]
-pub fn abilities(engine: &Arc<Engine>) -> Vec<Ability> {
+pub fn abilities(engine: &Arc<BpfEngine>) -> Vec<Ability> {
     // Attaching is what is tried: of nobody is anything seen.
     let nobody = Scope::Processes(Vec::new());
     let calls = |part, syscalls| {

@@ -11,7 +11,7 @@ use crate::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sockeye_profile::{Missing, Profile};
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -106,7 +106,7 @@ impl Session {
     ///
     /// # Errors
     /// When the command cannot be started, or nothing of what is wanted can be had.
-    pub fn start(plan: &Plan, engine: Arc<Engine>, began: Instant) -> Result<Self, NotStarted> {
+    pub fn start(plan: &Plan, engine: Arc<BpfEngine>, began: Instant) -> Result<Self, NotStarted> {
         // 1. Whoever is to be looked at has a number.
         let (scope, launch) = match &plan.target {
             Target::Scope(scope) => (scope.clone(), None),
@@ -298,7 +298,7 @@ impl Session {
     }
 
     /// Watches functions in the files that are mapped, and in those that a command will map.
-    fn watch_functions(&mut self, plan: &Plan, engine: &Engine, scope: &Scope) {
+    fn watch_functions(&mut self, plan: &Plan, engine: &BpfEngine, scope: &Scope) {
         for wanted in &plan.functions {
             match Functions::start(engine, scope, wanted) {
                 Ok(functions) if self.began.is_some() => self.functions.push(functions.exactly()),

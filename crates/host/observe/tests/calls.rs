@@ -5,7 +5,7 @@
 use sockeye_lab::{Skip, need};
 use sockeye_observe::Scope;
 use sockeye_observe::calls::{Calls, RawCalls, RawSyscall, State, Wanted, errno_name};
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -250,7 +250,7 @@ fn start(scope: &Scope) -> Result<Calls, Skip> {
         syscalls: true,
         waits: true,
     };
-    match Calls::start(Arc::new(Engine::default()), scope, wanted) {
+    match Calls::start(Arc::new(BpfEngine::default()), scope, wanted) {
         Ok(calls) => {
             assert_eq!(calls.obstacles(), []);
             Ok(calls)

@@ -5,7 +5,7 @@ use sockeye_lab::{Skip, need};
 use sockeye_observe::functions::{Functions, SeenFunctions, Wanted, executable, files_of};
 use sockeye_observe::{Obstacle, Scope, Symbols};
 use sockeye_profile::Function;
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -511,7 +511,7 @@ fn without_rights() {
         let mut sets = rustix::thread::capabilities(None).unwrap();
         sets.effective = rustix::thread::CapabilitySet::empty();
         rustix::thread::set_capabilities(None, sets).unwrap();
-        Functions::start(&Engine::default(), &Scope::System, &Wanted::default()).map(drop)
+        Functions::start(&BpfEngine::default(), &Scope::System, &Wanted::default()).map(drop)
     });
     let obstacle = refused.join().unwrap().unwrap_err();
     assert_eq!(obstacle.part, "functions");
@@ -521,8 +521,8 @@ fn without_rights() {
 
 #[test]
 fn functions_of_the_kernel() {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
-    let engine = ENGINE.get_or_init(Engine::default);
+    static ENGINE: OnceLock<BpfEngine> = OnceLock::new();
+    let engine = ENGINE.get_or_init(BpfEngine::default);
     match Functions::start_kernel(engine, &Scope::Processes(vec![std::process::id()]), "ksys_rea?") {
         Ok(mut functions) => {
             functions.begin().unwrap();
@@ -600,12 +600,12 @@ fn watch(program: &Path, pattern: &str, library: Option<&str>) -> Result<Watched
 }
 
 fn start(scope: &Scope, pattern: &str, library: Option<&str>) -> Result<Functions, Skip> {
-    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    static ENGINE: OnceLock<BpfEngine> = OnceLock::new();
     let wanted = Wanted {
         pattern: pattern.to_owned(),
         library: library.map(str::to_owned),
     };
-    let mut functions = Functions::start(ENGINE.get_or_init(Engine::default), scope, &wanted)
+    let mut functions = Functions::start(ENGINE.get_or_init(BpfEngine::default), scope, &wanted)
         .map_err(|obstacle| Skip::new(obstacle.to_string()))?;
     functions.begin().unwrap();
     Ok(functions)

@@ -3,7 +3,7 @@
 //! `sockeye ns add --prefix v --count 2000`, then `cargo run --release -p sockeye-source --example vitals_time`
 
 use sockeye_model::NetnsInode;
-use sockeye_source::{Place, vitals};
+use sockeye_source::{OpenNetns, vitals};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ fn main() -> io::Result<()> {
         let started = Instant::now();
         let all = vitals::namespaces(paths.len(), &|number, act| {
             let file = File::open(&paths[number])?;
-            act(Place {
+            act(OpenNetns {
                 fd: file.as_fd(),
                 inode: NetnsInode(0),
                 process: None,

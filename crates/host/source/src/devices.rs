@@ -3,8 +3,8 @@
 //! Not from `/sys/class/net`: that shows the namespace it was mounted in, and flags without those that the kernel
 //! works out (`RUNNING`).
 
-use crate::answer::Reason;
 use crate::dump::{self, Dump};
+use crate::outcome::Reason;
 use rustix::io::Errno;
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::netlink::Message;
@@ -101,11 +101,11 @@ impl Devices {
 fn all(request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Result<(), Reason> {
     let failed = |errno: Errno| Reason::System("open an rtnetlink socket", errno);
     let socket = DiagSocket::open_route().map_err(failed)?;
-    let course = dump::run(&[Dump { socket, request }], SEQUENCE, &mut |message| {
+    let status = dump::run(&[Dump { socket, request }], SEQUENCE, &mut |message| {
         take(message);
         ControlFlow::Continue(())
     });
-    course.failure.map_or(Ok(()), Err)
+    status.failure.map_or(Ok(()), Err)
 }
 
 const SEQUENCE: u32 = 1;

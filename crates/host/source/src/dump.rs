@@ -1,7 +1,7 @@
 //! One netlink dump as a stream: the kernel fills a buffer on one thread while another thread reads the
 //! buffer before.
 
-use crate::answer::Reason;
+use crate::outcome::Reason;
 use rustix::io::Errno;
 use sockeye_sys::netlink::DiagSocket;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
@@ -10,7 +10,7 @@ use std::sync::mpsc::sync_channel;
 
 /// How a dump went.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Course {
+pub(crate) struct DumpStatus {
     /// The kernel said that what it dumped changed meanwhile, or messages were lost on the way.
     pub(crate) interrupted: bool,
     /// `ENOBUFS`
@@ -25,7 +25,7 @@ pub(crate) struct Course {
     pub(crate) failure: Option<Reason>,
 }
 
-impl Course {
+impl DumpStatus {
     /// A dump that did not even begin.
     pub(crate) fn failed(reason: Reason) -> Self {
         Self {
@@ -51,14 +51,14 @@ pub(crate) fn run(
     dumps: &[Dump<'_>],
     sequence: u32,
     take: &mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
-) -> Course {
+) -> DumpStatus {
     for dump in dumps {
         if let Err(errno) = dump.socket.send(dump.request) {
-            return Course::failed(Reason::System("send to sock_diag", errno));
+            return DumpStatus::failed(Reason::System("send to sock_diag", errno));
         }
     }
     let mut reading = Reading {
-        course: Course::default(),
+        status: DumpStatus::default(),
         sequence,
         take,
     };
@@ -68,7 +68,7 @@ pub(crate) fn run(
         let mut buffer = vec![0; BUFFER_LEN];
         for _ in 0..2 {
             if reading.one(&dump.socket, &mut buffer).is_break() {
-                return reading.course;
+                return reading.status;
             }
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn run(
                 let mut buffer = vec![0; BUFFER_LEN];
                 while reading.one(&dump.socket, &mut buffer).is_continue() {}
                 if reading.has_enough() {
-                    return reading.course;
+                    return reading.status;
                 }
             } else {
                 for _ in 0..BUFFERS {
@@ -114,7 +114,7 @@ pub(crate) fn run(
             // The dump may have ended already; then nobody wants the buffer.
             let _ = circles[place].send(buffer);
         }
-        reading.course
+        reading.status
     })
 }
 
@@ -126,13 +126,13 @@ pub(crate) fn run_here(
     sequence: u32,
     buffer: &mut Vec<u8>,
     take: &mut dyn FnMut(&Message<'_>),
-) -> Course {
+) -> DumpStatus {
     if let Err(errno) = socket.send(request) {
-        return Course::failed(Reason::System("send to netlink", errno));
+        return DumpStatus::failed(Reason::System("send to netlink", errno));
     }
     buffer.resize(BUFFER_LEN, 0);
     let mut reading = Reading {
-        course: Course::default(),
+        status: DumpStatus::default(),
         sequence,
         take: &mut |message| {
             take(message);
@@ -140,7 +140,7 @@ pub(crate) fn run_here(
         },
     };
     while reading.one(socket, buffer).is_continue() {}
-    reading.course
+    reading.status
 }
 
 /// What one `recv` brought.
@@ -177,7 +177,7 @@ impl Fill {
 }
 
 struct Reading<'a> {
-    course: Course,
+    status: DumpStatus,
     sequence: u32,
     take: &'a mut dyn FnMut(&Message<'_>) -> ControlFlow<()>,
 }
@@ -197,46 +197,46 @@ impl Reading<'_> {
 
     /// Whether nothing more is to be read: nobody wants more, or one of the dumps failed.
     const fn has_enough(&self) -> bool {
-        self.course.stopped || self.course.failure.is_some()
+        self.status.stopped || self.status.failure.is_some()
     }
 
     fn buffer(&mut self, buffer: &[u8], fill: &Fill) {
         let len = match *fill {
             Fill::Bytes { len: 0, .. } => {
-                self.course.failure = Some(Reason::Unfinished);
+                self.status.failure = Some(Reason::Unfinished);
                 return;
             }
             Fill::Bytes { len, truncated } => {
-                self.course.truncated += u64::from(truncated);
-                self.course.interrupted |= truncated;
+                self.status.truncated += u64::from(truncated);
+                self.status.interrupted |= truncated;
                 len
             }
             Fill::Lost(Errno::NOBUFS) => {
-                self.course.overruns += 1;
-                self.course.interrupted = true;
+                self.status.overruns += 1;
+                self.status.interrupted = true;
                 return;
             }
             Fill::Lost(errno) => {
-                self.course.failure = Some(Reason::System("receive from sock_diag", errno));
+                self.status.failure = Some(Reason::System("receive from sock_diag", errno));
                 return;
             }
         };
         for message in Messages::new(&buffer[..len]) {
             let Ok(message) = message else {
-                self.course.broken += 1;
-                self.course.interrupted = true;
+                self.status.broken += 1;
+                self.status.interrupted = true;
                 break;
             };
             if ends(&message, self.sequence) {
-                self.course.failure = refusal(&message);
+                self.status.failure = refusal(&message);
                 break;
             }
             if message.sequence != self.sequence {
                 continue;
             }
-            self.course.interrupted |= message.interrupted();
+            self.status.interrupted |= message.interrupted();
             if (self.take)(&message).is_break() {
-                self.course.stopped = true;
+                self.status.stopped = true;
                 break;
             }
         }
@@ -284,7 +284,7 @@ mod tests {
     }
 
     /// Reads what was received, as answers to request 7; the reader stops after `most` messages.
-    fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (Course, usize) {
+    fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (DumpStatus, usize) {
         let mut taken = 0;
         let mut take = |_: &Message<'_>| {
             taken += 1;
@@ -295,14 +295,14 @@ mod tests {
             }
         };
         let mut reading = Reading {
-            course: Course::default(),
+            status: DumpStatus::default(),
             sequence: 7,
             take: &mut take,
         };
         for (bytes, fill) in received {
             reading.buffer(bytes, fill);
         }
-        (reading.course, taken)
+        (reading.status, taken)
     }
 
     fn whole(bytes: Vec<u8>) -> (Vec<u8>, Fill) {
@@ -324,8 +324,8 @@ mod tests {
             message(NLMSG_DONE, 0, 7, &[0; 4]),
         ]
         .concat();
-        let (course, taken) = read(&[whole(bytes)], 99);
-        assert_eq!((course, taken), (Course::default(), 1));
+        let (status, taken) = read(&[whole(bytes)], 99);
+        assert_eq!((status, taken), (DumpStatus::default(), 1));
     }
 
     #[test]
@@ -343,15 +343,15 @@ mod tests {
             ),
             whole([message(20, 0, 7, &[]), vec![1, 2, 3]].concat()),
         ];
-        let (course, taken) = read(&received, 99);
-        let expected = Course {
+        let (status, taken) = read(&received, 99);
+        let expected = DumpStatus {
             interrupted: true,
             overruns: 1,
             truncated: 1,
             broken: 1,
-            ..Course::default()
+            ..DumpStatus::default()
         };
-        assert_eq!((course, taken), (expected, 3));
+        assert_eq!((status, taken), (expected, 3));
         for (bytes, fill) in &received[1..] {
             assert!(
                 read(&[(bytes.clone(), *fill)], 99).0.interrupted,
@@ -376,16 +376,16 @@ mod tests {
             Some(Reason::Refused(Errno::BADMSG, None))
         );
         assert_eq!(failure(Vec::new()), Some(Reason::Unfinished));
-        let (course, _) = read(&[(Vec::new(), Fill::Lost(Errno::AGAIN))], 99);
-        assert!(matches!(course.failure, Some(Reason::System(_, Errno::AGAIN))));
+        let (status, _) = read(&[(Vec::new(), Fill::Lost(Errno::AGAIN))], 99);
+        assert!(matches!(status.failure, Some(Reason::System(_, Errno::AGAIN))));
         let three = [
             message(20, 0, 7, &[]),
             message(20, 0, 7, &[]),
             message(20, 0, 7, &[]),
         ]
         .concat();
-        let (course, taken) = read(&[whole(three)], 2);
-        assert!(course.stopped && taken == 2);
+        let (status, taken) = read(&[whole(three)], 2);
+        assert!(status.stopped && taken == 2);
     }
 
     #[test]

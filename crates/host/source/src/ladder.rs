@@ -1,101 +1,103 @@
-//! The ladder of sources: the best rung that works, and why not a better one.
+//! The ladder of sources: the best source that works, and why not a better one.
 
-use crate::answer::{Along, Answer, Error, Judged, Reason, Rung, Used};
-use crate::bpf::{self, Engine, Walked, Wanted};
-use crate::dump::{self, Course, Dump};
-use crate::halves;
+use crate::bpf::{self, BpfEngine, Selection, WalkStats};
+use crate::dump::{self, Dump, DumpStatus};
+use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
-use crate::question::{Choice, Detail, End, Families, Question, Where};
+use crate::query::{Choice, Detail, End, Families, NetnsScope, Query};
 use crate::repeat::{self, Ending, Seen};
+use crate::split_dump;
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
 use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::DiagSocket;
-use sockeye_wire::inet_diag::{InetDiag, Query, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
+use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
 use sockeye_wire::netlink_diag::{self, NetlinkDiag};
 use sockeye_wire::packet_diag::{self, PacketDiag};
 use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::ops::ControlFlow;
 
-/// Hands every socket that `question` asks for to `take`, each once, with whether the kernel ran the
-/// question's program over it, until `take` breaks off.
+/// Hands every socket that `query` asks for to `take`, each once, with whether the kernel ran the
+/// query's program over it, until `take` breaks off.
 ///
-/// A protocol that no rung can list does not end the others' listing: its entry in [`Answer::used`] says
+/// A protocol that no source can list does not end the others' listing: its entry in [`QueryOutcome::used`] says
 /// why, and it is counted as a loss, unless kernels may lack it (MPTCP, UDP-Lite).
 ///
 /// # Errors
 /// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
 pub fn list(
-    engine: &Engine,
-    question: &Question<'_>,
-    take: &mut dyn FnMut(&Socket, Judged) -> ControlFlow<()>,
-) -> Result<Answer, Error> {
-    list_along(engine, question, &mut |socket, along| take(socket, along.judged))
+    engine: &BpfEngine,
+    query: &Query<'_>,
+    take: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
+) -> Result<QueryOutcome, Error> {
+    list_with_message(engine, query, &mut |socket, context| {
+        take(socket, context.kernel_verdict)
+    })
 }
 
 /// As [`list`], with what the kernel said of each socket beside it.
 ///
 /// # Errors
 /// As [`list`].
-pub fn list_along(
-    engine: &Engine,
-    question: &Question<'_>,
-    take: &mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
-) -> Result<Answer, Error> {
-    let everywhere = matches!(question.place, Where::Everywhere);
-    let question = &hashed(question);
-    let mut climb = Climb {
+pub fn list_with_message(
+    engine: &BpfEngine,
+    query: &Query<'_>,
+    take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+) -> Result<QueryOutcome, Error> {
+    let everywhere = matches!(query.scope, NetnsScope::All);
+    let query = &hashed(query);
+    let mut fallback = Fallback {
         engine,
-        question,
+        query,
         take,
-        answer: Answer::default(),
+        outcome: QueryOutcome::default(),
         sequence: 0,
     };
     if everywhere {
-        climb.held();
+        fallback.held();
     }
     for listing in LISTINGS {
         // What one pass has told already, or not.
         if everywhere && listing.kind.walk().is_none() {
             continue;
         }
-        if question.protocols.intersects(listing.protocols) && !climb.answer.stopped {
-            climb.listing(listing)?;
+        if query.protocols.intersects(listing.protocols) && !fallback.outcome.stopped {
+            fallback.listing(listing)?;
         }
     }
-    let Answer { used, losses, .. } = &climb.answer;
-    if !everywhere && losses.unlisted_protocols > 0 && used.iter().all(|used| used.rung.is_none()) {
-        return Err(Error::NoSource(climb.answer.used));
+    let QueryOutcome { used, losses, .. } = &fallback.outcome;
+    if !everywhere && losses.unlisted_protocols > 0 && used.iter().all(|used| used.source.is_none()) {
+        return Err(Error::NoSource(fallback.outcome.used));
     }
-    Ok(climb.answer)
+    Ok(fallback.outcome)
 }
 
-/// The same question, without a state in which nothing is to be found: of TCP alone, unconnected sockets are in no table
+/// The same query, without a state in which nothing is to be found: of TCP alone, unconnected sockets are in no table
 /// of the kernel's, but a dump that asks for them goes through the table of all connections.
-fn hashed<'a>(question: &Question<'a>) -> Question<'a> {
-    let is_tcp_alone = question.protocols == ProtocolSet::of(&[Protocol::Tcp]);
-    let states = question.states.without(State::Close);
-    Question {
+fn hashed<'a>(query: &Query<'a>) -> Query<'a> {
+    let is_tcp_alone = query.protocols == ProtocolSet::of(&[Protocol::Tcp]);
+    let states = query.states.without(State::Close);
+    Query {
         states: if is_tcp_alone && !states.is_empty() {
             states
         } else {
-            question.states
+            query.states
         },
-        ..question.clone()
+        ..query.clone()
     }
 }
 
-/// Whether `rung` works, or why not.
+/// Whether `source` works, or why not.
 pub(crate) fn try_rung(
-    engine: &Engine,
+    engine: &BpfEngine,
     listing: &Listing,
-    rung: Rung,
-    question: &Question<'_>,
+    source: SourceKind,
+    query: &Query<'_>,
 ) -> Result<(), Reason> {
-    if rung == Rung::Procfs {
+    if source == SourceKind::Procfs {
         // Reading it to its end costs as much with many sockets as listing them.
-        return tables(listing.kind, question)?
+        return tables(listing.kind, query)?
             .iter()
             .take(1)
             .try_for_each(|&table| {
@@ -104,22 +106,24 @@ pub(crate) fn try_rung(
                     .map_err(|errno| Reason::File("open", table.path(), errno))
             });
     }
-    let mut climb = Climb {
+    let mut fallback = Fallback {
         engine,
-        question,
+        query,
         take: &mut |_, _| ControlFlow::Continue(()),
-        answer: Answer::default(),
+        outcome: QueryOutcome::default(),
         sequence: 0,
     };
-    let outcome = match rung {
-        Rung::Walk => climb.walk(listing),
-        _ => climb.netlink_rung(listing, rung),
+    let outcome = match source {
+        SourceKind::Walk => fallback.walk(listing),
+        _ => fallback.netlink_rung(listing, source),
     };
     match outcome {
         Ok(_) => Ok(()),
-        Err(Obstacle::Rung(reason)) => Err(reason),
-        Err(Obstacle::Place(Error::Namespace(_, errno))) => Err(Reason::System("enter the namespace", errno)),
-        Err(Obstacle::Place(Error::NoSource(_))) => Err(Reason::NoTable),
+        Err(Failure::Source(reason)) => Err(reason),
+        Err(Failure::Namespace(Error::Namespace(_, errno))) => {
+            Err(Reason::System("enter the namespace", errno))
+        }
+        Err(Failure::Namespace(Error::NoSource(_))) => Err(Reason::NoTable),
     }
 }
 
@@ -133,14 +137,14 @@ pub(crate) struct Listing {
 }
 
 impl Listing {
-    /// No rung has answered yet.
-    const fn unanswered(&self) -> Used {
-        Used {
+    /// No source has answered yet.
+    const fn unanswered(&self) -> ProtocolSource {
+        ProtocolSource {
             what: self.what,
             optional: self.optional,
-            rung: None,
-            fallen: Vec::new(),
-            broke_off: None,
+            source: None,
+            not_used: Vec::new(),
+            ended_early: None,
         }
     }
 }
@@ -216,216 +220,216 @@ pub(crate) const LISTINGS: &[Listing] = &[
     },
 ];
 
-struct Climb<'a> {
-    engine: &'a Engine,
-    question: &'a Question<'a>,
-    take: &'a mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
-    answer: Answer,
+struct Fallback<'a> {
+    engine: &'a BpfEngine,
+    query: &'a Query<'a>,
+    take: &'a mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    outcome: QueryOutcome,
     sequence: u32,
 }
 
-/// Why a rung did not answer. Nothing was handed out then.
-enum Obstacle {
-    /// The next rung may do better.
-    Rung(Reason),
-    /// No rung can.
-    Place(Error),
+/// Why a source did not outcome. Nothing was handed out then.
+enum Failure {
+    /// The next source may do better.
+    Source(Reason),
+    /// No source can.
+    Namespace(Error),
 }
 
-impl From<Reason> for Obstacle {
+impl From<Reason> for Failure {
     fn from(reason: Reason) -> Self {
-        Self::Rung(reason)
+        Self::Source(reason)
     }
 }
 
-impl From<Error> for Obstacle {
+impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Place(error)
+        Self::Namespace(error)
     }
 }
 
-/// How a rung answered: to the end, or why not.
+/// How a source answered: to the end, or why not.
 type Outcome = Option<Reason>;
 
-impl Climb<'_> {
+impl Fallback<'_> {
     fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
         let mut used = listing.unanswered();
-        for rung in rungs(listing, self.question) {
-            let outcome = match rung {
-                Rung::Walk => self.walk(listing),
-                Rung::Held => Err(Reason::NoTable.into()), // see `held`: it is no rung of one protocol
-                Rung::OnePass | Rung::DiagV2 => self.netlink_rung(listing, rung),
-                Rung::Procfs => self.procfs(listing),
+        for source in sources(listing, self.query) {
+            let outcome = match source {
+                SourceKind::Walk => self.walk(listing),
+                SourceKind::Descriptors => Err(Reason::NoTable.into()), // see `held`: it is no source of one protocol
+                SourceKind::OnePass | SourceKind::DiagV2 => self.netlink_rung(listing, source),
+                SourceKind::Procfs => self.procfs(listing),
             };
             match outcome {
-                Ok(broke_off) => {
-                    (used.rung, used.broke_off) = (Some(rung), broke_off);
+                Ok(ended_early) => {
+                    (used.source, used.ended_early) = (Some(source), ended_early);
                     break;
                 }
-                Err(Obstacle::Rung(reason)) => used.fallen.push((rung, reason)),
+                Err(Failure::Source(reason)) => used.not_used.push((source, reason)),
                 // What is not to be entered may still be read from outside.
-                Err(Obstacle::Place(Error::Namespace(_, errno)))
-                    if rung != Rung::Procfs && self.process().is_some() =>
+                Err(Failure::Namespace(Error::Namespace(_, errno)))
+                    if source != SourceKind::Procfs && self.process().is_some() =>
                 {
-                    used.fallen
-                        .push((rung, Reason::System("enter the namespace", errno)));
+                    used.not_used
+                        .push((source, Reason::System("enter the namespace", errno)));
                 }
-                Err(Obstacle::Place(error)) => return Err(error),
+                Err(Failure::Namespace(error)) => return Err(error),
             }
         }
         // Of all places at once it is no loss: whoever asked goes from place to place then.
         let is_lost =
-            used.rung.is_none() && !listing.optional && !matches!(self.question.place, Where::Everywhere);
-        self.answer.losses.unlisted_protocols += u64::from(is_lost);
-        self.answer.used.push(used);
+            used.source.is_none() && !listing.optional && !matches!(self.query.scope, NetnsScope::All);
+        self.outcome.losses.unlisted_protocols += u64::from(is_lost);
+        self.outcome.used.push(used);
         Ok(())
     }
 
     /// Lists what the descriptors of all processes lead to: every protocol that has no walk in one pass.
     fn held(&mut self) {
-        let question = self.question;
+        let query = self.query;
         let wanted: Vec<_> = LISTINGS
             .iter()
-            .filter(|listing| {
-                question.protocols.intersects(listing.protocols) && listing.kind.walk().is_none()
-            })
+            .filter(|listing| query.protocols.intersects(listing.protocols) && listing.kind.walk().is_none())
             .collect();
         if wanted.is_empty() {
             return;
         }
-        let mut walked = Walked::default();
+        let mut walked = WalkStats::default();
         let take = &mut *self.take;
-        let request = Wanted {
-            protocols: question
+        let request = Selection {
+            protocols: query
                 .protocols
                 .retain(|one| wanted.iter().any(|listing| listing.protocols.contains(one))),
-            families: question.families,
-            states: question.states,
-            detail: question.detail,
+            families: query.families,
+            states: query.states,
+            detail: query.detail,
             netns: None,
         };
-        let outcome = self.engine.held_sockets(&request, &mut walked, &mut |socket| {
-            take(socket, Along::only(Rung::Held))
+        let outcome = self.engine.owned_sockets(&request, &mut walked, &mut |socket| {
+            take(socket, DumpContext::only(SourceKind::Descriptors))
         });
         // One pass may break off, of however many protocols.
         let outcome = self.walked(&walked, outcome);
         for listing in wanted {
             let mut used = listing.unanswered();
             match &outcome {
-                Ok(broke_off) => (used.rung, used.broke_off) = (Some(Rung::Held), broke_off.clone()),
-                Err(reason) => used.fallen.push((Rung::Held, reason.clone())),
+                Ok(ended_early) => {
+                    (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone())
+                }
+                Err(reason) => used.not_used.push((SourceKind::Descriptors, reason.clone())),
             }
-            self.answer.used.push(used);
+            self.outcome.used.push(used);
         }
     }
 
     /// A process in the place that is looked into.
     fn process(&self) -> Option<Pid> {
-        match self.question.place {
-            Where::In(place) => place.process,
-            Where::Here | Where::Everywhere => None,
+        match self.query.scope {
+            NetnsScope::One(netns) => netns.process,
+            NetnsScope::Own | NetnsScope::All => None,
         }
     }
 
     /// Walks over the tables of TCP or UDP, if that tells what is asked for.
-    fn walk(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
-        let question = self.question;
+    fn walk(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+        let query = self.query;
         let walk = listing.kind.walk().ok_or(Reason::NoTable)?;
         let in_use = match walk {
-            Walk::Tcp => halves::tcp_sockets_in_use,
-            Walk::Udp => halves::udp_sockets_in_use,
+            Walk::Tcp => split_dump::tcp_sockets_in_use,
+            Walk::Udp => split_dump::udp_sockets_in_use,
         };
-        if let Some(what) = walk::untold(question) {
-            return Err(Reason::DoesNotTell(what).into());
+        if let Some(what) = walk::unsupported(query) {
+            return Err(Reason::NotReported(what).into());
         }
-        let is_auto = question.choice == Choice::Auto && !matches!(question.place, Where::Everywhere);
-        if is_auto && is_narrow(question) {
-            return Err(Reason::FewWanted.into());
+        let is_auto = query.choice == Choice::Auto && !matches!(query.scope, NetnsScope::All);
+        if is_auto && is_narrow(query) {
+            return Err(Reason::NarrowQuery.into());
         }
-        if is_auto && let Some(few) = question.inside(in_use)?.filter(|count| *count < WORTH_A_WALK) {
+        if is_auto && let Some(few) = query.inside(in_use)?.filter(|count| *count < WORTH_A_WALK) {
             return Err(Reason::FewSockets(few).into());
         }
-        let mut walked = Walked::default();
+        let mut walked = WalkStats::default();
         let take = &mut *self.take;
-        let outcome = walk::walk(
-            self.engine,
-            walk,
-            question,
-            &mut walked,
-            &mut |socket, message| {
-                let along = Along {
-                    message,
-                    ..Along::only(Rung::Walk)
-                };
-                take(socket, along)
-            },
-        )?;
+        let outcome = walk::walk(self.engine, walk, query, &mut walked, &mut |socket, message| {
+            let context = DumpContext {
+                message,
+                ..DumpContext::only(SourceKind::Walk)
+            };
+            take(socket, context)
+        })?;
         Ok(self.walked(&walked, outcome)?)
     }
 
-    /// Takes note of what BPF said; whoever was told of sockets already can go to no other rung.
-    fn walked(&mut self, walked: &Walked, outcome: Result<(), bpf::Obstacle>) -> Result<Outcome, Reason> {
-        self.answer.losses += walked.losses;
-        self.answer.walked_again += walked.again;
-        self.answer.stopped |= walked.stopped;
-        let Err(obstacle) = outcome else { return Ok(None) };
-        let reason = Reason::Bpf(Box::new(obstacle));
-        if walked.told == 0 {
+    /// Takes note of what BPF said; whoever was told of sockets already can go to no other source.
+    fn walked(
+        &mut self,
+        walked: &WalkStats,
+        outcome: Result<(), bpf::Unavailable>,
+    ) -> Result<Outcome, Reason> {
+        self.outcome.losses += walked.losses;
+        self.outcome.rewalked_chains += walked.rewalked;
+        self.outcome.stopped |= walked.stopped;
+        let Err(unavailable) = outcome else {
+            return Ok(None);
+        };
+        let reason = Reason::Bpf(Box::new(unavailable));
+        if walked.delivered == 0 {
             return Err(reason);
         }
-        self.answer.losses.incomplete_dumps += 1;
+        self.outcome.losses.incomplete_dumps += 1;
         Ok(Some(reason))
     }
 
-    fn netlink_rung(&mut self, listing: &Listing, rung: Rung) -> Result<Outcome, Obstacle> {
-        match rung {
-            Rung::OnePass => self.netlink(listing, rung, AF_UNSPEC),
+    fn netlink_rung(&mut self, listing: &Listing, source: SourceKind) -> Result<Outcome, Failure> {
+        match source {
+            SourceKind::OnePass => self.netlink(listing, source, AF_UNSPEC),
             _ => self.each_family(listing),
         }
     }
 
     /// `sock_diag` v2 is asked for one family of IP at a time.
-    fn each_family(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
+    fn each_family(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
         let families = match listing.kind {
             Kind::Inet(..) => {
-                let Families { v4, v6 } = self.question.families;
+                let Families { v4, v6 } = self.query.families;
                 [v4.then_some(AF_INET), v6.then_some(AF_INET6)]
             }
             _ => [Some(AF_UNSPEC), None],
         };
-        let (mut listed, mut broke_off) = (false, None);
+        let (mut listed, mut ended_early) = (false, None);
         for family in families.into_iter().flatten() {
-            match self.netlink(listing, Rung::DiagV2, family) {
-                Ok(outcome) => broke_off = broke_off.or(outcome),
+            match self.netlink(listing, SourceKind::DiagV2, family) {
+                Ok(outcome) => ended_early = ended_early.or(outcome),
                 // The first half is out and must not be listed twice. A kernel without IPv6 has no second
                 // one; whatever else went wrong is a loss.
-                Err(Obstacle::Rung(reason)) if listed => {
+                Err(Failure::Source(reason)) if listed => {
                     if !reason.is_absence() {
-                        self.answer.losses.incomplete_dumps += 1;
-                        broke_off = broke_off.or(Some(reason));
+                        self.outcome.losses.incomplete_dumps += 1;
+                        ended_early = ended_early.or(Some(reason));
                     }
                 }
-                Err(obstacle) => return Err(obstacle),
+                Err(unavailable) => return Err(unavailable),
             }
-            if self.answer.stopped {
+            if self.outcome.stopped {
                 break;
             }
             listed = true;
         }
-        Ok(broke_off)
+        Ok(ended_early)
     }
 
     /// Lists by netlink. What the kernel refuses is asked again more simply: not in halves, and without a
     /// program; then we judge each socket ourselves. Marks in a program need CAP_NET_ADMIN, old kernels
     /// know fewer instructions, and a program may be longer than a message can be.
-    fn netlink(&mut self, listing: &Listing, rung: Rung, family: u8) -> Result<Outcome, Obstacle> {
+    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<Outcome, Failure> {
         let program = match listing.kind {
-            Kind::Inet(..) => self.question.program,
+            Kind::Inet(..) => self.query.program,
             _ => &[],
         };
         // Where few are wanted, two walks of the kernel's would only stand in each other's way.
-        let halves = if rung == Rung::OnePass && !is_narrow(self.question) {
-            halves::programs(self.question, program)
+        let halves = if source == SourceKind::OnePass && !is_narrow(self.query) {
+            split_dump::programs(self.query, program)
         } else {
             None
         };
@@ -439,17 +443,17 @@ impl Climb<'_> {
             self.sequence += 1;
             let requests: Option<Vec<_>> = programs
                 .iter()
-                .map(|program| request(listing.kind, rung, family, self.question, program, self.sequence))
+                .map(|program| request(listing.kind, source, family, self.query, program, self.sequence))
                 .collect();
             let Some(requests) = requests else { continue };
             // Halves alone judge nothing.
-            let judged = if program.is_empty() || programs.iter().any(Vec::is_empty) {
-                Judged::No
+            let kernel_verdict = if program.is_empty() || programs.iter().any(Vec::is_empty) {
+                KernelVerdict::NotRun
             } else {
-                Judged::ByKernel
+                KernelVerdict::Passed
             };
-            match self.dump(listing, rung, &requests, judged) {
-                Err(Obstacle::Rung(reason @ Reason::Refused(..))) => refusal = Some(reason),
+            match self.dump(listing, source, &requests, kernel_verdict) {
+                Err(Failure::Source(reason @ Reason::Refused(..))) => refusal = Some(reason),
                 outcome => return outcome,
             }
         }
@@ -460,30 +464,30 @@ impl Climb<'_> {
     fn dump(
         &mut self,
         listing: &Listing,
-        rung: Rung,
+        source: SourceKind,
         requests: &[Vec<u8>],
-        judged: Judged,
-    ) -> Result<Outcome, Obstacle> {
-        let question = self.question;
-        let netns = question.place.inode();
+        kernel_verdict: KernelVerdict,
+    ) -> Result<Outcome, Failure> {
+        let query = self.query;
+        let netns = query.scope.inode();
         // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
         let mut seen = match listing.kind {
-            Kind::Netlink if !question.detail.repeats => Seen::with_repeats(),
+            Kind::Netlink if !query.detail.contains(Detail::REPEATS) => Seen::with_repeats(),
             _ => Seen::default(),
         };
-        let heads_only = question.detail.is_in_heads();
+        let heads_only = query.detail.is_in_heads();
         let mut broken = 0;
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
-        let ending = repeat::until_complete(&mut seen, &mut self.answer.losses, |seen| {
-            let opened = question.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
+        let ending = repeat::until_complete(&mut seen, &mut self.outcome.losses, |seen| {
+            let opened = query.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
             let sockets: Result<Vec<_>, Errno> = opened.unwrap_or_else(|error| {
                 unreachable = Some(error);
                 Err(Errno::PERM)
             });
             let sockets = match sockets {
                 Ok(sockets) => sockets,
-                Err(errno) => return Course::failed(Reason::System("open a sock_diag socket", errno)),
+                Err(errno) => return DumpStatus::failed(Reason::System("open a sock_diag socket", errno)),
             };
             let dumps: Vec<_> = sockets
                 .into_iter()
@@ -499,42 +503,42 @@ impl Climb<'_> {
                         return ControlFlow::Continue(());
                     }
                 }
-                if !wanted(&place, question) || !seen.first_sight(&place) {
+                if !wanted(&place, query) || !seen.insert(&place) {
                     return ControlFlow::Continue(());
                 }
                 place.netns = netns;
                 let message = Some(message.payload);
                 (self.take)(
                     &place,
-                    Along {
-                        judged,
-                        rung,
+                    DumpContext {
+                        kernel_verdict,
+                        source,
                         message,
                     },
                 )
             })
         });
-        self.answer.losses.broken_records += broken;
+        self.outcome.losses.broken_records += broken;
         if let Some(error) = unreachable {
             return Err(error.into());
         }
         match ending? {
             Ending::Complete | Ending::Interrupted => Ok(None),
-            Ending::BrokenOff(reason) => Ok(Some(reason)),
+            Ending::Failed(reason) => Ok(Some(reason)),
             Ending::Stopped => {
-                self.answer.stopped = true;
+                self.outcome.stopped = true;
                 Ok(None)
             }
         }
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Obstacle> {
-        let question = self.question;
-        let netns = question.place.inode();
-        let only_listeners = question.states == StateSet::EMPTY.with(State::Listen);
-        let (mut listed, mut broke_off) = (false, None);
-        for &table in tables(listing.kind, question)? {
-            let opened = match (question.inside(|| procfs::open(table)), self.process()) {
+    fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+        let query = self.query;
+        let netns = query.scope.inode();
+        let only_listeners = query.states == StateSet::EMPTY.with(State::Listen);
+        let (mut listed, mut ended_early) = (false, None);
+        for &table in tables(listing.kind, query)? {
+            let opened = match (query.inside(|| procfs::open(table)), self.process()) {
                 (Err(Error::Namespace(..)), Some(process)) => Ok(procfs::open_of(table, process)),
                 (opened, _) => opened,
             };
@@ -546,40 +550,40 @@ impl Climb<'_> {
             };
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
-                if !wanted(&socket, question) {
+                if !wanted(&socket, query) {
                     return ControlFlow::Continue(());
                 }
                 listed = true;
                 socket.netns = netns;
-                take(&socket, Along::only(Rung::Procfs))
+                take(&socket, DumpContext::only(SourceKind::Procfs))
             });
             match read {
-                Ok(course) => {
-                    self.answer.losses.broken_records += course.broken;
-                    self.answer.stopped |= course.stopped;
+                Ok(status) => {
+                    self.outcome.losses.broken_records += status.broken;
+                    self.outcome.stopped |= status.stopped;
                 }
                 Err(errno) => {
                     let reason = Reason::File("read", table.path(), errno);
                     if !listed {
                         return Err(reason.into());
                     }
-                    self.answer.losses.incomplete_dumps += 1;
-                    broke_off = broke_off.or(Some(reason));
+                    self.outcome.losses.incomplete_dumps += 1;
+                    ended_early = ended_early.or(Some(reason));
                 }
             }
             listed = true;
-            if self.answer.stopped {
+            if self.outcome.stopped {
                 break;
             }
         }
-        Ok(broke_off)
+        Ok(ended_early)
     }
 }
 
 /// The files of procfs that list these sockets.
-fn tables(kind: Kind, question: &Question<'_>) -> Result<&'static [procfs::Table], Reason> {
+fn tables(kind: Kind, query: &Query<'_>) -> Result<&'static [procfs::Table], Reason> {
     let tables = match kind {
-        Kind::Inet(protocol, _) => procfs::Table::inet(protocol, question.families),
+        Kind::Inet(protocol, _) => procfs::Table::inet(protocol, query.families),
         Kind::Unix => &[procfs::Table::Unix],
         Kind::Packet => &[procfs::Table::Packet],
         Kind::Netlink => &[procfs::Table::Netlink],
@@ -591,13 +595,13 @@ fn tables(kind: Kind, question: &Question<'_>) -> Result<&'static [procfs::Table
     }
 }
 
-/// The rungs to try for `listing`, best first.
-pub(crate) fn rungs(listing: &Listing, question: &Question<'_>) -> impl Iterator<Item = Rung> + use<> {
+/// The sources to try for `listing`, best first.
+pub(crate) fn sources(listing: &Listing, query: &Query<'_>) -> impl Iterator<Item = SourceKind> + use<> {
     let is_tcp = matches!(listing.kind, Kind::Inet(Protocol::Tcp, _));
-    let tcp_of_both = is_tcp && question.families == Families::BOTH;
+    let tcp_of_both = is_tcp && query.families == Families::BOTH;
     let is_walked = listing.kind.walk().is_some();
-    let everywhere = matches!(question.place, Where::Everywhere);
-    let (walk, one_pass, v2, procfs) = match question.choice {
+    let everywhere = matches!(query.scope, NetnsScope::All);
+    let (walk, one_pass, v2, procfs) = match query.choice {
         _ if everywhere => (is_walked, false, false, false),
         Choice::Auto => (is_walked, tcp_of_both, true, true),
         Choice::Bpf => (is_walked, false, false, false),
@@ -606,78 +610,77 @@ pub(crate) fn rungs(listing: &Listing, question: &Question<'_>) -> impl Iterator
         Choice::Procfs => (false, false, false, true),
     };
     [
-        (walk, Rung::Walk),
-        (one_pass, Rung::OnePass),
-        (v2, Rung::DiagV2),
-        (procfs, Rung::Procfs),
+        (walk, SourceKind::Walk),
+        (one_pass, SourceKind::OnePass),
+        (v2, SourceKind::DiagV2),
+        (procfs, SourceKind::Procfs),
     ]
     .into_iter()
-    .filter_map(|(allowed, rung)| allowed.then_some(rung))
+    .filter_map(|(allowed, source)| allowed.then_some(source))
 }
 
 fn request(
     kind: Kind,
-    rung: Rung,
+    source: SourceKind,
     family: u8,
-    question: &Question<'_>,
+    query: &Query<'_>,
     bytecode: &[u8],
     sequence: u32,
 ) -> Option<Vec<u8>> {
-    let detail = question.detail;
+    let detail = query.detail;
     match kind {
         Kind::Inet(_, protocol) => {
-            let query = Query {
-                states: question.states.bits(),
+            let request = inet_diag::Query {
+                states: query.states.bits(),
                 extensions: extensions(detail),
-                ports: (only_port(question.ends.local), only_port(question.ends.peer)),
+                ports: (only_port(query.ends.local), only_port(query.ends.peer)),
                 bytecode,
             };
-            match rung {
-                Rung::OnePass => query.one_pass(sequence),
-                _ => query.v2(family, protocol, sequence),
+            match source {
+                SourceKind::OnePass => request.one_pass(sequence),
+                _ => request.v2(family, protocol, sequence),
             }
         }
         Kind::Unix => {
             use unix_diag::show::{ICONS, MEMINFO, NAME, PEER, RQLEN, UID, VFS};
-            let memory = if detail.memory { MEMINFO } else { 0 };
-            let particulars = if detail.particulars { VFS | ICONS } else { 0 };
-            let query = unix_diag::Query {
-                states: question.states.bits(),
-                show: NAME | PEER | RQLEN | UID | memory | particulars,
+            let memory = bits_if(detail.contains(Detail::MEMORY), MEMINFO);
+            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), VFS | ICONS);
+            let request = unix_diag::Query {
+                states: query.states.bits(),
+                show: NAME | PEER | RQLEN | UID | memory | diag_details,
             };
-            Some(query.dump(sequence))
+            Some(request.dump(sequence))
         }
         // The queues of these are told as part of their memory.
         Kind::Packet => {
             use packet_diag::show::{FANOUT, FILTER, INFO, MEMINFO, RING_CFG};
-            let particulars = if detail.particulars {
-                RING_CFG | FANOUT | FILTER
-            } else {
-                0
-            };
-            Some(packet_diag::dump(INFO | MEMINFO | particulars, sequence))
+            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), RING_CFG | FANOUT | FILTER);
+            Some(packet_diag::dump(INFO | MEMINFO | diag_details, sequence))
         }
         Kind::Netlink => {
             use netlink_diag::show::{GROUPS, MEMINFO};
-            let particulars = if detail.particulars { GROUPS } else { 0 };
-            let show = MEMINFO | particulars;
+            let show = MEMINFO | bits_if(detail.contains(Detail::DIAG_DETAILS), GROUPS);
             Some(netlink_diag::dump(netlink_diag::PROTOCOL_ALL, show, sequence))
         }
     }
 }
 
+fn bits_if(condition: bool, bits: u32) -> u32 {
+    if condition { bits } else { 0 }
+}
+
 pub(crate) fn extensions(detail: Detail) -> u8 {
     let mut bits = 0;
-    if detail.tcp_info {
+    if detail.contains(Detail::TCP_INFO) {
         bits |= attribute::extension(attribute::INFO);
     }
-    if detail.tcp_info || detail.congestion {
+    if detail.intersects(Detail::TCP_INFO | Detail::CONGESTION) {
         bits |= attribute::extension(attribute::CONG) | attribute::extension(attribute::VEGASINFO);
     }
-    if detail.memory {
+    if detail.contains(Detail::MEMORY) {
         bits |= attribute::extension(attribute::MEMINFO) | attribute::extension(attribute::SKMEMINFO);
     }
-    if detail.service_class {
+    if detail.contains(Detail::SERVICE_CLASS) {
         bits |= attribute::extension(attribute::TOS) | attribute::extension(attribute::TCLASS);
     }
     bits
@@ -717,26 +720,26 @@ fn decode(
     Some(read.map(|read| *socket = read))
 }
 
-/// Whether the question wants it: some sources tell of more than they were asked for.
+/// Whether the query wants it: some sources tell of more than they were asked for.
 #[inline]
-fn wanted(socket: &Socket, question: &Question<'_>) -> bool {
-    question.states.contains(socket.state)
+fn wanted(socket: &Socket, query: &Query<'_>) -> bool {
+    query.states.contains(socket.state)
         // A type without a name can only be of a family that was asked for.
-        && (question.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
+        && (query.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
         && match socket.family {
-            Family::Inet => question.families.v4,
-            Family::Inet6 => question.families.v6,
+            Family::Inet => query.families.v4,
+            Family::Inet6 => query.families.v6,
             _ => true,
         }
 }
 
 /// Whether few sockets are likely to be wanted of many: the kernel passes over the others by a program, by a port, or by
 /// their states, in less time than our own programs take to load.
-fn is_narrow(question: &Question<'_>) -> bool {
-    !question.program.is_empty()
-        || only_port(question.ends.local) != 0
-        || only_port(question.ends.peer) != 0
-        || !question.states.contains(State::Established)
+fn is_narrow(query: &Query<'_>) -> bool {
+    !query.program.is_empty()
+        || only_port(query.ends.local) != 0
+        || only_port(query.ends.peer) != 0
+        || !query.states.contains(State::Established)
 }
 
 /// The port of an end that can have but one; 0 where it may be any.

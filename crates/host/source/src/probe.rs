@@ -1,38 +1,38 @@
-//! What each rung of the ladder can do here, without listing anything.
+//! What each source of the ladder can do here, without listing anything.
 
-use crate::answer::{Reason, Rung};
-use crate::bpf::{Engine, Obstacle, Of};
+use crate::bpf::{BpfEngine, TableKind, Unavailable};
 use crate::ladder;
-use crate::question::{Choice, Detail, Ends, Families, Question, Where};
+use crate::outcome::{Reason, SourceKind};
+use crate::query::{Choice, Detail, Ends, Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{ProtocolSet, StateSet};
 use std::os::fd::AsFd;
 
-/// Whether one rung can list the sockets of one protocol.
+/// Whether one source can list the sockets of one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
     /// Which sockets: `tcp`, `udp`, `unix`...; `all netns`: those of all namespaces at once
     pub what: &'static str,
-    /// By which rung.
-    pub rung: Rung,
+    /// By which source.
+    pub source: SourceKind,
     /// What was found.
-    pub finding: Finding,
+    pub result: ProbeResult,
 }
 
 /// Whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Finding {
+pub enum ProbeResult {
     /// It works.
-    Yes,
+    Works,
     /// It does not, for this reason.
-    No(Reason),
+    Fails(Reason),
 }
 
-/// Tries every rung for every protocol. Netlink is asked for no state at all, and files are only opened,
+/// Tries every source for every protocol. Netlink is asked for no state at all, and files are only opened,
 /// so that it costs next to nothing however many sockets there are.
 #[must_use]
-pub fn probe(engine: &Engine) -> Vec<Probe> {
-    let question = Question {
+pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
+    let query = Query {
         protocols: ProtocolSet::ALL,
         families: Families::BOTH,
         states: StateSet::EMPTY,
@@ -40,41 +40,44 @@ pub fn probe(engine: &Engine) -> Vec<Probe> {
         program: &[],
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
-        place: Where::Here,
+        scope: NetnsScope::Own,
     };
     let probes = ladder::LISTINGS.iter().flat_map(|listing| {
-        ladder::rungs(listing, &question).map(|rung| Probe {
+        ladder::sources(listing, &query).map(|source| Probe {
             what: listing.what,
-            rung,
-            finding: {
+            source,
+            result: {
                 // Whether it works, not whether it would be worth it now.
-                let choice = if rung == Rung::Walk {
+                let choice = if source == SourceKind::Walk {
                     Choice::Bpf
                 } else {
                     Choice::Auto
                 };
-                let question = Question {
+                let query = Query {
                     choice,
-                    ..question.clone()
+                    ..query.clone()
                 };
-                ladder::try_rung(engine, listing, rung, &question).into()
+                ladder::try_rung(engine, listing, source, &query).into()
             },
         })
     });
     let mut probes: Vec<_> = probes.collect();
-    // Every namespace: those rungs that tell of all at once, then those that go from one to the next.
-    let bpf =
-        |outcome: Result<(), Obstacle>| outcome.map_err(|obstacle| Reason::Bpf(Box::new(obstacle))).into();
-    for (rung, finding) in [
-        (Rung::Walk, bpf(engine.tables(Of::Tcp).map(drop))),
-        (Rung::Held, bpf(engine.try_held())),
-        (Rung::DiagV2, may_enter().into()),
-        (Rung::Procfs, Finding::Yes),
+    // Every namespace: those sources that tell of all at once, then those that go from one to the next.
+    let bpf = |outcome: Result<(), Unavailable>| {
+        outcome
+            .map_err(|unavailable| Reason::Bpf(Box::new(unavailable)))
+            .into()
+    };
+    for (source, result) in [
+        (SourceKind::Walk, bpf(engine.tables(TableKind::Tcp).map(drop))),
+        (SourceKind::Descriptors, bpf(engine.try_owned_sockets())),
+        (SourceKind::DiagV2, may_enter().into()),
+        (SourceKind::Procfs, ProbeResult::Works),
     ] {
         probes.push(Probe {
             what: "all netns",
-            rung,
-            finding,
+            source,
+            result,
         });
     }
     probes
@@ -89,11 +92,11 @@ fn may_enter() -> Result<(), Reason> {
         .map_err(|errno| Reason::System("enter a namespace", errno))
 }
 
-impl From<Result<(), Reason>> for Finding {
+impl From<Result<(), Reason>> for ProbeResult {
     fn from(outcome: Result<(), Reason>) -> Self {
         match outcome {
-            Ok(()) => Self::Yes,
-            Err(reason) => Self::No(reason),
+            Ok(()) => Self::Works,
+            Err(reason) => Self::Fails(reason),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! cookie, mark, cgroup or backlog, nothing of tcp_info. But they are there on every kernel, and where
 //! a sandbox forbids netlink.
 
-use crate::question::Families;
+use crate::query::Families;
 use crate::repeat::Seen;
 use rustix::io::Errno;
 use sockeye_model::{Pid, Protocol, Socket, State};
@@ -84,7 +84,7 @@ impl Table {
 
 /// How a file was read.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct ReadStatus {
     /// Lines that could not be understood.
     pub(crate) broken: u64,
     /// The reader of the sockets had enough.
@@ -111,12 +111,12 @@ pub(crate) fn read(
     table: Table,
     only_listeners: bool,
     take: &mut dyn FnMut(Socket) -> ControlFlow<()>,
-) -> Result<Course, Errno> {
+) -> Result<ReadStatus, Errno> {
     let mut lines = Lines {
         table,
         only_listeners,
         take,
-        course: Course::default(),
+        status: ReadStatus::default(),
         seen: Seen::with_repeats(),
     };
     let mut buffer = vec![0; BUFFER_LEN];
@@ -134,14 +134,14 @@ pub(crate) fn read(
             Some(newline) => newline + 1,
             // A line longer than the buffer is no line of these files.
             None if filled == buffer.len() => {
-                lines.course.broken += 1;
+                lines.status.broken += 1;
                 filled = 0;
                 continue;
             }
             None => 0,
         };
         if lines.all(&buffer[..complete]).is_break() || got == 0 {
-            return Ok(lines.course);
+            return Ok(lines.status);
         }
         buffer.copy_within(complete..filled, 0);
         filled -= complete;
@@ -152,7 +152,7 @@ struct Lines<'a> {
     table: Table,
     only_listeners: bool,
     take: &'a mut dyn FnMut(Socket) -> ControlFlow<()>,
-    course: Course,
+    status: ReadStatus,
     seen: Seen,
 }
 
@@ -163,7 +163,7 @@ impl Lines<'_> {
                 continue;
             }
             let Ok(socket) = self.table.parse(line) else {
-                self.course.broken += 1;
+                self.status.broken += 1;
                 continue;
             };
             if self.only_listeners && self.table.has_listeners_first() && socket.state != State::Listen {
@@ -172,11 +172,11 @@ impl Lines<'_> {
             // Between two reads the kernel remembers its place as a number of sockets to skip in a hash chain
             // (`tcp_seek_last_pos`): those opened meanwhile stand at the front, and push others behind that
             // place a second time. On a busy host the same connection came a hundred times.
-            if !self.seen.first_sight(&socket) {
+            if !self.seen.insert(&socket) {
                 continue;
             }
             if (self.take)(socket).is_break() {
-                self.course.stopped = true;
+                self.status.stopped = true;
                 return ControlFlow::Break(());
             }
         }

@@ -1,7 +1,7 @@
 //! A dump that the kernel interrupts is repeated, and what it handed out already is not handed out again.
 
-use crate::answer::Reason;
-use crate::dump::Course;
+use crate::dump::DumpStatus;
+use crate::outcome::Reason;
 use sockeye_model::{Losses, Protocol, Socket};
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
@@ -15,23 +15,23 @@ use std::hash::{Hash, Hasher};
 pub(crate) fn until_complete(
     seen: &mut Seen,
     losses: &mut Losses,
-    mut dump: impl FnMut(&mut Seen) -> Course,
+    mut dump: impl FnMut(&mut Seen) -> DumpStatus,
 ) -> Result<Ending, Reason> {
     for tries in 1..=TRIES {
-        let course = dump(seen);
-        losses.overruns += course.overruns;
-        losses.truncated_messages += course.truncated;
-        losses.broken_records += course.broken;
-        if course.stopped {
+        let status = dump(seen);
+        losses.overruns += status.overruns;
+        losses.truncated_messages += status.truncated;
+        losses.broken_records += status.broken;
+        if status.stopped {
             return Ok(Ending::Stopped);
         }
-        match course.failure {
+        match status.failure {
             Some(reason) if seen.is_empty() => return Err(reason),
             Some(reason) => {
                 losses.incomplete_dumps += 1;
-                return Ok(Ending::BrokenOff(reason));
+                return Ok(Ending::Failed(reason));
             }
-            None if !course.interrupted => return Ok(Ending::Complete),
+            None if !status.interrupted => return Ok(Ending::Complete),
             None if tries < TRIES => {
                 losses.repeated_dumps += 1;
                 seen.remember();
@@ -53,7 +53,7 @@ pub(crate) enum Ending {
     /// The kernel interrupted each try: sockets may be missing.
     Interrupted,
     /// It failed after some sockets were out.
-    BrokenOff(Reason),
+    Failed(Reason),
 }
 
 /// Which sockets were handed out: 8 bytes a socket, and a hash table only when there is something to
@@ -78,7 +78,7 @@ impl Seen {
 
     /// Notes `socket`, and says whether it is new.
     #[inline]
-    pub(crate) fn first_sight(&mut self, socket: &Socket) -> bool {
+    pub(crate) fn insert(&mut self, socket: &Socket) -> bool {
         let Some(identity) = identity(socket) else {
             return true;
         };
@@ -130,29 +130,34 @@ mod tests {
     use sockeye_model::{Cookie, Endpoint, State};
 
     /// A kernel that lists these cookies at each call, and says how each call went.
-    fn check(calls: &[(&[u64], Course)], listed: &[u64], ending: &Result<Ending, Reason>, losses: &Losses) {
+    fn check(
+        calls: &[(&[u64], DumpStatus)],
+        listed: &[u64],
+        ending: &Result<Ending, Reason>,
+        losses: &Losses,
+    ) {
         let (mut seen, mut counted, mut out) = (Seen::default(), Losses::default(), Vec::new());
         let mut calls = calls.iter();
         let found = until_complete(&mut seen, &mut counted, |seen| {
-            let (cookies, course) = calls.next().expect("no more calls than expected");
+            let (cookies, status) = calls.next().expect("no more calls than expected");
             for &cookie in *cookies {
                 let mut socket = Socket::new(Protocol::Tcp, State::Established);
                 socket.cookie = Some(Cookie(cookie));
-                if seen.first_sight(&socket) {
+                if seen.insert(&socket) {
                     out.push(cookie);
                 }
             }
-            course.clone()
+            status.clone()
         });
         assert_eq!((&found, &counted), (ending, losses));
         assert_eq!(out, listed);
         assert!(calls.next().is_none(), "as many calls as expected");
     }
 
-    fn interrupted() -> Course {
-        Course {
+    fn interrupted() -> DumpStatus {
+        DumpStatus {
             interrupted: true,
-            ..Course::default()
+            ..DumpStatus::default()
         }
     }
 
@@ -162,7 +167,10 @@ mod tests {
             repeated_dumps: 1,
             ..Losses::default()
         };
-        let calls = [(&[1, 2][..], interrupted()), (&[2, 3, 1, 4], Course::default())];
+        let calls = [
+            (&[1, 2][..], interrupted()),
+            (&[2, 3, 1, 4], DumpStatus::default()),
+        ];
         check(&calls, &[1, 2, 3, 4], &Ok(Ending::Complete), &losses);
     }
 
@@ -180,10 +188,10 @@ mod tests {
     #[test]
     fn a_failure_falls_to_the_next_source_only_while_nothing_is_out() {
         let reason = Reason::System("receive", Errno::AGAIN);
-        let failed = Course {
+        let failed = DumpStatus {
             failure: Some(reason.clone()),
             overruns: 1,
-            ..Course::default()
+            ..DumpStatus::default()
         };
         let overrun = Losses {
             overruns: 1,
@@ -194,12 +202,12 @@ mod tests {
             incomplete_dumps: 1,
             ..overrun
         };
-        check(&[(&[5], failed)], &[5], &Ok(Ending::BrokenOff(reason)), &losses);
+        check(&[(&[5], failed)], &[5], &Ok(Ending::Failed(reason)), &losses);
     }
 
     #[test]
     fn each_loss_is_counted_and_enough_is_enough() {
-        let course = Course {
+        let status = DumpStatus {
             interrupted: true,
             overruns: 1,
             truncated: 2,
@@ -213,7 +221,7 @@ mod tests {
             broken_records: 3,
             ..Losses::default()
         };
-        check(&[(&[1], course)], &[1], &Ok(Ending::Stopped), &losses);
+        check(&[(&[1], status)], &[1], &Ok(Ending::Stopped), &losses);
     }
 
     #[test]
@@ -225,9 +233,9 @@ mod tests {
             port: 9,
             group: None,
         };
-        assert!(seen.first_sight(&socket));
+        assert!(seen.insert(&socket));
         assert!(
-            !seen.first_sight(&socket),
+            !seen.insert(&socket),
             "told apart by its ends where there is no cookie"
         );
     }

@@ -1,6 +1,6 @@
 //! What the kernel said of TCP, saved to a file by `ss -D` and read again.
 
-use crate::answer::{Along, Judged, Rung};
+use crate::outcome::{DumpContext, KernelVerdict, SourceKind};
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State};
 use sockeye_wire::inet_diag::{InetDiag, SOCK_DIAG_BY_FAMILY};
@@ -37,7 +37,7 @@ pub const END: [u8; 20] = {
 ///
 /// # Errors
 /// When it ends before its end, cannot be read, or is no such file; what came before was handed out.
-pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, Along<'_>)) -> Result<(), Broken> {
+pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, DumpContext<'_>)) -> Result<(), Broken> {
     let mut socket = Socket::new(Protocol::Tcp, State::Close);
     let mut bytes = vec![0; HEADER_LEN];
     loop {
@@ -63,12 +63,12 @@ pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, Along<'_>)) -> Re
                 let wire = InetDiag::parse(message.payload).map_err(|_| Broken::NoMessage)?;
                 // Its head is read before its attributes.
                 let _ = socket.read_inet_diag(&wire, Protocol::Tcp);
-                let along = Along {
-                    judged: Judged::No,
-                    rung: Rung::DiagV2,
+                let context = DumpContext {
+                    kernel_verdict: KernelVerdict::NotRun,
+                    source: SourceKind::DiagV2,
                     message: Some(message.payload),
                 };
-                take(&socket, along);
+                take(&socket, context);
             }
         }
     }
@@ -131,8 +131,8 @@ mod tests {
 
     fn check(mut file: &[u8], expected: Result<(), Broken>, sockets: usize) {
         let mut count = 0;
-        let read = read(&mut file, &mut |_, along| {
-            assert_eq!(along.message.map(<[u8]>::len), Some(72));
+        let read = read(&mut file, &mut |_, context| {
+            assert_eq!(context.message.map(<[u8]>::len), Some(72));
             count += 1;
         });
         assert_eq!((read, count), (expected, sockets));

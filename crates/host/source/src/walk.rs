@@ -1,24 +1,23 @@
 //! The rung that walks over the kernel's own tables of TCP and UDP.
 
-use crate::answer::Error;
-use crate::bpf::{Engine, Obstacle, Of, Walked};
-use crate::exact::Exact;
+use crate::bpf::{BpfEngine, TableKind, Unavailable, WalkStats};
+use crate::exact_query::ExactQuery;
 use crate::names;
-use crate::question::{Families, Question, Where};
+use crate::outcome::Error;
+use crate::query::{Detail, Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State, StateSet, WalkedKernel};
 use sockeye_wire::walk::{Request, Table, detail};
 use std::ops::ControlFlow;
 
 /// What is asked for that a walk does not tell.
-pub(crate) fn untold(question: &Question<'_>) -> Option<&'static str> {
-    let wanted = question.detail;
+pub(crate) fn unsupported(query: &Query<'_>) -> Option<&'static str> {
     [
-        (wanted.cookie, "the cookie of each socket"),
-        (wanted.autobound, "which ports were chosen by the kernel"),
+        (Detail::COOKIE, "the cookie of each socket"),
+        (Detail::AUTOBOUND, "which ports were chosen by the kernel"),
     ]
     .into_iter()
-    .find_map(|(is_wanted, what)| is_wanted.then_some(what))
+    .find_map(|(flag, what)| query.detail.contains(flag).then_some(what))
 }
 
 /// What there is a walk for.
@@ -31,68 +30,69 @@ pub(crate) enum Walk {
 /// Takes a socket, with the message that netlink said of it, if it was asked.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&Socket, Option<&[u8]>) -> ControlFlow<()>;
 
-/// Hands every socket of the protocol that `question` asks for to `take`, with the message of those that netlink was asked for.
+/// Hands every socket of the protocol that `query` asks for to `take`, with the message of those that netlink was asked for.
 pub(crate) fn walk(
-    engine: &Engine,
+    engine: &BpfEngine,
     walk: Walk,
-    question: &Question<'_>,
-    walked: &mut Walked,
+    query: &Query<'_>,
+    walked: &mut WalkStats,
     take: Take<'_>,
-) -> Result<Result<(), Obstacle>, Error> {
-    let wanted = question.detail;
+) -> Result<Result<(), Unavailable>, Error> {
     let of = match walk {
-        Walk::Tcp if wanted.tcp_info || wanted.congestion => Of::TcpWithInfo,
-        Walk::Tcp => Of::Tcp,
-        Walk::Udp => Of::Udp,
+        Walk::Tcp if query.detail.intersects(TCP_DETAILS) => TableKind::TcpWithInfo,
+        Walk::Tcp => TableKind::Tcp,
+        Walk::Udp => TableKind::Udp,
     };
     let tables = match engine.tables(of) {
         Ok(tables) => tables,
-        Err(obstacle) => return Ok(Err(obstacle)),
+        Err(unavailable) => return Ok(Err(unavailable)),
     };
-    let found = match question.place {
-        Where::Everywhere => tables.find_all(),
-        _ => question.inside(|| tables.find())?.map(|found| vec![found]),
+    let found = match query.scope {
+        NetnsScope::All => tables.find_all(),
+        _ => query.inside(|| tables.find())?.map(|found| vec![found]),
     };
     let found = match found {
         Ok(found) => found,
-        Err(obstacle) => return Ok(Err(obstacle)),
+        Err(unavailable) => return Ok(Err(unavailable)),
     };
-    let netns = match question.place {
-        Where::Here => names::own_namespace().map(|inode| inode.0),
-        Where::In(place) => Some(place.inode.0),
-        Where::Everywhere => Some(0),
+    let netns = match query.scope {
+        NetnsScope::Own => names::own_namespace().map(|inode| inode.0),
+        NetnsScope::One(netns) => Some(netns.inode.0),
+        NetnsScope::All => Some(0),
     };
     let Some(netns) = netns else {
-        return Ok(Err(Obstacle::Nonsense("our own namespace has no inode")));
+        return Ok(Err(Unavailable::UnexpectedReply(
+            "our own namespace has no inode",
+        )));
     };
     let kernel = WalkedKernel {
-        service_class: wanted.service_class,
-        netns: !matches!(question.place, Where::Here),
+        service_class: query.detail.contains(Detail::SERVICE_CLASS),
+        netns: !matches!(query.scope, NetnsScope::Own),
         ..tables.kernel()
     };
-    let Families { v4, v6 } = question.families;
+    let Families { v4, v6 } = query.families;
     let request = Request {
-        detail: sections(question),
+        detail: sections(query.detail),
         v4,
         v6,
         netns,
-        local: question.ends.local,
-        peer: question.ends.peer,
+        local: query.ends.local,
+        peer: query.ends.peer,
         ..Request::EVERYTHING
     };
     let listeners = StateSet::EMPTY.with(State::Listen);
     let bound = StateSet::EMPTY.with(State::BoundInactive);
-    let others = question.states.and(StateSet::ALL.without(State::Listen));
+    let others = query.states.and(StateSet::ALL.without(State::Listen));
     let passes: &[_] = match walk {
         Walk::Tcp => &[
-            (Table::Listening, question.states.and(listeners)),
-            (Table::Bound, question.states.and(bound)),
+            (Table::Listening, query.states.and(listeners)),
+            (Table::Bound, query.states.and(bound)),
             (Table::Established, others),
         ],
-        Walk::Udp => &[(Table::Udp, question.states)],
+        Walk::Udp => &[(Table::Udp, query.states)],
     };
     let mut place = Socket::new(Protocol::Tcp, State::Close);
-    let mut exact = Exact::new(question);
+    let mut exact = ExactQuery::new(query);
     for (nth, found) in found.iter().enumerate() {
         for &(table, states) in passes {
             // Of TCP's only connections are in a table of a namespace's own: inet_pernet_hashinfo_alloc() of
@@ -103,7 +103,7 @@ pub(crate) fn walk(
             }
             // An IPv6 wildcard takes IPv4 or not: without that its address cannot be shown. Of all namespaces at once there may be
             // more of these than of all others, and whoever wants to know asks for options.
-            let is_everywhere = matches!(question.place, Where::Everywhere);
+            let is_everywhere = matches!(query.scope, NetnsScope::All);
             let options = if v6 && table != Table::Established && !is_everywhere {
                 detail::OPTIONS
             } else {
@@ -131,7 +131,7 @@ pub(crate) fn walk(
             match outcome {
                 Ok(()) => {}
                 // The namespace whose table it was has ended, and its sockets with it.
-                Err(Obstacle::Run(Errno::FAULT) | Obstacle::Lacks(_)) if nth > 0 => {}
+                Err(Unavailable::Run(Errno::FAULT) | Unavailable::Lacks(_)) if nth > 0 => {}
                 Err(_) => return Ok(outcome),
             }
         }
@@ -140,22 +140,23 @@ pub(crate) fn walk(
     Ok(Ok(()))
 }
 
-fn sections(question: &Question<'_>) -> u32 {
-    let wanted = question.detail;
+/// The bits of a walk's request for these flags.
+pub(crate) fn sections(detail: Detail) -> u32 {
     [
-        (wanted.queues, detail::QUEUES),
-        (wanted.timer, detail::TIMER),
-        // By the inode it is told whether it is the socket that sock_diag is asked for.
-        (
-            wanted.inode || wanted.user || wanted.tcp_info || wanted.congestion,
-            detail::INODE,
-        ),
-        (wanted.user, detail::USER),
-        (wanted.options || wanted.service_class, detail::OPTIONS),
-        (wanted.memory, detail::MEMORY),
-        (wanted.tcp_info, detail::TCP_INFO),
-        (wanted.tcp_info || wanted.congestion, detail::CONGESTION),
+        (Detail::QUEUES, detail::QUEUES),
+        (Detail::TIMER, detail::TIMER),
+        // A socket that `sock_diag` is asked for is recognized by its inode.
+        (Detail::INODE | Detail::USER | TCP_DETAILS, detail::INODE),
+        (Detail::USER, detail::USER),
+        (Detail::OPTIONS | Detail::SERVICE_CLASS, detail::OPTIONS),
+        (Detail::MEMORY, detail::MEMORY),
+        (Detail::TCP_INFO, detail::TCP_INFO),
+        (TCP_DETAILS, detail::CONGESTION),
     ]
     .into_iter()
-    .fold(0, |all, (is_wanted, bit)| if is_wanted { all | bit } else { all })
+    .filter(|(flags, _)| detail.intersects(*flags))
+    .fold(0, |all, (_, bit)| all | bit)
 }
+
+/// What only a program that reads `tcp_sock` knows.
+const TCP_DETAILS: Detail = Detail::TCP_INFO.union(Detail::CONGESTION);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // clippy.toml's exception for tests does not reach into their helpers
 
 use sockeye_model::{CgroupId, Names};
-use sockeye_source::names::{Cgroups, Interfaces, Namespaces, SystemNames, Wanted};
+use sockeye_source::names::{Cgroups, Interfaces, NameKinds, Namespaces, SystemNames};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::fd::AsFd;
@@ -75,9 +75,9 @@ fn cgroups_of_this_host_have_paths() {
     let id = |folder: &Path| fs::metadata(folder).map(|metadata| CgroupId(metadata.ino()));
     let made = fs::create_dir(&inner);
     let ids = (id(&folder), id(&inner));
-    let names = SystemNames::new(Wanted {
+    let names = SystemNames::new(NameKinds {
         cgroups: true,
-        ..Wanted::NONE
+        ..NameKinds::NONE
     });
     let found = ids
         .0
@@ -136,9 +136,9 @@ fn named_namespaces_are_those_that_ip_made() {
 
 #[test]
 fn host_names_do_not_hold_up_a_listing() {
-    let names = SystemNames::new(Wanted {
+    let names = SystemNames::new(NameKinds {
         hosts: true,
-        ..Wanted::NONE
+        ..NameKinds::NONE
     });
     assert_eq!(
         names.wait_for_hosts(Instant::now() + Duration::from_secs(5)),

@@ -1,4 +1,4 @@
-//! Owners by BPF, by both ways, against real processes: what these say they hold, what `/proc` shows, what `ss` says.
+//! Owners by BPF, by both sources, against real processes: what these say they hold, what `/proc` shows, what `ss` says.
 //!
 //! This binary plays the processes as well: a test starts it again, to run [`role`] alone. What takes unsafe code is
 //! played by a script, `owners_bpf/exotic.py`.
@@ -12,8 +12,10 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_model::{Inode, ProtocolSet, StateSet};
-use sockeye_source::owners::{Owners, ScanOptions, Taken, Way};
-use sockeye_source::{Choice, Detail, Ends, Engine, Families, Obstacle, Question, Reason, Where, list};
+use sockeye_source::owners::{OwnerLookup, OwnerSource, Owners, ScanOptions};
+use sockeye_source::{
+    BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, Reason, Unavailable, list,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -34,22 +36,25 @@ const ROLE: &str = "SOCKEYE_TEST_ROLE";
 /// (inode, pid, descriptor)
 type Holds = BTreeSet<(u32, u32, u32)>;
 
-static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
+static ENGINE: LazyLock<BpfEngine> = LazyLock::new(BpfEngine::default);
 
-type ReadAll = fn(&Engine) -> Result<Owners, Obstacle>;
-/// The two ways by BPF.
-const WAYS: [(Way, ReadAll); 2] = [(Way::Walk, Owners::walked), (Way::TaskFile, Owners::iterated)];
+type ReadAll = fn(&BpfEngine) -> Result<Owners, Unavailable>;
+/// The two sources by BPF.
+const SOURCES: [(OwnerSource, ReadAll); 2] = [
+    (OwnerSource::Walk, Owners::from_bpf),
+    (OwnerSource::TaskFile, Owners::from_task_file),
+];
 
-/// Owners by every way that this kernel and our rights allow. What is missing is told.
-fn ways() -> Vec<(Way, Owners)> {
+/// Owners by every source that this kernel and our rights allow. What is missing is told.
+fn sources() -> Vec<(OwnerSource, Owners)> {
     let mut found = Vec::new();
-    for (way, read) in WAYS {
+    for (source, read) in SOURCES {
         match read(&ENGINE) {
-            Ok(owners) => found.push((way, owners)),
-            Err(obstacle) if obstacle.is_forbidden() || matches!(obstacle, Obstacle::Lacks(_)) => {
-                println!("SKIP: {way}: {obstacle}");
+            Ok(owners) => found.push((source, owners)),
+            Err(obstacle) if obstacle.is_forbidden() || matches!(obstacle, Unavailable::Lacks(_)) => {
+                println!("SKIP: {source}: {obstacle}");
             }
-            Err(obstacle) => panic!("{way}: {obstacle}"),
+            Err(obstacle) => panic!("{source}: {obstacle}"),
         }
     }
     found
@@ -109,12 +114,12 @@ fn check_ss(holds: &Holds) {
     assert_eq!(&found, holds, "ss");
 }
 
-/// That both ways by BPF, `/proc` and `ss` see this and nothing else of these processes.
+/// That both sources by BPF, `/proc` and `ss` see this and nothing else of these processes.
 #[track_caller]
 fn check_all(holds: &Holds) {
     assert!(!holds.is_empty());
-    for (way, owners) in ways() {
-        check(&owners, holds, way);
+    for (source, owners) in sources() {
+        check(&owners, holds, source);
     }
     check(&scan(), holds, "procfs");
     check_ss(holds);
@@ -123,11 +128,11 @@ fn check_all(holds: &Holds) {
 /// That a socket is listed, and has no owner.
 #[track_caller]
 fn check_seen_without_owner(socket: u32) {
-    for (way, owners) in ways() {
-        assert!(owners.of(Inode(socket)).is_empty(), "{way}");
+    for (source, owners) in sources() {
+        assert!(owners.of(Inode(socket)).is_empty(), "{source}");
     }
     assert!(scan().of(Inode(socket)).is_empty());
-    let question = Question {
+    let query = Query {
         protocols: ProtocolSet::from_name("udp").unwrap(),
         families: Families::BOTH,
         states: StateSet::ALL,
@@ -135,10 +140,10 @@ fn check_seen_without_owner(socket: u32) {
         program: &[],
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
-        place: Where::Here,
+        scope: NetnsScope::Own,
     };
     let mut seen = false;
-    list(&ENGINE, &question, &mut |found, _| {
+    list(&ENGINE, &query, &mut |found, _| {
         seen |= found.inode == Some(Inode(socket));
         ControlFlow::Continue(())
     })
@@ -426,10 +431,10 @@ fn role() {
         }
         ("looks", _) => {
             held.push(udp());
-            for (way, owners) in ways() {
+            for (source, owners) in sources() {
                 for (inode, owners) in owners.iter() {
                     for owner in owners {
-                        println!("@ {way} {} {} {}", owner.process.pid.0, owner.fd.0, inode.0);
+                        println!("@ {source} {} {} {}", owner.process.pid.0, owner.fd.0, inode.0);
                     }
                 }
             }
@@ -592,8 +597,8 @@ fn a_thread_with_a_table_of_its_own_is_seen_by_bpf_only() {
         .collect();
     assert_eq!((own.len(), leaders.len()), (2, 1));
     let all = &leaders | &own;
-    for (way, owners) in ways() {
-        check(&owners, &all, way);
+    for (source, owners) in sources() {
+        check(&owners, &all, source);
     }
     check(&scan(), &leaders, "procfs");
     check_ss(&leaders);
@@ -609,8 +614,8 @@ fn a_process_whose_first_thread_has_ended_is_seen_by_bpf_only() {
         return;
     };
     assert_eq!(holds.len(), 1);
-    for (way, owners) in ways() {
-        check(&owners, &holds, way);
+    for (source, owners) in sources() {
+        check(&owners, &holds, source);
         let (socket, ..) = holds.first().unwrap();
         assert_eq!(owners.of(Inode(*socket))[0].process.comm.as_bytes(), b"python3");
     }
@@ -668,14 +673,14 @@ fn process_names_come_as_they_are() {
         let mut actor = Actor::start(&format!("named={name}"));
         let holds = actor.holds();
         let (socket, ..) = *holds.first().unwrap();
-        for (way, owners) in ways() {
+        for (source, owners) in sources() {
             let [owner] = owners.of(Inode(socket)) else {
-                panic!("{way}: {:?}", owners.of(Inode(socket)));
+                panic!("{source}: {:?}", owners.of(Inode(socket)));
             };
-            assert_eq!(owner.process.comm.as_bytes(), name.as_bytes(), "{way}");
+            assert_eq!(owner.process.comm.as_bytes(), name.as_bytes(), "{source}");
             let group = rustix::process::getpgrp().as_raw_nonzero().get() as u32;
-            assert_eq!(owner.process.pgid.map(|pgid| pgid.0), Some(group), "{way}");
-            check(&owners, &holds, way);
+            assert_eq!(owner.process.pgid.map(|pgid| pgid.0), Some(group), "{source}");
+            check(&owners, &holds, source);
         }
     }
 }
@@ -711,19 +716,19 @@ fn from_inside_a_pid_namespace_nobody_outside_is_seen() {
     };
     let said = actor.says();
     let own = numbers(said.last().unwrap());
-    for (way, _) in ways() {
-        let mark = format!("{way} ");
+    for (source, _) in sources() {
+        let mark = format!("{source} ");
         let found: Vec<_> = said
             .iter()
             .filter_map(|line| line.strip_prefix(&mark))
             .map(numbers)
             .collect();
-        assert!(found.contains(&own), "{way}: {own:?} is not in {found:?}");
+        assert!(found.contains(&own), "{source}: {own:?} is not in {found:?}");
         assert!(
             found
                 .iter()
                 .all(|(inode_, pid, _)| *pid == 1 && *inode_ != inode(&outer)),
-            "{way}: {found:?}"
+            "{source}: {found:?}"
         );
     }
 }
@@ -736,7 +741,7 @@ fn under_churn_nothing_lasting_is_missed_and_nothing_is_made_up() {
     let mut met = false;
     // Fifty times, and until one has met something that passes.
     for turn in 0.. {
-        let both = ways();
+        let both = sources();
         met |= both.is_empty()
             || both
                 .iter()
@@ -760,16 +765,16 @@ fn under_churn_nothing_lasting_is_missed_and_nothing_is_made_up() {
     }
     let sockets: BTreeSet<u32> = had.iter().map(|(inode, _)| *inode).collect();
     assert!(sockets.len() >= 200 && !children.is_empty(), "{}", sockets.len());
-    for (way, owners) in &reads {
+    for (source, owners) in &reads {
         let found = all_of(owners, &[pid]);
-        assert!(found.is_sorted_by(|one, next| one < next), "{way}: {found:?}");
+        assert!(found.is_sorted_by(|one, next| one < next), "{source}: {found:?}");
         for one in &lasting {
-            assert!(found.contains(one), "{way}: {one:?} is missing");
+            assert!(found.contains(one), "{source}: {one:?} is missing");
         }
         for (inode, _, fd) in &found {
             assert!(
                 had.contains(&(*inode, *fd)),
-                "{way}: it never had {inode} as {fd}"
+                "{source}: it never had {inode} as {fd}"
             );
         }
         // Its sockets are held by itself and by its children only, and by these under the numbers they gave them, or
@@ -784,13 +789,13 @@ fn under_churn_nothing_lasting_is_missed_and_nothing_is_made_up() {
                 let fd = owner.fd.0;
                 assert!(
                     given.is_some(),
-                    "{way}: {inode} was never {}'s",
+                    "{source}: {inode} was never {}'s",
                     owner.process.pid
                 );
                 assert!(
                     had.contains(&(*inode, fd))
                         || given.unwrap().contains(inode) && [0, 70, 300, 700, 1500].contains(&fd),
-                    "{way}: child {} never had {inode} as {fd}",
+                    "{source}: child {} never had {inode} as {fd}",
                     owner.process.pid
                 );
             }
@@ -808,11 +813,11 @@ fn many_threads_without_their_first_do_not_stop_the_walk() {
     let Some(holds) = actor.holds_if_it_can() else {
         return;
     };
-    for (way, owners) in ways() {
-        check(&owners, &holds, way);
+    for (source, owners) in sources() {
+        check(&owners, &holds, source);
         // Everybody else's are among them.
         let told = owners.descriptors() - owners.socket_descriptors();
-        assert!(told < 500, "{way}: {told} were told twice");
+        assert!(told < 500, "{source}: {told} were told twice");
     }
 }
 
@@ -826,7 +831,7 @@ fn a_process_that_becomes_another_program_by_a_thread_is_never_missed() {
     let pid = actor.pid();
     let mut missed = 0;
     for _ in 0..500 {
-        if let Ok(owners) = Owners::walked(&ENGINE) {
+        if let Ok(owners) = Owners::from_bpf(&ENGINE) {
             missed += usize::from(!holds.is_subset(&all_of(&owners, &[pid]).into_iter().collect()));
         }
     }
@@ -836,17 +841,17 @@ fn a_process_that_becomes_another_program_by_a_thread_is_never_missed() {
 /// Without the kfunc that the walk needs, the kernel's iterator tells; without types, `/proc` does.
 #[test]
 fn each_way_falls_to_the_next_and_says_so() {
-    if ways().len() < 2 {
+    if sources().len() < 2 {
         return;
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let find = |types: PathBuf| {
-        let (owners, taken) = Owners::find(&Engine::with_types(types), Choice::Bpf).unwrap();
+        let (owners, taken) = Owners::find(&BpfEngine::with_types(types), Choice::Bpf).unwrap();
         assert_eq!(owners.of(Inode(inode(&listener))).len(), 1, "{taken:?}");
         taken
     };
     let walked = find(PathBuf::from("/sys/kernel/btf/vmlinux"));
-    assert_eq!((walked.way, walked.fallen), (Way::Walk, Vec::new()));
+    assert_eq!((walked.source, walked.not_used), (OwnerSource::Walk, Vec::new()));
 
     let mut types = fs::read("/sys/kernel/btf/vmlinux").unwrap();
     let name = b"\0bpf_rdonly_cast\0";
@@ -857,16 +862,16 @@ fn each_way_falls_to_the_next_and_says_so() {
     types[place + 1] = b'x';
     let copy = env::temp_dir().join(format!("sockeye-types-{}", std::process::id()));
     fs::write(&copy, types).unwrap();
-    let Taken { way, fallen } = find(copy.clone());
+    let OwnerLookup { source, not_used } = find(copy.clone());
     fs::remove_file(copy).unwrap();
-    assert_eq!(way, Way::TaskFile);
-    let [(Way::Walk, Reason::Bpf(why))] = &fallen[..] else {
-        panic!("{fallen:?}");
+    assert_eq!(source, OwnerSource::TaskFile);
+    let [(OwnerSource::Walk, Reason::Bpf(why))] = &not_used[..] else {
+        panic!("{not_used:?}");
     };
-    assert!(matches!(**why, Obstacle::Lacks(_)), "{why}");
+    assert!(matches!(**why, Unavailable::Lacks(_)), "{why}");
 
-    let Taken { way, fallen } = find(PathBuf::from("/nosuch"));
-    assert_eq!(way, Way::Procfs);
-    let fallen: Vec<_> = fallen.iter().map(|(way, _)| *way).collect();
-    assert_eq!(fallen, [Way::Walk, Way::TaskFile]);
+    let OwnerLookup { source, not_used } = find(PathBuf::from("/nosuch"));
+    assert_eq!(source, OwnerSource::Procfs);
+    let not_used: Vec<_> = not_used.iter().map(|(source, _)| *source).collect();
+    assert_eq!(not_used, [OwnerSource::Walk, OwnerSource::TaskFile]);
 }

@@ -7,7 +7,7 @@
 #[path = "../src/bpf/kernel.rs"]
 mod kernel;
 
-use kernel::{Kernel, Obstacle};
+use kernel::{Kernel, Unavailable};
 use rustix::io::Errno;
 use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, Specimen, congestion_control, need};
 use sockeye_model::{Algorithm, CongestionInfo, State, TcpInfo};
@@ -45,20 +45,20 @@ struct Walker {
 
 impl Walker {
     fn new() -> Result<Self, Skip> {
-        let load = || -> Result<Self, Obstacle> {
+        let load = || -> Result<Self, Unavailable> {
             let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
             let prepared = kernel.prepare(include_bytes!("../../../../bpf/tcp_info.bpf.o"), &[])?;
             let ([program], array) = prepared
                 .object
                 .load_raw_tracepoints(["walk_tcp"], "slots")
-                .map_err(|error| Obstacle::Load(error, prepared.missing))?;
+                .map_err(|error| Unavailable::Load(error, prepared.missing))?;
             let slots = array.into_slots().unwrap();
             Ok(Self { program, slots })
         };
         match load() {
             Ok(walker) => Ok(walker),
             Err(obstacle) if obstacle.is_forbidden() => Err(Skip::new(obstacle.to_string())),
-            Err(obstacle @ (Obstacle::Types(..) | Obstacle::Lacks(_))) => {
+            Err(obstacle @ (Unavailable::Types(..) | Unavailable::Lacks(_))) => {
                 Err(Skip::new(obstacle.to_string()))
             }
             Err(obstacle) => panic!("{obstacle}"),

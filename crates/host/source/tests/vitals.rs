@@ -4,7 +4,7 @@
 
 use sockeye_lab::{Lab, Namespace, need, program, wait_for, wait_until};
 use sockeye_model::{Comm, Counter, Device, Duplex, NetnsInode, Pid, Process, Settings, Vitals};
-use sockeye_source::{Place, vitals};
+use sockeye_source::{OpenNetns, vitals};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -375,7 +375,7 @@ fn one_namespace_after_the_other() {
     let found = vitals::namespaces(count, &|number, act| {
         let namespace = namespaces.get(number % 4).ok_or(io::ErrorKind::NotFound)?;
         let file = File::open(namespace.path())?;
-        act(Place {
+        act(OpenNetns {
             fd: file.as_fd(),
             inode: NetnsInode(u32::try_from(namespace.inode()).unwrap()),
             process: None,
@@ -401,7 +401,7 @@ fn one_namespace_after_the_other() {
     // What is no namespace cannot be entered.
     let found = vitals::namespaces(1, &|_, act| {
         let file = File::open("/dev/null")?;
-        act(Place {
+        act(OpenNetns {
             fd: file.as_fd(),
             inode: NetnsInode(1),
             process: None,

@@ -7,7 +7,7 @@
 #[path = "../src/bpf/kernel.rs"]
 mod kernel;
 
-use kernel::{Kernel, Obstacle};
+use kernel::{Kernel, Unavailable};
 use rustix::io::Errno;
 use sockeye_lab::{Lab, Skip, need};
 use sockeye_sys::bpf::{LoadError, Program, Slot};
@@ -23,17 +23,17 @@ struct Walker {
 }
 
 impl Walker {
-    fn load(elf: &[u8]) -> Result<Self, Obstacle> {
+    fn load(elf: &[u8]) -> Result<Self, Unavailable> {
         Self::load_named(elf, "walk_tcp")
     }
 
-    fn load_named(elf: &[u8], name: &str) -> Result<Self, Obstacle> {
+    fn load_named(elf: &[u8], name: &str) -> Result<Self, Unavailable> {
         let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
         let prepared = kernel.prepare(elf, &[])?;
         let ([program], array) = prepared
             .object
             .load_raw_tracepoints([name], "slots")
-            .map_err(|error| Obstacle::Load(error, prepared.missing))?;
+            .map_err(|error| Unavailable::Load(error, prepared.missing))?;
         let slots = array.into_slots().unwrap();
         Ok(Self { program, slots })
     }
@@ -46,13 +46,13 @@ impl Walker {
         Self::or_skip(Self::load_named(UDP, "walk_udp"))
     }
 
-    fn or_skip(loaded: Result<Self, Obstacle>) -> Result<Self, Skip> {
+    fn or_skip(loaded: Result<Self, Unavailable>) -> Result<Self, Skip> {
         match loaded {
             Ok(walker) => Ok(walker),
             Err(
-                obstacle @ (Obstacle::Load(LoadError::System(_, Errno::PERM | Errno::ACCESS), _)
-                | Obstacle::Types(..)
-                | Obstacle::Lacks(_)),
+                obstacle @ (Unavailable::Load(LoadError::System(_, Errno::PERM | Errno::ACCESS), _)
+                | Unavailable::Types(..)
+                | Unavailable::Lacks(_)),
             ) => Err(Skip::new(obstacle.to_string())),
             Err(obstacle) => panic!("{obstacle}"),
         }
@@ -277,7 +277,7 @@ fn an_object_that_the_verifier_rejects_says_why() {
     elf[licence..licence + 3].copy_from_slice(b"MIT");
     let obstacle = Walker::load(&elf).map(drop).unwrap_err();
     assert!(
-        matches!(obstacle, Obstacle::Load(LoadError::Rejected(..), _)),
+        matches!(obstacle, Unavailable::Load(LoadError::Rejected(..), _)),
         "{obstacle:?}"
     );
     let words = obstacle.to_string();
@@ -296,13 +296,13 @@ fn objects_that_are_none_say_so() {
         let obstacle = Walker::load(&TCP[..len]).map(drop).unwrap_err();
         assert!(!obstacle.to_string().is_empty(), "{len}");
         assert!(
-            matches!(obstacle, Obstacle::Load(LoadError::Object(_), _)),
+            matches!(obstacle, Unavailable::Load(LoadError::Object(_), _)),
             "{len}: {obstacle:?}"
         );
     }
     let reversed: Vec<u8> = TCP.iter().rev().copied().collect();
     assert!(matches!(
         Walker::load(&reversed).map(drop),
-        Err(Obstacle::Load(LoadError::Object(_), _))
+        Err(Unavailable::Load(LoadError::Object(_), _))
     ));
 }

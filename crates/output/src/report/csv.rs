@@ -21,7 +21,7 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, no_header: bool) {
                 Value::Absent => line.empty(1),
                 Value::Whole(number) => line.number(Some(*number)),
                 Value::Real(number) => line.float(Some(*number)),
-                Value::Yes(yes) => line.boolean(Some(*yes)),
+                Value::Bool(yes) => line.boolean(Some(*yes)),
                 Value::Text(text) => line.text(Some(text)),
             }
         }

@@ -9,7 +9,7 @@ pub(super) fn push(out: &mut Vec<u8>, unit: Unit, value: &Value) {
     match value {
         Value::Absent => {}
         Value::Text(text) => push_clean(out, text.as_bytes()),
-        Value::Yes(yes) => out.extend_from_slice(if *yes { b"yes" } else { b"no" }),
+        Value::Bool(yes) => out.extend_from_slice(if *yes { b"yes" } else { b"no" }),
         Value::Whole(number) if is_plain(unit, *number) => push_decimal(out, *number),
         Value::Whole(number) => push_scaled(out, unit, *number as f64, true),
         Value::Real(number) if number.is_finite() => push_scaled(out, unit, *number, false),
@@ -33,7 +33,7 @@ pub(super) fn is_there(value: &Value) -> bool {
     match value {
         Value::Absent => false,
         Value::Real(number) => number.is_finite(),
-        Value::Whole(_) | Value::Yes(_) | Value::Text(_) => true,
+        Value::Whole(_) | Value::Bool(_) | Value::Text(_) => true,
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) fn is_more(value: &Value) -> bool {
     match value {
         Value::Whole(number) => *number > 0,
         Value::Real(number) => *number > 0.0,
-        Value::Absent | Value::Yes(_) | Value::Text(_) => false,
+        Value::Absent | Value::Bool(_) | Value::Text(_) => false,
     }
 }
 

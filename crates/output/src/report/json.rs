@@ -100,7 +100,7 @@ fn push_value(object: &mut Object<'_>, key: &str, value: &Value) {
         Value::Absent => {}
         Value::Whole(number) => object.number(key, Some(*number)),
         Value::Real(number) => object.float(key, *number),
-        Value::Yes(yes) => object.boolean(key, Some(*yes)),
+        Value::Bool(yes) => object.boolean(key, Some(*yes)),
         Value::Text(text) => object.text(key, Some(text)),
     }
 }

@@ -73,8 +73,8 @@ fn push_setting(out: &mut Vec<u8>, setting: &Setting) {
         return;
     }
     match (&setting.value, unit) {
-        (Value::Yes(true), _) if !label.is_empty() => out.extend_from_slice(label.as_bytes()),
-        (Value::Yes(false), _) => {}
+        (Value::Bool(true), _) if !label.is_empty() => out.extend_from_slice(label.as_bytes()),
+        (Value::Bool(false), _) => {}
         // Things that are counted are said with their number in front.
         (&Value::Whole(count), Unit::Count) if label.ends_with('s') => {
             figure::push(out, unit, &setting.value);

@@ -13,7 +13,7 @@ fn stream() -> Report {
     report.setting("host", "to", Unit::Text, "10.0.0.2:5210".into());
     report.setting("streams", "streams", Unit::Count, Value::Whole(4));
     report.setting("time_s", "for", Unit::Seconds, Value::Whole(10));
-    report.setting("reverse", "in reverse", Unit::Text, Value::Yes(false));
+    report.setting("reverse", "in reverse", Unit::Text, Value::Bool(false));
     report.setting("mss_bytes", "MSS", Unit::Bytes, Value::Absent);
     let columns = vec![
         Column::new("stream", "stream", Unit::Number),

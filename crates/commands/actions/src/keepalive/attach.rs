@@ -10,7 +10,7 @@ use sockeye_act::{Keepalive, Keeper};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_query::cgroup::Cgroup;
-use sockeye_source::{Engine, Obstacle};
+use sockeye_source::{BpfEngine, Unavailable};
 use sockeye_sys::bpf::LoadError;
 use std::ffi::OsString;
 use std::fs;
@@ -164,7 +164,7 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<Keeper> {
         maximum: None,
     };
     let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
-    let loaded = Engine::default().keeper();
+    let loaded = BpfEngine::default().keeper();
     if is_raised {
         // The command of `run` is to have what it would have had.
         setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;
@@ -173,13 +173,13 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<Keeper> {
     Ok(Keeper::new(program, maps, times)?)
 }
 
-fn explained(obstacle: &Obstacle) -> anyhow::Error {
+fn explained(obstacle: &Unavailable) -> anyhow::Error {
     let (what, remedy) = match obstacle {
-        Obstacle::Load(LoadError::System(what, errno @ (Errno::PERM | Errno::ACCESS)), _) => (
+        Unavailable::Load(LoadError::System(what, errno @ (Errno::PERM | Errno::ACCESS)), _) => (
             format!("{what}: {errno}"),
             "it takes CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: run as root of the host",
         ),
-        Obstacle::Types(..) | Obstacle::Lacks(_) | Obstacle::Load(LoadError::Rejected(..), _) => (
+        Unavailable::Types(..) | Unavailable::Lacks(_) | Unavailable::Load(LoadError::Rejected(..), _) => (
             obstacle.to_string(),
             "it takes Linux 5.9 or later, with CONFIG_DEBUG_INFO_BTF; `sockeye keepalive set` works without, on \
              connections that are there",

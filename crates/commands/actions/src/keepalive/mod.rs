@@ -16,7 +16,7 @@ mod unset;
 
 use clap::{Args, Subcommand};
 use sockeye_model::{Protocol, ProtocolSet, StateSet};
-use sockeye_query::listing::{Ask, Listing, Scope};
+use sockeye_query::listing::{Listing, QueryOptions, Scope};
 use sockeye_source::Detail;
 use std::process::ExitCode;
 
@@ -59,18 +59,13 @@ pub fn run(args: &KeepaliveArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// TCP sockets that the filter names; connected ones, unless it names states.
-fn ask(listing: &Listing<'_>, idle: bool) -> Ask {
+fn ask(listing: &Listing<'_>, idle: bool) -> QueryOptions {
     let filter = listing.filter();
-    Ask {
+    QueryOptions {
         protocols: ProtocolSet::of(&[Protocol::Tcp]).retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(StateSet::SS_DEFAULT),
-        detail: Detail {
-            timer: true,
-            inode: true,
-            tcp_info: idle,
-            ..Detail::default()
-        },
+        detail: Detail::TIMER | Detail::INODE | Detail::TCP_INFO.when(idle),
         scope: Scope::Matching,
     }
 }

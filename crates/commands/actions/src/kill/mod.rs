@@ -11,7 +11,7 @@ use sockeye_act::{Closer, Condemned};
 use sockeye_console::notes;
 use sockeye_model::{Cookie, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, StateSet};
 use sockeye_query::args::{Common, Which};
-use sockeye_query::listing::{self, Ask, Listing, Scope};
+use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Error};
 use std::borrow::Cow;
@@ -62,16 +62,12 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         .which
         .protocols()
         .unwrap_or(ProtocolSet::of(&[Protocol::Tcp]));
-    let ask = Ask {
+    let ask = QueryOptions {
         protocols: asked.retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(args.which.states()),
         // By its cookie the kernel knows that it is no other by then.
-        detail: Detail {
-            inode: true,
-            cookie: true,
-            ..Detail::default()
-        },
+        detail: Detail::INODE | Detail::COOKIE,
         scope: Scope::Matching,
     };
     let targets = Targets::find(&listing, &ask)?;
@@ -131,11 +127,16 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Unconnected sockets are not meant without a flag or a state, which is easily forgotten of UDP.
-fn hint_at_all(which: &Which, listing: &Listing<'_>, ask: &Ask, targets: &Targets) -> anyhow::Result<()> {
+fn hint_at_all(
+    which: &Which,
+    listing: &Listing<'_>,
+    ask: &QueryOptions,
+    targets: &Targets,
+) -> anyhow::Result<()> {
     if listing.filter().states().is_some() || which.all || which.listening {
         return Ok(());
     }
-    let ask = Ask {
+    let ask = QueryOptions {
         states: StateSet::ALL,
         ..*ask
     };
@@ -161,7 +162,7 @@ fn hint_at_all(which: &Which, listing: &Listing<'_>, ask: &Ask, targets: &Target
 /// that has not gone.
 fn look_again(
     listing: &Listing<'_>,
-    ask: &Ask,
+    ask: &QueryOptions,
     targets: &Targets,
     meant: &[usize],
     outcomes: &mut [Outcome],

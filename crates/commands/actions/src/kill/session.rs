@@ -3,7 +3,7 @@
 use crate::targets::{Target, Targets};
 use sockeye_model::{Endpoint, Pid, Protocol, ProtocolSet, StateSet};
 use sockeye_query::args::Common;
-use sockeye_query::listing::{Ask, Listing, Scope};
+use sockeye_query::listing::{Listing, QueryOptions, Scope};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
 use std::collections::{BTreeSet, HashSet};
@@ -55,15 +55,12 @@ impl Session {
             return Ok(());
         }
         let listing = Listing::new(common, &[words.join(" or ")], None, lookup)?;
-        let ask = Ask {
+        let ask = QueryOptions {
             protocols: ProtocolSet::of(&[Protocol::Tcp]),
             // Of a v4 connection either end may be a v6 socket.
             families: Families::BOTH,
             states: StateSet::ALL,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             scope: Scope::Matching,
         };
         let mut told = listing.begin();

@@ -3,14 +3,15 @@
 use sockeye_load::latency::{Ending, Failure, Outcome, Plan, There};
 use sockeye_load::session::{Kind, Trouble};
 use sockeye_measure::{
-    Again, Chart, Column, Histogram, Latency, Line, Load, Partial, Repeats, Report, Scale, Table, Unit, Value,
+    Chart, Column, Histogram, Latency, Line, Load, Partial, Repeats, Report, Scale, Table, TypedCommand,
+    Unit, Value,
 };
 use std::net::SocketAddr;
 
 /// What all runs brought so far.
 pub(super) struct Figures<'a> {
     plan: &'a Plan,
-    again: Again,
+    again: TypedCommand,
     runs: Vec<Latency>,
     addresses: Option<(SocketAddr, SocketAddr)>,
     partial: Option<Partial>,
@@ -18,7 +19,7 @@ pub(super) struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    pub(super) const fn new(plan: &'a Plan, again: Again) -> Self {
+    pub(super) const fn new(plan: &'a Plan, again: TypedCommand) -> Self {
         Self {
             plan,
             again,
@@ -197,7 +198,7 @@ impl<'a> Figures<'a> {
         };
         report.setting("loop", "loop", Unit::Text, loop_of.into());
         if plan.spins {
-            report.setting("busy_poll", "busy polling", Unit::Text, Value::Yes(true));
+            report.setting("busy_poll", "busy polling", Unit::Text, Value::Bool(true));
         }
         report.setting("runs", "runs", Unit::Count, Value::Whole(self.runs.len() as u64));
     }

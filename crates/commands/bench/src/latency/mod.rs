@@ -14,7 +14,7 @@ use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::latency::{CONNECTIONS_MAX, Plan, Sizes, Transport, run};
 use sockeye_load::session::{Kind, PORT, Reach, Stop};
-use sockeye_measure::Again;
+use sockeye_measure::TypedCommand;
 use sockeye_sys::interrupts::Interrupts;
 use std::net::IpAddr;
 use std::process::ExitCode;
@@ -162,9 +162,9 @@ impl AskingArgs {
     }
 
     /// What was typed, for remedies that change one thing of it.
-    fn again(&self, words: &str) -> Again {
+    fn again(&self, words: &str) -> TypedCommand {
         let size = |bytes: u32| Some(bytes).filter(|&bytes| bytes != SIZE);
-        Again::new(words, &self.host)
+        TypedCommand::new(words, &self.host)
             .option("-p", Some(self.port).filter(|&port| port != PORT))
             .flag("-4", self.ipv4)
             .flag("-6", self.ipv6)
@@ -179,7 +179,7 @@ impl AskingArgs {
     }
 }
 
-fn measure(plan: &Plan, again: Again, repeats: u32, telling: &Telling) -> anyhow::Result<ExitCode> {
+fn measure(plan: &Plan, again: TypedCommand, repeats: u32, telling: &Telling) -> anyhow::Result<ExitCode> {
     let chart = telling.prepare()?;
     let stop = Stop::by(Interrupts::catch()?);
     let before = sockeye_load::noise();

@@ -123,7 +123,7 @@ impl<'a> Case<'a> {
         let mut table = Table::new("devices", columns);
         let device = self.device;
         let tun = self.found.tun.unwrap_or_default();
-        let yes = |value: Option<bool>| value.map_or(Value::Absent, Value::Yes);
+        let yes = |value: Option<bool>| value.map_or(Value::Absent, Value::Bool);
         let reader = self.found.readers.first();
         table.row(vec![
             self.name.as_str().into(),
@@ -140,7 +140,7 @@ impl<'a> Case<'a> {
             Value::Whole(self.queue.dropped_ever),
             Value::Real(self.qdisc_drops_per_s),
             device.mtu_bytes.map(u64::from).into(),
-            Value::Yes(device.is_up),
+            Value::Bool(device.is_up),
             yes(device.has_carrier),
             yes(tun.has_header),
             yes(tun.has_queues),

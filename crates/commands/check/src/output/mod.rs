@@ -8,7 +8,7 @@ use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
 use sockeye_query::places::NetnsAccess;
-use sockeye_verdict::{Example, Finding, Remedy, Seen, shell_word};
+use sockeye_verdict::{Coverage, Example, Finding, Remedy, shell_word};
 use std::collections::HashMap;
 
 /// How findings are to be written.
@@ -58,7 +58,7 @@ impl Prefix for NetnsAccess {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LookedAt {
     /// How much was looked at.
-    pub seen: Seen,
+    pub seen: Coverage,
     /// Rules that judged it.
     pub rules: usize,
     /// Findings that are not told, since they are not as bad as was asked for.

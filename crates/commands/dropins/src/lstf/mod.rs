@@ -12,9 +12,9 @@ use sockeye_console::stdout;
 use sockeye_flow::{Fold, Listeners};
 use sockeye_model::{Direction, Entry, Flow, GroupBy, Process, ProtocolSet, State, StateSet};
 use sockeye_query::args::{Common, SourceArg};
-use sockeye_query::listing::{Ask, Listing, Scope, Told};
+use sockeye_query::listing::{Listing, QueryOptions, Scope, Told};
 use sockeye_query::lookup::Lookup;
-use sockeye_source::{Detail, Engine, Families};
+use sockeye_source::{BpfEngine, Detail, Families};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -214,15 +214,11 @@ impl Plan {
         let owners = listing.owners(told)?;
         let mut listeners = Listeners::default();
         let mut servers = Servers::default();
-        let ask = |states, inode, options| Ask {
+        let ask = |states, inode, options| QueryOptions {
             protocols: ProtocolSet::of(&[sockeye_model::Protocol::Tcp]),
             families: Families::BOTH,
             states,
-            detail: Detail {
-                inode,
-                options,
-                ..Detail::default()
-            },
+            detail: Detail::INODE.when(inode) | Detail::OPTIONS.when(options),
             scope: Scope::All,
         };
         let listening = ask(StateSet::EMPTY.with(State::Listen), self.processes, true);
@@ -259,7 +255,7 @@ impl Plan {
             format: FormatArg::Table,
             no_header: false,
             color: ColorArg::Never,
-            btf: Engine::TYPES.into(),
+            btf: BpfEngine::TYPES.into(),
             names_timeout: NAMES_PATIENCE,
             verbose: self.debug,
         }

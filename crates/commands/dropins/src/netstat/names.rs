@@ -3,7 +3,7 @@
 use super::args::Flags;
 use sockeye_console::notes;
 use sockeye_model::{Names, Port, Protocol, Uid};
-use sockeye_source::names::{SystemNames, Wanted};
+use sockeye_source::names::{NameKinds, SystemNames};
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -24,10 +24,10 @@ pub(super) struct HostNames {
 impl HostNames {
     pub(super) fn new(flags: &Flags) -> Self {
         Self {
-            system: SystemNames::new(Wanted {
+            system: SystemNames::new(NameKinds {
                 users: !flags.numeric_users,
                 hosts: true,
-                ..Wanted::NONE
+                ..NameKinds::NONE
             }),
             ports: !flags.numeric_ports,
             services: OnceCell::new(),

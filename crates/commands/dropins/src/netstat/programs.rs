@@ -3,7 +3,7 @@
 use sockeye_console::notes;
 use sockeye_model::{Inode, Owner, Pid, ShortText};
 use sockeye_source::owners::Owners;
-use sockeye_source::{Choice, Engine};
+use sockeye_source::{BpfEngine, Choice};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -20,7 +20,7 @@ type Name = ShortText<19>;
 
 impl Programs {
     /// Looks for the owners of all sockets, and says what the original says if not all could be seen.
-    pub(super) fn find(engine: &Engine, choice: Choice) -> Self {
+    pub(super) fn find(engine: &BpfEngine, choice: Choice) -> Self {
         let found = Owners::find(engine, choice);
         let (owners, is_partial) = match found {
             Ok((owners, _)) => {

@@ -8,7 +8,9 @@ use super::programs::Programs;
 use crate::output::netstat::{InetLayout, InetRow, Shown, UnixLayout, UnixRow};
 use sockeye_console::notes;
 use sockeye_model::{Endpoint, Family, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_source::{Answer, Choice, Detail, Ends, Engine, Error, Families, Question, Where, list};
+use sockeye_source::{
+    BpfEngine, Choice, Detail, Ends, Error, Families, NetnsScope, Query, QueryOutcome, list,
+};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -34,7 +36,7 @@ struct Missing;
 
 struct Listing<'a> {
     flags: &'a Flags,
-    engine: Engine,
+    engine: BpfEngine,
     names: HostNames,
     programs: Programs,
     layout: InetLayout,
@@ -80,7 +82,7 @@ impl<'a> Listing<'a> {
         };
         Self {
             flags,
-            engine: Engine::default(),
+            engine: BpfEngine::default(),
             names: HostNames::new(flags),
             programs: Programs::default(),
             layout: InetLayout {
@@ -205,33 +207,33 @@ impl<'a> Listing<'a> {
         let states = self.states(table.protocol);
         let embryos = StateSet::EMPTY.with(State::SynRecv);
         for &families in asked {
-            let passed = self.pass(page, table, self.question(table, families, states))?;
+            let passed = self.pass(page, table, self.query(table, families, states))?;
             if !passed.is_there && families.v4 {
                 return Ok(self.missing(table.what));
             }
             if passed.has_embryos && families.v4 {
-                self.pass(page, table, by_procfs(self.question(table, V4, embryos)))?;
+                self.pass(page, table, by_procfs(self.query(table, V4, embryos)))?;
             }
             if passed.is_too_long {
-                self.pass(page, table, self.question(table, V6, states))?;
+                self.pass(page, table, self.query(table, V6, states))?;
             }
             page.text.append(&mut self.held);
             if passed.has_embryos && families.v6 {
-                self.pass(page, table, by_procfs(self.question(table, V6, embryos)))?;
+                self.pass(page, table, by_procfs(self.query(table, V6, embryos)))?;
             }
         }
         Ok(Ok(()))
     }
 
     /// One listing, printed as it comes.
-    fn pass(&mut self, page: &mut Page, table: Table, question: Question<'_>) -> anyhow::Result<Passed> {
+    fn pass(&mut self, page: &mut Page, table: Table, query: Query<'_>) -> anyhow::Result<Passed> {
         let mut rows = Rows {
             layout: &self.layout,
             names: &self.names,
             programs: &mut self.programs,
             table,
-            is_mixed: question.families == Families::BOTH,
-            needs_procfs: question.choice != Choice::Procfs && (self.layout.timers || self.layout.extended),
+            is_mixed: query.families == Families::BOTH,
+            needs_procfs: query.choice != Choice::Procfs && (self.layout.timers || self.layout.extended),
             page,
             held: &mut self.held,
             passed: Passed {
@@ -240,18 +242,18 @@ impl<'a> Listing<'a> {
             },
             written: Ok(()),
         };
-        let answer = list(&self.engine, &question, &mut |socket, _| rows.take(socket));
+        let outcome = list(&self.engine, &query, &mut |socket, _| rows.take(socket));
         let Rows {
             mut passed, written, ..
         } = rows;
         written?;
-        match answer {
-            Ok(answer) => {
-                passed.is_there = answer.used.iter().all(|used| used.rung.is_some());
-                report(&answer);
+        match outcome {
+            Ok(outcome) => {
+                passed.is_there = outcome.used.iter().all(|used| used.source.is_some());
+                report(&outcome);
             }
             // A kernel without IPv6; the original is silent about that too.
-            Err(Error::NoSource(_)) if question.families == V6 => passed.is_there = false,
+            Err(Error::NoSource(_)) if query.families == V6 => passed.is_there = false,
             Err(error) => return Err(error.into()),
         }
         Ok(passed)
@@ -260,11 +262,11 @@ impl<'a> Listing<'a> {
     /// Has the names of all hosts looked for that the table will show.
     fn seek_hosts(&self, table: Table, families: Families) -> anyhow::Result<()> {
         let mut hosts = HashSet::new();
-        let question = Question {
+        let query = Query {
             detail: Detail::default(),
-            ..self.question(table, families, self.states(table.protocol))
+            ..self.query(table, families, self.states(table.protocol))
         };
-        let listed = list(&self.engine, &question, &mut |socket, _| {
+        let listed = list(&self.engine, &query, &mut |socket, _| {
             if is_shown(self.layout.shown, socket) {
                 let ends = [&socket.local, &socket.peer];
                 hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
@@ -288,13 +290,13 @@ impl<'a> Listing<'a> {
             text: self.layout.text,
         };
         layout.push_header(&mut page.text);
-        let question = by_procfs(Question {
+        let query = by_procfs(Query {
             protocols: ProtocolSet::UNIX,
-            ..self.question(TCP, Families::BOTH, StateSet::ALL)
+            ..self.query(TCP, Families::BOTH, StateSet::ALL)
         });
         let mut written = Ok(());
         let programs = &mut self.programs;
-        let answer = list(&self.engine, &question, &mut |socket, _| {
+        let outcome = list(&self.engine, &query, &mut |socket, _| {
             let is_wanted = match layout.shown {
                 Shown::All => true,
                 Shown::Listening => socket.state == State::Listen,
@@ -317,34 +319,31 @@ impl<'a> Listing<'a> {
             }
         });
         written?;
-        report(&answer?);
+        report(&outcome?);
         Ok(())
     }
 
-    fn question(&self, table: Table, families: Families, states: StateSet) -> Question<'static> {
+    fn query(&self, table: Table, families: Families, states: StateSet) -> Query<'static> {
         let layout = &self.layout;
         let choice = match self.flags.source {
             // There is a walk over the tables of two protocols.
             Choice::Bpf if !matches!(table.protocol, Protocol::Tcp | Protocol::Udp) => Choice::Auto,
             choice => choice,
         };
-        Question {
+        Query {
             protocols: ProtocolSet::of(&[table.protocol]),
             families,
             states,
-            detail: Detail {
-                queues: true,
-                timer: layout.timers,
-                inode: layout.extended || layout.programs,
-                user: layout.extended,
-                // A timer alone tells one of two counts.
-                tcp_info: layout.timers && table.protocol == Protocol::Tcp,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES
+                | Detail::TIMER.when(layout.timers)
+                | Detail::INODE.when(layout.extended || layout.programs)
+                | Detail::USER.when(layout.extended)
+                // A timer alone has only one of two counts.
+                | Detail::TCP_INFO.when(layout.timers && table.protocol == Protocol::Tcp),
             program: &[],
             ends: Ends::ANYWHERE,
             choice,
-            place: Where::Here,
+            scope: NetnsScope::Own,
         }
     }
 
@@ -373,7 +372,7 @@ struct Passed {
     is_too_long: bool,
 }
 
-/// Where sockets become rows.
+/// NetnsScope sockets become rows.
 struct Rows<'a> {
     layout: &'a InetLayout,
     names: &'a HostNames,
@@ -443,15 +442,15 @@ fn is_shown(shown: Shown, socket: &Socket) -> bool {
     }
 }
 
-fn by_procfs(question: Question<'_>) -> Question<'_> {
-    Question {
+fn by_procfs(query: Query<'_>) -> Query<'_> {
+    Query {
         choice: Choice::Procfs,
-        ..question
+        ..query
     }
 }
 
 /// What could not be seen.
-fn report(answer: &Answer) {
+fn report(answer: &QueryOutcome) {
     sockeye_query::notes::sources(&answer.used, false);
     sockeye_query::notes::losses(&answer.losses, false, false);
 }

@@ -7,7 +7,7 @@ use sockeye_filter::Resolve;
 use sockeye_model::iproute2::NETLINK_PROTOCOLS;
 use sockeye_model::{CgroupId, Comm, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
 use sockeye_source::ephemeral_ports;
-use sockeye_source::names::{Interfaces, SystemNames, Wanted, resolve};
+use sockeye_source::names::{Interfaces, NameKinds, SystemNames, resolve};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,11 +33,11 @@ pub(super) struct Book {
 impl Book {
     pub(super) fn new(asked: &Asked) -> Self {
         use super::tables::Table::{Raw, Tcp, Udp};
-        let wanted = Wanted {
+        let wanted = NameKinds {
             services: !asked.numeric,
             hosts: asked.resolve,
             cgroups: true,
-            ..Wanted::NONE
+            ..NameKinds::NONE
         };
         Self {
             names: SystemNames::new(wanted),

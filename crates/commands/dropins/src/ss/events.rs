@@ -7,7 +7,7 @@ use crate::output::{SsHolders, SsRow, SsWriter};
 use anyhow::Context;
 use sockeye_console::stdout;
 use sockeye_model::{Family, Particulars, Protocol};
-use sockeye_source::closings::{Closings, Group};
+use sockeye_source::destroy_events::{DestroyEvents, Group};
 use std::process::ExitCode;
 
 /// Shows each until nobody wants more. ss's filter decides, but not its states.
@@ -26,14 +26,14 @@ pub(super) fn follow(listing: &Listing<'_>) -> anyhow::Result<ExitCode> {
     if groups.is_empty() {
         return Ok(ExitCode::from(WRONG));
     }
-    let mut closings = Closings::open(&groups).context("listen to sock_diag")?;
+    let mut destroy_events = DestroyEvents::open(&groups).context("listen to sock_diag")?;
     let mut writer = SsWriter::new(stdout::open()?, listing.layout);
     if !listing.asked.no_header {
         writer.header();
     }
     loop {
         let mut written = Ok(());
-        let told = closings.next(&mut |socket, message| {
+        let told = destroy_events.next(&mut |socket, message| {
             let is_wanted = selection.has_family(socket.family) && listing.filter.accepts(socket);
             if written.is_err() || !is_wanted {
                 return;

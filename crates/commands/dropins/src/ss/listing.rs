@@ -18,8 +18,8 @@ use sockeye_model::{
 };
 use sockeye_source::owners::Owners;
 use sockeye_source::{
-    Along, Answer, Choice, Detail, Engine, Error, Families, Judged, Place, Question, Rung, Where, list_along,
-    refusal,
+    BpfEngine, Choice, Detail, DumpContext, Error, Families, KernelVerdict, NetnsScope, OpenNetns, Query,
+    QueryOutcome, SourceKind, list_with_message, refusal,
 };
 use std::ffi::OsStr;
 use std::fs::File;
@@ -38,8 +38,8 @@ pub(super) struct Listing<'a> {
     /// What the kernel decides of the filter.
     kernel: KernelFilter,
     program: Program,
-    place: Option<Place<'a>>,
-    engine: Engine,
+    place: Option<OpenNetns<'a>>,
+    engine: BpfEngine,
 }
 
 /// Who holds the sockets, as it is shown.
@@ -49,7 +49,7 @@ struct Holders {
     threads: Option<Threads>,
 }
 
-/// The tables that one question is about.
+/// The tables that one query is about.
 struct Group {
     tables: &'static [Table],
     families: &'static [Family],
@@ -101,7 +101,7 @@ impl<'a> Listing<'a> {
         asked: &'a Asked,
         filter: &'a Filter,
         book: &'a Book,
-        place: Option<Place<'a>>,
+        place: Option<OpenNetns<'a>>,
     ) -> Self {
         let kernel = filter.kernel();
         let knows = if sockeye_query::listing::may_see_marks() {
@@ -117,7 +117,7 @@ impl<'a> Listing<'a> {
             book,
             layout: super::layout(asked),
             place,
-            engine: Engine::default(),
+            engine: BpfEngine::default(),
         }
     }
 
@@ -153,13 +153,13 @@ impl<'a> Listing<'a> {
             }
             self.say_refusals(group);
             let (mut written, mut closed) = (Ok(()), Ok(()));
-            let answer = self.ask(group, &mut |socket, along| {
+            let outcome = self.ask(group, &mut |socket, context| {
                 // What was read from /proc is shown, as by ss, though it cannot be closed.
                 if let Some(closer) = closer
                     .as_mut()
-                    .filter(|_| is_inet(socket.family) && along.message.is_some())
+                    .filter(|_| is_inet(socket.family) && context.message.is_some())
                 {
-                    match closer.close(socket.protocol, along.message) {
+                    match closer.close(socket.protocol, context.message) {
                         Ok(Fate::Closed) => {}
                         Ok(Fate::Spared) => return ControlFlow::Continue(()),
                         Err(errno) => {
@@ -168,7 +168,7 @@ impl<'a> Listing<'a> {
                         }
                     }
                 }
-                written = self.row(&mut writer, socket, along, &holders);
+                written = self.row(&mut writer, socket, context, &holders);
                 match written {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(_) => ControlFlow::Break(()),
@@ -181,8 +181,8 @@ impl<'a> Listing<'a> {
                 status = ExitCode::FAILURE;
                 break;
             }
-            match answer {
-                Ok(answer) => losses += answer.losses,
+            match outcome {
+                Ok(outcome) => losses += outcome.losses,
                 Err(Error::NoSource(used))
                     if self.asked.source.is_none() && used.iter().all(|used| used.optional) => {}
                 // ss says nothing and goes on.
@@ -218,13 +218,15 @@ impl<'a> Listing<'a> {
             if !is_wanted {
                 continue;
             }
-            let answer = self.ask(tcp, &mut |socket, along| {
+            let outcome = self.ask(tcp, &mut |socket, context| {
                 if socket.family == family {
-                    bytes.extend(sockeye_source::saved::message(along.message.unwrap_or_default()));
+                    bytes.extend(sockeye_source::saved::message(
+                        context.message.unwrap_or_default(),
+                    ));
                 }
                 ControlFlow::Continue(())
             })?;
-            losses += answer.losses;
+            losses += outcome.losses;
             bytes.extend(sockeye_source::saved::END);
         }
         out.write_all(&bytes)
@@ -246,9 +248,9 @@ impl<'a> Listing<'a> {
             Err(error) => bail!("fopen($TCPDIAG_FILE): {}\n", errno_text(&error)),
         };
         let mut written = Ok(());
-        let read = sockeye_source::saved::read(&mut file, &mut |socket, along| {
+        let read = sockeye_source::saved::read(&mut file, &mut |socket, context| {
             if self.filter.accepts(socket) && written.is_ok() {
-                written = self.row(writer, socket, along, holders);
+                written = self.row(writer, socket, context, holders);
             }
         });
         written.context(stdout::WRITING)?;
@@ -260,11 +262,11 @@ impl<'a> Listing<'a> {
         &self,
         writer: &mut SsWriter<W>,
         socket: &Socket,
-        along: Along<'_>,
+        context: DumpContext<'_>,
         holders: &Holders,
     ) -> io::Result<()> {
         let read;
-        let particulars = match along.message {
+        let particulars = match context.message {
             Some(message) if self.wants_particulars() => {
                 read = Particulars::read(socket.protocol, message);
                 &read
@@ -276,7 +278,7 @@ impl<'a> Listing<'a> {
             particulars,
             holders: holders.of(socket),
             // Of lines of /proc ss shows little, but for TCP.
-            is_brief: along.rung == Rung::Procfs && socket.protocol != Protocol::Tcp,
+            is_brief: context.source == SourceKind::Procfs && socket.protocol != Protocol::Tcp,
         };
         writer.row(&row, self.book)
     }
@@ -285,8 +287,8 @@ impl<'a> Listing<'a> {
     fn ask(
         &self,
         group: &Group,
-        take: &mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
-    ) -> Result<Answer, Error> {
+        take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryOutcome, Error> {
         let choice = self.choice(group);
         let is_raw = group.tables == [Table::Raw];
         if !is_raw || choice == Choice::Procfs {
@@ -295,7 +297,7 @@ impl<'a> Listing<'a> {
         // Many kernels tell of RAW sockets only in /proc, where ss looks for both families.
         match self.ask_by(Choice::Diag, group, take) {
             Err(Error::NoSource(_)) => self.ask_by(Choice::Procfs, group, take),
-            answer => answer,
+            outcome => outcome,
         }
     }
 
@@ -303,10 +305,10 @@ impl<'a> Listing<'a> {
         &self,
         choice: Choice,
         group: &Group,
-        take: &mut dyn FnMut(&Socket, Along<'_>) -> ControlFlow<()>,
-    ) -> Result<Answer, Error> {
+        take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    ) -> Result<QueryOutcome, Error> {
         let bounds = self.kernel.bounds();
-        let question = Question {
+        let query = Query {
             protocols: self.protocols(group),
             families: self.families(choice),
             states: self.states(group),
@@ -314,21 +316,21 @@ impl<'a> Listing<'a> {
             program: &self.program.bytecode,
             ends: sockeye_query::rooms::ends(&bounds),
             choice,
-            place: self.place.map_or(Where::Here, Where::In),
+            scope: self.place.map_or(NetnsScope::Own, NetnsScope::One),
         };
         let is_everything = self.filter.is_empty();
-        list_along(&self.engine, &question, &mut |socket, along| {
-            if !is_everything && !self.accepts(socket, along) {
+        list_with_message(&self.engine, &query, &mut |socket, context| {
+            if !is_everything && !self.accepts(socket, context) {
                 return ControlFlow::Continue(());
             }
-            take(socket, along)
+            take(socket, context)
         })
     }
 
     /// ss takes an IP socket if the kernel takes it, where that is asked, and it does itself.
-    fn accepts(&self, socket: &Socket, along: Along<'_>) -> bool {
-        let decided = along.judged == Judged::ByKernel && self.program.exact;
-        let is_asked = is_inet(socket.family) && along.rung != Rung::Procfs;
+    fn accepts(&self, socket: &Socket, context: DumpContext<'_>) -> bool {
+        let decided = context.kernel_verdict == KernelVerdict::Passed && self.program.exact;
+        let is_asked = is_inet(socket.family) && context.source != SourceKind::Procfs;
         let kernel = decided || !is_asked || self.kernel.matches(&Entry::new(socket));
         kernel && self.filter.accepts(socket)
     }
@@ -398,22 +400,20 @@ impl<'a> Listing<'a> {
     fn detail(&self) -> Detail {
         let asked = self.asked;
         let needs = self.filter.needs();
-        Detail {
-            queues: true,
-            timer: asked.timers,
-            inode: asked.extended || asked.processes || asked.threads,
-            user: asked.extended,
-            options: asked.extended || asked.cgroup || asked.options || needs.mark || needs.cgroup,
-            cookie: asked.extended || asked.kill,
-            autobound: self.kernel.needs().kernel_only,
-            tcp_info: asked.info,
-            memory: asked.memory,
-            congestion: asked.info,
-            service_class: asked.service_class,
-            particulars: self.wants_particulars(),
-            // As ss, which shows what it is told.
-            repeats: true,
-        }
+        let options = asked.extended || asked.cgroup || asked.options || needs.mark || needs.cgroup;
+        // REPEATS: ss prints a socket as often as the kernel reports it.
+        Detail::QUEUES
+            | Detail::REPEATS
+            | Detail::TIMER.when(asked.timers)
+            | Detail::INODE.when(asked.extended || asked.processes || asked.threads)
+            | Detail::USER.when(asked.extended)
+            | Detail::OPTIONS.when(options)
+            | Detail::COOKIE.when(asked.extended || asked.kill)
+            | Detail::AUTOBOUND.when(self.kernel.needs().kernel_only)
+            | (Detail::TCP_INFO | Detail::CONGESTION).when(asked.info)
+            | Detail::MEMORY.when(asked.memory)
+            | Detail::SERVICE_CLASS.when(asked.service_class)
+            | Detail::DIAG_DETAILS.when(self.wants_particulars())
     }
 
     const fn wants_particulars(&self) -> bool {

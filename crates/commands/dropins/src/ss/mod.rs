@@ -18,7 +18,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::{Context, Filter, Mistake};
 use sockeye_model::{Family, NetnsInode};
-use sockeye_source::{Error, Place, within};
+use sockeye_source::{Error, OpenNetns, within};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::File;
@@ -71,7 +71,7 @@ fn inside(name: &str, asked: Asked) -> Result<ExitCode, End> {
             errno_text(&error)
         ))
     })?;
-    let place = Place {
+    let place = OpenNetns {
         fd: file.as_fd(),
         inode,
         process: None,
@@ -91,7 +91,7 @@ fn inside(name: &str, asked: Asked) -> Result<ExitCode, End> {
 }
 
 /// What is asked for, in the network namespace of this thread.
-fn show(mut asked: Asked, place: Option<Place<'_>>) -> Result<ExitCode, End> {
+fn show(mut asked: Asked, place: Option<OpenNetns<'_>>) -> Result<ExitCode, End> {
     if asked.summary {
         summary::print().map_err(|error| End::wrong(format!("sockeye ss: {error:#}\n"), 1))?;
         if !asked.selection.is_chosen && asked.operands.is_empty() {

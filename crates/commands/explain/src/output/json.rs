@@ -1,7 +1,7 @@
 //! As JSON: `docs/schema/explain.schema.json`.
 
 use super::ExplainedLog;
-use sockeye_dictionary::{Count, Entry, Found, Met};
+use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
 use sockeye_output::format::SCHEMA_VERSION;
 use sockeye_output::json::Object;
 use sockeye_output::text::push_json;
@@ -81,7 +81,7 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
-fn push_met(out: &mut Vec<u8>, met: &Met<'_>) {
+fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>) {
     let mut fields = Object::begin(out);
     fields.number("times", Some(met.times));
     fields.number("times_left_out", Some(met.left_out));

@@ -4,7 +4,7 @@ mod csv;
 mod json;
 mod text;
 
-use sockeye_dictionary::{Count, Entry, Found, Met};
+use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
 use sockeye_output::format::{Format, Style};
 
 /// How explanations are to be written.
@@ -28,7 +28,7 @@ pub struct ExplainedLog<'a> {
     /// Its lines.
     pub count: Count,
     /// What was met, the worst first.
-    pub met: Vec<&'a Met<'a>>,
+    pub met: Vec<&'a EntryOccurrences<'a>>,
     /// Entries that were met but are not told, since they are not as bad as was asked for.
     pub hidden: usize,
     /// Whether reading ended before the log did.

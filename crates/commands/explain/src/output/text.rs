@@ -1,7 +1,7 @@
 //! For people: what it means first, then why, how to see it, what to do.
 
 use super::{ExplainLayout, ExplainedLog};
-use sockeye_dictionary::{Entry, Found, Met, Placeholder, Severity};
+use sockeye_dictionary::{Entry, EntryOccurrences, Found, Placeholder, Severity};
 use sockeye_output::number::push_decimal;
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
@@ -61,21 +61,24 @@ pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &Expl
         out.resize(out.len() + gap, b' ');
         let used = out.len() - begin;
         // One line each, to be searched; what does not fit is in the entry.
-        let gist = entry.gist();
+        let first_sentence = entry.first_sentence();
         match layout.width {
-            Some(width) if used + display_width(gist.as_bytes()) > width => {
+            Some(width) if used + display_width(first_sentence.as_bytes()) > width => {
                 let room = width.saturating_sub(used + 3);
-                let cut = gist.char_indices().nth(room).map_or(gist.len(), |(at, _)| at);
-                out.extend_from_slice(gist[..cut].trim_end().as_bytes());
+                let cut = first_sentence
+                    .char_indices()
+                    .nth(room)
+                    .map_or(first_sentence.len(), |(at, _)| at);
+                out.extend_from_slice(first_sentence[..cut].trim_end().as_bytes());
                 out.extend_from_slice(b"...");
             }
-            _ => out.extend_from_slice(gist.as_bytes()),
+            _ => out.extend_from_slice(first_sentence.as_bytes()),
         }
         out.push(b'\n');
     }
 }
 
-fn push_met(out: &mut Vec<u8>, met: &Met<'_>, layout: &ExplainLayout) {
+fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>, layout: &ExplainLayout) {
     let mut about = Vec::new();
     if met.times > 1 || met.left_out > 0 {
         let left_out = match met.left_out {

@@ -6,7 +6,7 @@ use super::{AnalyzeArgs, Words};
 use crate::output::{AnalysisLayout, ComparedWay, Comparison, Place};
 use anyhow::Context;
 use sockeye_console::stdout;
-use sockeye_trace::{Connection, Endpoint, Paired, PairedWay, Pairing, Side};
+use sockeye_trace::{Connection, Endpoint, Paired, PairedDirection, Pairing, Side};
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -83,7 +83,7 @@ pub(super) fn run(args: &AnalyzeArgs, words: &Words, layout: &AnalysisLayout) ->
     Ok(ExitCode::SUCCESS)
 }
 
-fn told<'a>(way: &'a PairedWay, first: &Directions, second: &Directions) -> ComparedWay<'a> {
+fn told<'a>(way: &'a PairedDirection, first: &Directions, second: &Directions) -> ComparedWay<'a> {
     let key = (way.source, way.destination);
     let (nearer, key) = match way.translated {
         _ if way.is_first_nearer => (first, key),

@@ -4,7 +4,7 @@ use sockeye_console::notes;
 use sockeye_console::usage::Usage;
 use sockeye_filter::{Filter, Resolve, join_words, parse_words};
 use sockeye_model::{Endpoint as End, Entry, Family, Port, Protocol, Socket, State};
-use sockeye_source::names::{ResolveError, SystemNames, Wanted, resolve};
+use sockeye_source::names::{NameKinds, ResolveError, SystemNames, resolve};
 use sockeye_trace::Endpoint;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -50,7 +50,7 @@ impl Words {
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
-        let filter = parse_words(&rest, &Names(SystemNames::new(Wanted::NONE)))
+        let filter = parse_words(&rest, &Names(SystemNames::new(NameKinds::NONE)))
             .map_err(|error| {
                 let mut text = error.render(&join_words(&rest));
                 if let Some(word) = rest.first().filter(|word| !is_of_filter(word.as_ref())) {

@@ -7,7 +7,7 @@ use sockeye_filter::nearest;
 use sockeye_model::Losses;
 use sockeye_output::harmless;
 use sockeye_query::places::Places;
-use sockeye_source::names::{Interfaces, SystemNames, Wanted};
+use sockeye_source::names::{Interfaces, NameKinds, SystemNames};
 use sockeye_source::{Devices, within};
 use sockeye_sys::packet_ring::{Instruction, PacketRing, Plan, Refusal};
 use sockeye_wire::packet::LinkType;
@@ -38,10 +38,10 @@ pub(super) enum Link {
 
 impl Interface {
     pub(super) fn find(args: &CaptureArgs) -> anyhow::Result<Self> {
-        let wanted = Wanted {
+        let wanted = NameKinds {
             services: true,
             namespaces: true,
-            ..Wanted::NONE
+            ..NameKinds::NONE
         };
         let names = SystemNames::new(wanted);
         let places = Places::find(args.netns.as_deref(), &names, None, &mut Losses::default())?;

@@ -6,7 +6,7 @@ use foldhash::{HashMap, HashMapExt};
 use sockeye_model::{Endpoint, Inode, Owner, Protocol, ProtocolSet, StateSet};
 use sockeye_output::harmless;
 use sockeye_source::owners::Owners;
-use sockeye_source::{Choice, Detail, Ends, Engine, Families, Question, Where, list};
+use sockeye_source::{BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, list};
 use sockeye_sys::packet_ring::{Packet, Packets, Passage};
 use std::fmt::Write as _;
 use std::hash::BuildHasher;
@@ -196,7 +196,7 @@ impl Book {
 
 /// Looks for owners when somebody wishes it, until nobody can any more.
 pub(super) fn look(interface: &Interface, board: &Board, wishes: &Receiver<()>) {
-    let engine = Engine::default();
+    let engine = BpfEngine::default();
     let mut generation = 0_u32;
     loop {
         let begun = Instant::now();
@@ -237,33 +237,32 @@ pub(super) fn look(interface: &Interface, board: &Board, wishes: &Receiver<()>) 
 }
 
 impl Table {
-    fn read(engine: &Engine, interface: &Interface) -> Option<Self> {
+    fn read(engine: &BpfEngine, interface: &Interface) -> Option<Self> {
         let (owners, _) = Owners::find(engine, Choice::Auto).ok()?;
         match interface.places.iter().next().flatten() {
-            None => Self::list(engine, owners, Where::Here),
+            None => Self::list(engine, owners, NetnsScope::Own),
             Some(namespace) => interface
                 .places
-                .open(namespace, |place| Self::list(engine, owners, Where::In(place)))
+                .open(namespace, |scope| {
+                    Self::list(engine, owners, NetnsScope::One(scope))
+                })
                 .ok()?,
         }
     }
 
-    fn list(engine: &Engine, owners: Owners, place: Where<'_>) -> Option<Self> {
-        let question = Question {
+    fn list(engine: &BpfEngine, owners: Owners, scope: NetnsScope<'_>) -> Option<Self> {
+        let query = Query {
             protocols: ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp]),
             families: Families::BOTH,
             states: StateSet::ALL,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             program: &[],
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,
-            place,
+            scope,
         };
         let (mut connected, mut bound) = (HashMap::new(), Vec::new());
-        let answer = list(engine, &question, &mut |socket, _| {
+        let answer = list(engine, &query, &mut |socket, _| {
             if let Some(inode) = socket.inode
                 && let Some(local) = end(&socket.local)
             {

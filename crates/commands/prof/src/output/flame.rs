@@ -9,7 +9,7 @@ use sockeye_output::picture::scene::{Anchor, Behaviour, Scene, Shape};
 use sockeye_output::picture::{GraphTheme, png, raster, svg};
 use sockeye_output::report::ChartFormat;
 use sockeye_output::text::harmless;
-use sockeye_profile::{Profile, Stacks, Word, Worded};
+use sockeye_profile::{NamedStacks, Profile, StackKind, StackName};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
@@ -20,7 +20,7 @@ use std::io::{self, Write};
 pub fn write_flame(
     out: &mut impl Write,
     profile: &Profile,
-    which: Stacks,
+    which: StackKind,
     format: ChartFormat,
 ) -> io::Result<()> {
     let scene = lay_out(profile, which);
@@ -30,14 +30,14 @@ pub fn write_flame(
     }
 }
 
-fn lay_out(profile: &Profile, which: Stacks) -> Scene {
-    let worded = profile.worded(which).unwrap_or_default();
-    let tower = Tower::build(worded);
+fn lay_out(profile: &Profile, which: StackKind) -> Scene {
+    let named_stacks = profile.named_stacks(which).unwrap_or_default();
+    let tower = Tower::build(named_stacks);
     let title = format!(
         "{}: {}",
         match which {
-            Stacks::Cpu => "CPU by function",
-            Stacks::Waits => "Waits off the CPU by function",
+            StackKind::Cpu => "CPU by function",
+            StackKind::Waits => "Waits off the CPU by function",
         },
         harmless(profile.target.as_bytes())
     );
@@ -72,7 +72,7 @@ fn lay_out(profile: &Profile, which: Stacks) -> Scene {
     let rows = tower.boxes.iter().map(|one| one.row + 1).max().unwrap_or(0);
     let foot = bottom + 10.0 + rows as f32 * ROW;
     for one in &tower.boxes {
-        let word = &tower.worded.words[one.word as usize];
+        let word = &tower.named_stacks.words[one.word as usize];
         let name = cut(&word.text);
         let module = word.module.as_deref().map_or_else(
             || {
@@ -91,7 +91,7 @@ fn lay_out(profile: &Profile, which: Stacks) -> Scene {
             size: [(one.width - 0.4).max(0.1), ROW - 1.0],
             more: format!(
                 "{name} · {module} · {}",
-                weight(which, one.weight, tower.worded.total)
+                weight(which, one.weight, tower.named_stacks.total)
             ),
             text: name,
         });
@@ -110,24 +110,24 @@ fn lay_out(profile: &Profile, which: Stacks) -> Scene {
 }
 
 /// What it is of: how long, how much, what is not in it.
-fn about(profile: &Profile, which: Stacks, tower: &Tower) -> String {
+fn about(profile: &Profile, which: StackKind, tower: &Tower) -> String {
     let seconds = profile.duration_ns as f64 / 1e9;
     let mut parts = vec![format!("{seconds:.3} s").replace(".000 s", " s")];
     let lost = match which {
-        Stacks::Cpu => {
+        StackKind::Cpu => {
             let cpu = profile.cpu.as_ref();
             let rate = cpu.map_or(0, |cpu| cpu.samples_per_s);
             parts.push(format!(
                 "{} samples, {rate} a second asked for",
-                tower.worded.total
+                tower.named_stacks.total
             ));
             if cpu.is_some_and(|cpu| cpu.user_only) {
                 parts.push("of the processes' own code only".to_owned());
             }
             profile.losses.samples
         }
-        Stacks::Waits => {
-            parts.push(format!("{} waited", time(tower.worded.total)));
+        StackKind::Waits => {
+            parts.push(format!("{} waited", time(tower.named_stacks.total)));
             profile.losses.waits
         }
     };
@@ -141,8 +141,8 @@ fn about(profile: &Profile, which: Stacks, tower: &Tower) -> String {
     if tower.high > 0 {
         parts.push(format!("{} deeper than {ROWS_MAX} rows", tower.high));
     }
-    if tower.worded.too_deep > 0 {
-        parts.push(format!("{} stacks cut", tower.worded.too_deep));
+    if tower.named_stacks.too_deep > 0 {
+        parts.push(format!("{} stacks cut", tower.named_stacks.too_deep));
     }
     parts.join(", ")
 }
@@ -159,7 +159,7 @@ struct Placed {
 
 /// The boxes, from the lowest row on.
 struct Tower {
-    worded: Worded,
+    named_stacks: NamedStacks,
     boxes: Vec<Placed>,
     /// Boxes that would be too narrow, or too many; what would stand upon them is not counted
     narrow: u64,
@@ -176,11 +176,11 @@ struct Span {
 }
 
 impl Tower {
-    fn build(mut worded: Worded) -> Self {
+    fn build(mut named_stacks: NamedStacks) -> Self {
         // 1. Neighbours share their beginnings; the same words give the same order
-        let mut order: Vec<u32> = (0..worded.words.len() as u32).collect();
+        let mut order: Vec<u32> = (0..named_stacks.words.len() as u32).collect();
         let key = |place: &u32| {
-            let word = &worded.words[*place as usize];
+            let word = &named_stacks.words[*place as usize];
             (word.text.as_str(), word.is_kernel, word.module.as_deref())
         };
         order.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
@@ -188,30 +188,30 @@ impl Tower {
         for (rank, place) in (0..).zip(&order) {
             ranks[*place as usize] = rank;
         }
-        for (stack, _) in &mut worded.stacks {
+        for (stack, _) in &mut named_stacks.stacks {
             for word in stack {
                 *word = ranks[*word as usize];
             }
         }
-        worded.stacks.sort_unstable();
+        named_stacks.stacks.sort_unstable();
         // 2. Row by row, so that of too many boxes the lowest stay
         let mut tower = Self {
-            worded: Worded::default(),
+            named_stacks: NamedStacks::default(),
             boxes: Vec::new(),
             narrow: 0,
             high: 0,
         };
-        let per_weight = f64::from(WIDTH - 2.0 * EDGE) / worded.total.max(1) as f64;
+        let per_weight = f64::from(WIDTH - 2.0 * EDGE) / named_stacks.total.max(1) as f64;
         let mut spans = VecDeque::from([Span {
             from: 0,
-            to: worded.stacks.len(),
+            to: named_stacks.stacks.len(),
             row: 0,
             x: f64::from(EDGE),
         }]);
         while let Some(span) = spans.pop_front() {
-            tower.split(&worded.stacks, &span, per_weight, &order, &mut spans);
+            tower.split(&named_stacks.stacks, &span, per_weight, &order, &mut spans);
         }
-        tower.worded = worded;
+        tower.named_stacks = named_stacks;
         tower
     }
 
@@ -262,15 +262,15 @@ impl Tower {
 }
 
 /// The same function has the same shade everywhere.
-fn paint(word: &Word, which: Stacks, row: usize) -> Paint {
+fn paint(word: &StackName, which: StackKind, row: usize) -> Paint {
     if row == 0 {
         return Paint::Grid;
     }
     let flame = match (which, word.is_kernel) {
-        (Stacks::Cpu, false) => Flame::User,
-        (Stacks::Cpu, true) => Flame::Kernel,
-        (Stacks::Waits, false) => Flame::Waiting,
-        (Stacks::Waits, true) => Flame::KernelWaiting,
+        (StackKind::Cpu, false) => Flame::User,
+        (StackKind::Cpu, true) => Flame::Kernel,
+        (StackKind::Waits, false) => Flame::Waiting,
+        (StackKind::Waits, true) => Flame::KernelWaiting,
     };
     // FNV-1a
     let hash = word.text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -279,12 +279,12 @@ fn paint(word: &Word, which: Stacks, row: usize) -> Paint {
     Paint::flame(flame, hash >> 16)
 }
 
-fn weight(which: Stacks, weight: u64, total: u64) -> String {
+fn weight(which: StackKind, weight: u64, total: u64) -> String {
     let share = weight as f64 / total.max(1) as f64 * 100.0;
     match which {
-        Stacks::Cpu if weight == 1 => format!("1 sample, {share:.1} %"),
-        Stacks::Cpu => format!("{weight} samples, {share:.1} %"),
-        Stacks::Waits => format!("{}, {share:.1} %", time(weight)),
+        StackKind::Cpu if weight == 1 => format!("1 sample, {share:.1} %"),
+        StackKind::Cpu => format!("{weight} samples, {share:.1} %"),
+        StackKind::Waits => format!("{}, {share:.1} %", time(weight)),
     }
 }
 

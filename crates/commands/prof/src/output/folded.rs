@@ -1,7 +1,7 @@
 //! Stacks as lines that other programs draw: `process;outer;inner_[k] 17`.
 
 use sockeye_output::text::is_hidden;
-use sockeye_profile::{Profile, Stacks, Word};
+use sockeye_profile::{Profile, StackKind, StackName};
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
@@ -10,12 +10,12 @@ use std::io::{self, Write};
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write_folded(out: &mut impl Write, profile: &Profile, which: Stacks) -> io::Result<()> {
-    let Some(mut worded) = profile.worded(which) else {
+pub fn write_folded(out: &mut impl Write, profile: &Profile, which: StackKind) -> io::Result<()> {
+    let Some(mut named_stacks) = profile.named_stacks(which) else {
         return Ok(());
     };
-    let names: Vec<Vec<u8>> = worded.words.iter().map(name).collect();
-    let stacks = &mut worded.stacks;
+    let names: Vec<Vec<u8>> = named_stacks.words.iter().map(name).collect();
+    let stacks = &mut named_stacks.stacks;
     // By their lines, without making them.
     stacks.sort_unstable_by(|one, other| by_lines(&one.0, &other.0, &names));
     let mut line = Vec::new();
@@ -43,7 +43,7 @@ pub fn write_folded(out: &mut impl Write, profile: &Profile, which: Stacks) -> i
 }
 
 /// A word that can neither end its line nor begin another word.
-fn name(word: &Word) -> Vec<u8> {
+fn name(word: &StackName) -> Vec<u8> {
     let mut name = String::with_capacity(word.text.len() + 4);
     for character in word.text.chars() {
         name.push(match character {

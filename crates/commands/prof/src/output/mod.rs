@@ -9,16 +9,16 @@ pub use folded::write_folded;
 use sockeye_output::format::Format;
 use sockeye_output::report::{ReportLayout, push_report};
 use sockeye_output::text::is_hidden;
-use sockeye_profile::{Profile, View};
+use sockeye_profile::{Profile, ReportOptions};
 
 /// Appends the profile. CSV has the rows of its first table, all of them with all of their figures.
-pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &View, layout: ReportLayout) {
+pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, layout: ReportLayout) {
     match layout.format {
         Format::Json => push_harmless_json(out, &profile.to_document()),
         Format::Jsonl => push_harmless_json(out, &profile.to_lines()),
         Format::Table | Format::Csv => {
             let for_eyes = layout.format == Format::Table;
-            push_report(out, &profile.report(&View { for_eyes, ..*view }), layout);
+            push_report(out, &profile.report(&ReportOptions { for_eyes, ..*view }), layout);
         }
     }
 }

@@ -5,13 +5,13 @@ use super::schema_check::{follows, validator};
 use crate::output::{push_profile, write_flame, write_folded};
 use serde_json::Value as Json;
 use sockeye_output::{ChartFormat, Format, ReportLayout, push_report};
-use sockeye_profile::{Difference, Partial, Profile, Stacks, View};
+use sockeye_profile::{Difference, Partial, Profile, ReportOptions, StackKind};
 use std::time::{Duration, Instant};
 
 const PROF: &str = include_str!("../../../../../docs/schema/prof.schema.json");
 const DIFF: &str = include_str!("../../../../../docs/schema/prof-diff.schema.json");
 
-fn told(profile: &Profile, view: &View, format: Format, width: Option<usize>) -> String {
+fn told(profile: &Profile, view: &ReportOptions, format: Format, width: Option<usize>) -> String {
     let mut out = Vec::new();
     let layout = ReportLayout {
         format,
@@ -39,10 +39,10 @@ fn for_programs() {
         ..Profile::default()
     };
     for profile in [sampled::rich(), sampled::hostile(), partial, empty] {
-        let text = told(&profile, &View::default(), Format::Json, None);
+        let text = told(&profile, &ReportOptions::default(), Format::Json, None);
         follows(&whole, &text);
         assert_eq!(Profile::from_json(text.as_bytes()).unwrap(), profile);
-        let lines = told(&profile, &View::default(), Format::Jsonl, None);
+        let lines = told(&profile, &ReportOptions::default(), Format::Jsonl, None);
         let (rows, summary) = match lines.trim_end().rsplit_once('\n') {
             Some((rows, summary)) => (rows, summary),
             None => ("", lines.trim_end()),
@@ -94,10 +94,10 @@ fn harmless(text: &str) {
 fn for_eyes() {
     let profile = sampled::rich();
     for width in [0, 1, 20, 60, 80, 120, 300] {
-        let text = told(&profile, &View::default(), Format::Table, Some(width));
+        let text = told(&profile, &ReportOptions::default(), Format::Table, Some(width));
         assert!(text.contains("recvmsg"), "{width}");
     }
-    let text = told(&profile, &View::default(), Format::Table, Some(80));
+    let text = told(&profile, &ReportOptions::default(), Format::Table, Some(80));
     let first = text.find("waiting for the network").unwrap();
     let calls = text.find("\nsyscalls\n").unwrap();
     let meaning = text.find("opened").unwrap();
@@ -115,7 +115,7 @@ fn for_eyes() {
     }
     harmless(&told(
         &sampled::hostile(),
-        &View::default(),
+        &ReportOptions::default(),
         Format::Table,
         Some(80),
     ));
@@ -123,10 +123,10 @@ fn for_eyes() {
 
 #[test]
 fn fewer_rows_and_by_process() {
-    let few = View {
+    let few = ReportOptions {
         rows: 2,
         by_process: true,
-        ..View::default()
+        ..ReportOptions::default()
     };
     let text = told(&sampled::rich(), &few, Format::Table, None);
     assert!(text.contains("4711  tunnel   recvmsg"), "{text}");
@@ -135,18 +135,18 @@ fn fewer_rows_and_by_process() {
         text.contains("Left out: 6 system calls (3.75s, 31 %); 4 kinds of waits"),
         "{text}"
     );
-    let all = View {
+    let all = ReportOptions {
         rows: 0,
-        ..View::default()
+        ..ReportOptions::default()
     };
     assert!(!told(&sampled::rich(), &all, Format::Table, None).contains("Left out"));
 }
 
 #[test]
 fn for_spreadsheets() {
-    let all = View {
+    let all = ReportOptions {
         rows: 0,
-        ..View::default()
+        ..ReportOptions::default()
     };
     let text = told(&sampled::rich(), &all, Format::Csv, None);
     let mut lines = text.lines();
@@ -218,7 +218,7 @@ fn differences() {
     }
 }
 
-fn folded(profile: &Profile, which: Stacks) -> String {
+fn folded(profile: &Profile, which: StackKind) -> String {
     let mut out = Vec::new();
     write_folded(&mut out, profile, which).unwrap();
     String::from_utf8(out).unwrap()
@@ -226,18 +226,18 @@ fn folded(profile: &Profile, which: Stacks) -> String {
 
 #[test]
 fn folded_stacks() {
-    let text = folded(&sampled::rich(), Stacks::Cpu);
+    let text = folded(&sampled::rich(), StackKind::Cpu);
     assert!(
         text.contains("tunnel;main;event_loop;encrypt;BF_cfb64_encrypt 41\n"),
         "{text}"
     );
     assert!(text.contains(";write;ksys_write_[k];native_queued_spin_lock_slowpath_[k] 48\n"));
     assert!(text.contains("tunnel-worker;[no stack] 4\n"));
-    let waits = folded(&sampled::rich(), Stacks::Waits);
+    let waits = folded(&sampled::rich(), StackKind::Waits);
     assert!(waits.contains("tunnel;main;encrypt 420000\n"), "{waits}");
-    assert_eq!(folded(&Profile::default(), Stacks::Cpu), "");
+    assert_eq!(folded(&Profile::default(), StackKind::Cpu), "");
     for profile in [sampled::rich(), sampled::hostile(), sampled::many(5_000)] {
-        let text = folded(&profile, Stacks::Cpu);
+        let text = folded(&profile, StackKind::Cpu);
         let mut sorted: Vec<&str> = text.lines().collect();
         sorted.sort_unstable();
         let before = sorted.len();
@@ -253,7 +253,7 @@ fn folded_stacks() {
     }
 }
 
-fn drawn(profile: &Profile, which: Stacks) -> String {
+fn drawn(profile: &Profile, which: StackKind) -> String {
     let mut out = Vec::new();
     write_flame(&mut out, profile, which, ChartFormat::Svg).unwrap();
     String::from_utf8(out).unwrap()
@@ -261,7 +261,7 @@ fn drawn(profile: &Profile, which: Stacks) -> String {
 
 #[test]
 fn flame_graphs() {
-    let svg = drawn(&sampled::rich(), Stacks::Cpu);
+    let svg = drawn(&sampled::rich(), StackKind::Cpu);
     for text in [
         ">CPU by function: pid 4711</text>",
         ">10.004 s, 525 samples, 99 a second asked for, 3 lost</text>",
@@ -272,15 +272,15 @@ fn flame_graphs() {
     ] {
         assert!(svg.contains(text), "{text} in {svg}");
     }
-    assert_eq!(svg, drawn(&sampled::rich(), Stacks::Cpu), "the same again");
-    let waits = drawn(&sampled::rich(), Stacks::Waits);
+    assert_eq!(svg, drawn(&sampled::rich(), StackKind::Cpu), "the same again");
+    let waits = drawn(&sampled::rich(), StackKind::Waits);
     assert!(
         waits.contains("<title>read_reply · tunnel · 6.4s, 63.5 %</title>"),
         "{waits}"
     );
-    let nothing = drawn(&Profile::default(), Stacks::Cpu);
+    let nothing = drawn(&Profile::default(), StackKind::Cpu);
     assert!(nothing.contains("there are no such stacks"), "{nothing}");
-    for which in [Stacks::Cpu, Stacks::Waits] {
+    for which in [StackKind::Cpu, StackKind::Waits] {
         let mut png = Vec::new();
         write_flame(&mut png, &sampled::rich(), which, ChartFormat::Png).unwrap();
         assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.ends_with(b"IEND\xaeB`\x82"));
@@ -289,7 +289,7 @@ fn flame_graphs() {
 
 #[test]
 fn hostile_names_stay_text() {
-    for which in [Stacks::Cpu, Stacks::Waits] {
+    for which in [StackKind::Cpu, StackKind::Waits] {
         let svg = drawn(&sampled::hostile(), which);
         // One script, ours; one end of it.
         assert_eq!(svg.matches("<script").count(), 1);
@@ -308,8 +308,8 @@ fn hostile_names_stay_text() {
 fn many_stacks_take_no_time() {
     let profile = sampled::many(50_000);
     let begin = Instant::now();
-    let svg = drawn(&profile, Stacks::Cpu);
-    let lines = folded(&profile, Stacks::Cpu).lines().count();
+    let svg = drawn(&profile, StackKind::Cpu);
+    let lines = folded(&profile, StackKind::Cpu).lines().count();
     // Optimised it is a tenth of a second; here it is not, and others are at work.
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     assert!(lines > 45_000, "{lines}");
@@ -326,11 +326,11 @@ fn depth_is_bounded() {
     if let Some(cpu) = &mut profile.cpu {
         cpu.stacks[0].stack = vec![0; 100_000];
     }
-    let svg = drawn(&profile, Stacks::Cpu);
+    let svg = drawn(&profile, StackKind::Cpu);
     assert!(
         svg.contains("1 deeper than 300 rows, 1 stacks cut"),
         "{}",
         &svg[..3000]
     );
-    assert!(folded(&profile, Stacks::Cpu).contains(";[deeper] 320\n"));
+    assert!(folded(&profile, StackKind::Cpu).contains(";[deeper] 320\n"));
 }

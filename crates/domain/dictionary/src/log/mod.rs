@@ -1,64 +1,64 @@
-//! Logs: what their lines say, how often.
+//! Analysis of logs: entries, counts and values of their lines.
 
 mod prefix;
 
-use crate::dictionary::{Known, Messages};
+use crate::dictionary::{MatchedLine, Messages};
 use crate::{Entry, Placeholder, Severity};
 pub(crate) use prefix::message_of;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// Reads a log line by line, and says which entries its lines are.
+/// Takes a log line by line and counts the dictionary's entries.
 #[derive(Debug)]
 pub struct Log<'d> {
     messages: Messages<'d>,
-    met: HashMap<*const Entry<'static>, Met<'d>>,
-    /// Whose repeats are told by the lines that follow
+    met: HashMap<*const Entry<'static>, EntryOccurrences<'d>>,
+    /// Entry that a following "repeated" line refers to
     latest: Option<*const Entry<'static>>,
     count: Count,
 }
 
-/// Lines of a log.
+/// Line counts of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Read
+    /// Lines read
     pub lines: u64,
-    /// Of which the dictionary knows what they are
+    /// Of these, lines with an entry
     pub known: u64,
-    /// Empty, or only about how a log repeats itself
+    /// Of these, empty lines and lines about repeats
     pub empty: u64,
 }
 
-/// An entry that a log has lines of.
+/// An entry that occurs in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Met<'d> {
-    /// Which
+pub struct EntryOccurrences<'d> {
+    /// The entry
     pub entry: &'d Entry<'static>,
-    /// Lines, and those that the log says it left out
+    /// Number of lines, with those that the log omitted
     pub times: u64,
-    /// Of these, the ones left out
+    /// Of these, lines that the log omitted
     pub left_out: u64,
-    /// When the first was, as the log writes it
+    /// Time of the first, as the log writes it
     pub first: Option<String>,
-    /// When the latest was
+    /// Time of the last
     pub last: Option<String>,
-    /// What stood at the places of its text, in the order in which it came
+    /// Distinct values of its placeholders, in the order of occurrence
     pub values: Vec<Value>,
-    /// Different values that there was no room for
+    /// Distinct values that did not fit
     pub values_left_out: u64,
-    /// The latest line of it, without what the log puts in front
+    /// The last line, without the log's prefix
     pub line: String,
 }
 
-/// What stood at a place of a message.
+/// A value of a placeholder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// What it is
+    /// The placeholder
     pub place: Placeholder,
-    /// As it was printed
+    /// The value as printed
     pub text: String,
-    /// In how many lines
+    /// Number of lines with it
     pub times: u64,
 }
 
@@ -72,7 +72,7 @@ impl<'d> Log<'d> {
         }
     }
 
-    /// Takes a line. What is not UTF-8 in it matches nothing; all else is read.
+    /// Takes a line. Parts that are not UTF-8 match nothing.
     pub fn line(&mut self, line: &[u8]) {
         self.count.lines += 1;
         let line: Cow<'_, str> = String::from_utf8_lossy(&line[..line.len().min(LINE_LEN_MAX)]);
@@ -97,8 +97,8 @@ impl<'d> Log<'d> {
         let (text, times) = prefix::repeated(message.text);
         let Some(known) = self
             .messages
-            .know(text)
-            .filter(|known| message.may_be(known.entry))
+            .match_line(text)
+            .filter(|known| message.may_match(known.entry))
         else {
             if prefix::suppressed(text).is_none() {
                 self.latest = None;
@@ -110,7 +110,7 @@ impl<'d> Log<'d> {
         self.count.known += 1;
         let entry = std::ptr::from_ref(known.entry);
         self.latest = Some(entry);
-        let met = self.met.entry(entry).or_insert_with(|| Met {
+        let met = self.met.entry(entry).or_insert_with(|| EntryOccurrences {
             entry: known.entry,
             times: 0,
             left_out: 0,
@@ -120,18 +120,18 @@ impl<'d> Log<'d> {
             values_left_out: 0,
             line: String::new(),
         });
-        met.note(&known, text, times, message.time);
+        met.count_match(&known, text, times, message.time);
     }
 
-    /// How many lines there were.
+    /// Line counts so far.
     #[must_use]
     pub fn count(&self) -> Count {
         self.count
     }
 
-    /// What was met: the worst first, of these what came most often.
+    /// The entries that occurred: by severity, then by number.
     #[must_use]
-    pub fn met(&self) -> Vec<&Met<'d>> {
+    pub fn met(&self) -> Vec<&EntryOccurrences<'d>> {
         let mut met: Vec<_> = self.met.values().collect();
         met.sort_by_key(|met| {
             let severity = met.entry.severity.unwrap_or(Severity::Info);
@@ -141,8 +141,8 @@ impl<'d> Log<'d> {
     }
 }
 
-impl Met<'_> {
-    fn note(&mut self, known: &Known<'_, '_>, text: &str, times: u64, time: Option<&str>) {
+impl EntryOccurrences<'_> {
+    fn count_match(&mut self, known: &MatchedLine<'_, '_>, text: &str, times: u64, time: Option<&str>) {
         self.times = self.times.saturating_add(times);
         self.left_out = self.left_out.saturating_add(times.saturating_sub(1));
         if let Some(time) = time {
@@ -172,7 +172,7 @@ impl Met<'_> {
     }
 }
 
-/// The rest of a longer line is not looked at.
+/// The rest of a longer line is ignored.
 const LINE_LEN_MAX: usize = 4_096;
-/// Different values kept of each entry.
+/// Distinct values kept per entry.
 const VALUES_MAX: usize = 64;

@@ -1,26 +1,26 @@
-//! What logs put in front of what the kernel printed: `dmesg` in all its ways, syslog old and new, the journal, `/dev/kmsg`.
+//! Prefixes of log lines: all formats of `dmesg`, syslog old and new, the journal, `/dev/kmsg`.
 
 use crate::Entry;
 
-/// A line of a log.
+/// A log line without its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Message<'l> {
-    /// As the log writes it
+    /// Time as the log writes it
     pub(crate) time: Option<&'l str>,
-    /// What the kernel, or a program, printed
+    /// Text that the kernel or a program printed
     pub(crate) text: &'l str,
-    /// The program that wrote it, where the log tells; the kernel may be one
+    /// Program that wrote it, if the log has it; may be the kernel
     pub(crate) program: Option<&'l str>,
-    /// It is the inside of a JSON string
+    /// Whether it is the content of a JSON string
     pub(crate) is_escaped: bool,
 }
 
 impl Message<'_> {
-    /// Whether what is known of this may be meant: programs say what they like, and must not pass for the kernel.
-    pub(crate) fn may_be(&self, entry: &Entry<'_>) -> bool {
+    /// Whether this may be a line of `entry`: messages of programs must not match entries of the kernel.
+    pub(crate) fn may_match(&self, entry: &Entry<'_>) -> bool {
         match self.program {
             None | Some("kernel" | "audit") => true,
-            // Of a program's message the source names the program, of the kernel's a file of the kernel.
+            // The source of a program's entry names the program, of a kernel's entry a kernel file.
             Some(_) => {
                 let is_kernel = |source: &str| KERNEL_FOLDERS.iter().any(|folder| source.starts_with(folder));
                 entry.source.split("; ").any(|source| !is_kernel(source))
@@ -29,7 +29,7 @@ impl Message<'_> {
     }
 }
 
-/// Takes off what stands in front, piece by piece, as long as there is something of the kind.
+/// Removes the prefix, part by part.
 pub(crate) fn message_of(line: &str) -> Message<'_> {
     let mut message = Message {
         time: None,
@@ -70,13 +70,13 @@ pub(crate) fn message_of(line: &str) -> Message<'_> {
 }
 
 impl<'l> Message<'l> {
-    /// Goes on behind `text`, which is a part of what is left.
-    fn go_on(&mut self, rest: &'l str) {
+    /// Continues after a removed part; `rest` is what follows.
+    fn continue_with(&mut self, rest: &'l str) {
         self.text = rest.trim_start();
     }
 
     fn take_time(&mut self, time: &'l str) {
-        // The kernel's own time, since boot, says less than a date.
+        // Prefer a date to the kernel's time since boot.
         self.time.get_or_insert(time);
     }
 }
@@ -92,7 +92,7 @@ fn kmsg(message: &mut Message<'_>) {
         let time = fields.next();
         if let Some(time) = time.filter(|time| all_digits(time) && !time.is_empty()) {
             message.take_time(time);
-            message.go_on(text);
+            message.continue_with(text);
         }
     }
 }
@@ -106,11 +106,11 @@ fn priority(message: &mut Message<'_>) {
         && (1..=3).contains(&number.len())
         && all_digits(number)
     {
-        message.go_on(rest);
+        message.continue_with(rest);
     }
 }
 
-/// `1 2026-11-20T12:00:00Z host kernel - - - text`, what is left of `<4>1 ...`
+/// `1 2026-11-20T12:00:00Z host kernel - - - text`, the rest of `<4>1 ...`
 fn rfc_5424(message: &mut Message<'_>) {
     let Some(rest) = message.text.strip_prefix("1 ") else {
         return;
@@ -123,7 +123,7 @@ fn rfc_5424(message: &mut Message<'_>) {
     }
     let mut rest = rest;
     for field in 0..4 {
-        // Host, program, process, message's name.
+        // Host, program, process, message name.
         let Some((word, behind)) = rest.split_once(' ') else {
             return;
         };
@@ -140,7 +140,7 @@ fn rfc_5424(message: &mut Message<'_>) {
     if time != "-" {
         message.take_time(time);
     }
-    message.go_on(text.trim_start().trim_start_matches('\u{feff}'));
+    message.continue_with(text.trim_start().trim_start_matches('\u{feff}'));
 }
 
 /// `kern  :warn  : ` of `dmesg -x`
@@ -150,7 +150,7 @@ fn facility(message: &mut Message<'_>) {
         return;
     };
     if FACILITIES.contains(&facility.trim_end()) && LEVELS.contains(&level.trim_end()) {
-        message.go_on(rest);
+        message.continue_with(rest);
     }
 }
 
@@ -166,13 +166,13 @@ fn iso_time(message: &mut Message<'_>) {
     };
     if is_iso(time) {
         message.take_time(time);
-        message.go_on(rest);
+        message.continue_with(rest);
     } else if is_date(time)
         && let Some((clock, behind)) = rest.split_once(' ')
         && is_clock(clock)
     {
         message.take_time(&dated[..time.len() + 1 + clock.len()]);
-        message.go_on(match behind.split_once(' ') {
+        message.continue_with(match behind.split_once(' ') {
             Some((zone, behind)) if is_zone(zone) => behind,
             _ => behind,
         });
@@ -200,14 +200,14 @@ fn syslog_time(message: &mut Message<'_>) {
     let _ = next(&is_year);
     let time = begin[..begin.len() - rest.len()].trim_end();
     message.take_time(time);
-    message.go_on(rest);
+    message.continue_with(rest);
 }
 
-/// `host kernel: `, behind a time only; `kernel: ` anywhere
+/// `host kernel: ` after a time only; `kernel: ` anywhere
 fn host_and_tag(message: &mut Message<'_>) {
     if let Some(rest) = message.text.strip_prefix("kernel: ") {
         message.program = Some("kernel");
-        message.go_on(rest);
+        message.continue_with(rest);
         return;
     }
     if message.time.is_none() {
@@ -216,32 +216,32 @@ fn host_and_tag(message: &mut Message<'_>) {
     let Some((host, rest)) = message.text.split_once(' ') else {
         return;
     };
-    // syslogd itself has no tag.
+    // syslogd's own messages have no tag.
     if rest.starts_with(REPEATED) {
-        message.go_on(rest);
+        message.continue_with(rest);
         return;
     }
     if host.starts_with('[') || host.ends_with(':') {
         return;
     }
     let Some((tag, text)) = rest.split_once(": ") else {
-        // A tag with nothing behind it.
+        // A tag without a text.
         if let Some(tag) = rest.strip_suffix(':')
             && is_tag(tag)
         {
-            message.go_on("");
+            message.continue_with("");
         }
         return;
     };
     if is_tag(tag) {
         message.program = Some(tag.split(['[', '(']).next().unwrap_or(tag));
-        message.go_on(text);
+        message.continue_with(text);
     }
 }
 
 /// `[12345.678901] `, `[Mon Nov 20 12:00:00 2026] `, `[  +0.000012] `, `[Nov20 12:00] `
 fn bracketed(message: &mut Message<'_>) {
-    // `dmesg -d` has two in one, `dmesg -x` and others several.
+    // `dmesg -d` has two times in one pair of brackets, `dmesg -x` and others have several pairs.
     while let Some((inside, rest)) = message
         .text
         .strip_prefix('[')
@@ -260,7 +260,7 @@ fn bracketed(message: &mut Message<'_>) {
             return;
         }
         message.take_time(inside_trimmed.trim_start_matches('+'));
-        message.go_on(rest);
+        message.continue_with(rest);
     }
 }
 
@@ -274,21 +274,21 @@ fn caller(message: &mut Message<'_>) {
         let inside = inside.trim();
         let number = inside.strip_prefix(['T', 'C']);
         if number.is_some_and(|number| !number.is_empty() && all_digits(number)) {
-            message.go_on(rest);
+            message.continue_with(rest);
         }
     }
 }
 
-/// `warn: `, `WARNING `: what some put between
+/// `warn: `, `WARNING `: levels that some formats insert
 fn level(message: &mut Message<'_>) {
     if let Some((word, rest)) = message.text.split_once(": ")
         && LEVELS.contains(&word)
     {
-        message.go_on(rest);
+        message.continue_with(rest);
     }
 }
 
-/// How often the line before was repeated: `last message repeated 3 times`.
+/// Repeats of the line before: `last message repeated 3 times`.
 pub(super) fn repeats(text: &str) -> Option<u64> {
     let rest = text.strip_prefix(REPEATED)?;
     rest.strip_suffix(" times")
@@ -297,7 +297,7 @@ pub(super) fn repeats(text: &str) -> Option<u64> {
         .or_else(|| rest.split(' ').next()?.parse().ok())
 }
 
-/// `message repeated 5 times: [ text]`: the text, and how often it was.
+/// `message repeated 5 times: [ text]`: the text, and its number.
 pub(super) fn repeated(text: &str) -> (&str, u64) {
     let found = text
         .strip_prefix("message repeated ")
@@ -309,14 +309,14 @@ pub(super) fn repeated(text: &str) -> (&str, u64) {
     }
 }
 
-/// `net_ratelimit: 12 callbacks suppressed`: of many kinds of messages, nobody knows which.
+/// `net_ratelimit: 12 callbacks suppressed`: unknown messages of any kind.
 pub(super) fn suppressed(text: &str) -> Option<u64> {
     let (head, rest) = text.split_once(": ")?;
     let number = rest.strip_suffix(" callbacks suppressed")?;
     head.ends_with("ratelimit").then(|| number.parse().ok())?
 }
 
-/// The inside of the string behind a key, its escapes as they are.
+/// The content of the string with this key, with its escapes.
 fn json_string<'l>(line: &'l str, key: &str) -> Option<&'l str> {
     let rest = line[line.find(key)? + key.len()..]
         .trim_start()
@@ -331,7 +331,7 @@ fn json_string<'l>(line: &'l str, key: &str) -> Option<&'l str> {
     Some(&rest[..end])
 }
 
-/// What `json_string` gives, with its escapes resolved; what makes no sense stays as it is.
+/// Resolves the escapes of `json_string`; invalid ones stay as they are.
 pub(super) fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -399,7 +399,7 @@ fn all_digits(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Where the sources of the kernel's messages are.
+/// Folders of the kernel's source that print messages.
 const KERNEL_FOLDERS: [&str; 14] = [
     "arch/",
     "block/",
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn every_log_is_taken_off() {
+    fn prefixes_of_all_formats_are_removed() {
         check("TCP: out of memory", None);
         check("[12345.678901] TCP: out of memory", Some("12345.678901"));
         check("[    5.678901] TCP: out of memory", Some("5.678901"));
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prefix_stays() {
+    fn other_text_stays() {
         for line in [
             "eth0: link up",
             "Neighbour table overflow",
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_do_not_pass_for_the_kernel() {
+    fn program_messages_match_no_kernel_entry() {
         let line = "Nov 20 12:00:00 web-1 app[9]: eth0: link down";
         assert_eq!(message_of(line).program, Some("app"));
         let line = "Nov 20 12:00:00 web-1 kernel: eth0: link down";
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_are_counted() {
+    fn repeat_lines_are_parsed() {
         assert_eq!(repeats("last message repeated 3 times"), Some(3));
         assert_eq!(repeats("the last message"), None);
         let line = "Nov 20 12:00:01 web-1 last message repeated 3 times";
@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_resolved() {
+    fn json_escapes_are_resolved() {
         assert_eq!(unescaped(r#"a \"b\" \u0041\\"#), "a \"b\" A\\");
         assert_eq!(unescaped(r"\ud800\u12"), "\u{fffd}\u{12}");
         assert_eq!(unescaped("\\"), "");

@@ -1,8 +1,8 @@
-//! What is known of the kernel's functions, and of calls, by their names.
+//! Names of kernel functions and system calls, and what they wait for.
 
 use crate::Reason;
 
-/// Functions that lead to every wait; tracing puts itself innermost.
+/// Functions that are part of every wait; tracing functions are innermost.
 pub(super) const MACHINERY: [&str; 17] = [
     "schedule",
     "__schedule",
@@ -23,7 +23,7 @@ pub(super) const MACHINERY: [&str; 17] = [
     "do_wait_for_common",
 ];
 
-/// `kernel/locking/`, and the lock of a socket that a thread holds for itself (`net/core/sock.c`).
+/// `kernel/locking/`, and the socket lock (`net/core/sock.c`).
 pub(super) const LOCKS: [&str; 23] = [
     "mutex_lock",
     "__mutex_lock",
@@ -50,7 +50,7 @@ pub(super) const LOCKS: [&str; 23] = [
     "lock_sock_nested",
 ];
 
-/// Entries of page faults: x86, arm64, and what all have behind them.
+/// Entries of page faults: x86, arm64, and common code.
 pub(super) const FAULTS: [&str; 9] = [
     "exc_page_fault",
     "asm_exc_page_fault",
@@ -63,7 +63,7 @@ pub(super) const FAULTS: [&str; 9] = [
     "handle_page_fault",
 ];
 
-/// Waits of the kernel's own kind.
+/// Waits inside the kernel that have no reason of their own.
 pub(super) const OTHERS: [(&str, &str); 12] = [
     ("synchronize_rcu", "all processors pass a quiet point"),
     ("synchronize_net", "all processors pass a quiet point"),
@@ -79,7 +79,7 @@ pub(super) const OTHERS: [(&str, &str); 12] = [
     ("msleep", "time, by the kernel's will"),
 ];
 
-/// Functions whose name begins another one's of other meaning.
+/// Functions whose name is a prefix of another one's with a different meaning.
 pub(super) const WHOLE: [(&str, Reason); 8] = [
     ("do_wait", Reason::Child),
     ("__do_wait", Reason::Child),
@@ -91,7 +91,7 @@ pub(super) const WHOLE: [(&str, Reason); 8] = [
     ("wait_for_partner", Reason::Peer),
 ];
 
-/// How functions begin that say what is waited for, without leading underscores; the first that fits counts.
+/// Prefixes of function names with their reasons, without leading underscores; the first match counts.
 pub(super) const STARTS: [(&str, Reason); 124] = [
     // kernel/futex, fs/locks.c, ipc/sem.c
     ("futex_", Reason::Lock),
@@ -102,7 +102,7 @@ pub(super) const STARTS: [(&str, Reason); 124] = [
     ("fcntl_setlk", Reason::Lock),
     ("do_sys_flock", Reason::Lock),
     ("do_semtimedop", Reason::Lock),
-    // fs/select.c, fs/eventpoll.c, and descriptors and signals that tell of events
+    // fs/select.c, fs/eventpoll.c, and descriptors and signals that report events
     ("poll_schedule_timeout", Reason::Events),
     ("do_select", Reason::Events),
     ("do_sys_poll", Reason::Events),
@@ -162,7 +162,7 @@ pub(super) const STARTS: [(&str, Reason); 124] = [
     ("l2tp_", Reason::Network),
     ("sock_recvmsg", Reason::Network),
     ("sock_sendmsg", Reason::Network),
-    // mm: room for a page is waited for as for a page
+    // mm: waiting for a free page counts as waiting for a page
     ("do_swap_page", Reason::Page),
     ("swap_read", Reason::Page),
     ("read_swap_cache", Reason::Page),
@@ -227,7 +227,7 @@ pub(super) const STARTS: [(&str, Reason); 124] = [
     ("refrigerator", Reason::Stopped),
 ];
 
-/// Calls that wait for one thing only.
+/// System calls that wait for one thing only.
 pub(super) const CALLS: [(&[&str], Reason); 7] = [
     (&["nanosleep", "clock_nanosleep"], Reason::Sleep),
     (

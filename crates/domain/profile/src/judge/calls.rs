@@ -1,15 +1,15 @@
-//! What system calls say.
+//! Conclusions from system calls.
 
 use super::{is_part, waited};
+use crate::format::{count, counted, percent, time};
 use crate::profile::{Profile, Syscall};
 use crate::tally::{self, CallTally};
-use crate::words::{count, counted, percent, time};
 use sockeye_measure::Report;
 use std::collections::{BTreeMap, HashMap};
 
-/// The same few calls, as often each: something is done for each of many.
+/// A few calls with the same count each: something is done for each of many items.
 pub(super) fn repeated(profile: &Profile, report: &mut Report) {
-    // Of programs that are started again and again it shows in all of them together.
+    // For programs that are started repeatedly, all runs together show it.
     let names: HashMap<u32, &str> = profile
         .processes
         .iter()
@@ -23,7 +23,7 @@ pub(super) fn repeated(profile: &Profile, report: &mut Report) {
     let several = programs.len() > 1;
     let rounds = programs.into_iter().filter_map(|(name, rows)| {
         let calls = tally::calls_of(rows.into_iter(), false);
-        Some((name, Round::find(&calls)?))
+        Some((name, CallRound::find(&calls)?))
     });
     let Some((name, round)) = rounds.max_by_key(|(_, round)| round.total_ns) else {
         return;
@@ -47,10 +47,10 @@ pub(super) fn repeated(profile: &Profile, report: &mut Report) {
     );
 }
 
-/// Calls that belong together by how often they are called.
+/// Calls that belong together, because their counts match.
 #[derive(Debug)]
-struct Round<'a> {
-    /// Which, and how many of them in each round; those with one first, then in their order of time
+struct CallRound<'a> {
+    /// Call names and number per round; those with one first, then by time
     members: Vec<(&'a str, u64)>,
     times: u64,
     calls: u64,
@@ -59,7 +59,7 @@ struct Round<'a> {
     total_ns_of_all: u64,
 }
 
-impl<'a> Round<'a> {
+impl<'a> CallRound<'a> {
     fn find(calls: &[CallTally<'a>]) -> Option<Self> {
         let sum = |number: fn(&CallTally<'_>) -> u64| tally::sum(calls.iter().map(number));
         let (calls_of_all, total_ns_of_all) = (sum(|one| one.calls), sum(|one| one.total_ns));
@@ -72,7 +72,7 @@ impl<'a> Round<'a> {
                 .iter()
                 .filter_map(|one| Some((one, multiple(one.calls, times)?)))
                 .collect();
-            // The order is that of their time, which is kept.
+            // The sort is stable: it keeps the order by time.
             members.sort_by_key(|(_, each)| *each);
             let add =
                 |number: fn(&CallTally<'_>) -> u64| tally::sum(members.iter().map(|(one, _)| number(one)));
@@ -93,7 +93,7 @@ impl<'a> Round<'a> {
                     && is_part(round.calls, calls_of_all, CALLS_PERMILLE_MIN)
                     && is_part(round.total_ns, total_ns_of_all, TIME_PERMILLE_MIN)
             })
-            // Of those that tell the same the lowest count: the others have calls from elsewhere as well.
+            // Of equal candidates the lowest count: the others include calls from elsewhere.
             .max_by_key(|round| (round.total_ns, std::cmp::Reverse(round.times)))
     }
 
@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
         words.join(", ")
     }
 
-    /// What such a round does, as far as the names of its calls say it.
+    /// What such a round probably does, by the names of its calls.
     fn meaning(&self) -> &'static str {
         let has = |names: &[&str]| self.members.iter().any(|(name, _)| names.contains(name));
         let asks = has(&["sendto", "sendmsg", "write"]) && has(&["recvmsg", "recvfrom", "read", "recvmmsg"]);
@@ -124,22 +124,22 @@ impl<'a> Round<'a> {
         } else if has(&["setns"]) {
             "a namespace is entered for each, one by one"
         } else if has(OPENING) && asks {
-            "something is opened and asked one by one"
+            "items are opened and queried one by one"
         } else if has(OPENING) && has(&["read", "pread64", "getdents64"]) {
             "something is opened and read one by one"
         } else if has(OPENING) {
             "something is opened one by one"
         } else if asks {
-            "something is asked one by one"
+            "items are queried one by one"
         } else {
             "the same few calls for each of many, one by one"
         }
     }
 }
 
-/// How many of a call there are in each round; None: it does not belong to it.
+/// Calls per round; `None`: the call does not belong to it.
 fn multiple(calls: u64, times: u64) -> Option<u64> {
-    // A program's beginning adds some of its own.
+    // The start of a program adds some calls.
     let spread = times / SPREAD_PART + (times / 10).min(BEGINNING_MAX);
     (1..=EACH_MAX).find(|each| {
         let expected = times.saturating_mul(*each);
@@ -147,7 +147,7 @@ fn multiple(calls: u64, times: u64) -> Option<u64> {
     })
 }
 
-/// To two digits: `2,019` are about 2,000.
+/// Rounds to two digits: `2,019` are about 2,000.
 fn rounded(number: u64) -> u64 {
     let mut unit = 1_u64;
     while number / unit >= 100 {
@@ -167,7 +167,7 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
     let whole = tally::sum(calls.iter().map(|one| one.total_ns));
     if !is_part(most.total_ns, whole, DOMINATING_PERMILLE_MIN)
         || !is_part(most.total_ns, profile.duration_ns, DURATION_PERMILLE_MIN)
-        || most.told == 0
+        || most.timed_base == 0
     {
         return;
     }
@@ -177,10 +177,10 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
             .filter(|one| one.syscall.as_deref() == Some(most.name));
         tally::sum(within.map(|one| one.total_ns))
     });
-    // Of a call that began before there was anything to be seen, all of its time is told, but not all of its waiting.
+    // For a call in progress at the beginning, its whole time is known, but not all of its waiting.
     let rest = waits.map(|waits| most.total_ns.saturating_sub(waits));
     let works = match (waits, rest) {
-        // It is told as what is waited for.
+        // The waits report it.
         (Some(waits), _) if is_part(waits, most.total_ns, 500) => return,
         (_, Some(rest)) if is_part(in_kernel(profile), rest, WORKING_PERMILLE_MIN) => {
             "; mostly not waiting: the kernel works for it"
@@ -193,8 +193,8 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
             "{} takes {} of the time in system calls: {}, {}{works}.",
             most.name,
             percent(most.total_ns, whole),
-            counted(most.told, "call"),
-            match most.told {
+            counted(most.timed_base, "call"),
+            match most.timed_base {
                 1 => time(most.total_ns),
                 many => format!(
                     "{} together, {} each on average",
@@ -206,7 +206,7 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
     );
 }
 
-/// About how long the kernel was seen to work; 0 where too few samples say so.
+/// Approximate time in the kernel; 0 with too few samples.
 fn in_kernel(profile: &Profile) -> u64 {
     profile
         .cpu
@@ -224,7 +224,7 @@ pub(super) fn errors(profile: &Profile, report: &mut Report) {
         .iter()
         .filter_map(|call| Some((call, call.errnos.first()?)))
         .filter(|(call, errno)| match errno.name.as_str() {
-            // A lock was there already, time was up, nobody spoke: these say nothing by themselves.
+            // An existing lock, a timeout, or a silent peer are no faults by themselves.
             "ETIMEDOUT" | "EINPROGRESS" | "EINTR" => false,
             name if name.starts_with("ERESTART") => false,
             "EAGAIN" => {
@@ -239,8 +239,8 @@ pub(super) fn errors(profile: &Profile, report: &mut Report) {
     for (call, errno) in failing.into_iter().take(ERRORS_SHOWN) {
         let meaning = match errno.name.as_str() {
             "ENOENT" => ": something is looked for that does not exist there",
-            "EAGAIN" => ": it is asked again and again while there is nothing there yet",
-            "ECONNREFUSED" => ": nobody listens there",
+            "EAGAIN" => ": it is repeated while no data is available",
+            "ECONNREFUSED" => ": no listener there",
             "EACCES" | "EPERM" => ": it may not",
             "EMFILE" | "ENFILE" => ": there are no file descriptors left",
             _ => "",
@@ -258,13 +258,15 @@ pub(super) fn errors(profile: &Profile, report: &mut Report) {
     }
 }
 
-/// So many calls of so little work that calling is the work.
+/// So many short calls that their overhead dominates.
 pub(super) fn many(profile: &Profile, report: &mut Report) {
     let calls = tally::calls(profile, false);
     let per_s = |number: u64| number as f64 / (profile.duration_ns.max(1) as f64 / 1e9);
     let moving = calls.iter().filter(|call| MOVING.contains(&call.name));
     let short = moving.filter(|call| {
-        per_s(call.calls) >= MANY_PER_S_MIN && call.told > 0 && call.total_ns / call.told <= SHORT_NS_MAX
+        per_s(call.calls) >= MANY_PER_S_MIN
+            && call.timed_base > 0
+            && call.total_ns / call.timed_base <= SHORT_NS_MAX
     });
     if let Some(call) = short.max_by_key(|call| call.calls) {
         report.say(
@@ -273,11 +275,11 @@ pub(super) fn many(profile: &Profile, report: &mut Report) {
                 "{} was called {} times a second, {} each: if each moves little, larger blocks need fewer calls.",
                 call.name,
                 count(per_s(call.calls) as u64),
-                time(call.total_ns / call.told.max(1)),
+                time(call.total_ns / call.timed_base.max(1)),
             ),
         );
     }
-    // How long threads waited is part of what calls took.
+    // Waiting time of threads is part of their calls' time.
     let (_, waited) = waited(profile);
     let in_calls = tally::sum(calls.iter().map(|one| one.total_ns));
     let number = tally::sum(calls.iter().map(|one| one.calls));
@@ -295,7 +297,7 @@ pub(super) fn many(profile: &Profile, report: &mut Report) {
                 "{} system calls a second; without waiting they took {}, {} processors on average.",
                 count(per_s(number) as u64),
                 time(in_calls.saturating_sub(waited)),
-                crate::words::threads(in_calls.saturating_sub(waited), profile.duration_ns),
+                crate::format::threads(in_calls.saturating_sub(waited), profile.duration_ns),
             ),
         );
     }
@@ -305,16 +307,16 @@ const OPENING: &[&str] = &["open", "openat", "openat2", "socket", "opendir"];
 const MOVING: &[&str] = &[
     "read", "write", "pread64", "pwrite64", "sendto", "recvfrom", "sendmsg", "recvmsg", "readv", "writev",
 ];
-/// Fewer rounds are a program's beginning
+/// Fewer rounds belong to a program's start
 const TIMES_MIN: u64 = 200;
-/// Counts differ by one of so many at most
+/// Counts differ by at most one in this number
 const SPREAD_PART: u64 = 20;
-/// Calls of a program's beginning: its libraries
+/// Calls of a program's start: its libraries
 const BEGINNING_MAX: u64 = 32;
-/// Of one call in a round
+/// Largest number of one call in a round
 const EACH_MAX: u64 = 4;
 const MEMBERS_MIN: usize = 3;
-/// Calls that come once in a round
+/// Least number of calls that occur once in a round
 const ONCE_MIN: usize = 2;
 const MEMBERS_SHOWN: usize = 8;
 const CALLS_PERMILLE_MIN: u64 = 500;
@@ -327,11 +329,11 @@ const WORKING_PERMILLE_MIN: u64 = 300;
 const ERRORS_MIN: u64 = 100;
 const ERRORS_PERMILLE_MIN: u64 = 500;
 const ERRORS_SHOWN: usize = 3;
-/// Reading until there is nothing more ends with one error a time
+/// Reading until no data is left gives one error per round
 const POLLING_PERMILLE_MIN: u64 = 800;
 const POLLING_PER_S_MIN: f64 = 1000.0;
 const MANY_PER_S_MIN: f64 = 50_000.0;
-/// In which a few kilobytes can be copied
+/// Enough time to copy a few kilobytes
 const SHORT_NS_MAX: u64 = 1_500;
 /// Half a processor
 const KERNEL_PERMILLE_MIN: u64 = 500;

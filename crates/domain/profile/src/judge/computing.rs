@@ -1,12 +1,12 @@
-//! What samples and watched functions say.
+//! Conclusions from samples and watched functions.
 
 use super::is_part;
+use crate::format::{count, percent, short, threads, time};
 use crate::profile::{Profile, Space};
 use crate::tally;
-use crate::words::{count, percent, short, threads, time};
 use sockeye_measure::Report;
 
-/// One watched function has much of the time.
+/// A watched function has much of the time.
 pub(super) fn watched(profile: &Profile, report: &mut Report) {
     let functions = tally::functions(profile, false);
     let Some(most) = functions.first() else {
@@ -31,7 +31,7 @@ pub(super) fn watched(profile: &Profile, report: &mut Report) {
     }
 }
 
-/// More than all of it is several threads at a time.
+/// More than 100 % means several threads at a time.
 fn of_duration(total: u64, duration: u64) -> String {
     if total <= duration {
         percent(total, duration)
@@ -40,7 +40,7 @@ fn of_duration(total: u64, duration: u64) -> String {
     }
 }
 
-/// One function computes most of it.
+/// One function has most of the computing time.
 pub(super) fn hot(profile: &Profile, report: &mut Report) {
     let Some(cpu) = &profile.cpu else {
         return;
@@ -73,7 +73,7 @@ pub(super) fn hot(profile: &Profile, report: &mut Report) {
     );
 }
 
-/// Processors that go round in circles until another one lets go of a lock.
+/// Processors that spin until another one releases a lock.
 pub(super) fn spinning(profile: &Profile, report: &mut Report) {
     let Some(cpu) = &profile.cpu else {
         return;
@@ -87,7 +87,7 @@ pub(super) fn spinning(profile: &Profile, report: &mut Report) {
         report.say(
             "spin-locks",
             format!(
-                "{} of the computing ({} samples) was spinning at locks of the kernel's that other processors held.",
+                "{} of the computing ({} samples) was spinning on kernel locks that other processors held.",
                 percent(samples, cpu.samples),
                 count(samples),
             ),
@@ -99,7 +99,7 @@ fn is_spinning(function: &str) -> bool {
     SPINNING.contains(&function)
 }
 
-/// Where the kernel spins; taking a free lock does not lead there.
+/// Kernel functions that spin; taking a free lock does not call them.
 const SPINNING: &[&str] = &[
     "native_queued_spin_lock_slowpath",
     "queued_spin_lock_slowpath",

@@ -1,19 +1,19 @@
-//! What the figures of a profile mean: sentences, the most important first, each with a stable code.
+//! Conclusions from a profile: sentences, the most important first, each with a stable code.
 //!
-//! Nothing is said that the figures do not show; each rule has its thresholds as constants beside it.
+//! Each sentence follows from the figures; the thresholds are constants next to the rule.
 
 mod calls;
 mod computing;
 mod waiting;
 
+use crate::format::{counted, percent, threads, time};
 use crate::profile::{Profile, Reason};
 use crate::tally;
-use crate::words::{counted, percent, threads, time};
 use sockeye_measure::Report;
 
-/// Says it all.
+/// Adds all conclusions.
 pub(crate) fn judge(profile: &Profile, report: &mut Report) {
-    where_it_went(profile, report);
+    time_split(profile, report);
     calls::repeated(profile, report);
     waiting::dominating(profile, report);
     calls::dominating(profile, report);
@@ -27,8 +27,8 @@ pub(crate) fn judge(profile: &Profile, report: &mut Report) {
     calls::many(profile, report);
 }
 
-/// Computing, waiting, waiting for a processor.
-fn where_it_went(profile: &Profile, report: &mut Report) {
+/// Computing, waiting, and waiting for a processor.
+fn time_split(profile: &Profile, report: &mut Report) {
     let computed = profile
         .cpu
         .as_ref()
@@ -37,7 +37,7 @@ fn where_it_went(profile: &Profile, report: &mut Report) {
     let duration = profile.duration_ns;
     let is_timed = profile.waits.is_some();
     let text = match computed {
-        // A short run ends between two samples, or has one by chance: that says nothing of its computing.
+        // A short run may have no sample, or one by chance: that says nothing about its computing.
         Some(_) if is_timed && is_rough(profile, processor.saturating_add(waited)) => {
             let samples = profile.cpu.as_ref().map_or(0, |cpu| cpu.samples);
             let waits = match waited.saturating_add(processor) {
@@ -49,7 +49,7 @@ fn where_it_went(profile: &Profile, report: &mut Report) {
                 ),
             };
             format!(
-                "In {} {waits}; it was too short to tell how long they computed ({}).",
+                "In {} {waits}; it was too short to show how long they computed ({}).",
                 time(duration),
                 counted(samples, "sample"),
             )
@@ -84,7 +84,7 @@ fn where_it_went(profile: &Profile, report: &mut Report) {
         }
         Some(computed) if computed > 0 => {
             let often = match profile.cpu.as_ref() {
-                // More than there is time for.
+                // The samples amount to more than the run's time.
                 Some(cpu) if cpu.samples < SAMPLES_ROUGH => format!("by {}", counted(cpu.samples, "sample")),
                 _ => format!("{} processors on average", threads(computed, duration)),
             };
@@ -107,8 +107,8 @@ fn where_it_went(profile: &Profile, report: &mut Report) {
     report.say("where-time-went", text);
 }
 
-/// Whether samples are so few that the time they stand for may well be twice as long, or none at all, and matters beside
-/// what was waited.
+/// Whether the samples are so few that their time may be twice as long or 0, and matters compared with the
+/// waiting time.
 fn is_rough(profile: &Profile, waited: u64) -> bool {
     profile.cpu.as_ref().is_some_and(|cpu| {
         let period = tally::computed_ns(1, cpu.samples_per_s).unwrap_or(0);
@@ -116,7 +116,7 @@ fn is_rough(profile: &Profile, waited: u64) -> bool {
     })
 }
 
-/// For a processor, and for all else.
+/// Waiting time for a processor, and for everything else.
 fn waited(profile: &Profile) -> (u64, u64) {
     let mut sums = (0_u64, 0_u64);
     for (reason, ns) in tally::reasons(profile) {
@@ -130,13 +130,13 @@ fn waited(profile: &Profile) -> (u64, u64) {
     sums
 }
 
-/// The same time as part of the whole, as a limit: nothing is said of what is smaller.
+/// Whether a time is at least this part of the whole.
 fn is_part(ns: u64, of: u64, permille: u64) -> bool {
     u128::from(ns) * 1000 >= u128::from(of) * u128::from(permille) && ns > 0
 }
 
 const SAMPLES_ROUGH: u64 = 5;
-/// One sample more or less is so much of what was waited
+/// One sample is this part of the waiting time
 const ROUGH_PERMILLE: u64 = 20;
 
 #[cfg(test)]
@@ -203,7 +203,7 @@ pub(crate) mod tests {
     }
 
     #[track_caller]
-    fn says(profile: &Profile, code: &str, words: &[&str]) {
+    fn check_says(profile: &Profile, code: &str, words: &[&str]) {
         let said = said(profile);
         let Some((_, text)) = said.iter().find(|(known, _)| *known == code) else {
             panic!("no {code} in {said:#?}");
@@ -214,13 +214,13 @@ pub(crate) mod tests {
     }
 
     #[track_caller]
-    fn silent(profile: &Profile, code: &str) {
+    fn check_silent(profile: &Profile, code: &str) {
         let said = said(profile);
         assert!(said.iter().all(|(known, _)| *known != code), "{said:#?}");
     }
 
     #[test]
-    fn nothing_is_said_of_nothing() {
+    fn empty_profile_gives_no_sentence() {
         assert_eq!(said(&Profile::default()), []);
         assert_eq!(said(&of(1000)), []);
     }
@@ -239,10 +239,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_time_went() {
+    fn time_split_is_reported() {
         let mut profile = of(10_000);
         profile.cpu = Some(sampled(100));
-        says(
+        check_says(
             &profile,
             "where-time-went",
             &["about 1.00s", "0.10 processors", "not known"],
@@ -251,7 +251,7 @@ pub(crate) mod tests {
             wait(Reason::Network, "recvmsg", 10, 8_000),
             wait(Reason::Processor, "", 10, 1_000),
         ]);
-        says(
+        check_says(
             &profile,
             "where-time-went",
             &[
@@ -262,7 +262,7 @@ pub(crate) mod tests {
             ],
         );
         profile.cpu = None;
-        says(
+        check_says(
             &profile,
             "where-time-went",
             &["waited 8.00s", "0.80 threads", "1.00s for a processor"],
@@ -270,25 +270,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_sample_of_a_short_run_says_nothing() {
+    fn single_sample_of_a_short_run_is_ignored() {
         let mut profile = of(3);
         profile.cpu = Some(sampled(1));
         profile.waits = Some(vec![wait(Reason::Processor, "", 1, 1)]);
-        says(
+        check_says(
             &profile,
             "where-time-went",
             &["too short", "1 sample)", "1.00ms for a processor"],
         );
-        says(&profile, "run-queue", &["0.33 threads at a time"]);
+        check_says(&profile, "run-queue", &["0.33 threads at a time"]);
         let mut profile = of(2_000);
         profile.cpu = Some(sampled(0));
         profile.waits = Some(vec![wait(Reason::Network, "recvfrom", 1, 2_000)]);
-        says(
+        check_says(
             &profile,
             "where-time-went",
             &["computed too little to be sampled", "waited 100 %"],
         );
-        says(
+        check_says(
             &profile,
             "dominating-wait",
             &["recvfrom: once, 2.00s, 1.0 threads"],
@@ -296,7 +296,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_call_that_began_before_is_not_what_the_kernel_works_at() {
+    fn call_in_progress_is_not_kernel_work() {
         let mut profile = of(1_000);
         profile.syscalls = Some(vec![call("clock_nanosleep", 1, 1_970_000)]);
         profile.waits = Some(vec![wait(Reason::Sleep, "clock_nanosleep", 0, 870)]);
@@ -308,16 +308,16 @@ pub(crate) mod tests {
             text.contains("1 call, 1.97s.") && !text.contains("works"),
             "{text}"
         );
-        says(&profile, "dominating-wait", &["all the time, 870ms"]);
+        check_says(&profile, "dominating-wait", &["all the time, 870ms"]);
         profile.cpu = Some(Cpu {
             kernel_samples: 90,
             ..sampled(90)
         });
-        says(&profile, "dominating-call", &["the kernel works for it"]);
+        check_says(&profile, "dominating-call", &["the kernel works for it"]);
     }
 
     #[test]
-    fn something_is_opened_and_asked_one_by_one() {
+    fn repeated_open_and_query_is_found() {
         let mut profile = of(1000);
         profile.syscalls = Some(vec![
             call("openat", 2_019, 300_000),
@@ -326,34 +326,34 @@ pub(crate) mod tests {
             call("close", 2_020, 100_000),
             call("getdents64", 12, 160_000),
         ]);
-        says(
+        check_says(
             &profile,
             "repeated-calls",
             &[
                 "openat, sendto, close, recvmsg (2 each)",
                 "about 2,000 times",
                 "84 %",
-                "opened and asked one by one",
+                "opened and queried one by one",
             ],
         );
-        // A server's usual mixture is nothing of that kind.
+        // A server's usual mixture gives no such sentence.
         profile.syscalls = Some(vec![
             call("epoll_wait", 2_000, 900_000),
             call("read", 3_100, 30_000),
             call("write", 5_300, 30_000),
         ]);
-        silent(&profile, "repeated-calls");
-        // Nor are a few calls of a short life.
+        check_silent(&profile, "repeated-calls");
+        // Neither do a few calls of a short run.
         profile.syscalls = Some(vec![
             call("openat", 20, 300),
             call("read", 20, 300),
             call("close", 20, 300),
         ]);
-        silent(&profile, "repeated-calls");
+        check_silent(&profile, "repeated-calls");
     }
 
     #[test]
-    fn processes_are_judged_apart() {
+    fn processes_are_judged_separately() {
         let mut profile = of(1000);
         let other = |name: &str, calls| Syscall {
             pid: 9,
@@ -364,85 +364,85 @@ pub(crate) mod tests {
             other("sendto", 500),
             other("close", 505),
         ]);
-        silent(&profile, "repeated-calls");
+        check_silent(&profile, "repeated-calls");
     }
 
     #[test]
-    fn one_call_or_wait_dominates() {
+    fn dominating_call_or_wait_is_found() {
         let mut profile = of(1000);
         profile.syscalls = Some(vec![call("unshare", 10, 900_000), call("read", 10, 50_000)]);
-        says(
+        check_says(
             &profile,
             "dominating-call",
             &["unshare", "95 %", "10 calls", "90.0ms"],
         );
         profile.waits = Some(vec![wait(Reason::Other, "unshare", 10, 890)]);
-        silent(&profile, "dominating-call");
-        says(
+        check_silent(&profile, "dominating-call");
+        check_says(
             &profile,
             "dominating-wait",
             &["100 %", "in unshare", "10 times", "89.0ms"],
         );
         profile.syscalls = Some(vec![call("read", 10, 900)]);
         profile.waits = None;
-        silent(&profile, "dominating-call");
+        check_silent(&profile, "dominating-call");
     }
 
     #[test]
-    fn waiting_for_a_processor() {
+    fn run_queue_wait_is_found() {
         let mut profile = of(10_000);
         profile.cpu = Some(sampled(100));
         profile.waits = Some(vec![wait(Reason::Processor, "", 10, 900)]);
-        says(&profile, "run-queue", &["900ms", "47 %"]);
+        check_says(&profile, "run-queue", &["900ms", "47 %"]);
         profile.waits = Some(vec![wait(Reason::Processor, "", 10, 90)]);
-        silent(&profile, "run-queue");
+        check_silent(&profile, "run-queue");
     }
 
     #[test]
-    fn locks() {
+    fn lock_contention_is_found() {
         let mut profile = of(1000);
         profile.waits = Some(vec![wait(Reason::Lock, "futex", 5_000, 900)]);
-        says(&profile, "lock-contention", &["5,000 times", "180us"]);
+        check_says(&profile, "lock-contention", &["5,000 times", "180us"]);
         // Threads of a pool that sleep until there is work.
         profile.waits = Some(vec![wait(Reason::Lock, "futex", 16, 16_000)]);
-        silent(&profile, "lock-contention");
+        check_silent(&profile, "lock-contention");
         profile.waits = Some(vec![wait(Reason::KernelLock, "unshare", 10, 200)]);
-        says(&profile, "kernel-lock", &["200ms", "unshare"]);
+        check_says(&profile, "kernel-lock", &["200ms", "unshare"]);
         profile.waits = Some(vec![wait(Reason::KernelLock, "unshare", 10, 20)]);
-        silent(&profile, "kernel-lock");
+        check_silent(&profile, "kernel-lock");
     }
 
     #[test]
-    fn storms_of_errors() {
+    fn repeated_errors_are_found() {
         let mut profile = of(1000);
         profile.syscalls = Some(vec![failing("openat", 2_012, "ENOENT", 1_998)]);
-        says(
+        check_says(
             &profile,
             "many-errors",
             &["openat", "1,998", "2,012", "ENOENT", "does not exist"],
         );
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 49_000)]);
-        says(&profile, "many-errors", &["EAGAIN", "nothing there yet"]);
-        // Who reads until there is nothing more gets one each time.
+        check_says(&profile, "many-errors", &["EAGAIN", "nothing there yet"]);
+        // Reading until no data is left gives one error each time.
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 25_000)]);
-        silent(&profile, "many-errors");
+        check_silent(&profile, "many-errors");
         profile.syscalls = Some(vec![failing("futex", 50_000, "EAGAIN", 49_000)]);
-        silent(&profile, "many-errors");
+        check_silent(&profile, "many-errors");
         profile.syscalls = Some(vec![failing("openat", 20, "ENOENT", 20)]);
-        silent(&profile, "many-errors");
+        check_silent(&profile, "many-errors");
     }
 
     #[test]
-    fn many_short_calls() {
+    fn many_short_calls_are_found() {
         let mut profile = of(1000);
         profile.syscalls = Some(vec![call("write", 400_000, 160_000)]);
-        says(&profile, "many-short-calls", &["write", "400,000", "400ns"]);
+        check_says(&profile, "many-short-calls", &["write", "400,000", "400ns"]);
         profile.syscalls = Some(vec![call("write", 400, 160)]);
-        silent(&profile, "many-short-calls");
+        check_silent(&profile, "many-short-calls");
     }
 
     #[test]
-    fn functions_that_compute() {
+    fn hot_function_is_found() {
         let mut profile = of(1000);
         let frame = |name: &str, space| Frame {
             function: Some(name.to_owned()),
@@ -455,19 +455,19 @@ pub(crate) mod tests {
             frame("native_queued_spin_lock_slowpath", Space::Kernel),
         ];
         profile.cpu = Some(sampled(80));
-        says(
+        check_says(
             &profile,
             "hot-function",
             &["100 %", "BF_encrypt", "libcrypto.so.3"],
         );
-        silent(&profile, "spin-locks");
+        check_silent(&profile, "spin-locks");
         profile.cpu = Some(sampled(9));
-        silent(&profile, "hot-function");
+        check_silent(&profile, "hot-function");
         let mut cpu = sampled(80);
         cpu.stacks[0].stack = vec![0, 1];
         profile.cpu = Some(cpu);
-        says(&profile, "spin-locks", &["100 %", "80"]);
-        silent(&profile, "hot-function");
+        check_says(&profile, "spin-locks", &["100 %", "80"]);
+        check_silent(&profile, "hot-function");
         profile.functions = Some(Functions {
             calls: vec![Function {
                 pid: 7,
@@ -480,7 +480,7 @@ pub(crate) mod tests {
             }],
             ..Functions::default()
         });
-        says(
+        check_says(
             &profile,
             "watched-function",
             &["BF_cfb64_encrypt", "3,000 times", "420ms", "42 %"],
@@ -488,7 +488,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hostile_numbers() {
+    fn extreme_numbers_do_not_panic() {
         let mut profile = of(0);
         profile.duration_ns = u64::MAX;
         profile.syscalls = Some(vec![failing("a", u64::MAX, "ENOENT", u64::MAX); 3]);

@@ -1,9 +1,9 @@
-//! What waits say.
+//! Conclusions from waits.
 
 use super::{is_part, is_rough, waited};
+use crate::format::{count, percent, short, threads, time};
 use crate::profile::{Profile, Reason};
 use crate::tally::{self, WaitTally};
-use crate::words::{count, percent, short, threads, time};
 use sockeye_measure::Report;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
     );
 }
 
-/// Threads that could run did not.
+/// Runnable threads did not run.
 pub(super) fn run_queue(profile: &Profile, report: &mut Report) {
     let (processor, _) = waited(profile);
     if !is_part(processor, profile.duration_ns, QUEUE_DURATION_PERMILLE_MIN) {
@@ -53,7 +53,7 @@ pub(super) fn run_queue(profile: &Profile, report: &mut Report) {
                 return;
             }
             format!(
-                "Threads that could run waited {} for a processor: {} of the time they wanted to compute. Others have the \
+                "Threads that could run waited {} for a processor: {} of the time that they needed. Others have the \
                  processors ({}), or a quota (cpu.max) ends early.",
                 time(processor),
                 percent(processor, whole),
@@ -72,7 +72,7 @@ pub(super) fn run_queue(profile: &Profile, report: &mut Report) {
     report.say("run-queue", text);
 }
 
-/// The kernel's locks, which somebody else holds.
+/// Kernel locks held by other threads.
 pub(super) fn kernel_locks(profile: &Profile, report: &mut Report) {
     let waits = tally::waits(profile, false);
     let locks = waits.iter().filter(|one| one.reason == Reason::KernelLock);
@@ -82,7 +82,7 @@ pub(super) fn kernel_locks(profile: &Profile, report: &mut Report) {
         report.say(
             "kernel-lock",
             format!(
-                "Threads waited {} for locks of the kernel's, {} of it{}: somebody else holds them meanwhile.",
+                "Threads waited {} for kernel locks, {} of it{}: other threads hold them meanwhile.",
                 time(whole),
                 percent(most.total_ns, whole),
                 most.places(),
@@ -91,10 +91,10 @@ pub(super) fn kernel_locks(profile: &Profile, report: &mut Report) {
     }
 }
 
-/// Many short waits for locks of the program: threads get into each other's way.
+/// Many short waits for locks of the program: its threads block each other.
 pub(super) fn contention(profile: &Profile, report: &mut Report) {
     let waits = tally::waits(profile, false);
-    // Waits of the whole run at the same place: threads of a pool that wait for work wait long and seldom.
+    // Waits of the whole run at the same place: pool threads that wait for work wait long and rarely.
     let short_ones = |one: &WaitTally<'_>| {
         one.reason == Reason::Lock && one.total_ns / one.count.max(1) <= CONTENDED_NS_MAX
     };
@@ -116,20 +116,20 @@ pub(super) fn contention(profile: &Profile, report: &mut Report) {
     }
 }
 
-/// Waits for one thing, from wherever in the program.
+/// Waits for one thing, from any place in the program.
 #[derive(Default)]
-struct Most<'a> {
+struct Dominant<'a> {
     reason: Reason,
     syscall: Option<&'a str>,
     object: Option<&'a str>,
-    /// The one that waited longest, if it is most of it
+    /// The function that waited longest, if that is most of it
     user: Option<&'a str>,
     kernel: Option<&'a str>,
     count: u64,
     total_ns: u64,
 }
 
-fn most<'a>(waits: &[WaitTally<'a>], is_meant: impl Fn(&WaitTally<'a>) -> bool) -> Option<Most<'a>> {
+fn most<'a>(waits: &[WaitTally<'a>], is_meant: impl Fn(&WaitTally<'a>) -> bool) -> Option<Dominant<'a>> {
     let mut sums = BTreeMap::<_, (u64, u64)>::new();
     for one in waits.iter().filter(|one| is_meant(one)) {
         let sum = sums.entry((one.reason, one.syscall, one.object)).or_default();
@@ -141,12 +141,12 @@ fn most<'a>(waits: &[WaitTally<'a>], is_meant: impl Fn(&WaitTally<'a>) -> bool) 
         .filter(|(_, (_, total_ns))| *total_ns > 0)
         .min_by_key(|(_, (_, total_ns))| Reverse(*total_ns))?;
     let (reason, syscall, object) = key;
-    // They are sorted: the first one is the longest.
+    // The rows are sorted: the first one is the longest.
     let longest = waits
         .iter()
         .find(|one| (one.reason, one.syscall, one.object) == key)
         .filter(|one| is_part(one.total_ns, total_ns, 500));
-    Some(Most {
+    Some(Dominant {
         reason,
         syscall,
         object,
@@ -157,11 +157,11 @@ fn most<'a>(waits: &[WaitTally<'a>], is_meant: impl Fn(&WaitTally<'a>) -> bool) 
     })
 }
 
-impl Most<'_> {
-    /// How often, and how long each.
+impl Dominant<'_> {
+    /// Number of waits, and mean duration.
     fn how_often(&self) -> String {
         match self.count {
-            // It began before, and goes on.
+            // It began before the observation and continues.
             0 => format!("all the time, {}", time(self.total_ns)),
             1 => format!("once, {}", time(self.total_ns)),
             many => format!("{}, {} each on average", often(many), time(self.total_ns / many)),
@@ -198,11 +198,11 @@ fn often(number: u64) -> String {
 
 const DOMINATING_PERMILLE_MIN: u64 = 400;
 const DURATION_PERMILLE_MIN: u64 = 100;
-/// Of computing and waiting for a processor
+/// Part of computing and waiting for a processor
 const QUEUE_PERMILLE_MIN: u64 = 100;
 const QUEUE_DURATION_PERMILLE_MIN: u64 = 10;
 const KERNEL_LOCK_PERMILLE_MIN: u64 = 50;
-/// Longer ones are those of threads that wait for work
+/// Longer waits are those of threads that wait for work
 const CONTENDED_NS_MAX: u64 = 10_000_000;
 const CONTENDED_PER_S_MIN: f64 = 1000.0;
 const CONTENDED_PERMILLE_MIN: u64 = 50;

@@ -1,10 +1,10 @@
-use super::{NAME_MAX, Sheet, permille, table};
+use super::{NAME_MAX, TableBuilder, permille, table};
 use crate::profile::Space;
 use crate::stacks;
 use crate::tally;
 use sockeye_measure::{Column, Table, Unit, Value};
 
-impl Sheet<'_> {
+impl TableBuilder<'_> {
     pub(super) fn cpu(&mut self) -> Option<Table> {
         let cpu = self.profile.cpu.as_ref()?;
         let rows = tally::cpu(self.profile, self.view.by_process);
@@ -24,12 +24,12 @@ impl Sheet<'_> {
         for row in shown {
             let function = match row.function {
                 Some(name) => self.name(name, NAME_MAX),
-                // Beside what they are in: rows of several files look the same otherwise.
+                // In addition to the module: rows of several files would look the same.
                 None if for_eyes => self.name(&stacks::unnamed(row.module), NAME_MAX),
                 None => Value::Absent,
             };
             let is_kernel = row.space == Space::Kernel;
-            // Modules of the kernel have names of their own.
+            // Kernel modules have their own names.
             let module = match row.module {
                 Some(module) if for_eyes && is_kernel && module != "kernel" => {
                     Value::Text(format!("kernel {module}"))

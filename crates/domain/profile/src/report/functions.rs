@@ -1,8 +1,8 @@
-use super::{NAME_MAX, Sheet, table};
+use super::{NAME_MAX, TableBuilder, table};
 use crate::tally;
 use sockeye_measure::{Column, Table, Unit, Value};
 
-impl Sheet<'_> {
+impl TableBuilder<'_> {
     pub(super) fn functions(&mut self) -> Option<Table> {
         self.profile.functions.as_ref()?;
         let rows = tally::functions(self.profile, self.view.by_process);
@@ -32,7 +32,7 @@ impl Sheet<'_> {
             Unit::Nanoseconds,
         );
         for row in shown {
-            // Of calls whose return was not seen there is no time.
+            // Calls without an observed return have no time.
             let timed = row.calls.saturating_sub(row.missed_returns);
             let timed = timed.saturating_sub(row.unfinished);
             let mean = row.total_ns.filter(|_| timed > 0);

@@ -1,4 +1,4 @@
-//! A profile as a report: tables for eyes and spreadsheets, and what they mean.
+//! A profile as a report: tables for people and spreadsheets, and conclusions.
 
 mod cpu;
 mod functions;
@@ -6,31 +6,32 @@ mod syscalls;
 mod time;
 mod waits;
 
+use crate::format::{count, counted, percent, time};
 use crate::profile::Profile;
-use crate::words::{count, counted, percent, time};
 use crate::{gaps, judge, tally};
 use sockeye_measure::{Column, Partial, Report, Table, Unit, Value};
 use std::collections::HashMap;
 
-/// How a profile is told.
+/// Options of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct View {
-    /// So many rows of each table, the largest; 0: all.
+pub struct ReportOptions {
+    /// Number of rows per table, the largest; 0: all.
     pub rows: usize,
-    /// Each process by itself, else all together.
+    /// Whether processes are listed separately.
     pub by_process: bool,
-    /// For people: long names are shortened, columns that say nothing are left out.
+    /// Whether it is for people: long names are shortened, empty columns are omitted.
     pub for_eyes: bool,
-    /// The profile is of the time between two looks ([`Profile::since`]): the longest are those of the whole run.
+    /// Whether the profile is of the time between two others ([`Profile::since`]): maxima are those of the
+    /// whole run.
     pub is_part: bool,
 }
 
-impl View {
-    /// Rows that a screen has room for.
+impl ReportOptions {
+    /// Rows that fit on a screen.
     pub const ROWS: usize = 20;
 }
 
-impl Default for View {
+impl Default for ReportOptions {
     fn default() -> Self {
         Self {
             rows: Self::ROWS,
@@ -42,12 +43,12 @@ impl Default for View {
 }
 
 impl Profile {
-    /// Its tables, and sentences on what they mean.
+    /// Tables and conclusions.
     #[must_use]
-    pub fn report(&self, view: &View) -> Report {
+    pub fn report(&self, view: &ReportOptions) -> Report {
         let mut report = Report::of("prof", "prof");
         self.settings(&mut report);
-        let mut sheet = Sheet {
+        let mut builder = TableBuilder {
             profile: self,
             view,
             processes: self
@@ -58,27 +59,27 @@ impl Profile {
             left_out: Vec::new(),
         };
         let mut tables = Vec::new();
-        tables.extend(sheet.syscalls());
-        tables.extend(sheet.waits());
-        tables.extend(sheet.cpu());
-        tables.extend(sheet.functions());
-        // CSV has the rows of the first one, and this one is a summary of others.
+        tables.extend(builder.syscalls());
+        tables.extend(builder.waits());
+        tables.extend(builder.cpu());
+        tables.extend(builder.functions());
+        // CSV takes the first table, and this one summarises others.
         let place = if view.for_eyes { 0 } else { tables.len() };
-        if let Some(time) = sheet.time() {
+        if let Some(time) = builder.time() {
             tables.insert(place, time);
         }
-        let left_out = sheet.left_out;
+        let left_out = builder.left_out;
         report.tables = tables;
         if !left_out.is_empty() {
             let text = format!("Left out: {}; --rows 0 shows all.", left_out.join("; "));
             report.say("rows-left-out", text);
         }
         judge::judge(self, &mut report);
-        gaps::tell(self, &mut report);
+        gaps::add_gaps(self, &mut report);
         if report.tables.iter().all(|table| table.rows.is_empty()) && self.missing.is_empty() {
             report.say(
                 "nothing-seen",
-                "Nothing was seen: nobody who was looked at did anything meanwhile.",
+                "Nothing was seen: the observed processes did nothing meanwhile.",
             );
         }
         report.partial = self.partial.as_ref().map(|partial| Partial {
@@ -121,17 +122,17 @@ impl Profile {
     }
 }
 
-/// Where tables are made.
-struct Sheet<'a> {
+/// Builder of the tables.
+struct TableBuilder<'a> {
     profile: &'a Profile,
-    view: &'a View,
+    view: &'a ReportOptions,
     processes: HashMap<u32, &'a str>,
-    /// Of each table what there was no room for
+    /// Summary of the rows that did not fit, per table
     left_out: Vec<String>,
 }
 
-impl Sheet<'_> {
-    /// The columns that say whose it is.
+impl TableBuilder<'_> {
+    /// Adds the columns of the process.
     fn process_columns(&self, columns: &mut Vec<Column>) {
         if self.view.by_process {
             columns.insert(0, Column::new("process", "process", Unit::Text));
@@ -152,7 +153,7 @@ impl Sheet<'_> {
         }
     }
 
-    /// So many rows; of the others it notes what they are together.
+    /// The first rows; notes a summary of the others.
     fn rows<T>(
         &mut self,
         all: Vec<T>,
@@ -187,7 +188,7 @@ impl Sheet<'_> {
 
     fn name(&self, name: &str, most: usize) -> Value {
         if self.view.for_eyes {
-            Value::Text(crate::words::short(name, most))
+            Value::Text(crate::format::short(name, most))
         } else {
             name.into()
         }
@@ -195,12 +196,12 @@ impl Sheet<'_> {
 }
 
 /// An empty table with these columns and those of the process.
-fn table(sheet: &Sheet<'_>, name: &'static str, mut columns: Vec<Column>) -> Table {
-    sheet.process_columns(&mut columns);
+fn table(builder: &TableBuilder<'_>, name: &'static str, mut columns: Vec<Column>) -> Table {
+    builder.process_columns(&mut columns);
     Table::new(name, columns)
 }
 
-/// Thousandths; of nothing there are none.
+/// Thousandths; absent if the whole is 0.
 fn permille(part: u64, whole: u64) -> Value {
     if whole == 0 {
         Value::Absent
@@ -217,5 +218,5 @@ fn mean(total: u64, number: u64) -> Value {
     }
 }
 
-/// Characters of names from outside, for eyes
+/// Longest name from outside, in characters, for people
 const NAME_MAX: usize = 40;

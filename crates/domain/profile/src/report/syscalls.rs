@@ -1,9 +1,9 @@
-use super::{Sheet, mean, permille, table};
+use super::{TableBuilder, mean, permille, table};
 use crate::profile::Errno;
 use crate::tally;
 use sockeye_measure::{Column, Table, Unit, Value};
 
-impl Sheet<'_> {
+impl TableBuilder<'_> {
     pub(super) fn syscalls(&mut self) -> Option<Table> {
         self.profile.syscalls.as_ref()?;
         let rows = tally::calls(self.profile, self.view.by_process);
@@ -25,7 +25,7 @@ impl Sheet<'_> {
         if !for_eyes {
             columns.push(Column::new("timed", "timed", Unit::Count));
         }
-        // Only now and then there is something to be said.
+        // Only some rows have errors.
         columns.push(Column::new("", "errnos", Unit::Text).breaking());
         let mut table = table(self, "syscalls", columns);
         let shown = self.rows(
@@ -35,10 +35,10 @@ impl Sheet<'_> {
             Unit::Nanoseconds,
         );
         for row in shown {
-            // Nothing is known of how long they took; none is what took no time.
-            let is_untold = row.told == 0 && row.calls > 0 && row.total_ns == 0;
+            // The time of calls that were never timed is unknown, not 0.
+            let has_unknown_time = row.timed_base == 0 && row.calls > 0 && row.total_ns == 0;
             let known = |ns| {
-                if is_untold {
+                if has_unknown_time {
                     Value::Absent
                 } else {
                     Value::Whole(ns)
@@ -49,12 +49,12 @@ impl Sheet<'_> {
                 Value::Whole(row.calls),
                 Value::Whole(row.errors),
                 known(row.total_ns),
-                if is_untold {
+                if has_unknown_time {
                     Value::Absent
                 } else {
                     permille(row.total_ns, whole)
                 },
-                mean(row.total_ns, row.told),
+                mean(row.total_ns, row.timed_base),
                 known(row.max_ns),
             ];
             if with_unfinished {
@@ -71,7 +71,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Which errors: for eyes the most frequent ones, for programs all with their counts.
+/// Errors: the most frequent ones for people, all with counts for programs.
 fn errnos(errnos: &[Errno], for_eyes: bool) -> Value {
     if errnos.is_empty() {
         return Value::Absent;

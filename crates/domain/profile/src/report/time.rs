@@ -1,16 +1,16 @@
-use super::{Sheet, permille};
+use super::{TableBuilder, permille};
+use crate::format::counted;
 use crate::tally;
-use crate::words::counted;
 use sockeye_measure::{Column, Table, Unit, Value};
 
-impl Sheet<'_> {
-    /// Where all of it went: computing by samples, waiting by reason.
+impl TableBuilder<'_> {
+    /// Total time: computing by samples, waiting by reason.
     pub(super) fn time(&self) -> Option<Table> {
         let profile = self.profile;
         let mut rows: Vec<(String, &'static str, u64)> = Vec::new();
         if let Some(cpu) = &profile.cpu {
             let kernel = cpu.kernel_samples.min(cpu.samples);
-            // A sample stands for more time than there was in a run of a moment.
+            // In a very short run, a sample amounts to more than the run's time.
             let most_ns = profile
                 .duration_ns
                 .saturating_mul(u64::from(profile.processors.max(1)));
@@ -72,7 +72,7 @@ impl Sheet<'_> {
     }
 }
 
-/// Fewer say little of how long that was
+/// With fewer samples the time is inexact
 const ROUGH_SAMPLES: u64 = 10;
 
 fn round(number: f64) -> f64 {

@@ -1,10 +1,10 @@
-use super::{NAME_MAX, Sheet, mean, permille, table};
-use crate::place::Place;
+use super::{NAME_MAX, TableBuilder, mean, permille, table};
+use crate::format::short;
+use crate::stack_site::StackSite;
 use crate::tally;
-use crate::words::short;
 use sockeye_measure::{Column, Table, Unit, Value};
 
-impl Sheet<'_> {
+impl TableBuilder<'_> {
     pub(super) fn waits(&mut self) -> Option<Table> {
         self.profile.waits.as_ref()?;
         let rows = tally::waits(self.profile, self.view.by_process);
@@ -25,7 +25,7 @@ impl Sheet<'_> {
             columns.push(Column::new("open", "unfinished", Unit::Count));
         }
         if for_eyes {
-            // One place for both: together they are too wide for a screen.
+            // One column for both: together they are too wide for a screen.
             let heading = if with_object { "at, in" } else { "in" };
             columns.push(Column::new(heading, "where", Unit::Text).breaking());
         } else {
@@ -59,7 +59,7 @@ impl Sheet<'_> {
                 values.push(Value::Whole(row.unfinished));
             }
             if for_eyes {
-                values.push(whereabouts(row.object, row.place));
+                values.push(location(row.object, row.place));
             } else {
                 let words = [row.object, row.place.user, row.place.kernel];
                 values.extend(words.map(|word| word.map_or(Value::Absent, Value::from)));
@@ -72,7 +72,7 @@ impl Sheet<'_> {
 }
 
 /// `fd 5 tcp 10.0.0.2:40112 > 10.0.0.1:443, read_reply / tcp_recvmsg`.
-fn whereabouts(object: Option<&str>, place: Place<'_>) -> Value {
+fn location(object: Option<&str>, place: StackSite<'_>) -> Value {
     let functions: Vec<String> = [place.user, place.kernel]
         .into_iter()
         .flatten()

@@ -2,7 +2,7 @@ use super::*;
 
 use sockeye_model::{Bond, BondPort, InterfaceIndex, ShortText};
 
-/// A real device that is well.
+/// A physical device without faults.
 fn device() -> Device {
     Device {
         index: InterfaceIndex(2),
@@ -67,7 +67,7 @@ fn check(before: Option<&Device>, now: &Device, expected: &[&str]) -> Vec<Findin
     let found = findings(
         &vitals(now),
         before.as_ref(),
-        &Transit::default(),
+        &EgressDevices::default(),
         &Limits::default(),
     );
     let names: Vec<String> = found
@@ -79,11 +79,11 @@ fn check(before: Option<&Device>, now: &Device, expected: &[&str]) -> Vec<Findin
 }
 
 #[test]
-fn what_is_well_is_not_found() {
+fn device_without_faults_gives_no_finding() {
     check(None, &device(), &[]);
     check(Some(&device()), &device(), &[]);
     check(None, &with(|device| device.traffic = None), &[]);
-    // Nobody knows its carrier, its queue, its speed.
+    // Carrier, queue and speed are unknown.
     let unknown = with(|device| {
         device.has_carrier = None;
         device.queue_packets = None;
@@ -95,7 +95,7 @@ fn what_is_well_is_not_found() {
 }
 
 #[test]
-fn drops_of_now_and_of_long_ago() {
+fn old_drops_are_a_notice_and_new_drops_a_warning() {
     let few = with_traffic(|traffic| traffic.rx_dropped = 2000);
     check(None, &few, &["notice device-drops"]);
     check(Some(&few), &few, &[]);
@@ -105,13 +105,13 @@ fn drops_of_now_and_of_long_ago() {
         &with_traffic(|traffic| traffic.tx_dropped = 20_000),
         &["warning device-drops"],
     );
-    // Nine of nine are not many.
+    // Nine of nine packets are below the least count.
     let nine = with_traffic(|traffic| (traffic.rx_packets, traffic.rx_dropped) = (0, 9));
     check(None, &nine, &[]);
 }
 
 #[test]
-fn a_device_that_took_the_number_of_another_begins_anew() {
+fn device_with_a_reused_index_starts_from_zero() {
     let old = with_traffic(|traffic| traffic.tx_dropped = 500_000);
     let new = with_traffic(|traffic| (traffic.tx_packets, traffic.tx_dropped) = (1000, 50));
     for new in [
@@ -127,7 +127,7 @@ fn a_device_that_took_the_number_of_another_begins_anew() {
 }
 
 #[test]
-fn errors() {
+fn device_errors_are_found() {
     let bad = with_traffic(|traffic| (traffic.rx_errors, traffic.rx_crc_errors) = (2000, 1990));
     let found = check(None, &bad, &["notice device-errors"]);
     assert_eq!(found[0].facts.value("rx_crc_errors"), Some(1990));
@@ -136,18 +136,18 @@ fn errors() {
 }
 
 #[test]
-fn a_queue_that_is_too_short() {
+fn short_queue_is_found() {
     let short = with(|device| device.queue_packets = Some(3));
     check(None, &short, &["warning queue-length"]);
     let dropping = Device {
         traffic: with_traffic(|traffic| traffic.tx_dropped = 70_000).traffic,
         ..short.clone()
     };
-    // It is why it drops, and that is told once.
+    // The short queue is the cause of the drops: one finding.
     check(None, &dropping, &["warning queue-length"]);
     check(Some(&short), &dropping, &["critical queue-length"]);
     check(Some(&dropping), &dropping, &["warning queue-length"]);
-    // A discipline with a limit of its own goes by that.
+    // A qdisc with its own limit uses that.
     let fair = |device: &mut Device| device.qdiscs = vec![qdisc(b"fq_codel", 0, TC_H_ROOT)];
     let mut other = short.clone();
     fair(&mut other);
@@ -159,7 +159,7 @@ fn a_queue_that_is_too_short() {
 }
 
 #[test]
-fn disciplines() {
+fn qdisc_drops_and_backlog_are_found() {
     let shaped = |inner: &[u8], drops: u64, waiting: u32| {
         with(|device| {
             let root = Qdisc {
@@ -167,7 +167,7 @@ fn disciplines() {
                 waiting_packets: waiting,
                 ..qdisc(b"tbf", 0x7_0000, TC_H_ROOT)
             };
-            // What a part drops its root counts, too.
+            // The root counts the drops of its child, too.
             device.qdiscs = vec![
                 root,
                 Qdisc {
@@ -190,10 +190,10 @@ fn disciplines() {
     check(Some(&of(5000, 0)), &of(5000, 0), &[]);
     check(None, &of(0, 499), &[]);
     check(None, &of(0, 500), &["notice qdisc-backlog"]);
-    // That one drops a little so that its queue stays short.
+    // fq_codel drops a few packets to keep its queue short.
     check(None, &shaped(b"fq_codel", 5000, 0), &[]);
     check(None, &shaped(b"fq_codel", 20_000, 0), &["warning qdisc-drops"]);
-    // Several queues, to which nobody gave a number.
+    // A multiqueue device whose qdiscs have no handle.
     let queues = with(|device| {
         let root = Qdisc {
             drops: 20_000,
@@ -208,7 +208,7 @@ fn disciplines() {
     });
     let found = check(None, &queues, &["warning qdisc-drops"]);
     assert_eq!(found[0].facts.value("drops"), Some(20_000));
-    // What a policer drops it is there to drop.
+    // A policer is there to drop.
     let policed = with(|device| {
         device.qdiscs = vec![Qdisc {
             drops: 500_000,
@@ -219,7 +219,7 @@ fn disciplines() {
 }
 
 #[test]
-fn links() {
+fn missing_carrier_and_half_duplex_are_found() {
     let down = with(|device| device.has_carrier = Some(false));
     check(None, &down, &["warning no-carrier"]);
     let unused = with(|device| {
@@ -248,7 +248,7 @@ fn links() {
 }
 
 #[test]
-fn bonds() {
+fn unmonitored_bond_and_failed_port_are_found() {
     let bond = |miimon, arp| {
         with(|device| {
             device.driver = ShortText::new(b"bond");
@@ -275,7 +275,7 @@ fn bonds() {
         })
     };
     check(None, &port(Some(true), Some(1000)), &[]);
-    // Of a port its bond says that it is down: that it has no carrier is why.
+    // A bond reports that its port is down; the missing carrier is the cause, not a second finding.
     let found = check(None, &port(Some(false), Some(1000)), &["critical bond-port-down"]);
     assert_eq!(found[0].facts.value("failures"), Some(3));
     check(None, &port(Some(true), None), &["notice speed-unknown"]);

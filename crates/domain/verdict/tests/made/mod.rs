@@ -146,11 +146,11 @@ pub(crate) fn check_after(
     rules: &[Rule],
 ) -> Vec<Finding> {
     let limits = Limits::default();
-    let mut earlier = Snapshot::new(&limits).remembering();
+    let mut earlier = Snapshot::new(&limits).keep_counters();
     for socket in before {
         earlier.socket(&Entry::new(socket));
     }
-    let memory = earlier.into_memory();
+    let memory = earlier.into_baseline();
     let mut snapshot = Snapshot::new(&limits).after(&memory, elapsed);
     judged(&mut snapshot, &Vitals::default(), now, rules)
 }

@@ -1,4 +1,4 @@
-//! The socket table, read by every rung of the ladder of sources in turn.
+//! The socket table, read by every source of the ladder of sources in turn.
 
 mod crowd;
 mod floor;
@@ -8,7 +8,8 @@ pub use crowd::{Crowd, CrowdFailure, descriptors_left, within_own_namespace};
 use sockeye_measure::{FLOOR, SourceTimes};
 use sockeye_model::{ProtocolSet, StateSet};
 use sockeye_source::{
-    Choice, Detail, Ends, Engine, Families, Finding, Probe, Question, Rung, Used, Where, list, probe,
+    BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Probe, ProbeResult, ProtocolSource, Query,
+    SourceKind, list, probe,
 };
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -27,7 +28,7 @@ pub struct SourcesPlan {
 impl SourcesPlan {
     /// Reads the table of the network namespace that this thread is in, until `keep_going`, which is told how much of it
     /// is done in thousandths, says no. The sources take turns: what else the machine does meets all of them.
-    pub fn measure(self, engine: &Engine, mut keep_going: impl FnMut(u64) -> bool) -> Vec<SourceTimes> {
+    pub fn measure(self, engine: &BpfEngine, mut keep_going: impl FnMut(u64) -> bool) -> Vec<SourceTimes> {
         let begin = Instant::now();
         let mut contenders = self.contenders(engine);
         // The first time is another matter: it loads programs and fills caches.
@@ -55,10 +56,10 @@ impl SourcesPlan {
         contenders.into_iter().map(|contender| contender.times).collect()
     }
 
-    /// The floor and the rungs of each protocol, those too that do not work here.
-    fn contenders(self, engine: &Engine) -> Vec<Contender> {
+    /// The floor and the sources of each protocol, those too that do not work here.
+    fn contenders(self, engine: &BpfEngine) -> Vec<Contender> {
         let mut contenders: Vec<Contender> = Vec::new();
-        for Probe { what, rung, finding } in probe(engine) {
+        for Probe { what, source, result } in probe(engine) {
             let Some(protocols) = ProtocolSet::from_name(what) else {
                 continue;
             };
@@ -68,8 +69,8 @@ impl SourcesPlan {
             if contenders.last().is_none_or(|last| last.times.what != what) {
                 contenders.push(Contender::new(what, protocols, None));
             }
-            let mut contender = Contender::new(what, protocols, Some(rung));
-            if let Finding::No(reason) = finding {
+            let mut contender = Contender::new(what, protocols, Some(source));
+            if let ProbeResult::Fails(reason) = result {
                 contender.times.missing = Some(reason.to_string());
             }
             contenders.push(contender);
@@ -84,32 +85,32 @@ impl SourcesPlan {
 struct Contender {
     protocols: ProtocolSet,
     /// None: the floor
-    rung: Option<Rung>,
+    source: Option<SourceKind>,
     times: SourceTimes,
 }
 
 impl Contender {
-    fn new(what: &'static str, protocols: ProtocolSet, rung: Option<Rung>) -> Self {
+    fn new(what: &'static str, protocols: ProtocolSet, source: Option<SourceKind>) -> Self {
         Self {
             protocols,
-            rung,
+            source,
             times: SourceTimes {
                 what,
-                source: rung.map_or(FLOOR, Rung::name),
+                source: source.map_or(FLOOR, SourceKind::name),
                 ..SourceTimes::default()
             },
         }
     }
 
     /// Reads the table once; what does not work is not tried again.
-    fn read(&mut self, engine: &Engine, is_first: bool) {
+    fn read(&mut self, engine: &BpfEngine, is_first: bool) {
         if self.times.missing.is_some() {
             return;
         }
         let begin = Instant::now();
-        let outcome = match self.rung {
+        let outcome = match self.source {
             None => floor::dump(self.times.what, STATES.bits()).map(|sockets| (sockets, 0)),
-            Some(rung) => self.list(engine, rung),
+            Some(source) => self.list(engine, source),
         };
         let ns = begin.elapsed().as_nanos() as f64;
         match outcome {
@@ -126,50 +127,45 @@ impl Contender {
         }
     }
 
-    /// All sockets by this rung and no other: how many, and how often the table had to be read again.
-    fn list(&self, engine: &Engine, rung: Rung) -> Result<(u64, u64), String> {
-        let question = Question {
+    /// All sockets by this source and no other: how many, and how often the table had to be read again.
+    fn list(&self, engine: &BpfEngine, source: SourceKind) -> Result<(u64, u64), String> {
+        let query = Query {
             protocols: self.protocols,
             families: Families::BOTH,
             states: STATES,
             // What all of them can tell.
-            detail: Detail {
-                queues: true,
-                inode: true,
-                user: true,
-                ..Detail::default()
-            },
+            detail: Detail::QUEUES | Detail::INODE | Detail::USER,
             program: &[],
             ends: Ends::ANYWHERE,
-            choice: match rung {
-                Rung::Walk | Rung::Held => Choice::Bpf,
-                Rung::OnePass => Choice::Diag,
-                Rung::DiagV2 => Choice::DiagV2,
-                Rung::Procfs => Choice::Procfs,
+            choice: match source {
+                SourceKind::Walk | SourceKind::Descriptors => Choice::Bpf,
+                SourceKind::OnePass => Choice::Diag,
+                SourceKind::DiagV2 => Choice::DiagV2,
+                SourceKind::Procfs => Choice::Procfs,
             },
-            place: Where::Here,
+            scope: NetnsScope::Own,
         };
         let mut sockets = 0;
-        let answer = list(engine, &question, &mut |_, _| {
+        let answer = list(engine, &query, &mut |_, _| {
             sockets += 1;
             ControlFlow::Continue(())
         })
         .map_err(|error| error.to_string())?;
         match answer.used.as_slice() {
             [
-                Used {
-                    rung: Some(used),
-                    broke_off,
+                ProtocolSource {
+                    source: Some(used),
+                    ended_early,
                     ..
                 },
-            ] if *used == rung => match broke_off {
-                None => Ok((sockets, answer.losses.repeated_dumps + answer.walked_again)),
+            ] if *used == source => match ended_early {
+                None => Ok((sockets, answer.losses.repeated_dumps + answer.rewalked_chains)),
                 Some(reason) => Err(reason.to_string()),
             },
             others => Err(others
                 .iter()
-                .flat_map(|used| &used.fallen)
-                .map(|(rung, reason)| format!("{rung}: {reason}"))
+                .flat_map(|used| &used.not_used)
+                .map(|(source, reason)| format!("{source}: {reason}"))
                 .next()
                 .unwrap_or_else(|| "it did not answer".to_owned())),
         }
@@ -178,7 +174,7 @@ impl Contender {
 
 /// Fewer say nothing about how much they differ.
 pub const FEWEST_REPEATS: usize = 3;
-/// In which order tables are told; stable, so that rungs stay in theirs.
+/// In which order tables are told; stable, so that sources stay in theirs.
 const ORDER: [&str; 8] = [
     "tcp", "mptcp", "udp", "udplite", "raw", "unix", "packet", "netlink",
 ];
@@ -199,7 +195,7 @@ mod tests {
             repeats: 2,
             patience: None,
         };
-        let engine = Engine::default();
+        let engine = BpfEngine::default();
         let times = plan.measure(&engine, |_| true);
         assert_eq!(times[0].source, FLOOR);
         let timed = times.iter().filter(|one| one.missing.is_none());

@@ -5,7 +5,7 @@ use super::plan::{Plan, Transport};
 use super::{Outcome, Progress, told};
 use crate::session::{Data, Kind, Reach, Session, Stop, Trouble};
 use serde_json::{Value, json};
-use sockeye_measure::{End, Lane, Partial, Side};
+use sockeye_measure::{End, Partial, Side, StreamTransfer};
 use std::time::{Duration, Instant};
 
 /// Makes the transfer. Once it has begun it has a result, which may be a partial one. `tell` is told how far it has come.
@@ -99,7 +99,7 @@ struct Peer<'a> {
     beaten: Instant,
     is_gone: bool,
     is_done: bool,
-    lanes: Vec<Lane>,
+    lanes: Vec<StreamTransfer>,
     /// Its latest news of what it received: numbers, bytes, microseconds
     beat: Vec<(u16, u64, u64)>,
     end: Option<End>,
@@ -236,7 +236,7 @@ impl<'a> Peer<'a> {
 fn outcome(
     session: &Session,
     seen: Seen,
-    theirs: Vec<Lane>,
+    theirs: Vec<StreamTransfer>,
     beat: &[(u16, u64, u64)],
     end: Option<End>,
     partial: Option<Partial>,

@@ -11,7 +11,7 @@ use crate::session::{Data, Trouble};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use sockeye_measure::{Datagrams, End, Interval, Lane, Side};
+use sockeye_measure::{Datagrams, End, Interval, Side, StreamTransfer};
 use sockeye_sys::{ProcessorTime, tcp};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +31,7 @@ pub(super) struct Track {
 /// What one end saw.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<StreamTransfer>,
     pub(super) intervals: Vec<Interval>,
     pub(super) end: End,
     /// The first of the streams' troubles
@@ -367,7 +367,7 @@ impl<'a> Clock<'a> {
             };
             let (local, peer) = addresses(&track.data);
             let is_udp = matches!(track.data, Data::Udp(_));
-            seen.lanes.push(Lane {
+            seen.lanes.push(StreamTransfer {
                 number: track.number,
                 is_sent: track.is_sent,
                 local,

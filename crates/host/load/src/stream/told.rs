@@ -2,7 +2,7 @@
 
 use super::engine::Seen;
 use serde_json::{Map, Value, json};
-use sockeye_measure::{Datagrams, DeviceNumbers, DeviceWork, End, Lane, Sender, Side, Work};
+use sockeye_measure::{Datagrams, DeviceNumbers, DeviceWork, End, Sender, Side, StreamTransfer, Work};
 
 /// In pieces, each of which fits into a message: streams first, the rest last.
 pub(super) fn messages(seen: &Seen) -> Vec<Value> {
@@ -19,12 +19,12 @@ pub(super) fn messages(seen: &Seen) -> Vec<Value> {
 }
 
 /// Streams out of a message. What is sent there is received here.
-pub(super) fn lanes(message: &Value) -> impl Iterator<Item = Lane> {
+pub(super) fn lanes(message: &Value) -> impl Iterator<Item = StreamTransfer> {
     message["lanes"]
         .as_array()
         .into_iter()
         .flatten()
-        .map(|told| Lane {
+        .map(|told| StreamTransfer {
             number: told["number"]
                 .as_u64()
                 .and_then(|it| u16::try_from(it).ok())
@@ -34,7 +34,7 @@ pub(super) fn lanes(message: &Value) -> impl Iterator<Item = Lane> {
             received: part(told, "received").map(|told| Side::find(|name| told[name].as_u64())),
             sender: part(told, "sender").map(|told| Sender::find(|name| told[name].as_u64())),
             datagrams: part(told, "datagrams").map(|told| Datagrams::find(|name| told[name].as_u64())),
-            ..Lane::default()
+            ..StreamTransfer::default()
         })
 }
 
@@ -62,9 +62,9 @@ pub(super) fn end_of(told: &Value) -> End {
 }
 
 /// What we saw of the streams, and what the other end saw of them, together.
-pub(super) fn merge(ours: &mut [Lane], theirs: Vec<Lane>) {
+pub(super) fn merge(ours: &mut [StreamTransfer], theirs: Vec<StreamTransfer>) {
     for told in theirs {
-        let same = |lane: &&mut Lane| lane.number == told.number && lane.is_sent == told.is_sent;
+        let same = |lane: &&mut StreamTransfer| lane.number == told.number && lane.is_sent == told.is_sent;
         let Some(lane) = ours.iter_mut().find(same) else {
             continue;
         };
@@ -96,7 +96,7 @@ fn both(one: Datagrams, other: Datagrams) -> Datagrams {
     }
 }
 
-fn lane(lane: &Lane) -> Value {
+fn lane(lane: &StreamTransfer) -> Value {
     let mut told = Map::new();
     told.insert("number".to_owned(), json!(lane.number));
     told.insert("is_sent".to_owned(), json!(lane.is_sent));
@@ -175,23 +175,23 @@ mod tests {
         };
         let there = Seen {
             lanes: (0..40)
-                .map(|number| Lane {
+                .map(|number| StreamTransfer {
                     number,
                     is_sent: false,
                     received: Some(side),
                     datagrams: Some(received),
-                    ..Lane::default()
+                    ..StreamTransfer::default()
                 })
                 .collect(),
             ..Seen::default()
         };
         let messages = messages(&there);
         assert_eq!(messages.len(), 4);
-        let mut ours = vec![Lane {
+        let mut ours = vec![StreamTransfer {
             number: 39,
             is_sent: true,
             datagrams: Some(sent),
-            ..Lane::default()
+            ..StreamTransfer::default()
         }];
         merge(&mut ours, messages.iter().flat_map(lanes).collect());
         assert_eq!(ours[0].received, Some(side));
@@ -202,12 +202,12 @@ mod tests {
     #[test]
     fn a_message_is_never_too_long() {
         let full = |_: &'static str| Some(u64::MAX);
-        let lane = Lane {
+        let lane = StreamTransfer {
             sent: Some(Side::find(full)),
             received: Some(Side::find(full)),
             sender: Some(Sender::find(full)),
             datagrams: Some(Datagrams::find(full)),
-            ..Lane::default()
+            ..StreamTransfer::default()
         };
         let seen = Seen {
             lanes: vec![lane; 128],

@@ -4,7 +4,7 @@ use super::pace::Pace;
 use super::{Wanted, names};
 use crate::{Obstacle, Scope};
 use rustix::io::Errno;
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use sockeye_sys::bpf::{Kind, Link, LoadError, Loaded, Parts, Program, Table};
 use std::fs;
 use std::path::Path;
@@ -29,14 +29,14 @@ pub(super) struct Attached {
 impl Attached {
     /// Loads and attaches them; what could not be, beside.
     pub(super) fn start(
-        engine: &Engine,
+        engine: &BpfEngine,
         scope: &Scope,
         wanted: Wanted,
     ) -> Result<(Self, Vec<Obstacle>), Obstacle> {
         let part = if wanted.syscalls { "syscalls" } else { "waits" };
         let loaded = match load(engine, FAST, scope, wanted) {
             // Before Linux 6.2.
-            Err(sockeye_source::Obstacle::Lacks(_)) => load(engine, READING, scope, wanted),
+            Err(sockeye_source::Unavailable::Lacks(_)) => load(engine, READING, scope, wanted),
             loaded => loaded,
         };
         let mut loaded = loaded.map_err(|obstacle| refused(part, &obstacle))?;
@@ -99,11 +99,11 @@ impl Attached {
 }
 
 fn load(
-    engine: &Engine,
+    engine: &BpfEngine,
     elf: &[u8],
     scope: &Scope,
     wanted: Wanted,
-) -> Result<Loaded, sockeye_source::Obstacle> {
+) -> Result<Loaded, sockeye_source::Unavailable> {
     let (kind, cgroup): (u32, u64) = match scope {
         Scope::Processes(_) => (0, 0),
         Scope::Cgroup { id, .. } => (1, *id),
@@ -170,7 +170,7 @@ pub(super) fn attach(program: &Program, event: &str) -> Result<Link, String> {
     })
 }
 
-fn refused(part: &'static str, obstacle: &sockeye_source::Obstacle) -> Obstacle {
+fn refused(part: &'static str, obstacle: &sockeye_source::Unavailable) -> Obstacle {
     let whose = if part == "syscalls" {
         "system calls and waits"
     } else {
@@ -181,7 +181,7 @@ fn refused(part: &'static str, obstacle: &sockeye_source::Obstacle) -> Obstacle 
         // It says by itself what it needs.
         obstacle if obstacle.is_forbidden() => what
             .with_remedy("as a file's capabilities: setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep on sockeye"),
-        sockeye_source::Obstacle::Types(..) => {
+        sockeye_source::Unavailable::Types(..) => {
             what.with_remedy("it takes a kernel built with CONFIG_DEBUG_INFO_BTF")
         }
         _ => what,
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn the_verifier_takes_both_for_every_scope() {
-        let engine = Engine::default();
+        let engine = BpfEngine::default();
         let group = Scope::Cgroup {
             folder: "/sys/fs/cgroup".into(),
             id: 1,
@@ -286,8 +286,8 @@ mod tests {
                     match load(&engine, elf, &scope, wanted) {
                         Ok(_) => {}
                         Err(
-                            obstacle @ (sockeye_source::Obstacle::Lacks(_)
-                            | sockeye_source::Obstacle::Types(..)),
+                            obstacle @ (sockeye_source::Unavailable::Lacks(_)
+                            | sockeye_source::Unavailable::Types(..)),
                         ) => {
                             sockeye_lab::Skip::new(obstacle.to_string()).tell();
                         }

@@ -24,7 +24,7 @@ use load::Attached;
 use look::{Looked, Stacks};
 use objects::Objects;
 use sleepers::Sleepers;
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use std::sync::Arc;
 
 /// What is wanted.
@@ -58,7 +58,7 @@ impl Calls {
     ///
     /// # Errors
     /// When the kernel does not let us.
-    pub fn start(engine: Arc<Engine>, scope: &Scope, wanted: Wanted) -> Result<Self, Obstacle> {
+    pub fn start(engine: Arc<BpfEngine>, scope: &Scope, wanted: Wanted) -> Result<Self, Obstacle> {
         let (attached, mut obstacles) = Attached::start(&engine, scope, wanted)?;
         let sleepers = match Sleepers::list(&attached) {
             Ok(sleepers) => sleepers,

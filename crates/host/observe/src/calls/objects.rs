@@ -3,7 +3,7 @@
 use super::names;
 use super::{Call, RawWait};
 use sockeye_model::{Endpoint, Inode, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_source::{Choice, Detail, Ends, Engine, Families, Question, Where, list};
+use sockeye_source::{BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, list};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// only of those that were there when we began, and of waits that are not over.
 #[derive(Debug)]
 pub(super) struct Objects {
-    engine: Arc<Engine>,
+    engine: Arc<BpfEngine>,
     /// What descriptors were when we began, by process and number.
     at_first: HashMap<(u32, u64), OsString>,
     /// What they are called. Each is looked at when it is first seen, and keeps that name.
@@ -34,7 +34,7 @@ struct Seen {
 
 impl Objects {
     /// `pids`: who is there already.
-    pub(super) fn new(engine: Arc<Engine>, pids: &[u32]) -> Self {
+    pub(super) fn new(engine: Arc<BpfEngine>, pids: &[u32]) -> Self {
         let mut at_first = HashMap::new();
         for &pid in pids {
             for entry in fs::read_dir(format!("/proc/{pid}/fd"))
@@ -114,22 +114,19 @@ impl Objects {
 
     /// Asks once for all sockets, wherever they are.
     fn sockets(&self, wanted: &HashSet<u32>) -> HashMap<u32, String> {
-        let question = Question {
+        let query = Query {
             protocols: ProtocolSet::ALL,
             families: Families::BOTH,
             states: StateSet::ALL_AND_BOUND,
-            detail: Detail {
-                inode: true,
-                ..Detail::default()
-            },
+            detail: Detail::INODE,
             program: &[],
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,
-            place: Where::Everywhere,
+            scope: NetnsScope::All,
         };
         let mut found = HashMap::new();
         // What is not found stays a socket with a number.
-        let _ = list(&self.engine, &question, &mut |socket, _| {
+        let _ = list(&self.engine, &query, &mut |socket, _| {
             if let Some(Inode(inode)) = socket.inode
                 && wanted.contains(&inode)
             {

@@ -3,7 +3,7 @@
 use super::choice::{Choice, Returns};
 use super::kernel_means::{KernelMeans, KernelWish};
 use rustix::io::Errno;
-use sockeye_source::{Engine, Obstacle as NotLoaded};
+use sockeye_source::{BpfEngine, Unavailable as NotLoaded};
 use sockeye_sys::bpf::{Kind, Link, Loaded, Moment, Parts, Program, Table};
 use sockeye_sys::perf::{Attributes, Event, Whom};
 use sockeye_wire::functions as wire;
@@ -93,7 +93,7 @@ impl Wish {
 
 impl Probes {
     /// Loads the programs, which are attached to nothing yet but to the tracepoints of processes' lives.
-    pub(super) fn load(engine: &Engine, wish: Wish) -> Result<Self, Failure> {
+    pub(super) fn load(engine: &BpfEngine, wish: Wish) -> Result<Self, Failure> {
         let kind = match wish {
             Wish::Session => Kind::UserSession,
             Wish::Many => Kind::UserProbes,
@@ -135,7 +135,11 @@ impl Probes {
 
     /// The same for functions of the kernel, which are named here already: some means want a program for each. Only as many
     /// as there is room for, by these means, are watched.
-    pub(super) fn load_kernel(engine: &Engine, wish: KernelWish, names: &[CString]) -> Result<Self, Failure> {
+    pub(super) fn load_kernel(
+        engine: &BpfEngine,
+        wish: KernelWish,
+        names: &[CString],
+    ) -> Result<Self, Failure> {
         let names = &names[..names.len().min(wish.functions_max())];
         let names: Vec<&str> = names.iter().filter_map(|name| name.to_str().ok()).collect();
         Self::load_these(engine, wish.programs(&names), |loaded| {
@@ -144,7 +148,7 @@ impl Probes {
     }
 
     fn load_these(
-        engine: &Engine,
+        engine: &BpfEngine,
         mut programs: Vec<(&str, Kind<'_>)>,
         means: impl FnOnce(&mut Loaded) -> Result<(Means, Option<Program>), Failure>,
     ) -> Result<Self, Failure> {

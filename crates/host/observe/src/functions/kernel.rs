@@ -7,7 +7,7 @@ use super::pattern::{self, Pattern};
 use super::reach::Users;
 use super::{Functions, WATCHED_MAX, Watched, look_at, settings_of};
 use crate::{Obstacle, Scope};
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use sockeye_wire::functions as wire;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::CString;
@@ -18,7 +18,7 @@ impl Functions {
     ///
     /// # Errors
     /// When it does not work here, and what works instead.
-    pub fn start_kernel(engine: &Engine, scope: &Scope, pattern: &str) -> Result<Self, Obstacle> {
+    pub fn start_kernel(engine: &BpfEngine, scope: &Scope, pattern: &str) -> Result<Self, Obstacle> {
         let failed = |text: String| {
             Obstacle::new(PART, text)
                 .with_remedy("what works without: system calls, waits with their stacks in the kernel, samples of the kernel's code")

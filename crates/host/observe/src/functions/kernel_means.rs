@@ -226,13 +226,13 @@ mod tests {
     use super::super::attach::Probes;
     use super::*;
     use sockeye_lab::Skip;
-    use sockeye_source::Engine;
+    use sockeye_source::BpfEngine;
     use std::fs::File;
     use std::io::Write;
 
     #[test]
     fn each_means_sees_calls_and_does_without_what_the_kernel_has_not() {
-        let engine = Engine::default();
+        let engine = BpfEngine::default();
         let names = [c"no_such_function".to_owned(), c"vfs_write".to_owned()];
         let us = std::process::id().to_ne_bytes();
         let settings = wire::Settings {

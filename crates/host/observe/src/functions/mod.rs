@@ -29,7 +29,7 @@ use overhead::Costs;
 use pattern::Pattern;
 use reach::{Reach, Users};
 use rustix::io::Errno;
-use sockeye_source::Engine;
+use sockeye_source::BpfEngine;
 use sockeye_wire::functions as wire;
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -113,7 +113,7 @@ impl Functions {
     ///
     /// # Errors
     /// When it does not work here, and what would help.
-    pub fn start(engine: &Engine, scope: &Scope, wanted: &Wanted) -> Result<Self, Obstacle> {
+    pub fn start(engine: &BpfEngine, scope: &Scope, wanted: &Wanted) -> Result<Self, Obstacle> {
         let settings = settings_of(scope);
         let mut failures = Vec::new();
         for wish in Wish::ALL {

@@ -162,11 +162,11 @@ mod tests {
     use super::super::attach::Wish;
     use super::*;
     use sockeye_lab::Skip;
-    use sockeye_source::Engine;
+    use sockeye_source::BpfEngine;
 
     #[test]
     fn each_means_sees_our_own_calls() {
-        let engine = Engine::default();
+        let engine = BpfEngine::default();
         let settings = wire::Settings {
             return_bytes: 8,
             ..wire::Settings::default()

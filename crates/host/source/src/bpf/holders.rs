@@ -1,7 +1,7 @@
 //! Who holds which socket, by two programs: one goes along the list of processes, the other reads their tables.
 
-use super::kernel::{Kernel, Obstacle, Prepared};
-use crate::owners::Held;
+use super::kernel::{Kernel, Prepared, Unavailable};
+use crate::owners::SocketDescriptor;
 use rustix::io::Errno;
 use sockeye_model::{Comm, Losses, NetnsInode, Pgid, Pid, Process};
 use sockeye_sys::bpf::{Program, Slot};
@@ -24,14 +24,14 @@ pub(crate) struct Holders {
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
     /// Every process that our pid namespace knows.
-    pub(crate) processes: Vec<Found>,
-    pub(crate) held: Vec<Held>,
+    pub(crate) processes: Vec<FoundProcess>,
+    pub(crate) held: Vec<SocketDescriptor>,
     pub(crate) losses: Losses,
 }
 
 /// A process.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct FoundProcess {
     pub(crate) process: Process,
     pub(crate) netns: Option<NetnsInode>,
     /// Its cgroup v2; 0 if it has none.
@@ -39,7 +39,7 @@ pub(crate) struct Found {
 }
 
 impl Holders {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
+    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
         let (lister, read_files, slots) = Lister::load(kernel.prepare(HOLDERS, &[])?)?;
         Ok(Self {
             lister,
@@ -49,9 +49,11 @@ impl Holders {
     }
 
     /// Goes over all processes. `socket` is a descriptor of ours that is a socket: its file shows what makes one.
-    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<Pass, Obstacle> {
+    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<Pass, Unavailable> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let slot = slots
+            .first_mut()
+            .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let (tasks, socket_operations) = self.lister.tasks(slot, socket)?;
         let mut pass = Pass::default();
         let mut work: Vec<(u32, Item)> = Vec::new();
@@ -60,7 +62,7 @@ impl Holders {
                 continue; // of no pid namespace that we see: `/proc` would not show it either
             }
             if !task.is_thread {
-                pass.processes.push(Found::from(task));
+                pass.processes.push(FoundProcess::from(task));
             }
             // A thread with a table of its own comes right behind its process.
             let Some(place) = pass.processes.len().checked_sub(1) else {
@@ -76,16 +78,18 @@ impl Holders {
     }
 
     /// All processes that our pid namespace knows, without what they hold.
-    pub(crate) fn processes(&self, socket: BorrowedFd<'_>) -> Result<Vec<Found>, Obstacle> {
+    pub(crate) fn processes(&self, socket: BorrowedFd<'_>) -> Result<Vec<FoundProcess>, Unavailable> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let slot = slots
+            .first_mut()
+            .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let (tasks, _) = self.lister.tasks(slot, socket)?;
         let known = tasks.iter().filter(|task| task.pid != 0 && !task.is_thread);
-        Ok(known.map(Found::from).collect())
+        Ok(known.map(FoundProcess::from).collect())
     }
 
     /// Reads the ranges of `work`, by as many threads as there is work for.
-    fn files(&self, slots: &mut [Slot], work: &Work<'_>, pass: &mut Pass) -> Result<(), Obstacle> {
+    fn files(&self, slots: &mut [Slot], work: &Work<'_>, pass: &mut Pass) -> Result<(), Unavailable> {
         let useful = work.threads_useful();
         let read = |slot: &mut Slot| self.read(slot, work);
         let results = thread::scope(|scope| {
@@ -113,14 +117,14 @@ impl Holders {
     }
 
     /// What one thread does: batches of ranges, until none is left.
-    fn read(&self, slot: &mut Slot, work: &Work<'_>) -> Result<(Vec<Held>, u64), Obstacle> {
+    fn read(&self, slot: &mut Slot, work: &Work<'_>) -> Result<(Vec<SocketDescriptor>, u64), Unavailable> {
         let mut held = Vec::new();
         let mut batch = Batch::default();
         while batch.request(work, slot.bytes_mut()) {
             let reply = run(&self.read_files, slot)?;
             for file in holders::files(slot.bytes(), &reply) {
                 if let Some((process, ..)) = batch.ranges.get(file.item as usize) {
-                    held.push(Held {
+                    held.push(SocketDescriptor {
                         inode: file.inode,
                         process: *process,
                         fd: file.descriptor,
@@ -140,7 +144,7 @@ pub(super) struct Lister(Program);
 impl Lister {
     /// Loads both programs of an object that begins with `bpf/holders.h`: itself, the one that reads tables, and
     /// the slots that they share.
-    pub(super) fn load(prepared: Prepared<'_>) -> Result<(Self, Program, Vec<Slot>), Obstacle> {
+    pub(super) fn load(prepared: Prepared<'_>) -> Result<(Self, Program, Vec<Slot>), Unavailable> {
         let ([list_tasks, read_files], slots) =
             prepared.load_with_slots(["list_tasks", "read_files"], holders::SLOT_BYTES)?;
         Ok((Self(list_tasks), read_files, slots))
@@ -151,7 +155,7 @@ impl Lister {
         &self,
         slot: &mut Slot,
         socket: BorrowedFd<'_>,
-    ) -> Result<(Vec<Task>, u64), Obstacle> {
+    ) -> Result<(Vec<Task>, u64), Unavailable> {
         let mut tasks: Vec<Task> = Vec::new();
         let mut after = None;
         loop {
@@ -171,22 +175,28 @@ impl Lister {
                     let before = tasks.len();
                     tasks.extend(holders::tasks(slot.bytes(), &reply));
                     if tasks.len() == before {
-                        return Err(Obstacle::Nonsense("a process with more threads than fit"));
+                        return Err(Unavailable::UnexpectedReply(
+                            "a process with more threads than fit",
+                        ));
                     }
                     after = Some(After::Task(reply.last));
                 }
                 // The process to go on after has ended meanwhile: the list is in the order of their starts.
                 Outcome::Unreadable => {
                     let Some(After::Task(TaskId { start_time, .. })) = after else {
-                        return Err(Obstacle::Nonsense("it lost the list of processes"));
+                        return Err(Unavailable::UnexpectedReply("it lost the list of processes"));
                     };
                     after = Some(After::Start(start_time));
                 }
-                Outcome::NoTable => return Err(Obstacle::Nonsense("our own socket was not found")),
+                Outcome::NoTable => return Err(Unavailable::UnexpectedReply("our own socket was not found")),
                 Outcome::Tangled => {
-                    return Err(Obstacle::Nonsense("what it walks along is no list of processes"));
+                    return Err(Unavailable::UnexpectedReply(
+                        "what it walks along is no list of processes",
+                    ));
                 }
-                Outcome::Unknown(_) => return Err(Obstacle::Nonsense("an outcome that is not known")),
+                Outcome::Unknown(_) => {
+                    return Err(Unavailable::UnexpectedReply("an outcome that is not known"));
+                }
             }
         }
     }
@@ -252,10 +262,10 @@ impl Batch {
     }
 
     /// After the run: what was read is done, the rest comes with the next.
-    pub(super) fn settle(&mut self, slot: &[u8], reply: &Reply) -> Result<(), Obstacle> {
+    pub(super) fn settle(&mut self, slot: &[u8], reply: &Reply) -> Result<(), Unavailable> {
         let dealt = reply.items as usize;
         if dealt == 0 || dealt > self.ranges.len() {
-            return Err(Obstacle::Nonsense("it does not get on"));
+            return Err(Unavailable::UnexpectedReply("it does not get on"));
         }
         let mut again = Vec::new();
         for (place, (process, item, tries)) in self.ranges.drain(..).enumerate() {
@@ -272,7 +282,7 @@ impl Batch {
     }
 }
 
-impl From<&Task> for Found {
+impl From<&Task> for FoundProcess {
     fn from(task: &Task) -> Self {
         let end = task
             .comm
@@ -291,9 +301,9 @@ impl From<&Task> for Found {
     }
 }
 
-pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Obstacle> {
-    program.run(slot, &[]).map_err(Obstacle::Run)?;
-    Reply::read(slot.bytes()).ok_or(Obstacle::Run(Errno::FAULT))
+pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Unavailable> {
+    program.run(slot, &[]).map_err(Unavailable::Run)?;
+    Reply::read(slot.bytes()).ok_or(Unavailable::Run(Errno::FAULT))
 }
 
 /// The compiled `bpf/holders.bpf.c`.

@@ -40,16 +40,16 @@ impl Prepared<'_> {
         self,
         programs: [&str; 2],
         slot_bytes: usize,
-    ) -> Result<([Program; 2], Vec<Slot>), Obstacle> {
+    ) -> Result<([Program; 2], Vec<Slot>), Unavailable> {
         let (programs, array) = self
             .object
             .load_raw_tracepoints(programs, "slots")
-            .map_err(|error| Obstacle::Load(error, self.missing))?;
+            .map_err(|error| Unavailable::Load(error, self.missing))?;
         let slots = array
             .into_slots()
-            .map_err(|errno| Obstacle::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
+            .map_err(|errno| Unavailable::Load(LoadError::System("map a BPF array", errno), Vec::new()))?;
         if slots.iter().any(|slot| slot.bytes().len() != slot_bytes) {
-            return Err(Obstacle::Nonsense("slots of another size"));
+            return Err(Unavailable::UnexpectedReply("slots of another size"));
         }
         Ok((programs, slots))
     }
@@ -58,7 +58,7 @@ impl Prepared<'_> {
 /// Why no BPF program of ours runs here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Obstacle {
+pub enum Unavailable {
     /// The kernel's types cannot be read.
     Types(PathBuf, Errno),
     /// They can be read, but not understood.
@@ -68,7 +68,7 @@ pub enum Obstacle {
     /// A run of a program failed.
     Run(Errno),
     /// What a program said makes no sense.
-    Nonsense(&'static str),
+    UnexpectedReply(&'static str),
     /// The program could not be loaded; what this kernel has not got of what it asks for.
     Load(LoadError, Vec<String>),
 }
@@ -77,7 +77,7 @@ impl Kernel {
     /// Where a kernel with CONFIG_DEBUG_INFO_BTF shows its types.
     pub(crate) const TYPES: &'static str = "/sys/kernel/btf/vmlinux";
 
-    pub(crate) fn read(path: &Path) -> Result<Self, Obstacle> {
+    pub(crate) fn read(path: &Path) -> Result<Self, Unavailable> {
         let read = || {
             // A name may stand for anything: opening a FIFO must not wait.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -99,7 +99,7 @@ impl Kernel {
                 types,
                 path: path.to_owned(),
             }),
-            Err(error) => Err(Obstacle::Types(
+            Err(error) => Err(Unavailable::Types(
                 path.to_owned(),
                 Errno::from_io_error(&error).unwrap_or(Errno::IO),
             )),
@@ -118,7 +118,7 @@ impl Kernel {
         &self,
         elf: &'a [u8],
         enumerators: &[&'static str],
-    ) -> Result<Prepared<'a>, Obstacle> {
+    ) -> Result<Prepared<'a>, Unavailable> {
         let (prepared, _) = self.prepare_all(elf, enumerators, &[])?;
         Ok(prepared)
     }
@@ -129,16 +129,16 @@ impl Kernel {
         &self,
         elf: &'a [u8],
         iterated: &'static str,
-    ) -> Result<(Prepared<'a>, u32), Obstacle> {
+    ) -> Result<(Prepared<'a>, u32), Unavailable> {
         let (prepared, ids) = self.prepare_all(elf, &[], &[iterated])?;
         match ids.first() {
             Some(Some(id)) => Ok((prepared, *id)),
-            _ => Err(Obstacle::Lacks(iterated)),
+            _ => Err(Unavailable::Lacks(iterated)),
         }
     }
 
     /// As [`Kernel::prepare`], and loads these of its programs with all its maps.
-    pub(crate) fn load(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Obstacle> {
+    pub(crate) fn load(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
         let mut functions: Vec<&str> = parts
             .programs
             .iter()
@@ -157,7 +157,7 @@ impl Kernel {
         prepared
             .object
             .load(parts, id)
-            .map_err(|error| Obstacle::Load(error, prepared.missing))
+            .map_err(|error| Unavailable::Load(error, prepared.missing))
     }
 
     fn prepare_all<'a>(
@@ -165,10 +165,10 @@ impl Kernel {
         elf: &'a [u8],
         enumerators: &[&'static str],
         functions: &[&str],
-    ) -> Result<(Prepared<'a>, Vec<Option<u32>>), Obstacle> {
+    ) -> Result<(Prepared<'a>, Vec<Option<u32>>), Unavailable> {
         let broken =
-            |error: &dyn fmt::Display| Obstacle::Load(LoadError::Object(error.to_string()), Vec::new());
-        let mut object = Object::parse(elf).map_err(|error| Obstacle::Load(error, Vec::new()))?;
+            |error: &dyn fmt::Display| Unavailable::Load(LoadError::Object(error.to_string()), Vec::new());
+        let mut object = Object::parse(elf).map_err(|error| Unavailable::Load(error, Vec::new()))?;
         let own = Btf::parse(object.types()).map_err(|error| broken(&error))?;
         let relocations = relocation::read(&own, object.types_ext()).map_err(|error| broken(&error))?;
         // Many instructions want the same.
@@ -196,7 +196,7 @@ impl Kernel {
                 })
             })
             .collect();
-        let format = |error: &dyn fmt::Display| Obstacle::Format(self.path.clone(), error.to_string());
+        let format = |error: &dyn fmt::Display| Unavailable::Format(self.path.clone(), error.to_string());
         let answers = Btf::parse(self.types())
             .and_then(|types| types.answer(&questions))
             .map_err(|error| format(&error))?;
@@ -205,7 +205,7 @@ impl Kernel {
             let number = relocation.value(answers.get(place));
             object
                 .patch(relocation.section, relocation.offset_bytes, number)
-                .map_err(|error| Obstacle::Load(error, Vec::new()))?;
+                .map_err(|error| Unavailable::Load(error, Vec::new()))?;
             if number.is_none() {
                 let name = name(relocation);
                 if !missing.contains(&name) {
@@ -216,7 +216,7 @@ impl Kernel {
         match answers.type_id(0) {
             Some(id) => object.call_kernel_function(RDONLY_CAST, id.0),
             None if !object.calls(RDONLY_CAST) => {}
-            None => return Err(Obstacle::Lacks("bpf_rdonly_cast (Linux 6.2)")),
+            None => return Err(Unavailable::Lacks("bpf_rdonly_cast (Linux 6.2)")),
         }
         let prepared = Prepared {
             object,
@@ -240,7 +240,7 @@ fn name(relocation: &Relocation<'_>) -> String {
     }
 }
 
-impl Obstacle {
+impl Unavailable {
     /// Whether something forbids it.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
@@ -252,7 +252,7 @@ impl Obstacle {
     }
 }
 
-impl std::error::Error for Obstacle {
+impl std::error::Error for Unavailable {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Types(_, errno) | Self::Run(errno) => Some(errno),
@@ -262,13 +262,15 @@ impl std::error::Error for Obstacle {
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Types(path, error) => write!(f, "read {}: {error}", path.display()),
             Self::Format(path, problem) => write!(f, "read {}: {problem}", path.display()),
             Self::Run(errno) => write!(f, "run a BPF program: {errno}"),
-            Self::Nonsense(what) => write!(f, "a BPF program said something that makes no sense: {what}"),
+            Self::UnexpectedReply(what) => {
+                write!(f, "a BPF program said something that makes no sense: {what}")
+            }
             Self::Lacks(what) => write!(f, "this kernel has no {what}"),
             // What is missing matters only to the verifier.
             Self::Load(error @ LoadError::Rejected(..), missing) if !missing.is_empty() => {

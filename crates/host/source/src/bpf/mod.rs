@@ -3,24 +3,25 @@
 //! What they rely on, and what they do where somebody changes a table under their hands, is said where it is
 //! done: `bpf/tcp.bpf.c`, `bpf/udp.bpf.c`, `bpf/holders.h`.
 
-mod held;
+mod dedup;
+mod file_iterator;
 mod holders;
-mod keeper;
+mod keepalive;
 mod kernel;
 mod netns_file;
-mod relay;
+mod owned_sockets;
 mod tables;
 mod task_file;
-mod told;
+mod workers;
 
-use held::Sockets;
-pub(crate) use held::Wanted;
 pub(crate) use holders::Pass;
-use holders::{Found, Holders};
+use holders::{FoundProcess, Holders};
 pub(crate) use kernel::Kernel;
-pub use kernel::Obstacle;
+pub use kernel::Unavailable;
 use netns_file::NetnsFile;
-pub(crate) use tables::{Of, Tables, Walked};
+use owned_sockets::OwnedSockets;
+pub(crate) use owned_sockets::Selection;
+pub(crate) use tables::{TableKind, Tables, WalkStats};
 use task_file::TaskFile;
 
 use rustix::io::Errno;
@@ -35,25 +36,25 @@ use std::sync::OnceLock;
 
 /// The programs, each loaded when it is first needed, and kept.
 #[derive(Debug)]
-pub struct Engine {
+pub struct BpfEngine {
     types: PathBuf,
-    kernel: OnceLock<Result<Kernel, Obstacle>>,
-    tables: OnceLock<Result<Tables, Obstacle>>,
-    tables_with_info: OnceLock<Result<Tables, Obstacle>>,
-    udp_tables: OnceLock<Result<Tables, Obstacle>>,
-    holders: OnceLock<Result<Holders, Obstacle>>,
-    held: OnceLock<Result<Sockets, Obstacle>>,
-    task_file: OnceLock<Result<TaskFile, Obstacle>>,
-    netns_file: OnceLock<Result<NetnsFile, Obstacle>>,
+    kernel: OnceLock<Result<Kernel, Unavailable>>,
+    tables: OnceLock<Result<Tables, Unavailable>>,
+    tables_with_info: OnceLock<Result<Tables, Unavailable>>,
+    udp_tables: OnceLock<Result<Tables, Unavailable>>,
+    holders: OnceLock<Result<Holders, Unavailable>>,
+    owned_sockets: OnceLock<Result<OwnedSockets, Unavailable>>,
+    task_file: OnceLock<Result<TaskFile, Unavailable>>,
+    netns_file: OnceLock<Result<NetnsFile, Unavailable>>,
 }
 
-impl Default for Engine {
+impl Default for BpfEngine {
     fn default() -> Self {
         Self::with_types(Kernel::TYPES.into())
     }
 }
 
-impl Engine {
+impl BpfEngine {
     /// Where a kernel describes its own types.
     pub const TYPES: &str = Kernel::TYPES;
 
@@ -67,56 +68,56 @@ impl Engine {
             tables_with_info: OnceLock::new(),
             udp_tables: OnceLock::new(),
             holders: OnceLock::new(),
-            held: OnceLock::new(),
+            owned_sockets: OnceLock::new(),
             task_file: OnceLock::new(),
             netns_file: OnceLock::new(),
         }
     }
 
     /// The walk over these tables.
-    pub(crate) fn tables(&self, of: Of) -> Result<&Tables, Obstacle> {
+    pub(crate) fn tables(&self, of: TableKind) -> Result<&Tables, Unavailable> {
         let place = match of {
-            Of::Tcp => &self.tables,
-            Of::TcpWithInfo => &self.tables_with_info,
-            Of::Udp => &self.udp_tables,
+            TableKind::Tcp => &self.tables,
+            TableKind::TcpWithInfo => &self.tables_with_info,
+            TableKind::Udp => &self.udp_tables,
         };
         let loaded = place.get_or_init(|| Tables::load(self.kernel()?, of));
         loaded.as_ref().map_err(Clone::clone)
     }
 
     /// The look for owners.
-    fn holders(&self) -> Result<&Holders, Obstacle> {
+    fn holders(&self) -> Result<&Holders, Unavailable> {
         let loaded = self.holders.get_or_init(|| Holders::load(self.kernel()?));
         loaded.as_ref().map_err(Clone::clone)
     }
 
     /// All processes, with where they are.
-    pub(crate) fn processes(&self) -> Result<Vec<Found>, Obstacle> {
-        let socket = some_socket()?;
+    pub(crate) fn processes(&self) -> Result<Vec<FoundProcess>, Unavailable> {
+        let socket = sample_socket()?;
         self.holders()?.processes(socket.as_fd())
     }
 
     /// Who holds which socket.
-    pub(crate) fn pass(&self) -> Result<Pass, Obstacle> {
-        let socket = some_socket()?;
+    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
+        let socket = sample_socket()?;
         self.holders()?.pass(socket.as_fd())
     }
 
     /// Who holds which socket, by the kernel's iterator over descriptors.
-    pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Obstacle> {
+    pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Unavailable> {
         let load = || TaskFile::load(self.kernel()?);
         match self.task_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
-            Err(obstacle) => Err(obstacle.clone()),
+            Err(unavailable) => Err(unavailable.clone()),
         }
     }
 
     /// Which descriptors hold namespaces open, or sockets in other namespaces than their process's.
-    pub(crate) fn holds_of_namespaces(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Obstacle> {
+    pub(crate) fn netns_holders(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Unavailable> {
         let load = || NetnsFile::load(self.kernel()?);
         match self.netns_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
-            Err(obstacle) => Err(obstacle.clone()),
+            Err(unavailable) => Err(unavailable.clone()),
         }
     }
 
@@ -125,8 +126,8 @@ impl Engine {
     ///
     /// # Errors
     /// When it does not run here.
-    pub fn keeper(&self) -> Result<(Program, [Map; 2]), Obstacle> {
-        keeper::load(self.kernel()?)
+    pub fn keeper(&self) -> Result<(Program, [Map; 2]), Unavailable> {
+        keepalive::load(self.kernel()?)
     }
 
     /// Programs of a compiled object of whoever asks, made to fit this kernel and attached to nothing yet, with all maps
@@ -134,38 +135,41 @@ impl Engine {
     ///
     /// # Errors
     /// When they do not run here.
-    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Obstacle> {
+    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
         self.kernel()?.load(elf, parts)
     }
 
     /// Whether the programs that look for owners are loaded already.
-    pub(crate) fn looks_for_holders(&self) -> bool {
+    pub(crate) fn has_loaded_holders(&self) -> bool {
         matches!(self.holders.get(), Some(Ok(_)))
     }
 
     /// Hands every socket that a process holds to `take`, but TCP's, of those protocols that are wanted.
-    pub(crate) fn held_sockets(
+    pub(crate) fn owned_sockets(
         &self,
-        wanted: &Wanted,
-        walked: &mut Walked,
+        selection: &Selection,
+        walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
-    ) -> Result<(), Obstacle> {
-        let socket = some_socket()?;
-        self.held()?.sockets(socket.as_fd(), wanted, walked, take)
+    ) -> Result<(), Unavailable> {
+        let socket = sample_socket()?;
+        self.owned_socket_programs()?
+            .sockets(socket.as_fd(), selection, walked, take)
     }
 
     /// Whether sockets can be found by who holds them.
-    pub(crate) fn try_held(&self) -> Result<(), Obstacle> {
-        self.held().map(drop)
+    pub(crate) fn try_owned_sockets(&self) -> Result<(), Unavailable> {
+        self.owned_socket_programs().map(drop)
     }
 
     /// The look for sockets that somebody holds.
-    fn held(&self) -> Result<&Sockets, Obstacle> {
-        let loaded = self.held.get_or_init(|| Sockets::load(self.kernel()?));
+    fn owned_socket_programs(&self) -> Result<&OwnedSockets, Unavailable> {
+        let loaded = self
+            .owned_sockets
+            .get_or_init(|| OwnedSockets::load(self.kernel()?));
         loaded.as_ref().map_err(Clone::clone)
     }
 
-    fn kernel(&self) -> Result<&Kernel, Obstacle> {
+    fn kernel(&self) -> Result<&Kernel, Unavailable> {
         let read = self.kernel.get_or_init(|| {
             may_load()?;
             Kernel::read(&self.types)
@@ -175,8 +179,8 @@ impl Engine {
 }
 
 /// Whether it is worth trying: to find out what a kernel is like takes some milliseconds, and then it says no.
-fn may_load() -> Result<(), Obstacle> {
-    let refused = Err(Obstacle::Load(
+fn may_load() -> Result<(), Unavailable> {
+    let refused = Err(Unavailable::Load(
         LoadError::System("load a BPF program", Errno::PERM),
         Vec::new(),
     ));
@@ -193,7 +197,7 @@ fn may_load() -> Result<(), Obstacle> {
 }
 
 /// Any socket will do to show what a socket's file looks like.
-fn some_socket() -> Result<UnixDatagram, Obstacle> {
+fn sample_socket() -> Result<UnixDatagram, Unavailable> {
     UnixDatagram::unbound()
-        .map_err(|error| Obstacle::Run(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))
+        .map_err(|error| Unavailable::Run(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))
 }

@@ -1,56 +1,27 @@
-//! What holds network namespaces open, by the kernel's own iterator over descriptors: one pass, without a look at `/proc`.
+//! Descriptors that hold network namespaces open, from the kernel's iterator over descriptors: one pass, no `/proc`.
 
-use super::kernel::{Kernel, Obstacle, Prepared};
-use rustix::io::Errno;
-use sockeye_sys::bpf::Program;
+use super::file_iterator::FileIterator;
+use super::kernel::{Kernel, Unavailable};
 use sockeye_wire::netns_file::{self, RECORD_BYTES, Record};
-use std::io::{ErrorKind, Read};
 
 /// The program, loaded.
 #[derive(Debug)]
-pub(crate) struct NetnsFile {
-    list_files: Program,
-}
+pub(crate) struct NetnsFile(FileIterator);
 
 impl NetnsFile {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
-        let (prepared, iterated) = kernel.prepare_iterator(NETNS_FILE, "bpf_iter_task_file")?;
-        let Prepared { object, missing, .. } = prepared;
-        let list_files = object
-            .load_iterator("list_netns_files", iterated)
-            .map_err(|error| Obstacle::Load(error, missing))?;
-        Ok(Self { list_files })
+    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
+        FileIterator::load(kernel, NETNS_FILE, "list_netns_files").map(Self)
     }
 
-    /// Every descriptor of a namespace, and of a socket elsewhere, of all processes of our pid namespace.
-    pub(crate) fn pass(&self) -> Result<Vec<Record>, Obstacle> {
-        let mut iteration = self.list_files.iterate().map_err(Obstacle::Run)?;
+    /// Lists every descriptor of a network namespace, and of a socket in another namespace than its process's, of all
+    /// processes of our pid namespace.
+    pub(crate) fn pass(&self) -> Result<Vec<Record>, Unavailable> {
         let mut all = Vec::new();
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let mut filled = 0;
-        loop {
-            match iteration.read(&mut buffer[filled..]) {
-                Ok(0) if filled == 0 => return Ok(all),
-                Ok(0) => return Err(Obstacle::Nonsense("half a record")),
-                Ok(bytes) => {
-                    filled += bytes;
-                    all.extend(netns_file::records(&buffer[..filled]));
-                    let rest = filled % RECORD_BYTES;
-                    buffer.copy_within(filled - rest..filled, 0);
-                    filled = rest;
-                }
-                // The kernel breaks off after a million descriptors of no interest, to be asked again.
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => {
-                    return Err(Obstacle::Run(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
-                }
-            }
-        }
+        self.0
+            .run(RECORD_BYTES, |bytes| all.extend(netns_file::records(bytes)))?;
+        Ok(all)
     }
 }
 
 /// The compiled `bpf/netns_file.bpf.c`.
 const NETNS_FILE: &[u8] = include_bytes!("../../../../../bpf/netns_file.bpf.o");
-
-/// The kernel gives out 32 KiB at a time, whatever it is asked for.
-const BUFFER_BYTES: usize = 64 * 1024;

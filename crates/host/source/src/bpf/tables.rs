@@ -1,8 +1,8 @@
 //! A walk over TCP's or UDP's tables, in slices, by as many threads as there is work for.
 
-use super::kernel::{Kernel, Obstacle, Prepared};
-use super::relay::{self, Runs};
-use super::told::Told;
+use super::dedup::ChainDedup;
+use super::kernel::{Kernel, Prepared, Unavailable};
+use super::workers::{self, Job};
 use rustix::io::Errno;
 use sockeye_model::{Losses, Options, WalkedKernel};
 use sockeye_sys::bpf::{Program, Slot};
@@ -15,7 +15,7 @@ use std::thread;
 /// The program, loaded, and its slots.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    of: Of,
+    of: TableKind,
     program: Program,
     list_nets: Program,
     slots: Mutex<Vec<Slot>>,
@@ -24,7 +24,7 @@ pub(crate) struct Tables {
 
 /// Whose tables a program walks over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Of {
+pub(crate) enum TableKind {
     /// TCP's
     Tcp,
     /// The same, and the program also reads what tcp_info and congestion control are made of; it takes a third longer
@@ -36,19 +36,19 @@ pub(crate) enum Of {
 
 /// What a walk says when it is over.
 #[derive(Debug, Default)]
-pub(crate) struct Walked {
+pub(crate) struct WalkStats {
     pub(crate) losses: Losses,
     /// Sockets that were handed out.
-    pub(crate) told: u64,
+    pub(crate) delivered: u64,
     /// Chains that were walked again.
-    pub(crate) again: u64,
+    pub(crate) rewalked: u64,
     /// Whether the reader had enough before the end.
     pub(crate) stopped: bool,
 }
 
 /// The hash tables that a namespace uses, and the clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct FoundTables {
     hashinfo: u64,
     /// Of TCP's connections, or of UDP's only table.
     buckets: u32,
@@ -57,11 +57,11 @@ pub(crate) struct Found {
 }
 
 impl Tables {
-    pub(crate) fn load(kernel: &Kernel, of: Of) -> Result<Self, Obstacle> {
+    pub(crate) fn load(kernel: &Kernel, of: TableKind) -> Result<Self, Unavailable> {
         let (elf, walk_program) = match of {
-            Of::Tcp => (TCP, "walk_tcp"),
-            Of::TcpWithInfo => (TCP_INFO, "walk_tcp"),
-            Of::Udp => (UDP, "walk_udp"),
+            TableKind::Tcp => (TCP, "walk_tcp"),
+            TableKind::TcpWithInfo => (TCP_INFO, "walk_tcp"),
+            TableKind::Udp => (UDP, "walk_udp"),
         };
         let prepared = kernel.prepare(elf, &OPTION_ENUMERATORS)?;
         let kernel = walked_kernel(&prepared);
@@ -77,31 +77,35 @@ impl Tables {
     }
 
     /// Finds the tables that the calling thread's network namespace uses.
-    pub(crate) fn find(&self) -> Result<Found, Obstacle> {
+    pub(crate) fn find(&self) -> Result<FoundTables, Unavailable> {
         self.look(0)
     }
 
     /// Looks at these tables; 0: at those of our own namespace.
-    fn look(&self, hashinfo: u64) -> Result<Found, Obstacle> {
+    fn look(&self, hashinfo: u64) -> Result<FoundTables, Unavailable> {
         let look = |table| self.look_at(table, hashinfo);
         let (main, listening_buckets) = match self.of {
-            Of::Udp => (look(Table::Udp)?, 0),
-            Of::Tcp | Of::TcpWithInfo => (look(Table::Established)?, look(Table::Listening)?.buckets),
+            TableKind::Udp => (look(Table::Udp)?, 0),
+            TableKind::Tcp | TableKind::TcpWithInfo => {
+                (look(Table::Established)?, look(Table::Listening)?.buckets)
+            }
         };
-        Ok(Found {
+        Ok(FoundTables {
             hashinfo: main.hashinfo,
             buckets: main.buckets,
             listening_buckets,
             hz: walk::hz(main.jiffies, main.ktime_ns)
-                .ok_or(Obstacle::Nonsense("the clock ticks at no known rate"))?,
+                .ok_or(Unavailable::UnexpectedReply("the clock ticks at no known rate"))?,
         })
     }
 
     /// Every table that some network namespace uses. Nearly all share one.
-    pub(crate) fn find_all(&self) -> Result<Vec<Found>, Obstacle> {
+    pub(crate) fn find_all(&self) -> Result<Vec<FoundTables>, Unavailable> {
         let first = self.find()?;
         let mut slots = self.lock();
-        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let slot = slots
+            .first_mut()
+            .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let mut request = Request::EVERYTHING;
         let mut hashinfos = vec![first.hashinfo];
         loop {
@@ -115,7 +119,7 @@ impl Tables {
                 break;
             }
             if reply.skip <= request.skip {
-                return Err(Obstacle::Nonsense("it does not get on"));
+                return Err(Unavailable::UnexpectedReply("it does not get on"));
             }
             request.skip = reply.skip;
         }
@@ -125,8 +129,8 @@ impl Tables {
             match self.look(hashinfo) {
                 Ok(found) => all.push(found),
                 // Its namespace has ended meanwhile.
-                Err(Obstacle::Lacks(_)) => {}
-                Err(obstacle) => return Err(obstacle),
+                Err(Unavailable::Lacks(_)) => {}
+                Err(unavailable) => return Err(unavailable),
             }
         }
         Ok(all)
@@ -138,9 +142,11 @@ impl Tables {
     }
 
     /// Looks at one table, and walks over none of it.
-    fn look_at(&self, table: Table, hashinfo: u64) -> Result<Reply, Obstacle> {
+    fn look_at(&self, table: Table, hashinfo: u64) -> Result<Reply, Unavailable> {
         let mut slots = self.lock();
-        let slot = slots.first_mut().ok_or(Obstacle::Nonsense("no slots"))?;
+        let slot = slots
+            .first_mut()
+            .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let request = Request {
             table,
             end: 0,
@@ -152,11 +158,11 @@ impl Tables {
     /// Walks over the table of `request`, and hands each socket to `take`, once.
     pub(crate) fn walk(
         &self,
-        found: &Found,
+        found: &FoundTables,
         request: &Request,
-        walked: &mut Walked,
+        walked: &mut WalkStats,
         take: Take<'_>,
-    ) -> Result<(), Obstacle> {
+    ) -> Result<(), Unavailable> {
         let buckets = match request.table {
             Table::Established | Table::Udp => found.buckets,
             Table::Listening => found.listening_buckets,
@@ -171,7 +177,7 @@ impl Tables {
             end,
             slice: (end / SLICES).max(SLICE_BUCKETS_MIN),
             next: AtomicU32::new(request.first),
-            over: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
         };
         // Whoever comes meanwhile waits for the slots.
         let mut slots = self.lock();
@@ -181,7 +187,7 @@ impl Tables {
                 take,
                 hz: found.hz,
                 walked,
-                told: Told::default(),
+                seen: ChainDedup::default(),
             },
         )
     }
@@ -204,12 +210,12 @@ struct Work<'a> {
     /// The first bucket that nobody has taken.
     next: AtomicU32,
     /// Nobody wants to know more.
-    over: AtomicBool,
+    stopped: AtomicBool,
 }
 
 /// Buckets that one thread walks over, and what is left of them.
 #[derive(Default)]
-struct Mine {
+struct WalkState {
     left: Option<(Range<u32>, u32)>,
 }
 
@@ -219,17 +225,17 @@ type Run = (Reply, Option<u32>);
 impl Work<'_> {
     /// This thread walks and reads, in turns. If there is much to do, and another core to do it, another thread walks
     /// ahead.
-    fn run(&self, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Obstacle> {
-        let mut own = slots.pop().ok_or(Obstacle::Nonsense("no slots"))?;
-        let mut mine = Mine::default();
-        let outcome = self.fill(&mut mine, &mut own).and_then(|first| {
+    fn run(&self, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Unavailable> {
+        let mut own = slots.pop().ok_or(Unavailable::UnexpectedReply("no slots"))?;
+        let mut state = WalkState::default();
+        let outcome = self.fill(&mut state, &mut own).and_then(|first| {
             let Some(first) = first else { return Ok(()) };
             self.read(&own, &first, reader);
             let bytes = u64::from(first.0.used) * u64::from(self.end / self.slice.max(1));
             let cores = thread::available_parallelism().map_or(1, usize::from);
             let workers = usize::from(bytes > WORTH_A_THREAD_BYTES && cores > 1);
             let read = &mut |slot: &Slot, run: &Run| self.read(slot, run, reader);
-            relay::run(self, mine, workers, &mut own, slots, read).map(drop)
+            workers::run(self, state, workers, &mut own, slots, read).map(drop)
         });
         slots.push(own);
         outcome
@@ -242,15 +248,15 @@ impl Work<'_> {
     }
 }
 
-impl Runs for Work<'_> {
-    type Mine = Mine;
+impl Job for Work<'_> {
+    type State = WalkState;
     type Reply = Run;
 
-    fn fill(&self, mine: &mut Mine, slot: &mut Slot) -> Result<Option<Run>, Obstacle> {
-        if self.over.load(Ordering::Relaxed) {
+    fn fill(&self, state: &mut WalkState, slot: &mut Slot) -> Result<Option<Run>, Unavailable> {
+        if self.stopped.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let (range, skip) = mine.left.take().unwrap_or_else(|| {
+        let (range, skip) = state.left.take().unwrap_or_else(|| {
             let first = self.next.fetch_add(self.slice, Ordering::Relaxed).min(self.end);
             (first..first.saturating_add(self.slice).min(self.end), 0)
         });
@@ -268,15 +274,15 @@ impl Runs for Work<'_> {
         let reply = run(self.program, slot, &request, self.hashinfo)?;
         if reply.outcome == Outcome::Full {
             if reply.next < range.start || (reply.next, reply.skip) <= (range.start, skip) {
-                return Err(Obstacle::Nonsense("it does not get on"));
+                return Err(Unavailable::UnexpectedReply("it does not get on"));
             }
-            mine.left = Some((reply.next..range.end, reply.skip));
+            state.left = Some((reply.next..range.end, reply.skip));
         }
         Ok(Some((reply, (skip > 0).then_some(range.start))))
     }
 
     fn stop(&self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stopped.store(true, Ordering::Relaxed);
     }
 }
 
@@ -284,14 +290,14 @@ impl Runs for Work<'_> {
 struct Reader<'a> {
     take: Take<'a>,
     hz: u32,
-    walked: &'a mut Walked,
-    told: Told,
+    walked: &'a mut WalkStats,
+    seen: ChainDedup,
 }
 
 impl Reader<'_> {
     fn read(&mut self, slot: &[u8], (reply, goes_on_with): &Run) -> ControlFlow<()> {
         self.walked.losses.unsettled_chains += u64::from(reply.given_up) + u64::from(reply.overlong);
-        self.walked.again += u64::from(reply.again);
+        self.walked.rewalked += u64::from(reply.again);
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
@@ -303,7 +309,7 @@ impl Reader<'_> {
         let mut all = records(slot, reply);
         let mut is_overlapping = goes_on_with.is_none();
         for record in &mut all {
-            let is_new = self.told.insert(record.bucket(), record.identity());
+            let is_new = self.seen.insert(record.bucket(), record.identity());
             is_overlapping |= !is_new && *goes_on_with == Some(record.bucket());
             if !is_overlapping {
                 // More sockets have left the chain than are told twice: some of those behind them were passed over.
@@ -313,7 +319,7 @@ impl Reader<'_> {
             if !is_new {
                 continue;
             }
-            self.walked.told += 1;
+            self.walked.delivered += 1;
             if (self.take)(&record, now).is_break() {
                 self.walked.stopped = true;
                 return ControlFlow::Break(());
@@ -322,7 +328,7 @@ impl Reader<'_> {
         self.walked.losses.unsettled_chains += u64::from(!is_overlapping);
         self.walked.losses.broken_records += u64::from(all.is_broken());
         if reply.outcome == Outcome::Full && reply.skip > 0 {
-            self.told.will_go_on();
+            self.seen.suspend();
         }
         ControlFlow::Continue(())
     }
@@ -349,17 +355,19 @@ fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]
     bits.try_into().ok()
 }
 
-/// Runs the program once.
-fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> Result<Reply, Obstacle> {
+/// Job the program once.
+fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> Result<Reply, Unavailable> {
     request.write(slot.bytes_mut());
-    program.run(slot, &[hashinfo]).map_err(Obstacle::Run)?;
-    let reply = Reply::read(slot.bytes()).ok_or(Obstacle::Nonsense("a short slot"))?;
+    program.run(slot, &[hashinfo]).map_err(Unavailable::Run)?;
+    let reply = Reply::read(slot.bytes()).ok_or(Unavailable::UnexpectedReply("a short slot"))?;
     match reply.outcome {
         Outcome::Done | Outcome::Full => Ok(reply),
-        Outcome::NoTable => Err(Obstacle::Lacks("such a table of sockets")),
-        Outcome::Unreadable => Err(Obstacle::Run(Errno::FAULT)),
-        Outcome::Tangled => Err(Obstacle::Nonsense("what it walks over is no table of sockets")),
-        Outcome::Unknown(_) => Err(Obstacle::Nonsense("an outcome that it does not know")),
+        Outcome::NoTable => Err(Unavailable::Lacks("such a table of sockets")),
+        Outcome::Unreadable => Err(Unavailable::Run(Errno::FAULT)),
+        Outcome::Tangled => Err(Unavailable::UnexpectedReply(
+            "what it walks over is no table of sockets",
+        )),
+        Outcome::Unknown(_) => Err(Unavailable::UnexpectedReply("an outcome that it does not know")),
     }
 }
 

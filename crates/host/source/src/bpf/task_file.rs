@@ -1,56 +1,29 @@
-//! Who holds which socket, by the kernel's own iterator over descriptors: slower than our walk, but of any kernel
-//! since Linux 5.8.
+//! Owners of sockets from the kernel's iterator over descriptors: slower than our walk, but it works since Linux 5.8.
 
-use super::holders::{Found, Pass};
-use super::kernel::{Kernel, Obstacle, Prepared};
-use crate::owners::Held;
-use rustix::io::Errno;
+use super::file_iterator::FileIterator;
+use super::holders::{FoundProcess, Pass};
+use super::kernel::{Kernel, Unavailable};
+use crate::owners::SocketDescriptor;
 use sockeye_model::{Comm, NetnsInode, Pgid, Pid, Process};
-use sockeye_sys::bpf::Program;
 use sockeye_wire::task_file::{self, RECORD_BYTES, Record};
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
 
 /// The program, loaded.
 #[derive(Debug)]
-pub(crate) struct TaskFile {
-    list_files: Program,
-}
+pub(crate) struct TaskFile(FileIterator);
 
 impl TaskFile {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Obstacle> {
-        let (prepared, iterated) = kernel.prepare_iterator(TASK_FILE, "bpf_iter_task_file")?;
-        let Prepared { object, missing, .. } = prepared;
-        let list_files = object
-            .load_iterator("list_files", iterated)
-            .map_err(|error| Obstacle::Load(error, missing))?;
-        Ok(Self { list_files })
+    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
+        FileIterator::load(kernel, TASK_FILE, "list_files").map(Self)
     }
 
-    /// Goes over all processes of our pid namespace; those without sockets are not among what comes.
-    pub(crate) fn pass(&self) -> Result<Pass, Obstacle> {
-        let mut iteration = self.list_files.iterate().map_err(Obstacle::Run)?;
+    /// Lists the socket descriptors of all processes of our pid namespace; processes without sockets are not reported.
+    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
         let mut collector = Collector::default();
-        let mut buffer = vec![0; BUFFER_BYTES];
-        let mut filled = 0;
-        loop {
-            match iteration.read(&mut buffer[filled..]) {
-                Ok(0) if filled == 0 => return Ok(collector.pass),
-                Ok(0) => return Err(Obstacle::Nonsense("half a record")),
-                Ok(bytes) => {
-                    filled += bytes;
-                    task_file::records(&buffer[..filled]).for_each(|record| collector.add(&record));
-                    let rest = filled % RECORD_BYTES;
-                    buffer.copy_within(filled - rest..filled, 0);
-                    filled = rest;
-                }
-                // The kernel breaks off after a million descriptors of no sockets, to be asked again.
-                Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(error) => {
-                    return Err(Obstacle::Run(Errno::from_io_error(&error).unwrap_or(Errno::IO)));
-                }
-            }
-        }
+        self.0.run(RECORD_BYTES, |bytes| {
+            task_file::records(bytes).for_each(|record| collector.add(&record));
+        })?;
+        Ok(collector.pass)
     }
 }
 
@@ -73,13 +46,13 @@ impl Collector {
             _ => {
                 let processes = &mut self.pass.processes;
                 *self.places.entry(record.pid).or_insert_with(|| {
-                    processes.push(Found::from(record));
+                    processes.push(FoundProcess::from(record));
                     (processes.len() - 1) as u32
                 })
             }
         };
         self.last = Some((record.pid, place));
-        self.pass.held.push(Held {
+        self.pass.held.push(SocketDescriptor {
             inode: record.inode,
             process: place,
             fd: record.descriptor,
@@ -87,7 +60,7 @@ impl Collector {
     }
 }
 
-impl From<&Record> for Found {
+impl From<&Record> for FoundProcess {
     fn from(record: &Record) -> Self {
         let end = record.comm.iter().position(|byte| *byte == 0);
         Self {
@@ -104,6 +77,3 @@ impl From<&Record> for Found {
 
 /// The compiled `bpf/task_file.bpf.c`.
 const TASK_FILE: &[u8] = include_bytes!("../../../../../bpf/task_file.bpf.o");
-
-/// The kernel gives out 32 KiB at a time, whatever it is asked for.
-const BUFFER_BYTES: usize = 64 * 1024;

@@ -31,13 +31,13 @@ pub enum Packing {
 /// Where bytes come from.
 pub(super) struct Input {
     packing: Packing,
-    from: From,
+    source: Source,
     is_cut: bool,
 }
 
-enum From {
-    Source(Box<dyn Read + Send>),
-    Thread(Unpacked),
+enum Source {
+    Plain(Box<dyn Read + Send>),
+    Unpacked(Unpacked),
 }
 
 /// What a thread has unpacked.
@@ -69,69 +69,69 @@ pub(super) fn open(path: &Path) -> Result<(String, File), Error> {
 /// A ^C asks all programs of a pipeline. The one before us has its last packets still to write, and then ends; so a pipe is
 /// read on, but not for long.
 #[derive(Debug, Clone)]
-pub(super) struct Patience(Arc<Shared>);
+pub(super) struct ReadDeadline(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     interrupts: Interrupts,
     /// Not a pipe or the like, which somebody writes into
-    is_stored: bool,
-    asked: OnceLock<Instant>,
-    is_left: AtomicBool,
+    is_regular_file: bool,
+    interrupted_at: OnceLock<Instant>,
+    gave_up: AtomicBool,
 }
 
-impl Patience {
+impl ReadDeadline {
     pub(super) fn new(file: &File, interrupts: Interrupts) -> Self {
         Self(Arc::new(Shared {
             interrupts,
-            is_stored: file.metadata().is_ok_and(|file| file.is_file()),
-            asked: OnceLock::new(),
-            is_left: AtomicBool::new(false),
+            is_regular_file: file.metadata().is_ok_and(|file| file.is_file()),
+            interrupted_at: OnceLock::new(),
+            gave_up: AtomicBool::new(false),
         }))
     }
 
     /// How long to wait for more; `None`: as long as it takes. Nothing left means that the file is.
     fn left(&self) -> Option<Duration> {
         self.0.interrupts.caught()?;
-        let asked = self.0.asked.get_or_init(Instant::now);
-        let left = match self.0.is_stored {
+        let asked = self.0.interrupted_at.get_or_init(Instant::now);
+        let left = match self.0.is_regular_file {
             true => Duration::ZERO,
-            false => PATIENCE.saturating_sub(asked.elapsed()),
+            false => PIPE_WAIT.saturating_sub(asked.elapsed()),
         };
         if left.is_zero() {
-            self.0.is_left.store(true, Ordering::Relaxed);
+            self.0.gave_up.store(true, Ordering::Relaxed);
         }
         Some(left)
     }
 
     /// Whether it is at its end.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn has_passed(&self) -> bool {
         self.left() == Some(Duration::ZERO)
     }
 
     /// Whether the file was left before its end.
-    pub(super) fn has_left(&self) -> bool {
-        self.0.is_left.load(Ordering::Relaxed)
+    pub(super) fn gave_up(&self) -> bool {
+        self.0.gave_up.load(Ordering::Relaxed)
     }
 }
 
-/// A file that ends when nobody has the patience for more of it.
-pub(super) struct Patient {
+/// A file that ends when nobody has the deadline for more of it.
+pub(super) struct DeadlineFile {
     pub(super) file: File,
-    pub(super) patience: Patience,
+    pub(super) deadline: ReadDeadline,
 }
 
-impl Patient {
+impl DeadlineFile {
     /// Waits until there is something to read; `false`: it is not waited for any more.
     fn is_ready(&self) -> io::Result<bool> {
         loop {
-            let left = self.patience.left();
+            let left = self.deadline.left();
             if left == Some(Duration::ZERO) {
                 return Ok(false);
             }
             let mut awaited = [
                 PollFd::new(&self.file, PollFlags::IN),
-                PollFd::new(&self.patience.0.interrupts, PollFlags::IN),
+                PollFd::new(&self.deadline.0.interrupts, PollFlags::IN),
             ];
             // That a signal came is told only once.
             let count = if left.is_some() { 1 } else { 2 };
@@ -147,7 +147,7 @@ impl Patient {
     }
 }
 
-impl Read for Patient {
+impl Read for DeadlineFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.is_ready()? {
             return self.file.read(into);
@@ -158,13 +158,13 @@ impl Read for Patient {
 
 impl Input {
     /// Looks at the first bytes, and starts a thread if they are packed.
-    pub(super) fn new(name: &str, mut source: Box<dyn Read + Send>) -> Result<Self, Error> {
+    pub(super) fn new(name: &str, mut bytes: Box<dyn Read + Send>) -> Result<Self, Error> {
         let failed = |error| Error::Read(name.to_owned(), error);
         let mut first = vec![];
         while first.len() < 4 {
             let mut more = [0; 4];
             let room = 4 - first.len();
-            match read(&mut source, &mut more[..room]).map_err(failed)? {
+            match read(&mut bytes, &mut more[..room]).map_err(failed)? {
                 0 => break,
                 len => first.extend_from_slice(&more[..len]),
             }
@@ -174,21 +174,21 @@ impl Input {
             [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
             _ => Packing::None,
         };
-        let whole = Cursor::new(first).chain(source);
-        let from = match packing {
-            Packing::None => From::Source(Box::new(whole)),
-            Packing::Gzip => From::Thread(
+        let whole = Cursor::new(first).chain(bytes);
+        let source = match packing {
+            Packing::None => Source::Plain(Box::new(whole)),
+            Packing::Gzip => Source::Unpacked(
                 Unpacked::start(MultiGzDecoder::new(BufReader::with_capacity(
                     BLOCK_LEN_ENOUGH,
                     whole,
                 )))
                 .map_err(failed)?,
             ),
-            Packing::Zstd => From::Thread(Unpacked::start(Frames::new(whole)).map_err(failed)?),
+            Packing::Zstd => Source::Unpacked(Unpacked::start(Frames::new(whole)).map_err(failed)?),
         };
         Ok(Self {
             packing,
-            from,
+            source,
             is_cut: false,
         })
     }
@@ -204,9 +204,9 @@ impl Input {
 
     /// Some bytes more; none at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let result = match &mut self.from {
-            From::Source(source) => return read(source, into),
-            From::Thread(unpacked) => unpacked.read(into),
+        let result = match &mut self.source {
+            Source::Plain(source) => return read(source, into),
+            Source::Unpacked(unpacked) => unpacked.read(into),
         };
         match result {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
@@ -397,7 +397,7 @@ fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Whoever writes into a pipe has so much time to end it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PIPE_WAIT: Duration = Duration::from_secs(1);
 /// Blocks that wait for whoever reads packets
 const BLOCKS: usize = 4;
 const BLOCK_LEN: usize = 256 * 1024;

@@ -6,7 +6,7 @@ mod input;
 pub use error::Error;
 pub use input::Packing;
 
-use input::{Input, Patience, Patient};
+use input::{DeadlineFile, Input, ReadDeadline};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_wire::Error as WireError;
 use sockeye_wire::packet::pcapng::{Described, Options};
@@ -37,7 +37,7 @@ pub struct Capture {
     packets: u64,
     is_over: bool,
     cut: Option<WireError>,
-    patience: Option<Patience>,
+    deadline: Option<ReadDeadline>,
 }
 
 /// One packet of a capture.
@@ -75,12 +75,12 @@ impl Capture {
     /// As [`Self::open`].
     pub fn open_until(path: &Path, interrupts: Interrupts) -> Result<Self, Error> {
         let (name, file) = input::open(path)?;
-        let patience = Patience::new(&file, interrupts);
+        let deadline = ReadDeadline::new(&file, interrupts);
         let opened = Self::new(
             name,
-            Patient {
+            DeadlineFile {
                 file,
-                patience: patience.clone(),
+                deadline: deadline.clone(),
             },
         );
         if interrupts.caught().is_some()
@@ -89,7 +89,7 @@ impl Capture {
             return Err(Error::Interrupted(name));
         }
         Ok(Self {
-            patience: Some(patience),
+            deadline: Some(deadline),
             ..opened?
         })
     }
@@ -111,7 +111,7 @@ impl Capture {
             packets: 0,
             is_over: false,
             cut: None,
-            patience: None,
+            deadline: None,
         };
         // So that what is no capture is told before anything else happens.
         while capture.reader.is_none() {
@@ -215,7 +215,7 @@ impl Capture {
         self.end -= self.begin;
         self.begin = 0;
         // Of few packed bytes a lot may still be unpacked.
-        if self.packing() != Packing::None && self.patience.as_ref().is_some_and(Patience::is_over) {
+        if self.packing() != Packing::None && self.deadline.as_ref().is_some_and(ReadDeadline::has_passed) {
             return Ok(false);
         }
         let read = match self.input.read(&mut self.buffer[self.end..]) {
@@ -245,7 +245,7 @@ impl Capture {
     /// Whether a signal ended it before its end.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
-        self.patience.as_ref().is_some_and(Patience::has_left)
+        self.deadline.as_ref().is_some_and(ReadDeadline::gave_up)
     }
 
     /// What was not handed out up to here.

@@ -105,7 +105,7 @@ impl Cgroups {
             let by_docker = (container.runtime == Runtime::Docker && container.has_id())
                 .then(|| docker.as_ref()?.name(container.name()))
                 .flatten();
-            container.is_meant_by(text.as_bytes()) || by_docker.is_some_and(|name| name == text)
+            container.matches_text(text.as_bytes()) || by_docker.is_some_and(|name| name == text)
         };
         let container = |path: &str| Container::from_cgroup(path.as_bytes());
         let mut found: Vec<&str> = self

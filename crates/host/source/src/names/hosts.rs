@@ -1,4 +1,4 @@
-use super::ledger::Ledger;
+use super::append_only_map::AppendOnlyMap;
 use dns_lookup::{LookupErrorKind, getnameinfo};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -19,7 +19,7 @@ pub struct Hosts {
 
 /// What a resolver says about an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum HostLookup {
     /// Its name, as it came: not to be trusted.
     Name(String),
     /// That it has none.
@@ -56,8 +56,8 @@ const ADDRESSES_MAX: usize = 16_384;
 const STACK_BYTES: usize = 512 * 1024;
 
 struct Shared {
-    resolver: Box<dyn Fn(IpAddr) -> Answer + Send + Sync>,
-    names: Ledger<IpAddr, Box<str>>,
+    resolver: Box<dyn Fn(IpAddr) -> HostLookup + Send + Sync>,
+    names: AppendOnlyMap<IpAddr, Box<str>>,
     work: Mutex<Work>,
     done: Condvar,
 }
@@ -79,11 +79,11 @@ impl Default for Hosts {
 
 impl Hosts {
     /// Asks this function, from several threads at once.
-    pub fn with_resolver(resolver: impl Fn(IpAddr) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn with_resolver(resolver: impl Fn(IpAddr) -> HostLookup + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
                 resolver: Box::new(resolver),
-                names: Ledger::default(),
+                names: AppendOnlyMap::default(),
                 work: Mutex::default(),
                 done: Condvar::new(),
             }),
@@ -169,8 +169,8 @@ impl Shared {
             drop(work);
             let answer = (self.resolver)(ip);
             let named = match &answer {
-                Answer::Name(name) => host_name(name),
-                Answer::NoName | Answer::Failed => None,
+                HostLookup::Name(name) => host_name(name),
+                HostLookup::NoName | HostLookup::Failed => None,
             };
             if let Some(name) = named {
                 self.names.insert(ip, Box::from(name));
@@ -179,7 +179,7 @@ impl Shared {
             work.counts.pending -= 1;
             match (named, &answer) {
                 (Some(_), _) => work.counts.named += 1,
-                (None, Answer::NoName) => work.counts.nameless += 1,
+                (None, HostLookup::NoName) => work.counts.nameless += 1,
                 (None, _) => work.counts.failed += 1,
             }
             self.done.notify_all();
@@ -208,14 +208,14 @@ fn host_name(name: &str) -> Option<&str> {
 }
 
 /// `getnameinfo(3)`, which blocks for as long as the resolver pleases.
-fn ask_system(ip: IpAddr) -> Answer {
+fn ask_system(ip: IpAddr) -> HostLookup {
     // <netdb.h>, the same in glibc and musl.
     const NI_NUMERICSERV: i32 = 2;
     const NI_NAMEREQD: i32 = 8;
     match getnameinfo(&SocketAddr::new(ip, 0), NI_NAMEREQD | NI_NUMERICSERV) {
-        Ok((name, _)) => Answer::Name(name),
-        Err(error) if matches!(error.kind(), LookupErrorKind::NoName) => Answer::NoName,
-        Err(_) => Answer::Failed,
+        Ok((name, _)) => HostLookup::Name(name),
+        Err(error) if matches!(error.kind(), LookupErrorKind::NoName) => HostLookup::NoName,
+        Err(_) => HostLookup::Failed,
     }
 }
 

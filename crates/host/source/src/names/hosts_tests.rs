@@ -16,10 +16,10 @@ fn asks_for_each_address_once_and_counts_the_answers() {
     let hosts = Hosts::with_resolver(move |address| {
         count.fetch_add(1, Ordering::Relaxed);
         match address {
-            _ if address == ip(1) => Answer::Name("one.example.".to_owned()),
-            _ if address == ip(2) => Answer::NoName,
-            _ if address == ip(3) => Answer::Name("evil\x1b[2J.example".to_owned()),
-            _ => Answer::Failed,
+            _ if address == ip(1) => HostLookup::Name("one.example.".to_owned()),
+            _ if address == ip(2) => HostLookup::NoName,
+            _ if address == ip(3) => HostLookup::Name("evil\x1b[2J.example".to_owned()),
+            _ => HostLookup::Failed,
         }
     });
     let mapped = "::ffff:192.0.2.1".parse().unwrap();
@@ -49,7 +49,7 @@ fn a_resolver_that_hangs_delays_nobody_beyond_the_deadline() {
         if address == ip(0) {
             let _ = wait.lock().unwrap().recv();
         }
-        Answer::Name("late.example".to_owned())
+        HostLookup::Name("late.example".to_owned())
     });
     let start = Instant::now();
     hosts.prefetch((0..10).map(ip));
@@ -74,7 +74,7 @@ fn look_ups_run_side_by_side_but_never_too_many() {
         most_inside.fetch_max(running, Ordering::SeqCst);
         thread::sleep(Duration::from_millis(20));
         now_inside.fetch_sub(1, Ordering::SeqCst);
-        Answer::NoName
+        HostLookup::NoName
     });
     hosts.prefetch((0..=255).map(ip));
     assert_eq!(hosts.wait(in_ms(10_000)).nameless, 256);
@@ -84,7 +84,7 @@ fn look_ups_run_side_by_side_but_never_too_many() {
 
 #[test]
 fn the_number_of_addresses_is_bounded() {
-    let hosts = Hosts::with_resolver(|_| Answer::NoName);
+    let hosts = Hosts::with_resolver(|_| HostLookup::NoName);
     let many = (0..ADDRESSES_MAX as u32 + 7).map(|n| IpAddr::from((n + (1 << 24)).to_be_bytes()));
     hosts.prefetch(many);
     let counts = hosts.wait(in_ms(20_000));

@@ -1,20 +1,20 @@
 //! Names for numbers: services, users, interfaces, cgroups, network namespaces, hosts; and, for those who
 //! type names, the way back.
 //!
-//! Each kind is read when the first name of it is asked for, and not at all if it was not [`Wanted`].
+//! Each kind is read when the first name of it is asked for, and not at all if it was not [`NameKinds`].
 //! What is not known has no name: a missing `/etc/services` is no error, numbers are printed.
 //!
 //! What it deliberately does not do: ask the name service switch (LDAP users, for one, have no name
 //! here), trust what a resolver answers (host names are checked letter by letter), or wait for a host
 //! name longer than [`SystemNames::wait_for_hosts`] was told to.
 
+mod append_only_map;
 mod cgroup_mount;
 mod cgroups;
 mod docker;
-mod first;
+mod first_processes;
 mod hosts;
 mod interfaces;
-mod ledger;
 mod namespaces;
 mod netns_name;
 mod services;
@@ -22,16 +22,16 @@ mod users;
 
 pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
-pub use first::{FirstProcesses, SeenCgroup, Sighting};
-pub(crate) use first::{netns_now, netns_of, open_proc};
-pub use hosts::{Answer, HOSTS_WAIT, HostCounts, Hosts, ResolveError, resolve};
+pub use first_processes::{FirstProcesses, SeenCgroup, SeenProcess};
+pub(crate) use first_processes::{netns_now, netns_of, open_proc};
+pub use hosts::{HOSTS_WAIT, HostCounts, HostLookup, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
 pub use namespaces::own as own_namespace;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
 pub use users::Users;
 
-use ledger::Ledger;
+use append_only_map::AppendOnlyMap;
 use netns_name::{Finder, NetnsName};
 use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ use std::time::Instant;
 /// Which kinds of numbers shall have names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the names say it all
-pub struct Wanted {
+pub struct NameKinds {
     pub services: bool,
     pub users: bool,
     pub interfaces: bool,
@@ -50,7 +50,7 @@ pub struct Wanted {
     pub hosts: bool,
 }
 
-impl Wanted {
+impl NameKinds {
     /// None: everything numeric.
     pub const NONE: Self = Self {
         services: false,
@@ -76,42 +76,42 @@ impl Wanted {
 ///
 /// ```
 /// use sockeye_model::{Names, Port, Protocol};
-/// use sockeye_source::names::{SystemNames, Wanted};
+/// use sockeye_source::names::{SystemNames, NameKinds};
 ///
-/// let numeric = SystemNames::new(Wanted::NONE); // reads nothing, now or later
+/// let numeric = SystemNames::new(NameKinds::NONE); // reads nothing, now or later
 /// assert_eq!(numeric.service(Protocol::Tcp, Port(22)), None);
 /// ```
 #[derive(Debug, Default)]
 pub struct SystemNames {
-    wanted: Wanted,
+    kinds: NameKinds,
     services: OnceLock<Services>,
     users: OnceLock<Users>,
     interfaces: OnceLock<Interfaces>,
-    interfaces_elsewhere: Ledger<NetnsInode, Interfaces>,
+    interfaces_elsewhere: AppendOnlyMap<NetnsInode, Interfaces>,
     own_netns: OnceLock<Option<NetnsInode>>,
     cgroups: OnceLock<Cgroups>,
     namespaces: OnceLock<Namespaces>,
     first: OnceLock<FirstProcesses>,
     netns_finder: OnceLock<Finder>,
-    netns_names: Ledger<NetnsInode, NetnsName>,
-    netns_meant: Ledger<Box<str>, Vec<NetnsInode>>,
+    netns_names: AppendOnlyMap<NetnsInode, NetnsName>,
+    netns_by_text: AppendOnlyMap<Box<str>, Vec<NetnsInode>>,
     hosts: OnceLock<Hosts>,
 }
 
 impl SystemNames {
     /// Names of the wanted kinds; nothing is read yet.
     #[must_use]
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(kinds: NameKinds) -> Self {
         Self {
-            wanted,
+            kinds,
             ..Self::default()
         }
     }
 
     /// What was wanted.
     #[must_use]
-    pub fn wanted(&self) -> Wanted {
-        self.wanted
+    pub fn kinds(&self) -> NameKinds {
+        self.kinds
     }
 
     /// Adds the interfaces of another network namespace, as a thread inside it saw them
@@ -132,7 +132,7 @@ impl SystemNames {
     /// Starts to look for the names of these addresses, and does not wait for them. Nothing happens if no
     /// host names are wanted.
     pub fn prefetch_hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
-        if self.wanted.hosts {
+        if self.kinds.hosts {
             self.hosts().prefetch(ips);
         }
     }
@@ -174,7 +174,7 @@ impl SystemNames {
 
     /// Tells who is first in each network namespace, so that nobody has to look for it in `/proc`. Only before the
     /// first name of a namespace is asked for; later it changes nothing.
-    pub fn tell_processes(&self, first: FirstProcesses) {
+    pub fn set_first_processes(&self, first: FirstProcesses) {
         // Whoever told before, or has looked already, is as good.
         let _ = self.first.set(first);
     }
@@ -201,12 +201,12 @@ impl SystemNames {
 
     /// The network namespaces that somebody who typed `text` means: by what they are called, by the whole id of
     /// their container, or by at least its first twelve digits. Several may be called alike.
-    pub fn netns_meant_by(&self, text: &str) -> &[NetnsInode] {
-        if let Some(known) = self.netns_meant.get(text) {
+    pub fn netns_matching(&self, text: &str) -> &[NetnsInode] {
+        if let Some(known) = self.netns_by_text.get(text) {
             return known;
         }
-        self.netns_meant
-            .get_or_insert_with(text.into(), || self.find_meant_by(text))
+        self.netns_by_text
+            .get_or_insert_with(text.into(), || self.find_matching(text))
     }
 
     /// The container that lives in a network namespace: its name, if that may be known, or its short id.
@@ -214,7 +214,7 @@ impl SystemNames {
         self.found_name(netns).container_text()
     }
 
-    fn find_meant_by(&self, text: &str) -> Vec<NetnsInode> {
+    fn find_matching(&self, text: &str) -> Vec<NetnsInode> {
         let named = self.namespaces().named(text).map(|named| named.inode);
         let inode = text
             .strip_prefix("net:[")
@@ -226,7 +226,7 @@ impl SystemNames {
             .iter()
             .map(|(netns, _)| netns)
             .filter(|netns| self.namespaces().chosen_name(*netns).is_none() && !self.is_own(*netns));
-        meant.extend(nameless.filter(|netns| self.found_name(*netns).is_meant_by(text)));
+        meant.extend(nameless.filter(|netns| self.found_name(*netns).matches_text(text)));
         meant.sort_unstable();
         meant.dedup();
         meant
@@ -248,7 +248,7 @@ impl SystemNames {
 
 impl Names for SystemNames {
     fn interface(&self, index: InterfaceIndex, netns: Option<NetnsInode>) -> Option<&str> {
-        if !self.wanted.interfaces {
+        if !self.kinds.interfaces {
             return None;
         }
         let elsewhere = netns.and_then(|netns| self.interfaces_elsewhere.get(&netns));
@@ -260,7 +260,7 @@ impl Names for SystemNames {
     }
 
     fn service(&self, protocol: Protocol, port: Port) -> Option<&str> {
-        if self.wanted.services {
+        if self.kinds.services {
             self.services().name(protocol, port)
         } else {
             None
@@ -272,7 +272,7 @@ impl Names for SystemNames {
     }
 
     fn user(&self, uid: Uid) -> Option<&str> {
-        if self.wanted.users {
+        if self.kinds.users {
             self.users().name(uid)
         } else {
             None
@@ -280,7 +280,7 @@ impl Names for SystemNames {
     }
 
     fn cgroup(&self, id: CgroupId) -> Option<&str> {
-        if self.wanted.cgroups {
+        if self.kinds.cgroups {
             self.cgroups().path(id)
         } else {
             None
@@ -288,7 +288,7 @@ impl Names for SystemNames {
     }
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
-        if self.wanted.namespaces {
+        if self.kinds.namespaces {
             self.netns_name(inode)
         } else {
             None
@@ -302,9 +302,9 @@ mod tests {
 
     #[test]
     fn reads_only_what_is_wanted() {
-        let names = SystemNames::new(Wanted {
+        let names = SystemNames::new(NameKinds {
             users: true,
-            ..Wanted::NONE
+            ..NameKinds::NONE
         });
         names.prefetch_hosts([IpAddr::from([127, 0, 0, 1])]);
         assert_eq!(names.host([127, 0, 0, 1].into()), None);
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn namespaces_go_by_what_they_are_called() {
-        let names = SystemNames::new(Wanted::ALL);
+        let names = SystemNames::new(NameKinds::ALL);
         let own = namespaces::own().expect("proc is mounted");
         let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
         let docker = format!("/docker/{id}");
@@ -335,19 +335,19 @@ mod tests {
             (4, "/"),
             (own.0, &docker),
         ] {
-            first.see(&Sighting {
+            first.record(&SeenProcess {
                 comm: Some(b"nginx"),
                 cgroup: Some(SeenCgroup::Path(cgroup.as_bytes())),
-                ..Sighting::of(NetnsInode(netns), nobody)
+                ..SeenProcess::of(NetnsInode(netns), nobody)
             });
         }
-        names.tell_processes(first);
-        names.tell_processes(FirstProcesses::default()); // too late
+        names.set_first_processes(first);
+        names.set_first_processes(FirstProcesses::default()); // too late
         let called = [1, 2, 3, 4, 5].map(|netns| names.netns(NetnsInode(netns)).unwrap().to_owned());
         assert_eq!(called, [&id[..12], "web", "web", "4294967295/nginx", "net:[5]"]);
         let inodes = |text: &str| {
             names
-                .netns_meant_by(text)
+                .netns_matching(text)
                 .iter()
                 .map(|netns| netns.0)
                 .collect::<Vec<_>>()
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn interfaces_are_looked_up_in_their_namespace() {
-        let names = SystemNames::new(Wanted::ALL);
+        let names = SystemNames::new(NameKinds::ALL);
         let own = namespaces::own().expect("proc is mounted");
         let other = NetnsInode(own.0 ^ 1);
         assert_eq!(names.interface(InterfaceIndex(1), None), Some("lo"));

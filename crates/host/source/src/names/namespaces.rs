@@ -100,13 +100,13 @@ impl Namespaces {
     /// `ip netns` does, but call them `cni-UUID`, `netns-UUID` or `UUID`: the name of the container says more.
     #[must_use]
     pub fn chosen_name(&self, inode: NetnsInode) -> Option<&str> {
-        self.of(inode).find(|name| !is_made_up(name))
+        self.of(inode).find(|name| !is_generated(name))
     }
 
     /// All names of this namespace, those that somebody chose first.
     pub fn all_of(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
-        let chosen = self.with_inode(inode).filter(|found| !is_made_up(&found.name));
-        chosen.chain(self.with_inode(inode).filter(|found| is_made_up(&found.name)))
+        let chosen = self.with_inode(inode).filter(|found| !is_generated(&found.name));
+        chosen.chain(self.with_inode(inode).filter(|found| is_generated(&found.name)))
     }
 
     fn of(&self, inode: NetnsInode) -> impl Iterator<Item = &str> {
@@ -134,7 +134,7 @@ impl Namespaces {
 
 /// Whether a name ends in a UUID, with nothing or a word before it: `cni-` (plugins' `pkg/testutils`, containerd's
 /// `pkg/netns`), `netns-` (`containers/common`), none (CRI-O's `pinns`).
-fn is_made_up(name: &str) -> bool {
+fn is_generated(name: &str) -> bool {
     let uuid = match name.len().checked_sub(UUID_LEN) {
         Some(0) => name.as_bytes(),
         Some(start) if name.as_bytes()[start - 1] == b'-' => &name.as_bytes()[start..],
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_chosen_name_before_a_made_up_one() {
-        let made_up = "cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69";
+        let generated = "cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69";
         let named = |inode: u32, name: &str| NamedNamespace {
             inode: NetnsInode(inode),
             name: name.to_owned(),
@@ -185,9 +185,9 @@ mod tests {
             since_s: 0,
         };
         let all = vec![
-            named(3, made_up),
+            named(3, generated),
             named(3, "web"),
-            named(4, made_up),
+            named(4, generated),
             named(5, "b"),
             named(5, "c"),
         ];
@@ -197,21 +197,21 @@ mod tests {
             (namespaces.name(inode), namespaces.chosen_name(inode))
         };
         assert_eq!(names(3), (Some("web"), Some("web")));
-        assert_eq!(names(4), (Some(made_up), None));
+        assert_eq!(names(4), (Some(generated), None));
         assert_eq!(names(5), (Some("b"), Some("b")));
         assert_eq!(names(6), (None, None));
         for (name, expected) in [
-            (&made_up[4..], true),
-            (&format!("netns{}", &made_up[3..]), true),
-            (&made_up[5..], false),
-            (&format!("x{}", &made_up[4..]), false),
+            (&generated[4..], true),
+            (&format!("netns{}", &generated[3..]), true),
+            (&generated[5..], false),
+            (&format!("x{}", &generated[4..]), false),
             ("cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a6g", false),
             ("cni-0f5c1b2a07a1e-4d57-9f0e-2f8d3c4b5a69", false),
             ("é0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69", false),
             ("web", false),
             ("", false),
         ] {
-            assert_eq!(is_made_up(name), expected, "{name}");
+            assert_eq!(is_generated(name), expected, "{name}");
         }
     }
 }

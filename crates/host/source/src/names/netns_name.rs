@@ -1,5 +1,5 @@
 use super::docker::Docker;
-use super::first::{First, FirstCgroup, netns_of, open_proc};
+use super::first_processes::{First, KnownCgroup, netns_of, open_proc};
 use super::{Cgroups, FirstProcesses, Namespaces};
 use crate::owners::Decimal;
 use rustix::fd::{AsFd, OwnedFd};
@@ -22,9 +22,9 @@ impl NetnsName {
     }
 
     /// Whether somebody who typed `text` means this namespace.
-    pub(super) fn is_meant_by(&self, text: &str) -> bool {
+    pub(super) fn matches_text(&self, text: &str) -> bool {
         let container = self.container.as_ref();
-        *self.text == *text || container.is_some_and(|container| container.is_meant_by(text.as_bytes()))
+        *self.text == *text || container.is_some_and(|container| container.matches_text(text.as_bytes()))
     }
 }
 
@@ -64,8 +64,8 @@ impl Finder {
         let text = if let Some(container) = &container {
             self.docker_name(container)
                 .unwrap_or_else(|| container.to_string())
-        } else if let Some(made_up) = named.name(netns) {
-            made_up.to_owned()
+        } else if let Some(generated) = named.name(netns) {
+            generated.to_owned()
         } else {
             let process = first.and_then(|first| self.process(netns, first));
             process.unwrap_or_else(|| format!("net:[{netns}]"))
@@ -83,8 +83,8 @@ impl Finder {
         cgroups: impl FnOnce() -> &'a Cgroups,
     ) -> Option<Container> {
         let path = match &first.cgroup {
-            Some(FirstCgroup::Path(path)) => Some(&**path),
-            Some(FirstCgroup::Id(id)) => cgroups().path(*id).map(str::as_bytes),
+            Some(KnownCgroup::Path(path)) => Some(&**path),
+            Some(KnownCgroup::Id(id)) => cgroups().path(*id).map(str::as_bytes),
             None => None,
         };
         // Where version 1 is in use beside version 2, the path in 2 may be that of the runtime's daemon.
@@ -131,43 +131,43 @@ const FILE_LEN_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SeenCgroup, Sighting, namespaces};
+    use super::super::{SeenCgroup, SeenProcess, namespaces};
     use super::*;
     use sockeye_model::CgroupId;
 
     const ID: &str = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
 
     #[track_caller]
-    fn named(sighting: Sighting<'_>) -> NetnsName {
+    fn named(sighting: SeenProcess<'_>) -> NetnsName {
         let mut first = FirstProcesses::default();
-        first.see(&sighting);
+        first.record(&sighting);
         let cgroups = Cgroups::default();
         Finder::new().find(sighting.netns, &first, &Namespaces::default(), || &cgroups)
     }
 
     #[test]
     fn from_what_came_along_without_proc() {
-        let nobody = Sighting::of(NetnsInode(7), Pid(u32::MAX));
+        let nobody = SeenProcess::of(NetnsInode(7), Pid(u32::MAX));
         let path = format!("/docker/{ID}");
-        let container = named(Sighting {
+        let container = named(SeenProcess {
             cgroup: Some(SeenCgroup::Path(path.as_bytes())),
             ..nobody
         });
         assert_eq!(&*container.text, &ID[..12]);
         assert!(
-            container.is_meant_by(ID)
-                && container.is_meant_by(&ID[..12])
-                && !container.is_meant_by(&ID[..11])
+            container.matches_text(ID)
+                && container.matches_text(&ID[..12])
+                && !container.matches_text(&ID[..11])
         );
-        let service = named(Sighting {
+        let service = named(SeenProcess {
             comm: Some(b"nginx\xff"),
             cgroup: Some(SeenCgroup::Path(b"/system.slice/nginx.service")),
             ..nobody
         });
         assert_eq!(&*service.text, "4294967295/nginx\u{fffd}");
-        assert!(service.is_meant_by("4294967295/nginx\u{fffd}") && !service.is_meant_by("nginx"));
+        assert!(service.matches_text("4294967295/nginx\u{fffd}") && !service.matches_text("nginx"));
         assert_eq!(&*named(nobody).text, "net:[7]");
-        let lost = named(Sighting {
+        let lost = named(SeenProcess {
             cgroup: Some(SeenCgroup::Id(CgroupId(1))),
             ..nobody
         });
@@ -183,9 +183,9 @@ mod tests {
         // Whoever tests may do so in a container, and then is named by that.
         let cgroup = std::fs::read("/proc/self/cgroup").unwrap();
         if Container::from_cgroup_file(&cgroup).is_none() {
-            assert_eq!(*named(Sighting::of(own, pid)).text, *expected);
+            assert_eq!(*named(SeenProcess::of(own, pid)).text, *expected);
         }
         // Another namespace than it is in: the number was given out again.
-        assert_eq!(&*named(Sighting::of(NetnsInode(7), pid)).text, "net:[7]");
+        assert_eq!(&*named(SeenProcess::of(NetnsInode(7), pid)).text, "net:[7]");
     }
 }

@@ -1,28 +1,27 @@
 //! Every network namespace of the host: with a name or without, lived in or merely held.
 //!
-//! One pass over all processes tells who lives where and who holds what open (`processes.rs`), the tables of mounts
-//! tell of names and their like (`mounts.rs`), and each namespace is entered once to be asked for its counts (`inside.rs`). Where BPF
-//! is there, descriptors are told by that (`held.rs`), and with them the sockets that keep a namespace in which nobody lives.
+//! One pass over all processes tells who tasks where and who holds what open (`processes.rs`), the tables of mounts
+//! tell of names and their like (`mounts.rs`), and each namespace is entered once to be asked for its counts (`stats.rs`). Where BPF
+//! is there, descriptors are told by that (`held.rs`), and with them the sockets that keep a namespace in which nobody tasks.
 //!
 //! What it deliberately does not do: list sockets, or look into threads' own tables of descriptors
 //! (`unshare(CLONE_FILES)`) without BPF, messages under way with descriptors in them, or mount namespaces that no process is in.
 
-mod held;
-mod inside;
+mod descriptors;
+mod members;
 mod mounts;
-mod processes;
-mod residents;
+mod process_scan;
+mod visit;
 
-pub use residents::{Residents, lives_in, process_name};
+pub use members::{NetnsProcesses, is_in_netns, process_name};
 
-use crate::bpf::Engine;
-use crate::names::{FirstProcesses, Sighting, SystemNames, own_namespace};
+use crate::bpf::BpfEngine;
+use crate::names::{FirstProcesses, SeenProcess, SystemNames, own_namespace};
 use crate::owners::{ScanError, for_each};
 use crate::{Choice, Reason};
-use held::{Held, SocketsElsewhere};
-use inside::{Door, Fate, Inside, Way};
+use descriptors::{ForeignSockets, NetnsDescriptors};
 use mounts::Mounts;
-use processes::{Inhabitants, Lives};
+use process_scan::{NetnsTasks, ProcessScan};
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_model::{
     Age, AgeFrom, Comm, DescriptorKeeper, Fd, Few, Losses, MountKeeper, Namespace, NetnsInode, NetnsName,
@@ -37,13 +36,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::SystemTime;
+use visit::{NetnsEntry, NetnsStats, OpenVia, VisitStatus};
 
 /// What shall be found out.
-pub struct Look<'a> {
+pub struct SurveyOptions<'a> {
     /// The names of things; told on the way which namespaces and processes there are.
     pub names: &'a SystemNames,
     /// For namespaces that only sockets keep.
-    pub engine: &'a Engine,
+    pub engine: &'a BpfEngine,
     /// Whether the engine may be asked.
     pub choice: Choice,
     /// The containers also of namespaces that have names.
@@ -64,20 +64,20 @@ pub struct Survey {
     /// Processes that could not be read, namespaces that could not be entered.
     pub losses: Losses,
     /// Of the processes that could not be read, how many live nobody knows where; what the others hold open is unknown.
-    pub lost_processes: u64,
+    pub unplaced_processes: u64,
     /// Namespaces that were not entered because we may have so few descriptors.
-    pub without_descriptors: u64,
-    /// Names that are no namespaces: remains of some.
-    pub remains: u64,
+    pub out_of_descriptors: u64,
+    /// Names that are no namespaces: stale_names of some.
+    pub stale_names: u64,
     /// Mount namespaces that were not looked at.
     pub unread_mounts: u64,
     /// `/proc` keeps the processes of others out of sight.
     pub hidden: bool,
     /// Why namespaces that only sockets keep were not looked for.
-    pub without_sockets: Option<Reason>,
+    pub socket_scan_error: Option<Reason>,
 }
 
-/// The names of all namespaces that have one, in their natural order: what is in the folder of names, namespaces or remains.
+/// The names of all namespaces that have one, in their natural order: what is in the folder of names, namespaces or stale_names.
 ///
 /// # Errors
 /// Those of reading the folder; that there is none is no error.
@@ -100,15 +100,15 @@ pub fn names() -> io::Result<Vec<OsString>> {
 ///
 /// # Errors
 /// When there is no `/proc` to read. What may not be read is no error, but counted.
-pub fn survey(look: &Look<'_>) -> Result<Survey, ScanError> {
+pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
     // 1. Ourselves, before we open a socket.
     let own = own_namespace();
-    let own_inside = if look.counts {
-        inside::own()
+    let own_stats = if options.counts {
+        visit::own()
     } else {
-        Inside::default()
+        NetnsStats::default()
     };
-    // 2. Where they are mounted here, then their names, then who holds what, then who lives where: whoever comes in between is
+    // 2. Where they are mounted here, then their names, then who holds what, then who tasks where: whoever comes in between is
     // seen to live there, and what goes in between is not found any more.
     let nsfs = fs::metadata("/proc/thread-self/ns/net")
         .ok()
@@ -116,15 +116,14 @@ pub fn survey(look: &Look<'_>) -> Result<Survey, ScanError> {
     let (mut mounts, held) = std::thread::scope(|scope| {
         let own_mounts = || {
             let mounts = Mounts::own();
-            look.names.namespaces();
+            options.names.namespaces();
             mounts
         };
         let beside = std::thread::Builder::new().spawn_scoped(scope, own_mounts);
-        let held = match look.choice {
-            Choice::Auto | Choice::Bpf => {
-                Held::read(look.engine).map_err(|obstacle| Reason::Bpf(Box::new(obstacle)))
-            }
-            Choice::Diag | Choice::DiagV2 | Choice::Procfs => Err(Reason::NotAsked),
+        let held = match options.choice {
+            Choice::Auto | Choice::Bpf => NetnsDescriptors::read(options.engine)
+                .map_err(|unavailable| Reason::Bpf(Box::new(unavailable))),
+            Choice::Diag | Choice::DiagV2 | Choice::Procfs => Err(Reason::NotSelected),
         };
         let mounts = match beside.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(mounts)) => mounts,
@@ -134,7 +133,7 @@ pub fn survey(look: &Look<'_>) -> Result<Survey, ScanError> {
         };
         (mounts, held)
     });
-    let named = look.names.namespaces();
+    let named = options.names.namespaces();
     let paths: HashSet<&[u8]> = named
         .all()
         .iter()
@@ -142,55 +141,55 @@ pub fn survey(look: &Look<'_>) -> Result<Survey, ScanError> {
         .collect();
     mounts.keep_names(NetnsName::FOLDER.as_bytes(), |path| paths.contains(path));
     let scan = |with_descriptors| {
-        Inhabitants::scan(nsfs, with_descriptors).map_err(|errno| ScanError::Unreadable {
+        ProcessScan::scan(nsfs, with_descriptors).map_err(|errno| ScanError::Unreadable {
             path: PathBuf::from("/proc"),
             errno,
         })
     };
-    // 3. Who lives where.
-    let mut inhabitants = scan(held.is_err())?;
-    let (sockets, without_sockets) = match held {
+    // 3. Who tasks where.
+    let mut scanned = scan(held.is_err())?;
+    let (sockets, socket_scan_error) = match held {
         Ok(held) => {
-            inhabitants.held = held.descriptors;
+            scanned.held = held.descriptors;
             (held.sockets, None)
         }
         Err(reason) => (HashMap::new(), Some(reason)),
     };
-    if !inhabitants.unreadable.is_empty()
-        && matches!(look.choice, Choice::Auto | Choice::Bpf)
-        && let Ok(told) = look.engine.processes()
+    if !scanned.unreadable.is_empty()
+        && matches!(options.choice, Choice::Auto | Choice::Bpf)
+        && let Ok(told) = options.engine.processes()
     {
         let told = told
             .iter()
             .filter_map(|told| Some((told.process.pid, told.netns?)));
-        inhabitants.place_unreadable(told);
+        scanned.place_unreadable(told);
     }
     let mut first = FirstProcesses::default();
-    for (inode, lives) in &inhabitants.lives {
-        if let Some(pid) = lives.first.first() {
-            first.see(&Sighting::of(*inode, *pid));
+    for (inode, tasks) in &scanned.tasks {
+        if let Some(pid) = tasks.first.first() {
+            first.record(&SeenProcess::of(*inode, *pid));
         }
     }
-    look.names.tell_processes(first);
+    options.names.set_first_processes(first);
     // 4. Where others have them mounted. Of what is known by that alone, those who live there may have come meanwhile.
     let own_mounts = fs::read_link("/proc/thread-self/ns/mnt")
         .ok()
         .and_then(|target| proc_pid::namespace_inode(target.as_os_str().as_bytes()));
     let known: HashSet<NetnsInode> = mounts.of.keys().copied().collect();
-    mounts.read_others(&inhabitants.mount_namespaces, own_mounts, look.complete);
+    mounts.read_others(&scanned.mount_namespaces, own_mounts, options.complete);
     let is_new = |inode: &NetnsInode| !known.contains(inode) && named.all_of(*inode).next().is_none();
     let mut mounted = mounts.of.keys();
-    if mounted.any(|inode| is_new(inode) && !inhabitants.lives.contains_key(inode)) {
+    if mounted.any(|inode| is_new(inode) && !scanned.tasks.contains_key(inode)) {
         let later = scan(false)?;
-        let lives = later.lives.into_iter().filter(|(inode, _)| is_new(inode));
-        for (inode, lives) in lives {
-            inhabitants.lives.entry(inode).or_insert(lives);
+        let tasks = later.tasks.into_iter().filter(|(inode, _)| is_new(inode));
+        for (inode, tasks) in tasks {
+            scanned.tasks.entry(inode).or_insert(tasks);
         }
     }
-    let mut gathered = Gathered {
-        look,
+    let mut surveyor = Surveyor {
+        options,
         own,
-        inhabitants,
+        scanned,
         mounts,
         sockets,
         comms: HashMap::new(),
@@ -198,147 +197,149 @@ pub fn survey(look: &Look<'_>) -> Result<Survey, ScanError> {
     // 5. Into each.
     let mut survey = Survey {
         losses: Losses {
-            unreadable_processes: gathered.inhabitants.unreadable.len() as u64,
+            unreadable_processes: surveyor.scanned.unreadable.len() as u64,
             ..Losses::default()
         },
-        lost_processes: gathered.inhabitants.lost as u64,
-        remains: look.names.namespaces().unreadable(),
-        unread_mounts: gathered.mounts.unread,
-        hidden: gathered.inhabitants.hidden,
-        without_sockets,
+        unplaced_processes: surveyor.scanned.lost as u64,
+        stale_names: options.names.namespaces().unreadable(),
+        unread_mounts: surveyor.mounts.unread,
+        hidden: surveyor.scanned.hidden,
+        socket_scan_error,
         ..Survey::default()
     };
-    let doors = gathered.doors();
-    let mut insides = gathered.enter(&doors);
-    if let Some(place) = doors.iter().position(|door| Some(door.inode) == own) {
-        insides[place] = Inside {
-            id: insides[place].id,
-            ..own_inside
+    let entries = surveyor.entries();
+    let mut all_stats = surveyor.enter(&entries);
+    if let Some(place) = entries.iter().position(|entry| Some(entry.inode) == own) {
+        all_stats[place] = NetnsStats {
+            id: all_stats[place].id,
+            ..own_stats
         };
     }
-    let is_shut = |(door, inside): (&Door, &Inside)| {
-        inside.fate == Fate::Gone && gathered.sockets.contains_key(&door.inode)
+    let is_shut = |(entry, stats): (&NetnsEntry, &NetnsStats)| {
+        stats.status == VisitStatus::Gone && surveyor.sockets.contains_key(&entry.inode)
     };
-    if doors.iter().zip(&insides).any(is_shut) {
+    if entries.iter().zip(&all_stats).any(is_shut) {
         // Those that held sockets may have ended meanwhile.
-        gathered.sockets = Held::read(look.engine)
+        surveyor.sockets = NetnsDescriptors::read(options.engine)
             .map(|held| held.sockets)
             .unwrap_or_default();
     }
-    for (door, inside) in doors.iter().zip(&insides) {
-        match inside.fate {
+    for (entry, stats) in entries.iter().zip(&all_stats) {
+        match stats.status {
             // It is nowhere to be opened, but its sockets tell that it is there.
-            Fate::Gone if gathered.sockets.contains_key(&door.inode) => {}
-            Fate::Gone | Fate::NoNetns => continue,
-            Fate::Closed => survey.losses.unreadable_namespaces += 1,
-            Fate::Later => survey.without_descriptors += 1,
-            Fate::Seen => {}
+            VisitStatus::Gone if surveyor.sockets.contains_key(&entry.inode) => {}
+            VisitStatus::Gone | VisitStatus::NotNetns => continue,
+            VisitStatus::Denied => survey.losses.unreadable_namespaces += 1,
+            VisitStatus::NoDescriptors => survey.out_of_descriptors += 1,
+            VisitStatus::Read => {}
         }
-        survey.namespaces.push(gathered.namespace(door.inode, inside));
+        survey.namespaces.push(surveyor.namespace(entry.inode, stats));
     }
     // 6. What they are called.
-    gathered.call(&mut survey.namespaces);
+    surveyor.set_labels(&mut survey.namespaces);
     sort(&mut survey.namespaces);
     Ok(survey)
 }
 
 /// Everything that was seen from outside.
-struct Gathered<'a> {
-    look: &'a Look<'a>,
+struct Surveyor<'a> {
+    options: &'a SurveyOptions<'a>,
     own: Option<NetnsInode>,
-    inhabitants: Inhabitants,
+    scanned: ProcessScan,
     mounts: Mounts,
     /// Processes with sockets in a namespace in which they do not live.
-    sockets: HashMap<NetnsInode, SocketsElsewhere>,
+    sockets: HashMap<NetnsInode, ForeignSockets>,
     /// Names of processes that hold something.
     comms: HashMap<Pid, Process>,
 }
 
-impl Gathered<'_> {
-    /// All namespaces, in the order of their inodes, with the ways to them.
-    fn doors(&self) -> Vec<Door> {
-        let mut ways: BTreeMap<NetnsInode, Vec<Way>> = BTreeMap::new();
+impl Surveyor<'_> {
+    /// All namespaces, in the order of their inodes, with the paths to them.
+    fn entries(&self) -> Vec<NetnsEntry> {
+        let mut paths: BTreeMap<NetnsInode, Vec<OpenVia>> = BTreeMap::new();
         if let Some(own) = self.own {
-            ways.entry(own)
+            paths
+                .entry(own)
                 .or_default()
-                .push(Way::Path("/proc/self/ns/net".into()));
+                .push(OpenVia::Path("/proc/self/ns/net".into()));
         }
-        for named in self.look.names.namespaces().all() {
-            let ways = ways.entry(named.inode).or_default();
-            if ways.len() < WAYS_MAX {
-                ways.push(Way::Path(named.path.clone()));
+        for named in self.options.names.namespaces().all() {
+            let paths = paths.entry(named.inode).or_default();
+            if paths.len() < PATHS_MAX {
+                paths.push(OpenVia::Path(named.path.clone()));
             }
         }
-        for (inode, lives) in &self.inhabitants.lives {
-            let ways = ways.entry(*inode).or_default();
-            ways.extend(lives.first.iter().take(2).map(|pid| Way::Process(*pid)));
-            if lives.first.is_empty() {
-                let threads = lives.strays.first.iter();
-                ways.extend(threads.map(|stray| Way::Thread(stray.pid, stray.tid)));
+        for (inode, tasks) in &self.scanned.tasks {
+            let paths = paths.entry(*inode).or_default();
+            paths.extend(tasks.first.iter().take(2).map(|pid| OpenVia::Process(*pid)));
+            if tasks.first.is_empty() {
+                let threads = tasks.foreign_threads.first.iter();
+                paths.extend(threads.map(|thread| OpenVia::Thread(thread.pid, thread.tid)));
             }
         }
         for (inode, mounts) in &self.mounts.of {
-            let ways = ways.entry(*inode).or_default();
-            for mount in mounts.first.iter().take(WAYS_MAX.saturating_sub(ways.len())) {
+            let paths = paths.entry(*inode).or_default();
+            for mount in mounts.first.iter().take(PATHS_MAX.saturating_sub(paths.len())) {
                 let mut path = match mount.pid {
                     Some(pid) => format!("/proc/{pid}/root").into_bytes(),
                     None => Vec::new(),
                 };
                 path.extend_from_slice(&mount.path);
-                ways.push(Way::Path(PathBuf::from(OsString::from_vec(path))));
+                paths.push(OpenVia::Path(PathBuf::from(OsString::from_vec(path))));
             }
         }
-        for (inode, held) in &self.inhabitants.held {
-            let ways = ways.entry(*inode).or_default();
-            let held = held.first.iter().take(WAYS_MAX.saturating_sub(ways.len()));
-            ways.extend(held.map(|held| Way::Descriptor(held.pid, held.fd.0)));
+        for (inode, held) in &self.scanned.held {
+            let paths = paths.entry(*inode).or_default();
+            let held = held.first.iter().take(PATHS_MAX.saturating_sub(paths.len()));
+            paths.extend(held.map(|held| OpenVia::Descriptor(held.pid, held.fd.0)));
         }
         for inode in self.sockets.keys() {
-            ways.entry(*inode).or_default();
+            paths.entry(*inode).or_default();
         }
-        ways.into_iter()
-            .map(|(inode, ways)| Door {
+        paths
+            .into_iter()
+            .map(|(inode, paths)| NetnsEntry {
                 inode,
-                ways,
-                process: self.lives(inode).and_then(|lives| lives.first.first().copied()),
+                paths,
+                process: self.tasks(inode).and_then(|tasks| tasks.first.first().copied()),
             })
             .collect()
     }
 
-    fn lives(&self, inode: NetnsInode) -> Option<&Lives> {
-        self.inhabitants.lives.get(&inode)
+    fn tasks(&self, inode: NetnsInode) -> Option<&NetnsTasks> {
+        self.scanned.tasks.get(&inode)
     }
 
-    fn enter(&self, doors: &[Door]) -> Vec<Inside> {
-        if !self.look.counts {
-            return vec![Inside::default(); doors.len()];
+    fn enter(&self, entries: &[NetnsEntry]) -> Vec<NetnsStats> {
+        if !self.options.counts {
+            return vec![NetnsStats::default(); entries.len()];
         }
-        (self.look.progress)(doors.len());
-        inside::look(doors, inside::count_ids(), &|| (self.look.progress)(0))
+        (self.options.progress)(entries.len());
+        visit::look(entries, visit::count_ids(), &|| (self.options.progress)(0))
     }
 
-    fn namespace(&mut self, inode: NetnsInode, inside: &Inside) -> Namespace {
+    fn namespace(&mut self, inode: NetnsInode, stats: &NetnsStats) -> Namespace {
         let mut namespace = Namespace::new(inode);
         namespace.names = self
-            .look
+            .options
             .names
             .namespaces()
             .all_of(inode)
             .filter_map(|named| NetnsName::of_file(named.path.file_name()?).ok())
             .collect();
         namespace.is_own = Some(inode) == self.own;
-        namespace.id = inside.id;
-        namespace.sockets = inside.sockets;
-        namespace.interfaces = inside.interfaces;
+        namespace.id = stats.id;
+        namespace.sockets = stats.sockets;
+        namespace.interfaces = stats.interfaces;
         let (processes, threads) = self
-            .lives(inode)
-            .map_or((0, 0), |lives| (lives.processes, lives.threads));
-        let known = |count: u32| (count > 0 || !self.inhabitants.is_incomplete()).then_some(count);
+            .tasks(inode)
+            .map_or((0, 0), |tasks| (tasks.processes, tasks.threads));
+        let known = |count: u32| (count > 0 || !self.scanned.is_incomplete()).then_some(count);
         namespace.processes = known(processes);
         namespace.threads = known(threads);
         namespace.age = self.age(inode);
-        self.note_keepers(&mut namespace);
-        if inside.fate == Fate::Gone {
+        self.set_holders(&mut namespace);
+        if stats.status == VisitStatus::Gone {
             // What is held is all that is known.
             namespace.sockets = self.sockets.get(&inode).map(|sockets| sockets.sockets);
         }
@@ -346,7 +347,7 @@ impl Gathered<'_> {
     }
 
     fn age(&self, inode: NetnsInode) -> Option<Age> {
-        let names = self.look.names.namespaces();
+        let names = self.options.names.namespaces();
         let since = names.all_of(inode).map(|named| named.since_s).min();
         let ours = self.mounts.of.get(&inode).and_then(|mounts| mounts.first.first());
         // The path of a mount of others is looked at by way of them.
@@ -362,26 +363,26 @@ impl Gathered<'_> {
             let seconds = now.as_secs().saturating_sub(u64::try_from(since).ok()?);
             Some(Age { seconds, from })
         };
-        let lives = self.lives(inode);
+        let tasks = self.tasks(inode);
         let by_process = || {
             // An older one may be among those that were not seen.
-            if self.inhabitants.is_incomplete() {
+            if self.scanned.is_incomplete() {
                 return None;
             }
-            let began = lives?.first.iter().filter_map(|pid| began_s_ago(*pid));
+            let began = tasks?.first.iter().filter_map(|pid| began_s_ago(*pid));
             began.max().map(|seconds| Age {
                 seconds,
                 from: AgeFrom::Process,
             })
         };
         let by_holder = || {
-            let held = self.inhabitants.held.get(&inode)?.first.first()?;
+            let held = self.scanned.held.get(&inode)?.first.first()?;
             let file = fs::metadata(format!("/proc/{}/fd/{}", held.pid, held.fd)).ok()?;
             let is_it = file.ino() == u64::from(inode.0);
             is_it.then(|| aged(file.ctime(), AgeFrom::Held)).flatten()
         };
         // The first namespace began with the host, whenever somebody mounted it.
-        if lives.is_some_and(|lives| lives.first.first() == Some(&Pid(1))) {
+        if tasks.is_some_and(|tasks| tasks.first.first() == Some(&Pid(1))) {
             return by_process();
         }
         if let Some(since) = since {
@@ -393,10 +394,10 @@ impl Gathered<'_> {
         }
     }
 
-    fn note_keepers(&mut self, namespace: &mut Namespace) {
+    fn set_holders(&mut self, namespace: &mut Namespace) {
         let inode = namespace.inode;
         if let Some(mounts) = self.mounts.of.remove(&inode) {
-            let names = self.look.names.namespaces();
+            let names = self.options.names.namespaces();
             let is_name = |mount: &mounts::Mount| {
                 let mut paths = names.all_of(inode).map(|named| named.path.as_os_str().as_bytes());
                 mount.pid.is_none() && paths.any(|path| path == mount.path)
@@ -413,7 +414,7 @@ impl Gathered<'_> {
                     .collect(),
             };
         }
-        if let Some(held) = self.inhabitants.held.remove(&inode) {
+        if let Some(held) = self.scanned.held.remove(&inode) {
             namespace.keepers.descriptors = Few {
                 total: held.total,
                 first: held
@@ -428,20 +429,20 @@ impl Gathered<'_> {
         }
         let sockets = self.sockets.get(&inode);
         namespace.keepers.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
-        let strays = self
-            .inhabitants
-            .lives
+        let foreign_threads = self
+            .scanned
+            .tasks
             .get_mut(&inode)
-            .map(|lives| std::mem::take(&mut lives.strays));
-        if let Some(strays) = strays {
+            .map(|tasks| std::mem::take(&mut tasks.foreign_threads));
+        if let Some(foreign_threads) = foreign_threads {
             namespace.keepers.threads = Few {
-                total: strays.total,
-                first: strays
+                total: foreign_threads.total,
+                first: foreign_threads
                     .first
                     .iter()
-                    .map(|stray| ThreadKeeper {
-                        process: self.process(stray.pid),
-                        tid: stray.tid,
+                    .map(|thread| ThreadKeeper {
+                        process: self.process(thread.pid),
+                        tid: thread.tid,
                     })
                     .collect(),
             };
@@ -453,13 +454,13 @@ impl Gathered<'_> {
     }
 
     /// Finds what each is called, and its container.
-    fn call(&self, namespaces: &mut [Namespace]) {
-        let names = self.look.names;
+    fn set_labels(&self, namespaces: &mut [Namespace]) {
+        let names = self.options.names;
         let wanted: Vec<NetnsInode> = namespaces.iter().map(|namespace| namespace.inode).collect();
         // Names are kept where they are found; so many are best looked for at once.
         for_each(&wanted, |inode, (): &mut ()| {
             names.netns_name(*inode);
-            if self.look.containers {
+            if self.options.containers {
                 names.container_in(*inode);
             }
         });
@@ -470,7 +471,7 @@ impl Gathered<'_> {
                 .filter(|name| !name.starts_with("net:["));
             namespace.called = called.map(Into::into);
             let is_named = names.namespaces().chosen_name(namespace.inode).is_some();
-            if self.look.containers || !(is_named || namespace.is_own) {
+            if self.options.containers || !(is_named || namespace.is_own) {
                 namespace.container = names.container_in(namespace.inode).map(Into::into);
             }
         }
@@ -513,5 +514,5 @@ fn sort(namespaces: &mut [Namespace]) {
     });
 }
 
-/// So many ways to a namespace are tried.
-const WAYS_MAX: usize = 4;
+/// So many paths to a namespace are tried.
+const PATHS_MAX: usize = 4;

@@ -1,6 +1,6 @@
 //! Namespaces that are mounted somewhere, in any mount namespace: as Docker's in `/run/docker/netns`.
 
-use super::processes::append;
+use super::process_scan::append;
 use crate::owners::for_each;
 use rustix::io::Errno;
 use sockeye_model::{Few, NetnsInode, Pid};

@@ -15,7 +15,7 @@ pub(super) const ALL: Range<u32> = 0..u32::MAX;
 /// Measured on 79,124 sockets in four processes, kernel 6.18, 2 cores (best of several passes; the first pass
 /// over new descriptors costs 70 ms more, as it fills the dentry cache):
 ///
-/// | way | ms |
+/// | source | ms |
 /// |---|---|
 /// | `getdents64` alone, 64 KiB a call, no link read | 61 |
 /// | `getdents64`, then `readlinkat` of each name | 272 |
@@ -27,7 +27,7 @@ pub(super) const ALL: Range<u32> = 0..u32::MAX;
 /// What remains is the kernel's: 2.8 us a call, spread over the walk to the dentry and one look-up of the task
 /// after the other; our own share of the 220 is 6. `statx` would save a little of it by not writing `socket:[N]`, but it
 /// asks the file system of each ordinary file, which may hang; `readlinkat` asks nobody. `pidfd_getfd` is
-/// out of the question: for a moment it makes us an owner of the socket, which must not be closed by us.
+/// out of the query: for a moment it makes us an owner of the socket, which must not be closed by us.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     folder: OwnedFd,
@@ -227,7 +227,7 @@ mod tests {
         assert!(alive.0.is_ok_and(|found| found >= 3), "{alive:?}");
         assert!(alive.1.is_ok_and(|found| found >= 3), "{alive:?}");
         assert_eq!(read(&mut buffer), (Err(Errno::NOENT), Err(Errno::NOENT)));
-        assert!(super::super::stat::Stat::beside(descriptors.folder()).is_err());
+        assert!(super::super::stat::Stat::of_process(descriptors.folder()).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The kernel knows a socket's owners only from the owners' side: each process has a table of
 //! descriptors. So all these tables are read once, before or beside the dump, and the result is asked once
-//! per socket. There are three [`Way`]s, each tried when the one before fails: a walk by BPF programs of our own,
+//! per socket. There are three [`OwnerSource`]s, each tried when the one before fails: a walk by BPF programs of our own,
 //! the kernel's iterator `task_file` with one of ours, and `/proc/PID/fd/N`, which names the inode of the
 //! socket behind descriptor N.
 //!
@@ -23,26 +23,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod big;
 mod descriptors;
 mod error;
-mod pass;
+mod large_process;
+mod procfs_scan;
 mod stat;
 mod table;
 
 pub(crate) use descriptors::{Decimal, number};
 pub use error::ScanError;
-pub(crate) use pass::{for_each, processes};
+pub(crate) use procfs_scan::{for_each, processes};
 
-use crate::answer::Reason;
-use crate::bpf::{Engine, Obstacle, Pass};
-use crate::question::Choice;
+use crate::bpf::{BpfEngine, Pass, Unavailable};
+use crate::outcome::Reason;
+use crate::query::Choice;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-pub(crate) use table::Held;
+pub(crate) use table::SocketDescriptor;
 use table::Table;
 
 /// How to look.
@@ -63,9 +63,9 @@ impl Default for ScanOptions {
     }
 }
 
-/// A way to owners, the best first.
+/// A source to owners, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum OwnerSource {
     /// A walk over processes and their tables by BPF programs of our own: Linux 6.2.
     Walk,
     /// The kernel's iterator over descriptors, with a BPF program of ours: Linux 5.8.
@@ -74,7 +74,7 @@ pub enum Way {
     Procfs,
 }
 
-impl Way {
+impl OwnerSource {
     /// Name, as `-v` shows it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -86,19 +86,19 @@ impl Way {
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for OwnerSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-/// Which way owners were found.
+/// Which source owners were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct OwnerLookup {
     /// The one that led there.
-    pub way: Way,
+    pub source: OwnerSource,
     /// The better ones that did not, each with the reason.
-    pub fallen: Vec<(Way, Reason)>,
+    pub not_used: Vec<(OwnerSource, Reason)>,
 }
 
 /// Which process holds which socket through which descriptor, as of one pass.
@@ -122,7 +122,7 @@ impl Owners {
     /// When there is no proc file system at [`ScanOptions::proc`]. A process that ends or may not be read
     /// is no error, but counted.
     pub fn scan(options: &ScanOptions) -> Result<Self, ScanError> {
-        pass::run(options, None)
+        procfs_scan::run(options, None)
     }
 
     /// Reads the descriptors of every process of our pid namespace by a BPF program that goes along the kernel's own
@@ -130,7 +130,7 @@ impl Owners {
     ///
     /// # Errors
     /// When our programs do not run here.
-    pub fn walked(engine: &Engine) -> Result<Self, Obstacle> {
+    pub fn from_bpf(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let pass = engine.pass()?;
         Ok(Self::from(&pass))
     }
@@ -139,55 +139,60 @@ impl Owners {
     ///
     /// # Errors
     /// When our program does not run here.
-    pub fn iterated(engine: &Engine) -> Result<Self, Obstacle> {
+    pub fn from_task_file(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let pass = engine.pass_by_task_file()?;
         Ok(Self::from(&pass))
     }
 
     /// Looks for the owners of all sockets: by BPF where that runs and is worth its start, else in `/proc`. Beside them
-    /// comes which way it was.
+    /// comes which source it was.
     ///
     /// # Errors
-    /// When they cannot be had in any way.
-    pub fn find(engine: &Engine, choice: Choice) -> Result<(Self, Taken), ScanError> {
-        let mut fallen = Vec::new();
+    /// When they cannot be had in any source.
+    pub fn find(engine: &BpfEngine, choice: Choice) -> Result<(Self, OwnerLookup), ScanError> {
+        let mut not_used = Vec::new();
         match choice {
-            Choice::Auto if !engine.looks_for_holders() && !is_worth_bpf() => {
+            Choice::Auto if !engine.has_loaded_holders() && !is_worth_bpf() => {
                 let owners = Self::scan(&ScanOptions::default());
-                fallen.push((Way::Walk, Reason::FewProcesses));
+                not_used.push((OwnerSource::Walk, Reason::FewProcesses));
                 // What may not be read in `/proc` BPF may still see.
                 match owners {
                     Ok(owners) if owners.losses.unreadable_processes == 0 => {
-                        let way = Way::Procfs;
-                        return Ok((owners, Taken { way, fallen }));
+                        let source = OwnerSource::Procfs;
+                        return Ok((owners, OwnerLookup { source, not_used }));
                     }
-                    owners => match Self::walked(engine) {
+                    owners => match Self::from_bpf(engine) {
                         Ok(owners) => {
-                            let (way, fallen) = (Way::Walk, Vec::new());
-                            return Ok((owners, Taken { way, fallen }));
+                            let (source, not_used) = (OwnerSource::Walk, Vec::new());
+                            return Ok((owners, OwnerLookup { source, not_used }));
                         }
-                        Err(obstacle) => {
-                            fallen[0].1 = Reason::Bpf(Box::new(obstacle));
-                            let way = Way::Procfs;
-                            return Ok((owners?, Taken { way, fallen }));
+                        Err(unavailable) => {
+                            not_used[0].1 = Reason::Bpf(Box::new(unavailable));
+                            let source = OwnerSource::Procfs;
+                            return Ok((owners?, OwnerLookup { source, not_used }));
                         }
                     },
                 }
             }
             Choice::Auto | Choice::Bpf => {
-                let ways: [(Way, Read); 2] = [(Way::Walk, Self::walked), (Way::TaskFile, Self::iterated)];
-                for (way, read) in ways {
+                let sources: [(OwnerSource, Read); 2] = [
+                    (OwnerSource::Walk, Self::from_bpf),
+                    (OwnerSource::TaskFile, Self::from_task_file),
+                ];
+                for (source, read) in sources {
                     match read(engine) {
-                        Ok(owners) => return Ok((owners, Taken { way, fallen })),
-                        Err(obstacle) => fallen.push((way, Reason::Bpf(Box::new(obstacle)))),
+                        Ok(owners) => return Ok((owners, OwnerLookup { source, not_used })),
+                        Err(unavailable) => not_used.push((source, Reason::Bpf(Box::new(unavailable)))),
                     }
                 }
             }
-            Choice::Diag | Choice::DiagV2 | Choice::Procfs => fallen.push((Way::Walk, Reason::NotAsked)),
+            Choice::Diag | Choice::DiagV2 | Choice::Procfs => {
+                not_used.push((OwnerSource::Walk, Reason::NotSelected))
+            }
         }
         let owners = Self::scan(&ScanOptions::default())?;
-        let way = Way::Procfs;
-        Ok((owners, Taken { way, fallen }))
+        let source = OwnerSource::Procfs;
+        Ok((owners, OwnerLookup { source, not_used }))
     }
 
     /// Reads the descriptors of these processes only.
@@ -195,7 +200,7 @@ impl Owners {
     /// # Errors
     /// As [`Owners::scan`]; a process that does not exist is counted as vanished.
     pub fn scan_pids(pids: &[Pid], options: &ScanOptions) -> Result<Self, ScanError> {
-        pass::run(options, Some(pids))
+        procfs_scan::run(options, Some(pids))
     }
 
     /// All who hold this socket, by pid and descriptor. Empty: nobody that we may see.
@@ -242,8 +247,8 @@ impl Owners {
     }
 }
 
-/// A way to owners that takes BPF.
-type Read = fn(&Engine) -> Result<Owners, Obstacle>;
+/// A source to owners that takes BPF.
+type Read = fn(&BpfEngine) -> Result<Owners, Unavailable>;
 
 impl From<&Pass> for Owners {
     fn from(pass: &Pass) -> Self {

@@ -13,9 +13,9 @@ pub(super) struct Stat {
 }
 
 impl Stat {
-    /// Reads the file beside the folder `/proc/PID/fd`. By way of the open folder it is certain to be the
+    /// Reads the file beside the folder `/proc/PID/fd`. By source of the open folder it is certain to be the
     /// same process, even when its number has been given out again.
-    pub(super) fn beside(descriptors: BorrowedFd<'_>) -> Result<Self, Errno> {
+    pub(super) fn of_process(descriptors: BorrowedFd<'_>) -> Result<Self, Errno> {
         let file = openat(
             descriptors,
             c"../stat",

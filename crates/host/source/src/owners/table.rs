@@ -2,7 +2,7 @@ use sockeye_model::{Fd, Inode, Owner, Process};
 
 /// What one descriptor leads to, before its process is known by name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct SocketDescriptor {
     pub(crate) inode: u32,
     /// Place in the list of processes.
     pub(crate) process: u32,
@@ -21,12 +21,12 @@ pub(super) struct Table {
 
 impl Table {
     /// Counts owners per slot, turns counts into places, then puts each owner into its place.
-    pub(super) fn new(processes: &[Process], held: &[Held]) -> Self {
+    pub(super) fn new(processes: &[Process], descriptors: &[SocketDescriptor]) -> Self {
         let Some(some_process) = processes.first() else {
             return Self::default();
         };
         // At most four fifths full, also if no socket is shared.
-        let slots = (held.len() + held.len() / 4 + 1).next_power_of_two();
+        let slots = (descriptors.len() + descriptors.len() / 4 + 1).next_power_of_two();
         let mut table = Self {
             keys: vec![0; slots],
             starts: vec![0; slots + 1],
@@ -35,10 +35,10 @@ impl Table {
                     process: *some_process,
                     fd: Fd(0)
                 };
-                held.len()
+                descriptors.len()
             ],
         };
-        for one in held {
+        for one in descriptors {
             let slot = table.slot(one.inode);
             table.keys[slot] = one.inode;
             table.starts[slot] += 1;
@@ -49,7 +49,7 @@ impl Table {
             sum += *start;
             *start = sum;
         }
-        for one in held.iter().rev() {
+        for one in descriptors.iter().rev() {
             let slot = table.slot(one.inode);
             table.starts[slot] -= 1;
             table.owners[table.starts[slot] as usize] = Owner {
@@ -151,12 +151,9 @@ mod tests {
 
     #[test]
     fn a_shared_socket_has_all_its_owners_in_order() {
-        let held = [(9, 1, 7), (5, 0, 3), (9, 0, 8), (9, 0, 4)].map(|(inode, process, fd)| Held {
-            inode,
-            process,
-            fd,
-        });
-        let table = Table::new(&[process(20), process(10)], &held);
+        let descriptors = [(9, 1, 7), (5, 0, 3), (9, 0, 8), (9, 0, 4)]
+            .map(|(inode, process, fd)| SocketDescriptor { inode, process, fd });
+        let table = Table::new(&[process(20), process(10)], &descriptors);
         assert_eq!(pids_and_fds(&table, 9), [(10, 7), (20, 4), (20, 8)]);
         assert_eq!(pids_and_fds(&table, 5), [(20, 3)]);
         assert_eq!(pids_and_fds(&table, 6), []);
@@ -170,17 +167,17 @@ mod tests {
 
     #[test]
     fn whoever_is_told_twice_is_there_once() {
-        let mut held = Vec::new();
+        let mut descriptors = Vec::new();
         for inode in 1..=100 {
             for process in [1, 0, 1, 0].into_iter().take(inode as usize % 5) {
-                held.push(Held {
+                descriptors.push(SocketDescriptor {
                     inode,
                     process,
                     fd: inode,
                 });
             }
         }
-        let table = Table::new(&[process(20), process(10)], &held);
+        let table = Table::new(&[process(20), process(10)], &descriptors);
         for inode in 1..=100 {
             let expected: &[_] = match inode % 5 {
                 0 => &[],
@@ -195,14 +192,14 @@ mod tests {
     #[test]
     fn finds_each_of_many_and_nothing_else() {
         for count in [1, 2, 3, 4, 5, 100, 819, 820, 10_000_u32] {
-            let held: Vec<_> = (1..=count)
-                .map(|n| Held {
+            let descriptors: Vec<_> = (1..=count)
+                .map(|n| SocketDescriptor {
                     inode: n * 3,
                     process: 0,
                     fd: n,
                 })
                 .collect();
-            let table = Table::new(&[process(1)], &held);
+            let table = Table::new(&[process(1)], &descriptors);
             for n in 1..=count {
                 assert_eq!(pids_and_fds(&table, n * 3), [(1, n)]);
                 assert_eq!(pids_and_fds(&table, n * 3 + 1), []);

@@ -25,7 +25,7 @@ mod settings;
 pub use files::open_files;
 pub use host::host;
 
-use crate::question::Place;
+use crate::query::OpenNetns;
 use crate::visits::spread;
 use reader::Reader;
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
 }
 
 /// Opens the namespace with this number, as [`namespaces`] tells.
-pub type Open<'a> = dyn Fn(usize, &mut dyn FnMut(Place<'_>)) -> io::Result<()> + Sync + 'a;
+pub type Open<'a> = dyn Fn(usize, &mut dyn FnMut(OpenNetns<'_>)) -> io::Result<()> + Sync + 'a;
 
 fn visit(
     visitor: &mut Visitor,

@@ -46,14 +46,14 @@ impl Reader {
             }
         }
         // Each file that is read in thousands of namespaces counts.
-        let wanted = Wanted::of(&vitals);
-        if wanted != Wanted::default()
+        let plan = ReadPlan::of(&vitals);
+        if plan != ReadPlan::default()
             && let Some(folder) = self.settings.visit()
         {
-            if wanted.settings != settings::Wanted::default() {
-                vitals.settings = settings::read(folder, wanted.settings, &mut self.buffer);
+            if plan.settings != settings::Groups::default() {
+                vitals.settings = settings::read(folder, plan.settings, &mut self.buffer);
             }
-            if wanted.conntrack {
+            if plan.conntrack {
                 vitals.conntrack = conntrack(folder, &mut self.buffer);
             }
         }
@@ -68,7 +68,7 @@ impl Reader {
     pub(super) fn settings(&mut self) -> Settings {
         let folder = self.settings.visit();
         folder.map_or_else(Settings::default, |folder| {
-            settings::read(folder, settings::Wanted::ALL, &mut self.buffer)
+            settings::read(folder, settings::Groups::ALL, &mut self.buffer)
         })
     }
 
@@ -111,12 +111,12 @@ impl Reader {
 
 /// What there is a reason to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Wanted {
-    settings: settings::Wanted,
+struct ReadPlan {
+    settings: settings::Groups,
     conntrack: bool,
 }
 
-impl Wanted {
+impl ReadPlan {
     /// What is not known is a reason, too.
     fn of(vitals: &Vitals) -> Self {
         let counted = |all: &[Counter]| {
@@ -128,7 +128,7 @@ impl Wanted {
         // Where none was ever opened, all sockets listen.
         let has_connections = has_tcp && counted(&[Counter::TcpActiveOpens, Counter::TcpPassiveOpens]);
         Self {
-            settings: settings::Wanted {
+            settings: settings::Groups {
                 listeners: has_tcp,
                 connections: has_connections,
                 time_wait: time_wait != Some(0),

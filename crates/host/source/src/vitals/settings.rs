@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 /// What the settings that are read shall be about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Wanted {
+pub(super) struct Groups {
     /// TCP sockets that listen
     pub(super) listeners: bool,
     /// TCP connections
@@ -17,7 +17,7 @@ pub(super) struct Wanted {
     pub(super) ports: bool,
 }
 
-impl Wanted {
+impl Groups {
     pub(super) const ALL: Self = Self {
         listeners: true,
         connections: true,
@@ -27,11 +27,11 @@ impl Wanted {
 }
 
 /// The settings of the namespace that we are in, below `/proc/sys/net`.
-pub(super) fn read(net: BorrowedFd<'_>, wanted: Wanted, buffer: &mut Vec<u8>) -> Settings {
+pub(super) fn read(net: BorrowedFd<'_>, groups: Groups, buffer: &mut Vec<u8>) -> Settings {
     let mut settings = Settings::default();
     // Each namespace has a folder of its own, but all of them are called alike: finding one takes longer the more there
     // are, and is done once.
-    if wanted.listeners
+    if groups.listeners
         && let Ok(core) = open_folder(Some(net), c"core")
     {
         settings.somaxconn = number(&core, c"somaxconn", buffer);
@@ -39,11 +39,11 @@ pub(super) fn read(net: BorrowedFd<'_>, wanted: Wanted, buffer: &mut Vec<u8>) ->
     let Ok(ipv4) = open_folder(Some(net), c"ipv4") else {
         return settings;
     };
-    if wanted.listeners {
+    if groups.listeners {
         settings.syn_backlog_max = number(&ipv4, c"tcp_max_syn_backlog", buffer);
         settings.syncookies = number(&ipv4, c"tcp_syncookies", buffer);
     }
-    if wanted.connections {
+    if groups.connections {
         settings.tcp_rmem_bytes = several(&ipv4, c"tcp_rmem", buffer);
         settings.tcp_wmem_bytes = several(&ipv4, c"tcp_wmem", buffer);
         settings.fin_timeout_s = number(&ipv4, c"tcp_fin_timeout", buffer);
@@ -52,10 +52,10 @@ pub(super) fn read(net: BorrowedFd<'_>, wanted: Wanted, buffer: &mut Vec<u8>) ->
         settings.keepalive_probes = number(&ipv4, c"tcp_keepalive_probes", buffer);
         settings.mtu_probing = number(&ipv4, c"tcp_mtu_probing", buffer);
     }
-    if wanted.time_wait {
+    if groups.time_wait {
         settings.time_wait_max = number(&ipv4, c"tcp_max_tw_buckets", buffer);
     }
-    if wanted.ports {
+    if groups.ports {
         ports(&ipv4, &mut settings, buffer);
     }
     settings

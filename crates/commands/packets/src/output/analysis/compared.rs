@@ -7,7 +7,7 @@ use sockeye_output::format::Format;
 use sockeye_output::json::Object;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
-use sockeye_trace::{Endpoint, PairedWay, Percentiles};
+use sockeye_trace::{Endpoint, PairedDirection, Percentiles};
 
 /// A capture.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub struct Comparison<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ComparedWay<'a> {
     /// What both say
-    pub way: &'a PairedWay,
+    pub way: &'a PairedDirection,
     /// Data
     pub bytes: Option<u64>,
     /// Segments that were lost, before, between or behind the two
@@ -345,7 +345,7 @@ fn push_csv(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>],
     }
 }
 
-fn near_and_far<'a>(pair: &'a [Place], way: &PairedWay) -> (Option<&'a str>, Option<&'a str>) {
+fn near_and_far<'a>(pair: &'a [Place], way: &PairedDirection) -> (Option<&'a str>, Option<&'a str>) {
     let name = |place: usize| pair.get(place).map(|place| place.name.as_str());
     if way.is_first_nearer {
         (name(0), name(1))
@@ -355,12 +355,12 @@ fn near_and_far<'a>(pair: &'a [Place], way: &PairedWay) -> (Option<&'a str>, Opt
 }
 
 /// What the second capture calls its ends.
-fn translated(way: &PairedWay) -> Option<(Endpoint, Endpoint)> {
+fn translated(way: &PairedDirection) -> Option<(Endpoint, Endpoint)> {
     let [source, destination] = way.translated?.map(|(ip, port)| Endpoint { ip, port });
     Some((source, destination))
 }
 
-fn ends(way: &PairedWay) -> (Endpoint, Endpoint) {
+fn ends(way: &PairedDirection) -> (Endpoint, Endpoint) {
     let end = |(ip, port)| Endpoint { ip, port };
     (end(way.source), end(way.destination))
 }

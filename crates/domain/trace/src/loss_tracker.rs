@@ -1,0 +1,797 @@
+//! Our own diagnosis of segments that are repeated, late or missing, in addition to tshark's flags.
+//!
+//! A retransmitted segment is first taken as lost; later reports of the receiver (DSACK, timestamps) may
+//! change that. RFC 2883 (DSACK), RFC 3522 (Eifel), RFC 6675 (SACK).
+
+use crate::duplicates::{DuplicateOrigin, NEAR_IDS};
+use crate::event_log::{EventLog, EventNumber};
+use crate::unacked::Transmission;
+use crate::{Confidence, EventKind, Opinions};
+use sockeye_wire::packet::Segment;
+
+/// Loss state of one direction.
+#[derive(Debug, Default)]
+pub(crate) struct LossTracker {
+    /// SACKed ranges, in order, disjoint
+    sacked: Vec<(u64, u64)>,
+    gaps: Vec<Gap>,
+    resent: Vec<Resent>,
+    next_again: u16,
+    /// Highest end of the ranges that did not fit
+    forgotten: u64,
+    episode: Option<Episode>,
+    /// The last finished episode, and its event
+    ended: Option<(Episode, Option<EventNumber>)>,
+    opinions: Opinions,
+    lost_after_growth: u64,
+    episodes: u64,
+    /// Number of duplicates that may be made by the capture or the network
+    undecided_twins: u64,
+    /// Losses without a captured retransmission, and when
+    presumed: (u64, u64),
+    /// Segments that looked lost but were only late
+    only_late: u64,
+}
+
+/// A range of skipped sequence numbers.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    start: u64,
+    end: u64,
+    /// Time and frame of the segment that skipped it
+    time_ns: u64,
+    when: (u64, u64),
+    clock: Option<u32>,
+    ip_id: Option<u16>,
+}
+
+/// A retransmitted segment.
+#[derive(Debug, Clone, Copy)]
+struct Resent {
+    start: u64,
+    end: u64,
+    time_ns: u64,
+    /// The sender's timestamp then, and at the first transmission
+    clocks: Option<(u32, u32)>,
+    segs: u32,
+    event: Option<EventNumber>,
+    opinion: Diagnosis,
+    /// The receiver reported that it lacked the segment and got later ones
+    is_proven: bool,
+    /// It fills a gap
+    is_filling: bool,
+    /// Its lateness is already counted
+    is_counted_late: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Diagnosis {
+    Lost,
+    /// It was the first missing one: the timestamp in the acknowledgement shows which copy arrived
+    LostFirst,
+    Decided,
+    Spurious,
+    /// It or its acknowledgement was lost
+    Unclear,
+    /// It was not retransmitted, it arrived late
+    Late,
+    /// It was not retransmitted, it was duplicated
+    Twice(DuplicateOrigin),
+}
+
+/// A loss episode: lasts until everything sent before its end is acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Episode {
+    /// When it began: time and frame of the capture, and the segments' clock
+    first: (u64, u64),
+    first_ns: u64,
+    until: u64,
+    segs: u32,
+    has_grown: bool,
+}
+
+/// A segment that repeats sequence numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Retransmission<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) segs: u32,
+    pub(crate) segment: &'a Segment,
+    /// Highest acknowledgement before it
+    pub(crate) acked: u64,
+    /// First captured transmission that is not acknowledged yet
+    pub(crate) original: Option<Transmission>,
+    pub(crate) round_trip_ns: u64,
+    /// Its IP identification and timestamp are older than those of earlier segments
+    pub(crate) is_old: bool,
+}
+
+impl LossTracker {
+    /// The packet with this range was captured twice.
+    pub(crate) fn note_duplicate(
+        &mut self,
+        now_ns: u64,
+        twin: DuplicateOrigin,
+        range: (u64, u64),
+        history: &mut EventLog,
+    ) {
+        let (count, kind, evidence) = match twin {
+            DuplicateOrigin::Capture | DuplicateOrigin::Either => {
+                let evidence = if twin == DuplicateOrigin::Either {
+                    self.undecided_twins += 1;
+                    TWICE_AT_ONCE
+                } else {
+                    "all the same but for the hops left, within 100 us"
+                };
+                (
+                    &mut self.opinions.duplicated_by_capture,
+                    EventKind::DuplicatedByCapture,
+                    evidence,
+                )
+            }
+            DuplicateOrigin::Network => {
+                let evidence = "all the same, also the IP identification";
+                (
+                    &mut self.opinions.duplicated_by_network,
+                    EventKind::DuplicatedByNetwork,
+                    evidence,
+                )
+            }
+        };
+        *count += 1;
+        let event = history.push(kind, Confidence::Likely, evidence);
+        if range.0 < range.1 {
+            self.remember(Resent {
+                start: range.0,
+                end: range.1,
+                time_ns: now_ns,
+                clocks: None,
+                segs: 1,
+                event,
+                opinion: Diagnosis::Twice(twin),
+                is_proven: false,
+                is_filling: false,
+                is_counted_late: false,
+            });
+        }
+    }
+
+    /// Records a segment that skips sequence numbers before it.
+    pub(crate) fn skips(&mut self, now_ns: u64, range: (u64, u64), segment: &Segment, when: (u64, u64)) {
+        if self.gaps.len() < GAPS_MAX {
+            let clock = segment.options.timestamps.map(|stamps| stamps.value);
+            self.gaps.push(Gap {
+                start: range.0,
+                end: range.1,
+                time_ns: now_ns,
+                when,
+                clock,
+                ip_id: segment.ip_id,
+            });
+        } else {
+            self.opinions.left_out += 1;
+        }
+    }
+
+    /// Records segments lost before the capture point.
+    pub(crate) fn lost_before(&mut self, now_ns: u64, segs: u64, history: &mut EventLog) {
+        self.opinions.lost += segs;
+        self.opinions.lost_before += segs;
+        self.presumed = (segs, now_ns);
+        let evidence = "IP identifications missing after a silence";
+        history.push(EventKind::Lost, Confidence::Likely, evidence);
+    }
+
+    /// Records a segment that repeats sequence numbers; returns whether they had been lost.
+    pub(crate) fn sent_again(&mut self, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
+        if let Some(place) = self
+            .gaps
+            .iter()
+            .position(|gap| gap.start < resent.end && resent.start < gap.end)
+        {
+            return self.fill(place, resent, history);
+        }
+        if resent.is_old && self.is_late_original(resent, history) {
+            return false;
+        }
+        if resent.is_old {
+            self.note_duplicate(
+                resent.now_ns,
+                DuplicateOrigin::Network,
+                (resent.start, resent.end),
+                history,
+            );
+            return false;
+        }
+        let stamps = resent.segment.options.timestamps;
+        let original_clock = resent.original.map(|original| original.clock);
+        let clocks = stamps
+            .map(|stamps| stamps.value)
+            .zip(original_clock)
+            .filter(|(new, old)| new != old);
+        let is_sacked = self
+            .sacked
+            .iter()
+            .any(|(start, end)| *start <= resent.start && resent.end <= *end);
+        let spurious = if resent.end <= resent.acked {
+            Some("acknowledged before it was sent again")
+        } else if is_sacked {
+            Some("SACKed before it was sent again")
+        } else {
+            None
+        };
+        let is_beyond = self.sacked.last().is_some_and(|(_, end)| *end > resent.end);
+        // After the FIN that ends the connection, the peer may not be able to report a duplicate.
+        let is_fin_only = resent.segment.payload_len == 0;
+        let segs = u64::from(resent.segs);
+        let (opinion, event) = if let Some(evidence) = spurious {
+            self.opinions.spurious += segs;
+            (
+                Diagnosis::Spurious,
+                history.push(EventKind::Spurious, Confidence::Proven, evidence),
+            )
+        } else if is_fin_only {
+            self.opinions.unclear += segs;
+            (
+                Diagnosis::Unclear,
+                history.push(EventKind::Unclear, Confidence::Likely, UNCLEAR_END),
+            )
+        } else {
+            self.opinions.lost += segs;
+            let (confidence, evidence) = if is_beyond {
+                (Confidence::Proven, SENT_AGAIN_BEYOND)
+            } else {
+                (Confidence::Likely, SENT_AGAIN)
+            };
+            let opinion = if resent.start <= resent.acked {
+                Diagnosis::LostFirst
+            } else {
+                Diagnosis::Lost
+            };
+            (opinion, history.push(EventKind::Lost, confidence, evidence))
+        };
+        self.remember(Resent {
+            start: resent.start,
+            end: resent.end,
+            time_ns: resent.now_ns,
+            clocks,
+            segs: resent.segs,
+            event,
+            opinion,
+            is_proven: is_beyond,
+            is_filling: false,
+            is_counted_late: false,
+        });
+        matches!(opinion, Diagnosis::Lost | Diagnosis::LostFirst)
+    }
+
+    /// Counts retransmitted segments as lost.
+    pub(crate) fn lose(&mut self, now_ns: u64, segs: u32, has_grown: bool, until: u64, now: (u64, u64)) {
+        self.episodes += u64::from(self.episode.is_none());
+        let episode = self.episode.get_or_insert(Episode {
+            first: now,
+            first_ns: now_ns,
+            until,
+            segs: 0,
+            has_grown,
+        });
+        episode.segs = episode.segs.saturating_add(segs);
+        if episode.has_grown {
+            self.lost_after_growth += u64::from(segs);
+        }
+    }
+
+    /// Whether a loss now belongs to a running episode.
+    pub(crate) fn is_in_episode(&self) -> bool {
+        self.episode.is_some()
+    }
+
+    /// Processes an acknowledgement from `before` up to `acked`.
+    pub(crate) fn acknowledged(
+        &mut self,
+        now_ns: u64,
+        before: u64,
+        acked: u64,
+        echo: Option<u32>,
+        round_trip_ns: u64,
+        history: &mut EventLog,
+    ) {
+        if !self.sacked.is_empty() {
+            self.note_reordering(before, acked, history);
+        }
+        while let Some(place) = self.gaps.iter().position(|gap| gap.start < acked) {
+            let gap = self.gaps.swap_remove(place);
+            self.opinions.missing_in_capture += 1;
+            let evidence = "acknowledged, but never captured";
+            history.push_of_peer_at(
+                gap.when,
+                EventKind::MissingInCapture,
+                Confidence::Proven,
+                evidence,
+            );
+        }
+        for place in 0..self.resent.len() {
+            let resent = self.resent[place];
+            if resent.end > acked || !matches!(resent.opinion, Diagnosis::Lost | Diagnosis::LostFirst) {
+                continue;
+            }
+            // If the acknowledgement is too early for the retransmission, its timestamp shows the first copy.
+            let is_of_first = match (resent.clocks, echo) {
+                (Some((new, old)), Some(echo)) => {
+                    (echo.wrapping_sub(new) as i32) < 0 && (echo.wrapping_sub(old) as i32) >= 0
+                }
+                _ => false,
+            };
+            if resent.opinion == Diagnosis::LostFirst && is_of_first {
+                self.resent[place].opinion = Diagnosis::Spurious;
+                self.revise_as_late(&resent, history);
+                self.opinions.spurious += u64::from(resent.segs);
+                let evidence = "the timestamp echoed is that of the first copy";
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
+                if resent.is_proven {
+                    let evidence = "SACKed around and sent again, but the first copy came";
+                    self.was_late(&resent, evidence, history);
+                }
+            } else {
+                self.resent[place].opinion = Diagnosis::Decided;
+            }
+        }
+        if !self.resent.is_empty() {
+            let wait_ns = round_trip_ns.saturating_mul(4).max(DSACK_WAIT_NS);
+            self.resent
+                .retain(|resent| resent.end > acked || now_ns.saturating_sub(resent.time_ns) <= wait_ns);
+        }
+        if self.episode.is_some_and(|episode| acked >= episode.until) {
+            self.end_episode(history, true);
+        }
+    }
+
+    /// Processes SACK blocks; the first may be a DSACK.
+    pub(crate) fn selectively(
+        &mut self,
+        blocks: impl Iterator<Item = (u64, u64)> + Clone,
+        acked: u64,
+        history: &mut EventLog,
+    ) {
+        let second = blocks.clone().nth(1);
+        for (number, (start, end)) in blocks.enumerate() {
+            if end <= start || end - start > ABSURD_BLOCK {
+                continue;
+            }
+            let is_within = second.is_some_and(|second| second.0 <= start && end <= second.1);
+            if number == 0 && (end <= acked || is_within) {
+                self.arrived_twice(start, end, history);
+            } else if end > acked {
+                self.sack(start.max(acked), end);
+            }
+        }
+    }
+
+    /// Records an acknowledgement of data that was never captured.
+    pub(crate) fn note_missing_in_capture(&mut self, history: &mut EventLog) {
+        self.opinions.missing_in_capture += 1;
+        let evidence = "acknowledged, but never captured";
+        history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
+    }
+
+    /// Ends the analysis; `packets`: total of the direction.
+    pub(crate) fn finish(&mut self, packets: u64, history: &mut EventLog) {
+        self.end_episode(history, false);
+        // Not every DSACK is sent, and not every one arrives.
+        if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
+            self.opinions.unclear += std::mem::take(&mut self.opinions.lost);
+            self.opinions.lost_before = 0;
+            for evidence in [SENT_AGAIN_BEYOND, SENT_AGAIN] {
+                history.change_all((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
+            }
+        }
+        if self.undecided_twins > 0 && TWINS_EVERY * self.undecided_twins < packets {
+            self.opinions.duplicated_by_capture -=
+                self.undecided_twins.min(self.opinions.duplicated_by_capture);
+            self.opinions.duplicated_by_network += self.undecided_twins;
+            let kinds = (EventKind::DuplicatedByCapture, EventKind::DuplicatedByNetwork);
+            history.change_all(
+                kinds,
+                TWICE_AT_ONCE,
+                "all the same within 100 us, which few others are",
+            );
+        }
+    }
+
+    pub(crate) fn opinions(&self) -> Opinions {
+        self.opinions
+    }
+
+    /// Number of loss episodes.
+    pub(crate) fn episodes(&self) -> u64 {
+        self.episodes
+    }
+
+    pub(crate) fn lost_after_growth(&self) -> u64 {
+        self.lost_after_growth
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.sacked.capacity() * size_of::<(u64, u64)>()
+            + self.gaps.capacity() * size_of::<Gap>()
+            + self.resent.capacity() * size_of::<Resent>()
+    }
+
+    /// A gap is filled: by a late segment, or by the retransmission of one lost before the capture point.
+    fn fill(&mut self, place: usize, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
+        let gap = self.gaps[place];
+        self.gaps.swap_remove(place);
+        for (start, end) in [(gap.start, resent.start), (resent.end, gap.end)] {
+            if start < end && self.gaps.len() < GAPS_MAX {
+                self.gaps.push(Gap { start, end, ..gap });
+            }
+        }
+        let late_ns = resent.now_ns.saturating_sub(gap.time_ns);
+        let clock = resent.segment.options.timestamps.map(|stamps| stamps.value);
+        let clock_order = clock
+            .zip(gap.clock)
+            .map(|(this, that)| this.wrapping_sub(that) as i32);
+        let id_order = resent
+            .segment
+            .ip_id
+            .zip(gap.ip_id)
+            .filter(|(this, that)| *this != 0 && *that != 0);
+        let id_order = id_order
+            .map(|(this, that)| this.wrapping_sub(that) as i16)
+            .filter(|order| order.abs() < NEAR_IDS);
+        let (is_late, confidence, evidence) = match (clock_order, id_order) {
+            (Some(order), _) if order < 0 => (
+                true,
+                Confidence::Proven,
+                "its timestamp is older than of what came before it",
+            ),
+            (Some(order), _) if order > 0 && late_ns > SAME_TICK_NS => (
+                false,
+                Confidence::Proven,
+                "came after what followed it, with a newer timestamp",
+            ),
+            (_, Some(order)) if order < 0 => (
+                true,
+                Confidence::Likely,
+                "its IP identification is older than of what came before it",
+            ),
+            (_, Some(_)) => (
+                false,
+                Confidence::Likely,
+                "came after what followed it, with a newer IP identification",
+            ),
+            _ if late_ns < (resent.round_trip_ns / 2).max(LATE_NS) => {
+                (true, Confidence::Likely, "came soon after what followed it")
+            }
+            _ => (false, Confidence::Likely, "came long after what followed it"),
+        };
+        let segs = u64::from(resent.segs);
+        let (presumed, since_ns) = self.presumed;
+        let is_counted = gap.time_ns >= since_ns
+            && gap.time_ns - since_ns <= (2 * resent.round_trip_ns).max(PRESUMED_NS)
+            && !is_late;
+        let new = if is_counted {
+            self.presumed.0 = presumed.saturating_sub(segs);
+            segs.saturating_sub(presumed)
+        } else {
+            segs
+        };
+        let (count, kind) = if is_late {
+            (&mut self.opinions.reordered, EventKind::Reordered)
+        } else {
+            (&mut self.opinions.lost, EventKind::Lost)
+        };
+        *count += new;
+        if !is_late {
+            self.opinions.lost_before += new;
+        }
+        let event = history.push(kind, confidence, evidence);
+        self.remember(Resent {
+            start: resent.start,
+            end: resent.end,
+            time_ns: resent.now_ns,
+            clocks: None,
+            segs: resent.segs,
+            event,
+            opinion: if is_late {
+                Diagnosis::Late
+            } else {
+                Diagnosis::Decided
+            },
+            is_proven: true,
+            is_filling: !is_late,
+            is_counted_late: false,
+        });
+        !is_late
+    }
+
+    /// A gap between SACKed ranges is acknowledged without a retransmission: the segment was only late.
+    fn note_reordering(&mut self, from: u64, acked: u64, history: &mut EventLog) {
+        if let Some((start, _)) = self.sacked.first().copied()
+            && from < start
+            && start <= acked
+        {
+            let was_repeated = self
+                .resent
+                .iter()
+                .any(|resent| resent.start < start && from < resent.end);
+            let was_captured = !self.gaps.iter().any(|gap| gap.start < start && from < gap.end);
+            let is_remembered = from >= self.forgotten;
+            if !was_repeated && was_captured && is_remembered && from > 0 {
+                self.opinions.reordered += 1;
+                let evidence = "SACKed around, then acknowledged without being sent again";
+                history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
+            }
+        }
+        self.sacked.retain_mut(|(start, end)| {
+            *start = acked.max(*start);
+            *end > acked
+        });
+    }
+
+    /// The first transmission arrives after its retransmission; returns whether it is that.
+    fn is_late_original(&mut self, first: &Retransmission<'_>, history: &mut EventLog) -> bool {
+        let copy = self
+            .resent
+            .iter_mut()
+            .find(|resent| resent.is_filling && resent.start <= first.start && first.end <= resent.end);
+        let Some(copy) = copy else {
+            // Or another retransmission that was late itself.
+            let was_sent_again = self.resent.iter().any(|resent| {
+                resent.start < first.end
+                    && first.start < resent.end
+                    && matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Late)
+            });
+            if was_sent_again {
+                self.opinions.reordered += u64::from(first.segs);
+                history.push(EventKind::Reordered, Confidence::Proven, OLDER);
+            }
+            return was_sent_again;
+        };
+        copy.is_filling = false;
+        let was_blamed = copy.opinion != Diagnosis::Spurious;
+        copy.opinion = Diagnosis::Spurious;
+        let copy = *copy;
+        self.opinions.reordered += u64::from(first.segs);
+        history.push(EventKind::Reordered, Confidence::Proven, OLDER);
+        if was_blamed {
+            self.revise_as_late(&copy, history);
+            self.opinions.lost_before = self.opinions.lost_before.saturating_sub(copy.segs.into());
+            self.opinions.spurious += u64::from(copy.segs);
+            let evidence = "the first copy came after it";
+            history.change(copy.event, EventKind::Spurious, Confidence::Proven, evidence);
+        }
+        true
+    }
+
+    /// Later segments arrived before the first copy did. However often it was retransmitted, it counts as
+    /// late once.
+    fn was_late(&mut self, late: &Resent, evidence: &'static str, history: &mut EventLog) {
+        let segs = u64::from(late.segs);
+        self.only_late += segs;
+        let mut was_counted = false;
+        for resent in &mut self.resent {
+            if resent.start < late.end && late.start < resent.end {
+                was_counted |= std::mem::replace(&mut resent.is_counted_late, true);
+            }
+        }
+        if !was_counted {
+            self.opinions.reordered += segs;
+            history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
+        }
+    }
+
+    fn arrived_twice(&mut self, start: u64, end: u64, history: &mut EventLog) {
+        let overlaps =
+            |resent: &Resent| resent.start < end && start < resent.end && resent.opinion != Diagnosis::Late;
+        // Keep-alives and window probes are repeated on purpose.
+        if end - start <= 1
+            && !self
+                .resent
+                .iter()
+                .any(|resent| overlaps(resent) && resent.end - resent.start == 1)
+        {
+            return;
+        }
+        let evidence = "the receiver said that it got it twice (DSACK)";
+        let blamed = |resent: &Resent| !matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Twice(_));
+        let place = (self
+            .resent
+            .iter()
+            .position(|resent| overlaps(resent) && blamed(resent)))
+        .or_else(|| self.resent.iter().position(overlaps));
+        let Some(resent) = place.map(|place| &mut self.resent[place]) else {
+            self.opinions.duplicated_by_network += 1;
+            let evidence = "got twice (DSACK), but sent once";
+            history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
+            return;
+        };
+        match resent.opinion {
+            Diagnosis::Spurious | Diagnosis::Late => {}
+            Diagnosis::Twice(twin) => {
+                if twin == DuplicateOrigin::Either {
+                    self.undecided_twins = self.undecided_twins.saturating_sub(1);
+                }
+                if twin != DuplicateOrigin::Network {
+                    self.opinions.duplicated_by_capture =
+                        self.opinions.duplicated_by_capture.saturating_sub(1);
+                    self.opinions.duplicated_by_network += 1;
+                }
+                resent.opinion = Diagnosis::Twice(DuplicateOrigin::Network);
+                history.change(
+                    resent.event,
+                    EventKind::DuplicatedByNetwork,
+                    Confidence::Proven,
+                    evidence,
+                );
+            }
+            Diagnosis::Unclear => {
+                resent.opinion = Diagnosis::Spurious;
+                let resent = *resent;
+                let segs = u64::from(resent.segs);
+                self.opinions.unclear = self.opinions.unclear.saturating_sub(segs);
+                self.opinions.spurious += segs;
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
+            }
+            // The skipped range never arrived separately: this copy was duplicated.
+            Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided if resent.is_filling => {
+                // Unless it is known which packet was the needless one.
+                let is_known = self.resent.iter().any(|resent| {
+                    overlaps(resent) && matches!(resent.opinion, Diagnosis::Twice(_) | Diagnosis::Spurious)
+                });
+                if !is_known {
+                    self.opinions.duplicated_by_network += 1;
+                    history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
+                }
+            }
+            Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided => {
+                resent.opinion = Diagnosis::Spurious;
+                let resent = *resent;
+                self.revise_as_late(&resent, history);
+                self.opinions.spurious += u64::from(resent.segs);
+                history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
+                if resent.is_proven {
+                    let evidence = "SACKed around and sent again, then got twice (DSACK)";
+                    self.was_late(&resent, evidence, history);
+                } else {
+                    self.mark_others_unclear(history);
+                }
+            }
+        }
+    }
+
+    fn sack(&mut self, start: u64, end: u64) {
+        // Most blocks extend a known one.
+        if self.sacked.iter().any(|range| range.0 <= start && end <= range.1) {
+            return;
+        }
+        let (mut low, mut high) = (start, end);
+        self.sacked.retain(|range| {
+            let is_apart = range.1 < low || high < range.0;
+            if !is_apart {
+                (low, high) = (low.min(range.0), high.max(range.1));
+            }
+            is_apart
+        });
+        if self.sacked.len() >= SACKED_MAX {
+            self.opinions.left_out += 1;
+            return;
+        }
+        let place = self.sacked.partition_point(|range| range.0 < low);
+        self.sacked.insert(place, (low, high));
+    }
+
+    fn remember(&mut self, resent: Resent) {
+        if self.resent.len() < AGAIN_MAX {
+            self.resent.push(resent);
+        } else {
+            let place = &mut self.resent[usize::from(self.next_again) % AGAIN_MAX];
+            self.forgotten = self.forgotten.max(place.end);
+            *place = resent;
+            self.next_again = (self.next_again + 1) % AGAIN_MAX as u16;
+        }
+    }
+
+    fn end_episode(&mut self, history: &mut EventLog, of_peer: bool) {
+        let Some(episode) = self.episode.take() else {
+            return;
+        };
+        let mut event = None;
+        if episode.segs > 1 {
+            self.opinions.loss_bursts += 1;
+            let kind = EventKind::LossBurst {
+                segments: episode.segs,
+            };
+            event = history.push_at(episode.first, of_peer, kind, BURST);
+        }
+        self.ended = Some((episode, event));
+    }
+
+    /// A needless copy shows that acknowledgements are lost: for other retransmissions without further
+    /// evidence it becomes unclear what was lost.
+    fn mark_others_unclear(&mut self, history: &mut EventLog) {
+        for place in 0..self.resent.len() {
+            let resent = self.resent[place];
+            let is_lost = matches!(
+                resent.opinion,
+                Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided
+            );
+            if is_lost && !resent.is_proven {
+                self.resent[place].opinion = Diagnosis::Unclear;
+                self.revise_as_late(&resent, history);
+                self.opinions.unclear += u64::from(resent.segs);
+                history.change(resent.event, EventKind::Unclear, Confidence::Likely, UNCLEAR);
+            }
+        }
+    }
+
+    /// A segment that was taken as lost was not.
+    fn revise_as_late(&mut self, resent: &Resent, history: &mut EventLog) {
+        let segs = u64::from(resent.segs);
+        self.opinions.lost = self.opinions.lost.saturating_sub(segs);
+        if let Some(episode) = self
+            .episode
+            .as_mut()
+            .filter(|episode| episode.first_ns <= resent.time_ns)
+        {
+            episode.segs = episode.segs.saturating_sub(resent.segs);
+        } else if let Some((episode, event)) = &mut self.ended {
+            let was_burst = episode.segs > 1;
+            episode.segs = episode.segs.saturating_sub(resent.segs);
+            if episode.segs > 1 {
+                let kind = EventKind::LossBurst {
+                    segments: episode.segs,
+                };
+                history.change(*event, kind, Confidence::Likely, BURST);
+            } else if was_burst {
+                self.opinions.loss_bursts -= 1;
+                history.remove(*event);
+            }
+        }
+    }
+}
+
+/// Evidence of a loss burst.
+const BURST: &str = "sent again before any of what was in flight with it was acknowledged";
+
+/// Evidence of packets that arrived after their retransmission.
+const OLDER: &str = "its IP identification and timestamp are older than of its copy that came before it";
+
+/// Evidence of losses, unless something contradicts.
+const SENT_AGAIN_BEYOND: &str = "never SACKed while what followed was, sent again";
+const SENT_AGAIN: &str = "sent again before it was acknowledged";
+
+/// With this many late segments per lost one, the lost one was probably late, too.
+const ONLY_LATE_EVERY: u64 = 3;
+
+/// Evidence of duplicated packets.
+const TWICE_AT_ONCE: &str = "all the same within 100 us";
+
+/// A capture with duplicates duplicates at least one packet in this many.
+const TWINS_EVERY: u64 = 4;
+
+/// Evidence of unclear cases.
+const UNCLEAR: &str = "sent again without an answer; another one was sent again without need";
+const UNCLEAR_LATE: &str = "sent again without an answer; almost all others that were had only been late";
+const UNCLEAR_END: &str = "FIN sent again: it was lost, or its acknowledgement";
+
+/// A loss detected after a silence may leave a gap in data within this time.
+const PRESUMED_NS: u64 = 500_000_000;
+
+const GAPS_MAX: usize = 256;
+const AGAIN_MAX: usize = 256;
+const SACKED_MAX: usize = 128;
+
+/// A longer block is no SACK of data in flight.
+const ABSURD_BLOCK: u64 = 1 << 30;
+
+/// Timestamps of 1 ms may differ for two segments sent at once.
+const SAME_TICK_NS: u64 = 1_000_000;
+
+/// Lateness up to this is reordering, without further evidence.
+const LATE_NS: u64 = 3_000_000;
+
+/// Time to wait for a DSACK.
+const DSACK_WAIT_NS: u64 = 500_000_000;

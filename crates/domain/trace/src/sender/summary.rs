@@ -1,0 +1,115 @@
+//! The summary of one direction at its end.
+
+use super::Sender;
+use crate::event_log::EventLog;
+use crate::{EventKind, Flag, Limit, Opinions, Side, Verdict};
+
+impl Sender {
+    /// Ends the analysis of the direction.
+    pub(crate) fn finish(&mut self, end_ns: u64, history: &mut EventLog) {
+        self.process_acks_until(end_ns);
+        self.pass(end_ns);
+        self.note_refill();
+        let has_full_buffer = self
+            .bursts
+            .has_plateau(self.repeats.as_ref().map_or(0, |repeats| repeats.episodes()));
+        self.waits.finish(has_full_buffer);
+        if let Some((since_ns, frame)) = self.window_closed.take() {
+            let kind = EventKind::WindowClosed {
+                duration_ns: history.now().0.saturating_sub(since_ns),
+            };
+            history.push_at(
+                (since_ns, frame),
+                false,
+                kind,
+                "zero window, until the end of the capture",
+            );
+        }
+        if let Some(repeats) = &mut self.repeats {
+            repeats.finish(self.packets, history);
+        }
+    }
+
+    /// The results.
+    pub(crate) fn side(&self) -> Side {
+        let opinions = self
+            .repeats
+            .as_ref()
+            .map_or_else(Opinions::default, |repeats| repeats.opinions());
+        let carried_data = self.first_data_ns.is_some();
+        let shares = if carried_data {
+            self.waits.spent()
+        } else {
+            crate::Shares::default()
+        };
+        let begin_ns = self.first_data_ns.unwrap_or(0);
+        let lasted_ns = self.last_data_ns.max(self.last_ack_ns).saturating_sub(begin_ns);
+        let bytes = self
+            .line
+            .data
+            .saturating_sub(1)
+            .min(self.bytes_sent.max(1) - u64::from(self.bytes_sent == 0));
+        let rate = |bytes: u64| u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(lasted_ns)).ok();
+        Side {
+            packets: self.packets,
+            bytes,
+            bytes_sent: self.bytes_sent,
+            longest_segment: self.longest,
+            flags: (self.flags.as_deref()).map_or([0; Flag::ALL.len()], |flags| flags.map(u64::from)),
+            rtt: self.rtt.percentiles(),
+            throughput_bit_per_s: (carried_data && lasted_ns > 0).then(|| rate(bytes)).flatten(),
+            in_flight_max_bytes: self.in_flight_max,
+            shares,
+            busy_ns: if carried_data { self.busy_ns } else { 0 },
+            knows_losses: self.shift_ns == 0 || self.ids.is_per_connection(),
+            verdict: self.verdict(carried_data, &shares, &opinions),
+            opinions: Opinions {
+                timeouts: self.timeouts,
+                ..opinions
+            },
+            ..Side::default()
+        }
+    }
+
+    pub(super) fn verdict(&self, carried_data: bool, shares: &crate::Shares, opinions: &Opinions) -> Verdict {
+        if !carried_data {
+            return Verdict::default();
+        }
+        // With a wider window it would have paced faster.
+        let held_ns = |limit: Limit| match limit {
+            Limit::ReceiverWindow => shares.of(limit) + self.pacing.shut_ns,
+            Limit::CongestionWindow => shares.of(limit).saturating_sub(self.pacing.shut_ns),
+            _ => shares.of(limit),
+        };
+        let most = Limit::ALL
+            .into_iter()
+            .max_by_key(|limit| (held_ns(*limit), std::cmp::Reverse(*limit)));
+        let mss = u128::from(self.mss());
+        // Windows grow most of the time: this matters only with a queue that overflows at the same length.
+        let queue_segs = (self.queue.as_ref())
+            .and_then(|queue| queue.length_segs(opinions.lost))
+            .or_else(|| {
+                let waits = self.queue.as_ref().is_some_and(|queue| queue.has_waits());
+                self.bursts.queue().filter(|_| !waits)
+            });
+        // Large captured pieces reach a queue as bursts, which can overflow it before any wait is seen.
+        let is_cut_up = u128::from(self.longest) > 2 * mss;
+        let has_no_queue = !is_cut_up && self.queue.as_ref().is_some_and(|queue| queue.is_absent());
+        let repeats = self.repeats.as_ref().filter(|_| queue_segs.is_some());
+        let after_growth = repeats.map_or(0, |repeats| repeats.lost_after_growth());
+        let window = self.window_us.checked_div(u128::from(self.waited_us) * mss);
+        Verdict {
+            limit: most.filter(|_| shares.total() > 0),
+            in_flight_segs: self
+                .flights
+                .percentile(50)
+                .and_then(|segs| u32::try_from(segs).ok()),
+            window_segs: window.and_then(|segs| u32::try_from(segs).ok()),
+            lost_segs: opinions.lost,
+            lost_after_growth_segs: after_growth.min(opinions.lost),
+            queue_segs,
+            has_no_queue: has_no_queue && queue_segs.is_none() && self.bursts.has_losses_at_any_position(),
+            timeouts: self.timeouts,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Counters of one socket, and their change between two samples.
+
+use sockeye_model::{Socket, TcpInfo};
+
+/// Counters of one socket at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CounterSample {
+    sent_bytes: u64,
+    busy_us: u64,
+    receiver_limited_us: u64,
+    send_buffer_limited_us: u64,
+    sent_segs: u32,
+    retransmitted_segs: u32,
+    needless_segs: u32,
+    reorderings: u32,
+    received_segs: u32,
+    received_data_segs: u32,
+    drops: u32,
+}
+
+/// Change of a socket's counters between two samples, or over its whole life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct CounterDelta {
+    /// Time between the samples; `None`: its whole life.
+    pub(crate) elapsed_us: Option<u64>,
+    pub(crate) sent_bytes: u64,
+    pub(crate) busy_us: u64,
+    pub(crate) receiver_limited_us: u64,
+    pub(crate) send_buffer_limited_us: u64,
+    pub(crate) sent_segs: u32,
+    pub(crate) retransmitted_segs: u32,
+    pub(crate) needless_segs: u32,
+    pub(crate) reorderings: u32,
+    pub(crate) received_segs: u32,
+    pub(crate) received_data_segs: u32,
+    pub(crate) drops: u32,
+}
+
+impl CounterSample {
+    pub(crate) fn of(socket: &Socket) -> Self {
+        let nothing = TcpInfo::default();
+        let info = socket.tcp_info.as_ref().unwrap_or(&nothing);
+        Self {
+            sent_bytes: info.bytes_sent.unwrap_or(0),
+            busy_us: info.busy_time_us.unwrap_or(0),
+            receiver_limited_us: info.rwnd_limited_us.unwrap_or(0),
+            send_buffer_limited_us: info.sndbuf_limited_us.unwrap_or(0),
+            sent_segs: info.data_segs_out.unwrap_or(0),
+            retransmitted_segs: info.total_retrans_segs.unwrap_or(0),
+            needless_segs: info.dsack_dups.unwrap_or(0),
+            reorderings: info.reord_seen.unwrap_or(0),
+            received_segs: info.segs_in.unwrap_or(0),
+            received_data_segs: info.data_segs_in.unwrap_or(0),
+            drops: socket.memory.and_then(|memory| memory.drops).unwrap_or(0),
+        }
+    }
+
+    /// CounterDelta since `earlier`, `elapsed_us` ago. The kernel's 32-bit counters wrap.
+    pub(crate) fn since(&self, earlier: &Self, elapsed_us: Option<u64>) -> CounterDelta {
+        CounterDelta {
+            elapsed_us,
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            busy_us: self.busy_us.saturating_sub(earlier.busy_us),
+            receiver_limited_us: self
+                .receiver_limited_us
+                .saturating_sub(earlier.receiver_limited_us),
+            send_buffer_limited_us: self
+                .send_buffer_limited_us
+                .saturating_sub(earlier.send_buffer_limited_us),
+            sent_segs: self.sent_segs.wrapping_sub(earlier.sent_segs),
+            retransmitted_segs: self.retransmitted_segs.wrapping_sub(earlier.retransmitted_segs),
+            needless_segs: self.needless_segs.wrapping_sub(earlier.needless_segs),
+            reorderings: self.reorderings.wrapping_sub(earlier.reorderings),
+            received_segs: self.received_segs.wrapping_sub(earlier.received_segs),
+            received_data_segs: self.received_data_segs.wrapping_sub(earlier.received_data_segs),
+            drops: self.drops.wrapping_sub(earlier.drops),
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! What the pass says, compared with what `sock_diag` says of the same sockets.
+
+use super::*;
+use crate::{BpfEngine, Choice, Ends, NetnsScope, OpenNetns, Query, list};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketType,
+};
+use sockeye_lab::{
+    Family as LabFamily, Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, UnixName, need,
+};
+use sockeye_model::{Endpoint, Inode, InterfaceIndex, Queues};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+
+/// A namespace of the lab's, opened.
+struct Opened {
+    file: File,
+    inode: NetnsInode,
+}
+
+impl Opened {
+    fn new(namespace: &Namespace) -> Self {
+        Self {
+            file: File::open(namespace.path()).unwrap(),
+            inode: NetnsInode(u32::try_from(namespace.inode()).unwrap()),
+        }
+    }
+
+    /// What `sock_diag` says of those that have an inode; and what `/proc/net` says of RAW sockets, where the kernel has
+    /// no `raw_diag`.
+    fn diag(&self, wanted: &Selection) -> BTreeMap<Inode, Socket> {
+        let raw = ProtocolSet::of(&[Protocol::Raw]);
+        let only_raw = Selection {
+            protocols: raw,
+            ..*wanted
+        };
+        let not_raw = Selection {
+            protocols: wanted.protocols.retain(|protocol| protocol != Protocol::Raw),
+            ..*wanted
+        };
+        let mut found = self.list(&not_raw, Choice::DiagV2).unwrap();
+        found.extend(self.list(&only_raw, Choice::DiagV2).unwrap_or_else(|| {
+            println!("SKIP: no raw_diag, so RAW sockets are compared with /proc/net");
+            self.list(&only_raw, Choice::Procfs).unwrap()
+        }));
+        found
+    }
+
+    /// What this source says; `None` if it cannot.
+    fn list(&self, wanted: &Selection, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
+        let query = Query {
+            protocols: wanted.protocols,
+            families: wanted.families,
+            states: wanted.states,
+            detail: wanted.detail,
+            program: &[],
+            ends: Ends::ANYWHERE,
+            choice,
+            scope: NetnsScope::One(OpenNetns {
+                fd: self.file.as_fd(),
+                inode: self.inode,
+                process: None,
+            }),
+        };
+        let mut found = BTreeMap::new();
+        list(&BpfEngine::default(), &query, &mut |socket, _| {
+            // The kernel's own NETLINK sockets have inodes too, but no descriptors; and the one that is asking is
+            // gone when the answer is read.
+            let is_gone = matches!(
+                socket.local,
+                Endpoint::Netlink { port: 0, .. }
+                    | Endpoint::Netlink {
+                        protocol: NETLINK_SOCK_DIAG,
+                        ..
+                    }
+            );
+            if let Some(inode) = socket.inode
+                && !is_gone
+            {
+                found.insert(inode, socket.clone());
+            }
+            ControlFlow::Continue(())
+        })
+        .ok()?;
+        Some(found)
+    }
+
+    fn wanted(&self) -> Selection {
+        Selection {
+            netns: Some(self.inode),
+            ..everything()
+        }
+    }
+}
+
+fn everything() -> Selection {
+    let not_tcp = |protocol| protocol != Protocol::Tcp;
+    Selection {
+        protocols: ProtocolSet::ALL.retain(not_tcp),
+        families: Families::BOTH,
+        states: StateSet::ALL,
+        detail: Detail::QUEUES
+            | Detail::TIMER
+            | Detail::INODE
+            | Detail::USER
+            | Detail::OPTIONS
+            | Detail::MEMORY
+            | Detail::SERVICE_CLASS,
+        netns: None,
+    }
+}
+
+/// What the pass says; `None` where BPF does not run.
+fn pass(engine: &BpfEngine, wanted: &Selection) -> Option<BTreeMap<Inode, Socket>> {
+    let sockets = match engine.owned_socket_programs() {
+        Ok(sockets) => sockets,
+        Err(unavailable) if unavailable.is_forbidden() => {
+            println!("SKIP: {unavailable}");
+            return None;
+        }
+        Err(unavailable) => panic!("{unavailable}"),
+    };
+    let own = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    let mut walked = WalkStats::default();
+    let mut found = BTreeMap::new();
+    sockets
+        .sockets(own.as_fd(), wanted, &mut walked, &mut |socket| {
+            let before = found.insert(socket.inode.unwrap(), socket.clone());
+            assert!(before.is_none(), "told twice: {socket:?}");
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(walked.delivered, found.len() as u64);
+    let sample = rustix::fs::fstat(&own).unwrap().st_ino;
+    assert!(
+        found.keys().all(|inode| u64::from(inode.0) != sample),
+        "our own is told"
+    );
+    assert_eq!(walked.losses.broken_records, 0);
+    Some(found)
+}
+
+/// Both say the same of every socket of the namespace that has a descriptor.
+#[track_caller]
+fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
+    let place = Opened::new(namespace);
+    // First, for it gives each socket a cookie.
+    let diag = place.diag(&place.wanted());
+    let pass = pass(engine, &place.wanted())?;
+    for (inode, told) in &diag {
+        let Some(found) = pass.get(inode) else {
+            panic!("the pass does not know {told:?}");
+        };
+        if told.cookie.is_some() {
+            assert_eq!(found, told);
+            continue;
+        }
+        // /proc/net does not know the rest.
+        let known = |socket: &Socket| {
+            let ends = (socket.local, socket.peer);
+            (
+                socket.protocol,
+                socket.family,
+                socket.state,
+                ends,
+                socket.queues,
+                socket.uid,
+            )
+        };
+        assert_eq!(known(found), known(told));
+    }
+    for (inode, told) in &pass {
+        assert!(diag.contains_key(inode), "sock_diag does not know {told:?}");
+    }
+    Some(pass)
+}
+
+fn inode(specimen: &Specimen) -> Inode {
+    Inode(u32::try_from(specimen.inode).unwrap())
+}
+
+#[test]
+fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
+    let lab = need!(Lab::new("held_kinds"));
+    let namespace = lab.namespace("one");
+    let nothing = SocketOptions::new();
+    let mut udp = vec![
+        namespace.udp_bound("127.0.0.1:0", &nothing),
+        namespace.udp_bound("0.0.0.0:0", &SocketOptions::new().mark(77).device("lo")),
+        namespace.udp_bound("[::1]:0", &nothing),
+        namespace.udp_bound("[::]:0", &SocketOptions::new().v6_only(true)),
+        namespace.udp_bound("[::]:0", &SocketOptions::new().v6_only(false)),
+    ];
+    match namespace.udp_lite_bound("[::1]:0", &nothing) {
+        Ok(lite) => udp.push(lite),
+        Err(skip) => println!("SKIP: {skip}"),
+    }
+    let lanes = [
+        namespace.loopback(),
+        namespace.loopback6(),
+        namespace.loopback_mapped(),
+    ];
+    let connected = lanes.each_ref().map(|lane| lane.udp_connected());
+    for pair in &connected {
+        pair.client.socket().send(b"three").unwrap();
+        pair.client.socket().send(b"more").unwrap();
+    }
+    rustix::net::sockopt::set_ip_tos(udp[0].socket(), 0x10).unwrap();
+    rustix::net::sockopt::set_ipv6_freebind(udp[2].socket(), true).unwrap();
+    udp[0].socket().set_recv_buffer_size(50_000).unwrap();
+    connected[0].server.socket().shutdown(Shutdown::Read).unwrap();
+    let others = [
+        namespace.raw(1, false),
+        namespace.raw(58, true),
+        namespace.raw(255, false),
+        namespace.packet(3),
+        namespace.packet(0x0800),
+        namespace.netlink(0),
+        namespace.netlink(15),
+    ];
+    // ICMP, to be read by the sockets above; nobody reads it.
+    udp[0]
+        .socket()
+        .send_to(b"x", &"127.0.0.1:1".parse::<SocketAddr>().unwrap().into())
+        .unwrap();
+    // Of the memory of what was read a part is given back later.
+    connected[1].server.socket().set_nonblocking(true).unwrap();
+    read(&connected[1].server, &mut [0; 5]);
+    let engine = BpfEngine::default();
+    let Some(found) = same(&engine, &namespace) else {
+        return;
+    };
+    let specimens = || {
+        let pairs = connected.iter().flat_map(Pair::specimens);
+        udp.iter().chain(pairs).chain(&others)
+    };
+    for specimen in specimens() {
+        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+    }
+    assert_eq!(found.len(), specimens().count());
+    assert_eq!(found[&inode(&udp[1])].mark, Some(77));
+    assert_eq!(found[&inode(&udp[1])].interface, Some(InterfaceIndex(1)));
+    assert_eq!(found[&inode(&udp[3])].v6only, Some(true));
+    assert!(matches!(
+        found[&inode(&connected[2].server)].queues,
+        Queues::Data {
+            receive_bytes: 1..,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn unix_sockets_are_as_sock_diag_tells_them() {
+    let lab = need!(Lab::new("held_unix"));
+    let namespace = lab.namespace("one");
+    let mut pairs = Vec::new();
+    for kind in [UnixKind::Stream, UnixKind::Datagram, UnixKind::Seqpacket] {
+        pairs.push(namespace.unix_connected(kind, &lab.unix_path(format!("path of {kind:?}"))));
+        pairs.push(namespace.unix_connected(kind, &lab.unix_abstract(format!("a\0b{kind:?}\0"))));
+        pairs.push(namespace.unix_pair(kind));
+    }
+    for pair in &pairs {
+        for packet in [&b"three"[..], b"more", b"packets"] {
+            pair.client.socket().send(packet).unwrap();
+        }
+    }
+    // Half of the first is read: what is left counts. Of a packet the rest is lost.
+    let mut two = [0; 2];
+    for pair in &pairs[..2] {
+        read(&pair.server, &mut two);
+    }
+    pairs[2].client.socket().shutdown(Shutdown::Write).unwrap();
+    // The longest names; behind one of 108 bytes there is no room for a NUL.
+    let longest: Vec<_> = [106, 107]
+        .into_iter()
+        .map(|bytes| {
+            let name =
+                OsStr::from_bytes(&[b'n'; 120][..bytes - lab.directory().as_os_str().len() - 1]).to_owned();
+            namespace.unix_bound(UnixKind::Stream, &UnixName::Path(lab.directory().join(name)))
+        })
+        .collect();
+    let waiting = namespace.unix_bound(UnixKind::Seqpacket, &lab.unix_path("waiting"));
+    let client = namespace.run(|| {
+        let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
+        let UnixName::Path(path) = lab.unix_path("waiting") else {
+            unreachable!()
+        };
+        rustix::net::connect(&client, &rustix::net::SocketAddrUnix::new(path).unwrap()).unwrap();
+        client
+    });
+    // Bound to nothing, connected to nothing, and to a name of the kernel's choice.
+    let (fresh, autobound) = namespace.run(|| {
+        let fresh = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).unwrap();
+        let autobound = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None).unwrap();
+        rustix::net::bind(&autobound, &rustix::net::SocketAddrUnix::new_unnamed()).unwrap();
+        (fresh, autobound)
+    });
+    let engine = BpfEngine::default();
+    let Some(found) = same(&engine, &namespace) else {
+        return;
+    };
+    let specimens = pairs
+        .iter()
+        .flat_map(Pair::specimens)
+        .chain(&longest)
+        .chain([&waiting]);
+    let mut count = 0;
+    for specimen in specimens {
+        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+        count += 1;
+    }
+    assert_eq!(found.len(), count + 3);
+    assert_eq!(
+        found[&inode(&waiting)].queues,
+        Queues::Accept {
+            waiting: 1,
+            backlog: Some(128)
+        }
+    );
+    let received = |pair: &Pair| found[&inode(&pair.server)].queues;
+    let is =
+        |bytes| move |queues| matches!(queues, Queues::Data { receive_bytes, .. } if receive_bytes == bytes);
+    assert!(
+        is(14)(received(&pairs[0])),
+        "a stream of which two bytes were read"
+    );
+    assert!(is(5)(received(&pairs[5])), "the first datagram");
+    assert!(is(16)(received(&pairs[8])), "three packets");
+    drop((client, fresh, autobound));
+}
+
+#[test]
+fn mptcp_sockets_are_as_sock_diag_tells_them() {
+    let lab = need!(Lab::new("held_mptcp"));
+    let namespace = lab.namespace("one");
+    let pair = need!(namespace.loopback().mptcp());
+    let engine = BpfEngine::default();
+    let Some(found) = same(&engine, &namespace) else {
+        return;
+    };
+    for specimen in pair.specimens() {
+        assert_eq!(found[&inode(specimen)].protocol, Protocol::Mptcp);
+    }
+}
+
+#[test]
+fn a_shared_socket_is_told_once() {
+    let lab = need!(Lab::new("held_shared"));
+    let namespace = lab.namespace("one");
+    let shared = namespace.udp_bound("127.0.0.1:0", &SocketOptions::new());
+    let (one, other) = UnixStream::pair().unwrap();
+    // 1. A child that was given it, 2. a second descriptor here, 3. one that came in a message, 4. one in flight.
+    let child = lab
+        .process("holder")
+        .in_namespace(&namespace)
+        .sharing(&shared)
+        .start();
+    let second = shared.socket().try_clone().unwrap();
+    send(&one, shared.socket().as_fd());
+    let third = receive(&other);
+    send(&one, shared.socket().as_fd());
+    // 5. Nobody holds this but the message that it is in.
+    let in_flight = namespace.udp_bound("127.0.0.1:0", &SocketOptions::new());
+    let its_inode = inode(&in_flight);
+    send(&one, in_flight.socket().as_fd());
+    drop(in_flight);
+    let engine = BpfEngine::default();
+    let place = Opened::new(&namespace);
+    let Some(found) = pass(&engine, &place.wanted()) else {
+        return;
+    };
+    assert!(found.keys().eq([&inode(&shared)]), "{found:#?}");
+    assert!(place.diag(&place.wanted()).contains_key(&its_inode));
+    // Whoever takes it holds it.
+    drop(receive(&other));
+    let taken = receive(&other);
+    let found = pass(&engine, &place.wanted()).unwrap();
+    assert!(found.contains_key(&its_inode));
+    drop((child, second, third, taken));
+}
+
+#[test]
+fn every_socket_says_in_which_namespace_it_lives() {
+    let lab = need!(Lab::new("held_everywhere"));
+    let namespaces = [lab.namespace("one"), lab.namespace("two")];
+    let options = SocketOptions::new();
+    let bound = namespaces
+        .each_ref()
+        .map(|namespace| namespace.udp_bound("127.0.0.1:5353", &options));
+    let engine = BpfEngine::default();
+    let Some(found) = pass(&engine, &everything()) else {
+        return;
+    };
+    for (namespace, specimen) in namespaces.iter().zip(&bound) {
+        let netns = NetnsInode(u32::try_from(namespace.inode()).unwrap());
+        assert_eq!(found[&inode(specimen)].netns, Some(netns));
+    }
+}
+
+#[test]
+fn what_sock_diag_does_not_know_is_not_told_either() {
+    let lab = need!(Lab::new("held_unknown"));
+    let namespace = lab.namespace("one");
+    let sockets = namespace.run(|| {
+        [
+            rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).unwrap(),
+            rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None).unwrap(),
+            rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap(),
+        ]
+    });
+    let engine = BpfEngine::default();
+    if let Some(found) = same(&engine, &namespace) {
+        assert!(found.is_empty(), "{found:?}");
+    }
+    drop(sockets);
+}
+
+#[test]
+fn only_what_is_asked_for_is_told() {
+    let lab = need!(Lab::new("held_asked"));
+    let namespace = lab.namespace("one");
+    let udp = namespace.loopback().udp_connected();
+    let raw = namespace.raw(58, true);
+    let unix = namespace.unix_bound(UnixKind::Stream, &lab.unix_path("listener"));
+    let engine = BpfEngine::default();
+    let wanted = Opened::new(&namespace).wanted();
+    let told = |wanted: &Selection| pass(&engine, wanted).map(|found| found.into_keys().collect::<Vec<_>>());
+    let listening = StateSet::EMPTY.with(State::Listen);
+    let Some(found) = told(&Selection {
+        states: listening,
+        ..wanted
+    }) else {
+        return;
+    };
+    assert_eq!(found, [inode(&unix)]);
+    let v6 = Families { v4: false, v6: true };
+    let inet = ProtocolSet::INET;
+    let found = told(&Selection {
+        protocols: inet,
+        families: v6,
+        ..wanted
+    });
+    assert_eq!(found, Some(vec![inode(&raw)]));
+    let tcp = ProtocolSet::of(&[Protocol::Tcp]);
+    assert_eq!(
+        told(&Selection {
+            protocols: tcp,
+            ..wanted
+        }),
+        Some(vec![])
+    );
+    let bare = pass(
+        &engine,
+        &Selection {
+            detail: Detail::NONE,
+            ..wanted
+        },
+    )
+    .unwrap();
+    let client = &bare[&inode(&udp.client)];
+    assert_eq!(
+        (client.queues, client.uid, client.memory),
+        (Queues::Unknown, None, None)
+    );
+    assert_eq!((client.mark, client.options, client.cgroup), (None, None, None));
+}
+
+#[test]
+fn whoever_has_enough_stops_it_and_may_ask_again() {
+    let lab = need!(Lab::new("held_stop"));
+    let namespace = lab.namespace("one");
+    let _sockets: Vec<_> = (0..50).map(|_| namespace.raw(1, false)).collect();
+    let engine = BpfEngine::default();
+    if pass(&engine, &everything()).is_none() {
+        return;
+    }
+    let own = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+    for _ in 0..5 {
+        let (mut walked, mut count) = (WalkStats::default(), 0);
+        let mut three = |_: &Socket| {
+            count += 1;
+            if count == 3 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        engine
+            .owned_socket_programs()
+            .unwrap()
+            .sockets(own.as_fd(), &everything(), &mut walked, &mut three)
+            .unwrap();
+        assert_eq!((count, walked.delivered, walked.stopped), (3, 3, true));
+    }
+    let found = pass(&engine, &Opened::new(&namespace).wanted()).unwrap();
+    assert_eq!(found.len(), 50);
+}
+
+#[test]
+fn sockets_that_live_are_told_once_while_others_come_and_go() {
+    let lab = need!(Lab::new("held_churn"));
+    let namespace = lab.namespace("one");
+    let lane = namespace.loopback();
+    let living: Vec<_> = (0..20)
+        .flat_map(|_| {
+            let pair = namespace.unix_pair(UnixKind::Seqpacket);
+            let udp = lane.udp_connected();
+            [pair.client, pair.server, udp.client, udp.server]
+        })
+        .collect();
+    let engine = BpfEngine::default();
+    let wanted = Opened::new(&namespace).wanted();
+    let Some(before) = pass(&engine, &wanted) else {
+        return;
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Descriptors, ports, inodes and memory are used again at once.
+        scope.spawn(|| {
+            namespace.run(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let pair = UnixDatagram::pair().unwrap();
+                    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+                    udp.connect(udp.local_addr().unwrap()).unwrap();
+                    pair.0.send(b"x").unwrap();
+                    drop(pair);
+                }
+            });
+        });
+        scope.spawn(|| {
+            let pairs: Vec<_> = living
+                .chunks(2)
+                .filter(|pair| pair[0].family == LabFamily::Unix)
+                .collect();
+            let mut buffer = [0; 8];
+            while !over.load(Ordering::Relaxed) {
+                for pair in &pairs {
+                    pair[0].socket().send(b"packet").unwrap();
+                    read(&pair[1], &mut buffer[..6]);
+                }
+            }
+        });
+        let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..50 {
+                let found = pass(&engine, &wanted).unwrap();
+                for specimen in &living {
+                    let (was, is) = (&before[&inode(specimen)], &found.get(&inode(specimen)));
+                    let is = is.unwrap_or_else(|| panic!("{specimen:?} is missing"));
+                    assert_eq!((is.local, is.peer, is.state), (was.local, was.peer, was.state));
+                }
+            }
+        }));
+        over.store(true, Ordering::Relaxed);
+        if let Err(panic) = checked {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn read(specimen: &Specimen, buffer: &mut [u8]) {
+    let mut socket = specimen.socket();
+    socket.read_exact(buffer).unwrap();
+}
+
+/// Puts a descriptor into a message.
+fn send(through: &UnixStream, descriptor: BorrowedFd<'_>) {
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    rustix::net::sendmsg(through, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::empty()).unwrap();
+}
+
+/// Takes one out.
+fn receive(from: &UnixStream) -> OwnedFd {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(from, &mut bytes, &mut ancillary, RecvFlags::CMSG_CLOEXEC).unwrap();
+    let mut descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        _ => None,
+    });
+    descriptors.next().unwrap()
+}
+
+const NETLINK_SOCK_DIAG: u8 = 4;

@@ -1,0 +1,86 @@
+//! Sockets as they are closed: the kernel tells CAP_NET_ADMIN of each TCP and UDP socket that it frees (Linux 4.5).
+
+use rustix::io::Errno;
+use sockeye_model::{Protocol, Socket, State};
+use sockeye_sys::netlink::DiagSocket;
+use sockeye_wire::inet_diag::{InetDiag, SOCK_DIAG_BY_FAMILY, attribute};
+use sockeye_wire::netlink::Messages;
+
+/// A group of sockets to be told of, `SKNLGRP_INET*_DESTROY`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // the names say it all
+pub enum Group {
+    Tcp4 = 1,
+    Udp4 = 2,
+    Tcp6 = 3,
+    Udp6 = 4,
+}
+
+/// Listens to the kernel, in the network namespace of the thread that opened it.
+#[derive(Debug)]
+pub struct DestroyEvents {
+    socket: DiagSocket,
+    buffer: Vec<u8>,
+    place: Socket,
+}
+
+impl DestroyEvents {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// The errno of `socket(2)` or `bind(2)`: `EPERM` without CAP_NET_ADMIN.
+    pub fn open(groups: &[Group]) -> Result<Self, Errno> {
+        let bits = groups
+            .iter()
+            .fold(0, |bits, group| bits | 1 << (*group as u32 - 1));
+        Ok(Self {
+            socket: DiagSocket::listen(bits)?,
+            buffer: vec![0; BUFFER_LEN],
+            place: Socket::new(Protocol::Tcp, State::Close),
+        })
+    }
+
+    /// Waits for what is told next, and hands each socket of it to `take`, with the payload of its message. Says how
+    /// often the kernel told more than we could take in, so that some are missing.
+    ///
+    /// # Errors
+    /// The errno of `recv(2)`.
+    pub fn next(&mut self, take: &mut dyn FnMut(&Socket, &[u8])) -> Result<u64, Errno> {
+        let received = match self.socket.receive(&mut self.buffer) {
+            Ok(received) => received,
+            Err(Errno::NOBUFS) => return Ok(1),
+            Err(errno) => return Err(errno),
+        };
+        let mut lost = u64::from(received.truncated);
+        for message in Messages::new(&self.buffer[..received.len]) {
+            let Ok(message) = message else {
+                lost += 1;
+                break;
+            };
+            let wire = InetDiag::parse(message.payload).ok();
+            let Some(wire) = wire.filter(|_| message.kind == SOCK_DIAG_BY_FAMILY) else {
+                continue;
+            };
+            match self.place.read_inet_diag(&wire, protocol(&wire)) {
+                Ok(()) => take(&self.place, message.payload),
+                Err(_) => lost += 1,
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// The message says which it is about.
+fn protocol(wire: &InetDiag<'_>) -> Protocol {
+    let mut attributes = wire.attributes().flatten();
+    match attributes
+        .find(|attribute| attribute.kind == attribute::PROTOCOL)
+        .and_then(|attribute| attribute.u8())
+    {
+        Some(UDP) => Protocol::Udp,
+        _ => Protocol::Tcp,
+    }
+}
+
+const UDP: u8 = 17;
+const BUFFER_LEN: usize = 32 * 1024;

@@ -1,0 +1,76 @@
+//! What holds namespaces open from outside, as BPF tells: descriptors of them, and of sockets in them.
+
+use super::process_scan::Descriptor;
+use crate::bpf::{BpfEngine, Unavailable};
+use sockeye_model::{Comm, Fd, Few, NetnsInode, Pid, Process, SocketKeeper};
+use sockeye_wire::netns_file::Kind;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// One pass over all descriptors.
+#[derive(Debug, Default)]
+pub(super) struct NetnsDescriptors {
+    pub(super) descriptors: HashMap<NetnsInode, Few<Descriptor>>,
+    pub(super) sockets: HashMap<NetnsInode, ForeignSockets>,
+}
+
+/// Sockets of a namespace that processes hold who do not live in it.
+#[derive(Debug, Default)]
+pub(super) struct ForeignSockets {
+    /// By pid.
+    pub(super) holders: Few<SocketKeeper>,
+    /// Each socket once.
+    pub(super) sockets: u64,
+}
+
+impl NetnsDescriptors {
+    pub(super) fn read(engine: &BpfEngine) -> Result<Self, Unavailable> {
+        let mut held = Self::default();
+        let mut sockets: HashMap<NetnsInode, BTreeMap<u32, (Comm, BTreeSet<u32>)>> = HashMap::new();
+        for record in engine.netns_holders()? {
+            let (netns, pid) = (NetnsInode(record.netns), Pid(record.pid));
+            // What we inherited goes with us.
+            if pid.0 == std::process::id() {
+                continue;
+            }
+            match record.kind {
+                Kind::Namespace => {
+                    let fd = Fd(record.descriptor);
+                    held.descriptors
+                        .entry(netns)
+                        .or_default()
+                        .push(Descriptor { pid, fd });
+                }
+                Kind::Socket(inode) => {
+                    let end = record.comm.iter().position(|byte| *byte == 0);
+                    let comm = Comm::new(&record.comm[..end.unwrap_or(record.comm.len())]);
+                    let by_pid = sockets.entry(netns).or_default();
+                    by_pid
+                        .entry(pid.0)
+                        .or_insert((comm, BTreeSet::new()))
+                        .1
+                        .insert(inode);
+                }
+            }
+        }
+        for (netns, by_pid) in sockets {
+            let of_netns = held.sockets.entry(netns).or_default();
+            let all: BTreeSet<u32> = by_pid
+                .values()
+                .flat_map(|(_, sockets)| sockets)
+                .copied()
+                .collect();
+            of_netns.sockets = all.len() as u64;
+            for (pid, (comm, sockets)) in by_pid {
+                of_netns.holders.push(SocketKeeper {
+                    process: Process {
+                        pid: Pid(pid),
+                        pgid: None,
+                        comm,
+                    },
+                    sockets: sockets.len() as u64,
+                });
+            }
+        }
+        Ok(held)
+    }
+}

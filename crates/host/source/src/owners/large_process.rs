@@ -1,0 +1,100 @@
+use super::descriptors::Descriptors;
+use super::table::SocketDescriptor;
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// With at least this many descriptors a process is read by all threads together.
+pub(super) const COUNT_MIN: u32 = 2048;
+
+/// At most so many per thread: each holds a descriptor of ours, and with more of them there are enough
+/// processes to keep every thread busy.
+pub(super) const LARGE_MAX: usize = 64;
+
+/// Descriptors a thread takes at a time.
+const RANGE: u32 = 1024;
+
+/// A process with very many descriptors.
+#[derive(Debug)]
+pub(super) struct LargeProcess {
+    pub(super) descriptors: Descriptors,
+    pub(super) count: u32,
+    found: AtomicU32,
+    failure: OnceLock<Errno>,
+}
+
+/// The ranges of numbers to read, each with the place of its process: all below the count.
+pub(super) fn ranges(large: &[LargeProcess]) -> impl Iterator<Item = (u32, Range<u32>)> {
+    (0..).zip(large).flat_map(|(index, big)| {
+        let starts = (0..big.count).step_by(RANGE as usize);
+        starts.map(move |start| (index, start..start.saturating_add(RANGE).min(big.count)))
+    })
+}
+
+impl LargeProcess {
+    pub(super) fn new(descriptors: Descriptors, count: u32) -> Self {
+        Self {
+            descriptors,
+            count,
+            found: AtomicU32::new(0),
+            failure: OnceLock::new(),
+        }
+    }
+
+    /// Reads one range; to be called once for each of [`ranges`].
+    pub(super) fn read(
+        &self,
+        index: u32,
+        range: Range<u32>,
+        buffer: &mut Vec<u8>,
+        held: &mut Vec<SocketDescriptor>,
+    ) {
+        if self.failure.get().is_some() {
+            return;
+        }
+        let wanted = u32::MAX; // nobody knows how many of all are in this range
+        self.note(self.descriptors.probe(range, wanted, buffer, &mut |fd, inode| {
+            held.push(SocketDescriptor {
+                inode,
+                process: index,
+                fd,
+            });
+        }));
+    }
+
+    /// Reads what is above the ranges: also when as many were found as there were, for some may be new.
+    pub(super) fn read_rest(&self, index: u32, buffer: &mut Vec<u8>, held: &mut Vec<SocketDescriptor>) {
+        if self.failure.get().is_some() {
+            return;
+        }
+        self.note(
+            self.descriptors
+                .list(self.count..u32::MAX, buffer, &mut |fd, inode| {
+                    held.push(SocketDescriptor {
+                        inode,
+                        process: index,
+                        fd,
+                    });
+                }),
+        );
+    }
+
+    /// How many descriptors were found, or why they could not be read.
+    pub(super) fn outcome(&self) -> Result<u32, Errno> {
+        match self.failure.get() {
+            Some(&errno) => Err(errno),
+            None => Ok(self.found.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn note(&self, outcome: Result<u32, Errno>) {
+        match outcome {
+            Ok(found) => {
+                self.found.fetch_add(found, Ordering::Relaxed);
+            }
+            // The first reason is as good as any other.
+            Err(errno) => drop(self.failure.set(errno)),
+        }
+    }
+}

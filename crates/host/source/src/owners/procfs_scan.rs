@@ -1,0 +1,338 @@
+//! One pass over `/proc`, in two steps.
+//!
+//! 1. Each thread takes the next few processes, and reads them whole, but for those with very many
+//!    descriptors: these are only noted.
+//! 2. The tables of those are cut into ranges, and each thread takes the next range: one process with
+//!    100,000 sockets keeps all threads busy.
+
+use super::descriptors::{ALL, Decimal, Descriptors, number};
+use super::large_process::{self, LargeProcess};
+use super::stat::Stat;
+use super::table::{SocketDescriptor, Table};
+use super::{Owners, ScanError, ScanOptions};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstatfs, open};
+use rustix::io::Errno;
+use sockeye_model::{Losses, Pid, Process};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners, ScanError> {
+    let unreadable = |errno| ScanError::Unreadable {
+        path: options.proc.clone(),
+        errno,
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let proc = open(&options.proc, flags, Mode::empty()).map_err(unreadable)?;
+    if fstatfs(&proc).map_err(unreadable)?.f_type != PROC_SUPER_MAGIC {
+        return Err(ScanError::NotProc {
+            path: options.proc.clone(),
+        });
+    }
+    let listed;
+    let (pids, hidden) = match only {
+        Some(pids) => (pids, false),
+        None => {
+            listed = processes(proc.as_fd()).map_err(unreadable)?;
+            // Each pid namespace has a process 1 for as long as it lives; not to see it is to be kept from it.
+            (listed.as_slice(), !listed.contains(&Pid(1)))
+        }
+    };
+    let host = Host {
+        proc: proc.as_fd(),
+        // We hold `proc` open, so a kernel that counts cannot say 0.
+        counts_descriptors: Descriptors::count(proc.as_fd(), c"self/fd").is_ok_and(|count| count > 0),
+    };
+    let mut part = ScanPart::default();
+    let threads = threads(options, pids.len() / PROCESSES_PER_THREAD);
+    let next = AtomicUsize::new(0);
+    for found in on_threads(threads, || {
+        let mut part = ScanPart::default();
+        while let Some(batch) = take_batch(&next, pids) {
+            for &pid in batch {
+                let outcome = part.read_process(&host, pid);
+                part.note(outcome);
+            }
+        }
+        part
+    }) {
+        part.append(found);
+    }
+    let large = std::mem::take(&mut part.large);
+    if !large.is_empty() {
+        part.read_large(options, &large);
+    }
+    Ok(Owners {
+        table: Table::new(&part.processes, &part.held),
+        losses: part.losses,
+        processes: part.processes_read,
+        descriptors: part.descriptors,
+        hidden,
+    })
+}
+
+struct Host<'fd> {
+    proc: BorrowedFd<'fd>,
+    counts_descriptors: bool,
+}
+
+/// What became of a process.
+enum Outcome {
+    Read,
+    /// To step 2.
+    Deferred,
+}
+
+/// What one thread found.
+#[derive(Debug, Default)]
+struct ScanPart {
+    processes: Vec<Process>,
+    held: Vec<SocketDescriptor>,
+    large: Vec<LargeProcess>,
+    losses: Losses,
+    processes_read: usize,
+    descriptors: usize,
+    buffer: Vec<u8>,
+}
+
+impl ScanPart {
+    fn read_process(&mut self, host: &Host<'_>, pid: Pid) -> Result<Outcome, Errno> {
+        let path = Decimal::with_suffix(pid.0, "/fd");
+        let path = path.as_c_str();
+        let count = if host.counts_descriptors {
+            match Descriptors::count(host.proc, path)? {
+                0 => return Ok(Outcome::Read), // a kernel thread, or a process that has ended
+                count => Some(count),
+            }
+        } else {
+            None
+        };
+        let descriptors = Descriptors::open(host.proc, path)?;
+        if let Some(count) = count
+            && count >= large_process::COUNT_MIN
+            && self.large.len() < large_process::LARGE_MAX
+        {
+            self.large.push(LargeProcess::new(descriptors, count));
+            return Ok(Outcome::Deferred);
+        }
+        let held_before = self.held.len();
+        let process = self.processes.len() as u32;
+        let held = &mut self.held;
+        let mut socket = |fd, inode| held.push(SocketDescriptor { inode, process, fd });
+        let outcome = match count {
+            Some(count) => descriptors.probe(ALL, count, &mut self.buffer, &mut socket),
+            None => descriptors.list(ALL, &mut self.buffer, &mut socket),
+        };
+        let has_sockets = self.held.len() > held_before;
+        let outcome = outcome.and_then(|found| self.finish(&descriptors, found, count, has_sockets));
+        if outcome.is_err() {
+            self.held.truncate(held_before);
+        }
+        outcome
+    }
+
+    /// Asks for the name of a process, if it has something to own.
+    fn finish(
+        &mut self,
+        descriptors: &Descriptors,
+        found: u32,
+        count: Option<u32>,
+        has_sockets: bool,
+    ) -> Result<Outcome, Errno> {
+        let is_short = count.is_some_and(|count| found < count);
+        if has_sockets || is_short {
+            let stat = Stat::of_process(descriptors.folder())?;
+            if is_short && stat.is_dead {
+                return Err(Errno::SRCH);
+            }
+            if has_sockets {
+                self.processes.push(stat.process);
+            }
+        }
+        self.descriptors += found as usize;
+        Ok(Outcome::Read)
+    }
+
+    fn note(&mut self, outcome: Result<Outcome, Errno>) {
+        match outcome {
+            Ok(Outcome::Deferred) => {}
+            Ok(Outcome::Read) => self.processes_read += 1,
+            Err(Errno::NOENT | Errno::SRCH) => self.losses.vanished_processes += 1,
+            Err(_) => self.losses.unreadable_processes += 1,
+        }
+    }
+
+    /// Step 2.
+    fn read_large(&mut self, options: &ScanOptions, large: &[LargeProcess]) {
+        let mut ranges: Vec<_> = large_process::ranges(large).collect();
+        // In turns: two threads in one table get into each other's source (4 % with two threads).
+        ranges.sort_by_key(|(_, range)| range.start);
+        let next = AtomicUsize::new(0);
+        let mut parts = on_threads(threads(options, ranges.len()), || {
+            let (mut held, mut buffer) = (Vec::new(), Vec::new());
+            while let Some((index, range)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
+                large[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
+            }
+            held
+        });
+        let mut rest = Vec::new();
+        for (index, big) in (0..).zip(large) {
+            big.read_rest(index, &mut self.buffer, &mut rest);
+        }
+        parts.push(rest);
+        let mut has_sockets = vec![false; large.len()];
+        for one in parts.iter().flatten() {
+            has_sockets[one.process as usize] = true;
+        }
+        // So far what is held names processes by their place among `large`; from here on by that among all.
+        let mut places = Vec::with_capacity(large.len());
+        for (big, has_sockets) in large.iter().zip(has_sockets) {
+            let place = self.processes.len();
+            let outcome = big
+                .outcome()
+                .and_then(|found| self.finish(&big.descriptors, found, Some(big.count), has_sockets));
+            self.note(outcome);
+            places.push((self.processes.len() > place).then_some(place as u32));
+        }
+        self.held.reserve_exact(parts.iter().map(Vec::len).sum());
+        for part in parts {
+            self.held.extend(part.iter().filter_map(|one| {
+                places[one.process as usize].map(|process| SocketDescriptor { process, ..*one })
+            }));
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        let offset = self.processes.len() as u32;
+        self.held.extend(other.held.iter().map(|one| SocketDescriptor {
+            process: one.process + offset,
+            ..*one
+        }));
+        self.processes.extend(other.processes);
+        self.large.extend(other.large);
+        self.losses += other.losses;
+        self.processes_read += other.processes_read;
+        self.descriptors += other.descriptors;
+    }
+}
+
+/// Every process that `/proc` lists.
+/// The numbers of all processes that an open `/proc` shows.
+pub(crate) fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
+    let mut buffer = Vec::<u8>::with_capacity(64 * 1024);
+    let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
+    let mut pids = Vec::new();
+    while let Some(name) = names.next() {
+        pids.extend(number(name?.file_name()).map(Pid));
+    }
+    Ok(pids)
+}
+
+/// A thread takes this many processes at a time.
+const BATCH: usize = 16;
+
+/// For fewer than this a thread is not worth its start.
+const PROCESSES_PER_THREAD: usize = 128;
+
+const THREADS_MAX: usize = 8;
+
+fn take_batch<'items, T>(next: &AtomicUsize, items: &'items [T]) -> Option<&'items [T]> {
+    let start = next.fetch_add(BATCH, Ordering::Relaxed);
+    let end = (start + BATCH).min(items.len());
+    (start < end).then(|| &items[start..end])
+}
+
+/// Does `work` for each of `items`, on as many threads as they are worth; gives what each thread brings back.
+pub(crate) fn for_each<T: Sync, R: Default + Send>(items: &[T], work: impl Fn(&T, &mut R) + Sync) -> Vec<R> {
+    let threads = threads(&ScanOptions::default(), items.len() / PROCESSES_PER_THREAD);
+    let next = AtomicUsize::new(0);
+    on_threads(threads, || {
+        let mut result = R::default();
+        while let Some(batch) = take_batch(&next, items) {
+            for item in batch {
+                work(item, &mut result);
+            }
+        }
+        result
+    })
+}
+
+/// As many threads as make sense for this much work.
+fn threads(options: &ScanOptions, useful: usize) -> usize {
+    match options.threads {
+        _ if useful < 2 => 1, // before anybody is asked how many cores there are
+        0 => thread::available_parallelism()
+            .map_or(1, NonZeroUsize::get)
+            .min(THREADS_MAX)
+            .min(useful),
+        asked => asked.min(useful),
+    }
+}
+
+/// Runs `work` on this many threads, this one among them, and collects what each brings back. A thread
+/// that cannot be started is done without: the others take its share.
+fn on_threads<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..count)
+            .map_while(|_| thread::Builder::new().spawn_scoped(scope, &work).ok())
+            .collect();
+        let mut results = vec![work()];
+        for other in others {
+            match other.join() {
+                Ok(result) => results.push(result),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        results
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn a_kernel_that_does_not_count_is_listed_instead() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let inode = rustix::fs::fstat(&listener).unwrap().st_ino as u32;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let proc = open("/proc", flags, Mode::empty()).unwrap();
+        for counts_descriptors in [false, true] {
+            let host = Host {
+                proc: proc.as_fd(),
+                counts_descriptors,
+            };
+            let mut part = ScanPart::default();
+            let outcome = part.read_process(&host, Pid(std::process::id()));
+            part.note(outcome);
+            let found = part.held.iter().find(|held| held.inode == inode);
+            assert_eq!(found.map(|held| held.fd), Some(listener.as_raw_fd() as u32));
+            assert_eq!(part.processes_read, 1);
+            assert!(part.descriptors >= 4, "{}", part.descriptors);
+        }
+    }
+
+    #[test]
+    fn each_item_has_its_turn_once() {
+        let items: Vec<usize> = (0..5000).collect();
+        let mut seen = for_each(&items, |item, seen: &mut Vec<usize>| seen.push(*item)).concat();
+        seen.sort_unstable();
+        assert_eq!(seen, items);
+        assert_eq!(for_each(&[], |(): &(), _: &mut ()| ()).len(), 1);
+    }
+
+    #[test]
+    fn threads_are_as_many_as_the_work_is_worth() {
+        let asked = |threads| ScanOptions {
+            threads,
+            ..ScanOptions::default()
+        };
+        assert_eq!(threads(&asked(5), 100), 5);
+        assert_eq!(threads(&asked(5), 3), 3);
+        assert_eq!(threads(&asked(5), 0), 1);
+        assert!((1..=THREADS_MAX).contains(&threads(&asked(0), 100)));
+        assert_eq!(on_threads(3, || 7), [7; 3]);
+    }
+}

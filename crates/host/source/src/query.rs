@@ -1,0 +1,243 @@
+//! The input of a listing: which sockets, how much about each, from where.
+
+use crate::names;
+use crate::outcome::Error;
+use sockeye_model::{NetnsInode, Pid, ProtocolSet, StateSet};
+pub use sockeye_wire::walk::End;
+use std::ops::BitOr;
+use std::os::fd::BorrowedFd;
+
+/// A request for sockets.
+#[derive(Debug, Clone)]
+pub struct Query<'a> {
+    /// Protocols to list.
+    pub protocols: ProtocolSet,
+    /// Address families of IP sockets to list; other sockets ignore it.
+    pub families: Families,
+    /// States to list.
+    pub states: StateSet,
+    /// What to report beyond the addresses.
+    pub detail: Detail,
+    /// Bytecode with which the kernel filters IP sockets; empty: no kernel filter. The kernel may refuse it and sources
+    /// other than netlink do not run it: the result may contain sockets that it rejects.
+    pub program: &'a [u8],
+    /// Bounds on both endpoints, with which a walk filters IP sockets. The result may contain others.
+    pub ends: Ends,
+    /// The source to use.
+    pub choice: Choice,
+    /// The network namespaces to list.
+    pub scope: NetnsScope<'a>,
+}
+
+impl Query<'_> {
+    /// Runs `act` in the network namespace of the query.
+    pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        match self.scope {
+            NetnsScope::Own | NetnsScope::All => Ok(act()),
+            // No right to enter a namespace is needed to act in our own.
+            NetnsScope::One(netns) if names::own_namespace() == Some(netns.inode) => Ok(act()),
+            NetnsScope::One(netns) => sockeye_sys::netns::within(netns.fd, act)
+                .map_err(|errno| Error::Namespace(netns.inode, errno)),
+        }
+    }
+}
+
+/// Bounds on the two endpoints of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// Bounds on the local endpoint
+    pub local: End,
+    /// Bounds on the peer
+    pub peer: End,
+}
+
+impl Ends {
+    /// No bounds.
+    pub const ANYWHERE: Self = Self {
+        local: End::ANYWHERE,
+        peer: End::ANYWHERE,
+    };
+}
+
+/// Address families of IP sockets. A v4-mapped connection belongs to an IPv6 socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Families {
+    /// `AF_INET`
+    pub v4: bool,
+    /// `AF_INET6`
+    pub v6: bool,
+}
+
+impl Families {
+    /// Both.
+    pub const BOTH: Self = Self { v4: true, v6: true };
+}
+
+/// A set of flags: what to report of each socket beyond its addresses. Each flag costs time; the default is none.
+///
+/// `sock_diag` always reports what the first five flags name; a walk over the kernel's tables has to fetch it.
+///
+/// ```
+/// use sockeye_source::Detail;
+///
+/// let verbose = true;
+/// let detail = Detail::QUEUES | Detail::TIMER.when(verbose) | Detail::MEMORY.when(!verbose);
+/// assert!(detail.contains(Detail::QUEUES | Detail::TIMER) && !detail.contains(Detail::MEMORY));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Detail(u32);
+
+impl Detail {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Receive and send queue, or accept queue
+    pub const QUEUES: Self = Self(1);
+    /// The running timer
+    pub const TIMER: Self = Self(1 << 1);
+    /// The inode, the key of [`crate::owners::Owners`]
+    pub const INODE: Self = Self(1 << 2);
+    /// The user, and the inode
+    pub const USER: Self = Self(1 << 3);
+    /// Mark, cgroup, shutdown, options
+    pub const OPTIONS: Self = Self(1 << 4);
+    /// Whether the kernel chose the port; only [`Query::program`] can test it
+    pub const AUTOBOUND: Self = Self(1 << 5);
+    /// The cookie, also where the kernel has to create one
+    pub const COOKIE: Self = Self(1 << 6);
+    /// `tcp_info`, and the congestion control's own data
+    pub const TCP_INFO: Self = Self(1 << 7);
+    /// Memory in use and its limits
+    pub const MEMORY: Self = Self(1 << 8);
+    /// Name and state of the congestion control
+    pub const CONGESTION: Self = Self(1 << 9);
+    /// Type of service, traffic class, net_cls class
+    pub const SERVICE_CLASS: Self = Self(1 << 10);
+    /// Attributes that only the netlink message carries ([`crate::DumpContext::message`]): inode and device of a UNIX
+    /// socket's file and the queue of its listener, rings and filters of PACKET sockets, groups of NETLINK sockets
+    pub const DIAG_DETAILS: Self = Self(1 << 11);
+    /// A socket that the kernel reports twice is handed out twice: NETLINK sockets that are members of a group
+    pub const REPEATS: Self = Self(1 << 12);
+
+    /// Whether all flags of `other` are set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether at least one flag of `other` is set.
+    #[must_use]
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The flags of both.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// These flags if `condition` holds, else none.
+    #[must_use]
+    pub const fn when(self, condition: bool) -> Self {
+        if condition { self } else { Self::NONE }
+    }
+
+    /// Whether the fixed part of `inet_diag` messages has all of it for an IP socket.
+    pub(crate) const fn is_in_heads(self) -> bool {
+        const ATTRIBUTES: Detail = Detail::OPTIONS
+            .union(Detail::TCP_INFO)
+            .union(Detail::MEMORY)
+            .union(Detail::CONGESTION)
+            .union(Detail::SERVICE_CLASS);
+        !self.intersects(ATTRIBUTES)
+    }
+}
+
+impl BitOr for Detail {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        self.union(other)
+    }
+}
+
+/// The network namespaces of a query.
+#[derive(Debug, Clone, Copy)]
+pub enum NetnsScope<'a> {
+    /// The namespace of the calling thread; sockets are listed without a namespace.
+    Own,
+    /// One other namespace.
+    One(OpenNetns<'a>),
+    /// All namespaces at once; only the BPF sources support it.
+    All,
+}
+
+impl NetnsScope<'_> {
+    /// The namespace that each listed socket gets; `None` unless the query names one.
+    pub(crate) fn inode(&self) -> Option<NetnsInode> {
+        match self {
+            Self::One(netns) => Some(netns.inode),
+            Self::Own | Self::All => None,
+        }
+    }
+}
+
+/// An open network namespace.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenNetns<'a> {
+    /// Its descriptor, opened from `/proc/PID/ns/net` or `/run/netns/NAME`.
+    pub fd: BorrowedFd<'a>,
+    /// Its inode, which each listed socket gets.
+    pub inode: NetnsInode,
+    /// A process in it, whose `/proc/PID/net` can be read without the right to enter the namespace; `None` if unknown.
+    pub process: Option<Pid>,
+}
+
+/// The source to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The best that works.
+    #[default]
+    Auto,
+    /// BPF programs only.
+    Bpf,
+    /// Netlink only.
+    Diag,
+    /// `sock_diag` v2 only.
+    DiagV2,
+    /// `/proc/net` only.
+    Procfs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_false_is_none() {
+        assert_eq!(Detail::TIMER.when(false), Detail::NONE);
+        assert_eq!(Detail::TIMER.when(true), Detail::TIMER);
+    }
+
+    #[test]
+    fn contains_needs_all_flags_and_intersects_one() {
+        let (both, one) = (Detail::INODE | Detail::USER, Detail::USER);
+        assert!(both.contains(one) && !one.contains(both));
+        assert!(one.intersects(both) && !one.intersects(Detail::INODE));
+        assert!(one.contains(Detail::NONE) && !one.intersects(Detail::NONE));
+    }
+
+    #[test]
+    fn attributes_are_not_in_heads() {
+        let heads = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::COOKIE;
+        assert!(heads.is_in_heads());
+        for attribute in [
+            Detail::OPTIONS,
+            Detail::TCP_INFO,
+            Detail::MEMORY,
+            Detail::CONGESTION,
+        ] {
+            assert!(!(heads | attribute).is_in_heads());
+        }
+    }
+}

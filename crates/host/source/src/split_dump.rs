@@ -1,0 +1,144 @@
+//! One big dump as two halves at once, on two cores.
+//!
+//! The kernel's dump runs on one core, and is most of what a listing costs. Two dumps at once, each with
+//! a program that lets through one half of the sockets, take both cores; both walk the whole hash table,
+//! but filling in the messages costs more than walking. Which half a socket belongs to follows from its
+//! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
+
+use crate::query::Query;
+use sockeye_model::{State, StateSet};
+use sockeye_wire::bytecode::{Assembler, Condition, End};
+use std::fs::read_to_string;
+use std::ops::RangeInclusive;
+
+/// The programs of the two halves, each followed by the query's own; `None` where one dump is better:
+/// few sockets, one core.
+pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
+    // Listeners have a small table of their own.
+    if query
+        .states
+        .and(StateSet::EMPTY.with(State::Listen).complement())
+        .is_empty()
+    {
+        return None;
+    }
+    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
+        return None;
+    }
+    if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
+        return None;
+    }
+    let middle = query.inside(middle).ok()??;
+    let mut upper = Assembler::default();
+    let (no, yes) = (upper.label(), upper.label());
+    upper.condition(&Condition::PortAtLeast(End::Source, middle), no);
+    upper.jump(yes);
+    upper.place(no);
+    upper.condition(
+        &Condition::PortAtLeast(End::Destination, middle),
+        Assembler::REJECT,
+    );
+    upper.place(yes);
+    let mut lower = Assembler::default();
+    lower.condition(&Condition::PortAtMost(End::Source, middle - 1), Assembler::REJECT);
+    lower.condition(
+        &Condition::PortAtMost(End::Destination, middle - 1),
+        Assembler::REJECT,
+    );
+    Some([upper.finish_with(program)?, lower.finish_with(program)?])
+}
+
+/// Whether this release of the kernel runs two dumps at once. Before Linux 6.9 a mutex let one wait for
+/// the other ("inet_diag: remove three mutexes in diag dumps", E. Dumazet, January 2024), and halves
+/// would only cost a second walk.
+fn dumps_run_at_once(release: &str) -> bool {
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|number| number.parse::<u32>().ok());
+    match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor) >= (6, 9),
+        _ => false,
+    }
+}
+
+/// The port that halves the calling thread's namespace, if it has enough sockets to be worth it.
+///
+/// One end of a connection nearly always has an ephemeral port, and these are evenly spread.
+fn middle() -> Option<u16> {
+    if tcp_sockets_in_use()? < WORTH_HALVING {
+        return None;
+    }
+    let ports = ephemeral_ports()?;
+    Some(ports.start().midpoint(*ports.end())).filter(|&middle| middle > 0)
+}
+
+/// TCP sockets of the calling thread's network namespace, about; `None` if that cannot be read.
+pub(crate) fn tcp_sockets_in_use() -> Option<u64> {
+    sockets_in_use(["TCP: ", "TCP6: "])
+}
+
+/// Likewise, of UDP.
+pub(crate) fn udp_sockets_in_use() -> Option<u64> {
+    sockets_in_use(["UDP: ", "UDP6: "])
+}
+
+/// The sum of these lines of `sockstat` and `sockstat6`.
+fn sockets_in_use([v4, v6]: [&str; 2]) -> Option<u64> {
+    // IPv6 sockets, talking IPv4 or not, are counted in a file of their own, which may be missing.
+    let v4 = in_use(v4, &read_to_string("/proc/thread-self/net/sockstat").ok()?)?;
+    let v6 = read_to_string("/proc/thread-self/net/sockstat6")
+        .ok()
+        .and_then(|text| in_use(v6, &text));
+    Some(v4 + v6.unwrap_or(0))
+}
+
+/// Of which ports the kernel chooses, in the calling thread's network namespace
+/// (`net.ipv4.ip_local_port_range`); `None` if that cannot be read.
+#[must_use]
+pub fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
+    let range = read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ports = range.split_ascii_whitespace().map(|port| port.parse().ok());
+    Some(ports.next()??..=ports.next()??)
+}
+
+/// Sockets in use and in TIME_WAIT, from the text of `/proc/net/sockstat` (`TCP: inuse 5 ... tw 2`) or
+/// `sockstat6` (`TCP6: inuse 5`).
+fn in_use(line: &str, sockstat: &str) -> Option<u64> {
+    let mut words = sockstat
+        .lines()
+        .find_map(|text| text.strip_prefix(line))?
+        .split_ascii_whitespace();
+    let mut sum = 0;
+    while let (Some(name), Some(value)) = (words.next(), words.next()) {
+        if name == "inuse" || name == "tw" {
+            sum += value.parse::<u64>().ok()?;
+        }
+    }
+    Some(sum)
+}
+
+/// Fewer are listed in less time than two walks over the hash table may take.
+const WORTH_HALVING: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases() {
+        assert!(dumps_run_at_once("6.18.44-fc") && dumps_run_at_once("6.9.0") && dumps_run_at_once("7.0"));
+        assert!(
+            !dumps_run_at_once("6.8.12-generic") && !dumps_run_at_once("5.15.0") && !dumps_run_at_once("")
+        );
+    }
+
+    #[test]
+    fn sockets_in_use() {
+        let text = "sockets: used 18\nTCP: inuse 5 orphan 1 tw 588 alloc 2 mem 60\nUDP: inuse 0 mem 256\n";
+        assert_eq!(in_use("TCP: ", text), Some(593));
+        assert_eq!(in_use("UDP: ", text), Some(0));
+        assert_eq!(in_use("TCP6: ", "TCP6: inuse 7\nUDP6: inuse 1\n"), Some(7));
+        assert_eq!(in_use("TCP: ", "UDP: inuse 7"), None);
+        assert_eq!(in_use("TCP: ", "TCP: inuse x"), None);
+    }
+}
