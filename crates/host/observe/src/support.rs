@@ -1,71 +1,75 @@
-//! What of a profile can be had here: tried, and given up at once.
+//! Which parts of a profile work here: each is attached and detached again.
 
-use crate::calls::{Calls, Wanted};
+use crate::calls::{CallOptions, Calls};
 use crate::functions::{self, Functions};
-use crate::{Obstacle, Sampler, Scope};
+use crate::{Sampler, Scope, Unavailable};
 use sockeye_source::BpfEngine;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A part of a profile, and whether it can be had.
+/// A part of a profile, and whether it works here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ability {
-    /// Which: a word of [`sockeye_profile::Missing::part`].
+pub struct PartSupport {
+    /// The part: a word of [`sockeye_profile::Missing::part`].
     pub part: &'static str,
-    /// By what means, or why not.
-    pub finding: Result<String, Obstacle>,
-    /// What of it cannot be had, though the rest can.
-    pub but: Vec<Obstacle>,
+    /// The mechanism that is used, or why there is none.
+    pub finding: Result<String, Unavailable>,
+    /// What of this part is missing although the rest works.
+    pub but: Vec<Unavailable>,
 }
 
-/// Tries all parts.
+/// Tries each part of a profile.
 #[must_use]
-pub fn abilities(engine: &Arc<BpfEngine>) -> Vec<Ability> {
-    // Attaching is what is tried: of nobody is anything seen.
-    let nobody = Scope::Processes(Vec::new());
+pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
+    // Attaching is enough: no process is observed.
+    let no_process = Scope::Processes(Vec::new());
     let calls = |part, syscalls| {
-        let wanted = Wanted {
+        let options = CallOptions {
             syscalls,
             waits: !syscalls,
             from_exec: false,
         };
-        let started = Calls::start(Arc::clone(engine), &nobody, wanted);
+        let started = Calls::start(Arc::clone(engine), &no_process, options);
         let but = started
             .as_ref()
-            .map_or_else(|_| Vec::new(), |calls| calls.obstacles().to_vec());
-        let means = if syscalls {
+            .map_or_else(|_| Vec::new(), |calls| calls.missing_parts().to_vec());
+        let mechanism = if syscalls {
             "BPF at raw_syscalls"
         } else {
             "BPF at sched_switch"
         };
-        Ability {
+        PartSupport {
             part,
-            finding: started.map(|_| means.to_owned()),
+            finding: started.map(|_| mechanism.to_owned()),
             but,
         }
     };
-    let (sampler, whom) = match Sampler::start(&Scope::System, Some(1), Instant::now()) {
+    let (sampler, extent) = match Sampler::start(&Scope::System, Some(1), Instant::now()) {
         Ok(sampler) => (Ok(sampler), "of each processor"),
-        // Somebody of the same user's, mostly.
-        Err(refused) => {
+        // Our parent usually has the same user.
+        Err(unavailable) => {
             let parent = Scope::Processes(vec![std::os::unix::process::parent_id()]);
             let own = Sampler::start(&parent, Some(1), Instant::now());
-            (own.map_err(|_| refused), "of the threads of your own processes")
+            (
+                own.map_err(|_| unavailable),
+                "of the threads of your own processes",
+            )
         }
     };
     let but = sampler
         .as_ref()
-        .map_or_else(|_| Vec::new(), |sampler| sampler.obstacles().to_vec());
-    let samples = Ability {
+        .map_or_else(|_| Vec::new(), |sampler| sampler.missing_parts().to_vec());
+    let samples = PartSupport {
         part: "cpu",
-        finding: sampler.map(|_| format!("perf's clock {whom}")),
+        finding: sampler.map(|_| format!("perf's clock {extent}")),
         but,
     };
-    let wanted = functions::Wanted::default();
-    let user = Functions::start(engine, &nobody, &wanted).map(|functions| functions.means().to_owned());
-    let kernel = Functions::start_kernel(engine, &nobody, KERNEL_FUNCTION);
-    let kernel = kernel.map(|functions| functions.means().to_owned());
-    let plain = |part, finding| Ability {
+    let filter = functions::FunctionFilter::default();
+    let user =
+        Functions::start(engine, &no_process, &filter).map(|functions| functions.mechanism().to_owned());
+    let kernel = Functions::start_kernel(engine, &no_process, KERNEL_FUNCTION);
+    let kernel = kernel.map(|functions| functions.mechanism().to_owned());
+    let plain = |part, finding| PartSupport {
         part,
         finding,
         but: Vec::new(),
@@ -79,5 +83,5 @@ pub fn abilities(engine: &Arc<BpfEngine>) -> Vec<Ability> {
     ]
 }
 
-/// One that every kernel has, and that is not called all the time.
+/// A function that every kernel has and that is called rarely.
 const KERNEL_FUNCTION: &str = "do_exit";

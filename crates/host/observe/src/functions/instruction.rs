@@ -1,6 +1,6 @@
 //! How long instructions of x86-64 are, and which of them end a function.
 //!
-//! Source: the opcode maps of Intel's Software Developer's Manual, volume 2, appendix A.
+//! ProbePmu: the opcode maps of Intel's Software Developer's Manual, volume 2, appendix A.
 
 /// An instruction, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,23 +1,28 @@
-//! What of that which is meant cannot be watched, and why.
+//! Matching functions that are not watched or not timed, and why.
 
-use super::choice::Why;
-use super::{PART, reach};
-use crate::Obstacle;
+use super::probe_scope;
+use super::selection::CallsOnlyReason;
+use crate::Unavailable;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 
-/// What is not to be seen, by why, with names.
+/// Names of functions and files by the reason why they are not watched.
 #[derive(Debug, Default)]
-pub(super) struct Obstacles {
-    pub(super) unwatched: BTreeMap<Why, Names>,
+pub(super) struct UnwatchedFunctions {
+    /// Functions whose calls are counted but not timed.
+    pub(super) calls_only: BTreeMap<CallsOnlyReason, Names>,
+    /// Functions that only select another one (IFUNC).
     pub(super) indirect: Names,
-    pub(super) mistaken: Names,
+    /// Functions whose first instruction the kernel would decode wrongly.
+    pub(super) misdecoded: Names,
+    /// Functions that the kernel refused, by errno.
     pub(super) refused: BTreeMap<i32, Names>,
+    /// Files that could not be opened.
     pub(super) unopened: Names,
-    /// Files that were mapped while calls were counted already.
-    pub(super) meanwhile: Names,
-    /// By file: how many functions were meant, and how many processes would have been slowed.
-    pub(super) spared: BTreeMap<String, (usize, usize)>,
+    /// Files that were mapped after the counting began.
+    pub(super) mapped_late: Names,
+    /// By file: number of matching functions, and of processes that would be slowed.
+    pub(super) not_attached: BTreeMap<String, (usize, usize)>,
 }
 
 /// Some names, and how many there are.
@@ -27,60 +32,62 @@ pub(super) struct Names {
     pub(super) count: u64,
 }
 
-impl Obstacles {
-    pub(super) fn refused(&mut self, errno: Errno, name: &str) {
+impl UnwatchedFunctions {
+    /// Adds a function that the kernel refused.
+    pub(super) fn add_refused(&mut self, errno: Errno, name: &str) {
         self.refused.entry(errno.raw_os_error()).or_default().add(name);
     }
 
-    pub(super) fn told(&self) -> Vec<Obstacle> {
-        let mut told = Vec::new();
-        for (why, names) in &self.unwatched {
-            told.push(match why {
-                Why::Go => Obstacle::new(
+    /// Returns a report for each reason.
+    pub(super) fn reports(&self) -> Vec<Unavailable> {
+        let mut reports = Vec::new();
+        for (why, names) in &self.calls_only {
+            reports.push(match why {
+                CallsOnlyReason::Go => Unavailable::new(
                     PART,
-                    format!("{names}: only calls are counted, for Go moves its stacks, and would crash if returns were watched"),
+                    format!("{names}: only calls are counted: Go moves its stacks, and would crash if returns were watched"),
                 ),
-                Why::Unreadable => Obstacle::new(
+                CallsOnlyReason::Undecodable => Unavailable::new(
                     PART,
-                    format!("{names}: only calls are counted, for exceptions may leave these functions, and their code could not be read to the end"),
+                    format!("{names}: only calls are counted: exceptions may leave these functions, and their code could not be decoded"),
                 ),
-                Why::Special => Obstacle::new(
+                CallsOnlyReason::Special => Unavailable::new(
                     PART,
-                    format!("{names}: only calls are counted, for the return address of such functions must stay as it is"),
+                    format!("{names}: only calls are counted: the return address of these functions must not be replaced"),
                 ),
             });
         }
         if self.indirect.count > 0 {
-            told.push(
-                Obstacle::new(
+            reports.push(
+                Unavailable::new(
                     PART,
                     format!(
-                        "{}: not watched, for what is called by this name is chosen when the program starts (IFUNC)",
+                        "{}: not watched, because the program selects the real function when it starts (IFUNC)",
                         self.indirect
                     ),
                 )
-                .with_remedy("ask for the one that is chosen: '*memcpy*avx*' and its like"),
+                .with_remedy("use the name of the real function, for example '*memcpy*avx*'"),
             );
         }
-        if self.mistaken.count > 0 {
-            told.push(Obstacle::new(
+        if self.misdecoded.count > 0 {
+            reports.push(Unavailable::new(
                 PART,
                 format!(
-                    "{}: not watched, for the kernel would mistake the instruction that they begin with (VEX, EVEX) for another",
-                    self.mistaken
+                    "{}: not watched, because the kernel would decode their first instruction (VEX, EVEX) wrongly",
+                    self.misdecoded
                 ),
             ));
         }
         for (errno, names) in &self.refused {
             let errno = Errno::from_raw_os_error(*errno);
-            told.push(Obstacle::new(
+            reports.push(Unavailable::new(
                 PART,
                 format!("{names}: not watched, the kernel refused: {errno}"),
             ));
         }
-        for (module, (functions, others)) in &self.spared {
-            told.push(
-                Obstacle::new(
+        for (module, (functions, others)) in &self.not_attached {
+            reports.push(
+                Unavailable::new(
                     PART,
                     format!(
                         "{module}: {functions} functions are meant, and not watched: {others} other processes use the file, and \
@@ -89,42 +96,43 @@ impl Obstacles {
                 )
                 .with_remedy(format!(
                     "a narrower pattern (at most {} functions of a file that others use), or --lib with another file",
-                    reach::FUNCTIONS_OF_SHARED_MAX
+                    probe_scope::FUNCTIONS_OF_SHARED_MAX
                 )),
             );
         }
-        if self.meanwhile.count > 0 {
-            let (were, their) = if self.meanwhile.count == 1 {
+        if self.mapped_late.count > 0 {
+            let (were, their) = if self.mapped_late.count == 1 {
                 ("was", "its")
             } else {
                 ("were", "their")
             };
-            told.push(
-                Obstacle::new(
+            reports.push(
+                Unavailable::new(
                     PART,
                     format!(
-                        "{} {were} mapped meanwhile (by an exec, or as a library that is loaded late), and {their} functions watched \
-                         a moment later: calls before that are not counted",
-                        self.meanwhile
+                        "{} {were} mapped meanwhile (by an exec or dlopen), and {their} functions were watched \
+                         a moment later: earlier calls are not counted",
+                        self.mapped_late
                     ),
                 )
-                .with_remedy("with a command, what --lib names by its path is watched from the start"),
+                .with_remedy("with a command, a file that --lib names by its path is watched from the start"),
             );
         }
         if self.unopened.count > 0 {
-            told.push(Obstacle::new(
+            reports.push(Unavailable::new(
                 PART,
-                format!("{}: files not looked at", self.unopened),
+                format!("{}: files not read", self.unopened),
             ));
         }
-        told
+        reports
     }
 }
 
 impl Names {
+    /// Adds a name; only the first few are kept.
     pub(super) fn add(&mut self, name: &str) {
         self.count += 1;
-        if self.some.len() < NAMES_TOLD_MAX && !self.some.iter().any(|known| known == name) {
+        if self.some.len() < NAMES_REPORTED_MAX && !self.some.iter().any(|known| known == name) {
             self.some.push(name.to_owned());
         }
     }
@@ -140,15 +148,18 @@ impl std::fmt::Display for Names {
     }
 }
 
-/// So many names are told of those of which something is to be said.
-const NAMES_TOLD_MAX: usize = 3;
+/// The most names in a report.
+const NAMES_REPORTED_MAX: usize = 3;
+
+/// The part of the profile: a word of [`sockeye_profile::Missing::part`].
+pub(super) const PART: &str = "functions";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn names_are_few() {
+    fn names_beyond_limit_are_counted() {
         let mut names = Names::default();
         for name in ["a", "b", "c", "d", "e"] {
             names.add(name);

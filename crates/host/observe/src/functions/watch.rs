@@ -1,184 +1,147 @@
-//! Calls of functions, by uprobes.
-//!
-//! What a pattern means in which file is found out here; the calls are followed in the kernel (`bpf/functions.bpf.c`), and
-//! read from there.
+//! Watches functions in files, and in which processes.
 
-mod attach;
-mod choice;
-mod entry;
-mod exits;
-mod instruction;
-mod kernel;
-mod kernel_means;
-mod loader;
-mod look;
-mod nature;
-mod obstacles;
-mod overhead;
-mod pattern;
-mod reach;
-
-pub use loader::{executable, files_of};
-pub use look::SeenFunctions;
-
-use crate::{FileNumber, Obstacle, Scope, Symbols, pid_namespace};
-use attach::{Failure, Probes, Wish};
-use choice::{Choice, Returns};
-use obstacles::Obstacles;
-use overhead::Costs;
-use pattern::Pattern;
-use reach::{Reach, Users};
+use super::filter::{self, FunctionFilter};
+use super::links::{ProbeError, RefusedProbes};
+use super::overhead::{self, Costs};
+use super::pattern::{self, Pattern};
+use super::probe_scope::{FileUsers, ProbeScope};
+use super::probes::{ProbeMechanism, Probes};
+use super::selection::{self, ReturnProbes, SelectedFunction};
+use super::unwatched::{PART, UnwatchedFunctions};
+use crate::{FileNumber, Scope, Symbols, Unavailable, pid_namespace};
 use rustix::io::Errno;
 use sockeye_source::BpfEngine;
 use sockeye_wire::functions as wire;
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
 
-/// Calls of the functions that a pattern means, of those processes that are looked at.
+/// Counts and times the calls of the functions that match a filter, in the observed processes.
 ///
-/// Files are told one by one, by [`Functions::mapped`]: those that the processes have mapped, that a command will map, and
-/// whatever they map later.
+/// Files are added one by one with [`Functions::add_file`]: those that the processes have mapped, that a command will map, and
+/// that they map later.
 #[derive(Debug)]
 pub struct Functions {
-    probes: Probes,
-    settings: wire::Settings,
-    pattern: Pattern,
-    library: Option<String>,
-    text: String,
-    /// By their numbers.
-    watched: Vec<Watched>,
-    files: HashSet<FileNumber>,
-    scope: Scope,
-    /// Children must be seen from their first instruction on, whoever else is slowed.
-    is_exact: bool,
-    users: Users,
-    /// Files that others have mapped, who are not to be slowed.
-    shared: Vec<Shared>,
-    /// Processes in which functions of those are watched; those that have ended are forgotten.
-    each: HashSet<u32>,
-    costs: Option<Costs>,
-    /// How many were meant beyond what is watched.
-    too_many: u64,
-    obstacles: Obstacles,
+    pub(super) probes: Probes,
+    pub(super) settings: wire::Settings,
+    pub(super) pattern: Pattern,
+    pub(super) library: Option<String>,
+    /// The pattern as given, for messages.
+    pub(super) pattern_text: String,
+    /// The watched functions, by the numbers that BPF programs use.
+    pub(super) watched: Vec<Watched>,
+    /// The files that were added.
+    pub(super) files: HashSet<FileNumber>,
+    pub(super) scope: Scope,
+    /// Whether children must be observed from their first instruction, even if other processes are slowed.
+    pub(super) exact_children: bool,
+    pub(super) file_users: FileUsers,
+    /// Files that other processes use too and that are watched in some processes only.
+    pub(super) shared_files: Vec<SharedFile>,
+    /// Processes in which functions of shared files are watched.
+    pub(super) processes: HashSet<u32>,
+    /// What a call costs; `None` if it was not measured.
+    pub(super) costs: Option<Costs>,
+    /// Number of matching functions that are not watched because of the limit.
+    pub(super) too_many: u64,
+    pub(super) unwatched: UnwatchedFunctions,
 }
 
-/// A file whose functions are watched in some processes alone.
+/// A file whose functions are watched in some processes only.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct SharedFile {
     module: String,
     file: File,
-    choices: Vec<Choice>,
-    /// The number of the first of its functions.
+    functions: Vec<SelectedFunction>,
+    /// The number of its first function.
     first: u32,
 }
 
-/// Which functions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Their names, as in the file or as in the source; `*` stands for any characters, `?` for one.
-    pub pattern: String,
-    /// Only in files whose name begins so: `libcrypto` means `libcrypto.so.3`.
-    pub library: Option<String>,
-}
-
-impl Wanted {
-    /// The file that is named, if that is a path, or a program by its name.
-    pub(crate) fn file(&self, path: Option<&OsStr>) -> Option<PathBuf> {
-        let library = self.library.as_deref()?;
-        let named = PathBuf::from(library);
-        if library.contains('/') && named.is_file() {
-            return Some(named);
-        }
-        executable(library.as_ref(), path)
-    }
-}
-
-/// A function that is watched.
+/// A watched function.
 #[derive(Debug)]
-struct Watched {
-    name: String,
-    module: String,
-    /// Only calls are counted.
-    entries_only: bool,
-    /// What watching a call costs.
-    cost_ns: Option<f64>,
+pub(super) struct Watched {
+    pub(super) name: String,
+    /// The name of its file.
+    pub(super) module: String,
+    /// Whether calls are only counted, not timed.
+    pub(super) entries_only: bool,
+    /// Overhead of a call in nanoseconds; `None` if it was not measured.
+    pub(super) cost_ns: Option<f64>,
 }
 
 impl Functions {
-    /// Loads what follows calls, and measures what that costs. No function is watched before files are told, and no call
-    /// counts before [`Functions::begin`].
+    /// Loads the BPF programs and measures their overhead. No function is watched before a file is added, and no call counts
+    /// before [`Functions::begin`].
     ///
     /// # Errors
-    /// When it does not work here, and what would help.
-    pub fn start(engine: &BpfEngine, scope: &Scope, wanted: &Wanted) -> Result<Self, Obstacle> {
+    /// If functions cannot be watched here: the reason and the remedy.
+    pub fn start(engine: &BpfEngine, scope: &Scope, filter: &FunctionFilter) -> Result<Self, Unavailable> {
         let settings = settings_of(scope);
-        let mut failures = Vec::new();
-        for wish in Wish::ALL {
-            let started = Probes::load(engine, wish).and_then(|mut probes| {
-                let costs = overhead::measure(&mut probes, settings)
-                    .map_err(|errno| Failure::System("attach a BPF program to a function of ours", errno))?;
+        let mut errors = Vec::new();
+        for mechanism in ProbeMechanism::ALL {
+            let started = Probes::load(engine, mechanism).and_then(|mut probes| {
+                let costs = overhead::measure(&mut probes, settings).map_err(|errno| {
+                    ProbeError::System("attach a BPF program to a function of ours", errno)
+                })?;
                 Ok((probes, costs))
             });
             match started {
                 Ok((probes, costs)) => {
-                    look_at(&probes, scope, settings).map_err(|errno| {
-                        Obstacle::new(PART, format!("tell BPF programs whose calls to follow: {errno}"))
+                    set_scope(&probes, scope, settings).map_err(|errno| {
+                        Unavailable::new(PART, format!("set the scope of BPF programs: {errno}"))
                     })?;
                     return Ok(Self {
                         probes,
                         settings,
-                        pattern: Pattern::new(&wanted.pattern),
-                        library: wanted.library.clone(),
-                        text: wanted.pattern.clone(),
+                        pattern: Pattern::new(&filter.pattern),
+                        library: filter.library.clone(),
+                        pattern_text: filter.pattern.clone(),
                         watched: Vec::new(),
                         files: HashSet::new(),
                         scope: scope.clone(),
-                        is_exact: false,
-                        users: Users::default(),
-                        shared: Vec::new(),
-                        each: match scope {
+                        exact_children: false,
+                        file_users: FileUsers::default(),
+                        shared_files: Vec::new(),
+                        processes: match scope {
                             Scope::Processes(numbers) => numbers.iter().copied().collect(),
                             Scope::Cgroup { .. } | Scope::System => HashSet::new(),
                         },
                         costs: Some(costs),
                         too_many: 0,
-                        obstacles: Obstacles::default(),
+                        unwatched: UnwatchedFunctions::default(),
                     });
                 }
-                // The next one would be as well.
-                Err(failure) if failure.is_forbidden() => return Err(forbidden(&failure)),
-                Err(failure) => failures.push(failure.to_string()),
+                // The other mechanisms need the same rights.
+                Err(error) if error.is_forbidden() => return Err(forbidden(&error)),
+                Err(error) => errors.push(error.to_string()),
             }
         }
-        failures.dedup();
-        Err(Obstacle::new(
+        errors.dedup();
+        Err(Unavailable::new(
             PART,
-            format!("functions cannot be watched here: {}", failures.join("; ")),
+            format!("functions cannot be watched here: {}", errors.join("; ")),
         )
         .with_remedy("it needs a kernel with uprobes and BPF (Linux 5.15 or later)"))
     }
 
-    /// Counts from now on: what is attached is attached.
+    /// Starts to count. Call it when all other observers are attached.
     ///
     /// # Errors
-    /// When the kernel does not take it.
-    pub fn begin(&mut self) -> Result<(), Obstacle> {
+    /// If the BPF map cannot be written.
+    pub fn begin(&mut self) -> Result<(), Unavailable> {
         self.settings.paused = false;
-        let told = self
+        let started = self
             .probes
             .tables
             .settings
             .update(&[0; 4], &self.settings.bytes());
-        told.map_err(|errno| Obstacle::new(PART, format!("have BPF programs follow calls: {errno}")))
+        started.map_err(|errno| Unavailable::new(PART, format!("start BPF programs: {errno}")))
     }
 
-    /// Looks at one more process, and whatever it starts from now on.
+    /// Adds a process and its future children to the scope.
     ///
     /// # Errors
-    /// `E2BIG` if there are too many.
+    /// `E2BIG` if there are too many processes.
     pub fn add_process(&self, pid: u32) -> Result<(), Errno> {
         self.probes
             .tables
@@ -186,61 +149,60 @@ impl Functions {
             .update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes())
     }
 
-    /// Of a command: its children have to be seen from their first instruction on. Few functions of files that others have
-    /// mapped are watched in all then, which slows those others as well.
+    /// Observes children from their first instruction, for a command. A few functions of shared files are then watched in all
+    /// processes, which slows those as well.
     #[must_use]
-    pub fn exactly(mut self) -> Self {
-        self.is_exact = true;
+    pub fn with_exact_children(mut self) -> Self {
+        self.exact_children = true;
         self
     }
 
-    /// Makes known who is looked at now. Where a file's functions are watched in some processes alone, those that are new are
-    /// watched from now on.
-    pub fn alive(&mut self, processes: &[u32]) {
-        if self.shared.is_empty() {
-            self.each.extend(processes);
+    /// Sets the observed processes. Functions of shared files are attached in new ones.
+    pub fn set_processes(&mut self, processes: &[u32]) {
+        if self.shared_files.is_empty() {
+            self.processes.extend(processes);
             return;
         }
-        let gone: Vec<u32> = self
-            .each
+        let ended: Vec<u32> = self
+            .processes
             .iter()
             .filter(|known| !processes.contains(known))
             .copied()
             .collect();
-        for process in gone {
-            self.each.remove(&process);
-            self.probes.detach_of(process);
+        for process in ended {
+            self.processes.remove(&process);
+            self.probes.detach_process(process);
         }
         for &process in processes {
-            if self.each.contains(&process) || self.each.len() >= EACH_MAX {
+            if self.processes.contains(&process) || self.processes.len() >= PROCESSES_MAX {
                 continue;
             }
-            self.each.insert(process);
-            for shared in &self.shared {
-                // Who has ended meanwhile has no calls either.
+            self.processes.insert(process);
+            for shared in &self.shared_files {
+                // A process that has ended meanwhile has no calls.
                 let _ = self
                     .probes
-                    .attach(&shared.file, &shared.choices, shared.first, Some(process));
+                    .attach(&shared.file, &shared.functions, shared.first, Some(process));
             }
         }
     }
 
-    /// Whether new processes, and what they map, should be told soon.
+    /// Returns whether new processes and their files must be added quickly.
     #[must_use]
     pub fn is_urgent(&self) -> bool {
-        self.is_exact || !self.shared.is_empty()
+        self.exact_children || !self.shared_files.is_empty()
     }
 
-    /// Likewise in a file that was mapped while calls are counted already: those before are not.
-    pub fn mapped_meanwhile(&mut self, symbols: &mut Symbols, file: FileNumber) {
-        if self.mapped(symbols, file) > 0 {
+    /// Adds a file that was mapped after the counting began: its earlier calls are missing, which is reported.
+    pub fn add_late_file(&mut self, symbols: &mut Symbols, file: FileNumber) {
+        if self.add_file(symbols, file) > 0 {
             let module = symbols.file_name(file).unwrap_or_default();
-            self.obstacles.meanwhile.add(module);
+            self.unwatched.mapped_late.add(module);
         }
     }
 
-    /// Watches what is meant in a file that somebody has mapped, or will; each file once. How many functions that are.
-    pub fn mapped(&mut self, symbols: &mut Symbols, file: FileNumber) -> usize {
+    /// Watches the matching functions of a file; each file once. Returns how many are watched.
+    pub fn add_file(&mut self, symbols: &mut Symbols, file: FileNumber) -> usize {
         if !self.files.insert(file) {
             return 0;
         }
@@ -248,141 +210,143 @@ impl Functions {
         if self
             .library
             .as_deref()
-            .is_some_and(|library| !is_called(&module, library))
+            .is_some_and(|library| !filter::matches_library(&module, library))
         {
             return 0;
         }
         let opened = match symbols.file(file) {
             Ok(opened) => opened,
             Err(error) => {
-                // Memory without a file has no functions either.
+                // Not found: anonymous memory, which has no functions.
                 if error.kind() != std::io::ErrorKind::NotFound {
-                    self.obstacles.unopened.add(&format!("{module} ({error})"));
+                    self.unwatched.unopened.add(&format!("{module} ({error})"));
                 }
                 return 0;
             }
         };
-        let mut choices = choice::choose(symbols, file, &opened, &self.pattern);
-        for name in choices.indirect {
-            self.obstacles.indirect.add(&name);
+        let mut selection = selection::select(symbols, file, &opened, &self.pattern);
+        for name in selection.indirect {
+            self.unwatched.indirect.add(&name);
         }
-        for name in choices.mistaken {
-            self.obstacles.mistaken.add(&name);
+        for name in selection.misdecoded {
+            self.unwatched.misdecoded.add(&name);
         }
-        let room = WATCHED_MAX - self.watched.len();
-        if choices.chosen.len() > room {
-            self.too_many += (choices.chosen.len() - room) as u64;
-            choices.chosen.truncate(room);
+        let available = WATCHED_MAX - self.watched.len();
+        if selection.functions.len() > available {
+            self.too_many += (selection.functions.len() - available) as u64;
+            selection.functions.truncate(available);
         }
-        let mut chosen = choices.chosen;
-        // Those that are refused leave no hole in the numbers: they are watched, and never seen.
+        let mut selected = selection.functions;
+        // Refused functions keep their numbers, but never have calls.
         let first = self.watched.len() as u32;
-        let refused = match self.reach(&opened, chosen.len()) {
-            (Reach::All, _) => self.probes.attach(&opened, &chosen, first, None),
-            (Reach::Each, _) => {
-                let mut refused = attach::Refused::new();
-                for process in &self.each {
-                    let failed = self.probes.attach(&opened, &chosen, first, Some(*process));
-                    // What one has, all would have; but that it has ended.
+        let refused = match self.probe_scope(&opened, selected.len()) {
+            (ProbeScope::AllProcesses, _) => self.probes.attach(&opened, &selected, first, None),
+            (ProbeScope::EachProcess, _) => {
+                let mut refused = RefusedProbes::new();
+                for process in &self.processes {
+                    let failed = self.probes.attach(&opened, &selected, first, Some(*process));
+                    // A refusal is the same in all processes, except that one has ended.
                     let failed = failed.into_iter().filter(|(_, errno)| *errno != Errno::SRCH);
                     refused = failed.collect();
                 }
                 if let Ok(file) = opened.try_clone() {
-                    self.shared.push(Shared {
+                    self.shared_files.push(SharedFile {
                         module: module.clone(),
                         file,
-                        choices: chosen.clone(),
+                        functions: selected.clone(),
                         first,
                     });
                 }
                 refused
             }
-            (Reach::Nobody, others) => {
-                self.obstacles.spared.insert(module, (chosen.len(), others));
+            (ProbeScope::Nowhere, others) => {
+                self.unwatched
+                    .not_attached
+                    .insert(module, (selected.len(), others));
                 return 0;
             }
         };
-        for (place, errno) in &refused {
-            self.obstacles.refused(*errno, &chosen[*place].name);
+        for (index, errno) in &refused {
+            self.unwatched.add_refused(*errno, &selected[*index].name);
         }
-        let refused: HashSet<usize> = refused.into_iter().map(|(place, _)| place).collect();
-        for (place, choice) in chosen.drain(..).enumerate() {
-            if let Returns::Unwatched(why) = &choice.returns
-                && !refused.contains(&place)
+        let refused: HashSet<usize> = refused.into_iter().map(|(index, _)| index).collect();
+        for (index, function) in selected.drain(..).enumerate() {
+            if let ReturnProbes::Unwatched(why) = &function.returns
+                && !refused.contains(&index)
             {
-                self.obstacles
-                    .unwatched
+                self.unwatched
+                    .calls_only
                     .entry(*why)
                     .or_default()
-                    .add(&choice.name);
+                    .add(&function.name);
             }
             self.watched.push(Watched {
-                entries_only: matches!(choice.returns, Returns::Unwatched(_)),
-                cost_ns: self.costs.map(|costs| costs.of(&choice)),
-                name: choice.name,
+                entries_only: matches!(function.returns, ReturnProbes::Unwatched(_)),
+                cost_ns: self.costs.map(|costs| costs.of(&function)),
+                name: function.name,
                 module: module.clone(),
             });
         }
         self.watched.len() - first as usize - refused.len()
     }
 
-    /// In whom functions of a file are watched, and how many processes that are not looked at have it mapped.
-    fn reach(&mut self, file: &File, functions: usize) -> (Reach, usize) {
+    /// Returns in which processes to watch functions of a file, and how many processes out of scope have it mapped.
+    fn probe_scope(&mut self, file: &File, functions: usize) -> (ProbeScope, usize) {
         if functions == 0 {
-            return (Reach::All, 0);
+            return (ProbeScope::AllProcesses, 0);
         }
         let own = std::process::id();
-        let is_system = self.scope.is_everybody();
-        let each = &self.each;
-        let users = self.users.of(file).iter();
-        let others = users.filter(|user| is_system || (**user != own && !each.contains(user)));
+        let is_system = self.scope.is_system();
+        let observed = &self.processes;
+        let users = self.file_users.of(file).iter();
+        let others = users.filter(|user| is_system || (**user != own && !observed.contains(user)));
         let others = others.count();
-        let can_each = self.probes.can_be_of_one();
-        let reach = Reach::of(&self.scope, functions, others, self.is_exact, can_each);
-        (reach, others)
+        let per_process = self.probes.can_attach_per_process();
+        let probe_scope = ProbeScope::new(&self.scope, functions, others, self.exact_children, per_process);
+        (probe_scope, others)
     }
 
-    /// How many functions are watched.
+    /// Returns how many functions are watched.
     #[must_use]
     pub fn watched(&self) -> u64 {
         self.watched.len() as u64
             - self
-                .obstacles
+                .unwatched
                 .refused
                 .values()
                 .map(|names| names.count)
                 .sum::<u64>()
     }
 
-    /// By what means: `uprobe_session`, `uprobe_multi`, or one by one.
+    /// Returns the kernel mechanism in words: `uprobe_session`, `uprobe_multi`, or single uprobes.
     #[must_use]
-    pub const fn means(&self) -> &'static str {
-        self.probes.means()
+    pub const fn mechanism(&self) -> &'static str {
+        self.probes.mechanism()
     }
 
-    /// If nothing is watched: why, with names that are similar.
-    pub fn nothing(&self, symbols: &mut Symbols) -> Option<Obstacle> {
+    /// Returns the reason if no function matches, with similar names; `None` if some do.
+    pub fn no_match(&self, symbols: &mut Symbols) -> Option<Unavailable> {
         if self.watched() > 0
-            || !self.obstacles.refused.is_empty()
-            || !self.obstacles.spared.is_empty()
-            || self.obstacles.indirect.count + self.obstacles.mistaken.count > 0
+            || !self.unwatched.refused.is_empty()
+            || !self.unwatched.not_attached.is_empty()
+            || self.unwatched.indirect.count + self.unwatched.misdecoded.count > 0
         {
             return None;
         }
         let mut files: Vec<FileNumber> = self.files.iter().copied().collect();
         files.sort_unstable();
-        let is_meant = |symbols: &Symbols, file| {
+        let matches = |symbols: &Symbols, file| {
             let name = symbols.file_name(file).unwrap_or_default();
             self.library
                 .as_deref()
-                .is_none_or(|library| is_called(name, library))
+                .is_none_or(|library| filter::matches_library(name, library))
         };
-        let looked_at: Vec<FileNumber> = files
+        let searched: Vec<FileNumber> = files
             .iter()
             .copied()
-            .filter(|file| is_meant(symbols, *file))
+            .filter(|file| matches(symbols, *file))
             .collect();
-        if let (Some(library), true) = (&self.library, looked_at.is_empty()) {
+        if let (Some(library), true) = (&self.library, searched.is_empty()) {
             let names: HashSet<String> = files
                 .iter()
                 .filter_map(|file| symbols.file_name(*file).map(str::to_owned))
@@ -390,16 +354,16 @@ impl Functions {
                 .collect();
             let mut names: Vec<String> = names.into_iter().collect();
             names.sort_unstable();
-            names.truncate(FILES_TOLD_MAX);
+            names.truncate(FILES_REPORTED_MAX);
             let text = format!("no file whose name begins with {library} is mapped");
-            let obstacle = Obstacle::new(PART, text);
+            let unavailable = Unavailable::new(PART, text);
             return Some(match names.as_slice() {
-                [] => obstacle,
-                names => obstacle.with_remedy(format!("mapped are: {}", names.join(", "))),
+                [] => unavailable,
+                names => unavailable.with_remedy(format!("mapped are: {}", names.join(", "))),
             });
         }
         let mut names = Vec::new();
-        for file in &looked_at {
+        for file in &searched {
             names.extend(
                 symbols
                     .functions(*file)
@@ -410,8 +374,8 @@ impl Functions {
         let similar = pattern::similar(&self.pattern.words(), names.into_iter());
         let text = format!(
             "no function is called {}: there are {found} functions in {} files",
-            self.text,
-            looked_at.len()
+            self.pattern_text,
+            searched.len()
         );
         let remedy = match similar.as_slice() {
             [] if found == 0 => {
@@ -421,40 +385,40 @@ impl Functions {
             [] => "a pattern may have stars: '*name*'".to_owned(),
             names => format!("similar: {}", names.join(", ")),
         };
-        Some(Obstacle::new(PART, text).with_remedy(remedy))
+        Some(Unavailable::new(PART, text).with_remedy(remedy))
     }
 
-    /// What of that which is meant cannot be seen, and why.
+    /// Returns which matching functions are not watched or not timed, and why.
     #[must_use]
-    pub fn obstacles(&self) -> Vec<Obstacle> {
-        let mut told = self.obstacles.told();
-        if let Some(shared) = self.shared.first()
-            && let Some(started) = self.started().filter(|started| *started > 0)
+    pub fn missing_parts(&self) -> Vec<Unavailable> {
+        let mut reports = self.unwatched.reports();
+        if let Some(shared) = self.shared_files.first()
+            && let Some(started) = self.started_processes().filter(|started| *started > 0)
         {
-            let others = self.shared.len() - 1;
+            let others = self.shared_files.len() - 1;
             let files = if others > 0 {
                 format!("{} and {others} more files", shared.module)
             } else {
                 shared.module.clone()
             };
-            told.push(
-                Obstacle::new(
+            reports.push(
+                Unavailable::new(
                     PART,
                     format!(
-                        "{started} processes were started by those looked at: their first calls of functions of {files} are not \
-                         counted, for others use it too, and only those who are looked at are slowed"
+                        "{started} processes were started by the observed ones: their first calls of functions of {files} are not \
+                         counted, because other processes use the file too and must not be slowed"
                     ),
                 )
-                .with_remedy("a command's children are seen from the start on: sockeye prof ... -- COMMAND"),
+                .with_remedy("children of a command are observed from their start: sockeye prof ... -- COMMAND"),
             );
         }
         if self.too_many > 0 {
-            told.push(
-                Obstacle::new(
+            reports.push(
+                Unavailable::new(
                     PART,
                     format!(
-                        "{} means {} functions: the first {} are watched",
-                        self.text,
+                        "{} matches {} functions: the first {} are watched",
+                        self.pattern_text,
                         self.watched.len() as u64 + self.too_many,
                         self.watched.len()
                     ),
@@ -462,21 +426,12 @@ impl Functions {
                 .with_remedy("a narrower pattern, or --lib"),
             );
         }
-        told
+        reports
     }
 }
 
-/// Whether a file of this name is meant: it begins so, and what follows is not part of a longer word, as `libc` is of
-/// `libcrypto.so.3`.
-fn is_called(file: &str, library: &str) -> bool {
-    // A path may have been typed.
-    let library = library.rsplit('/').next().unwrap_or(library);
-    file.strip_prefix(library)
-        .is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_alphabetic()))
-}
-
-/// Tells the programs whose calls to follow.
-fn look_at(probes: &Probes, scope: &Scope, settings: wire::Settings) -> Result<(), Errno> {
+/// Writes the scope and settings into the BPF maps.
+pub(super) fn set_scope(probes: &Probes, scope: &Scope, settings: wire::Settings) -> Result<(), Errno> {
     let tables = &probes.tables;
     match scope {
         Scope::Processes(numbers) => {
@@ -496,12 +451,14 @@ fn look_at(probes: &Probes, scope: &Scope, settings: wire::Settings) -> Result<(
     tables.settings.update(&[0; 4], &settings.bytes())
 }
 
-fn forbidden(failure: &Failure) -> Obstacle {
-    Obstacle::new(PART, format!("functions cannot be watched: {failure}"))
+/// Returns the report for missing rights.
+fn forbidden(error: &ProbeError) -> Unavailable {
+    Unavailable::new(PART, format!("functions cannot be watched: {error}"))
         .with_remedy("samples of your own processes need neither")
 }
 
-fn settings_of(scope: &Scope) -> wire::Settings {
+/// Returns the settings for a scope, paused.
+pub(super) fn settings_of(scope: &Scope) -> wire::Settings {
     wire::Settings {
         scope: match scope {
             Scope::Processes(_) => wire::Scope::Members,
@@ -509,11 +466,11 @@ fn settings_of(scope: &Scope) -> wire::Settings {
             Scope::System => wire::Scope::Everybody,
         },
         pid_namespace: pid_namespace::own(),
-        // A return takes the address away that the call has put on the stack; elsewhere that is in a register.
+        // On x86 a return removes the address that the call has pushed; other architectures have it in a register.
         return_bytes: if cfg!(target_arch = "x86_64") { 8 } else { 0 },
         in_kernel: false,
         own_process: std::process::id(),
-        // To attach what is wanted may take seconds.
+        // Attaching can take seconds.
         paused: true,
     }
 }
@@ -522,34 +479,11 @@ fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-const PART: &str = "functions";
+/// The most watched functions.
+pub(super) const WATCHED_MAX: usize = 10_000;
 
-/// More functions than that are not watched.
-const WATCHED_MAX: usize = 10_000;
+/// The most processes in which functions of shared files are watched.
+const PROCESSES_MAX: usize = 1000;
 
-/// In more processes than that functions of shared files are not watched.
-const EACH_MAX: usize = 1000;
-
-/// So many names of files are told to who asked for another.
-const FILES_TOLD_MAX: usize = 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_by_the_beginning_of_their_names() {
-        for (file, library, fits) in [
-            ("libcrypto.so.3", "libcrypto", true),
-            ("libcrypto.so.3", "libcrypto.so.3", true),
-            ("libcrypto.so.3", "/usr/lib/libcrypto.so.3", true),
-            ("libcrypto.so.3", "libc", false),
-            ("libc.so.6", "libc", true),
-            ("libc-2.31.so", "libc", true),
-            ("libssl3.so", "libssl", true),
-            ("openssl", "libssl", false),
-        ] {
-            assert_eq!(is_called(file, library), fits, "{file} {library}");
-        }
-    }
-}
+/// The most file names in a report.
+const FILES_REPORTED_MAX: usize = 20;

@@ -1,57 +1,61 @@
-//! One file, or one process's memory without a file, for which there may be names.
+//! A module: a file, or the anonymous memory of a process.
 
 use super::bytes::Bytes;
-use super::loaded::Loaded;
-use super::made::Made;
-use super::opened::{Identity, Root, SharedRoot, Unopened, identity};
+use super::open::{FileIdentity, OpenError, Root, SharedRoot, identity};
+use super::perf_map::PerfMap;
+use super::symbol_tables::SymbolTables;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-/// What a [`FileNumber`](crate::FileNumber) stands for.
+/// A module, identified by a [`FileNumber`](crate::FileNumber).
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Module {
     /// The last part of its path, or `[vdso]`.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ModuleKind,
 }
 
+/// Where the names of a module come from.
 #[derive(Debug)]
-pub(super) enum Kind {
-    File(Box<KeptFile>),
-    Vdso(Option<Box<Loaded>>),
-    /// Code that a process made.
-    Made(Box<Made>),
-    /// There is nothing to be known: the stack, another kernel's code, more than we keep.
+pub(super) enum ModuleKind {
+    File(Box<ModuleFile>),
+    Vdso(Option<Box<SymbolTables>>),
+    /// Code that a process compiled at run time.
+    Jit(Box<PerfMap>),
+    /// No names: the stack, other special memory, or above the limit.
     Nothing,
 }
 
-/// A file.
+/// A mapped file.
 #[derive(Debug)]
-pub(super) struct KeptFile {
+pub(super) struct ModuleFile {
     pub(super) path: PathBuf,
     pub(super) root: SharedRoot,
-    pub(super) state: State,
-    /// How often it was tried in vain to open it.
+    pub(super) state: FileState,
+    /// Number of failed retries to open it.
     pub(super) tries: u32,
 }
 
-/// How far we are with it.
+/// The state of a file.
 #[derive(Debug)]
-pub(super) enum State {
-    Unopened(Unopened),
-    /// It was never asked about.
+pub(super) enum FileState {
+    /// It could not be opened.
+    Unopened(OpenError),
+    /// Open; its tables were not needed yet.
     Open(File),
-    /// There was no room to keep it open; it is this one.
-    Closed(Identity),
-    Loaded(Box<Loaded>),
-    /// It is no program, or cannot be read.
+    /// Closed because of the limit; it has this identity.
+    Closed(FileIdentity),
+    /// Its tables were read.
+    Loaded(Box<SymbolTables>),
+    /// It is no ELF file or cannot be read: the reason.
     Unreadable(String),
 }
 
-impl KeptFile {
-    pub(super) fn kind(path: PathBuf, root: SharedRoot, state: State) -> Kind {
-        Kind::File(Box::new(Self {
+impl ModuleFile {
+    /// Returns the module kind for a file.
+    pub(super) fn kind(path: PathBuf, root: SharedRoot, state: FileState) -> ModuleKind {
+        ModuleKind::File(Box::new(Self {
             path,
             root,
             state,
@@ -59,15 +63,15 @@ impl KeptFile {
         }))
     }
 
-    /// Its functions, read now if this is the first question.
-    pub(super) fn loaded(&mut self) -> Option<&mut Loaded> {
-        let opened = match std::mem::replace(&mut self.state, State::Unreadable(String::new())) {
-            State::Open(file) => Ok(file),
-            State::Closed(which) => self.reopened(which),
+    /// Returns its functions, which the first call reads; `None` if they cannot be read.
+    pub(super) fn loaded(&mut self) -> Option<&mut SymbolTables> {
+        let opened = match std::mem::replace(&mut self.state, FileState::Unreadable(String::new())) {
+            FileState::Open(file) => Ok(file),
+            FileState::Closed(which) => self.reopen(which),
             other => {
                 self.state = other;
                 return match &mut self.state {
-                    State::Loaded(loaded) => Some(loaded),
+                    FileState::Loaded(loaded) => Some(loaded),
                     _ => None,
                 };
             }
@@ -77,39 +81,47 @@ impl KeptFile {
             if !self.root.is_own() {
                 roots.push(&Root::Own);
             }
-            Loaded::read(Bytes::File(file), &self.path, &roots).ok_or_else(|| "it is no ELF file".to_owned())
+            SymbolTables::read(Bytes::File(file), &self.path, &roots)
+                .ok_or_else(|| "it is no ELF file".to_owned())
         });
         self.state = match read {
-            Ok(loaded) => State::Loaded(Box::new(loaded)),
-            Err(why) => State::Unreadable(why),
+            Ok(loaded) => FileState::Loaded(Box::new(loaded)),
+            Err(why) => FileState::Unreadable(why),
         };
         match &mut self.state {
-            State::Loaded(loaded) => Some(loaded),
+            FileState::Loaded(loaded) => Some(loaded),
             _ => None,
         }
     }
 
-    /// The file itself.
+    /// Returns the open file.
+    ///
+    /// # Errors
+    /// If it cannot be opened or read.
     pub(super) fn file(&self) -> io::Result<File> {
         match &self.state {
-            State::Open(file) => file.try_clone(),
-            State::Loaded(loaded) => loaded.file(),
-            State::Closed(which) => self.reopened(*which),
-            State::Unopened(why) => Err(io::Error::new(io::ErrorKind::NotFound, why.to_string())),
-            State::Unreadable(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why.clone())),
+            FileState::Open(file) => file.try_clone(),
+            FileState::Loaded(loaded) => loaded.file(),
+            FileState::Closed(which) => self.reopen(*which),
+            FileState::Unopened(why) => Err(io::Error::new(io::ErrorKind::NotFound, why.to_string())),
+            FileState::Unreadable(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why.clone())),
         }
     }
 
-    fn reopened(&self, which: Identity) -> io::Result<File> {
-        let failed = |why: Unopened| match why {
-            Unopened::Failed(error) => error,
+    /// Opens a closed file again.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or another file has replaced it.
+    fn reopen(&self, which: FileIdentity) -> io::Result<File> {
+        let failed = |why: OpenError| match why {
+            OpenError::Failed(error) => error,
             other => io::Error::new(io::ErrorKind::NotFound, other.to_string()),
         };
         let file = self.root.open(&self.path).map_err(failed)?;
         if identity(&file.metadata()?) == which {
             Ok(file)
         } else {
-            Err(failed(Unopened::Replaced))
+            Err(failed(OpenError::Replaced))
         }
     }
 }
