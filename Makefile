@@ -1,4 +1,5 @@
 # make        builds the release binary and shows this host's flows
+# make quick  checks what changed since the last commit, in under a minute
 # make test   installs the peers the tests compare with (as root, with apt) and runs every check
 # make bench  measures against the netlink floor, ss and netstat
 
@@ -14,7 +15,7 @@ TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 endif
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release
 
-.PHONY: run build test check bench bench-doc miri fuzz bpf install clean
+.PHONY: run build quick test check bench bench-doc miri fuzz bpf install clean
 
 run: build
 	@echo
@@ -23,6 +24,9 @@ run: build
 build:
 	$(CARGO) build --locked --release --target $(TARGET) -p sockeye
 	@ls -l $(RELEASE)/sockeye
+
+quick:
+	scripts/quick
 
 test:
 	scripts/test

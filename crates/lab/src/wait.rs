@@ -1,16 +1,17 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// How long a wait lasts before it is a failure.
+/// Longest wait before it counts as a failure.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Asks `attempt` every millisecond or so until it gives a value; panics after [`DEADLINE`], naming `what`.
+/// Calls `attempt` about every millisecond until it returns a value; panics after [`DEADLINE`], naming
+/// `what`.
 #[track_caller]
 pub fn wait_for<T>(what: impl Display, attempt: impl FnMut() -> Option<T>) -> T {
     wait_within(DEADLINE, what, attempt)
 }
 
-/// [`wait_for`] with a deadline of one's own.
+/// [`wait_for`] with another deadline.
 #[track_caller]
 pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();
@@ -24,6 +25,19 @@ pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnM
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// Waits until `value` has stayed the same for so long: for what shows no other sign of its end; panics after [`DEADLINE`].
+#[track_caller]
+pub fn wait_until_steady<T: PartialEq>(what: impl Display, quiet: Duration, mut value: impl FnMut() -> T) {
+    let (mut last, mut since) = (value(), Instant::now());
+    wait_within(DEADLINE + quiet, format!("{what} to stay as it is"), || {
+        let now = value();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        (since.elapsed() >= quiet).then_some(())
+    });
 }
 
 /// Waits until `condition` holds; see [`wait_for`].

@@ -67,21 +67,3 @@ pub(crate) struct ToolArgs {
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) words: Vec<std::ffi::OsString>,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_definitions_hold_together() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn flags_without_a_command_are_those_of_flows() {
-        let cli = Cli::try_parse_from(["sockeye", "-n", "--top", "3"]).unwrap();
-        assert!(cli.command.is_none());
-        assert!(Cli::try_parse_from(["sockeye", "flwos"]).is_err());
-    }
-}

@@ -1,25 +1,29 @@
-//! Bytes to and from the structs that Linux speaks: netlink envelopes, `inet_diag` and its
-//! siblings, `tcp_info`, the lines of `/proc/net`, and BTF, by which a kernel describes its structs.
+//! Encoding and decoding of the structs of Linux's interfaces: netlink envelopes, `inet_diag` and its
+//! siblings, `tcp_info`, the lines of `/proc/net`, and BTF, which describes a kernel's structs.
 //!
-//! This crate says what the kernel *said*. A short `tcp_info` is an older kernel, so a field it
-//! lacks is `None`; a number without a name stays that number. What it all means is `model`'s work.
+//! This crate returns what the kernel *said*. A short `tcp_info` means an older kernel, so a field it
+//! lacks is `None`; an unknown number stays a number. `model` interprets the values.
 //!
-//! What it deliberately does not do: open, read or send anything, allocate per record, know about
-//! time, or translate units. Views borrow the buffer they were cut from.
+//! What it deliberately does not do: open, read or send anything, allocate per record, use a clock,
+//! or convert units. Views borrow the buffer they were parsed from.
 //!
-//! Integers are read with their byte order spelled out: `ne_` for the kernel's own order (netlink is
-//! spoken between one kernel and its own processes), `be_` for what travels on the network.
+//! Integers are read with an explicit byte order: `ne_` for the kernel's native order (netlink stays
+//! on one host), `be_` for the network's.
 //!
 //! ```
 //! use sockeye_wire::netlink::{Messages, Request};
 //!
-//! // A dump request, then the kernel's "done", as they lie in one buffer.
+//! // A dump request, parsed back from the buffer it was written to.
 //! let request = Request::dump(20, 7).finish();
 //! let first = Messages::new(&request).next().unwrap().unwrap();
 //! assert_eq!((first.kind, first.sequence, first.payload.len()), (20, 7, 0));
 //! ```
 
-#![no_std]
+#![cfg_attr(not(test), no_std)]
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_wire;
+
 extern crate alloc;
 
 pub mod btf;
@@ -28,11 +32,11 @@ mod bytes;
 pub mod calls;
 mod error;
 pub mod ethtool;
+pub mod fd_sockets;
 pub mod functions;
-pub mod held;
 pub mod holders;
 pub mod inet_diag;
-pub mod keeper;
+pub mod keepalive_program;
 pub mod netlink;
 pub mod netlink_diag;
 pub mod netns_file;
@@ -47,6 +51,8 @@ pub mod proc_sys;
 pub mod rtnetlink;
 pub mod task_file;
 pub mod tcp_info;
+#[cfg(test)]
+mod tests;
 pub mod unix_diag;
 pub mod upper_layer;
 pub mod walk;

@@ -3,6 +3,9 @@
 //! clap reads what is ours. A drop-in has to accept what its original accepts: bundles (`-tanp`), values that stick
 //! to their option (`-Atcp`), unambiguous beginnings of long names (`--num`), operands in between; and has to
 //! refuse in the original's words, as in glibc's `posix/getopt.c`.
+//!
+//! Written here although `getopts` (two packages more) and `lexopt` (one) exist. Neither takes unambiguous beginnings of long names,
+//! and neither refuses in glibc's words, by which scripts know what was wrong.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};

@@ -15,6 +15,10 @@
 //!
 //! What it deliberately does not do: read files, query the kernel, print.
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_dictionary;
+
 mod dictionary;
 mod entry;
 mod kind;
@@ -23,6 +27,8 @@ mod lookup;
 mod pattern;
 mod severity;
 pub mod stanza;
+#[cfg(test)]
+mod tests;
 
 pub use dictionary::Dictionary;
 pub use entry::Entry;

@@ -1,5 +1,8 @@
 //! Patterns as `fnmatch(3)` reads them, without its flags: `*` and `?` also match `/` and a leading dot. There
 //! are no `[.a.]` and `[=a=]`.
+//!
+//! Written here although `globset` (four packages more) exists: it reads other patterns, where `{a,b}` is a choice and which become
+//! regular expressions. A name of a socket has to match as it does in ss, which calls `fnmatch(3)`.
 
 /// Whether all of `text` matches.
 ///

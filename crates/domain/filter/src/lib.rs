@@ -100,6 +100,10 @@
 //! - Ports over 65535, and `>=` of "any port", are refused.
 //! - `connected` and `synchronized` are what `ss -h` says, without sockets that are merely bound.
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_filter;
+
 mod bounds;
 mod compile;
 mod conversation;
@@ -119,6 +123,8 @@ mod peers;
 mod resolve;
 pub mod ss;
 mod states;
+#[cfg(test)]
+mod tests;
 mod units;
 
 pub use bounds::{Bounds, Prefix128};

@@ -34,6 +34,10 @@
 //!
 //! What it deliberately does not do: read files, decode packets, read a clock, print or draw.
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_trace;
+
 mod address_translation;
 mod bursts;
 mod connection;
@@ -55,6 +59,8 @@ mod sender;
 mod sequence;
 mod series;
 mod series_recorder;
+#[cfg(test)]
+mod tests;
 mod timestamp_echo;
 mod trace;
 mod unacked;

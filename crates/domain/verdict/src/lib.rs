@@ -28,6 +28,10 @@
 //! assert_eq!(findings[0].facts.value("waiting"), Some(129));
 //! ```
 
+// Tests name the crate as its users do.
+#[cfg(test)]
+extern crate self as sockeye_verdict;
+
 mod connection;
 mod counter;
 mod counter_sample;
@@ -45,6 +49,8 @@ mod rule;
 mod shell;
 mod snapshot;
 mod symptom_groups;
+#[cfg(test)]
+mod tests;
 
 pub use counter::{MEANINGS, Meaning};
 pub use finding::{Example, FACTS_MAX, Fact, Facts, Finding, Remedy, Subject};

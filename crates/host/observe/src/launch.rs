@@ -3,7 +3,7 @@
 use crate::executable;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use sockeye_sys::held_program::HeldProgram;
+use sockeye_sys::paused_program::PausedProgram;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::process::{Child, Command, ExitStatus};
 /// group. It ends when this is dropped or our program ends.
 #[derive(Debug)]
 pub struct Launch {
-    held: HeldProgram,
+    process: PausedProgram,
     name: OsString,
 }
 
@@ -61,23 +61,26 @@ impl Launch {
         if let Some(output) = output {
             command.stdout(output);
         }
-        let held = HeldProgram::start(command).map_err(failed)?;
-        Ok(Self { held, name })
+        let process = PausedProgram::start(command).map_err(failed)?;
+        Ok(Self { process, name })
     }
 
     /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.held.pid()
+        self.process.pid()
     }
 
     /// Starts the program.
     ///
     /// # Errors
     /// If `execve(2)` fails: the interpreter that the file names is missing.
-    pub fn start(self) -> Result<Launched, LaunchError> {
+    pub fn resume(self) -> Result<Launched, LaunchError> {
         let name = self.name;
-        let child = self.held.let_go().map_err(|error| LaunchError { name, error })?;
+        let child = self
+            .process
+            .resume()
+            .map_err(|error| LaunchError { name, error })?;
         Ok(Launched { child, status: None })
     }
 }
@@ -180,7 +183,7 @@ mod tests {
     fn exit_code_is_the_commands() {
         let launch = Launch::prepare(&words(&["sh", "-c", "exit 7"]), None).unwrap();
         let pid = launch.pid();
-        let mut launched = launch.start().unwrap();
+        let mut launched = launch.resume().unwrap();
         let pidfd = launched.pidfd().unwrap();
         let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut fds, None).unwrap();
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn exit_code_of_killed_command_is_128_plus_signal() {
         let launch = Launch::prepare(&words(&["sh", "-c", "kill -9 $$"]), None).unwrap();
-        let status = launch.start().unwrap().wait().unwrap();
+        let status = launch.resume().unwrap().wait().unwrap();
         assert_eq!(Launched::exit_code(status), 137);
     }
 
@@ -222,7 +225,9 @@ mod tests {
             let mut shell = Command::new("sh");
             let written = shell.args(["-c", write]).arg(&file).arg(text).status().unwrap();
             assert!(written.success());
-            let launched = Launch::prepare(&[file.into(), "9".into()], None).unwrap().start();
+            let launched = Launch::prepare(&[file.into(), "9".into()], None)
+                .unwrap()
+                .resume();
             launched.map(|mut launched| launched.wait().unwrap())
         };
         let bare = script("bare", "exit $1");

@@ -183,7 +183,7 @@ impl Session {
             sampler.begin();
         }
         if let Some(launch) = launch {
-            let launched = launch.start().map_err(StartError::Command)?;
+            let launched = launch.resume().map_err(StartError::Command)?;
             let pidfd = launched.pidfd().ok();
             session.command = Some(Command { launched, pidfd });
         }
@@ -303,7 +303,7 @@ impl Session {
         for filter in &plan.functions {
             match Functions::start(engine, scope, filter) {
                 Ok(functions) if self.command_pid.is_some() => {
-                    self.functions.push(functions.with_exact_children())
+                    self.functions.push(functions.with_exact_children());
                 }
                 Ok(functions) => self.functions.push(functions),
                 Err(unavailable) => self.record_missing([unavailable]),

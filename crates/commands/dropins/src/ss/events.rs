@@ -6,7 +6,7 @@ use super::tables::Table;
 use crate::output::{SsHolders, SsRow, SsWriter};
 use anyhow::Context;
 use sockeye_console::stdout;
-use sockeye_model::{Family, Particulars, Protocol};
+use sockeye_model::{DiagDetails, Family, Protocol};
 use sockeye_source::destroy_events::{DestroyEvents, Group};
 use std::process::ExitCode;
 
@@ -38,13 +38,13 @@ pub(super) fn follow(listing: &Listing<'_>) -> anyhow::Result<ExitCode> {
             if written.is_err() || !is_wanted {
                 return;
             }
-            let particulars = match socket.protocol {
-                Protocol::Tcp => Particulars::read(socket.protocol, message),
-                _ => Particulars::default(),
+            let diag_details = match socket.protocol {
+                Protocol::Tcp => DiagDetails::read(socket.protocol, message),
+                _ => DiagDetails::default(),
             };
             let row = SsRow {
                 socket,
-                particulars: &particulars,
+                diag_details: &diag_details,
                 holders: SsHolders::None,
                 is_brief: false,
             };

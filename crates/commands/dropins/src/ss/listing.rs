@@ -8,13 +8,13 @@ use super::{errno_text, is_inet};
 use crate::output::{SsHolders, SsLayout, SsRow, SsWriter};
 use anyhow::{Context, bail};
 use rustix::io::Errno;
-use sockeye_act::{Closer, Fate};
+use sockeye_act::{CloseOutcome, SocketCloser};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
 use sockeye_filter::{Filter as KernelFilter, Kernel, Program};
 use sockeye_model::{
-    Endpoint, Entry, Family, Losses, Owner, Particulars, Protocol, ProtocolSet, Socket, StateSet,
+    DiagDetails, Endpoint, Entry, Family, Losses, Owner, Protocol, ProtocolSet, Socket, StateSet,
 };
 use sockeye_source::owners::Owners;
 use sockeye_source::{
@@ -134,7 +134,7 @@ impl<'a> Listing<'a> {
         let mut closer = self
             .asked
             .kill
-            .then(Closer::open)
+            .then(SocketCloser::open)
             .transpose()
             .context("open a sock_diag socket")?;
         let mut losses = holders.owners.as_ref().map(Owners::losses).unwrap_or_default();
@@ -160,8 +160,8 @@ impl<'a> Listing<'a> {
                     .filter(|_| is_inet(socket.family) && context.message.is_some())
                 {
                     match closer.close(socket.protocol, context.message) {
-                        Ok(Fate::Closed) => {}
-                        Ok(Fate::Spared) => return ControlFlow::Continue(()),
+                        Ok(CloseOutcome::Closed) => {}
+                        Ok(CloseOutcome::Skipped) => return ControlFlow::Continue(()),
                         Err(errno) => {
                             closed = Err(errno);
                             return ControlFlow::Break(());
@@ -266,16 +266,16 @@ impl<'a> Listing<'a> {
         holders: &Holders,
     ) -> io::Result<()> {
         let read;
-        let particulars = match context.message {
-            Some(message) if self.wants_particulars() => {
-                read = Particulars::read(socket.protocol, message);
+        let diag_details = match context.message {
+            Some(message) if self.needs_diag_details() => {
+                read = DiagDetails::read(socket.protocol, message);
                 &read
             }
-            _ => Particulars::NONE,
+            _ => DiagDetails::NONE,
         };
         let row = SsRow {
             socket,
-            particulars,
+            diag_details,
             holders: holders.of(socket),
             // Of lines of /proc ss shows little, but for TCP.
             is_brief: context.source == SourceKind::Procfs && socket.protocol != Protocol::Tcp,
@@ -413,10 +413,10 @@ impl<'a> Listing<'a> {
             | (Detail::TCP_INFO | Detail::CONGESTION).when(asked.info)
             | Detail::MEMORY.when(asked.memory)
             | Detail::SERVICE_CLASS.when(asked.service_class)
-            | Detail::DIAG_DETAILS.when(self.wants_particulars())
+            | Detail::DIAG_DETAILS.when(self.needs_diag_details())
     }
 
-    const fn wants_particulars(&self) -> bool {
+    const fn needs_diag_details(&self) -> bool {
         self.asked.extended || self.asked.bpf || self.asked.info || self.asked.memory
     }
 

@@ -1,7 +1,7 @@
 //! Flame graphs: a box per function, as wide as its weight, above the box of its caller; the processes at the bottom.
 //!
-//! `sockeye_output::picture` draws them, like the graphs and charts: the known library for flame graphs has a licence that
-//! `deny.toml` does not allow.
+//! `sockeye_output::picture` draws them, like the graphs and charts. The known library, `inferno`, is under CDDL-1.0, which
+//! `deny.toml` does not allow, and adds eleven packages; it reads lines of text, not a profile, and writes only SVG.
 
 use sockeye_output::picture::lettering::wrapped;
 use sockeye_output::picture::paint::{Flame, Paint};

@@ -172,7 +172,7 @@ impl Test {
                 };
                 match field {
                     TextField::Container => called(&namespace.container),
-                    TextField::Name if namespace.names.is_empty() => called(&namespace.called),
+                    TextField::Name if namespace.names.is_empty() => called(&namespace.label),
                     TextField::Name => {
                         let mut names = namespace.names.iter();
                         names.any(|name| is_it(name.as_os_str().as_encoded_bytes())) != *negated

@@ -4,7 +4,7 @@ use sockeye_model::{Age, AgeFrom, NetnsInode, NetnsName};
 fn web() -> Namespace {
     let mut web = Namespace::new(NetnsInode(4_026_532_177));
     web.names = vec![NetnsName::new("web1").unwrap(), NetnsName::new("alias").unwrap()];
-    web.called = Some("web1".into());
+    web.label = Some("web1".into());
     web.processes = Some(0);
     web.threads = Some(0);
     web.sockets = Some(3);
@@ -20,7 +20,7 @@ fn web() -> Namespace {
 fn container() -> Namespace {
     let mut container = Namespace::new(NetnsInode(4_026_532_178));
     container.container = Some("shop".into());
-    container.called = Some("shop".into());
+    container.label = Some("shop".into());
     container.processes = Some(2);
     container.threads = Some(2000);
     container

@@ -9,6 +9,10 @@
 //! other families (`iso`, `decnet`, `atm`...), `geneve`, `gateway`, `protochain`, `ip broadcast`. Each is a mistake that is told, with
 //! what to write instead.
 //!
+//! Written here because the known compiler is libpcap, a C library: through the crate `pcap` it adds two packages, and libpcap
+//! itself to whoever builds or runs a static binary. It also looks names up itself, which a pure crate leaves to whoever calls it,
+//! and its mistakes have no place in the text.
+//!
 //! ```
 //! use sockeye_filter::NoResolve;
 //! use sockeye_filter::pcap::{Link, PacketFilter};

@@ -7,7 +7,7 @@ use crate::processes::proc_files::cgroup_pids;
 use crate::{Scope, Unavailable};
 use rustix::io::Errno;
 use sockeye_source::BpfEngine;
-use sockeye_sys::bpf::{Kind, Link, LoadError, Loaded, Parts, Program, Table};
+use sockeye_sys::bpf::{Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Table};
 use std::sync::Arc;
 
 /// The attached programs and their maps.
@@ -106,7 +106,7 @@ fn load(
     elf: &[u8],
     scope: &Scope,
     options: CallOptions,
-) -> Result<Loaded, sockeye_source::Unavailable> {
+) -> Result<LoadedObject, sockeye_source::Unavailable> {
     let (kind, cgroup): (u32, u64) = match scope {
         Scope::Processes(_) => (0, 0),
         Scope::Cgroup { id, .. } => (1, *id),
@@ -158,7 +158,7 @@ fn load(
         .map(|(name, _)| (*name, Kind::RawTracepoint))
         .collect();
     programs.push((SLEEPERS, Kind::Iterator("bpf_iter_task")));
-    let parts = Parts {
+    let parts = LoadOptions {
         programs: &programs,
         entries: &[("threads", threads)],
         constants: &constants,

@@ -7,7 +7,7 @@ use super::sleepers::Sleepers;
 use crate::{Incarnation, RawStack, now_ns};
 use rustix::io::Errno;
 use sockeye_sys::bpf::Table;
-use sockeye_wire::calls::{Cell, FRAMES_MAX, Failure, Lost, NONE, Running, Thread, Time, Wait};
+use sockeye_wire::calls::{CallCounts, ErrorKey, FRAMES_MAX, Lost, NONE, Running, Thread, Time, Wait};
 use std::collections::HashMap;
 
 /// Stacks that were read already, by stack id; an id never changes its stack.
@@ -90,9 +90,12 @@ fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
     let mut all: HashMap<u64, Sum> = HashMap::new();
     let (cells, crowded) = (&programs.cells, &programs.crowded);
     cells.each(|_, values| {
-        for cell in values.chunks_exact(cells.copy_bytes()).filter_map(Cell::read) {
-            if cell.whose != 0 {
-                all.entry(cell.whose).or_default().add(&cell);
+        for cell in values
+            .chunks_exact(cells.copy_bytes())
+            .filter_map(CallCounts::read)
+        {
+            if cell.process_and_call != 0 {
+                all.entry(cell.process_and_call).or_default().add(&cell);
             }
         }
     })?;
@@ -101,7 +104,10 @@ fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
         let Ok(key) = key.try_into().map(u64::from_ne_bytes) else {
             return;
         };
-        for cell in values.chunks_exact(crowded.copy_bytes()).filter_map(Cell::read) {
+        for cell in values
+            .chunks_exact(crowded.copy_bytes())
+            .filter_map(CallCounts::read)
+        {
             all.entry(key).or_default().add(&cell);
         }
     })?;
@@ -110,10 +116,10 @@ fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
             .chunks_exact(8)
             .map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default()))
             .sum();
-        let Some(failure) = Failure::read(key).filter(|_| count > 0) else {
+        let Some(failure) = ErrorKey::read(key).filter(|_| count > 0) else {
             return;
         };
-        if let Some(sum) = all.get_mut(&failure.whose) {
+        if let Some(sum) = all.get_mut(&failure.process_and_call) {
             let errno = u32::try_from(failure.errno).unwrap_or(u32::MAX);
             sum.errnos.push((errno, count));
         }
@@ -150,13 +156,13 @@ fn merged_calls(all: HashMap<u64, Sum>) -> Vec<RawSyscall> {
 /// Calls with the same number by one process, on all processors.
 #[derive(Debug, Default)]
 struct Sum {
-    cell: Cell,
+    cell: CallCounts,
     errnos: Vec<(u32, u64)>,
     unfinished: u64,
 }
 
 impl Sum {
-    fn add(&mut self, cell: &Cell) {
+    fn add(&mut self, cell: &CallCounts) {
         let sum = &mut self.cell;
         sum.count += cell.count;
         sum.errors += cell.errors;
@@ -168,7 +174,7 @@ impl Sum {
 
     /// Returns the record of the process and call in `key`.
     fn into_record(mut self, key: u64) -> Option<RawSyscall> {
-        let Cell {
+        let CallCounts {
             count,
             errors,
             timed,
@@ -356,12 +362,12 @@ mod tests {
     fn untimed_calls_count_like_timed_ones() {
         let total_ns = |count, timed, on_ns, off_ns| {
             let mut sum = Sum::default();
-            let cell = Cell {
+            let cell = CallCounts {
                 count,
                 timed,
                 on_ns,
                 off_ns,
-                ..Cell::default()
+                ..CallCounts::default()
             };
             sum.add(&cell);
             sum.into_record(7 << 32).unwrap().total_ns

@@ -4,7 +4,7 @@ use super::links::{
     Probe, ProbeError, ProbeLink, ProbeLocation, ProbePmu, RefusedProbes, errno_is_of_one, link_many, take,
 };
 use rustix::io::Errno;
-use sockeye_sys::bpf::{Kind, LoadError, Loaded, Moment, Program};
+use sockeye_sys::bpf::{Kind, LoadError, LoadedObject, ProbePoint, Program};
 use sockeye_wire::functions as wire;
 use std::ffi::{CStr, CString};
 
@@ -84,7 +84,7 @@ impl KernelProbes {
     /// If a program is missing, or the PMU of kprobes.
     pub(super) fn new(
         mechanism: KernelProbeMechanism,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedObject,
         names: &[&str],
     ) -> Result<Self, ProbeError> {
         Ok(match mechanism {
@@ -132,7 +132,7 @@ impl KernelProbes {
             Self::Many { entered, left } => {
                 let mut probes: Vec<(usize, &CStr)> =
                     names.iter().map(CString::as_c_str).enumerate().collect();
-                for (program, moment) in [(left, Moment::Return), (entered, Moment::Entry)] {
+                for (program, moment) in [(left, ProbePoint::Return), (entered, ProbePoint::Entry)] {
                     probes.retain(|(index, _)| !refused.iter().any(|(known, _)| known == index));
                     let attach = |probes: &[(usize, &CStr)]| link(program, probes, moment);
                     link_many(&probes, &attach, |probe| probe.0, is_of_one, links, &mut refused);
@@ -158,8 +158,8 @@ impl KernelProbes {
                         };
                         pmu.link(program, location, &probe)
                     };
-                    let pair =
-                        link(left, Moment::Return).and_then(|exit| Ok([exit, link(entered, Moment::Entry)?]));
+                    let pair = link(left, ProbePoint::Return)
+                        .and_then(|exit| Ok([exit, link(entered, ProbePoint::Entry)?]));
                     match pair {
                         Ok(pair) => links.extend(pair),
                         Err(errno) => refused.push((index, errno)),
@@ -184,7 +184,7 @@ impl KernelProbes {
 }
 
 /// Attaches a program to all functions with one link.
-fn link(program: &Program, probes: &[(usize, &CStr)], moment: Moment) -> Result<ProbeLink, Errno> {
+fn link(program: &Program, probes: &[(usize, &CStr)], moment: ProbePoint) -> Result<ProbeLink, Errno> {
     let (cookies, names): (Vec<u64>, Vec<&CStr>) =
         probes.iter().map(|(index, name)| (*index as u64, *name)).unzip();
     let link = program.attach_kernel_probes(&names, &cookies, moment)?;

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use sockeye_source::Unavailable as NotLoaded;
-use sockeye_sys::bpf::{Link, Loaded, Moment, Program};
-use sockeye_sys::perf::{Attributes, Event, Whom};
+use sockeye_sys::bpf::{Link, LoadedObject, ProbePoint, Program};
+use sockeye_sys::perf::{Attributes, Event, PerfTarget};
 use std::ffi::CStr;
 use std::fmt;
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ impl ProbeLink {
 pub(super) struct ProbeLocation<'a> {
     /// A file, or the name of a kernel function.
     pub(super) path: &'a CStr,
-    pub(super) moment: Moment,
+    pub(super) moment: ProbePoint,
     /// The only process; `None`: all.
     pub(super) process: Option<u32>,
 }
@@ -130,7 +130,7 @@ impl ProbePmu {
         at: ProbeLocation<'_>,
         probe: &Probe,
     ) -> Result<ProbeLink, Errno> {
-        let config = if at.moment == Moment::Return {
+        let config = if at.moment == ProbePoint::Return {
             self.retprobe_bit
         } else {
             0
@@ -138,8 +138,8 @@ impl ProbePmu {
         let attributes = Attributes::new(self.kind, config);
         // The program runs on any processor and in any thread of the process.
         let (target, processor) = match at.process {
-            Some(process) => (Whom::Thread(process), None),
-            None => (Whom::Everybody, Some(0)),
+            Some(process) => (PerfTarget::Thread(process), None),
+            None => (PerfTarget::AllTasks, Some(0)),
         };
         let event = Event::open_probe(&attributes, at.path, probe.offset, target, processor)?;
         Ok(ProbeLink {
@@ -151,7 +151,7 @@ impl ProbePmu {
 }
 
 /// Takes a program out of the loaded object.
-pub(super) fn take(loaded: &mut Loaded, program: &str) -> Result<Program, ProbeError> {
+pub(super) fn take(loaded: &mut LoadedObject, program: &str) -> Result<Program, ProbeError> {
     let program = loaded.program(program);
     program.map_err(|error| ProbeError::Load(NotLoaded::Load(error, Vec::new())))
 }

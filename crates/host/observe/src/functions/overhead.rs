@@ -3,7 +3,7 @@
 use super::probes::Probes;
 use super::selection::{CallsOnlyReason, ReturnProbes, SelectedFunction};
 use rustix::io::Errno;
-use sockeye_sys::called::Called;
+use sockeye_sys::probe_targets::ProbeTarget;
 use sockeye_wire::functions as wire;
 use sockeye_wire::proc_maps;
 use std::fs::File;
@@ -84,18 +84,18 @@ pub(super) fn measure(probes: &mut Probes, settings: wire::Settings) -> Result<C
     if counted == 0 {
         return Err(Errno::NODATA);
     }
-    let cost = |called: Called| (with[called as usize] - without[called as usize]).max(0.0);
+    let cost = |called: ProbeTarget| (with[called as usize] - without[called as usize]).max(0.0);
     let stepped = EntryCosts {
-        pair_ns: cost(Called::StepOne),
-        entry_ns: cost(Called::StepOther),
+        pair_ns: cost(ProbeTarget::StepOne),
+        entry_ns: cost(ProbeTarget::StepOther),
     };
     Ok(Costs {
         emulated: EntryCosts {
-            pair_ns: cost(Called::PushOne),
-            entry_ns: cost(Called::PushOther),
+            pair_ns: cost(ProbeTarget::PushOne),
+            entry_ns: cost(ProbeTarget::PushOther),
         },
         stepped,
-        exit_ns: (cost(Called::StepThird) - stepped.entry_ns).max(0.0),
+        exit_ns: (cost(ProbeTarget::StepThird) - stepped.entry_ns).max(0.0),
     })
 }
 
@@ -105,7 +105,7 @@ fn own_functions() -> Result<(File, Vec<SelectedFunction>), Errno> {
     let maps = std::fs::read("/proc/self/maps").map_err(errno)?;
     let file = File::open("/proc/self/exe").map_err(errno)?;
     let mut functions = Vec::new();
-    for called in Called::ALL {
+    for called in ProbeTarget::ALL {
         let address = called.address();
         let line = proc_maps::executable(&maps)
             .find(|line| (line.start..line.end).contains(&address))
@@ -114,13 +114,17 @@ fn own_functions() -> Result<(File, Vec<SelectedFunction>), Errno> {
         functions.push(SelectedFunction {
             name: String::new(),
             offset,
-            emulated: matches!(called, Called::PushOne | Called::PushOther),
+            emulated: matches!(called, ProbeTarget::PushOne | ProbeTarget::PushOther),
             returns: match called {
-                Called::PushOne | Called::StepOne => ReturnProbes::Replaced,
-                Called::PushOther | Called::StepOther => ReturnProbes::Unwatched(CallsOnlyReason::Special),
+                ProbeTarget::PushOne | ProbeTarget::StepOne => ReturnProbes::Replaced,
+                ProbeTarget::PushOther | ProbeTarget::StepOther => {
+                    ReturnProbes::Unwatched(CallsOnlyReason::Special)
+                }
                 // Without a known exit it is measured like an entry.
-                Called::StepThird if called.exit() == 0 => ReturnProbes::Unwatched(CallsOnlyReason::Special),
-                Called::StepThird => ReturnProbes::Exits(vec![offset + called.exit()]),
+                ProbeTarget::StepThird if called.exit() == 0 => {
+                    ReturnProbes::Unwatched(CallsOnlyReason::Special)
+                }
+                ProbeTarget::StepThird => ReturnProbes::Exits(vec![offset + called.exit()]),
             },
         });
     }
@@ -128,10 +132,10 @@ fn own_functions() -> Result<(File, Vec<SelectedFunction>), Errno> {
 }
 
 /// Returns the time of a call of each function: the median of some rounds, because other processes use the processor too.
-fn call_times_ns(calls: u32) -> [f64; Called::ALL.len()] {
+fn call_times_ns(calls: u32) -> [f64; ProbeTarget::ALL.len()] {
     let thread = std::thread::Builder::new()
         .name("overhead".to_owned())
-        .spawn(move || Called::ALL.map(|called| median_ns(called, calls)));
+        .spawn(move || ProbeTarget::ALL.map(|called| median_ns(called, calls)));
     thread
         .ok()
         .and_then(|thread| thread.join().ok())
@@ -139,7 +143,7 @@ fn call_times_ns(calls: u32) -> [f64; Called::ALL.len()] {
 }
 
 /// Returns the median time of a call.
-fn median_ns(called: Called, calls: u32) -> f64 {
+fn median_ns(called: ProbeTarget, calls: u32) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();

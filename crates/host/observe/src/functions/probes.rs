@@ -7,13 +7,13 @@ use super::links::{
 use super::selection::{ReturnProbes, SelectedFunction};
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Unavailable as NotLoaded};
-use sockeye_sys::bpf::{Kind, Loaded, Moment, Parts, Program, Table};
+use sockeye_sys::bpf::{Kind, LoadOptions, LoadedObject, ProbePoint, Program, Table};
 use sockeye_wire::functions as wire;
 use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Loaded BPF programs with their maps and links.
+/// LoadedObject BPF programs with their maps and links.
 #[derive(Debug)]
 pub(super) struct Probes {
     programs: Programs,
@@ -134,12 +134,12 @@ impl Probes {
     fn load_these(
         engine: &BpfEngine,
         mut programs: Vec<(&str, Kind<'_>)>,
-        select: impl FnOnce(&mut Loaded) -> Result<(Programs, Option<Program>), ProbeError>,
+        select: impl FnOnce(&mut LoadedObject) -> Result<(Programs, Option<Program>), ProbeError>,
     ) -> Result<Self, ProbeError> {
         programs.extend(wire::TRACEPOINTS.map(|(program, _)| (program, Kind::RawTracepoint)));
-        let parts = Parts {
+        let parts = LoadOptions {
             programs: &programs,
-            ..Parts::default()
+            ..LoadOptions::default()
         };
         let mut loaded = engine.programs(OBJECT, &parts).map_err(ProbeError::Load)?;
         let mut links = Vec::new();
@@ -258,20 +258,20 @@ impl Probes {
         };
         match &self.programs {
             Programs::Session(session) => {
-                attach(&mut exits, leaving, Moment::Entry, None);
-                attach(&mut entries, session, Moment::Both, None);
+                attach(&mut exits, leaving, ProbePoint::Entry, None);
+                attach(&mut entries, session, ProbePoint::Both, None);
             }
             Programs::Many { entered, left } => {
-                attach(&mut exits, leaving, Moment::Entry, None);
-                attach(&mut returns, left, Moment::Return, None);
-                attach(&mut entries, entered, Moment::Entry, None);
+                attach(&mut exits, leaving, ProbePoint::Entry, None);
+                attach(&mut returns, left, ProbePoint::Return, None);
+                attach(&mut entries, entered, ProbePoint::Entry, None);
             }
             // Kernel functions have no file.
             Programs::Kernel(_) => {}
             Programs::Single { entered, left, pmu } => {
-                attach(&mut exits, leaving, Moment::Entry, Some(*pmu));
-                attach(&mut returns, left, Moment::Return, Some(*pmu));
-                attach(&mut entries, entered, Moment::Entry, Some(*pmu));
+                attach(&mut exits, leaving, ProbePoint::Entry, Some(*pmu));
+                attach(&mut returns, left, ProbePoint::Return, Some(*pmu));
+                attach(&mut entries, entered, ProbePoint::Entry, Some(*pmu));
             }
         }
         refused.sort_by_key(|(index, _)| *index);

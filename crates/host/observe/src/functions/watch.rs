@@ -463,7 +463,7 @@ pub(super) fn settings_of(scope: &Scope) -> wire::Settings {
         scope: match scope {
             Scope::Processes(_) => wire::Scope::Members,
             Scope::Cgroup { .. } => wire::Scope::Cgroup,
-            Scope::System => wire::Scope::Everybody,
+            Scope::System => wire::Scope::All,
         },
         pid_namespace: pid_namespace::own(),
         // On x86 a return removes the address that the call has pushed; other architectures have it in a register.

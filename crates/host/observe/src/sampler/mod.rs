@@ -6,7 +6,7 @@ mod stacks;
 
 use crate::{Incarnation, Mapping, OnMapping, ProcessEvent, Processes, RawStack, Scope, Unavailable, now_ns};
 use perf_events::PerfEvents;
-use sockeye_wire::perf::{Body, Place, Record, Records, Sample};
+use sockeye_wire::perf::{AddressSpace, Body, Record, Records, Sample};
 use stacks::Stacks;
 use std::time::Instant;
 
@@ -217,7 +217,7 @@ impl TimedRecord {
                     path: it.path.to_vec(),
                 },
             }),
-            Body::Name {
+            Body::Comm {
                 pid,
                 name,
                 is_exec: true,
@@ -227,7 +227,7 @@ impl TimedRecord {
                 name: name.to_vec(),
             }),
             // Other threads have their own names.
-            Body::Name { pid, tid, name, .. } if pid == tid => RecordKind::Event(ProcessEvent::Renamed {
+            Body::Comm { pid, tid, name, .. } if pid == tid => RecordKind::Event(ProcessEvent::Renamed {
                 pid,
                 name: name.to_vec(),
             }),
@@ -255,9 +255,9 @@ fn stack(sample: &Sample<'_>) -> RawStack {
     let mut stack = RawStack::default();
     for (place, address) in sample.chain() {
         match place {
-            Place::Kernel => stack.kernel.push(address),
-            Place::User => stack.user.push(address),
-            Place::Elsewhere => {}
+            AddressSpace::Kernel => stack.kernel.push(address),
+            AddressSpace::User => stack.user.push(address),
+            AddressSpace::Other => {}
         }
     }
     // The sampled address is known even if the stack could not be walked.

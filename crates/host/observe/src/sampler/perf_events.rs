@@ -5,7 +5,7 @@ use crate::{Scope, Unavailable, processors};
 use foldhash::{HashSet, HashSetExt};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use sockeye_sys::perf::{Attributes, Event, Ring, Whom, flag, kind, software};
+use sockeye_sys::perf::{Attributes, Event, PerfTarget, Ring, flag, kind, software};
 use sockeye_wire::perf::SAMPLE_TYPE;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -121,12 +121,12 @@ impl PerfEvents {
         if let Scope::Cgroup { folder, .. } = scope
             && let Ok(folder) = File::open(folder)
             // Fails if the kernel lacks it or the perf_event controller is in a cgroup v1 hierarchy.
-            && let Ok(opened) = plan.open_on_all(Whom::Cgroup(folder.as_fd()))
+            && let Ok(opened) = plan.open_on_all(PerfTarget::Cgroup(folder.as_fd()))
         {
             (self.rings, self.events) = opened;
             return Ok(());
         }
-        (self.rings, self.events) = plan.open_on_all(Whom::Everybody)?;
+        (self.rings, self.events) = plan.open_on_all(PerfTarget::AllTasks)?;
         self.unfiltered = true;
         Ok(())
     }
@@ -224,7 +224,7 @@ impl EventPlan {
     }
 
     /// Opens one event per processor.
-    fn open_on_all(&self, target: Whom<'_>) -> Opened {
+    fn open_on_all(&self, target: PerfTarget<'_>) -> Opened {
         let (mut rings, mut events) = (vec![], vec![]);
         for &processor in &self.processors {
             let event = match Event::open(&self.attributes, target, Some(processor)) {
@@ -330,14 +330,14 @@ impl ThreadEvents<'_> {
         }
         let mut events = vec![];
         for &processor in &self.plan.processors {
-            let mut opened = Event::open(&self.attributes, Whom::Thread(tid), Some(processor));
+            let mut opened = Event::open(&self.attributes, PerfTarget::Thread(tid), Some(processor));
             let may_exclude_kernel = self.attributes.flags & flag::EXCLUDE_KERNEL == 0;
             if let (Err(Errno::ACCESS | Errno::PERM), true) = (&opened, may_exclude_kernel) {
                 let without = Attributes {
                     flags: self.attributes.flags | flag::EXCLUDE_KERNEL,
                     ..self.attributes
                 };
-                opened = Event::open(&without, Whom::Thread(tid), Some(processor));
+                opened = Event::open(&without, PerfTarget::Thread(tid), Some(processor));
                 if opened.is_ok() {
                     self.attributes = without;
                 }
@@ -352,7 +352,7 @@ impl ThreadEvents<'_> {
             for (event, first) in events.iter().zip(&self.events) {
                 let operation = "join the rings of perf events";
                 event
-                    .record_with(first)
+                    .set_output(first)
                     .map_err(|errno| Refused { operation, errno })?;
             }
         }

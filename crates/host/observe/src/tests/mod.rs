@@ -3,6 +3,5 @@
 
 mod calls;
 mod functions;
-mod program;
 mod sampler;
 mod symbols;

@@ -56,7 +56,7 @@ fn command_is_observed_from_start_through_fork_and_exec() {
     let launch = Launch::prepare(&words, None).unwrap();
     let first = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![first]), Some(997)));
-    let mut launched = launch.start().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end of the command", |_| {
         launched.try_wait().unwrap().is_some()
     });
@@ -100,7 +100,7 @@ fn short_processes_are_known_with_mappings() {
     let words: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
     let launch = Launch::prepare(&words, None).unwrap();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![launch.pid()]), Some(997)));
-    let mut launched = launch.start().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end of the command", |_| {
         launched.try_wait().unwrap().is_some()
     });
@@ -169,7 +169,7 @@ fn process_events_work_without_samples() {
     let launch = Launch::prepare(&["true".into()], None).unwrap();
     let pid = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![pid]), None));
-    let mut launched = launch.start().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end", |watch| watch.processes.all_ended());
     launched.wait().unwrap();
     watch.finish();

@@ -1,6 +1,7 @@
 //! Compares names of addresses with nm's, for real programs that run.
-use super::program;
-use super::program::{Folder, Running, addresses, code_mappings, compile, offset, ran, segments};
+mod program;
+
+use self::program::{Folder, Running, addresses, code_mappings, compile, offset, ran, segments};
 use crate::{FileNumber, Mapping, Symbols};
 use sockeye_lab::{Skip, need, program as installed};
 use sockeye_profile::Space;

@@ -30,9 +30,9 @@ impl TaskFile {
 #[derive(Debug, Default)]
 struct Collector {
     pass: Pass,
-    /// Places of processes, by their numbers.
+    /// Index of each process, by pid.
     places: HashMap<u32, u32>,
-    /// The process of the record before, and its place.
+    /// Pid and index of the process of the previous record.
     last: Option<(u32, u32)>,
 }
 

@@ -11,7 +11,7 @@ mod tcp;
 
 use sheet::Sheet;
 use sockeye_model::{
-    Comm, Family, InterfaceIndex, Names, Owner, Particulars, Pid, Port, Protocol, Queues, Socket, State,
+    Comm, DiagDetails, Family, InterfaceIndex, Names, Owner, Pid, Port, Protocol, Queues, Socket, State,
 };
 use sockeye_output::address::push_ip;
 use sockeye_output::number::push_decimal;
@@ -57,7 +57,7 @@ pub struct SsRow<'a> {
     /// The socket
     pub socket: &'a Socket,
     /// What only few ask for
-    pub particulars: &'a Particulars<'a>,
+    pub diag_details: &'a DiagDetails<'a>,
     /// Who holds it, if anybody asked; in the order in which they are shown
     pub holders: SsHolders<'a>,
     /// Whether nothing more of an IP or UNIX socket is shown, whatever is asked for

@@ -21,13 +21,13 @@ impl Line<'_> {
         }
         if self.layout.extended {
             self.shutdown(socket);
-            if let Some(file) = row.particulars.file {
+            if let Some(file) = row.diag_details.file {
                 let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
                 // As the C library reads it, which is not how the kernel writes it.
                 let (major, minor) = c_device(major, minor);
                 self.text(&format!(" ino:{} dev:{major}/{minor}", file.inode));
             }
-            if let Some(waiting) = row.particulars.waiting() {
+            if let Some(waiting) = row.diag_details.waiting() {
                 self.text(" peers:");
                 for inode in waiting {
                     self.number(" ", inode.into());
@@ -88,7 +88,7 @@ impl Line<'_> {
             self.packet_details(row);
         }
         if self.layout.bpf
-            && let Some(program) = row.particulars.filter()
+            && let Some(program) = row.diag_details.filter()
         {
             self.break_line_or_space();
             self.number("bpf filter (", program.len() as u64);
@@ -106,7 +106,7 @@ impl Line<'_> {
     }
 
     fn packet_details(&mut self, row: &SsRow<'_>) {
-        let told = row.particulars;
+        let told = row.diag_details;
         if let Some(info) = &told.packet {
             self.packet_info(info);
         }
@@ -187,7 +187,7 @@ impl Line<'_> {
             self.no_peer();
         }
         if self.layout.extended {
-            let groups = row.particulars.groups.unwrap_or(0);
+            let groups = row.diag_details.groups.unwrap_or(0);
             self.text(&format!(" sk=0 cb=0 groups=0x{groups:08x}"));
         }
         if self.layout.memory {

@@ -10,20 +10,20 @@ impl Line<'_> {
         if let Some(info) = &row.socket.tcp_info {
             self.tcp_info(row.socket, info);
         }
-        if let Some(keys) = row.particulars.md5_keys() {
+        if let Some(keys) = row.diag_details.md5_keys() {
             for (nth, key) in keys.enumerate() {
                 self.text(if nth == 0 { " md5keys:" } else { "," });
                 self.md5_key(&key);
             }
         }
-        if let Some(name) = row.particulars.upper_layer.or(row.socket.ulp) {
+        if let Some(name) = row.diag_details.upper_layer.or(row.socket.ulp) {
             self.text(" tcp-ulp-");
             self.outside(name.as_bytes());
         }
-        if let Some(tls) = &row.particulars.tls {
+        if let Some(tls) = &row.diag_details.tls {
             self.tls(tls);
         }
-        if let Some(subflow) = &row.particulars.subflow {
+        if let Some(subflow) = &row.diag_details.subflow {
             self.subflow(subflow);
         }
     }

@@ -1,0 +1,6 @@
+//! What the programs of the comparison do, run as `make bench` runs them.
+
+mod capturing;
+mod compare;
+mod load;
+mod network;

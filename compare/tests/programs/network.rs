@@ -1,0 +1,157 @@
+//! What goes through a network, for a moment: it must not rot, and nothing of it may stay.
+
+use sockeye_compare::judgement::{Finding, Row};
+use sockeye_compare::network::Site;
+use sockeye_compare::programs::on_path;
+use sockeye_compare::response_times;
+use sockeye_compare::run::Installed;
+use sockeye_compare::transfers::{self, Extent};
+use sockeye_compare::tunnels;
+use sockeye_compare::wrapped_program::Namespace;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn peers_are_measured_and_who_serves_nothing_is_told() {
+    let Some(site) = site() else { return };
+    let installed = installed(on_path("false"));
+    let streamed = transfers::interleaved(&installed, &site, Extent::Mebibytes(8), 1, &mut |_| {});
+    let (ours, theirs): (Vec<&Row>, Vec<&Row>) = streamed
+        .rows
+        .iter()
+        .partition(|row| row.name.starts_with("bench"));
+    assert_eq!((ours.len(), theirs.len()), (4, 4));
+    for row in ours {
+        assert_eq!(
+            row.absence.as_deref(),
+            Some("FAILED: it serves nothing: "),
+            "{row:?}"
+        );
+        let judged = |finding: &Finding| !matches!(finding, Finding::NotJudged(_));
+        assert!(
+            !row.verdicts.iter().any(|verdict| judged(&verdict.finding)),
+            "{row:?}"
+        );
+    }
+    if on_path("iperf3").is_some() {
+        for row in theirs {
+            assert_eq!((row.absence.as_deref(), row.runs), (None, 1), "{row:?}");
+            assert!(row.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0), "{row:?}");
+        }
+    }
+    let answered = response_times::interleaved(&installed, &site, 1, 1, &mut |_| {});
+    let [ours, theirs] = &answered.rows[..] else {
+        panic!("{:?}", answered.rows);
+    };
+    assert!(ours.absence.is_some(), "{ours:?}");
+    if on_path("sockperf").is_some() {
+        assert_eq!((theirs.absence.as_deref(), theirs.runs), (None, 1), "{theirs:?}");
+    }
+    let tunnelled = tunnels::measured(&installed, &site, 0.1, 1);
+    let why = tunnelled.rows[0].absence.as_deref();
+    assert!(
+        why.is_some_and(|why| why.starts_with("FAILED: false: exit")),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn more_than_the_device_has_carried_is_not_believed() {
+    let Some(site) = site() else { return };
+    let stand_in = std::env::temp_dir().join(format!("sockeye-compare-liar-{}", std::process::id()));
+    // Python listens as told behind -p; whoever asks is told of more than there is.
+    let body = r#"[ "$2" = serve ] && exec python3 -c 'import socket,sys,time
+s = socket.create_server(("", int(sys.argv[1])))
+time.sleep(60)' "$4"
+echo '{"summary":[{"received_bytes":1000000000,"elapsed_us":1}]}'"#;
+    fs::write(&stand_in, format!("#!/bin/sh\n{body}\n")).expect("script");
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).expect("script");
+    let streamed = transfers::interleaved(
+        &installed(Some(stand_in.clone())),
+        &site,
+        Extent::Mebibytes(1),
+        1,
+        &mut |_| {},
+    );
+    fs::remove_file(&stand_in).expect("remove");
+    let why = streamed.rows[0].absence.as_deref().unwrap_or_default();
+    assert!(
+        why.starts_with("FAILED: it says 1000000000 bytes, but lo has sent "),
+        "{why}"
+    );
+}
+
+#[test]
+fn nothing_is_left_when_it_is_killed() {
+    let Some(_) = site() else { return };
+    for signal in ["INT", "TERM", "KILL"] {
+        let mut comparison = Command::new("env")
+            .args(["--default-signal=INT,TERM", BENCH_COMPARE])
+            .args(["--only-network", "--quick", "--sockeye"])
+            .arg(on_path("true").expect("true"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("bench-compare");
+        let pid = comparison.id();
+        let start = Instant::now();
+        let mut family = descendants(pid);
+        // Two that hold namespaces, one around a program, and the program.
+        while family.len() < 4 && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(2));
+            family = descendants(pid);
+        }
+        let killed = Command::new("kill")
+            .args([&format!("-{signal}"), &pid.to_string()])
+            .status();
+        assert!(killed.expect("kill").success());
+        comparison.wait().expect("wait");
+        let start = Instant::now();
+        while family.iter().any(|pid| is_alive(*pid)) {
+            assert!(start.elapsed() < PATIENCE, "{signal}: {family:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// All that these started, and what those started.
+fn descendants(pid: u32) -> Vec<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    let children: Vec<u32> = text
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
+    let further: Vec<u32> = children.iter().flat_map(|pid| descendants(*pid)).collect();
+    children.into_iter().chain(further).collect()
+}
+
+/// A zombie is none: not every init collects them.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+fn site() -> Option<Site> {
+    if let Err(error) = Namespace::new(Path::new(BENCH_COMPARE)) {
+        println!("SKIP: {error:#}");
+        return None;
+    }
+    let site = Site::new(Path::new(BENCH_COMPARE)).expect("two namespaces");
+    site.join().expect("a veth pair");
+    Some(site)
+}
+
+fn installed(sockeye: Option<PathBuf>) -> Installed {
+    Installed {
+        floor: None,
+        sockeye,
+        peer: on_path,
+    }
+}
+
+const BENCH_COMPARE: &str = env!("CARGO_BIN_EXE_bench-compare");
+const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,0 +1,5 @@
+//! Tests of the whole dictionary, against itself and against the running kernel.
+#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
+
+mod entries;
+mod kernel;

@@ -1,0 +1,408 @@
+//! Every rule on connections, at its threshold and beyond, with what the kernel may leave out.
+
+use super::made::{check, check_after, connection, end, listener, received, sending, timer};
+use sockeye_model::{Endpoint, Inode, Port, Protocol, Queues, Socket, State, TcpInfo, TimerKind};
+use sockeye_verdict::{Rule, Severity};
+use std::time::Duration;
+
+const HOUR_MS: u32 = 3_600_000;
+
+#[test]
+fn all_is_well() {
+    check(&[connection(|_, _| {})], &[]);
+    check(&[Socket::new(Protocol::Tcp, State::Established)], &[]);
+    check(&[Socket::new(Protocol::Udp, State::Close)], &[]);
+    check(&[connection(|_, info| *info = TcpInfo::default())], &[]);
+}
+
+#[test]
+fn no_keepalive() {
+    let idle = |sent, heard| {
+        connection(move |_, info| {
+            (info.last_data_sent_ms, info.last_data_recv_ms) = (sent, heard);
+            info.last_ack_recv_ms = heard;
+        })
+    };
+    check(&[idle(Some(HOUR_MS - 1), Some(u32::MAX))], &[]);
+    check(&[idle(Some(HOUR_MS), Some(HOUR_MS))], &[Rule::NoKeepalive]);
+    check(&[idle(Some(u32::MAX), Some(u32::MAX))], &[Rule::NoKeepalive]);
+    // One of the two is not known.
+    check(&[idle(None, Some(HOUR_MS))], &[]);
+    check(&[idle(Some(HOUR_MS), None)], &[]);
+    let mut local = idle(Some(HOUR_MS), Some(HOUR_MS));
+    local.peer = end([127, 0, 0, 2], 80);
+    assert_eq!(
+        check(&[local], &[Rule::NoKeepalive])[0].severity,
+        Severity::Notice
+    );
+    let mut mapped = idle(Some(HOUR_MS), Some(HOUR_MS));
+    mapped.peer = Endpoint::inet("::ffff:127.0.0.1".parse().expect("an address"), Port(80));
+    assert_eq!(
+        check(&[mapped], &[Rule::NoKeepalive])[0].severity,
+        Severity::Notice
+    );
+    // Whoever is closing has other timers.
+    let mut closing = idle(Some(HOUR_MS), Some(HOUR_MS));
+    closing.state = State::LastAck;
+    check(&[closing], &[]);
+}
+
+#[test]
+fn keepalive() {
+    let with = |expires_ms, probes| {
+        connection(move |socket, _| socket.timer = timer(TimerKind::Keepalive, expires_ms, probes))
+    };
+    check(&[with(240_000, 0)], &[]);
+    check(&[with(240_001, 0)], &[Rule::KeepaliveLate]);
+    check(&[with(u32::MAX, 0)], &[Rule::KeepaliveLate]);
+    check(&[with(1000, 1)], &[]);
+    let findings = check(&[with(1000, 2)], &[Rule::KeepaliveUnanswered]);
+    assert_eq!(findings[0].examples[0].facts.value("unanswered_probes"), Some(2));
+    check(&[with(u32::MAX, u32::MAX)], &[Rule::KeepaliveUnanswered]);
+    // FIN_WAIT2 without a process runs the same timer.
+    let mut orphan = with(50_000, 3);
+    (orphan.state, orphan.inode) = (State::FinWait2, None);
+    check(&[orphan], &[]);
+}
+
+/// Data that is sent again and again: so often, each time after so long, since then heard of the peer so long ago.
+fn in_vain(tries: u8, heard_ms: u32, queued: u32) -> Socket {
+    connection(|socket, info| {
+        socket.timer = timer(TimerKind::Retransmission, 100, tries.into());
+        socket.queues = sending(queued);
+        info.rto_us = Some(200_000 << tries.min(9));
+        info.backoff = Some(tries);
+        info.retransmits = Some(tries);
+        info.unacked_segs = Some(1);
+        info.last_ack_recv_ms = Some(heard_ms);
+        info.last_data_recv_ms = Some(heard_ms);
+        (info.bytes_acked, info.delivered_segs) = (Some(500), Some(3));
+    })
+}
+
+#[test]
+fn peer_silent() {
+    check(&[in_vain(3, 1_500, 100)], &[]);
+    let findings = check(&[in_vain(4, 6_500, 100)], &[Rule::PeerSilent]);
+    // 200, 400, 800 and 1600 ms, and of 3200 all but 100
+    assert_eq!(findings[0].examples[0].facts.value("stalled_ms"), Some(6_100));
+    assert_eq!(findings[0].severity, Severity::Critical);
+    check(&[in_vain(255, u32::MAX, u32::MAX)], &[Rule::PeerSilent]);
+    let mut nobodys = in_vain(4, 6_500, 100);
+    (nobodys.inode, nobodys.state) = (None, State::FinWait1);
+    assert_eq!(
+        check(&[nobodys], &[Rule::PeerSilent])[0].severity,
+        Severity::Notice
+    );
+    // An old kernel does not tell how long a timeout is.
+    let mut short = in_vain(4, 6_500, 9_000);
+    short.tcp_info.as_mut().expect("it has one").rto_us = None;
+    check(&[short], &[Rule::PeerSilent]);
+}
+
+#[test]
+fn mtu_black_hole() {
+    // Since the segment is sent in vain the peer acknowledged something else.
+    check(&[in_vain(3, 100, 9_000)], &[Rule::MtuBlackHole]);
+    check(&[in_vain(2, 100, 9_000)], &[]);
+    // Not for its length, if it is short.
+    check(&[in_vain(4, 100, 1000)], &[Rule::PeerSilent]);
+    let sacked = connection(|socket, info| {
+        let stalled = in_vain(4, u32::MAX, 9_000);
+        *info = stalled.tcp_info.expect("it has one");
+        info.sacked_segs = Some(1);
+        (socket.timer, socket.queues) = (stalled.timer, stalled.queues);
+    });
+    check(&[sacked], &[Rule::MtuBlackHole]);
+    // Another connection hears of the same peer; also when it is told of only afterwards.
+    let stalled = in_vain(4, u32::MAX, 9_000);
+    check(&[stalled.clone(), connection(|_, _| {})], &[Rule::MtuBlackHole]);
+    // But what carried long segments before is not held up by their length.
+    let mut forgotten = stalled;
+    let info = forgotten.tcp_info.as_mut().expect("it has one");
+    (info.bytes_acked, info.delivered_segs) = (Some(1_448_000), Some(1001));
+    check(&[forgotten, connection(|_, _| {})], &[Rule::PeerSilent]);
+    // No path takes less.
+    let mut smallest = in_vain(4, 100, 9_000);
+    smallest.tcp_info.as_mut().expect("it has one").snd_mss_bytes = Some(536);
+    check(&[smallest], &[Rule::PeerSilent]);
+}
+
+#[test]
+fn connect_unanswered() {
+    let calling = |tries| {
+        connection(move |socket, _| {
+            socket.state = State::SynSent;
+            socket.timer = timer(TimerKind::Retransmission, 900, tries);
+        })
+    };
+    check(&[calling(1)], &[]);
+    check(&[calling(2)], &[Rule::ConnectUnanswered]);
+    check(&[calling(u32::MAX)], &[Rule::ConnectUnanswered]);
+    // A full queue on this host is the cause, wherever it is told of.
+    let mut full = listener(5, Some(4), 0);
+    full.local = end([10, 0, 0, 2], 443);
+    check(&[calling(2), full.clone()], &[Rule::AcceptQueue]);
+    full.local = end([10, 0, 0, 3], 443);
+    check(&[full, calling(2)], &[Rule::AcceptQueue, Rule::ConnectUnanswered]);
+}
+
+fn closed_window(sent_ms: u32, backoff: Option<u8>) -> Socket {
+    connection(|socket, info| {
+        socket.timer = timer(TimerKind::ZeroWindowProbe, 100, 0);
+        socket.queues = sending(5000);
+        info.last_data_sent_ms = Some(sent_ms);
+        (info.rto_us, info.backoff) = (Some(200_000), backoff);
+        info.snd_wnd_bytes = Some(0);
+    })
+}
+
+#[test]
+fn zero_window() {
+    check(&[closed_window(9_999, Some(7))], &[]);
+    check(&[closed_window(10_000, Some(7))], &[Rule::ZeroWindow]);
+    check(&[closed_window(u32::MAX, None)], &[Rule::ZeroWindow]);
+    let findings = check(&[closed_window(HOUR_MS, Some(255))], &[Rule::ZeroWindow]);
+    assert_eq!(
+        findings[0].examples[0].facts.value("stalled_ms"),
+        Some(HOUR_MS.into())
+    );
+    // Written a moment ago, after a long silence: one pause has passed.
+    check(&[closed_window(HOUR_MS, Some(1))], &[]);
+    let mut nothing = closed_window(HOUR_MS, None);
+    nothing.queues = sending(0);
+    check(&[nothing.clone()], &[]);
+    nothing.queues = Queues::Unknown;
+    check(&[nothing], &[]);
+}
+
+#[test]
+fn zero_window_of_a_reader_on_this_host() {
+    let writer = closed_window(20_000, Some(8));
+    let reader = connection(|socket, info| {
+        (socket.local, socket.peer) = (writer.peer, writer.local);
+        socket.queues = received(60_000);
+        info.last_data_recv_ms = Some(20_000);
+    });
+    check(&[writer.clone(), reader.clone()], &[Rule::Unread]);
+    check(&[reader, writer], &[Rule::Unread]);
+}
+
+#[test]
+fn send_stuck() {
+    let waiting = |sent, heard, expires_ms| {
+        connection(move |socket, info| {
+            socket.timer = timer(TimerKind::Retransmission, expires_ms, 0);
+            socket.queues = sending(1000);
+            (info.unacked_segs, info.rto_us) = (Some(1), Some(60_000_000));
+            (info.last_data_sent_ms, info.last_ack_recv_ms) = (Some(sent), Some(heard));
+        })
+    };
+    check(&[waiting(20_000, 20_000, 40_001)], &[]);
+    check(&[waiting(20_000, 20_000, 40_000)], &[Rule::SendStuck]);
+    check(&[waiting(20_000, 19_999, 40_000)], &[]);
+    // Nothing was heard for an hour, but nothing was sent either until now.
+    check(&[waiting(10, HOUR_MS, 59_990)], &[]);
+    let mut without_timer = waiting(20_000, 20_000, 0);
+    without_timer.timer = None;
+    check(&[without_timer], &[Rule::SendStuck]);
+    let mut nothing = waiting(20_000, 20_000, 0);
+    nothing.tcp_info.as_mut().expect("it has one").unacked_segs = Some(0);
+    check(&[nothing.clone()], &[]);
+    nothing.tcp_info.as_mut().expect("it has one").unacked_segs = None;
+    check(&[nothing], &[]);
+}
+
+#[test]
+fn close_wait_and_fin_wait2() {
+    let closing = |state, age: Option<u32>| {
+        connection(move |socket, info| {
+            socket.state = state;
+            info.last_ack_recv_ms = age;
+        })
+    };
+    check(&[closing(State::CloseWait, Some(59_999))], &[]);
+    check(&[closing(State::CloseWait, Some(60_000))], &[Rule::CloseWait]);
+    check(&[closing(State::CloseWait, None)], &[]);
+    let many = |count, age| vec![closing(State::CloseWait, Some(age)); count];
+    check(&many(9, 1_000), &[]);
+    check(&many(10, 999), &[]);
+    let findings = check(&many(10, 1_000), &[Rule::CloseWait]);
+    assert_eq!((findings[0].sockets, findings[0].examples.len()), (10, 5));
+
+    check(&[closing(State::FinWait2, Some(119_999))], &[]);
+    check(&[closing(State::FinWait2, Some(120_000))], &[Rule::FinWait2]);
+    check(
+        &vec![closing(State::FinWait2, Some(5_000)); 10],
+        &[Rule::FinWait2],
+    );
+    check(&vec![closing(State::FinWait2, Some(4_999)); 10], &[]);
+    let mut orphan = closing(State::FinWait2, Some(u32::MAX));
+    orphan.inode = None;
+    check(&[orphan], &[]);
+}
+
+#[test]
+fn unread() {
+    let waiting = |bytes, since| {
+        connection(move |socket, info| {
+            socket.queues = received(bytes);
+            info.last_data_recv_ms = Some(since);
+        })
+    };
+    check(&[waiting(1, 9_999)], &[]);
+    check(&[waiting(0, 10_000)], &[]);
+    check(&[waiting(1, 10_000)], &[Rule::Unread]);
+    check(&[waiting(u32::MAX, u32::MAX)], &[Rule::Unread]);
+    let mut unaccepted = waiting(100, 20_000);
+    unaccepted.inode = None;
+    check(&[unaccepted], &[]);
+}
+
+fn sent(segments: u32, again: u32, needless: u32, reorderings: u32) -> Socket {
+    connection(|_, info| {
+        info.data_segs_out = Some(segments);
+        info.total_retrans_segs = Some(again);
+        info.dsack_dups = Some(needless);
+        info.reord_seen = Some(reorderings);
+    })
+}
+
+#[test]
+fn losses() {
+    check(&[sent(666, 19, 0, 0)], &[]);
+    check(&[sent(667, 20, 0, 0)], &[]);
+    check(&[sent(666, 20, 0, 0)], &[Rule::Retransmissions]);
+    check(&[sent(100, 20, 0, 0)], &[Rule::Retransmissions]);
+    check(&[sent(0, u32::MAX, 0, 0)], &[Rule::Retransmissions]);
+    // Needless ones are told as such ...
+    check(&[sent(1000, 40, 20, 0)], &[Rule::SpuriousRetransmissions]);
+    check(&[sent(1000, 40, 19, 0)], &[Rule::Retransmissions]);
+    // ... unless they are nothing beside what was sent.
+    check(&[sent(100_000, 40, 40, 0)], &[]);
+    check(&[sent(20_000, 0, 0, 20)], &[Rule::Reordering]);
+    check(&[sent(20_001, 0, 0, 20)], &[]);
+    check(&[sent(100, 0, 0, 19)], &[]);
+}
+
+#[test]
+fn losses_between_two_samples() {
+    let second = Duration::from_secs(1);
+    let old = [sent(1000, 500, 0, 0)];
+    check_after(&old, second, &old, &[]);
+    let findings = check_after(&old, second, &[sent(2000, 600, 0, 0)], &[Rule::Retransmissions]);
+    let facts = findings[0].examples[0].facts;
+    assert_eq!(
+        (facts.value("share_permille"), facts.value("sent_segs")),
+        (Some(100), Some(1000))
+    );
+    // Counters begin anew.
+    check_after(
+        &[sent(u32::MAX, u32::MAX, 0, 0)],
+        second,
+        &[sent(299, 29, 0, 0)],
+        &[Rule::Retransmissions],
+    );
+    // One that was not there is judged by its whole life.
+    let mut other = sent(100, 50, 0, 0);
+    other.inode = Some(Inode(99));
+    check_after(&old, second, &[other], &[Rule::Retransmissions]);
+}
+
+#[test]
+fn floors() {
+    let waiting = |cwnd, unacked, pacing| {
+        connection(move |_, info| {
+            (info.notsent_bytes, info.snd_cwnd_segs) = (Some(50_000), Some(cwnd));
+            (info.unacked_segs, info.pacing_rate_bytes_per_s) = (Some(unacked), Some(pacing));
+            info.busy_time_us = Some(1_000_000);
+        })
+    };
+    check(&[waiting(4, 4, 3_000_000)], &[Rule::CwndFloor]);
+    check(&[waiting(4, 3, 3_000_000)], &[]);
+    check(&[waiting(5, 5, 3_000_000)], &[]);
+    check(&[waiting(0, 0, 0)], &[Rule::CwndFloor]);
+    // BBR takes a look at the path, and knows that it carries more: 3 ms at 10 MB/s.
+    check(&[waiting(4, 4, 10_000_000)], &[]);
+    let mut young = waiting(4, 4, 3_000_000);
+    young.tcp_info.as_mut().expect("it has one").busy_time_us = Some(999_999);
+    check(&[young], &[]);
+    let mut timed_out = waiting(1, 1, 400_000);
+    timed_out.timer = timer(TimerKind::Retransmission, 100, 1);
+    check(&[timed_out], &[]);
+    let mut nothing = waiting(2, 2, 400_000);
+    nothing.tcp_info.as_mut().expect("it has one").notsent_bytes = Some(0);
+    check(&[nothing], &[]);
+
+    check(&[waiting(10, 1, 125_000)], &[Rule::PacingFloor]);
+    check(&[waiting(10, 1, 125_001)], &[]);
+    check(&[waiting(10, 10, 125_000)], &[]);
+    check(&[waiting(10, 1, 0)], &[]);
+}
+
+#[test]
+fn limited() {
+    let held = |busy, by_receiver, by_buffer, rate| {
+        connection(move |_, info| {
+            info.busy_time_us = Some(busy);
+            info.rwnd_limited_us = Some(by_receiver);
+            info.sndbuf_limited_us = Some(by_buffer);
+            info.delivery_rate_bytes_per_s = rate;
+        })
+    };
+    let slow = Some(1_000_000);
+    check(&[held(5_000_000, 2_500_000, 0, slow)], &[Rule::ReceiverLimited]);
+    check(&[held(5_000_000, 2_499_999, 0, slow)], &[]);
+    check(&[held(4_999_999, 4_999_999, 0, slow)], &[]);
+    // It is fast enough.
+    check(&[held(5_000_000, 5_000_000, 0, Some(125_000_000))], &[]);
+    check(&[held(5_000_000, 5_000_000, 0, None)], &[]);
+    check(
+        &[held(u64::MAX, u64::MAX, u64::MAX, Some(0))],
+        &[Rule::ReceiverLimited],
+    );
+    check(&[held(5_000_000, 0, 1_500_000, slow)], &[Rule::SendBufferLimited]);
+    check(&[held(5_000_000, 0, 1_499_999, slow)], &[]);
+}
+
+#[test]
+fn application_limited() {
+    let at = |sent, busy| {
+        connection(move |_, info| (info.bytes_sent, info.busy_time_us) = (Some(sent), Some(busy)))
+    };
+    let second = Duration::from_secs(1);
+    let before = [at(1_000_000, 3_000_000)];
+    let findings = check_after(
+        &before,
+        second,
+        &[at(2_000_000, 3_500_000)],
+        &[Rule::ApplicationLimited],
+    );
+    assert_eq!(findings[0].severity, Severity::Info);
+    check_after(&before, second, &[at(2_000_000, 3_500_001 + 1_000)], &[]);
+    check_after(&before, second, &[at(1_999_999, 3_000_000)], &[]);
+    check_after(&before, Duration::ZERO, &[at(9_000_000, 3_000_000)], &[]);
+    // A single look knows no time.
+    check(&before, &[]);
+}
+
+#[test]
+fn rtt_inflation() {
+    let slow = |now, least, heard| {
+        connection(move |_, info| {
+            (info.rtt_us, info.min_rtt_us) = (now, least);
+            info.last_ack_recv_ms = heard;
+        })
+    };
+    check(
+        &[slow(Some(125_000), Some(25_000), Some(9_999))],
+        &[Rule::RttInflation],
+    );
+    check(&[slow(Some(124_999), Some(25_000), Some(9_999))], &[]);
+    check(&[slow(Some(100_999), Some(1_000), Some(0))], &[]);
+    // That was long ago.
+    check(&[slow(Some(125_000), Some(25_000), Some(10_000))], &[]);
+    check(&[slow(Some(u32::MAX), Some(0), Some(0))], &[Rule::RttInflation]);
+    check(&[slow(Some(u32::MAX), None, Some(0))], &[]);
+    check(&[slow(None, Some(1), Some(0))], &[]);
+}

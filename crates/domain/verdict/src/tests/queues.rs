@@ -1,0 +1,212 @@
+//! Every rule on queues, buffers and ports, at its threshold and beyond, with what the kernel may leave out.
+
+use super::made::{check, check_after, check_in, connection, datagrams, end, listener, set};
+use sockeye_model::{Counter, Endpoint, Memory, Protocol, Socket, State, Vitals};
+use sockeye_verdict::{Rule, Severity, Subject};
+use std::time::Duration;
+
+#[test]
+fn accept_queue() {
+    check(&[listener(0, Some(0), 0)], &[]);
+    check(&[listener(1, Some(0), 0)], &[Rule::AcceptQueue]);
+    check(&[listener(5, Some(5), 0)], &[]);
+    check(&[listener(6, Some(5), 0)], &[Rule::AcceptQueue]);
+    check(&[listener(12, Some(16), 0)], &[]);
+    let findings = check(&[listener(13, Some(16), 0)], &[Rule::AcceptQueue]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].subject, Subject::Listener(end([0, 0, 0, 0], 80)));
+    check(&[listener(u32::MAX, Some(u32::MAX), 0)], &[Rule::AcceptQueue]);
+    // From /proc nobody knows the backlog.
+    check(&[listener(u32::MAX, None, 0)], &[]);
+}
+
+#[test]
+fn listener_drops() {
+    check(&[listener(0, Some(128), 9)], &[]);
+    check(&[listener(0, Some(128), 10)], &[Rule::ListenerDrops]);
+    check(&[listener(129, Some(128), 10)], &[Rule::AcceptQueue]);
+    let mut busy = Vitals::default();
+    busy.counters.set(Counter::TcpPassiveOpens, 1001);
+    check_in(&busy, &[listener(0, Some(128), 10)], &[]);
+    check_in(&busy, &[listener(0, Some(128), 11)], &[Rule::ListenerDrops]);
+    let later = |before, now, rules: &[Rule]| {
+        let at = |drops| [listener(0, Some(128), drops)];
+        check_after(&at(before), Duration::from_secs(1), &at(now), rules);
+    };
+    later(100, 100, &[]);
+    later(100, 101, &[Rule::ListenerDrops]);
+    later(u32::MAX, 0, &[Rule::ListenerDrops]);
+}
+
+#[test]
+fn backlog_capped() {
+    let small = set(|settings| settings.somaxconn = Some(8));
+    check_in(&small, &[listener(3, Some(8), 0)], &[]);
+    check_in(&small, &[listener(4, Some(8), 0)], &[Rule::BacklogCapped]);
+    check_in(&small, &[listener(4, Some(7), 0)], &[]);
+    check_in(
+        &small,
+        &[listener(0, Some(8), 10)],
+        &[Rule::ListenerDrops, Rule::BacklogCapped],
+    );
+    let none = set(|settings| settings.somaxconn = Some(0));
+    check_in(&none, &[listener(0, Some(0), 0)], &[]);
+}
+
+#[test]
+fn syn_queue() {
+    let half_open = |count: u16| {
+        (0..count).map(|number| {
+            let mut socket = Socket::new(Protocol::Tcp, State::SynRecv);
+            socket.local = end([10, 0, 0, 1], 80);
+            socket.peer = end([10, 0, 0, 2], 1000 + number);
+            socket
+        })
+    };
+    let of = |count, backlog| -> Vec<Socket> {
+        half_open(count).chain([listener(0, Some(backlog), 50)]).collect()
+    };
+    check(&of(9, 1), &[Rule::ListenerDrops]);
+    // The queue of half-open ones is why others were turned away.
+    check(&of(10, 12), &[Rule::SynQueue]);
+    check(&of(10, 13), &[Rule::ListenerDrops]);
+    // It is that of those who listen where the clients knock, and of several each has a part.
+    let listening = |ip, backlog| {
+        let mut socket = listener(0, Some(backlog), 0);
+        socket.local = end(ip, 80);
+        socket
+    };
+    let at = |ips: &[[u8; 4]]| -> Vec<Socket> {
+        let listeners = ips.iter().map(|ip| listening(*ip, 12));
+        half_open(20).chain(listeners).collect()
+    };
+    let findings = check(&at(&[[0; 4], [10, 0, 0, 1], [10, 0, 0, 9]]), &[Rule::SynQueue]);
+    assert_eq!(findings[0].subject, Subject::Listener(end([10, 0, 0, 1], 80)));
+    check(&at(&[[10, 0, 0, 9], [0; 4]]), &[Rule::SynQueue]);
+    check(&at(&[[10, 0, 0, 1]; 2]), &[Rule::SynQueue; 2]);
+    check(&at(&[[10, 0, 0, 1]; 3]), &[]);
+    let without_cookies = set(|settings| {
+        (settings.syncookies, settings.syn_backlog_max) = (Some(0), Some(16));
+    });
+    let findings = check_in(&without_cookies, &of(10, 4096), &[Rule::SynQueue]);
+    assert_eq!(findings[0].facts.value("half_open_max"), Some(12));
+    let with_cookies = set(|settings| {
+        (settings.syncookies, settings.syn_backlog_max) = (Some(1), Some(16));
+    });
+    check_in(&with_cookies, &of(10, 4096), &[Rule::ListenerDrops]);
+}
+
+#[test]
+fn socket_drops() {
+    check(&[datagrams(0, 1000, 9)], &[]);
+    check(&[datagrams(0, 1000, 10)], &[Rule::SocketDrops]);
+    let stream = |drops, segments, with_data| {
+        connection(move |socket, info| {
+            (info.segs_in, info.data_segs_in) = (Some(segments), Some(with_data));
+            socket.memory = Some(Memory {
+                drops: Some(drops),
+                ..Memory::default()
+            });
+        })
+    };
+    check(&[stream(10, 1000, 1000)], &[Rule::SocketDrops]);
+    check(&[stream(10, 1001, 1001)], &[]);
+    check(&[stream(9, 9, 9)], &[]);
+    // An idle connection that was probed a thousand times.
+    check(&[stream(1000, 1100, 50)], &[]);
+    check(&[stream(u32::MAX, 0, 0)], &[Rule::SocketDrops]);
+    // Counters begin anew.
+    let second = Duration::from_secs(1);
+    check_after(
+        &[stream(u32::MAX, 5, 5)],
+        second,
+        &[stream(9, 100, 100)],
+        &[Rule::SocketDrops],
+    );
+    check_after(&[stream(500, 600, 600)], second, &[stream(500, 900, 900)], &[]);
+    check_after(&[datagrams(0, 1000, 10)], second, &[datagrams(0, 1000, 10)], &[]);
+    check_after(
+        &[datagrams(0, 1000, 10)],
+        second,
+        &[datagrams(0, 1000, 11)],
+        &[Rule::SocketDrops],
+    );
+}
+
+#[test]
+fn udp_unread() {
+    check(&[datagrams(799, 1000, 0)], &[]);
+    check(&[datagrams(800, 1000, 0)], &[Rule::UdpUnread]);
+    // Full, it is clear why datagrams are dropped.
+    check(&[datagrams(1000, 1000, 50)], &[Rule::UdpUnread]);
+    check(&[datagrams(0, 0, 0)], &[]);
+    check(&[datagrams(u32::MAX, 0, 0)], &[Rule::UdpUnread]);
+    let mut unknown = datagrams(1000, 1000, 0);
+    unknown.memory.as_mut().expect("it has one").rcvbuf_bytes = None;
+    check(&[unknown], &[]);
+}
+
+#[test]
+fn ports() {
+    let narrow = set(|settings| {
+        (settings.ephemeral_ports, settings.reserved_ports) = (Some((40_000, 40_019)), Some(10));
+    });
+    let to = |first: u16, count: u16, peer| {
+        (first..first + count).map(move |port| {
+            connection(|socket, _| {
+                (socket.local, socket.peer) = (end([10, 0, 0, 1], port), end([10, 0, 0, 2], peer));
+            })
+        })
+    };
+    let all = |list: &[(u16, u16, u16)]| -> Vec<Socket> {
+        list.iter()
+            .flat_map(|&(first, count, peer)| to(first, count, peer))
+            .collect()
+    };
+    // Of 20 ports 10 are reserved.
+    check_in(
+        &narrow,
+        &all(&[(40_000, 7, 80), (40_000, 7, 443), (30_000, 100, 80)]),
+        &[],
+    );
+    let findings = check_in(&narrow, &all(&[(40_000, 8, 80)]), &[Rule::EphemeralPorts]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].facts.value("ports"), Some(10));
+    let findings = check_in(&narrow, &all(&[(40_000, 10, 80)]), &[Rule::EphemeralPorts]);
+    assert_eq!(findings[0].severity, Severity::Critical);
+    // Sockets of IPv6 that speak IPv4 take the same ports.
+    let mut mixed = all(&[(40_000, 8, 80)]);
+    for socket in &mut mixed[..4] {
+        let mapped = |end: Endpoint| match end {
+            Endpoint::Inet {
+                ip: std::net::IpAddr::V4(ip),
+                port,
+            } => Endpoint::inet(ip.to_ipv6_mapped().into(), port),
+            other => other,
+        };
+        (socket.local, socket.peer) = (mapped(socket.local), mapped(socket.peer));
+    }
+    check_in(&narrow, &mixed, &[Rule::EphemeralPorts]);
+    // TIME_WAIT keeps them too.
+    let mut waiting = all(&[(40_000, 8, 80)]);
+    for socket in &mut waiting {
+        (socket.state, socket.tcp_info, socket.inode) = (State::TimeWait, None, None);
+    }
+    check_in(&narrow, &waiting, &[Rule::EphemeralPorts]);
+    for range in [(40_000, 40_000), (40_001, 40_000), (0, u16::MAX)] {
+        let odd = set(|settings| settings.ephemeral_ports = Some(range));
+        check_in(&odd, &all(&[(40_000, 1, 80)]), &[]);
+    }
+
+    let bound = |count: u16| -> Vec<Socket> {
+        (40_000..40_000 + count)
+            .map(|port| {
+                let mut socket = datagrams(0, 1000, 0);
+                socket.local = end([0, 0, 0, 0], port);
+                socket
+            })
+            .collect()
+    };
+    check_in(&narrow, &bound(7), &[]);
+    check_in(&narrow, &bound(8), &[Rule::UdpPorts]);
+}

@@ -1,0 +1,11 @@
+//! Tests on the live kernel, compared with `ss`, tshark and `/proc`.
+#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
+
+mod capture_files;
+mod capture_tshark;
+mod names;
+mod owners;
+mod owners_bpf;
+mod tcp_info;
+mod vitals;
+mod walk_engine;

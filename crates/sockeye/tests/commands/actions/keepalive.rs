@@ -1,0 +1,675 @@
+//! `sockeye keepalive list`, `set` and `unset` on real sockets of other processes.
+
+use crate::fixtures::binary::asked::Asked;
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, command, run, sockets, words, words_in};
+use serde_json::Value;
+use sockeye_lab::{
+    Lab, LabSocket, Namespace, Pair, SocketOptions, State, Toward, need, program, wait_within,
+};
+use std::io::Read;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The rows of `keepalive list` in a namespace.
+#[track_caller]
+fn list(namespace: &Namespace, filter: &str) -> Vec<Value> {
+    let document = words_in(namespace, &format!("keepalive list --format json {filter}")).json();
+    sockets(&document).clone()
+}
+
+/// What is listed of this socket.
+#[track_caller]
+fn row(namespace: &Namespace, lab_socket: &LabSocket) -> Value {
+    let port = lab_socket.port();
+    let peer = lab_socket.peer.map_or(0, |peer| peer.port());
+    let filter = if peer == 0 {
+        format!("state listening sport = :{port}")
+    } else {
+        format!("sport = :{port} and dport = :{peer}")
+    };
+    let rows = list(namespace, &filter);
+    assert_eq!(rows.len(), 1, "{rows:#?}");
+    rows[0].clone()
+}
+
+/// The kinds of timers that `ss -o` shows in a namespace.
+fn timers(namespace: &Namespace) -> Vec<String> {
+    let listed = namespace.output("ss", &["-Htno"]);
+    let timers = listed.lines().map(|line| {
+        let timer = line.split_once("timer:(").map_or("", |(_, rest)| rest);
+        timer.split(',').next().unwrap_or_default().to_owned()
+    });
+    timers.collect()
+}
+
+#[test]
+fn what_is_set_is_listed_and_its_timer_runs() {
+    let lab = need!(Lab::new("keepset"));
+    need!(program("ss"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let [listener, client, server] = process.sockets() else {
+        panic!("three sockets")
+    };
+    assert_eq!(timers(&here), ["", ""]);
+    let before = row(&here, client);
+    assert_eq!(before["keepalive"], false, "{before}");
+    assert_eq!(
+        (&before["time_s"], &before["interval_s"], &before["probes"]),
+        (&7200.into(), &75.into(), &9.into()),
+        "{before}"
+    );
+    assert_eq!(before["next_probe_ms"], Value::Null, "{before}");
+
+    let line = format!(
+        "keepalive set --yes --time 2m --interval 7 --probes 3 --user-timeout 1500ms sport = :{}",
+        client.port()
+    );
+    let said = words_in(&here, &line);
+    let text = said.ok();
+    assert!(
+        text.contains("holder(")
+            && text.ends_with("1 connection set: time 120 s, interval 7 s, 3 probes, user timeout 1500 ms\n"),
+        "{said}"
+    );
+    let after = row(&here, client);
+    assert_eq!(
+        (&after["keepalive"], &after["time_s"], &after["interval_s"]),
+        (&true.into(), &120.into(), &7.into()),
+        "{after}"
+    );
+    assert_eq!(
+        (&after["probes"], &after["user_timeout_ms"]),
+        (&3.into(), &1500.into())
+    );
+    let next = after["next_probe_ms"].as_u64().unwrap();
+    assert!((100_000..=120_000).contains(&next), "{after}");
+    // No other socket was touched.
+    assert_eq!(row(&here, server)["keepalive"], false);
+    let mut shown = timers(&here);
+    shown.sort();
+    assert_eq!(shown, ["", "keepalive"]);
+
+    // Where it is on, what is not given stays, and that is told.
+    let said = words_in(
+        &here,
+        &format!("keepalive set -y --time 60s sport = :{}", client.port()),
+    );
+    assert!(
+        said.error()
+            .contains("1 of them had keepalive on already, and has kept other times where none were given"),
+        "{said}"
+    );
+    let again = row(&here, client);
+    assert_eq!(
+        (&again["time_s"], &again["interval_s"], &again["probes"]),
+        (&60.into(), &7.into(), &3.into()),
+        "{again}"
+    );
+    let said = words_in(
+        &here,
+        &format!("keepalive set -y --user-timeout 30s sport = :{}", client.port()),
+    );
+    said.ok();
+    let again = row(&here, client);
+    assert_eq!(
+        (&again["interval_s"], &again["probes"], &again["user_timeout_ms"]),
+        (&7.into(), &3.into(), &30_000.into()),
+        "{again}"
+    );
+    // Where it is off they are the defaults; a user timeout stays, which is told.
+    let said = words_in(&here, &format!("keepalive unset -y sport = :{}", client.port()));
+    assert!(
+        said.error()
+            .contains("1 of them keeps its user timeout; the same with --user-timeout takes it away"),
+        "{said}"
+    );
+    let said = words_in(&here, &format!("keepalive set -y sport = :{}", client.port()));
+    assert!(!said.error().contains("kept"), "{said}");
+    let again = row(&here, client);
+    assert_eq!(
+        (
+            &again["time_s"],
+            &again["interval_s"],
+            &again["probes"],
+            &again["user_timeout_ms"]
+        ),
+        (&60.into(), &10.into(), &6.into(), &30_000.into()),
+        "{again}"
+    );
+    let said = words_in(
+        &here,
+        &format!("keepalive unset -y --user-timeout sport = :{}", client.port()),
+    );
+    assert!(
+        said.ok().ends_with("1 connection unset, user timeout 0\n"),
+        "{said}"
+    );
+    assert!(!said.error().contains("keeps"), "{said}");
+    let gone = row(&here, client);
+    assert_eq!(
+        (&gone["keepalive"], &gone["user_timeout_ms"]),
+        (&false.into(), &0.into()),
+        "{gone}"
+    );
+    assert_eq!(timers(&here), ["", ""]);
+
+    // A listener, when its state is named; what it accepts inherits.
+    words_in(
+        &here,
+        &format!(
+            "keepalive set -y --time 9 state listening sport = :{}",
+            listener.port()
+        ),
+    )
+    .ok();
+    assert_eq!(row(&here, listener)["time_s"], 9);
+    let caller = lab
+        .process("caller")
+        .in_namespace(&here)
+        .tcp_connect(listener.local.unwrap())
+        .start();
+    let [calling] = caller.sockets() else {
+        panic!("one socket")
+    };
+    let inherited = list(
+        &here,
+        &format!("sport = :{} dport = :{}", listener.port(), calling.port()),
+    );
+    // Nobody has accepted it: what can be known its timer tells.
+    assert_eq!(inherited[0]["keepalive"], true, "{inherited:?}");
+    assert_eq!(inherited[0]["time_s"], Value::Null, "{inherited:?}");
+    let said = words_in(
+        &here,
+        &format!(
+            "keepalive set -y sport = :{} dport = :{}",
+            listener.port(),
+            calling.port()
+        ),
+    );
+    assert!(
+        said.ok().is_empty() && said.error().contains("left out: no process holds it"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_vanished_peer_is_noticed_within_the_time() {
+    let lab = need!(Lab::new("keepgone"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    for six in [false, true] {
+        let link = lab.link(&client, &server);
+        let net_path = if six { link.net_path6() } else { link.net_path() };
+        let pair = net_path.established();
+        let other = net_path.established();
+        net_path.cut(Toward::Server);
+        net_path.cut(Toward::Client);
+        let family = if six { "-6" } else { "-4" };
+        let said = words(&format!(
+            "keepalive set {family} --yes --time 1 --interval 1 --probes 2 -N {} sport = :{}",
+            client.name(),
+            pair.client.port()
+        ));
+        said.ok();
+        let begun = Instant::now();
+        let socket = pair.client.socket();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let error = (&*socket).read_exact(&mut [0; 8]).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(110), "ETIMEDOUT: {error}");
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        // Nobody asked for the other one.
+        let rows = list(&client, &format!("sport = :{}", other.client.port()));
+        assert_eq!(
+            (&rows[0]["state"], &rows[0]["keepalive"]),
+            (&"established".into(), &false.into())
+        );
+    }
+}
+
+#[test]
+fn nothing_is_done_that_was_not_agreed_to() {
+    let lab = need!(Lab::new("keepask"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let client = &process.sockets()[1];
+    let filter = format!("sport = :{}", client.port());
+
+    let said = words_in(&here, &format!("keepalive set --dry-run {filter}"));
+    assert_eq!(said.ok().lines().count(), 2, "{said}");
+    assert!(
+        said.error()
+            .contains("1 connection would be set; nothing was changed"),
+        "{said}"
+    );
+    let dry = words_in(
+        &here,
+        &format!("keepalive unset --dry-run --format json {filter}"),
+    )
+    .json();
+    assert_eq!(
+        (&dry["dry_run"], &dry["sockets"][0]["outcome"]),
+        (&true.into(), &"untried".into())
+    );
+
+    // Nobody can be asked.
+    for close_stdin in [false, true] {
+        let mut command = if close_stdin {
+            let mut shell = Command::new("sh");
+            shell.args([
+                "-c",
+                &format!("exec {SOCKEYE} keepalive set {} <&-", filter.replace(':', "\\:")),
+            ]);
+            shell
+        } else {
+            let mut command = command();
+            command.args(["keepalive", "set"]).args(filter.split_whitespace());
+            command
+        };
+        let said = here.run(|| run(&mut command));
+        assert!(
+            said.failed(2).contains("--yes says that they are meant"),
+            "{said}"
+        );
+        assert!(said.error().contains("holder("), "{said}");
+    }
+    assert_eq!(row(&here, client)["keepalive"], false);
+
+    // No filter, an empty one, one that matches nothing.
+    for line in [
+        "keepalive set",
+        "keepalive unset -y",
+        "kill --yes",
+        "keepalive set -y -N all",
+    ] {
+        assert!(
+            words_in(&here, line)
+                .failed(2)
+                .contains("a FILTER has to say which"),
+            "{line}"
+        );
+    }
+    let empty = here.run(|| run(command().args(["keepalive", "set", "-y", " "])));
+    empty.failed(2);
+    let said = words_in(&here, "keepalive set -y sport = :1");
+    assert!(
+        said.ok().is_empty() && said.error().contains("nothing matches the filter"),
+        "{said}"
+    );
+    assert!(
+        words_in(&here, "keepalive set -y proto = udp")
+            .error()
+            .contains("nothing matches")
+    );
+    for bad in [
+        "--time 0",
+        "--time 32768",
+        "--time x",
+        "--time 1.5",
+        "--interval 0s",
+        "--probes 0",
+        "--probes 128",
+        "--probes -1",
+        "--user-timeout 3000000s",
+        "--user-timeout 1us",
+    ] {
+        let said = words_in(&here, &format!("keepalive set -y {bad} {filter}"));
+        assert!(said.failed(2).contains(bad.split(' ').next().unwrap()), "{said}");
+    }
+    words_in(&here, "keepalive set -y nonsense").failed(2);
+    words_in(&here, "keepalive").failed(2);
+    assert_eq!(row(&here, client)["keepalive"], false);
+}
+
+#[test]
+fn an_answer_on_a_terminal_decides() {
+    let lab = need!(Lab::new("keepyes"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let client = &process.sockets()[1];
+    for (answer, is_set, code) in [("n\n", false, 1), ("\n", false, 1), ("y\n", true, 0)] {
+        let asked = Asked::after(&here, &format!("keepalive set sport = :{}", client.port()));
+        let (text, status) = asked.answer(answer);
+        assert!(
+            text.contains("Set keepalive (time 60 s, interval 10 s, 6 probes) on")
+                && text.contains(" on 1 connection? [y/N]"),
+            "{text}"
+        );
+        assert_eq!(status, Some(code), "{text}");
+        assert_eq!(row(&here, client)["keepalive"], is_set, "{text}");
+    }
+}
+
+#[test]
+fn what_was_done_is_told_where_output_cannot_be_written() {
+    let lab = need!(Lab::new("keepfull"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let port = process.sockets()[1].port();
+    for (line, done) in [
+        ("keepalive set --yes", "1 connection set: time 60 s"),
+        ("keepalive set --yes --format json", "1 connection set: time 60 s"),
+        (
+            "keepalive unset --yes",
+            "1 connection unset; 0 had gone, 0 failed",
+        ),
+        (
+            "kill --yes --format json",
+            "1 connection closed; 0 had gone, 0 failed",
+        ),
+    ] {
+        let mut command = command();
+        command.args(line.split(' ')).arg(format!("sport = :{port}"));
+        command
+            .stdout(std::fs::File::create("/dev/full").unwrap())
+            .stderr(std::process::Stdio::piped());
+        let output = here.run(|| command.output().unwrap());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{line}: {error}");
+        assert!(
+            error.contains(done) && error.contains("No space left"),
+            "{line}: {error}"
+        );
+    }
+    // Nobody reads: quiet about that, but a failure stays one.
+    let mut command = command();
+    command.args(["kill", "-y", "-x", "-a", "inode > 0"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let _unix = here.unix_bound(sockeye_lab::UnixKind::Stream, &lab.unix_abstract("full"));
+    command
+        .args(["--format", "json"])
+        .stdout(writer)
+        .stderr(std::process::Stdio::piped());
+    let output = here.run(|| command.output().unwrap());
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(!error.contains("standard output"), "{error}");
+}
+
+#[test]
+fn a_socket_that_moved_to_another_descriptor_is_found_again() {
+    let lab = need!(Lab::new("keepmove"));
+    let here = lab.namespace("here");
+    let pair = here.loopback().established();
+    let port = pair.client.port();
+    let Pair { client, server, .. } = pair;
+    let first = client.duplicate();
+    drop(client);
+    let asked = Asked::after(&here, &format!("keepalive set sport = :{port}"));
+    let second = first.try_clone().unwrap();
+    drop(first);
+    let (text, code) = asked.answer("yes\n");
+    assert!(text.contains("1 connection set"), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(rustix::net::sockopt::socket_keepalive(&second).unwrap());
+    drop(server);
+}
+
+#[test]
+fn each_is_found_in_its_own_namespace() {
+    let lab = need!(Lab::new("keepns"));
+    let (one, two) = (lab.namespace("one"), lab.namespace("two"));
+    two.sysctl("ipv4/tcp_keepalive_time", "777");
+    let start = |namespace, address| {
+        lab.process("holder")
+            .in_namespace(namespace)
+            .tcp_pair(address)
+            .start()
+    };
+    let here = start(&one, "127.0.0.1:7071");
+    let there = start(&two, "[::1]:7071");
+    let clients = format!(
+        "dport = :7071 and ( netns = {} or netns = {} )",
+        one.name(),
+        two.name()
+    );
+    let line = format!("keepalive set -y -N all --time 33 --format json {clients}");
+    let done = words(&line).json();
+    assert_eq!((&done["set"], &done["failed"]), (&2.into(), &0.into()), "{done}");
+    assert_eq!(row(&one, &here.sockets()[1])["time_s"], 33);
+    assert_eq!(row(&two, &there.sockets()[1])["time_s"], 33);
+    let servers = format!(
+        "sport = :7071 and ( netns = {} or netns = {} )",
+        one.name(),
+        two.name()
+    );
+    let all = words(&format!("keepalive list -N all --format json {servers}")).json();
+    let system = |name: &str| {
+        let of = all["system"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["netns"] == name);
+        of.unwrap()["time_s"].clone()
+    };
+    assert_eq!(
+        (system(one.name()), system(two.name())),
+        (7200.into(), 777.into()),
+        "{all}"
+    );
+    let rows = sockets(&all);
+    assert_eq!(rows.len(), 2, "{all}");
+    for row in rows {
+        let expected = if row["netns"] == one.name() { 7200 } else { 777 };
+        assert_eq!(
+            row["time_s"], expected,
+            "what has no time of its own has the system's: {row}"
+        );
+    }
+    let table = words(&format!("keepalive list -N all {servers}"));
+    assert!(
+        table
+            .ok()
+            .contains(&format!("System in {}: tcp_keepalive_time 777 s", two.name())),
+        "{table}"
+    );
+}
+
+#[test]
+fn a_shared_socket_is_set_through_whoever_allows_it() {
+    let lab = need!(Lab::new("keepshare"));
+    let here = lab.namespace("here");
+    let pair = here.loopback().established();
+    let one = lab
+        .process("one")
+        .in_namespace(&here)
+        .sharing(&pair.client)
+        .start();
+    let two = lab
+        .process("two")
+        .in_namespace(&here)
+        .sharing(&pair.client)
+        .start();
+    let filter = format!("sport = :{}", pair.client.port());
+    let done = words_in(&here, &format!("keepalive set -y --format json {filter}")).json();
+    assert_eq!(sockets(&done).len(), 1, "{done}");
+    assert_eq!(done["set"], 1, "{done}");
+    // A child of another test, before it becomes a program, may have it for a moment too.
+    let owners = done["sockets"][0]["owners"].as_array().unwrap();
+    for pid in [std::process::id(), one.pid(), two.pid()] {
+        assert!(owners.iter().any(|owner| owner["pid"] == pid), "{pid}: {done}");
+    }
+    assert!(pair.client.socket().keepalive().unwrap());
+    drop((one, two));
+}
+
+#[test]
+fn nobody_may_set_his_own_and_is_told_of_the_others() {
+    let lab = need!(Lab::new("keepnobody"));
+    let setpriv = need!(program("setpriv"));
+    let here = lab.namespace("here");
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
+    let own = lab
+        .process("own")
+        .in_namespace(&here)
+        .user(65534, 65534)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let other = lab
+        .process("other")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let say = |line: &str| -> Said {
+        let mut command = Command::new(&setpriv);
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(&binary)
+            .args(line.split_whitespace());
+        here.run(|| run(&mut command))
+    };
+    let own_port = own.sockets()[1].port();
+    let said = say(&format!("keepalive set -y sport = :{own_port}"));
+    // Yama may forbid it to all but ancestors.
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
+    if scope.is_ok_and(|scope| scope.trim() != "0") {
+        assert_eq!(said.code, Some(1), "{said}");
+        assert!(said.error().contains("yama"), "{said}");
+    } else {
+        assert!(said.ok().contains("1 connection set"), "{said}");
+        assert_eq!(row(&here, &own.sockets()[1])["keepalive"], true);
+    }
+    let said = say(&format!(
+        "keepalive set -y --format json sport = :{}",
+        other.sockets()[1].port()
+    ));
+    assert_eq!(said.code, Some(1), "{said}");
+    let document: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(
+        (&document["set"], &document["failed"]),
+        (&0.into(), &1.into()),
+        "{said}"
+    );
+    assert!(said.error().contains("CAP_SYS_PTRACE"), "{said}");
+    let listed = say(&format!("keepalive list sport = :{}", other.sockets()[1].port()));
+    assert!(listed.ok().contains(" off "), "{listed}");
+    assert!(
+        listed.error().contains("the times of 1 connection are not known"),
+        "{listed}"
+    );
+    assert_eq!(row(&here, &other.sockets()[1])["keepalive"], false);
+}
+
+#[test]
+fn names_of_owners_steer_no_terminal() {
+    let lab = need!(Lab::new("keepodd"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process(b"\x1b]0;x\x07\n\xff")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let port = process.sockets()[1].port();
+    for line in [
+        "keepalive list",
+        "keepalive list --summary",
+        "keepalive set --dry-run",
+        "keepalive set -y",
+        "keepalive unset",
+        "kill --dry-run",
+        "kill",
+    ] {
+        let said = words_in(&here, &format!("{line} sport = :{port}"));
+        assert_harmless(&said.stdout);
+        assert_harmless(&said.stderr);
+        assert!(
+            [&said.stdout[..], &said.stderr]
+                .concat()
+                .windows(4)
+                .any(|part| part == b"\\x1b"),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_summary_counts_by_program() {
+    let lab = need!(Lab::new("keepsum"));
+    let here = lab.namespace("here");
+    let a = lab
+        .process("aaa")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .tcp_pair("[::1]:0")
+        .start();
+    let b = lab
+        .process("bbb")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    words_in(&here, "keepalive set -y owner = bbb").ok();
+    let summary = words_in(&here, "keepalive list --summary --format json").json();
+    let of = |comm: &str| {
+        summary["owners"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["comm"] == comm)
+            .unwrap()
+            .clone()
+    };
+    let (one, two) = (of("aaa"), of("bbb"));
+    assert_eq!(
+        (&one["connections"], &one["on"], &one["off"], &one["unknown"]),
+        (&4.into(), &0.into(), &4.into(), &0.into())
+    );
+    assert_eq!(
+        (&two["connections"], &two["on"], &two["off"]),
+        (&2.into(), &2.into(), &0.into())
+    );
+    let table = words_in(&here, "keepalive list --summary");
+    let lines: Vec<&str> = table.ok().lines().collect();
+    assert!(lines[0].starts_with("System: tcp_keepalive_time "), "{table}");
+    assert!(
+        lines[2].starts_with("aaa "),
+        "those with the most to do come first: {table}"
+    );
+    let csv = words_in(&here, "keepalive list --summary --format csv");
+    assert!(
+        csv.ok().starts_with("comm,processes,connections,on,off,unknown,"),
+        "{csv}"
+    );
+    assert_eq!(
+        words_in(&here, "keepalive list --format csv")
+            .ok()
+            .lines()
+            .count(),
+        7
+    );
+    drop((a, b));
+}
+
+#[test]
+fn where_keepalive_was_set_by_its_owner_is_listed() {
+    let lab = need!(Lab::new("keepown"));
+    let here = lab.namespace("here");
+    let options = SocketOptions::new().keepalive(Duration::from_secs(600));
+    let pair = here.loopback6().with_client(options).established();
+    let row = row(&here, &pair.client);
+    assert_eq!(
+        (&row["keepalive"], &row["time_s"]),
+        (&true.into(), &600.into()),
+        "{row}"
+    );
+    assert_eq!(pair.client.state, State::Established);
+    wait_within(Duration::from_secs(5), "an idle time", || {
+        list(&here, "idle > 1s").len().ge(&2).then_some(())
+    });
+}

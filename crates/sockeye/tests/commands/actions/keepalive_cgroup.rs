@@ -1,0 +1,802 @@
+//! `sockeye keepalive run`, `attach`, `detach`: keepalive for new connections, by a program at their cgroup.
+
+use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run};
+use jsonschema::{Draft, JSONSchema};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use sockeye_lab::{Lab, Namespace, Skip, Toward, need, program, wait_for, wait_until};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PEER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/commands/actions/keepalive_cgroup/peer.py"
+);
+const OTHER: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/commands/actions/keepalive_cgroup/other.py"
+);
+const SCHEMA: &str = include_str!("../../../../../docs/schema/keepalive-attached.schema.json");
+
+/// As the kernel has it unless somebody asks.
+const NONE: [u32; 5] = [0, 7200, 75, 9, 0];
+
+/// A namespace, and a cgroup in which programs are started.
+struct Site {
+    lab: Lab,
+    inside: Namespace,
+    cgroup: PathBuf,
+}
+
+impl Site {
+    fn new(purpose: &str) -> Result<Self, Skip> {
+        program("python3")?;
+        let lab = Lab::new(purpose)?;
+        let (inside, cgroup) = (lab.namespace("inside"), lab.cgroup()?);
+        Ok(Self { lab, inside, cgroup })
+    }
+
+    /// Its cgroup's path below the mount, which is its name.
+    fn path(&self) -> String {
+        format!("/{}", self.cgroup.file_name().unwrap().to_str().unwrap())
+    }
+
+    /// A program in the namespace and the cgroup.
+    fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        self.command_in(&self.inside, &self.cgroup, words)
+    }
+
+    fn command_in<S: AsRef<OsStr>>(&self, namespace: &Namespace, cgroup: &Path, words: &[S]) -> Command {
+        let script = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", cgroup.display());
+        let mut command = namespace.command("sh", &["-c", &script, "sh"]);
+        command.args(words);
+        binary::clean(&mut command);
+        command
+    }
+
+    fn keepalive(&self, words: &[&str]) -> Said {
+        run(&mut self.command(&[&[SOCKEYE, "keepalive"], words].concat()))
+    }
+
+    /// From outside of the cgroup.
+    fn act(&self, words: &[&str]) -> Said {
+        binary::sockeye(&[&["keepalive"], words].concat())
+    }
+
+    /// Waits until no cgroup of a command is left.
+    #[track_caller]
+    fn wait_for_nothing(&self) {
+        wait_until("the command's cgroup is gone", || self.folders().is_empty());
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.cgroup).unwrap().flatten();
+        files
+            .filter(|file| file.file_type().unwrap().is_dir())
+            .map(|file| file.path())
+            .collect()
+    }
+
+    /// The numbers of the programs at its cgroup.
+    fn programs(&self) -> Vec<u32> {
+        let cgroup = File::open(&self.cgroup).unwrap();
+        sockeye_sys::bpf::cgroup::attached(cgroup.as_fd()).unwrap().ids
+    }
+
+    /// Has a program of somebody else's attached.
+    fn another_program(&self, flags: &str) -> Result<(), Skip> {
+        let cgroup = self.cgroup.to_str().unwrap();
+        let said = run(Command::new("python3").args([OTHER, cgroup, flags]));
+        if said.code == Some(0) {
+            Ok(())
+        } else {
+            Err(Skip::new(format!(
+                "cannot attach another's program: {}",
+                said.error()
+            )))
+        }
+    }
+
+    /// What is attached here, as JSON.
+    fn attached(&self) -> Vec<Value> {
+        let document = self.act(&["attached", "--format", "json"]).json();
+        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let schema = JSONSchema::options()
+            .with_draft(Draft::Draft202012)
+            .compile(&schema)
+            .unwrap();
+        let mistakes: Vec<String> = match schema.validate(&document) {
+            Ok(()) => Vec::new(),
+            Err(mistakes) => mistakes.map(|mistake| mistake.to_string()).collect(),
+        };
+        assert!(mistakes.is_empty(), "{mistakes:?}\n{document}");
+        let path = self.path();
+        let all = document["attached"].as_array().unwrap().iter();
+        all.filter(|it| it["cgroup"].as_str().unwrap().starts_with(&path))
+            .cloned()
+            .collect()
+    }
+}
+
+/// Connections that are opened one pair after the other.
+struct Pairs {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Pairs {
+    fn start(site: &Site) -> Self {
+        let mut child = site
+            .command(&["python3", PEER, "again"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    /// Opens another; what all of them have.
+    fn open(&mut self) -> Value {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        line_of(&mut self.lines).parse().unwrap()
+    }
+}
+
+impl Drop for Pairs {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn line_of(lines: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
+}
+
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn what_a_command_opens_and_accepts_has_it() {
+    let site = need!(Site::new("keep_run"));
+    need!(program("ss"));
+    for mode in ["pairs", "child"] {
+        let said = site.keepalive(&[
+            "run",
+            "--time",
+            "7m",
+            "--interval",
+            "11s",
+            "--probes",
+            "5",
+            "--user-timeout",
+            "1500ms",
+            "--",
+            "python3",
+            PEER,
+            mode,
+        ]);
+        let found: Value = serde_json::from_str(said.quiet()).unwrap();
+        let ours = json!([1, 420, 11, 5, 1500]);
+        for way in ["v4", "v6", "mapped", "mapped6"] {
+            assert_eq!(found[way], json!([ours, ours]), "{mode} {way}");
+        }
+        assert_eq!(found["listener"], json!(NONE), "{mode}");
+        // What the application sets itself stays, whenever it does, and the rest comes beside it.
+        let with_own = json!([1, 33, 11, 3, 1500]);
+        assert_eq!(found["before"], json!([with_own, with_own]), "{mode}");
+        assert_eq!(found["after"], json!([[0, 420, 11, 5, 1500], with_own]), "{mode}");
+        let rows = found["ss"].as_str().unwrap();
+        let timers = rows.lines().filter(|row| row.contains("timer:(keepalive,"));
+        // But the one that switched it off.
+        assert_eq!(timers.count(), rows.lines().count() - 1, "{rows}");
+        assert!(rows.lines().count() >= 8, "{rows}");
+        site.wait_for_nothing();
+    }
+    // Without it, nothing of the kind.
+    let said = run(&mut site.command(&["python3", PEER, "pairs"]));
+    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    assert_eq!(found["v4"], json!([NONE, NONE]));
+}
+
+#[test]
+fn static_binaries_have_it() {
+    let site = need!(Site::new("keep_static"));
+    let compiler = need!(program("gcc").or_else(|_| program("cc")));
+    let (source, built) = (
+        site.lab.directory().join("pair.c"),
+        site.lab.directory().join("pair"),
+    );
+    fs::write(&source, PAIR_C).unwrap();
+    let said = run(Command::new(compiler)
+        .args(["-static", "-o"])
+        .args([&built, &source]));
+    if said.code != Some(0) {
+        return Skip::new(format!("nothing can be linked statically: {}", said.error())).tell();
+    }
+    assert!(!names_an_interpreter(&fs::read(&built).unwrap()));
+    let built = built.to_str().unwrap();
+    assert_eq!(
+        site.keepalive(&["run", "--", built]).quiet(),
+        "1 60 10 6\n1 60 10 6\n"
+    );
+    assert_eq!(
+        run(&mut site.command(&[built])).quiet(),
+        "0 7200 75 9\n0 7200 75 9\n"
+    );
+    site.wait_for_nothing();
+}
+
+/// Whether a program header of an ELF file of 64 bits is of the type `PT_INTERP`.
+fn names_an_interpreter(elf: &[u8]) -> bool {
+    let number = |at: usize, bytes: usize| {
+        let mut number = [0; 8];
+        number[..bytes].copy_from_slice(&elf[at..at + bytes]);
+        usize::try_from(u64::from_le_bytes(number)).unwrap()
+    };
+    let (start, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    (0..count).any(|place| number(start + place * size, 4) == 3)
+}
+
+#[test]
+fn the_command_takes_our_place() {
+    let site = need!(Site::new("keep_place"));
+    let not_executable = site.lab.directory().join("text");
+    fs::write(&not_executable, "text").unwrap();
+    for (words, code) in [
+        (&["true"][..], Some(0)),
+        (&["sh", "-c", "exit 7"], Some(7)),
+        (&["nosuchcommand"], Some(127)),
+        (&[not_executable.to_str().unwrap()], Some(126)),
+        (&["sh", "-c", "kill -9 $$"], None),
+    ] {
+        let said = site.keepalive(&[&["run", "--"], words].concat());
+        assert_eq!(said.code, code, "{words:?}\n{said}");
+    }
+    // Nothing of ours is left in it: no child, no descriptor, no signal.
+    let ask = "read -r children </proc/$$/task/$$/children; echo \"children: $children\"; ls /proc/self/fd; \
+               grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
+    let with = run(&mut site.command(&[SOCKEYE, "keepalive", "run", "sh", "-c", ask]));
+    let without = run(&mut site.command(&["sh", "-c", ask]));
+    assert_eq!(with.quiet(), without.quiet());
+    assert!(with.quiet().starts_with("children: \n"), "{with}");
+    // A signal to us is one to it.
+    let mut child = site
+        .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
+        .spawn()
+        .unwrap();
+    let comm = || fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
+    wait_until("the command runs", || comm() == "sleep\n");
+    let its_cgroup = fs::read_to_string(format!("/proc/{}/cgroup", child.id())).unwrap();
+    assert!(
+        its_cgroup.contains(&format!("/sockeye-keepalive-{}\n", child.id())),
+        "{its_cgroup}"
+    );
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    site.wait_for_nothing();
+    // Whoever ignores the ends of children need not wait for any.
+    let script = format!("trap '' CHLD; exec {SOCKEYE} keepalive run -- echo fine");
+    let said = run(&mut site.command(&["sh", "-c", &script]));
+    assert_eq!(said.quiet(), "fine\n");
+    site.wait_for_nothing();
+}
+
+#[test]
+fn children_that_outlive_the_command_keep_it() {
+    let site = need!(Site::new("keep_children"));
+    // That this comes back at all shows that nobody else holds the pipe.
+    let said = site.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
+    let child: i32 = said.quiet().trim().parse().unwrap();
+    let is_here = site.folders().len() == 1 && site.attached().len() == 1;
+    let is_alive = is_alive(child);
+    kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
+    assert!(is_here && is_alive);
+    site.wait_for_nothing();
+    // Also when the command has made cgroups itself.
+    let make = "mkdir $(cat /proc/self/mountinfo | grep ' cgroup2 ' | head -1 | cut -d' ' -f5)$(sed -n s/^0:://p /proc/self/cgroup)/below";
+    site.keepalive(&["run", "--", "sh", "-c", make]).quiet();
+    site.wait_for_nothing();
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_nothing_behind() {
+    let site = need!(Site::new("keep_kill"));
+    for round in 0..20 {
+        let mut child = site
+            .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
+            .spawn()
+            .unwrap();
+        let pid = Pid::from_child(&child);
+        // From before there is a cgroup to after the command runs, wherever this machine is slow.
+        let begun = Instant::now();
+        let comm = || fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap_or_default();
+        match round % 4 {
+            0 => wait_until("sockeye runs", || comm() == "sockeye\n"),
+            1 => wait_until("a cgroup is there", || !site.folders().is_empty()),
+            2 => wait_until("the command runs", || comm() == "sleep\n"),
+            _ => while begun.elapsed() < Duration::from_millis(3 * round) {},
+        }
+        kill_process(pid, Signal::KILL).unwrap();
+        child.wait().unwrap();
+    }
+    site.wait_for_nothing();
+    let cgroup = site.cgroup.to_str().unwrap().to_owned();
+    wait_until("no guard is left", || guards(&cgroup).is_empty());
+    // What a guard cannot remove, for it was killed itself, the next one does.
+    let mut child = site
+        .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
+        .spawn()
+        .unwrap();
+    let guard = wait_for("the command and its guard run", || {
+        let comm = fs::read_to_string(format!("/proc/{}/comm", child.id())).ok()?;
+        guards(&cgroup).first().copied().filter(|_| comm == "sleep\n")
+    });
+    kill_process(Pid::from_raw(guard).unwrap(), Signal::KILL).unwrap();
+    wait_until("the guard is gone", || !is_alive(guard));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("it is empty", || {
+        let events = fs::read_to_string(site.folders()[0].join("cgroup.events")).unwrap();
+        events.contains("populated 0")
+    });
+    site.keepalive(&["run", "true"]).quiet();
+    site.wait_for_nothing();
+}
+
+#[test]
+fn many_at_once_do_not_disturb_each_other() {
+    let site = need!(Site::new("keep_many"));
+    let start = |code: u32| {
+        let line = format!("exit {code}");
+        let words = [SOCKEYE, "keepalive", "run", "--", "sh", "-c", &line];
+        (code, site.command(&words).spawn().unwrap())
+    };
+    let children: Vec<_> = (0..40).map(start).collect();
+    for (code, mut child) in children {
+        assert_eq!(child.wait().unwrap().code(), Some(code as i32));
+    }
+    site.wait_for_nothing();
+    let cgroup = site.cgroup.to_str().unwrap();
+    wait_until("no guard is left", || guards(cgroup).is_empty());
+}
+
+/// Processes that watch over cgroups below this one.
+fn guards(cgroup: &str) -> Vec<i32> {
+    let pids = fs::read_dir("/proc").unwrap().flatten();
+    pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains("keepalive guard") && line.contains(cgroup)
+        })
+        .collect()
+}
+
+#[test]
+fn a_cgroup_gives_it_from_attach_to_detach() {
+    let site = need!(Site::new("keep_attach"));
+    let path = site.path();
+    let mut pairs = Pairs::start(&site);
+    let pair = |settings: [u32; 5]| json!([settings, settings]);
+    assert_eq!(pairs.open(), json!([pair(NONE)]));
+    let said = site.act(&["attach", &path, "--dry-run"]);
+    assert!(
+        said.ok().starts_with(&format!("would attach to {path}: ")),
+        "{said}"
+    );
+    assert!(site.programs().is_empty());
+    let said = site.act(&["attach", &path, "--time", "100s"]);
+    assert!(
+        said.ok()
+            .contains("time 100 s, interval 10 s, 6 probes; a peer that is gone is noticed after 2m40s"),
+        "{said}"
+    );
+    assert!(said.ok().contains("\nSystem: tcp_keepalive_time "), "{said}");
+    let first = [1, 100, 10, 6, 0];
+    assert_eq!(pairs.open(), json!([pair(NONE), pair(first)]));
+    // Other settings take the place of these.
+    let said = site.act(&["attach", &path, "--time", "200s", "--user-timeout", "9s"]);
+    assert!(
+        said.ok()
+            .contains("\nBefore: time 100 s, interval 10 s, 6 probes\n"),
+        "{said}"
+    );
+    assert_eq!(site.programs().len(), 1);
+    let second = [1, 200, 10, 6, 9000];
+    assert_eq!(pairs.open(), json!([pair(NONE), pair(first), pair(second)]));
+    let expected = json!({"cgroup": path, "time_s": 200, "interval_s": 10, "probes": 6, "user_timeout_ms": 9000,
+                          "given": 4, "other": 0, "refused": 0});
+    assert_eq!(site.attached(), std::slice::from_ref(&expected));
+    let lines = site.act(&["attached", "--format", "jsonl"]);
+    assert!(
+        lines
+            .quiet()
+            .lines()
+            .any(|line| line.parse::<Value>().unwrap() == expected)
+    );
+    let table = site.act(&["attached"]);
+    let row = table.ok().lines().find(|line| line.contains(&path)).unwrap();
+    let words: Vec<_> = row.split_whitespace().collect();
+    assert_eq!(
+        words[1..],
+        ["200", "s", "10", "s", "6", "9000", "ms", "4", "0", "0"]
+    );
+    // Away again, and what has it keeps it.
+    let said = site.act(&["detach", &path, "--dry-run"]);
+    assert!(said.ok().contains("; 4 connections got keepalive"), "{said}");
+    let said = site.act(&["detach", &path]);
+    assert_eq!(
+        said.ok(),
+        format!(
+            "detached from {path}: new connections are as they were before; 4 connections got keepalive, and what is \
+             left of them keeps it\n"
+        )
+    );
+    assert!(
+        said.error().contains(&format!("unset -N all 'cgroup = {path}'")),
+        "{said}"
+    );
+    assert_eq!(
+        pairs.open(),
+        json!([pair(NONE), pair(first), pair(second), pair(NONE)])
+    );
+    assert!(site.programs().is_empty());
+    let said = site.act(&["detach", &path]);
+    assert!(
+        said.failed(1).contains("nothing of sockeye's is attached to"),
+        "{said}"
+    );
+}
+
+#[test]
+fn programs_of_others_stay() {
+    let site = need!(Site::new("keep_others"));
+    let path = site.path();
+    need!(site.another_program("2"));
+    let others = site.programs();
+    assert_eq!(others.len(), 1);
+    site.act(&["attach", &path]).ok();
+    site.act(&["attach", &path, "--time", "5s"]).ok();
+    let both = site.programs();
+    assert_eq!((both.len(), both.contains(&others[0])), (2, true));
+    site.act(&["detach", &path]).ok();
+    assert_eq!(site.programs(), others);
+    let said = site.act(&["detach", &path]);
+    said.failed(1);
+    assert_eq!(site.programs(), others);
+}
+
+#[test]
+fn a_program_that_allows_no_other_is_told() {
+    let site = need!(Site::new("keep_alone"));
+    need!(site.another_program("0"));
+    let said = site.act(&["attach", &site.path()]);
+    assert!(
+        said.failed(1).contains("which allows no other beside it"),
+        "{said}"
+    );
+    assert_eq!(site.programs().len(), 1);
+}
+
+#[test]
+fn of_several_the_innermost_counts() {
+    let site = need!(Site::new("keep_nested"));
+    site.act(&["attach", &site.path(), "--time", "500s", "--interval", "50s"])
+        .ok();
+    let said = site.keepalive(&["run", "--time", "5s", "--", "python3", PEER, "pairs"]);
+    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    assert_eq!(found["v4"], json!([[1, 5, 10, 6, 0], [1, 5, 10, 6, 0]]));
+    let outer = &site.attached()[0];
+    assert_eq!((&outer["given"], &outer["other"]), (&json!(0), &json!(12)));
+    let below = site.cgroup.join("below");
+    fs::create_dir(&below).unwrap();
+    let said = run(&mut site.command_in(&site.inside, &below, &["python3", PEER, "pairs"]));
+    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    assert_eq!(found["v4"], json!([[1, 500, 50, 6, 0], [1, 500, 50, 6, 0]]));
+    let said = site.act(&["detach", &format!("{}/below", site.path())]);
+    assert!(
+        said.failed(1)
+            .contains(&format!("it is to {}, above it", site.path())),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_a_cgroup_may_be_called() {
+    let site = need!(Site::new("keep_names"));
+    let id = format!("{:012}{}", std::process::id(), "0".repeat(52));
+    let container = site.cgroup.join(format!("docker-{id}.scope"));
+    fs::create_dir(&container).unwrap();
+    let mut sleeper = site
+        .command_in(&site.inside, &container, &["sleep", "1000"])
+        .spawn()
+        .unwrap();
+    let pid = sleeper.id().to_string();
+    let is_in = || {
+        let cgroup = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        cgroup.contains(&id)
+    };
+    wait_until("it is in", is_in);
+    let path = format!("{}/docker-{id}.scope", site.path());
+    let whole = container.to_str().unwrap().to_owned();
+    let mut said: Vec<(String, Said)> = Vec::new();
+    for name in [&id, &id[..12], &pid, &path, &path[1..], &whole] {
+        said.push((name.to_owned(), site.act(&["attach", "--dry-run", name])));
+    }
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    for (name, said) in said {
+        assert!(
+            said.ok().starts_with(&format!("would attach to {path}: ")),
+            "{name}: {said}"
+        );
+    }
+    // None of these means the whole host.
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let us = std::process::id().to_string();
+    let mut mistaken = vec![
+        "",
+        ".",
+        "nosuch",
+        "/nosuch",
+        "/proc",
+        "4194305",
+        "-1",
+        "a\x1b[31mb",
+    ];
+    if own.contains("0::/\n") {
+        mistaken.push(&us);
+    }
+    for name in mistaken {
+        let said = site.act(&["attach", "--dry-run", name]);
+        assert_harmless(said.failed(1).as_bytes());
+    }
+    let said = site.act(&["attach", "--dry-run", "/"]);
+    assert!(said.ok().starts_with("would attach to /: "), "{said}");
+    assert_eq!(site.act(&["attach"]).code, Some(2));
+    assert_eq!(site.act(&["attach", "/", "--time", "0"]).code, Some(2));
+    assert_eq!(site.act(&["run"]).code, Some(2));
+}
+
+#[test]
+fn a_peer_that_vanishes_is_noticed_in_time() {
+    let site = need!(Site::new("keep_vanish"));
+    let other = site.lab.namespace("other");
+    let net_path = site.lab.link(&site.inside, &other).net_path();
+    let ip = net_path.server_ip().to_string();
+    let mut server = other
+        .command("python3", &[PEER, "serve", &ip])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let port = line_of(&mut BufReader::new(server.stdout.take().unwrap()));
+    let words = [
+        SOCKEYE,
+        "keepalive",
+        "run",
+        "--time",
+        "1s",
+        "--interval",
+        "1s",
+        "--probes",
+        "2",
+        "--",
+        "python3",
+        PEER,
+        "wait",
+        &ip,
+        &port,
+    ];
+    let mut client = site.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap());
+    assert_eq!(line_of(&mut lines), "connected");
+    net_path.cut(Toward::Client);
+    net_path.cut(Toward::Server);
+    let begun = Instant::now();
+    let ended = line_of(&mut lines);
+    let took = begun.elapsed();
+    client.wait().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(ended, "ETIMEDOUT");
+    // A second of silence, and two probes a second apart; a probe may have been answered before the cut.
+    assert!(
+        took > Duration::from_millis(1500) && took < Duration::from_secs(8),
+        "{took:?}"
+    );
+    site.wait_for_nothing();
+}
+
+#[test]
+fn without_the_right_it_says_so() {
+    let site = need!(Site::new("keep_rights"));
+    let sockeye = site.lab.copy_for_all_users(Path::new(SOCKEYE));
+    let sockeye = sockeye.to_str().unwrap();
+    let path = site.path();
+    for words in [
+        &["run", "--", "echo", "it ran"][..],
+        &["attach", &path],
+        &["attach", &path, "--dry-run"],
+        &["detach", &path],
+        &["attached"],
+    ] {
+        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let said = run(&mut site.command(&[&nobody[..], &[sockeye, "keepalive"], words].concat()));
+        let error = said.failed(1);
+        assert!(
+            error.contains("Operation not permitted") && error.contains("run as root"),
+            "{said}"
+        );
+    }
+    assert!(site.folders().is_empty());
+    // Three rights will do, as long as nothing of others' has to be looked at.
+    need!(program("capsh"));
+    let drop = "--drop=cap_sys_admin,cap_sys_ptrace";
+    let line =
+        format!("{SOCKEYE} keepalive run -- echo fine && {SOCKEYE} keepalive attach {path} >/dev/null 2>&1");
+    let said = run(&mut site.command(&["capsh", drop, "--", "-c", &line]));
+    assert_eq!(said.quiet(), "fine\n");
+    assert_eq!(site.programs().len(), 1);
+    let line = format!("exec {SOCKEYE} keepalive detach {path}");
+    let said = run(&mut site.command(&["capsh", drop, "--", "-c", &line]));
+    assert!(said.failed(1).contains("takes CAP_SYS_ADMIN"), "{said}");
+    site.wait_for_nothing();
+}
+
+/// The file system is unmounted where only this test's processes see it.
+#[test]
+fn without_cgroups_of_version_2_it_says_so() {
+    let site = need!(Site::new("keep_none"));
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut points = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let point = points.find(|words| words[2] == "cgroup2").unwrap()[1].to_owned();
+    // Nor where process 1 is, which here is the shell.
+    for words in ["run true", "attach /", "detach /", "attached"] {
+        let line = format!("umount -l {point} && {SOCKEYE} keepalive {words}");
+        let said = run(Command::new("unshare").args(["-mpf", "--mount-proc", "sh", "-c", &line]));
+        let error = said.failed(1);
+        assert!(
+            error.contains("no cgroup file system of version 2 is mounted here"),
+            "{said}"
+        );
+        assert!(
+            error.contains("`mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2`"),
+            "{said}"
+        );
+    }
+    let line = format!("mount -o remount,bind,ro {point} && exec {SOCKEYE} keepalive run true");
+    let said = run(Command::new("unshare").args(["-m", "sh", "-c", &line]));
+    assert!(said.failed(1).contains("mounted read-only here"), "{said}");
+    drop(site);
+}
+
+/// `ip netns exec` mounts a new `/sys`, where no cgroups are.
+#[test]
+fn where_sys_is_mounted_anew_cgroups_are_found() {
+    let site = need!(Site::new("keep_sys"));
+    need!(program("ip"));
+    let name = site.inside.name();
+    let path = site.path();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut points = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let point = points.find(|words| words[2] == "cgroup2").unwrap()[1].to_owned();
+    let script = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", site.cgroup.display());
+    let within = |words: &[&str]| {
+        let mut command = Command::new("sh");
+        let exec = ["-c", &script, "sh", "ip", "netns", "exec", name];
+        command.args(exec).args(words);
+        binary::clean(&mut command);
+        run(&mut command)
+    };
+    let seen = within(&["sh", "-c", &format!("ls {point}/cgroup.procs")]);
+    assert_ne!(seen.code, Some(0), "it hides them: {seen}");
+    let keepalive = |words: &[&str]| within(&[&[SOCKEYE, "keepalive"], words].concat());
+    let said = keepalive(&["run", "--time", "7m", "--", "python3", PEER, "pairs"]);
+    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    assert_eq!(found["v4"], json!([[1, 420, 10, 6, 0], [1, 420, 10, 6, 0]]));
+    site.wait_for_nothing();
+    for named in [path.clone(), format!("{point}{path}")] {
+        let said = keepalive(&["attach", &named]);
+        assert!(said.ok().starts_with(&format!("attached to {path}: ")), "{said}");
+        assert!(keepalive(&["attached"]).ok().contains(&path));
+        let said = keepalive(&["detach", &named]);
+        assert!(
+            said.ok().starts_with(&format!("detached from {path}: ")),
+            "{said}"
+        );
+    }
+    let own = keepalive(&["attach", "--dry-run", &std::process::id().to_string()]);
+    assert!(!own.error().contains("no cgroup file system"), "{own}");
+}
+
+#[test]
+fn a_cgroup_whose_name_is_no_text_is_taken() {
+    use std::os::unix::ffi::OsStrExt;
+    let site = need!(Site::new("keep_bytes"));
+    let name = OsStr::from_bytes(b"odd\xff");
+    fs::create_dir(site.cgroup.join(name)).unwrap();
+    let mut path = std::ffi::OsString::from(site.path());
+    path.push("/");
+    path.push(name);
+    let act = |word: &str| run(binary::command().args(["keepalive", word]).arg(&path));
+    assert!(act("attach").ok().starts_with("attached to /"));
+    assert_eq!(site.attached().len(), 1);
+    assert!(act("detach").ok().starts_with("detached from /"));
+    assert!(site.attached().is_empty());
+    fs::remove_dir(site.cgroup.join(name)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_written_is_told_elsewhere() {
+    let site = need!(Site::new("keep_full"));
+    for (word, done) in [("attach", "attached to"), ("detach", "detached from")] {
+        let mut command = binary::command();
+        command.args(["keepalive", word, &site.path()]);
+        command
+            .stdout(File::create("/dev/full").unwrap())
+            .stderr(Stdio::piped());
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(
+            error.contains(&format!("sockeye: {done} {}", site.path())) && error.contains("No space left"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn counts_say_no_more_than_is_known() {
+    let said = binary::sockeye(&["keepalive", "attached", "--help"]);
+    let text = said.ok().split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["at the end of its handshake", "or given by a cgroup below"] {
+        assert!(text.contains(words), "{said}");
+    }
+}
+
+const PAIR_C: &str = r#"
+#include <arpa/inet.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t length = sizeof(value);
+    getsockopt(fd, level, name, &value, &length);
+    return value;
+}
+
+static void tell(int fd)
+{
+    printf("%d %d %d %d\n", option(fd, SOL_SOCKET, SO_KEEPALIVE), option(fd, IPPROTO_TCP, TCP_KEEPIDLE),
+           option(fd, IPPROTO_TCP, TCP_KEEPINTVL), option(fd, IPPROTO_TCP, TCP_KEEPCNT));
+}
+
+int main(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (bind(listener, (void *)&address, length) || listen(listener, 1) ||
+        getsockname(listener, (void *)&address, &length) || connect(client, (void *)&address, length))
+        return 1;
+    tell(client);
+    tell(accept(listener, NULL, NULL));
+    return 0;
+}
+"#;

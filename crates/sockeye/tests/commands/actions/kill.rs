@@ -1,0 +1,508 @@
+//! `sockeye kill` on real sockets: what is closed, and what is not.
+
+use crate::fixtures::binary::asked::Asked;
+use crate::fixtures::binary::{SOCKEYE, command, run, sockets, words, words_in};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need, program, wait_until};
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Whether there is a TCP socket in this namespace with this local port, and this peer's unless it is 0.
+fn is_there(namespace: &Namespace, port: u16, peer: u16) -> bool {
+    let rows = namespace.tcp_rows();
+    rows.iter()
+        .any(|row| row.local.port() == port && row.peer.port() == peer)
+}
+
+fn is_open(lab_socket: &LabSocket, namespace: &Namespace) -> bool {
+    is_there(
+        namespace,
+        lab_socket.port(),
+        lab_socket.peer.map_or(0, |peer| peer.port()),
+    )
+}
+
+/// What reading from it says, within some seconds.
+fn read_error(lab_socket: &LabSocket) -> Option<i32> {
+    let socket = lab_socket.socket();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let read = (&*socket).read_exact(&mut [0; 8]);
+    read.err().and_then(|error| error.raw_os_error())
+}
+
+#[test]
+fn its_owner_and_its_peer_are_told_and_no_other() {
+    let lab = need!(Lab::new("killerr"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    for net_path in [link.net_path(), link.net_path6(), link.net_path_mapped()] {
+        let listener = net_path.listener();
+        let (pair, other) = (
+            net_path.established_to(&listener),
+            net_path.established_to(&listener),
+        );
+        let line = format!(
+            "kill --yes --own-session -N {} sport = :{}",
+            client.name(),
+            pair.client.port()
+        );
+        let said = words(&line);
+        assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+        assert_eq!(read_error(&pair.client), Some(103), "ECONNABORTED");
+        assert_eq!(read_error(&pair.server), Some(104), "ECONNRESET");
+        let mut socket = other.client.socket();
+        socket.write_all(b"x").unwrap();
+        let mut socket = other.server.socket();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.read_exact(&mut [0]).expect("the other one lives");
+        assert!(is_open(&listener, &server));
+    }
+}
+
+#[test]
+fn what_is_not_named_is_not_closed() {
+    let lab = need!(Lab::new("killnot"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let [listener, client, _] = process.sockets() else {
+        panic!("three sockets")
+    };
+    let port = client.port();
+    for (line, why) in [
+        ("kill".to_owned(), "a FILTER has to say which"),
+        ("kill -y -N all".to_owned(), "a FILTER has to say which"),
+        ("kill -y -l".to_owned(), "a FILTER has to say which"),
+        (format!("kill sport = :{port}"), "--yes says that they are meant"),
+        (format!("kill -y sport == == :{port}"), "expected"),
+        (format!("kill --yess sport = :{port}"), "--yes"),
+    ] {
+        assert!(words_in(&here, &line).failed(2).contains(why), "{line}");
+    }
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {SOCKEYE} kill sport = :{port} <&-")]);
+    assert!(here.run(|| run(&mut shell)).failed(2).contains("--yes"));
+    let said = words_in(&here, &format!("kill --dry-run sport = :{port}"));
+    assert!(said.ok().contains(&format!(":{port} ")), "{said}");
+    assert!(
+        said.error()
+            .contains("1 connection would be closed; nothing was changed"),
+        "{said}"
+    );
+    let said = words_in(&here, "kill -y sport = :1");
+    assert!(
+        said.ok().is_empty() && said.error().contains("nothing matches the filter"),
+        "{said}"
+    );
+    // A listener is no connection, unless its state is named.
+    let mine = format!("sport = :{}", listener.port());
+    assert!(is_open(client, &here) && is_open(listener, &here));
+    assert!(
+        words_in(&here, &format!("kill -y {mine}"))
+            .ok()
+            .ends_with("1 connection closed\n")
+    );
+    assert!(is_open(listener, &here));
+    assert!(
+        words_in(&here, &format!("kill -y state listening {mine}"))
+            .ok()
+            .ends_with("1 socket closed\n")
+    );
+    assert!(!is_open(listener, &here));
+}
+
+#[test]
+fn both_ends_count_as_closed() {
+    let lab = need!(Lab::new("killboth"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .tcp_pair("[::1]:0")
+        .tcp_pair("[::]:0")
+        .start();
+    let done = words_in(&here, "kill -y --format json state established").json();
+    assert_eq!(
+        (&done["closed"], &done["gone"], &done["failed"], &done["dry_run"]),
+        (&6.into(), &0.into(), &0.into(), &false.into()),
+        "{done}"
+    );
+    assert!(
+        sockets(&done).iter().all(|row| row["outcome"] == "closed"),
+        "{done}"
+    );
+    for socket in process.sockets() {
+        assert_eq!(is_open(socket, &here), socket.peer.is_none(), "{socket:?}");
+    }
+}
+
+#[test]
+fn each_is_closed_in_its_own_namespace() {
+    let lab = need!(Lab::new("killns"));
+    let (one, two, three) = (lab.namespace("one"), lab.namespace("two"), lab.namespace("three"));
+    let start = |namespace| {
+        lab.process("holder")
+            .in_namespace(namespace)
+            .tcp_pair("127.0.0.1:7072")
+            .start()
+    };
+    let all = [start(&one), start(&two), start(&three)];
+    let clients: Vec<_> = all.iter().map(|process| process.sockets()[1].port()).collect();
+    let filter = format!(
+        "dport = :7072 and ( netns = {} or netns = {} )",
+        one.name(),
+        two.name()
+    );
+    let said = words(&format!("kill -y -N all --format json {filter}"));
+    assert_eq!(
+        (said.json()["closed"].clone(), said.json()["failed"].clone()),
+        (2.into(), 0.into()),
+        "{said}"
+    );
+    assert!(!is_there(&one, clients[0], 7072) && !is_there(&two, clients[1], 7072));
+    assert!(is_there(&three, clients[2], 7072));
+    let said = words(&format!("kill -y -N {} dport = :7072", three.name()));
+    assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+    assert!(!is_there(&three, clients[2], 7072));
+}
+
+#[test]
+fn one_that_came_after_at_the_same_addresses_is_spared() {
+    let lab = need!(Lab::new("killcookie"));
+    let here = lab.namespace("here");
+    let net_path = here.loopback();
+    let listener = net_path.listener();
+    let Pair { client, server, .. } = net_path.established_to(&listener);
+    let (from, to) = (client.local.unwrap(), listener.local.unwrap());
+    let asked = Asked::after(&here, &format!("kill --own-session sport = :{}", from.port()));
+    // Reset, so that nothing is left of it.
+    client.socket().set_linger(Some(Duration::ZERO)).unwrap();
+    drop((client, server));
+    wait_until("the first to be gone", || {
+        !is_there(&here, from.port(), to.port())
+    });
+    let second = here.run(|| {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        )
+        .unwrap();
+        rustix::net::bind(&socket, &from).unwrap();
+        rustix::net::connect(&socket, &to).unwrap();
+        socket
+    });
+    let (text, code) = asked.answer("y\n");
+    assert!(text.contains("1 connection had gone meanwhile"), "{text}");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(is_there(&here, from.port(), to.port()), "{text}");
+    drop(second);
+}
+
+#[test]
+fn the_session_that_it_is_typed_in_is_left_out() {
+    let lab = need!(Lab::new("killown"));
+    let here = lab.namespace("here");
+    // This process is the one that it is started from.
+    let pair = here.loopback().established();
+    let port = pair.client.port();
+    let said = words_in(&here, &format!("kill -y sport = :{port}"));
+    assert_eq!((said.code, &said.stdout[..]), (Some(0), &b""[..]), "{said}");
+    assert!(
+        said.error()
+            .contains("left out: this session needs it; --own-session closes it nevertheless"),
+        "{said}"
+    );
+    assert!(is_open(&pair.client, &here));
+    let dry = words_in(&here, &format!("kill --dry-run --format json sport = :{port}")).json();
+    assert_eq!(dry["sockets"][0]["outcome"], "left_out", "{dry}");
+
+    // By the connection that a login came by, whoever holds it; also told to an ancestor only.
+    let process = lab
+        .process("sshd")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let [listener, client, server] = process.sockets() else {
+        panic!("three sockets")
+    };
+    let login = format!("127.0.0.1 {} 127.0.0.1 {}", client.port(), listener.port());
+    let filter = format!("sport = :{} or dport = :{}", listener.port(), listener.port());
+    let mut sudo = Command::new("sh");
+    let line = format!("env -u SSH_CONNECTION {SOCKEYE} kill -y '{filter}'; exit $?");
+    sudo.args(["-c", &line]).env("SSH_CONNECTION", &login);
+    let mut direct = command();
+    direct.args(["kill", "-y", &filter]).env("SSH_CONNECTION", &login);
+    for command in [&mut sudo, &mut direct] {
+        let said = here.run(|| run(command));
+        assert!(
+            said.ok().is_empty() && said.error().contains("2 connections of sshd"),
+            "{said}"
+        );
+        assert!(is_open(client, &here) && is_open(server, &here));
+    }
+    let said = here.run(|| {
+        run(command()
+            .args(["kill", "-y", "--own-session", &filter])
+            .env("SSH_CONNECTION", &login))
+    });
+    assert!(said.ok().ends_with("2 connections closed\n"), "{said}");
+}
+
+#[test]
+fn the_other_end_of_what_the_session_holds_is_left_out_too() {
+    let lab = need!(Lab::new("killends"));
+    let here = lab.namespace("here");
+    // This process, of the session, accepts; the other end is another's, as it is of `ssh localhost` and of a proxy.
+    // It is a v6 socket, and its peer's is v4.
+    for (listens, address) in [
+        ("127.0.0.1:9400", "[::ffff:127.0.0.1]:9400"),
+        ("[::1]:9401", "[::1]:9401"),
+    ] {
+        let listener = here.tcp_listener(listens, &SocketOptions::new());
+        let accepted = std::thread::scope(|scope| {
+            let accepting = scope.spawn(|| {
+                let socket = listener.fd().unwrap().try_clone_to_owned().unwrap();
+                rustix::net::accept(&socket).unwrap()
+            });
+            let client = lab
+                .process("client")
+                .in_namespace(&here)
+                .tcp_connect(address.parse().unwrap())
+                .start();
+            (accepting.join().unwrap(), client)
+        });
+        let (socket, client) = accepted;
+        let [end] = client.sockets() else {
+            panic!("one socket")
+        };
+        let port = listener.port();
+        // Whether or not the filter names the session's own end.
+        for filter in [
+            "sport >= :1 or dport >= :1".to_owned(),
+            format!("dport = :{port}"),
+        ] {
+            let said = words_in(&here, &format!("kill -a --yes {filter}"));
+            assert_eq!((said.code, &said.stdout[..]), (Some(0), &b""[..]), "{said}");
+            assert!(
+                said.error().contains("1 connection of client (")
+                    && said.error().contains("left out: this session needs it"),
+                "{said}"
+            );
+            assert!(is_open(end, &here), "{said}");
+        }
+        let said = words_in(&here, &format!("kill --yes --own-session dport = :{port}"));
+        assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+        drop((socket, client));
+    }
+}
+
+#[test]
+fn other_protocols_when_they_are_named() {
+    let lab = need!(Lab::new("killudp"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .udp_bind("127.0.0.1:7073")
+        .udp_bind("127.0.0.1:7074")
+        .start();
+    let udp = |port| format!("kill -y -u -a sport = :{port}");
+    assert!(
+        words_in(&here, "kill -y sport = :7073")
+            .error()
+            .contains("nothing matches")
+    );
+    // What is not connected takes -a, and that is said.
+    let said = words_in(&here, "kill -y -u sport = :7073");
+    assert!(
+        said.error()
+            .contains("it matches 1 socket that is not connected; -a takes those too"),
+        "{said}"
+    );
+    assert!(words_in(&here, &udp(7073)).ok().ends_with("1 socket closed\n"));
+    let pair = here.loopback().udp_connected();
+    let said = words_in(
+        &here,
+        &format!("kill -y --own-session -u sport = :{}", pair.client.port()),
+    );
+    assert!(said.ok().ends_with("1 socket closed\n"), "{said}");
+    assert!(said.error().contains("a port that was bound stays so"), "{said}");
+    assert_eq!(read_error(&pair.client), Some(103), "ECONNABORTED");
+    assert!(pair.client.socket().peer_addr().is_err(), "it has lost its peer");
+    assert!(pair.server.socket().peer_addr().is_ok() || pair.server.peer.is_none());
+
+    let raw = here.raw(1, false);
+    let said = words_in(&here, "kill -y --own-session -w -a inode > 0");
+    // Without raw_diag in the kernel only /proc tells of it.
+    assert!(
+        said.error().contains("its cookie is not known") || said.ok().contains("1 socket closed"),
+        "{said}"
+    );
+    drop(raw);
+
+    // What the kernel does not close is left out beforehand.
+    let unix = here.unix_bound(UnixKind::Stream, &lab.unix_abstract("killed"));
+    let filter = format!("--own-session -x -a inode = {}", unix.inode);
+    let reason = "the kernel closes TCP, UDP and RAW sockets only";
+    for (flag, code) in [("--dry-run", 0), ("-y", 1)] {
+        let said = words_in(&here, &format!("kill {flag} {filter}"));
+        assert_eq!(said.code, Some(code), "{said}");
+        assert!(
+            said.error().contains("left out: ") && said.error().contains(reason),
+            "{said}"
+        );
+        assert!(!said.error().contains("1 socket would be closed"), "{said}");
+        let said = words_in(&here, &format!("kill {flag} --format json {filter}"));
+        let document: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        assert_eq!(
+            (&document["left_out"], &document["failed"], &document["closed"]),
+            (&1.into(), &0.into(), &0.into()),
+            "{said}"
+        );
+        let row = &document["sockets"][0];
+        assert_eq!(row["outcome"], "left_out", "{said}");
+        assert!(row["reason"].as_str().unwrap().contains(reason), "{said}");
+    }
+    drop(process);
+}
+
+#[test]
+fn listeners_that_share_a_port_are_all_closed() {
+    let lab = need!(Lab::new("killreuse"));
+    let here = lab.namespace("here");
+    let options = SocketOptions::new().reuse_port();
+    let all: Vec<_> = (0..5)
+        .map(|_| here.tcp_listener("127.0.0.1:7075", &options))
+        .collect();
+    let said = words_in(&here, "kill -y --own-session state listening sport = :7075");
+    assert!(said.ok().ends_with("5 sockets closed\n"), "{said}");
+    assert!(!is_there(&here, 7075, 0));
+    drop(all);
+}
+
+#[test]
+fn waiting_states_as_the_kernel_allows() {
+    let lab = need!(Lab::new("killtw"));
+    let here = lab.namespace("here");
+    let waiting = here.loopback().time_wait();
+    let port = waiting.port();
+    let peer = waiting.peer.unwrap().port();
+    assert!(is_there(&here, port, peer));
+    let said = words_in(&here, &format!("kill -y state time-wait sport = :{port}"));
+    // Linux 6.8 and later close it; before, it is told that they do not.
+    if said.code == Some(0) {
+        assert!(!is_there(&here, port, peer), "{said}");
+    } else {
+        assert!(
+            said.error()
+                .contains("this kernel closes no tcp sockets in this state"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn nobody_may_not_and_is_told_why() {
+    let lab = need!(Lab::new("killnobody"));
+    let setpriv = need!(program("setpriv"));
+    let here = lab.namespace("here");
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .user(65534, 65534)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let client = &process.sockets()[1];
+    let mut command = Command::new(setpriv);
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(binary);
+    command.args(["kill", "-y", &format!("sport = :{}", client.port())]);
+    let said = here.run(|| run(&mut command));
+    assert_eq!(said.code, Some(1), "{said}");
+    assert!(
+        said.error().contains("1 connection") && said.error().contains("CAP_NET_ADMIN"),
+        "{said}"
+    );
+    assert!(is_open(client, &here));
+}
+
+#[test]
+fn what_the_kernel_does_not_find_has_not_gone() {
+    let lab = need!(Lab::new("killbound"));
+    let here = lab.namespace("here");
+    let bound = here.tcp_bound("127.0.0.1:7076", &SocketOptions::new());
+    let said = words_in(&here, "kill -y --own-session state bound-inactive sport = :7076");
+    if said.error().contains("nothing matches") {
+        return; // before Linux 6.8 nobody tells of it
+    }
+    assert_eq!(said.code, Some(1), "{said}");
+    assert!(
+        said.error().contains("does not find it by its addresses"),
+        "{said}"
+    );
+    assert!(
+        String::from_utf8_lossy(&said.stdout).contains("0 sockets closed"),
+        "{said}"
+    );
+    drop(bound);
+}
+
+#[test]
+fn what_was_agreed_to_is_done_whoever_reads() {
+    let lab = need!(Lab::new("killread"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let mut command = command();
+    command
+        .args(["kill", "--yes", "state", "established"])
+        .stdin(Stdio::null());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer).stderr(Stdio::piped());
+    let output = here.run(|| command.output().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(!is_open(&process.sockets()[1], &here));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let lab = need!(Lab::new("killpipe"));
+    let here = lab.namespace("here");
+    let process = lab
+        .process("holder")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let mut command = command();
+    command
+        .args(["kill", "--dry-run", "state", "established"])
+        .stdin(Stdio::null());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer).stderr(Stdio::piped());
+    let output = here.run(|| command.output().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(
+        !String::from_utf8_lossy(&output.stderr).contains("panicked"),
+        "{output:?}"
+    );
+    assert_eq!(
+        process
+            .sockets()
+            .iter()
+            .filter(|socket| is_open(socket, &here))
+            .count(),
+        3
+    );
+}

@@ -1,0 +1,9 @@
+//! Tests of `bench`.
+
+mod file;
+mod memory;
+mod rr;
+mod sources;
+mod stream;
+mod tun;
+mod tunnel_story;

@@ -1,0 +1,273 @@
+//! `sockeye bench rr` and `crr`: requests counted by interfaces, percentiles in order, and what goes wrong meanwhile.
+
+use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
+use crate::fixtures::binary::{Said, command, words, words_in};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sockeye_lab::{Namespace, need, wait_until};
+use std::process::{Child, Stdio};
+
+#[track_caller]
+fn told(said: &Said) -> Value {
+    serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
+}
+
+fn stderr(said: &Said) -> String {
+    String::from_utf8_lossy(&said.stderr).into_owned()
+}
+
+/// Starts one in the background; its output comes with [`ended`].
+fn start(place: &Namespace, line: &str) -> Child {
+    let mut command = command();
+    command.args(line.split_whitespace());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    place.run(move || command.spawn().expect("it starts"))
+}
+
+fn ended(child: Child) -> (Option<i32>, Value) {
+    let output = child.wait_with_output().expect("its end");
+    let report = serde_json::from_slice(&output.stdout);
+    let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    (output.status.code(), report)
+}
+
+#[track_caller]
+fn assert_in_order(row: &Value) {
+    let names = ["min", "p50", "p90", "p99", "p99_9", "p99_99", "max"];
+    let values: Vec<u64> = names
+        .iter()
+        .map(|name| {
+            row[format!("{name}_ns")]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name}: {row}"))
+        })
+        .collect();
+    assert!(values[0] > 0 && values.is_sorted(), "{row}");
+}
+
+#[test]
+fn interfaces_count_the_same_requests() {
+    let (_lab, client, server, link, _serving) = need!(apart("rr_bytes"));
+    let (here, there) = link.devices();
+    let (v4, v6) = link.server_addresses();
+    // What a request and its answer take beside their bytes: headers, and of TCP acknowledgements.
+    for (host, flags, least) in [
+        (v4, "-u", 14 + 20 + 8),
+        (v6, "-u -P 3", 14 + 40 + 8),
+        (v4, "", 14 + 20 + 20),
+        (v6, "-P 2 --rate 2000", 0),
+    ] {
+        let before = (rx_bytes(&server, there), rx_bytes(&client, here));
+        let line = format!("bench rr {host} -c 500 --request 1000 --response 300 {flags} --json");
+        let said = words_in(&client, &line);
+        let after = (rx_bytes(&server, there), rx_bytes(&client, here));
+        assert_eq!(said.code, Some(0), "{flags}: {said:?}");
+        let report = told(&said);
+        let row = &report["answers"][0];
+        let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"));
+        assert_eq!((of("sent"), of("count") + of("lost")), (500, 500), "{row}");
+        for (size, bytes) in [(1000, after.0 - before.0), (300, after.1 - before.1)] {
+            let least = 500 * (size + least);
+            assert!(
+                bytes >= least && bytes <= 500 * (size + 200) + 50_000,
+                "{flags}: {bytes}"
+            );
+        }
+        assert_in_order(row);
+        assert!(
+            report["ends"][1]["cpu_ns_per_request"].as_f64() > Some(0.0),
+            "{report:#}"
+        );
+    }
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let (_lab, client, _server, link, _serving) = need!(apart("rr_rate"));
+    let host = link.server_addresses().0;
+    let said = words_in(
+        &client,
+        &format!("bench rr {host} --rate 300 -t 1 --repeats 2 --json"),
+    );
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let report = told(&said);
+    let row = &report["answers"][0];
+    assert_eq!(
+        row["sent"].as_u64().unwrap() + row["unsent"].as_u64().unwrap(),
+        600,
+        "{row}"
+    );
+    assert_eq!(report["runs"].as_array().expect("runs").len(), 2, "{report:#}");
+    let rate = row["rate_per_s"].as_f64().expect("a rate");
+    assert!((100.0..=330.0).contains(&rate), "{row}");
+    // More than there can be: said, and not hidden.
+    let said = words_in(
+        &client,
+        &format!("bench crr {host} --rate 1M -t 0.5 --request 100 --json"),
+    );
+    let report = told(&said);
+    assert_eq!(report["sentences"][0]["code"], "rate-not-reached", "{report:#}");
+    assert!(
+        report["answers"][1]["unsent"].as_u64() > Some(100_000),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn each_request_has_its_connection() {
+    let (_lab, client, server, link, _serving) = need!(apart("crr_each"));
+    let (v4, v6) = link.server_addresses();
+    for (host, flags) in [(v4, ""), (v6, "-P 4")] {
+        let said = words_in(&client, &format!("bench crr {host} -c 200 {flags} --json"));
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let report = told(&said);
+        let [connect, whole] = [0, 1].map(|row| &report["answers"][row]);
+        for row in [connect, whole] {
+            assert_eq!(row["count"], 200, "{report:#}");
+            assert_in_order(row);
+        }
+        assert!(
+            connect["p50_ns"].as_u64() < whole["p50_ns"].as_u64(),
+            "{report:#}"
+        );
+    }
+    // Who closes first keeps the port: that is the server.
+    let waiting = |place: &Namespace| {
+        let rows = place.proc_net("tcp") + &place.proc_net("tcp6");
+        rows.lines()
+            .filter(|line| line.split_whitespace().nth(3) == Some("06"))
+            .count()
+    };
+    assert!(waiting(&server) >= 200, "{}", waiting(&server));
+    assert!(waiting(&client) <= 2, "{}", waiting(&client));
+}
+
+#[test]
+fn running_out_of_ports_is_told() {
+    let (_lab, client, _server, link, _serving) = need!(apart("crr_ports"));
+    let host = link.server_addresses().0;
+    client.sysctl("ipv4/ip_local_port_range", "40000 40003");
+    let said = words_in(&client, &format!("bench crr {host} -P 16 -t 20 --json"));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let report = told(&said);
+    assert_eq!(report["partial"]["code"], "ports-exhausted", "{report:#}");
+    let said = report["sentences"].to_string();
+    assert!(
+        said.contains("net.ipv4.ip_local_port_range") && said.contains("tcp_tw_reuse"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_end_that_is_killed_leaves_a_part() {
+    let (_lab, client, server, link, mut serving) = need!(apart("rr_killed"));
+    let host = link.server_addresses().0;
+    for line in ["rr", "rr -u --rate 1000", "crr", "rr --rate 500 -P 2"] {
+        let before = rx_bytes(&server, link.devices().1);
+        let child = start(&client, &format!("bench {line} {host} -t 60 --json"));
+        wait_until("requests", || {
+            rx_bytes(&server, link.devices().1) > before + 20_000
+        });
+        serving.kill();
+        let (code, report) = ended(child);
+        assert_eq!(code, Some(1), "{line}: {report:#}");
+        assert_eq!(report["partial"]["code"], "peer-gone", "{line}: {report:#}");
+        let rows = report["answers"].as_array().expect("rows");
+        assert!(
+            rows[rows.len() - 1]["count"].as_u64() > Some(0),
+            "{line}: {report:#}"
+        );
+        serving = Serving::new(Some(&server), "");
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_a_part() {
+    let (_lab, client, server, link, _serving) = need!(apart("rr_interrupt"));
+    let host = link.server_addresses().0;
+    for line in ["rr --repeats 3", "rr -u", "crr -P 2", "rr --rate 500"] {
+        let before = rx_bytes(&server, link.devices().1);
+        let child = start(&client, &format!("bench {line} {host} -t 60 --json"));
+        wait_until("requests", || {
+            rx_bytes(&server, link.devices().1) > before + 20_000
+        });
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::INT).expect("it lives");
+        let (code, report) = ended(child);
+        assert_eq!(code, Some(1), "{line}: {report:#}");
+        assert_eq!(report["partial"]["code"], "interrupted", "{line}: {report:#}");
+        let rows = report["answers"].as_array().expect("rows");
+        assert!(
+            rows[rows.len() - 1]["count"].as_u64() > Some(0),
+            "{line}: {report:#}"
+        );
+    }
+    let said = words_in(&client, &format!("bench rr {host} -c 10"));
+    assert_eq!(said.code, Some(0), "the server lives on: {said:?}");
+}
+
+/// The path takes nothing any more, and nobody says so.
+#[test]
+fn silence_has_an_end() {
+    let (_lab, client, server, link, _serving) = need!(apart("rr_silence"));
+    let (host, device) = (link.server_addresses().0, link.devices().1);
+    let before = rx_bytes(&server, device);
+    let child = start(&client, &format!("bench rr {host} -t 60 --timeout 1 --json"));
+    wait_until("requests", || rx_bytes(&server, device) > before + 20_000);
+    server.ip(&format!("link set {device} down"));
+    let (code, report) = ended(child);
+    assert_eq!(code, Some(1), "{report:#}");
+    assert_eq!(report["partial"]["code"], "timeout", "{report:#}");
+    assert!(report["answers"][0]["count"].as_u64() > Some(0), "{report:#}");
+    let said = words_in(&client, &format!("bench rr {host} --timeout 0.5"));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(stderr(&said).contains("no answer"), "{said:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let (_lab, client, _server, link, _serving) = need!(apart("rr_refused"));
+    let host = link.server_addresses().0;
+    let said = words_in(&client, &format!("bench rr {host} -p 9"));
+    assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
+    assert!(stderr(&said).contains("connection refused"), "{said:?}");
+    let said = words_in(&client, &format!("bench rr {host} -A ,4000"));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(stderr(&said).contains("no processor 4000"), "{said:?}");
+    let said = words_in(&client, &format!("bench rr {host} -A 4000"));
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for flags in [
+        "-u --request 7",
+        "-u --response 65508",
+        "--request 0",
+        "--rate 0",
+        "-c 0",
+        "-P 0",
+        "-P 1001",
+        "-t 0",
+        "-4 -B ::1",
+    ] {
+        let said = words(&format!("bench rr 127.0.0.1 {flags}"));
+        assert_eq!(said.code, Some(2), "{flags}: {said:?}");
+    }
+    let said = words("bench crr 127.0.0.1 -u");
+    assert_eq!(said.code, Some(2), "{said:?}");
+}
+
+#[test]
+fn addresses_of_a_link_keep_their_device() {
+    let (_lab, client, _server, link, _serving) = need!(apart("bench_fe80"));
+    let here = link.devices().0;
+    let address = link.net_path_link_local().server_ip();
+    for words in ["rr", "rr -u", "crr", "crr -P 3"] {
+        let line = format!("bench {words} {address}%{here} -c 20 --json");
+        let said = words_in(&client, &line);
+        assert_eq!(said.code, Some(0), "{line}: {}", stderr(&said));
+        assert_eq!(told(&said)["answers"][0]["count"], 20, "{line}");
+    }
+    let said = words_in(&client, &format!("bench rr {address} -c 20"));
+    assert!(stderr(&said).contains("needs its device"), "{}", stderr(&said));
+}

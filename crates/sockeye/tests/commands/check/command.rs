@@ -1,0 +1,544 @@
+//! `sockeye check` as a command: what it takes, how it ends, who may run it, and what of names from outside becomes of it.
+
+use super::faults::remedies::{rehearse, typed};
+use super::faults::{Script, commands, name, names};
+use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, command, run, sockeye, words};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
+use sockeye_verdict::{Limit, Rule, Unit};
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+/// A namespace with one thing wrong: `notice no-carrier left`; with an address on it it is a warning.
+fn ailing(purpose: &str) -> Result<(Lab, Namespace), Skip> {
+    let lab = Lab::new(purpose)?;
+    let here = lab.namespace("here");
+    here.ip("link add left type veth peer name right");
+    here.ip("link set left up");
+    Ok((lab, here))
+}
+
+fn check(namespace: &Namespace, line: &str) -> Said {
+    words(&format!("check --netns {} {line}", namespace.name()))
+}
+
+#[test]
+fn all_rules_and_thresholds_are_listed() {
+    let table = words("check --list");
+    let table = table.quiet();
+    let json = words("check --list --format json").json();
+    let lines = words("check --list --format jsonl");
+    let csv = words("check --list --format csv");
+    let rules = json["rules"].as_array().unwrap();
+    let listed: Vec<&str> = rules.iter().map(|rule| rule["rule"].as_str().unwrap()).collect();
+    let known: Vec<&str> = Rule::ALL.iter().map(|rule| rule.name()).collect();
+    assert_eq!(listed, known);
+    let parsed: Vec<Value> = lines
+        .quiet()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(&parsed, rules);
+    for (rule, told) in Rule::ALL.iter().zip(rules) {
+        assert!(
+            table.contains(&format!("{rule}  ({})\n", rule.severity())),
+            "{rule}"
+        );
+        assert_eq!(told["severity"], rule.severity().name());
+        assert_eq!(told["meaning"], rule.meaning());
+        let limits = Limit::ALL.iter().filter(|limit| limit.rule() == *rule);
+        let expected: Vec<String> = limits.map(ToString::to_string).collect();
+        let thresholds = told["thresholds"].as_array().unwrap().iter();
+        let names: Vec<&str> = thresholds.map(|limit| limit["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected);
+    }
+    let rows: Vec<&str> = csv.quiet().split_terminator("\r\n").collect();
+    let without = Rule::ALL
+        .iter()
+        .filter(|rule| Limit::ALL.iter().all(|limit| limit.rule() != **rule))
+        .count();
+    assert_eq!(rows.len(), 1 + Limit::ALL.len() + without);
+    for limit in Limit::ALL {
+        let default = limit.show(limit.default());
+        assert!(table.contains(&format!("  {limit}={default}  ")), "{limit}");
+        let cells = format!(",{limit},{default},{default},");
+        assert!(rows.iter().any(|row| row.contains(&cells)), "{limit}");
+    }
+    let bare = words("check --list --format csv --no-header");
+    assert_eq!(bare.quiet().split_terminator("\r\n").count() + 1, rows.len());
+}
+
+#[test]
+fn every_threshold_can_be_set_in_its_units() {
+    let line = |setting: &str| sockeye(&["check", "--list", "--format", "json", "--set", setting]);
+    for limit in Limit::ALL {
+        let (typed, bad): (&[&str], &[&str]) = match limit.unit() {
+            Unit::Ms => (
+                &["1ms", "90s", "5m", "2h", "1d"],
+                &["5", "5x", "-5s", "s", "5 kg"],
+            ),
+            Unit::Permille => (
+                &["0%", "0.1%", "80%", "200%"],
+                &["80", "0.8", "80.25%", "-1%", "%"],
+            ),
+            Unit::Count => (&["0", "7", "100000"], &["-1", "x", "5s", "10%"]),
+            Unit::Bytes => (&["1", "64k", "2M"], &["-1", "x", "5s", "5%"]),
+            Unit::BytesPerS => (&["100kbit", "1Mbit", "2Gbit"], &["-1Mbit", "x", "5s"]),
+        };
+        for value in typed {
+            let listed = line(&format!("{limit}={value}")).json();
+            let rules = listed["rules"].as_array().unwrap().iter();
+            let mut all = rules.flat_map(|rule| rule["thresholds"].as_array().unwrap());
+            let told = all.find(|told| told["name"] == limit.to_string()).unwrap();
+            let expected = limit.show(limit.parse(value).unwrap());
+            assert_eq!(told["value"], expected, "{limit}={value}");
+            assert_eq!(told["default"], limit.show(limit.default()));
+        }
+        for value in bad.iter().chain(&[""]) {
+            let said = line(&format!("{limit}={value}"));
+            let error = said.failed(2);
+            assert!(error.contains(limit.expected()), "{limit}={value}: {error}");
+        }
+    }
+    let table = words("check --list --only softnet --set softnet.count=5 --set softnet.count=6");
+    assert!(
+        table
+            .quiet()
+            .contains("softnet.count=6  dropped at least; 10 if not set\n"),
+        "{table}"
+    );
+    assert!(!table.ok().contains("unread"), "{table}");
+}
+
+#[test]
+fn mistakes_are_told() {
+    for (line, expected) in [
+        ("--set softnet", "expected a threshold, '='"),
+        (
+            "--set nosuch.count=5",
+            "no threshold \"nosuch.count\"; `sockeye check --list` shows them",
+        ),
+        ("--set softnet.nosuch=5", "no threshold"),
+        ("--set =5", "no threshold"),
+        (
+            "--only nosuch",
+            "no rule \"nosuch\"; `sockeye check --list` shows them",
+        ),
+        ("--skip softnet,", "no rule \"\""),
+        ("--only Softnet", "no rule"),
+        ("--fail-on bad", "expected info, notice, warning or critical"),
+        ("--severity 3", "expected info, notice, warning or critical"),
+        ("--watch", "a value is required"),
+        ("--watch 0", "at least 0.001"),
+        ("--watch -1", "at least 0.001"),
+        ("--watch soon", "expected a number of seconds"),
+        ("--count 3", "--watch"),
+        ("--watch 1 --count 1", "2 or more"),
+        ("--watch 1 --count 1.5", "2 or more"),
+        ("nonsense", "expected a condition"),
+        ("dport = :443 and", "filter"),
+        ("--format xml", "xml"),
+        ("--nosuch", "--nosuch"),
+    ] {
+        let said = words(&format!("check {line}"));
+        assert!(said.failed(2).contains(expected), "{line}: {said}");
+    }
+    let said = words("check --netns skl-nosuch");
+    assert_eq!(said.failed(1), words("sockets --netns skl-nosuch").failed(1));
+}
+
+#[test]
+fn rules_are_chosen_and_severities() {
+    let (_lab, here) = need!(ailing("chosen"));
+    let found = |line: &str| {
+        let document = check(&here, &format!("--format json {line}")).json();
+        names(document["findings"].as_array().unwrap())
+    };
+    let one = ["notice no-carrier left"];
+    let none: [&str; 0] = [];
+    assert_eq!(found(""), one);
+    assert_eq!(found("--only no-carrier,half-duplex"), one);
+    assert_eq!(found("--only half-duplex"), none);
+    assert_eq!(found("--skip no-carrier"), none);
+    assert_eq!(found("--skip half-duplex"), one);
+    assert_eq!(found("--only no-carrier --skip no-carrier"), none);
+    assert_eq!(found("--severity notice"), one);
+    assert_eq!(found("--severity warning"), none);
+    // Who names a rule wants to hear it.
+    assert_eq!(found("--severity warning --only no-carrier"), one);
+    // A filter is about sockets.
+    assert_eq!(found("state established"), none);
+    let said = check(&here, "--severity critical");
+    assert!(said.ok().starts_with(
+        "Nothing that bad found, 1 other less bad (--severity info tells all) in 0 sockets, 3 devices and 1 "
+    ));
+}
+
+#[test]
+fn exit_codes() {
+    let (_lab, here) = need!(ailing("exit_codes"));
+    let code = |line: &str| check(&here, line).code;
+    assert_eq!(code(""), Some(0));
+    assert_eq!(code("--fail-on notice"), Some(1));
+    assert_eq!(code("--fail-on info"), Some(1));
+    assert_eq!(code("--fail-on warning"), Some(0));
+    assert_eq!(code("--fail-on notice --format json"), Some(1));
+    // What is not told is found nevertheless.
+    assert_eq!(code("--fail-on notice --severity critical"), Some(1));
+    assert_eq!(code("--fail-on notice --skip no-carrier"), Some(0));
+    assert_eq!(code("--fail-on notice --watch 0.05"), Some(1));
+    here.ip("addr add 10.9.0.1/24 dev left");
+    assert_eq!(code("--fail-on warning"), Some(1));
+    assert_eq!(code("--fail-on critical"), Some(0));
+    // That it fails is no reason to say less.
+    let said = check(&here, "--fail-on warning");
+    assert!(
+        String::from_utf8_lossy(&said.stdout).contains("no-carrier  left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn formats() {
+    let (_lab, here) = need!(ailing("formats"));
+    let table = check(&here, "");
+    let table = table.ok();
+    assert!(table.starts_with(&format!(
+        "NOTICE  no-carrier  left in {}\n  The device",
+        here.name()
+    )));
+    assert!(table.contains("\n1 finding (1 notice) in 0 sockets, 3 devices and 1 network namespace by "));
+    let json = check(&here, "--format json").json();
+    assert_eq!(json["looked_at"]["devices"], 3);
+    assert_eq!(json["looked_at"]["namespaces"], 1);
+    let lines = check(&here, "--format jsonl");
+    let lines: Vec<Value> = lines
+        .ok()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0], json["findings"][0]);
+    let csv = check(&here, "--format csv");
+    let rows: Vec<&str> = csv.ok().split_terminator("\r\n").collect();
+    assert!(
+        rows[0].starts_with("rule,severity,netns_inode,netns,subject,"),
+        "{csv}"
+    );
+    let begin = format!("no-carrier,notice,{},{},left,", here.inode(), here.name());
+    assert!(rows[1].starts_with(&begin), "{csv}");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        check(&here, "--format csv --no-header").ok(),
+        format!("{}\r\n", rows[1])
+    );
+}
+
+#[test]
+fn one_sample_after_the_other() {
+    let (_lab, here) = need!(ailing("samples"));
+    let said = check(&here, "--watch 0.1 --count 4 --format jsonl");
+    let lines: Vec<Value> = said
+        .ok()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let samples: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["summary"]["sample"].as_u64())
+        .collect();
+    assert_eq!(samples, [1, 2, 3]);
+    assert_eq!(lines.len(), 6);
+    for line in lines.iter().filter_map(|line| line.get("summary")) {
+        assert!(
+            line["looked_at"]["interval_ms"].as_u64().unwrap() >= 100,
+            "{line}"
+        );
+    }
+    // Two looks are one sample, which needs no number.
+    let said = check(&here, "--watch 0.1 --format json").json();
+    assert!(
+        said.get("sample").is_none() && said["findings"].as_array().unwrap().len() == 1,
+        "{said}"
+    );
+    let said = check(&here, "--watch 0.1");
+    assert!(
+        said.ok().contains(" by ") && said.ok().contains(", within 1"),
+        "{said}"
+    );
+    let csv = check(&here, "--watch 0.1 --count 3 --format csv");
+    assert_eq!(csv.ok().matches("rule,severity").count(), 1, "{csv}");
+}
+
+/// A watch that has told its first sample.
+fn watching(here: &Namespace) -> (Child, BufReader<std::process::ChildStdout>) {
+    let mut command = command();
+    command.args([
+        "check",
+        "--netns",
+        here.name(),
+        "--watch",
+        "0.1",
+        "--count",
+        "100000",
+    ]);
+    command
+        .args(["--format", "jsonl"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut String::new()).unwrap();
+    (child, stdout)
+}
+
+#[test]
+fn a_watch_that_is_interrupted_ends_at_once() {
+    let (_lab, here) = need!(ailing("interrupted"));
+    let (child, _stdout) = watching(&here);
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[test]
+fn a_watch_that_nobody_reads_any_more_ends() {
+    let (_lab, here) = need!(ailing("unread_watch"));
+    let (mut child, stdout) = watching(&here);
+    drop(stdout);
+    wait_until("its end", || child.try_wait().unwrap().is_some());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn standard_output_that_is_not_there() {
+    let (_lab, here) = need!(ailing("stdout"));
+    need!(program("bash"));
+    let shell = |line: &str| {
+        let text = format!(
+            "set -o pipefail; {}",
+            line.replace("CHECK", &format!("{SOCKEYE} check --netns {}", here.name()))
+        );
+        run(Command::new("bash").args(["-c", &text]))
+    };
+    let said = shell("CHECK --list | head -1");
+    assert_eq!(said.ok().lines().count(), 1);
+    assert_eq!(shell("CHECK | head -1").ok().lines().count(), 1);
+    assert_eq!(shell("CHECK --format json | true").ok(), "");
+    assert_eq!(shell("CHECK >&-").ok(), "");
+    assert!(!shell("CHECK --fail-on notice >&-").failed(1).contains("output"));
+    for line in ["CHECK >/dev/full", "CHECK --list >/dev/full"] {
+        let said = shell(line);
+        assert!(said.failed(1).contains("write to standard output"), "{said}");
+    }
+}
+
+#[test]
+fn as_nobody() {
+    let (lab, here) = need!(ailing("nobody"));
+    let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
+    let nobody = |line: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.arg(&copy).args(line.split(' '));
+        here.run(|| run(&mut command))
+    };
+    // Devices and counters are no secret.
+    let said = nobody("check --format json --skip softnet,softnet-squeezed");
+    said.no_panic();
+    let list = said.json()["findings"].as_array().unwrap().clone();
+    assert_eq!(names(&list), ["notice no-carrier left"], "{said}");
+    assert_eq!(nobody("check --list").ok(), words("check --list").ok());
+    let said = nobody(&format!("check --netns {}", here.name()));
+    assert!(
+        said.failed(1).contains("needs CAP_SYS_ADMIN: run as root"),
+        "{said}"
+    );
+    let said = nobody("check --netns all --only no-carrier");
+    assert_eq!(said.code, Some(0), "{said}");
+    // Namespaces that could not be looked into are told.
+    assert!(said.error().contains("namespace"), "{said}");
+}
+
+#[test]
+fn every_namespace_by_its_name_and_those_without() {
+    let (lab, here) = need!(ailing("everywhere"));
+    need!(program("unshare"));
+    let other = lab.namespace("other");
+    other.ip("link add into type veth peer name from");
+    other.ip("link set into up");
+    let script = "ip link add unnamed type veth peer name end && ip link set unnamed up && echo ready && cat";
+    let mut hidden = Command::new("unshare");
+    hidden.args(["-n", "sh", "-c", script]);
+    let hidden = Script::of(hidden);
+    let document = words("check --netns all --only no-carrier --format json").json();
+    let list = document["findings"].as_array().unwrap();
+    let the = |device: &str| {
+        let mut all = list
+            .iter()
+            .filter(|finding| finding["subject"]["device"] == device);
+        let named = |finding: &Value| finding["netns"].as_str().unwrap().to_owned();
+        let found = all.find(|finding| {
+            named(finding).starts_with(lab.name()) || named(finding) == format!("{}/sh", hidden.pid())
+        });
+        found.unwrap_or_else(|| panic!("no {device} in {document:#}"))
+    };
+    for (namespace, device) in [(&here, "left"), (&other, "into")] {
+        let finding = the(device);
+        assert_eq!(finding["netns"], namespace.name());
+        assert_eq!(finding["netns_inode"], namespace.inode());
+        rehearse(&lab, namespace, finding);
+    }
+    let finding = the("unnamed");
+    let command = commands(finding)[0];
+    assert_eq!(
+        command,
+        format!("nsenter -t {} -n ip -d link show dev unnamed", hidden.pid())
+    );
+    let inode = std::fs::read_link(format!("/proc/{}/ns/net", hidden.pid())).unwrap();
+    let runs = typed(&lab, command);
+    assert_eq!(format!("net:[{}]", runs[0].netns), inode.to_str().unwrap());
+    let table = words("check --netns all --only no-carrier");
+    let heading = format!("NOTICE  no-carrier  unnamed in {}/sh\n", hidden.pid());
+    assert!(table.ok().contains(&heading), "{table}");
+    // By its process it can be named, too; where we are ourselves nothing is put before a command.
+    let said = words(&format!("check --netns {} --format json", hidden.pid())).json();
+    assert_eq!(commands(&said["findings"][0])[0], command);
+    let inside = binary::words_in(&here, "check --only no-carrier --format json").json();
+    assert_eq!(commands(&inside["findings"][0])[0], "ip -d link show dev left");
+}
+
+#[test]
+fn a_namespace_that_vanishes_while_it_is_watched() {
+    let (lab, here) = need!(ailing("vanishing"));
+    let _ = &here;
+    let text = format!(
+        "ip netns add {0}-gone && ip -n {0}-gone link set lo up",
+        lab.name()
+    );
+    assert!(Command::new("sh").args(["-c", &text]).status().unwrap().success());
+    let name = format!("{}-gone", lab.name());
+    let mut command = command();
+    command.args([
+        "check", "--netns", "all", "--watch", "0.3", "--count", "4", "--format", "jsonl",
+    ]);
+    command
+        .args(["--only", "no-carrier"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    while !first.contains("\"summary\"") {
+        first.clear();
+        assert!(stdout.read_line(&mut first).unwrap() > 0);
+    }
+    assert!(
+        Command::new("ip")
+            .args(["netns", "del", &name])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let rest: Vec<String> = stdout.lines().map(Result::unwrap).collect();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(
+        rest.iter().filter(|line| line.contains("\"summary\"")).count(),
+        2,
+        "{rest:?}"
+    );
+}
+
+#[test]
+fn names_from_outside_steer_nothing() {
+    let lab = need!(Lab::new("names"));
+    let here = lab.namespace("here");
+    for device in [&b"\x1b[31mred"[..], b"\xff\xfe", b"\xc2\x9b1m", b"'\"$x`\\"] {
+        let device = std::ffi::OsStr::from_bytes(device);
+        let add = |words: &[&std::ffi::OsStr]| sockeye_lab::output_of(here.command("ip", words));
+        let word = |text: &'static str| std::ffi::OsStr::new(text);
+        add(&[
+            word("link"),
+            word("add"),
+            word("dev"),
+            device,
+            word("type"),
+            word("veth"),
+            word("peer"),
+            word("name"),
+            word("end"),
+        ]);
+        add(&[word("link"), word("set"), word("dev"), device, word("up")]);
+        for line in [
+            "",
+            "--color always",
+            "--format csv",
+            "--format json",
+            "--format jsonl",
+        ] {
+            let said = check(&here, line);
+            said.no_panic();
+            let text = said.ok();
+            let colors = ["\x1b[1;36m", "\x1b[0m"];
+            let plain = colors
+                .iter()
+                .fold(text.to_owned(), |text, color| text.replace(color, ""));
+            assert_harmless(plain.replace("\r\n", "\n").as_bytes());
+            assert!(text.contains("no-carrier"), "{said}");
+        }
+        let list = check(&here, "--format json").json()["findings"]
+            .as_array()
+            .unwrap()
+            .clone();
+        assert_eq!(list.len(), 1);
+        assert!(name(&list[0]).starts_with("notice no-carrier "));
+        rehearse(&lab, &here, &list[0]);
+        add(&[word("link"), word("del"), word("dev"), device]);
+    }
+}
+
+#[test]
+fn remedies_for_sockets_can_be_typed() {
+    let lab = need!(Lab::new("socket_remedies"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    let _idle = link.net_path6().established();
+    let _closing = link.net_path().half_closed();
+    let _unread = link.net_path().unread(5000);
+    let _vanished = link.net_path().retransmitting(5000);
+    let low = "--set no-keepalive.idle=1ms --set close-wait.age=1ms --set fin-wait2.age=1ms --set unread.for=1ms \
+               --set peer-silent.retransmissions=0 --set send-stuck.for=1ms";
+    let mut seen = Vec::new();
+    for (namespace, rules) in [
+        (&client, &["no-keepalive", "fin-wait2"][..]),
+        (&server, &["no-keepalive", "close-wait", "unread"]),
+    ] {
+        let list =
+            check(namespace, &format!("--format json --severity info {low}")).json()["findings"].clone();
+        let list = list.as_array().unwrap();
+        for rule in rules {
+            assert!(
+                list.iter().any(|finding| finding["rule"] == *rule),
+                "{rule}: {list:#?}"
+            );
+        }
+        for finding in list {
+            rehearse(&lab, namespace, finding);
+            seen.extend(commands(finding).into_iter().map(str::to_owned));
+        }
+    }
+    for begin in ["sockeye keepalive set ", "sockeye kill ", "sockeye sockets "] {
+        assert!(
+            seen.iter().any(|command| command.starts_with(begin)),
+            "{begin}: {seen:#?}"
+        );
+    }
+}

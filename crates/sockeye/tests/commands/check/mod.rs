@@ -1,0 +1,12 @@
+//! Tests of `check`: each fault made on the live kernel.
+
+mod command;
+mod counters;
+mod devices;
+mod diagnosis;
+mod faults;
+mod healthy;
+mod host;
+mod sockets;
+mod sockets_pace;
+mod sockets_queues;

@@ -1,0 +1,6 @@
+//! Tests of `netstat`.
+
+mod live;
+mod manners;
+mod peer;
+mod tables;

@@ -1,0 +1,74 @@
+//! `sockeye ss` beside the real ss, on the same live sockets: options x protocols x states x filters, compared
+//! byte for byte but for the values that move ([`mask`]) and the order of the records.
+//!
+//! To look at a part only, `SOCKEYE_SS_ONLY='state listening'` walks the combinations whose command line holds these words.
+//! Every difference is written to `target/tmp/ss_live.txt`, the first ones are shown.
+
+mod files;
+mod mask;
+mod matrix;
+mod run;
+mod special;
+mod vocabulary;
+mod walk;
+mod zoo;
+
+use self::zoo::Zoo;
+use run::{Case, Programs};
+use sockeye_lab::need;
+
+/// Combinations in which the real ss does what nobody can want, and we something else: the command line as the
+/// test prints it, and why.
+const EXPLAINED: &[(&str, &str)] = &[
+    (
+        "ss -4an sport = ntp",
+        "a service of UDP only, asked for with TCP: ss looks at what getservbyname() left of its first answer",
+    ),
+    (
+        "ss -f xdp -an src 1",
+        "ss has the resolver look up a host of a family that has no hosts",
+    ),
+];
+
+#[test]
+fn every_combination_is_answered_as_by_ss() {
+    let zoo = need!(Zoo::open("ss"));
+    let programs = Programs::new(&zoo);
+    walk::walk(&zoo, &programs, matrix::cases(&zoo), "ss");
+}
+
+/// `sockeye ss` does as a link called `ss` does, mistakes included.
+#[test]
+fn the_word_means_what_the_name_means() {
+    let zoo = need!(Zoo::open("word"));
+    let lines = [
+        "-tan",
+        "-xanp",
+        "-tuane",
+        "-q",
+        "-V",
+        "-h",
+        "-t nonsense",
+        "-tan sport = 22",
+        "-s",
+        "--nonsense",
+        "-A nonsense",
+        "-wan -t",
+    ];
+    let cases = lines.map(Case::of).to_vec();
+    walk::walk(&zoo, &Programs::by_word(), cases, "sockeye ss");
+}
+
+/// What is masked suffices, and the zoo is quiet: the real ss differs from itself in nothing else.
+#[test]
+fn the_zoo_is_quiet() {
+    let zoo = need!(Zoo::open("quiet"));
+    let cases = matrix::cases(&zoo);
+    let sample = match std::env::var_os("SOCKEYE_SS_ONLY") {
+        Some(_) => cases,
+        None => cases.into_iter().step_by(SAMPLE).collect(),
+    };
+    walk::walk(&zoo, &Programs::real_twice(), sample, "ss with itself");
+}
+
+const SAMPLE: usize = 7;

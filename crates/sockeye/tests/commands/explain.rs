@@ -1,0 +1,409 @@
+//! `sockeye explain`: names in every spelling, logs of every kind, and what is in neither.
+
+use crate::fixtures::binary::{Said, assert_harmless, command, run, sockeye, words};
+use jsonschema::{Draft, JSONSchema};
+use serde_json::Value;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FLOOD: &str = "TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.";
+
+/// What it says of a log on its standard input.
+fn of_log(flags: &[&str], log: &[u8]) -> Said {
+    let mut command = command();
+    command.arg("explain").args(flags);
+    fed(&mut command, log)
+}
+
+fn fed(command: &mut Command, log: &[u8]) -> Said {
+    let mut file = tempfile();
+    file.write_all(log).unwrap();
+    let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+    let input = std::fs::File::open(path).unwrap();
+    let output = command.stdin(Stdio::from(input)).output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: output.stderr,
+    }
+}
+
+/// A file without a name.
+fn tempfile() -> std::fs::File {
+    let fd = rustix::fs::memfd_create("log", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    fd.into()
+}
+
+fn json_of_log(log: &str) -> Value {
+    let said = of_log(&["--format", "json"], log.as_bytes());
+    let document: Value = serde_json::from_str(said.ok()).unwrap();
+    follows(&document);
+    document
+}
+
+fn follows(document: &Value) {
+    let schema = serde_json::from_str(include_str!("../../../../docs/schema/explain.schema.json")).unwrap();
+    let schema = JSONSchema::options()
+        .with_draft(Draft::Draft202012)
+        .compile(&schema)
+        .unwrap();
+    let mistakes: Vec<_> = schema
+        .validate(document)
+        .err()
+        .into_iter()
+        .flatten()
+        .map(|error| format!("{}: {error}", error.instance_path))
+        .collect();
+    assert!(mistakes.is_empty(), "{mistakes:?}");
+}
+
+#[track_caller]
+fn check(query: &str, kind: &str, name: &str) {
+    let said = sockeye(&["explain", "--format", "json", "--", query]);
+    let document: Value = serde_json::from_str(said.ok()).unwrap();
+    follows(&document);
+    let found = document["entries"].as_array().unwrap();
+    let is_it = |entry: &&Value| entry["kind"] == kind && entry["name"] == name;
+    assert!(found.iter().any(|entry| is_it(&entry)), "{query}: {found:?}");
+    // People get the same.
+    let said = sockeye(&["explain", "--", query]);
+    assert!(said.ok().contains(name), "{said:?}");
+    assert!(
+        said.ok().contains("Check:") && said.ok().contains("Remedy:"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn names_are_found_however_they_are_written() {
+    check("TcpExtListenOverflows", "counter", "TcpExtListenOverflows");
+    check("ListenOverflows", "counter", "TcpExtListenOverflows");
+    check("tcpextlistenoverflows", "counter", "TcpExtListenOverflows");
+    check("TcpExt: ListenOverflows", "counter", "TcpExtListenOverflows");
+    check(
+        "TcpExtListenOverflows           12                 0.0",
+        "counter",
+        "TcpExtListenOverflows",
+    );
+    check("net.ipv4.tcp_tw_reuse", "setting", "net.ipv4.tcp_tw_reuse");
+    check("tcp_tw_reuse", "setting", "net.ipv4.tcp_tw_reuse");
+    check("net.ipv4.tcp_tw_reuse = 2", "setting", "net.ipv4.tcp_tw_reuse");
+    check(
+        "/proc/sys/net/ipv4/tcp_tw_reuse",
+        "setting",
+        "net.ipv4.tcp_tw_reuse",
+    );
+    check(
+        "net.ipv4.conf.eth0.rp_filter",
+        "setting",
+        "net.ipv4.conf.*.rp_filter",
+    );
+    check(
+        "net.ipv4.conf.eth0.100.rp_filter",
+        "setting",
+        "net.ipv4.conf.*.rp_filter",
+    );
+    check(
+        "SKB_DROP_REASON_TCP_OFOMERGE",
+        "drop-reason",
+        "SKB_DROP_REASON_TCP_OFOMERGE",
+    );
+    check("TCP_OFOMERGE", "drop-reason", "SKB_DROP_REASON_TCP_OFOMERGE");
+    check("CLOSE_WAIT", "state", "CLOSE-WAIT");
+    check("close-wait", "state", "CLOSE-WAIT");
+    check("ENOBUFS", "error", "ENOBUFS");
+    check("Connection reset by peer", "error", "ECONNRESET");
+    check("errno 104", "error", "ECONNRESET");
+    check("error -104", "error", "ECONNRESET");
+    check("tcpi_rto", "tcp-info", "tcpi_rto");
+    check("Recv-Q", "column", "ss: Recv-Q");
+    check("rto:204", "column", "ss: rto");
+    check(
+        "cubic wscale:7,7 rto:204 rtt:3.5/1.2 mss:1448 cwnd:10 retrans:0/3",
+        "column",
+        "ss: retrans",
+    );
+    check("CLOSE WAIT", "state", "CLOSE-WAIT");
+    check("FIN WAIT 2", "state", "FIN-WAIT-2");
+    check(
+        "2: eth0: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 state DOWN",
+        "state",
+        "NO-CARRIER",
+    );
+}
+
+#[test]
+fn messages_are_found_with_whatever_stands_in_front() {
+    for front in [
+        "",
+        "[12345.678901] ",
+        "<4>[12345.678901] ",
+        "Nov 20 12:00:00 web-1 kernel: ",
+        "2026-11-20T12:00:00.123456+00:00 web-1 kernel: [12.3] ",
+    ] {
+        check(&format!("{front}{FLOOD}"), "message", "syn-flooding");
+    }
+    let said = sockeye(&["explain", FLOOD]);
+    assert!(said.ok().contains("port 80"), "{said:?}");
+}
+
+#[test]
+fn what_is_not_known_is_told_with_what_comes_near() {
+    let said = words("explain TcpExtListenOverflow");
+    assert!(said.failed(1).contains("TcpExtListenOverflows"), "{said:?}");
+    let said = sockeye(&["explain", "possible syn floods on some port"]);
+    assert!(said.failed(1).contains("syn-flooding"), "{said:?}");
+    let said = words("explain qqqqqqqqqqqq");
+    assert!(said.failed(1).contains("--list"), "{said:?}");
+    let said = sockeye(&["explain", "\x1b[31mred\x07"]);
+    assert_harmless(said.failed(1).as_bytes());
+    let long = "x ".repeat(60_000);
+    assert!(sockeye(&["explain", &long]).failed(1).len() < 4_000);
+}
+
+/// Numbers behind words that are not about errors are no errors.
+#[test]
+fn counts_are_no_errors() {
+    for line in ["rx_crc_errors: 12", "port 22", "VLAN 100", "eth0: 12", "lost 2"] {
+        let said = sockeye(&["explain", "--format", "json", "--", line]);
+        let document: Value = serde_json::from_slice(&said.stdout).unwrap();
+        let entries = document["entries"].as_array().unwrap();
+        assert!(
+            entries.iter().all(|entry| entry["kind"] != "error"),
+            "{line}: {entries:?}"
+        );
+    }
+}
+
+/// Anybody may write to the system's log.
+#[test]
+fn programs_cannot_pass_for_the_kernel() {
+    let log = "Nov 20 12:00:00 h app[9]: nf_conntrack: nf_conntrack: table full, dropping packet\n\
+               Nov 20 12:00:00 h app[9]: message repeated 0 times: [ eth0: link down]\n\
+               Nov 20 12:00:00 h kernel: TCP: out of memory -- consider tuning tcp_mem\n\
+               Nov 20 12:00:00 h last message repeated 18446744073709551615 times\n\
+               Nov 20 12:00:00 h last message repeated 18446744073709551615 times\n\
+               Nov 20 12:00:00 h systemd-networkd[3]: eth0: Lost carrier\n";
+    let document = json_of_log(log);
+    let names: Vec<_> = document["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["entry"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert!(names.contains(&"networkd-lost-carrier"), "{names:?}");
+}
+
+#[test]
+fn a_log_is_told_the_worst_first() {
+    let log = format!(
+        "[1.0] e1000e 0000:00:1f.6 eth0: NIC Link is Up 1000 Mbps Full Duplex, Flow Control: Rx/Tx\n\
+         [2.0] {FLOOD}\n\
+         [2.5] nothing of the kind\n\
+         [3.0] unregister_netdevice: waiting for eth0 to become free. Usage count = 2\n\
+         [4.0] {}\n\
+         [5.0] nf_conntrack: nf_conntrack: table full, dropping packet\n\n",
+        FLOOD.replace("80", "443")
+    );
+    let document = json_of_log(&log);
+    let messages = document["messages"].as_array().unwrap();
+    let rank = |message: &Value| {
+        ["critical", "warning", "notice", "info"]
+            .iter()
+            .position(|severity| message["entry"]["severity"] == *severity)
+            .unwrap()
+    };
+    assert!(messages.is_sorted_by_key(rank), "{messages:?}");
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert_eq!(document["lines"], 7);
+    assert_eq!(document["lines_known"], 5);
+    assert_eq!(document["lines_empty"], 1);
+    let flood = messages
+        .iter()
+        .find(|message| message["entry"]["name"] == "syn-flooding")
+        .unwrap();
+    assert_eq!(flood["times"], 2);
+    assert_eq!((&flood["first"], &flood["last"]), (&"2.0".into(), &"4.0".into()));
+    let ports: Vec<_> = flood["values"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|value| value["place"] == "port")
+        .map(|value| value["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(ports, ["80", "443"]);
+    let up = messages.last().unwrap();
+    assert!(
+        up["values"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|value| value["text"] == "eth0"),
+        "{up:?}"
+    );
+    let text = of_log(&[], log.as_bytes());
+    assert!(text.ok().contains("port 80, port 443"), "{text:?}");
+    let bad = of_log(&["--severity", "warning"], log.as_bytes());
+    assert!(
+        !bad.ok().contains("Link is Up") && bad.ok().contains("not shown"),
+        "{bad:?}"
+    );
+}
+
+/// The same message in every kind of log.
+#[test]
+fn every_kind_of_log_is_understood() {
+    let fronts = [
+        "",
+        "[12345.678901] ",
+        "[Fri Nov 20 12:00:00 2026] ",
+        "<4>[    5.678901] ",
+        "<4>[    5.678901] [ T1234] ",
+        "kern  :warn  : [12345.678901] ",
+        "2026-11-20T12:00:00,123456+00:00 ",
+        "Nov 20 12:00:00 web-1 kernel: ",
+        "Nov  3 12:00:00 web-1 kernel: [ 12.345678] ",
+        "2026-11-20T12:00:00.123456+00:00 web-1 kernel: ",
+        "<4>1 2026-11-20T12:00:00Z web-1 kernel - - - ",
+        "4,1234,5678901,-;",
+        "MESSAGE=",
+        "kernel: ",
+    ];
+    for front in fronts {
+        let document = json_of_log(&format!("{front}{FLOOD}\n{front}{FLOOD}\r\n{front}{FLOOD}"));
+        assert_eq!(document["messages"][0]["times"], 3, "{front:?}: {document:?}");
+        assert_eq!(
+            document["messages"][0]["entry"]["name"], "syn-flooding",
+            "{front:?}"
+        );
+    }
+    let journal = format!(r#"{{"PRIORITY":"4","MESSAGE":"{FLOOD}","__REALTIME_TIMESTAMP":"17"}}"#);
+    let document = json_of_log(&journal);
+    assert_eq!(document["messages"][0]["last"], "17", "{document:?}");
+}
+
+#[test]
+fn what_a_log_left_out_counts() {
+    let log = format!(
+        "Nov 20 12:00:00 a kernel: {FLOOD}\n\
+         Nov 20 12:00:01 a last message repeated 4 times\n\
+         Nov 20 12:00:02 a kernel: message repeated 5 times: [ {FLOOD}]\n\
+         Nov 20 12:00:03 a kernel: net_ratelimit: 12 callbacks suppressed\n"
+    );
+    let document = json_of_log(&log);
+    assert_eq!(document["messages"][0]["times"], 10, "{document:?}");
+    assert_eq!(document["messages"][0]["times_left_out"], 8, "{document:?}");
+}
+
+#[test]
+fn no_log_does_harm() {
+    let mut logs: Vec<Vec<u8>> = vec![
+        Vec::new(),
+        b"\n\n\n".to_vec(),
+        vec![0; 100_000],
+        vec![0xff; 100_000],
+        b"{\"MESSAGE\":\"".to_vec(),
+        b"{\"MESSAGE\":\"\\ud83d\\u\\".to_vec(),
+        "[".repeat(100_000).into_bytes(),
+        ": ".repeat(100_000).into_bytes(),
+        FLOOD.repeat(10_000).into_bytes(),
+        format!("eth0\x1b[31m: {FLOOD}\n").into_bytes(),
+    ];
+    let mut flood = FLOOD.as_bytes().to_vec();
+    flood.insert(5, 0xff);
+    logs.push(flood);
+    for log in logs {
+        let said = of_log(&[], &log);
+        said.ok();
+        said.no_panic();
+        assert_harmless(said.ok().as_bytes());
+        said.ok();
+        let document: Value = serde_json::from_str(of_log(&["--format", "json"], &log).ok()).unwrap();
+        follows(&document);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_lines_take_no_time() {
+    let mut log = String::new();
+    for nth in 0..100_000 {
+        let line = match nth % 5 {
+            0 => format!("[{nth}.5] {FLOOD}\n"),
+            1 => format!(
+                "[{nth}.5] audit: type=1400 audit(1700000000.{nth}:17): apparmor=\"ALLOWED\" operation=\"open\"\n"
+            ),
+            2 => format!("[{nth}.5] e1000e 0000:00:1f.6 eth{}: NIC Link is Down\n", nth % 7),
+            3 => format!("Nov 20 12:00:00 web-1 systemd[1]: Started session {nth} of user root.\n"),
+            _ => format!(
+                "[{nth}.5] IPv4: martian source 10.0.0.{} from 192.0.2.1, on dev eth0\n",
+                nth % 250
+            ),
+        };
+        log.push_str(&line);
+    }
+    let begun = Instant::now();
+    let document = json_of_log(&log);
+    let took = begun.elapsed();
+    assert_eq!(document["lines"], 100_000);
+    assert!(
+        document["lines_known"].as_u64().unwrap() >= 40_000,
+        "{document:?}"
+    );
+    // An unoptimised build on a busy machine; `make bench` has the figure.
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
+
+#[test]
+fn a_log_may_be_a_file() {
+    let folder = std::env::temp_dir().join(format!("sockeye-explain-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("kern.log");
+    std::fs::write(&path, format!("{FLOOD}\n")).unwrap();
+    let by_flag = run(command().args(["explain", "-f"]).arg(&path));
+    let by_name = run(command().arg("explain").arg(&path));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(by_flag.ok().contains("syn-flooding"), "{by_flag:?}");
+    assert_eq!(by_flag.ok(), by_name.ok());
+    let missing = run(command().args(["explain", "-f"]).arg(&path));
+    assert!(missing.failed(1).contains("open"), "{missing:?}");
+}
+
+#[test]
+fn kinds_are_listed() {
+    for kind in [
+        "message",
+        "counter",
+        "drop-reason",
+        "setting",
+        "state",
+        "timer",
+        "column",
+        "tcp-info",
+        "error",
+    ] {
+        let said = sockeye(&["explain", "--list", kind]);
+        assert!(said.ok().lines().count() > 5, "{said:?}");
+        let document: Value =
+            serde_json::from_str(sockeye(&["explain", "--list", kind, "--format", "json"]).ok()).unwrap();
+        follows(&document);
+        assert!(
+            document["entries"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|entry| entry["kind"] == kind)
+        );
+    }
+    assert!(
+        words("explain --list drop_reasons")
+            .ok()
+            .contains("SKB_DROP_REASON_TCP_OFOMERGE")
+    );
+    assert!(words("explain --list nonsense").failed(2).contains("drop-reason"));
+    let csv = words("explain CLOSE_WAIT --format csv");
+    assert!(csv.ok().starts_with("kind,name,severity,meaning"), "{csv:?}");
+    let lines = words("explain CLOSE_WAIT --format jsonl");
+    let _: Value = serde_json::from_str(lines.ok().lines().next().unwrap()).unwrap();
+}

@@ -1,0 +1,12 @@
+//! What each command does on the live kernel: a module per command, with what its tests share beside them.
+
+mod actions;
+mod bench;
+mod check;
+mod dropins;
+mod explain;
+mod iperf3;
+mod listing;
+mod netns;
+mod packets;
+mod prof;

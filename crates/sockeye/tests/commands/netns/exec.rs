@@ -1,0 +1,655 @@
+//! `sockeye ns exec` beside `ip netns exec`, in a mount namespace of its own.
+
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use jsonschema::{Draft, JSONSchema};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::{Value, json};
+use sockeye_lab::{MountNamespace, Skip, need, wait_until};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SCHEMA: &str = include_str!("../../../../../docs/schema/ns-exec.schema.json");
+
+/// Three namespaces: `a`, which has files of its own for `/etc`, `b` and `c`.
+fn three() -> Result<MountNamespace, Skip> {
+    let own = MountNamespace::new("")?;
+    // A copy of /etc lies over the host's, to which nothing must be added.
+    let script = "cp -a /etc /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/netns/a && \
+                  echo 'nameserver 192.0.2.1' >/etc/netns/a/resolv.conf && touch /etc/resolv.conf && \
+                  echo lost >/etc/netns/a/nosuch && for n in a b c; do ip netns add $n; done";
+    let said = sh(&own, script);
+    assert_eq!(said.code, Some(0), "{said}");
+    Ok(own)
+}
+
+fn sh(own: &MountNamespace, script: &str) -> Said {
+    run(&mut own.command("sh", &["-c", script]))
+}
+
+fn exec(own: &MountNamespace, words: &[&str]) -> Said {
+    run(&mut command(own, words))
+}
+
+fn command(own: &MountNamespace, words: &[&str]) -> Command {
+    own.command(SOCKEYE, &[&["ns", "exec"], words].concat())
+}
+
+/// The other way to do the same, with as many words in front.
+fn ip(own: &MountNamespace, words: &[&str]) -> Said {
+    run(&mut own.command("ip", &[&["netns", "exec"], words].concat()))
+}
+
+fn sorted(text: &[u8]) -> Vec<String> {
+    let mut lines: Vec<_> = String::from_utf8_lossy(text).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn what_a_program_finds_is_what_ip_shows_it() {
+    let own = need!(three());
+    let before = sh(&own, "cat /etc/resolv.conf; cat /proc/self/mountinfo");
+    sh(
+        &own,
+        "echo 'echo without a first line $# $0' >/run/script; chmod +x /run/script",
+    );
+    for words in [
+        &["ip", "-br", "link"][..],
+        &["readlink", "/proc/self/ns/net"],
+        &["ls", "/sys/class/net"],
+        &["cat", "/etc/resolv.conf"],
+        &["grep", "-c", "", "/proc/self/mounts"],
+        &["grep", " /sys ", "/proc/self/mounts"],
+        // Masks, ignored signals and rights: nothing of ours is left.
+        &[
+            "grep",
+            "-E",
+            "^(Sig[PBIC]|Shd|Cap|Uid|Gid|NoNew|Secc|Umask)",
+            "/proc/self/status",
+        ],
+        &["ls", "/proc/self/fd"],
+        &["cat", "/proc/self/cmdline"],
+        &["pwd"],
+        &["sh", "-c", "yes | head -1"],
+        &["sh", "-c", "exit 7"],
+        &["sh", "-c", "exit 255"],
+        &["sh", "-c", "kill -9 $$"],
+        &["sh", "-c", "kill -15 $$"],
+        &["/run/script", "one", "two"],
+        &["env", "-i", "PATH=/run", "/bin/sh", "-c", "script"],
+        &["ip", "netns", "identify"],
+        &["nosuchcommand"],
+        &["/nosuch/command"],
+        &["/"],
+        &["/etc/passwd"],
+        &[""],
+    ] {
+        for name in ["a", "b"] {
+            let (ours, theirs) = (
+                exec(&own, &[&[name], words].concat()),
+                ip(&own, &[&[name], words].concat()),
+            );
+            assert_eq!(ours.code, theirs.code, "{name} {words:?}\n{ours}\n{theirs}");
+            let text = |said: &Said| String::from_utf8_lossy(&said.stdout).replace("sockeye", "ip");
+            assert_eq!(text(&ours), text(&theirs), "{name} {words:?}");
+            // Nobody says more than the other; but each in his own words.
+            let lines = |said: &Said| said.error().lines().count();
+            assert_eq!(lines(&ours), lines(&theirs), "{name} {words:?}\n{ours}\n{theirs}");
+        }
+    }
+    let said = exec(&own, &["a", "true"]);
+    assert!(
+        said.error()
+            .contains("bind /etc/netns/a/nosuch -> /etc/nosuch failed: No such file"),
+        "{said}"
+    );
+    // None of it is seen outside.
+    let after = sh(&own, "cat /etc/resolv.conf; cat /proc/self/mountinfo");
+    assert_eq!(before.quiet(), after.quiet());
+}
+
+#[test]
+fn the_program_takes_our_place() {
+    let own = need!(three());
+    let mut child = command(&own, &["b", "sleep", "1000"]).spawn().unwrap();
+    let comm = || std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
+    wait_until("the command runs", || comm() == "sleep\n");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // It has our stdin, with or without words between.
+    for words in [&["b", "cat"][..], &["b", "--", "cat"], &["--", "b", "cat"]] {
+        let script = format!("echo mine | {SOCKEYE} ns exec {}", words.join(" "));
+        assert_eq!(sh(&own, &script).quiet(), "mine\n", "{words:?}");
+    }
+}
+
+/// What `ip vrf exec` leaves a process in binds its sockets to an interface of the namespace it comes from.
+#[test]
+fn a_vrf_is_left_behind() {
+    let own = need!(three());
+    let file = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut mounts = file.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let Some(mount) = mounts.find(|words| words[2] == "cgroup2") else {
+        return Skip::new("no cgroup file system of version 2").tell();
+    };
+    // A folder of our own, in the cgroup that we are in.
+    let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let here = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    let folder = format!("{}{here}/sockeye-vrf-{}", mount[1], std::process::id());
+    if let Err(error) = std::fs::create_dir_all(format!("{folder}/vrf/blue")) {
+        return Skip::new(format!("cannot make cgroups: {error}")).tell();
+    }
+    let ask = |program: &str| {
+        let enter = format!("echo $$ >{folder}/vrf/blue/cgroup.procs");
+        sh(
+            &own,
+            &format!(
+                "{enter}; grep -c vrf/blue /proc/self/cgroup; {program} exec b grep ^0:: /proc/self/cgroup"
+            ),
+        )
+    };
+    let (theirs, ours) = (ask("ip netns"), ask(&format!("{SOCKEYE} ns")));
+    let all = ask(&format!("{SOCKEYE} ns exec --prefix b -- true; {SOCKEYE} ns"));
+    for folder in [
+        format!("{folder}/vrf/blue"),
+        format!("{folder}/vrf"),
+        folder.clone(),
+    ] {
+        std::fs::remove_dir(folder).unwrap();
+    }
+    if !theirs.quiet().starts_with("1\n") {
+        return Skip::new("cannot move into cgroups").tell();
+    }
+    assert_eq!(ours.quiet(), theirs.quiet());
+    assert_eq!(all.quiet(), theirs.quiet());
+    assert!(!ours.quiet().contains("vrf/blue\n"), "{ours}");
+}
+
+#[test]
+fn a_read_only_sys_that_is_locked_stays_read_only() {
+    let own = need!(three());
+    let begin = "mount -o remount,bind,ro /sys && unshare --user --map-root-user --mount --net sh -c '\
+                 mount -t tmpfs inner /run && ip netns add x &&";
+    let theirs = sh(
+        &own,
+        &format!("{begin} ip netns exec x tail -1 /proc/self/mounts'"),
+    );
+    if theirs.code != Some(0) {
+        Skip::new(format!(
+            "no network namespaces in a user namespace: {}",
+            theirs.error()
+        ))
+        .tell();
+        return;
+    }
+    let ours = sh(
+        &own,
+        &format!("{begin} {SOCKEYE} ns exec x tail -1 /proc/self/mounts'"),
+    );
+    assert_eq!(ours.quiet(), theirs.quiet());
+    assert!(ours.quiet().starts_with("x /sys sysfs ro,"), "{ours}");
+}
+
+#[test]
+fn what_cannot_be_entered() {
+    let own = need!(three());
+    sh(
+        &own,
+        "touch /run/netns/leftover; mkfifo /run/netns/fifo; mount --bind /proc/self/ns/uts /run/netns/fifo; mkfifo /run/netns/pipe",
+    );
+    for (name, reason) in [
+        (
+            "nosuch",
+            "cannot open network namespace \"nosuch\" (/run/netns/nosuch): No such file",
+        ),
+        (
+            "leftover",
+            "cannot enter network namespace \"leftover\": Invalid argument",
+        ),
+        ("fifo", "is no network namespace, or what is left of one"),
+        ("pipe", "is no network namespace, or what is left of one"),
+        ("\x1b[31m", "\"\\u{1b}[31m\""),
+    ] {
+        let said = exec(&own, &[name, "echo"]);
+        assert!(said.failed(255).contains(reason), "{said}");
+        assert_harmless(&said.stderr);
+        if name != "pipe" {
+            // It waits there for a writer.
+            assert_eq!(ip(&own, &[name, "echo"]).code, Some(255));
+        }
+    }
+    for bad in [
+        &["../x", "true"][..],
+        &["", "true"],
+        &["..", "true"],
+        &["a"],
+        &["a", "--"],
+        &[],
+        &["--all"],
+        &["--all", "--prefix", "a", "true"],
+        &["--all", "-j", "0", "true"],
+        &["--nosuch", "a", "true"],
+    ] {
+        exec(&own, bad).failed(2);
+    }
+    // Of many, the others are none the worse.
+    let said = exec(&own, &["--all", "--", "echo", "fine"]);
+    assert_eq!(said.code, Some(255), "{said}");
+    assert_eq!(sorted(&said.stdout), ["a: fine", "b: fine", "c: fine"]);
+    assert!(said.error().contains("sockeye: leftover: cannot enter"), "{said}");
+}
+
+#[test]
+fn without_rights_it_is_told_which() {
+    let own = need!(three());
+    let script = format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {SOCKEYE} ns exec");
+    if sh(&own, "setpriv --reuid 65534 --regid 65534 --clear-groups true").code != Some(0) {
+        Skip::new("needs setpriv").tell();
+        return;
+    }
+    // Those who may not enter the folder of the build run a copy.
+    sh(
+        &own,
+        &format!("cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye"),
+    );
+    let script = script.replace(SOCKEYE, "/run/sockeye");
+    let said = sh(&own, &format!("{script} a true"));
+    assert!(said.failed(255).contains("CAP_SYS_ADMIN: run as root"), "{said}");
+    let said = sh(&own, &format!("{script} --all true"));
+    assert_eq!(said.failed(255).matches("CAP_SYS_ADMIN").count(), 3, "{said}");
+    sh(&own, "chmod 700 /run/netns");
+    let said = sh(&own, &format!("{script} a true"));
+    assert!(
+        said.failed(255)
+            .contains("Permission denied (os error 13); run as root"),
+        "{said}"
+    );
+    let said = sh(&own, &format!("{script} --all true"));
+    assert!(
+        said.failed(1)
+            .contains("read the folder /run/netns: Permission denied"),
+        "{said}"
+    );
+}
+
+#[test]
+fn many_at_once() {
+    let own = need!(three());
+    let script = "n=$(ip netns identify); echo out $n; echo err $n >&2; printf 'no end'; \
+                  case $n in a) exit 3;; b) exit 7;; esac";
+    for j in ["1", "2", "100"] {
+        let said = exec(&own, &["--all", "-j", j, "--", "sh", "-c", script]);
+        assert_eq!(said.code, Some(7), "{said}");
+        let expected: Vec<_> = ["a", "b", "c"]
+            .iter()
+            .flat_map(|name| [format!("{name}: no end"), format!("{name}: out {name}")])
+            .collect();
+        assert_eq!(sorted(&said.stdout), expected);
+        let said_lines = sorted(&said.stderr);
+        for line in [
+            "a: err a",
+            "b: err b",
+            "c: err c",
+            "sockeye: a: exit status 3",
+            "sockeye: b: exit status 7",
+        ] {
+            assert!(said_lines.iter().any(|found| found == line), "{line}\n{said}");
+        }
+        // And that a's file found nothing to lie over.
+        assert_eq!(said_lines.len(), 6, "{said}");
+    }
+    let said = exec(&own, &["--prefix", "b", "cat"]);
+    assert_eq!(said.quiet(), "", "there is nothing to read");
+    let said = exec(&own, &["--prefix", "b", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(said.failed(137), "sockeye: b: killed by signal 9\n");
+    let said = exec(&own, &["--prefix", "b", "nosuchcommand"]);
+    assert!(
+        said.failed(1)
+            .starts_with("sockeye: b: cannot start \"nosuchcommand\": No such file"),
+        "{said}"
+    );
+    assert_eq!(exec(&own, &["--prefix", "c", "--dry-run"]).quiet(), "c\n");
+    assert_eq!(exec(&own, &["--all", "--dry-run", "rm"]).quiet(), "a\nb\nc\n");
+    assert_eq!(
+        exec(&own, &["a", "--dry-run", "rm"]).code,
+        Some(1),
+        "what follows the name is the command"
+    );
+    assert_eq!(exec(&own, &["--dry-run", "b", "rm"]).quiet(), "b\n");
+}
+
+#[test]
+fn none_at_all() {
+    let own = need!(MountNamespace::new(""));
+    let said = exec(&own, &["--all", "true"]);
+    assert_eq!(
+        (said.code, said.error()),
+        (
+            Some(0),
+            "sockeye: no network namespace has a name: nothing to run\n"
+        )
+    );
+    let said = exec(&own, &["--prefix", "x", "--format", "json", "true"]);
+    assert_eq!(said.json(), json!([]));
+    assert_eq!(
+        said.error(),
+        "sockeye: no network namespace has a name that begins with \"x\": nothing to run\n"
+    );
+}
+
+#[test]
+fn lines_are_never_mixed() {
+    let own = need!(three());
+    let script = "n=$(ip netns identify); i=0; while [ $i -lt 300 ]; do printf $n; printf '%01000d\\n' $i; i=$((i+1)); done";
+    let said = exec(&own, &["--all", "-j", "3", "sh", "-c", script]);
+    let mut next: BTreeMap<&str, u32> = BTreeMap::new();
+    for line in said.ok().lines() {
+        let (name, rest) = line.split_once(": ").unwrap();
+        let number = rest.strip_prefix(name).unwrap_or_else(|| panic!("{line}"));
+        assert_eq!(number.len(), 1000);
+        let next = next.entry(name).or_default();
+        assert_eq!(number.parse(), Ok(*next));
+        *next += 1;
+    }
+    assert_eq!(next.into_values().collect::<Vec<_>>(), [300; 3]);
+}
+
+fn compiled(schema: &Value) -> JSONSchema {
+    JSONSchema::options()
+        .with_draft(Draft::Draft202012)
+        .compile(schema)
+        .unwrap()
+}
+
+#[track_caller]
+fn follows(validator: &JSONSchema, text: &str) -> Value {
+    let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let errors = validator.validate(&value).err().into_iter().flatten();
+    let errors: Vec<String> = errors.map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}\n{text}");
+    value
+}
+
+#[test]
+fn json_follows_its_schema() {
+    let own = need!(three());
+    sh(
+        &own,
+        "touch /run/netns/leftover; touch \"$(printf '/run/netns/odd\\nname\\377')\"",
+    );
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let whole = compiled(&schema);
+    let row = compiled(&json!({"$ref": "#/$defs/outcome", "$defs": schema["$defs"]}));
+    let script = "n=$(ip netns identify); printf '\\377%s\\n' $n; echo e >&2; [ $n = a ] && kill -9 $$; \
+                  [ $n = b ] && head -c 2000000 /dev/zero; exit 4";
+    let words = |format| ["--all", "--format", format, "--", "sh", "-c", script];
+    let said = exec(&own, &words("json"));
+    assert_eq!((said.code, said.error()), (Some(255), ""), "{said}");
+    let document = follows(&whole, std::str::from_utf8(&said.stdout).unwrap());
+    let lines = exec(&own, &words("jsonl"));
+    let lines: Vec<Value> = std::str::from_utf8(&lines.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| follows(&row, line))
+        .collect();
+    for rows in [document.as_array().unwrap(), &lines] {
+        let of = |name: &str| rows.iter().find(|row| row["netns"] == name).unwrap();
+        assert_eq!(rows.len(), 5);
+        assert_eq!(
+            (&of("a")["signal"], &of("a")["stdout_hex"]),
+            (&json!(9), &json!("ff610a"))
+        );
+        assert_eq!(of("a")["stdout"], "\u{fffd}a\n");
+        assert_eq!(of("a")["warnings"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            (&of("b")["exit_code"], &of("b")["stdout_truncated"]),
+            (&json!(4), &json!(true))
+        );
+        assert_eq!(of("b")["stdout_hex"].as_str().unwrap().len(), 2 << 20);
+        assert_eq!(
+            (&of("c")["exit_code"], &of("c")["stderr"]),
+            (&json!(4), &json!("e\n"))
+        );
+        assert!(
+            of("leftover")["error"]
+                .as_str()
+                .unwrap()
+                .contains("Invalid argument")
+        );
+        assert_eq!(of("odd\nname\u{fffd}")["netns_hex"], "6f64640a6e616d65ff");
+    }
+    // One alone is held as well, and reads what we read.
+    let one = sh(
+        &own,
+        &format!("echo mine | {SOCKEYE} ns exec --format jsonl b cat"),
+    );
+    let one = follows(&row, one.quiet());
+    assert_eq!((&one["stdout"], &one["exit_code"]), (&json!("mine\n"), &json!(0)));
+}
+
+#[test]
+fn who_vanishes_meanwhile_is_told() {
+    let own = need!(three());
+    let said = exec(
+        &own,
+        &[
+            "--all",
+            "-j",
+            "1",
+            "sh",
+            "-c",
+            "umount /run/netns/b; rm -f /run/netns/b; echo fine",
+        ],
+    );
+    assert_eq!(said.code, Some(255), "{said}");
+    assert_eq!(sorted(&said.stdout), ["a: fine", "c: fine"]);
+    assert!(
+        said.error()
+            .contains("sockeye: b: cannot open network namespace \"b\""),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_is_left_running_does_not_keep_us() {
+    let own = need!(three());
+    let begin = Instant::now();
+    let said = exec(&own, &["--prefix", "b", "--", "sh", "-c", "sleep 1000 & echo $!"]);
+    assert!(begin.elapsed() < Duration::from_secs(100), "it was waited for");
+    assert!(
+        said.error().contains("sockeye: b: it left something running"),
+        "{said}"
+    );
+    let pid: i32 = said.ok().trim().strip_prefix("b: ").unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+/// Those who were between `fork` and `execve` held the pipes of others that ended.
+#[test]
+fn nobody_is_thought_to_have_left_something_running() {
+    let own = need!(three());
+    sh(&own, "for i in $(seq 1 150); do ip netns add n$i; done");
+    for format in ["text", "json"] {
+        let said = exec(&own, &["--prefix", "n", "-j", "16", "--format", format, "true"]);
+        assert!(!said.quiet().contains("left something running"), "{said}");
+    }
+}
+
+#[test]
+fn few_descriptors_make_few_at_once() {
+    let own = need!(three());
+    sh(&own, "for i in $(seq 1 60); do ip netns add n$i; done");
+    for limit in ["64", "20"] {
+        let script = format!(
+            "ulimit -n {limit}; exec {SOCKEYE} ns exec --prefix n -j 1000 sh -c 'sleep 0.01; echo x'"
+        );
+        let said = sh(&own, &script);
+        assert_eq!(said.ok().lines().count(), 60, "{said}");
+        assert!(
+            said.error()
+                .contains("at once, for want of descriptors; raise `ulimit -n`"),
+            "{said}"
+        );
+        assert_eq!(said.error().lines().count(), 1, "{said}");
+    }
+    // Not even for one.
+    let said = sh(
+        &own,
+        &format!("ulimit -n 7; exec {SOCKEYE} ns exec --prefix n -j 1 true"),
+    );
+    assert!(
+        said.error()
+            .contains("Too many open files (os error 24); raise `ulimit -n`"),
+        "{said}"
+    );
+    assert_ne!(said.code, Some(0));
+}
+
+/// Starts it as the leader of a process group, as a shell does.
+fn in_group(own: &MountNamespace, words: &[&str]) -> Child {
+    let mut command = command(own, words);
+    command
+        .process_group(0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+fn said(child: Child) -> Said {
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: output.stderr,
+    }
+}
+
+/// What is printed first, so that it runs by then.
+fn first_line(child: &mut Child) -> String {
+    let mut line = String::new();
+    let mut stdout = BufReader::with_capacity(1, child.stdout.as_mut().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    line
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+#[test]
+fn interrupted_it_begins_no_more() {
+    let own = need!(three());
+    let left = "sockeye: interrupted: nothing was run in 2 of 3 namespaces\n";
+    // ^C: all of the foreground gets it. One that does not mind is waited for.
+    let script = "trap 'sleep 0.2; echo later; exit 0' INT; echo x; while :; do sleep 0.01; done";
+    let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", script]);
+    assert_eq!(first_line(&mut child), "a: x\n");
+    kill_process_group(pid(&child), Signal::INT).unwrap();
+    let ended = said(child);
+    assert_eq!(
+        (ended.code, &*ended.stdout),
+        (Some(130), &b"a: later\n"[..]),
+        "{ended}"
+    );
+    assert!(ended.error().ends_with(left), "{ended}");
+    // SIGTERM is passed on.
+    let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", "echo x; exec sleep 1000"]);
+    assert_eq!(first_line(&mut child), "a: x\n");
+    kill_process(pid(&child), Signal::TERM).unwrap();
+    let ended = said(child);
+    assert_eq!(ended.code, Some(143), "{ended}");
+    assert!(ended.error().contains("a: killed by signal 15\n"), "{ended}");
+    assert!(ended.error().ends_with(left), "{ended}");
+    // JSON is a document all the same.
+    let words = [
+        "--all",
+        "-j",
+        "1",
+        "--format",
+        "json",
+        "sh",
+        "-c",
+        "exec sleep 1000",
+    ];
+    let child = in_group(&own, &words);
+    wait_until("it runs", || !children(child.id()).is_empty());
+    kill_process(pid(&child), Signal::TERM).unwrap();
+    let ended = said(child);
+    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(
+        (ended.code, document.as_array().unwrap().len()),
+        (Some(143), 1),
+        "{ended}"
+    );
+    // The second ^C is obeyed.
+    let mut child = in_group(
+        &own,
+        &[
+            "--all",
+            "-j",
+            "1",
+            "sh",
+            "-c",
+            "trap '' INT; echo x; exec sleep 3",
+        ],
+    );
+    assert_eq!(first_line(&mut child), "a: x\n");
+    for _ in 0..200 {
+        let _ = kill_process(pid(&child), Signal::INT);
+        // Signals at many moments: time is what is tested.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(child.wait().unwrap().code(), None);
+}
+
+fn children(pid: u32) -> String {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok())
+        .collect()
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_it() {
+    let own = need!(three());
+    let mut child = in_group(&own, &["--all", "-j", "1", "yes"]);
+    assert_eq!(first_line(&mut child), "a: y\n");
+    drop(child.stdout.take());
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
+    assert!(!text.contains("killed"), "{text}");
+    let said = sh(&own, &format!("{SOCKEYE} ns exec --all echo >/dev/full"));
+    assert!(
+        said.failed(1).contains("write to standard output: No space left"),
+        "{said}"
+    );
+}
+
+#[test]
+fn names_steer_no_terminal() {
+    let own = need!(three());
+    sh(
+        &own,
+        "mv /run/netns/c /run/other; ip netns add \"$(printf 'c\\033[31m\\nx')\"",
+    );
+    let said = exec(
+        &own,
+        &[
+            "--prefix",
+            "c",
+            "--",
+            "sh",
+            "-c",
+            "echo one; echo two >&2; exit 1",
+        ],
+    );
+    assert_harmless(&said.stdout);
+    assert_harmless(&said.stderr);
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(text.contains("c\\x1b[31m\\x0ax: one\n"), "{said}");
+}

@@ -1,0 +1,209 @@
+//! `sockeye ns add` and `del`, killed or failing in the middle at every step, and what is left then.
+
+use crate::fixtures::binary::{SOCKEYE, Said, run};
+use sockeye_lab::{MountNamespace, Skip, need, program, wait_until};
+
+/// The steps: system calls that make, name, or remove a namespace, or prepare it. Of those marked, the process that watches over
+/// us makes some itself, and is killed as well.
+const STEPS: &[(&str, bool)] = &[
+    ("mkdir", false),
+    ("mkdirat", false),
+    ("flock", true),
+    ("mount", false),
+    ("unshare", false),
+    ("socket", false),
+    ("sendto", false),
+    ("recvfrom", false),
+    ("pwrite64", false),
+    ("openat", true),
+    ("open", true),
+    ("fstat", true),
+    ("close", true),
+    ("umount2", false),
+    ("unlink", false),
+    ("unlinkat", false),
+];
+
+/// More often than this none is called.
+const OFTEN: usize = 60;
+
+fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Said {
+    let call = fault.split(':').next().unwrap();
+    let trace = format!("trace={call}");
+    let inject = format!("inject={fault}");
+    let strace = [
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        &trace,
+        "-e",
+        &inject,
+        SOCKEYE,
+        "ns",
+    ];
+    run(&mut own.command("strace", &[&strace[..], words].concat()))
+}
+
+fn mounts() -> Result<MountNamespace, Skip> {
+    program("strace")?;
+    MountNamespace::new("")
+}
+
+/// strace names a call that this machine has not.
+fn is_unknown(said: &Said) -> bool {
+    String::from_utf8_lossy(&said.stderr).contains("invalid system call")
+}
+
+#[test]
+fn killed_at_any_step_of_making_no_name_is_half_made() {
+    let own = need!(mounts());
+    let mut kills = 0;
+    for &(call, watcher_too) in STEPS {
+        for nth in 1..OFTEN {
+            let fault = format!("{call}:signal=KILL:when={nth}");
+            let said = injected(&own, &fault, &["add", "k1", "k2", "--up", "-j", "1"]);
+            if is_unknown(&said) {
+                break;
+            }
+            let ended_well = said.code == Some(0);
+            kills += usize::from(!ended_well);
+            if watcher_too {
+                // Then the next who comes puts it right: each name can be had, or is whole already.
+                let again = run(&mut own.command(SOCKEYE, &["ns", "add", "k1", "k2", "--keep-going"]));
+                assert!(matches!(again.code, Some(0 | 1)), "{fault}: {again}");
+            } else {
+                wait_until("what was half done is put right", || own.remains().is_empty());
+            }
+            assert!(own.remains().is_empty(), "{fault}: {:?}", own.remains());
+            for name in own.names() {
+                let entered = run(&mut own.command("ip", &["netns", "exec", &name, "true"]));
+                assert_eq!(entered.code, Some(0), "{fault}: {name}: {entered}");
+            }
+            run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
+            assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
+            if ended_well {
+                break;
+            }
+        }
+    }
+    println!("killed {kills} times");
+    assert!(kills > 20, "only {kills}");
+}
+
+#[test]
+fn killed_at_any_step_of_deleting_a_name_is_whole_or_gone() {
+    let own = need!(mounts());
+    let mut kills = 0;
+    for (call, watcher_too) in [
+        ("umount2", true),
+        ("unlink", true),
+        ("unlinkat", true),
+        ("pwrite64", false),
+        ("sendto", false),
+    ] {
+        for nth in 1..OFTEN {
+            run(&mut own.command("ip", &["netns", "add", "d1"])).ok();
+            run(&mut own.command("ip", &["netns", "add", "d2"])).ok();
+            let fault = format!("{call}:signal=KILL:when={nth}");
+            let said = injected(&own, &fault, &["del", "d1", "d2", "--wait", "-j", "1"]);
+            let ended_well = said.code == Some(0);
+            kills += usize::from(!ended_well && !is_unknown(&said));
+            if !watcher_too {
+                wait_until("what was half done is put right", || own.remains().is_empty());
+            }
+            // Whatever is left can be deleted.
+            run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
+            assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
+            if ended_well || is_unknown(&said) {
+                break;
+            }
+        }
+    }
+    println!("killed {kills} times");
+    assert!(kills >= 4, "only {kills}");
+}
+
+#[test]
+fn whatever_fails_is_told_and_leaves_no_half_made_name() {
+    let own = need!(mounts());
+    let mut failures = 0;
+    for &(call, _) in STEPS {
+        for errno in ["ENOSPC", "EPERM"] {
+            for nth in 1..OFTEN {
+                let fault = format!("{call}:error={errno}:when={nth}");
+                let said = injected(&own, &fault, &["add", "f1", "f2", "--up", "-j", "1"]);
+                let ended_well = said.code == Some(0);
+                if is_unknown(&said) {
+                    break;
+                }
+                // A file that cannot be removed when the mount failed is the one thing that nobody can help; none
+                // of these is such a fault. A program that does not even start is not ours to judge.
+                assert!(own.remains().is_empty(), "{fault}: {:?} {said}", own.remains());
+                if said.code == Some(1) {
+                    failures += 1;
+                    assert!(said.error().contains("sockeye: "), "{fault}: {said}");
+                }
+                assert_ne!(said.code, Some(101), "{fault}: {said}");
+                run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
+                assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
+                // Calls that do not matter go on: the next may.
+                if ended_well && nth > OFTEN_HARMLESS {
+                    break;
+                }
+            }
+        }
+    }
+    println!("failed {failures} times");
+    assert!(failures > 20, "only {failures}");
+}
+
+/// Faults in calls that start the program, and the like, are passed over.
+const OFTEN_HARMLESS: usize = 12;
+
+#[test]
+fn the_remains_of_others_are_no_obstacle() {
+    let own = need!(mounts());
+    // As `ip netns add` leaves them, killed between the file and the mount.
+    let kill = [
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=unshare",
+        "-e",
+        "inject=unshare:signal=KILL",
+        "ip",
+        "netns",
+        "add",
+        "r",
+    ];
+    run(&mut own.command("strace", &kill));
+    assert_eq!(own.remains(), ["r"]);
+    let said = run(&mut own.command(SOCKEYE, &["ns", "add", "r"]));
+    assert_eq!(said.code, Some(0), "{said}");
+    assert!(said.error().contains("remains"), "{said}");
+    assert!(own.remains().is_empty());
+    // While `ip netns add` is at it, its file is not taken for remains.
+    let slow = [
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=unshare",
+        "-e",
+        "inject=unshare:delay_enter=500ms",
+        "ip",
+        "netns",
+        "add",
+        "s",
+    ];
+    let mut ip = own.command("strace", &slow).spawn().unwrap();
+    wait_until("ip has made the file", || own.names().contains(&"s".to_owned()));
+    let said = run(&mut own.command(SOCKEYE, &["ns", "add", "s"]));
+    assert_eq!(said.code, Some(1), "{said}");
+    assert!(said.error().contains("File exists"), "{said}");
+    assert!(ip.wait().unwrap().success());
+    assert!(own.remains().is_empty());
+}

@@ -1,0 +1,242 @@
+//! `sockeye ns pids` and `ns identify` beside those of `ip netns`, in a mount namespace of its own.
+
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use serde_json::Value;
+use sockeye_lab::{MountNamespace, Skip, need, wait_until};
+use std::process::{Child, Stdio};
+
+/// Two namespaces, with processes in the first.
+struct Inhabited {
+    own: MountNamespace,
+    inhabitants: Vec<Child>,
+}
+
+impl Inhabited {
+    fn new() -> Result<Self, Skip> {
+        let own = MountNamespace::new("")?;
+        assert_eq!(
+            run(&mut own.command("ip", &["netns", "add", "full"])).code,
+            Some(0)
+        );
+        assert_eq!(
+            run(&mut own.command("ip", &["netns", "add", "empty"])).code,
+            Some(0)
+        );
+        let start = |user: &str| {
+            own.command(
+                "ip",
+                &[
+                    "netns",
+                    "exec",
+                    "full",
+                    "setpriv",
+                    "--reuid",
+                    user,
+                    "--regid",
+                    user,
+                    "--clear-groups",
+                    "sleep",
+                    "1000",
+                ],
+            )
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+        };
+        let inhabitants: Vec<_> = ["0", "65534", "0", "65534"].into_iter().map(start).collect();
+        for child in &inhabitants {
+            let comm = || std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
+            wait_until("it is there", || comm() == "sleep\n");
+        }
+        Ok(Self { own, inhabitants })
+    }
+
+    fn ours(&self, words: &[&str]) -> Said {
+        run(&mut self.own.command(SOCKEYE, &[&["ns"], words].concat()))
+    }
+
+    fn theirs(&self, words: &[&str]) -> Said {
+        run(&mut self.own.command("ip", &[&["netns"], words].concat()))
+    }
+
+    fn sh(&self, script: &str) -> Said {
+        run(&mut self.own.command("sh", &["-c", script]))
+    }
+
+    /// Runs it as nobody.
+    fn as_nobody(&self, words: &str) -> Said {
+        // Whoever may not enter the folder of the build runs a copy.
+        self.sh(&format!(
+            "cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye && \
+             exec setpriv --reuid 65534 --regid 65534 --clear-groups /run/sockeye ns {words}"
+        ))
+    }
+}
+
+impl Drop for Inhabited {
+    fn drop(&mut self) {
+        for child in &mut self.inhabitants {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What it lists. In a confined container even root may not read everybody, which is told.
+#[track_caller]
+fn pids(said: &Said) -> &str {
+    let complaint = said.error();
+    assert!(
+        complaint.is_empty() || complaint.contains("could not be read, and may be missing"),
+        "{said}"
+    );
+    said.ok()
+}
+
+#[test]
+fn the_same_processes() {
+    let lab = need!(Inhabited::new());
+    let mut inhabitants: Vec<_> = lab.inhabitants.iter().map(Child::id).collect();
+    inhabitants.sort_unstable();
+    let expected: String = inhabitants.iter().map(|pid| format!("{pid}\n")).collect();
+    assert_eq!(pids(&lab.ours(&["pids", "full"])), expected);
+    assert_eq!(lab.theirs(&["pids", "full"]).quiet(), expected);
+    assert_eq!(pids(&lab.ours(&["pids", "empty"])), "");
+    assert_eq!(
+        lab.ours(&["pids", "--format", "json", "empty"]).json(),
+        Value::Array(Vec::new())
+    );
+    // Many more: the namespace that nearly everybody is in. Those who come and go may be in but one of the lists.
+    lab.sh("touch /run/netns/here && mount --bind /proc/self/ns/net /run/netns/here");
+    let (before, ours) = (lab.theirs(&["pids", "here"]), lab.ours(&["pids", "here"]));
+    let after = lab.theirs(&["pids", "here"]);
+    let lines = |said: &Said| pids(said).lines().map(str::to_owned).collect::<Vec<_>>();
+    let (before, ours, after) = (lines(&before), lines(&ours), lines(&after));
+    for pid in &before {
+        assert!(ours.contains(pid) || !after.contains(pid), "{pid} is missing");
+    }
+    let sorted = |pids: &[String]| pids.is_sorted_by_key(|pid| pid.parse::<u32>().unwrap());
+    assert!(sorted(&ours) && sorted(&before));
+}
+
+#[test]
+fn with_their_names_in_json() {
+    let lab = need!(Inhabited::new());
+    let document = lab.ours(&["pids", "full", "--format", "json"]).json();
+    let lines = lab.ours(&["pids", "full", "--format", "jsonl"]);
+    let lines: Vec<Value> = pids(&lines)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(document.as_array(), Some(&lines));
+    assert_eq!(lines.len(), 4);
+    for (line, pid) in lines.iter().zip(pids(&lab.ours(&["pids", "full"])).lines()) {
+        assert_eq!(
+            (line["pid"].to_string(), &line["comm"]),
+            (pid.to_owned(), &"sleep".into())
+        );
+    }
+}
+
+#[test]
+fn no_namespace() {
+    let lab = need!(Inhabited::new());
+    let said = lab.ours(&["pids", "nosuch"]);
+    let reason = "sockeye: cannot open network namespace \"nosuch\" (/run/netns/nosuch): No such file or directory \
+                  (os error 2); `sockeye ns list -1` tells which names there are\n";
+    assert_eq!(said.failed(1), reason);
+    assert_eq!(lab.theirs(&["pids", "nosuch"]).code, Some(1));
+    lab.sh("touch /run/netns/leftover; mkfifo /run/netns/pipe");
+    for name in ["leftover", "pipe"] {
+        let said = lab.ours(&["pids", name]);
+        assert!(said.failed(1).contains("is no network namespace"), "{said}");
+    }
+    for bad in [
+        &["pids"][..],
+        &["pids", "a/b"],
+        &["pids", ""],
+        &["pids", "full", "empty"],
+    ] {
+        lab.ours(bad).failed(2);
+    }
+}
+
+#[test]
+fn who_does_not_tell_is_counted() {
+    let lab = need!(Inhabited::new());
+    let said = lab.as_nobody("pids full");
+    // Its own it sees.
+    assert_eq!(said.ok().lines().count(), 2, "{said}");
+    let (count, rest) = said
+        .error()
+        .strip_prefix("sockeye: ")
+        .unwrap()
+        .split_once(' ')
+        .unwrap();
+    assert!(count.parse::<u32>().unwrap() >= 2, "{said}");
+    assert_eq!(
+        rest,
+        "processes could not be read, and may be missing; run as root, or grant CAP_SYS_PTRACE\n"
+    );
+}
+
+#[test]
+fn names_of_a_process() {
+    let lab = need!(Inhabited::new());
+    let pid = lab.inhabitants[0].id().to_string();
+    let same = |words: &[&str]| {
+        let (ours, theirs) = (lab.ours(words), lab.theirs(words));
+        assert_eq!(
+            (ours.code, &ours.stdout),
+            (theirs.code, &theirs.stdout),
+            "{ours}\n{theirs}"
+        );
+        ours
+    };
+    assert_eq!(same(&["identify", &pid]).quiet(), "full\n");
+    // Where it is itself: as it comes from a script, and inside.
+    same(&["identify"]);
+    assert_eq!(same(&["identify", &std::process::id().to_string()]).quiet(), "\n");
+    let inside = lab.ours(&["exec", "empty", SOCKEYE, "ns", "identify"]);
+    assert_eq!(inside.quiet(), "empty\n");
+    // More than one name: ip tells one of them.
+    lab.sh("touch /run/netns/again && mount --bind /run/netns/full /run/netns/again");
+    assert_eq!(lab.ours(&["identify", &pid]).quiet(), "again\nfull\n");
+    let theirs = lab.theirs(&["identify", &pid]);
+    assert!(["again\n", "full\n"].contains(&theirs.quiet()), "{theirs}");
+    // And one that would steer the terminal.
+    lab.sh("n=\"/run/netns/$(printf 'x\\033[2J')\"; touch \"$n\" && mount --bind /run/netns/full \"$n\"");
+    let said = lab.ours(&["identify", &pid]);
+    assert_harmless(&said.stdout);
+    assert!(said.quiet().ends_with("x\\x1b[2J\n"), "{said}");
+}
+
+#[test]
+fn no_process() {
+    let lab = need!(Inhabited::new());
+    for gone in ["0", "4194305", "99999999999999999999"] {
+        let said = lab.ours(&["identify", gone]);
+        assert!(said.failed(1).ends_with("there is no such process\n"), "{said}");
+        assert_eq!(lab.theirs(&["identify", gone]).code, Some(1));
+    }
+    for bad in ["", "abc", "-1", "+1", "1x", "self", "1/../2"] {
+        let said = lab.ours(&["identify", bad]);
+        assert!(said.failed(2).ends_with("is no pid\n"), "{said}");
+        assert_ne!(lab.theirs(&["identify", bad]).code, Some(0));
+    }
+    let said = lab.as_nobody("identify 1");
+    assert!(
+        said.failed(1).ends_with("run as root, or grant CAP_SYS_PTRACE\n"),
+        "{said}"
+    );
+    lab.sh("chmod 700 /run/netns");
+    let said = lab.as_nobody("identify");
+    assert!(
+        said.failed(1)
+            .contains("read the folder /run/netns: Permission denied"),
+        "{said}"
+    );
+    // Without the folder nobody has a name.
+    let own = need!(MountNamespace::new(""));
+    assert_eq!(run(&mut own.command(SOCKEYE, &["ns", "identify"])).quiet(), "\n");
+}

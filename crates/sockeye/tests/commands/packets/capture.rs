@@ -1,0 +1,777 @@
+//! `sockeye capture`, read back by tshark and beside tcpdump.
+
+use crate::fixtures::binary::{self, SOCKEYE, Said, clean, words, words_in};
+use rustix::process::{Pid, Signal, kill_process};
+use sockeye_lab::{Lab, Namespace, need, program, wait_until};
+use sockeye_wire::packet::{Reader, Step};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A capture at work.
+struct Capture {
+    child: Child,
+    stderr: PathBuf,
+}
+
+impl Capture {
+    /// Starts one in a namespace, and waits until it captures.
+    #[track_caller]
+    fn start(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
+        let stderr = lab.directory().join(format!("stderr{}", line.len()));
+        let words: Vec<_> = line.split_whitespace().collect();
+        let mut command = namespace.command(SOCKEYE, &[&["capture"], &words[..]].concat());
+        clean(&mut command);
+        Self::spawn(command, stderr, "capturing on")
+    }
+
+    #[track_caller]
+    fn tcpdump(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
+        let stderr = lab.directory().join("tcpdump-stderr");
+        let words: Vec<_> = line.split_whitespace().collect();
+        Self::spawn(namespace.command("tcpdump", &words), stderr, "listening on")
+    }
+
+    #[track_caller]
+    fn spawn(mut command: Command, stderr: PathBuf, sign: &str) -> Self {
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&stderr).unwrap())
+            .spawn()
+            .unwrap();
+        let capture = Self { child, stderr };
+        wait_until("it captures", || capture.error().contains(sign));
+        capture
+    }
+
+    fn error(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    }
+
+    /// ^C, and what it said.
+    #[track_caller]
+    fn interrupt(mut self) -> String {
+        kill_process(self.pid(), Signal::INT).unwrap();
+        let status = self.child.wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.error());
+        self.error()
+    }
+
+    /// How it ended by itself.
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        (code, self.error())
+    }
+}
+
+/// A tun or tap device, as long as somebody has it open.
+struct Tunnel(Child);
+
+impl Tunnel {
+    #[track_caller]
+    fn open(namespace: &Namespace, name: &str, flags: &str) -> Self {
+        let script = "import fcntl,struct,sys,time\nf=open('/dev/net/tun','r+b',buffering=0)\n\
+            fcntl.ioctl(f,0x400454ca,struct.pack('16sH22x',sys.argv[1].encode(),int(sys.argv[2],16)))\ntime.sleep(60)\n";
+        let child = namespace
+            .command("python3", &["-c", script, name, flags])
+            .spawn()
+            .unwrap();
+        let tunnel = Self(child);
+        wait_until("the device is there", || namespace.proc_net("dev").contains(name));
+        tunnel
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends so many datagrams from and to these addresses.
+fn datagrams(namespace: &Namespace, from: &str, to: &str, count: usize) {
+    let (from, to): (SocketAddr, SocketAddr) = (from.parse().unwrap(), to.parse().unwrap());
+    namespace.run(|| {
+        let socket = UdpSocket::bind(from).unwrap();
+        for number in 0..count {
+            let _ = socket.send_to(format!("datagram {number:4}").as_bytes(), to);
+        }
+    });
+}
+
+/// Fields of each packet, as tshark reads them.
+#[track_caller]
+fn tshark(file: &Path, fields: &[&str]) -> Vec<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(file).args(["-n", "-T", "fields"]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let said = command.output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = String::from_utf8(said.stdout).unwrap();
+    let rows = text
+        .lines()
+        .map(|line| line.split('\t').map(str::to_owned).collect());
+    rows.collect()
+}
+
+fn column(rows: &[Vec<String>], place: usize) -> Vec<&str> {
+    rows.iter().map(|row| row[place].as_str()).collect()
+}
+
+#[test]
+fn the_same_packets_as_tcpdump_on_loopback() {
+    need!(program("tshark"));
+    need!(program("tcpdump"));
+    let lab = need!(Lab::new("capture_lo"));
+    let one = lab.namespace("one");
+    let (ours, theirs) = (lab.directory().join("ours"), lab.directory().join("theirs"));
+    let capture = Capture::start(&lab, &one, &format!("-i lo -o {} udp port 7000", ours.display()));
+    let beside = Capture::tcpdump(
+        &lab,
+        &one,
+        &format!("-i lo --nano -w {} udp port 7000", theirs.display()),
+    );
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 300);
+    datagrams(&one, "[::1]:0", "[::1]:7000", 300);
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7001", 10);
+    let said = capture.interrupt();
+    wait_until("tcpdump has read them", || beside.error().contains("listening"));
+    // It looks once a second, and nothing shows whether it has.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    beside.interrupt();
+    assert!(
+        said.contains("600 packets captured; 600 received by filter; 0 dropped by kernel"),
+        "{said}"
+    );
+    let fields = [
+        "frame.time_epoch",
+        "frame.len",
+        "frame.cap_len",
+        "udp.srcport",
+        "udp.payload",
+    ];
+    let ours_rows = tshark(&ours, &fields);
+    assert_eq!(ours_rows.len(), 600);
+    assert_eq!(ours_rows, tshark(&theirs, &fields));
+    let about = tshark(
+        &ours,
+        &[
+            "frame.interface_name",
+            "frame.encap_type",
+            "frame.packet_flags_direction",
+        ],
+    );
+    assert!(
+        about
+            .iter()
+            .all(|row| row[0] == "lo" && row[1] == "1" && row[2] == "0x00000001"),
+        "{:?}",
+        about[0]
+    );
+    assert_eq!(fs::metadata(&ours).unwrap().permissions().mode() & 0o7777, 0o600);
+}
+
+#[test]
+fn every_kind_of_interface() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_kinds"));
+    let (one, two) = (lab.namespace("one"), lab.namespace("two"));
+    let link = lab.link(&one, &two);
+    let (device, _) = link.devices();
+    let peer = link.server_addresses();
+    let _tap = Tunnel::open(&one, "tap9", "0x1002");
+    one.ip("addr add 10.98.0.1/24 dev tap9");
+    one.ip("link set tap9 up");
+    one.ip("neigh replace 10.98.0.2 lladdr 02:00:00:00:00:09 nud permanent dev tap9");
+    one.ip("tuntap add dev tun8 mode tun");
+    let file = lab.directory().join("any");
+    let any = Capture::start(&lab, &one, &format!("-i any -o {} udp", file.display()));
+    let tap = lab.directory().join("tap");
+    let tunnel = Capture::start(&lab, &one, &format!("-i tap9 -o {} udp  ", tap.display()));
+    let veth = lab.directory().join("veth");
+    let plain = Capture::start(
+        &lab,
+        &one,
+        &format!("-i {device} -o {} -s 60 udp port 5001", veth.display()),
+    );
+    datagrams(&one, "0.0.0.0:0", &SocketAddr::new(peer.0, 5001).to_string(), 3);
+    datagrams(&one, "[::]:0", &SocketAddr::new(peer.1, 5001).to_string(), 3);
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:5002", 2);
+    datagrams(&one, "0.0.0.0:0", "10.98.0.2:5003", 1);
+    assert!(plain.interrupt().contains("6 packets captured"));
+    assert!(tunnel.interrupt().contains("1 packet captured"));
+    any.interrupt();
+    let rows = tshark(
+        &file,
+        &[
+            "frame.interface_name",
+            "udp.dstport",
+            "frame.encap_type",
+            "frame.packet_flags_direction",
+        ],
+    );
+    let count = |name: &str, port: &str| rows.iter().filter(|row| row[0] == name && row[1] == port).count();
+    assert_eq!(
+        (count(device, "5001"), count("lo", "5002"), count("tap9", "5003")),
+        (6, 2, 1),
+        "{rows:?}"
+    );
+    assert!(
+        rows.iter()
+            .filter(|row| row[1] == "5001")
+            .all(|row| row[3] == "0x00000002"),
+        "{rows:?}"
+    );
+    assert_eq!(column(&tshark(&tap, &["udp.dstport"]), 0), ["5003"]);
+    let rows = tshark(&veth, &["frame.cap_len", "frame.len"]);
+    assert!(
+        rows.iter().all(|row| row[0].parse::<u32>().unwrap() <= 60),
+        "{rows:?}"
+    );
+    // Down, and told so.
+    let said = words_in(&one, "capture -i tun8 -a 1 -o /dev/null");
+    assert!(
+        said.failed(1).contains("tun8 is down; `ip link set tun8 up`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn raw_ip_of_a_tunnel_and_its_going_away() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_tun"));
+    let one = lab.namespace("one");
+    let tunnel = Tunnel::open(&one, "tun9", "0x1001");
+    one.ip("addr add 10.97.0.1/24 dev tun9");
+    one.ip("link set tun9 up");
+    let file = lab.directory().join("raw");
+    let capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i tun9 -o {} ip and udp dst port 5000", file.display()),
+    );
+    datagrams(&one, "0.0.0.0:0", "10.97.0.2:5000", 4);
+    one.ip("link set tun9 down");
+    wait_until("it says so", || capture.error().contains("tun9 is down"));
+    one.ip("link set tun9 up");
+    datagrams(&one, "0.0.0.0:0", "10.97.0.2:5000", 3);
+    wait_until("they are written", || fs::metadata(&file).unwrap().len() > 700);
+    drop(tunnel);
+    let (code, said) = capture.end();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("tun9 has vanished") && said.contains("7 packets captured"),
+        "{said}"
+    );
+    let rows = tshark(&file, &["frame.encap_type", "udp.dstport", "ip.src"]);
+    assert_eq!(rows.len(), 7);
+    assert!(
+        rows.iter().all(|row| row[..] == ["7", "5000", "10.97.0.1"]),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn vlan_tags_are_put_back() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_vlan"));
+    let (one, two) = (lab.namespace("one"), lab.namespace("two"));
+    let link = lab.link(&one, &two);
+    let (device, other) = link.devices();
+    let file = lab.directory().join("vlan");
+    let capture = Capture::start(
+        &lab,
+        &two,
+        &format!("-i {other} -o {} vlan 5 and udp port 5000", file.display()),
+    );
+    // The kernel that receives them takes the tag off before anybody sees them.
+    let script = "import socket,sys\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\ns.bind((sys.argv[1],0))\n\
+        p=bytes.fromhex('450000210001000040110000'+'0a600001'+'0a600002'+'1388'+'1388'+'000d0000'+'6869206869')\n\
+        for tag in ('81000005','81000006',''):\n  for n in range(4): s.send(bytes.fromhex('ffffffffffff020000000009'+tag+'0800')+p)\n";
+    one.output("python3", &["-c", script, device]);
+    let said = capture.interrupt();
+    assert!(
+        said.contains("4 packets captured; 4 received by filter"),
+        "{said}"
+    );
+    let rows = tshark(&file, &["vlan.id", "udp.dstport", "udp.length", "frame.len"]);
+    assert_eq!(rows.len(), 4);
+    assert!(
+        rows.iter().all(|row| row[..] == ["5", "5000", "13", "51"]),
+        "{rows:?}"
+    );
+    // Behind the header that stands for all links.
+    for (filter, tags) in [
+        ("vlan 5 and udp", &["5"; 4][..]),
+        (
+            "udp and not port 1",
+            &["5", "5", "5", "5", "6", "6", "6", "6", "", "", "", ""],
+        ),
+        ("udp and not vlan", &[""; 4]),
+    ] {
+        let capture = Capture::start(&lab, &two, &format!("-i any -o {} {filter}", file.display()));
+        one.output("python3", &["-c", script, device]);
+        capture.interrupt();
+        let rows = tshark(&file, &["vlan.id", "udp.dstport", "frame.len"]);
+        assert_eq!(column(&rows, 0), tags, "{filter}");
+        let len = |row: &[String]| if row[0].is_empty() { "53" } else { "57" };
+        assert!(
+            rows.iter().all(|row| row[1] == "5000" && row[2] == len(row)),
+            "{rows:?}"
+        );
+    }
+}
+
+#[test]
+fn whose_packets_they_are() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_owner"));
+    let one = lab.namespace("one");
+    let file = lab.directory().join("owned");
+    let (listener, address) = one.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    });
+    let capture = Capture::start(&lab, &one, &format!("-i lo -o {}", file.display()));
+    let bare_file = lab.directory().join("bare");
+    let bare = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo --no-owners -o {}", bare_file.display()),
+    );
+    let (mut client, mut server) = one.run(|| {
+        let client = TcpStream::connect(address).unwrap();
+        (client, listener.accept().unwrap().0)
+    });
+    // Until somebody has looked, and beyond.
+    for _ in 0..40 {
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    capture.interrupt();
+    bare.interrupt();
+    let rows = tshark(&file, &["frame.comment", "tcp.srcport"]);
+    let comments: Vec<_> = rows.iter().filter(|row| !row[0].is_empty()).collect();
+    let pid = std::process::id();
+    assert!(
+        comments.iter().any(|row| row[0].contains(&format!("({pid})"))),
+        "{rows:?}"
+    );
+    assert!(comments.len() <= 6, "not with each packet: {comments:?}");
+    assert!(
+        tshark(&bare_file, &["frame.comment"])
+            .iter()
+            .all(|row| row[0].is_empty())
+    );
+}
+
+#[test]
+fn owners_of_short_connections_of_both_families() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_short"));
+    let one = lab.namespace("one");
+    let server = lab
+        .process(b"ev\x1b[31mil")
+        .in_namespace(&one)
+        .tcp_listen("[::]:8080")
+        .udp_bind("[::1]:5353")
+        .udp_bind("127.0.0.1:5354")
+        .start();
+    let other = lab
+        .process("behind")
+        .in_namespace(&one)
+        .tcp_listen("[::1]:8081")
+        .start();
+    let file = lab.directory().join("short");
+    let capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo -o {} not icmp and not icmp6", file.display()),
+    );
+    one.run(|| {
+        for address in ["127.0.0.1:8080", "[::1]:8080", "[::1]:8081"] {
+            let address: SocketAddr = address.parse().unwrap();
+            drop(TcpStream::connect(address).unwrap());
+        }
+    });
+    datagrams(&one, "[::1]:0", "[::1]:5353", 1);
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:5354", 1);
+    capture.interrupt();
+    let bytes = fs::read(&file).unwrap();
+    assert!(!bytes.windows(3).any(|bytes| bytes == b"\x1b[3"));
+    let fields = [
+        "tcp.dstport",
+        "udp.dstport",
+        "tcp.flags.syn",
+        "ipv6.dst",
+        "frame.comment",
+    ];
+    let rows = tshark(&file, &fields);
+    let said = |tcp: &str, udp: &str, is_v6: bool| {
+        let mut rows = rows.iter().filter(|row| {
+            row[0] == tcp
+                && row[1] == udp
+                && row[3].is_empty() != is_v6
+                && (!udp.is_empty() || row[2] == "1" || row[2] == "True")
+        });
+        rows.next().unwrap_or_else(|| panic!("{tcp} {udp}: {rows:?}"))[4].clone()
+    };
+    let (server, other) = (
+        format!("il({})", server.pid()),
+        format!("behind({})", other.pid()),
+    );
+    // With the first packet of each: by the time that somebody looks, the client has closed it.
+    for (tcp, udp, is_v6, name) in [
+        ("8080", "", false, &server),
+        ("8080", "", true, &server),
+        ("8081", "", true, &other),
+        ("", "5353", true, &server),
+        ("", "5354", false, &server),
+    ] {
+        let said = said(tcp, udp, is_v6);
+        assert!(
+            said.contains("for ") && said.contains(name.as_str()),
+            "{tcp} {udp}: {said:?}: {rows:?}"
+        );
+    }
+}
+
+#[test]
+fn it_ends_when_it_was_told_to() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_ends"));
+    let one = lab.namespace("one");
+    let file = lab.directory().join("count");
+    let capture = Capture::start(&lab, &one, &format!("-i lo -c 5 -o {} udp", file.display()));
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 50);
+    let (code, said) = capture.end();
+    assert!(code == Some(0) && said.contains("5 packets captured"), "{said}");
+    assert_eq!(tshark(&file, &["frame.number"]).len(), 5);
+    let said = words_in(&one, &format!("capture -i lo -a 0.2 -o {}", file.display()));
+    assert!(
+        said.error().contains("0 packets captured") && said.code == Some(0),
+        "{said}"
+    );
+    assert_eq!(tshark(&file, &["frame.number"]).len(), 0);
+}
+
+#[test]
+fn what_is_counted_is_in_the_file() {
+    need!(program("capinfos"));
+    let lab = need!(Lab::new("capture_counts"));
+    let one = lab.namespace("one");
+    let file = lab.directory().join("counted");
+    let mut capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo -s 64 -o {} udp port 7000", file.display()),
+    );
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 20);
+    // As a service manager ends it.
+    kill_process(capture.pid(), Signal::TERM).unwrap();
+    assert_eq!(capture.child.wait().unwrap().code(), Some(0));
+    let mut command = Command::new("capinfos");
+    let said = command.arg(&file).output().unwrap();
+    let said = String::from_utf8(said.stdout).unwrap();
+    for expected in [
+        "nanoseconds (9)",
+        "Name = lo",
+        "Capture length = 64",
+        "Filter string = udp port 7000",
+        "Number of stat entries = 1",
+        "Number of packets = 20",
+        "Strict time order:   True",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let rows = tshark(&file, &["frame.len", "frame.cap_len"]);
+    assert!(
+        rows.len() == 20 && rows.iter().all(|row| row[0] == "55" && row[1] == "55"),
+        "{rows:?}"
+    );
+    // What was sent as one is one, longer than the interface's packets.
+    let capture = Capture::start(&lab, &one, &format!("-i lo -s 64 -o {} tcp", file.display()));
+    one.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        client.write_all(&[0; 200_000]).unwrap_or(());
+        let mut buffer = vec![0; 200_000];
+        server.read_exact(&mut buffer).unwrap();
+    });
+    capture.interrupt();
+    let rows = tshark(&file, &["frame.len", "frame.cap_len", "tcp.len"]);
+    let number = |text: &str| text.parse::<u32>().unwrap();
+    assert!(
+        rows.iter().all(|row| number(&row[1]) == number(&row[0]).min(64)),
+        "{rows:?}"
+    );
+    let sent: u32 = rows.iter().map(|row| number(&row[2])).sum();
+    assert_eq!(sent, 200_000);
+}
+
+#[test]
+fn what_the_kernel_drops_is_told_and_written_down() {
+    let lab = need!(Lab::new("capture_drops"));
+    let one = lab.namespace("one");
+    let file = lab.directory().join("dropped");
+    let capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo -B 256Ki --no-owners -o {} udp port 7000", file.display()),
+    );
+    // Asleep it reads nothing, and the ring is soon full.
+    kill_process(capture.pid(), Signal::STOP).unwrap();
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 5000);
+    kill_process(capture.pid(), Signal::CONT).unwrap();
+    let said = capture.interrupt();
+    let count = |what: &str| -> u64 {
+        let before = &said[..said.find(what).unwrap()];
+        before.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let (captured, dropped) = (count(" packets captured"), count(" dropped by kernel"));
+    assert!(dropped > 1000 && captured > 100, "{said}");
+    assert_eq!(
+        (captured + dropped, count(" received by filter")),
+        (5000, 5000),
+        "{said}"
+    );
+    assert!(said.contains("a larger ring keeps more of a burst"), "{said}");
+    let bytes = fs::read(&file).unwrap();
+    let mut reader = Reader::new(&bytes).unwrap().unwrap();
+    let (mut at, mut packets) = (0, 0);
+    while at < bytes.len() {
+        at += match reader.step(&bytes[at..]).unwrap() {
+            Step::Packet(record) => {
+                packets += 1;
+                record.used
+            }
+            Step::Skip(used) => usize::try_from(used).unwrap(),
+            other => panic!("{other:?}"),
+        };
+    }
+    assert_eq!(
+        (packets, reader.interfaces()[0].dropped),
+        (captured, Some(dropped))
+    );
+}
+
+#[test]
+fn an_interface_that_vanishes() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_gone"));
+    let (one, two) = (lab.namespace("one"), lab.namespace("two"));
+    let link = lab.link(&one, &two);
+    let device = link.devices().0.to_owned();
+    let file = lab.directory().join("gone");
+    let capture = Capture::start(&lab, &one, &format!("-i {device} -o {} udp", file.display()));
+    let peer = SocketAddr::new(link.server_addresses().0, 5001).to_string();
+    datagrams(&one, "0.0.0.0:0", &peer, 3);
+    one.ip(&format!("link del {device}"));
+    let (code, said) = capture.end();
+    assert!(
+        code == Some(1) && said.contains(&format!("{device} has vanished")),
+        "{said}"
+    );
+    assert_eq!(tshark(&file, &["frame.number"]).len(), 3);
+}
+
+#[test]
+fn a_stream_that_nobody_reads_any_more() {
+    let lab = need!(Lab::new("capture_pipe"));
+    let one = lab.namespace("one");
+    let mut command = one.command(SOCKEYE, &["capture", "-i", "lo", "-o", "-"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 12];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(first[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    // Its end of the pipe is closed now; nothing has to come by for it to notice.
+    let said = child.wait_with_output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+}
+
+#[test]
+fn a_ring_keeps_the_last_files() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_ring"));
+    let one = lab.namespace("one");
+    let file = lab.directory().join("ring.pcapng");
+    let capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo --ring 3x5000 -o {} udp", file.display()),
+    );
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 400);
+    let said = capture.interrupt();
+    assert!(said.contains("400 packets captured"), "{said}");
+    let names = ring_files(&lab);
+    assert_eq!(names.len(), 3, "{names:?}");
+    let mut payloads = Vec::new();
+    for name in &names {
+        assert!(name.metadata().unwrap().len() < 6000);
+        payloads.extend(tshark(name, &["udp.payload"]));
+    }
+    // The last of what was sent, without a gap.
+    let last = payloads.len();
+    assert!(last > 20, "{last}");
+    let expected: Vec<_> = (400 - last..400)
+        .map(|number| {
+            format!("datagram {number:4}")
+                .bytes()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        })
+        .collect();
+    assert_eq!(column(&payloads, 0), expected);
+    // Each can be read alone, and says again whose packets they are.
+    for name in &names {
+        let rows = tshark(name, &["frame.interface_name", "frame.encap_type"]);
+        assert!(
+            rows.iter().all(|row| row[..] == ["lo", "1"]),
+            "{name:?}: {rows:?}"
+        );
+    }
+    // Another capture goes on behind it, in three words, and takes the oldest away.
+    let last = names[2].clone();
+    let said = words_in(
+        &one,
+        &format!(
+            "capture -i lo -a 0.1 -o {} --ring 2 x 1M udp port 7000",
+            file.display()
+        ),
+    );
+    assert!(
+        said.code == Some(0) && said.error().contains("a file of an earlier capture"),
+        "{said}"
+    );
+    let left: Vec<_> = ring_files(&lab);
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(left[0], last);
+    let number = |path: &Path| -> u32 {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        name["ring-".len()..].parse().unwrap()
+    };
+    assert_eq!(number(&left[1]), number(&last) + 1);
+    assert!(said.error().contains(left[1].to_str().unwrap()), "{said}");
+}
+
+fn ring_files(lab: &Lab) -> Vec<PathBuf> {
+    let mut names: Vec<_> = fs::read_dir(lab.directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().contains("ring-"))
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_full_disk() {
+    need!(program("tshark"));
+    let lab = need!(Lab::new("capture_full"));
+    let one = lab.namespace("one");
+    let folder = lab.directory().join("small");
+    fs::create_dir(&folder).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size=32k tmpfs {0} && {SOCKEYE} capture -i lo -o {0}/full udp; code=$?; cp {0}/full {0}.copy; umount {0}; exit $code",
+        folder.display()
+    );
+    let stderr = lab.directory().join("stderr");
+    let command = one.command("unshare", &["-m", "sh", "-c", &script]);
+    let capture = Capture::spawn(command, stderr, "capturing on");
+    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 2000);
+    let (code, said) = capture.end();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("No space left on device") && said.contains("complete up to the last packet"),
+        "{said}"
+    );
+    let rows = tshark(&lab.directory().join("small.copy"), &["frame.number"]);
+    assert!(rows.len() > 100 && rows.len() < 500, "{}", rows.len());
+}
+
+#[test]
+fn mistakes() {
+    let check = |said: &Said, code, part: &str| assert!(said.failed(code).contains(part), "{said}");
+    check(
+        &words("capture -i nosuch0 -a 1"),
+        1,
+        "no interface \"nosuch0\" here; there are ",
+    );
+    check(&words("capture -i l0 -a 1"), 1, "(did you mean 'lo'?)");
+    check(&words("capture -i lo -a 1 tcp prot 80"), 2, "^^^^");
+    check(&words("capture -i lo -a 1 geneve"), 2, "udp port 6081");
+    check(&words("capture -i lo -a 1 --ring 5 tcp"), 2, "FILESxSIZE");
+    check(&words("capture -i lo -c 0"), 2, "1 or more");
+    check(&words("capture -i lo -a 0"), 2, "at least 0.001");
+    check(&words("capture -i lo --ring 5"), 2, "FILESxSIZE");
+    check(
+        &words("capture -i lo -N all"),
+        2,
+        "one network namespace at a time",
+    );
+    check(&words("capture -i lo --ring 2x1M -o -"), 2, "--ring needs files");
+    check(&words("capture -i lo -o /nosuch/folder/file"), 1, "cannot create");
+    check(&words("capture -i lo -N nosuch"), 1, "nosuch");
+    check(&words("capture"), 2, "--interface");
+}
+
+#[test]
+fn traps_in_a_folder_for_everybody() {
+    let lab = need!(Lab::new("capture_trap"));
+    let folder = lab.directory().join("shared");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o1777)).unwrap();
+    let (victim, trap) = (lab.directory().join("victim"), folder.join("trap"));
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &trap).unwrap();
+    let said = words(&format!("capture -i lo -a 0.1 -o {}", trap.display()));
+    assert!(said.failed(1).contains("symbolic link"), "{said}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    let others = folder.join("others");
+    fs::write(&others, "theirs").unwrap();
+    std::os::unix::fs::chown(&others, Some(65534), Some(65534)).unwrap();
+    let said = words(&format!("capture -i lo -a 0.1 -o {}", others.display()));
+    assert!(said.failed(1).contains("somebody else's"), "{said}");
+    assert_eq!(fs::read_to_string(&others).unwrap(), "theirs");
+    assert_eq!(fs::metadata(&others).unwrap().uid(), 65534);
+}
+
+#[test]
+fn without_the_right_to() {
+    let lab = need!(Lab::new("capture_nobody"));
+    need!(program("setpriv"));
+    let sockeye = lab.copy_for_all_users(Path::new(SOCKEYE));
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    command
+        .arg(sockeye)
+        .args(["capture", "-i", "lo", "-a", "1", "-o", "/tmp/sockeye-never"]);
+    let said = binary::run(&mut command);
+    assert!(said.failed(1).contains("it takes CAP_NET_RAW"), "{said}");
+    assert!(!Path::new("/tmp/sockeye-never").exists());
+}

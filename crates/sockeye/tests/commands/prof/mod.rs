@@ -1,0 +1,7 @@
+//! Tests of `prof`.
+
+mod apart;
+mod command;
+mod story;
+mod told;
+mod truth;

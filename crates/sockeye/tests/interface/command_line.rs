@@ -1,0 +1,491 @@
+//! What may be typed, and what is said to mistakes: help, exit statuses, filters, completions, manual pages.
+
+use crate::fixtures::binary::{self, assert_harmless, command, run, sockeye, words, words_in};
+use sockeye_lab::{Lab, Skip, need, program};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+#[test]
+fn mistakes_exit_with_2_and_say_what_was_meant() {
+    for (line, expected) in [
+        ("--colour", "'--color'"),
+        ("flwos", "'flows'"),
+        ("socket", "'sockets'"),
+        ("sockets --lisening", "'--listening'"),
+        ("sockets -q", "unexpected argument '-q'"),
+        ("flows -q", "unexpected argument '-q'"),
+        ("sockets --columns locl", "did you mean 'local'?"),
+        (
+            "sockets --columns nonsensical_words",
+            "`sockeye sockets --columns help`",
+        ),
+        ("sockets --columns ,", "`sockeye sockets --columns help`"),
+        ("flows --columns conections", "did you mean 'connections'?"),
+        ("flows --columns zzzzzzzz", "`sockeye flows --columns help`"),
+        ("sockets --sort -rtt_su", "did you mean 'rtt_us'?"),
+        ("sockets --sort nonsensical_words", "--sort: unknown column"),
+        ("flows --sort nonsense", "no such key; there are connections, "),
+        (
+            "flows --group-by nonsense",
+            "expected host, port, process, uid, netns, prefix/N",
+        ),
+        ("flows --group-by prefix/33", "0 to 32 bits"),
+        (
+            "flows --filter-peers nonsense",
+            "[possible values: all, public, private]",
+        ),
+        ("flows -w 0", "at least 0.001"),
+        ("flows -w -1", "at least 0.001"),
+        ("flows -w soon", "a number of seconds"),
+        ("flows --count 1", "--watch"),
+        ("flows -w 1 --count 0", "1 or more"),
+        ("flows --top -1", "0 or more"),
+        ("flows --top many", "0 or more"),
+        ("flows --names-timeout -1", "at least 0.001"),
+        ("flows -ut", "cannot be used with"),
+        (
+            "sockets --source nonsense",
+            "[possible values: auto, bpf, diag, diag-v2, procfs]",
+        ),
+        (
+            "sockets --format xml",
+            "[possible values: table, json, jsonl, csv]",
+        ),
+        (
+            "sockets --color sometimes",
+            "[possible values: auto, always, never]",
+        ),
+        (
+            "sockets -A tcp,sctp",
+            "no protocol \"sctp\"; there are all, inet, tcp",
+        ),
+        ("doctor --format csv", "[possible values: table, json, jsonl]"),
+        ("doctor everything", "unexpected argument 'everything'"),
+        ("completions tcsh", "bash"),
+        ("man", "<FOLDER>"),
+    ] {
+        let said = words(line);
+        let error = said.failed(2);
+        assert!(error.starts_with("sockeye: "), "{line}: {said}");
+        assert!(error.contains(expected), "{line}: {said}");
+        assert!(error.lines().count() <= 8 && error.len() < 500, "{line}: {said}");
+    }
+}
+
+#[test]
+fn an_unknown_flag_is_not_advised_as_a_filter() {
+    let said = words("sockets -S");
+    assert!(!said.failed(2).contains("-- -S"), "{said}");
+}
+
+#[test]
+fn a_mistyped_column_does_not_print_all_hundred() {
+    let said = words("sockets --columns nonsense");
+    assert!(said.failed(2).len() < 200, "{said}");
+}
+
+#[test]
+fn a_namespace_that_is_none_is_told_with_the_remedy() {
+    for (name, expected) in [
+        (
+            "nonsense",
+            "`ip netns list` shows names, a number is taken for a pid",
+        ),
+        ("4194305", "(\"/proc/4194305/ns/net\"): No such file"),
+        ("/etc/passwd", "it is no namespace"),
+        ("/dev/null", "it is no namespace"),
+        ("", "it is no namespace"),
+    ] {
+        for command in ["flows", "sockets"] {
+            let said = sockeye(&[command, "--netns", name]);
+            assert!(said.failed(1).contains(expected), "{name:?}: {said}");
+            assert!(
+                said.error().starts_with("sockeye: cannot open network namespace"),
+                "{said}"
+            );
+        }
+    }
+    // The namespace of mounts is a namespace, but not of the network.
+    let said = words("sockets --netns /proc/self/ns/mnt");
+    assert!(
+        said.failed(1)
+            .starts_with("sockeye: cannot enter network namespace "),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_fifo_as_namespace_is_not_waited_for() {
+    let directory = folder("fifo");
+    let fifo = directory.join("fifo");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).expect("mkfifo");
+    let mut limited = Command::new("timeout");
+    limited
+        .arg("10")
+        .arg(binary::SOCKEYE)
+        .args(["sockets", "--netns"])
+        .arg(&fifo);
+    let said = run(&mut limited);
+    std::fs::remove_dir_all(&directory).expect("remove");
+    assert!(said.failed(1).contains("it is no namespace"), "{said}");
+}
+
+#[test]
+fn a_mistake_in_a_filter_has_a_caret_under_it() {
+    for (filter, expected) in [
+        (
+            "state nonsense",
+            "sockeye: filter: expected the name of a state after 'state', found 'nonsense'\n  \
+             state nonsense\n        ^^^^^^^^\n",
+        ),
+        (
+            "dport = :443 and ( src 10.0.0.0/8",
+            "sockeye: filter: expected ')', 'and' or 'or', found the end of the expression\n  \
+             dport = :443 and ( src 10.0.0.0/8\n                                   ^\n",
+        ),
+        (
+            "dport = :99999",
+            "sockeye: filter: expected a port (0 to 65535) after '=', found ':99999'\n  dport = :99999\n          ^^^^^^\n",
+        ),
+    ] {
+        for command in ["sockets", "flows"] {
+            let said = sockeye(&[command, filter]);
+            assert_eq!(said.failed(2), expected, "{said}");
+        }
+        // In words as a shell splits them, the same.
+        let said = words(&format!("sockets {filter}"));
+        assert_eq!(said.failed(2), expected, "{said}");
+    }
+}
+
+#[test]
+fn absurd_filters_are_refused_shortly_or_work() {
+    let refused = |filter: String, expected: &str| {
+        let said = sockeye(&["sockets", "-t", &filter]);
+        let error = said.failed(2);
+        assert!(error.contains(expected), "{said}");
+        // One message, one line of the filter with dots, one caret.
+        assert_eq!(error.lines().count(), 3, "{said}");
+        assert!(error.chars().count() < 400, "{said}");
+        let caret = error.lines().last().unwrap_or_default().trim();
+        assert!(
+            !caret.is_empty() && caret.bytes().all(|byte| byte == b'^'),
+            "{said}"
+        );
+    };
+    refused("(".repeat(10_000), "at most 200 levels");
+    refused(
+        format!("{}sport = :22{}", "(".repeat(10_000), ")".repeat(10_000)),
+        "at most 200 levels",
+    );
+    refused("not ".repeat(30_000), "at most 200 levels");
+    refused("a".repeat(100_000), "found 'aaaa");
+    refused(format!("sport = :{}", "9".repeat(100_000)), "");
+    refused("src 1.1.1.1 zz ".repeat(6_000), "found 'zz'");
+    refused("\u{1f41f}".repeat(20_000), "expected a condition");
+    refused("\t\n \r".repeat(10_000) + "\u{7f}", "expected a condition");
+
+    // Long and legal.
+    let said = sockeye(&["sockets", "-t", &["sport = :1"; 8_000].join(" or ")]);
+    said.quiet();
+    let said = sockeye(&["sockets", "-t", &"(".repeat(150), "sport = :1", &")".repeat(150)]);
+    said.quiet();
+    sockeye(&["sockets", "-t", "", " ", "\n"]).quiet();
+}
+
+#[test]
+fn what_was_typed_does_not_steer_the_terminal() {
+    let odd = "\u{1b}[31mred\u{7}\r\u{9b}2J";
+    for arguments in [
+        vec![odd],
+        vec!["sockets", odd],
+        vec!["sockets", "--netns", odd],
+        vec!["sockets", "--columns", odd],
+        vec!["sockets", "--sort", odd],
+        vec!["sockets", "--source", odd],
+        vec!["sockets", "-A", odd],
+        vec!["flows", "--group-by", odd],
+        vec!["flows", "--sort", odd],
+        vec!["flows", "-w", odd],
+        vec!["man", odd],
+        vec!["completions", odd],
+    ] {
+        let said = sockeye(&arguments);
+        assert!(matches!(said.code, Some(1 | 2)), "{arguments:?}: {said}");
+        assert!(said.error().contains("red"), "{arguments:?}: {said}");
+        assert_harmless(&said.stderr);
+    }
+}
+
+#[test]
+fn arguments_that_are_not_utf8_are_a_mistake() {
+    let odd = OsStr::from_bytes(b"\xff\xfe\x1b[31m");
+    for arguments in [
+        vec![odd],
+        vec![OsStr::new("sockets"), odd],
+        vec![OsStr::new("flows"), odd],
+    ] {
+        let said = sockeye(&arguments);
+        assert!(!said.failed(2).is_empty(), "{said}");
+        assert_harmless(&said.stderr);
+    }
+    // A folder may have any name; that one does not exist.
+    let said = sockeye(&[OsStr::new("man"), OsStr::from_bytes(b"/nowhere/\xff")]);
+    assert!(
+        said.failed(1).contains("write manual pages into /nowhere/"),
+        "{said}"
+    );
+}
+
+#[test]
+fn flags_of_ss_stand_together_and_of_a_and_l_the_last_counts() {
+    let lab = need!(Lab::new("flags"));
+    let here = lab.namespace("here");
+    let net_path = here.loopback();
+    let pair = net_path.established();
+    let client = pair.client.local.expect("an address").to_string();
+    let listener = pair
+        .listener
+        .as_ref()
+        .and_then(|l| l.local)
+        .expect("an address")
+        .to_string();
+    let shows = |line: &str, connection: bool, listening: bool| {
+        let said = words_in(&here, line);
+        let text = said.ok();
+        let rows: Vec<_> = text
+            .lines()
+            .map(|row| row.split_whitespace().collect::<Vec<_>>())
+            .collect();
+        let found = |state: &str, local: &str| {
+            rows.iter()
+                .any(|row| row.contains(&state) && row.contains(&local))
+        };
+        assert_eq!(found("ESTAB", &client), connection, "{line}: {said}");
+        assert_eq!(found("LISTEN", &listener), listening, "{line}: {said}");
+    };
+    shows("sockets -tn", true, false);
+    shows("sockets -tanp", true, true);
+    shows("sockets -tlnp", false, true);
+    shows("sockets -tulpan", true, true);
+    shows("sockets -tapnl", false, true);
+    shows("sockets -tanp4", true, true);
+    shows("sockets -tan6", false, false);
+    shows("s -tan", true, true);
+    shows("sockets -xan", false, false);
+    shows(&format!("sockets -tan -- src {client}"), true, false);
+    shows(&format!("sockets -tan src {client}"), true, false);
+    shows(&format!("sockets src {client} -tan"), true, false);
+    // Names of hosts, but no names of ports.
+    let said = words_in(&here, "sockets -tn -r --names-timeout 5");
+    assert!(said.ok().contains(&format!(":{}", pair.client.port())), "{said}");
+}
+
+#[test]
+fn no_command_is_flows() {
+    let lab = need!(Lab::new("nocommand"));
+    let here = lab.namespace("here");
+    let _pair = here.loopback().established();
+    for flags in ["-n", "-n --format json", "-n --format csv", "-nis --top 1"] {
+        let (bare, flows) = (words_in(&here, flags), words_in(&here, &format!("flows {flags}")));
+        assert_eq!(bare.quiet(), flows.quiet(), "{flags}");
+        assert!(bare.ok().contains("127.0.0.1"), "{bare}");
+    }
+}
+
+#[test]
+fn every_command_and_option_says_what_it_is_for() {
+    for command in [
+        "",
+        "flows",
+        "sockets",
+        "keepalive list",
+        "keepalive set",
+        "keepalive unset",
+        "keepalive run",
+        "keepalive attach",
+        "keepalive detach",
+        "keepalive attached",
+        "kill",
+        "bench serve",
+        "bench stream",
+        "bench rr",
+        "bench crr",
+        "bench tun",
+        "bench file",
+        "bench memory",
+        "bench sources",
+        "doctor",
+        "completions",
+        "man",
+    ] {
+        let said = words(&format!("{command} --help"));
+        let help = said.quiet();
+        let lines: Vec<&str> = help.lines().collect();
+        let mut options = 0;
+        for (place, line) in lines.iter().enumerate() {
+            if !line.trim_start().starts_with('-')
+                || !line.starts_with("  ")
+                || line.trim_start().starts_with("- ")
+            {
+                continue;
+            }
+            options += 1;
+            let beside = line.trim_start().split_once("  ").map(|(_, text)| text.trim());
+            let below = lines.get(place + 1).map(|text| text.trim());
+            let words = beside.or(below).unwrap_or_default();
+            assert!(
+                words.len() > 4 && !words.starts_with('-'),
+                "{command}: no word on {line:?}"
+            );
+        }
+        assert!(options > 0, "{said}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 230), "{said}");
+    }
+    // What a newcomer sees first.
+    let said = words("--help");
+    for expected in [
+        "Examples:",
+        "Exit status: 0 fine, 1",
+        "sockets",
+        "flows",
+        "doctor",
+    ] {
+        assert!(said.quiet().contains(expected), "{expected}: {said}");
+    }
+    assert!(
+        words("flows --help")
+            .quiet()
+            .contains("`-->`: we connected to the peer")
+    );
+    assert!(words("sockets --help").quiet().contains("Without -a or -l"));
+    assert!(words("--version").quiet().starts_with("sockeye "));
+}
+
+#[test]
+fn the_examples_in_the_help_work() {
+    let mut examples = 0;
+    for command in ["--help", "flows --help", "sockets --help"] {
+        let said = words(command);
+        let lines = said
+            .quiet()
+            .lines()
+            .filter_map(|line| line.strip_prefix("  sockeye "));
+        for line in lines.filter(|line| !line.contains("-w 2")) {
+            // What follows a wide gap explains.
+            let typed = line.split("   ").next().unwrap_or_default();
+            let mut shell = Command::new("sh");
+            binary::clean(&mut shell);
+            shell.args(["-c", &format!("\"$0\" {typed}"), binary::SOCKEYE]);
+            let said = run(&mut shell);
+            assert!(!said.ok().is_empty(), "{typed}: {said}");
+            examples += 1;
+        }
+    }
+    assert!(examples > 8, "{examples}");
+}
+
+#[test]
+fn the_columns_that_help_lists_exist() {
+    for command in ["sockets", "flows"] {
+        let listed = words(&format!("{command} --columns help"));
+        let names: Vec<&str> = listed.quiet().lines().collect();
+        assert!(names.len() > 10, "{listed}");
+        let said = sockeye(&[command, "-n", "--columns", &names.join(","), "--format", "csv"]);
+        let header = said.ok().lines().next().unwrap_or_default().split(',').count();
+        assert!(header >= names.len(), "{said}");
+    }
+    assert!(
+        words("sockets -tn --columns state,tcp_info")
+            .ok()
+            .starts_with("State  ca_state")
+    );
+}
+
+#[test]
+fn completion_scripts_are_valid() {
+    for (shell, check) in [
+        ("bash", &["-n"][..]),
+        ("zsh", &["-n"]),
+        ("fish", &["--no-execute"]),
+        ("elvish", &["-compileonly"]),
+        ("powershell", &[]),
+    ] {
+        let said = words(&format!("completions {shell}"));
+        let script = said.quiet();
+        for expected in ["sockeye", "sockets", "group-by", "names-timeout"] {
+            assert!(script.contains(expected), "{shell}: {expected}");
+        }
+        match program(shell) {
+            Err(_) => Skip::new(format!("no {shell} to check its completions with")).tell(),
+            Ok(program) => {
+                let folder = folder(shell);
+                let file = folder.join("script");
+                std::fs::write(&file, script).expect("write");
+                let said = run(Command::new(program).args(check).arg(&file));
+                std::fs::remove_dir_all(&folder).expect("remove");
+                said.quiet();
+            }
+        }
+    }
+}
+
+#[test]
+fn manual_pages_are_written() {
+    let folder = folder("man");
+    let said = run(command().arg("man").arg(&folder));
+    assert_eq!(said.quiet(), "");
+    let mut pages: Vec<_> = std::fs::read_dir(&folder)
+        .expect("list")
+        .map(|page| page.expect("page").file_name().into_string().expect("name"))
+        .collect();
+    pages.sort();
+    for expected in [
+        "sockeye.1",
+        "sockeye-flows.1",
+        "sockeye-sockets.1",
+        "sockeye-doctor.1",
+        "sockeye-bench.1",
+        "sockeye-bench-stream.1",
+        "sockeye-bench-sources.1",
+    ] {
+        assert!(pages.iter().any(|page| page == expected), "{pages:?}");
+    }
+    let read = |page: &str| std::fs::read_to_string(folder.join(page)).expect("read");
+    assert!(read("sockeye-sockets.1").contains("every field of tcp_info"));
+    assert!(read("sockeye-flows.1").contains("group\\-by"));
+    let groff = program("groff");
+    for page in &pages {
+        assert!(read(page).contains(".SH NAME"), "{page}");
+        if let Ok(groff) = &groff {
+            let said = run(Command::new(groff)
+                .args(["-man", "-ww", "-z", "-Tutf8"])
+                .arg(folder.join(page)));
+            said.quiet();
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("remove");
+    let said = run(command().arg("man").arg(&folder));
+    assert!(said.failed(1).contains("write manual pages into"), "{said}");
+    need!(groff);
+}
+
+/// A folder of this test's own.
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::env::temp_dir().join(format!("sockeye-{}-{name}", std::process::id()));
+    std::fs::create_dir(&folder).expect("create a folder");
+    folder
+}
+
+#[test]
+fn flags_without_a_command_are_those_of_flows() {
+    words("-n --top 3").ok();
+}
+
+/// clap checks the definitions of all commands when it builds them all, where debug assertions are on.
+#[test]
+fn the_definitions_hold_together() {
+    words("completions bash").quiet();
+}

@@ -1,0 +1,334 @@
+//! Where the output goes may be closed, full, slow or forgotten by its reader.
+
+use crate::fixtures::binary::{self, SOCKEYE, Said, clean, command, words, words_in};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use sockeye_lab::{Lab, Namespace, need, wait_for, wait_until};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, PipeReader, Read};
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, Stdio};
+
+#[test]
+fn a_reader_that_left_before_the_first_word_is_no_failure() {
+    for line in EVERYTHING {
+        let (reader, writer) = io::pipe().expect("pipe");
+        drop(reader);
+        let said = said(
+            command()
+                .args(line.split_whitespace())
+                .stdout(writer)
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("start"),
+        );
+        assert_eq!(said.quiet(), "", "{line}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_in_the_middle_is_no_failure() {
+    let lab = need!(Lab::new("closedpipe"));
+    let here = lab.namespace("here");
+    let _many = many(&here);
+    for line in BIG {
+        let (reader, child) = piped(&here, line);
+        // Like `| head -1`.
+        let mut reader = BufReader::with_capacity(64, reader);
+        let mut first = String::new();
+        reader.read_line(&mut first).expect("a line");
+        assert!(first.len() > 1, "{line}");
+        drop(reader);
+        let said = said(child);
+        assert_eq!(said.quiet(), "", "{line}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_with_its_name() {
+    for line in EVERYTHING {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let said = said(
+            command()
+                .args(line.split_whitespace())
+                .stdout(full)
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("start"),
+        );
+        assert_eq!(
+            said.failed(1),
+            "sockeye: write to standard output: No space left on device (os error 28)\n",
+            "{line}: {said}"
+        );
+    }
+    // A mistake is one whatever stands behind stdout.
+    let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+    let said = said(
+        command()
+            .arg("--nonsense")
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start"),
+    );
+    assert_eq!(said.code, Some(2), "{said}");
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_is_an_error() {
+    let lab = need!(Lab::new("fulldisk"));
+    let here = lab.namespace("here");
+    let _many = many(&here);
+    for line in BIG {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let mut command = command();
+        command
+            .args(line.split_whitespace())
+            .stdout(full)
+            .stderr(Stdio::piped());
+        let said = said(here.run(|| command.spawn()).expect("start"));
+        assert!(
+            said.failed(1).contains("No space left on device"),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn closed_descriptors_are_survived() {
+    for redirection in [">&-", "<&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"] {
+        for line in EVERYTHING {
+            let mut shell = std::process::Command::new("sh");
+            binary::clean(&mut shell);
+            shell.args([
+                "-c",
+                &format!("exec \"$0\" {line} {redirection}"),
+                binary::SOCKEYE,
+            ]);
+            let said = binary::run(&mut shell);
+            assert_eq!(
+                said.quiet().is_empty(),
+                redirection.contains(" >") || redirection.starts_with('>'),
+                "{line} {redirection}: {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn stderr_may_be_full_or_closed() {
+    for line in ["flows -v", "sockets -v -t", "sockets -v --format json"] {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let output = command()
+            .args(line.split_whitespace())
+            .stderr(full)
+            .output()
+            .expect("start");
+        assert_eq!(output.status.code(), Some(0), "{line}");
+        assert!(!output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn a_pipe_that_does_not_block_gets_everything() {
+    let lab = need!(Lab::new("nonblocking"));
+    let here = lab.namespace("here");
+    let _many = many(&here);
+    for line in BIG {
+        let expected = words_in(&here, line);
+        let (mut reader, writer) = io::pipe().expect("pipe");
+        let flags = rustix::fs::fcntl_getfl(&writer).expect("flags");
+        rustix::fs::fcntl_setfl(&writer, flags | rustix::fs::OFlags::NONBLOCK).expect("flags");
+        let full = writer.try_clone().expect("dup");
+        let mut command = command();
+        command
+            .args(line.split_whitespace())
+            .stdout(writer)
+            .stderr(Stdio::piped());
+        let mut child = here.run(|| command.spawn()).expect("start");
+        drop(command);
+        // Not before there is no room left in the pipe.
+        wait_until("a full pipe", || {
+            let mut polled = [rustix::event::PollFd::new(&full, rustix::event::PollFlags::OUT)];
+            let writable = rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default()));
+            writable == Ok(0) || child.try_wait().expect("wait").is_some()
+        });
+        drop(full);
+        let mut text = Vec::new();
+        reader.read_to_end(&mut text).expect("read");
+        let said = said(child);
+        assert_eq!(said.quiet(), "");
+        assert_eq!(text.len(), expected.stdout.len(), "{line}");
+    }
+}
+
+#[test]
+fn watching_ends_when_its_reader_leaves_and_not_at_the_next_sample() {
+    for line in [
+        "flows -n -w 1000000",
+        "-n -w 1000000 --format json",
+        "-n -w 1000000 --format csv",
+    ] {
+        let (reader, child) = piped_here(line);
+        let mut reader = BufReader::new(reader);
+        let mut first = String::new();
+        reader.read_line(&mut first).expect("a line");
+        assert!(!first.is_empty());
+        drop(reader);
+        let mut child = child;
+        wait_for("its end", || child.try_wait().expect("wait"));
+        assert_eq!(said(child).quiet(), "", "{line}");
+    }
+}
+
+#[test]
+fn watching_ends_after_count_samples() {
+    let said = words("flows -n -w 0.01 --count 3");
+    let headers = said
+        .quiet()
+        .lines()
+        .filter(|line| line.starts_with("Local Address:Port"))
+        .count();
+    assert_eq!(headers, 3, "{said}");
+}
+
+#[test]
+fn an_interrupted_watch_ends_at_once_without_garbage() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (reader, mut child) = piped_here("flows -n -w 1000000 --format json");
+        let mut reader = BufReader::new(reader);
+        let mut text = String::new();
+        // The first sample is out when its document is.
+        while !text.ends_with("}\n") {
+            assert!(reader.read_line(&mut text).expect("a line") > 0, "{text}");
+        }
+        let pid = Pid::from_child(&child);
+        kill_process(pid, signal).expect("signal");
+        let status = wait_for("its end", || child.try_wait().expect("wait"));
+        assert_eq!(status.signal(), Some(signal.as_raw()));
+        reader.read_to_string(&mut text).expect("read");
+        serde_json::from_str::<serde_json::Value>(&text).expect("one whole document");
+        assert_eq!(said(child).error(), "");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_and_change_no_letter() {
+    let lab = need!(Lab::new("colours"));
+    let here = lab.namespace("here");
+    let _pair = here.loopback().established();
+    for line in ["sockets -tan", "sockets -tanemoi", "flows -n", "flows -nis"] {
+        let plain = words_in(&here, line);
+        assert!(!plain.stdout.contains(&0x1b), "{plain}");
+        let never = words_in(&here, &format!("{line} --color never"));
+        assert_eq!(blurred(never.quiet()), blurred(plain.quiet()));
+        let colored = words_in(&here, &format!("{line} --color always"));
+        assert!(colored.stdout.contains(&0x1b), "{colored}");
+        assert_eq!(blurred(&without_colors(colored.quiet())), blurred(plain.quiet()));
+        // Whoever says always means it.
+        let mut command = command();
+        command
+            .env("NO_COLOR", "1")
+            .args(line.split_whitespace())
+            .args(["--color", "always"]);
+        assert!(here.run(|| binary::run(&mut command)).stdout.contains(&0x1b));
+        for format in ["json", "jsonl", "csv"] {
+            let said = words_in(&here, &format!("{line} --color always --format {format}"));
+            assert!(!said.stdout.contains(&0x1b), "{said}");
+        }
+    }
+}
+
+/// Everything that writes to stdout.
+const EVERYTHING: [&str; 14] = [
+    "",
+    "flows -n",
+    "flows -n --format json",
+    "flows -n --format csv",
+    "sockets -an",
+    "sockets -an --format json",
+    "sockets -an --format csv",
+    "sockets --columns help",
+    "flows --columns help",
+    "doctor",
+    "completions bash",
+    "--help",
+    "help sockets",
+    "--version",
+];
+
+/// Listings that do not fit into a pipe, of [`many`] sockets.
+const BIG: [&str; 5] = [
+    "sockets -uanem",
+    "sockets -uanem --sort local",
+    "sockets -uanem --format json",
+    "sockets -uanem --format jsonl",
+    "sockets -uanem --format csv",
+];
+
+/// More sockets than can be listed in what a pipe holds.
+fn many(namespace: &Namespace) -> Vec<UdpSocket> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).expect("raise the limit of open files");
+    let open = || {
+        (0..800)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").expect("bind"))
+            .collect()
+    };
+    namespace.run(open)
+}
+
+fn piped(namespace: &Namespace, line: &str) -> (PipeReader, Child) {
+    namespace.run(|| piped_here(line))
+}
+
+fn piped_here(line: &str) -> (PipeReader, Child) {
+    let (reader, writer) = io::pipe().expect("pipe");
+    // Whoever runs the tests in the background may have them ignore ^C, and children inherit that.
+    let mut command = Command::new("env");
+    clean(&mut command);
+    command
+        .args(["--default-signal=HUP,INT,TERM", SOCKEYE])
+        .args(line.split_whitespace())
+        .stdin(Stdio::null())
+        .stdout(writer.as_fd().try_clone_to_owned().expect("dup"))
+        .stderr(Stdio::piped());
+    (reader, command.spawn().expect("start"))
+}
+
+/// Waits for its end.
+fn said(child: Child) -> Said {
+    let output = child.wait_with_output().expect("wait");
+    Said {
+        code: output.status.code(),
+        stdout: output.stdout,
+        stderr: output.stderr,
+    }
+}
+
+/// Without `ESC [ ... m`.
+fn without_colors(text: &str) -> String {
+    let mut pieces = text.split('\x1b');
+    let mut plain = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (_, rest) = piece.split_once('m').expect("a colour");
+        plain.push_str(rest);
+    }
+    plain
+}
+
+/// Without what time changes (lines of details), and with single blanks.
+fn blurred(text: &str) -> Vec<String> {
+    let rows = text.lines().filter(|line| !line.starts_with("    "));
+    let mut rows: Vec<_> = rows
+        .map(|row| row.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    rows.sort();
+    rows
+}

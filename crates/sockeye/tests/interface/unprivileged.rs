@@ -1,0 +1,339 @@
+//! What works with few rights, few descriptors, no threads, little memory, and without netlink.
+
+use crate::fixtures::binary::{SOCKEYE, Said, clean, run, sockets};
+use serde_json::Value;
+use sockeye_lab::{Lab, Namespace, need, program};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[test]
+fn nobody_sees_every_address_and_the_owners_of_his_own() {
+    let lab = need!(Lab::new("nobody"));
+    let here = lab.namespace("here");
+    let binary = for_all(&lab);
+    let own = lab
+        .process("own")
+        .in_namespace(&here)
+        .user(NOBODY, NOBODY)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let other = lab
+        .process("other")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    let say = |line: &str| as_nobody(&here, &binary, line);
+
+    let said = say("sockets -tanp --format json");
+    let listed = said.json();
+    let owners = |inode: u64| {
+        let socket = sockets(&listed).iter().find(|socket| socket["inode"] == inode);
+        socket.unwrap_or_else(|| panic!("no {inode} in {said}"))["owners"].clone()
+    };
+    for socket in own.sockets() {
+        assert_eq!(owners(socket.inode)[0]["pid"], own.pid());
+        assert_eq!(owners(socket.inode)[0]["comm"], "own");
+    }
+    for socket in other.sockets() {
+        assert_eq!(owners(socket.inode), Value::Array(Vec::new()));
+    }
+    let unreadable = listed["losses"]["unreadable_processes"]
+        .as_u64()
+        .expect("a number");
+    assert!(unreadable >= 1, "{said}");
+    assert!(
+        said.error().contains(&format!("sockeye: {unreadable} process"))
+            && said.error().contains(
+                "could not be read: owners may be missing; \
+                 run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH\n"
+            ),
+        "{said}"
+    );
+
+    // Who did not ask for owners is not bothered.
+    for line in [
+        "sockets -an",
+        "flows -n",
+        "flows -nis --format json",
+        "sockets -tanomi",
+    ] {
+        let said = say(line);
+        assert!(said.quiet().contains("127.0.0.1"), "{line}: {said}");
+    }
+    // Nor is he told of marks who did not ask for them.
+    let said = say("sockets -tane");
+    assert!(said.ok().contains("127.0.0.1"), "{said}");
+    assert!(
+        said.error().contains("marks are told to CAP_NET_ADMIN only"),
+        "{said}"
+    );
+    let said = say("flows -np");
+    assert!(said.ok().contains("own("), "{said}");
+    assert!(said.error().contains("owners may be missing"), "{said}");
+}
+
+#[test]
+fn nobody_with_two_capabilities_sees_all_owners_and_not_with_one() {
+    let lab = need!(Lab::new("capabilities"));
+    let setpriv = need!(program("setpriv"));
+    let here = lab.namespace("here");
+    let binary = for_all(&lab);
+    let other = lab
+        .process("other")
+        .in_namespace(&here)
+        .tcp_listen("127.0.0.1:0")
+        .start();
+    for (capabilities, sees) in [
+        ("+sys_ptrace,+dac_read_search", true),
+        ("+sys_ptrace", false),
+        ("+dac_read_search", false),
+    ] {
+        let mut command = Command::new(&setpriv);
+        clean(&mut command);
+        command
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(format!("--inh-caps={capabilities}"))
+            .arg(format!("--ambient-caps={capabilities}"))
+            .arg(&binary)
+            .args(["sockets", "-tlnp", "--format", "json"]);
+        let said = here.run(|| run(&mut command));
+        let listed = said.json();
+        let owner = &sockets(&listed)[0]["owners"][0]["pid"];
+        assert_eq!(*owner == other.pid(), sees, "{capabilities}: {said}");
+    }
+}
+
+#[test]
+fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
+    let lab = need!(Lab::new("refused"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let binary = for_all(&lab);
+    for command in ["flows", "sockets"] {
+        let said = as_nobody(&here, &binary, &format!("{command} --netns {}", there.name()));
+        let error = said.failed(1);
+        assert!(
+            error.starts_with("sockeye: cannot enter network namespace "),
+            "{said}"
+        );
+        assert!(
+            error.contains("CAP_SYS_ADMIN") && error.contains("run as root"),
+            "{said}"
+        );
+        // Of a process of another user, not even the namespace may be opened.
+        let said = as_nobody(
+            &here,
+            &binary,
+            &format!("{command} --netns {}", std::process::id()),
+        );
+        assert!(said.failed(1).contains("CAP_SYS_PTRACE"), "{said}");
+    }
+    let said = as_nobody(&here, &binary, "sockets -tan --netns all");
+    said.ok();
+    assert!(said.error().contains("grant CAP_SYS_ADMIN"), "{said}");
+}
+
+#[test]
+fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
+    let lab = need!(Lab::new("doctor"));
+    let here = lab.namespace("here");
+    let binary = for_all(&lab);
+    let said = as_nobody(&here, &binary, "doctor");
+    let text = said.quiet();
+    assert!(text.contains("user 65534"), "{said}");
+    for right in [
+        "CAP_NET_ADMIN",
+        "CAP_BPF",
+        "CAP_PERFMON",
+        "CAP_SYS_PTRACE",
+        "CAP_DAC_READ_SEARCH",
+        "CAP_SYS_ADMIN",
+    ] {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(right))
+            .unwrap_or_default();
+        assert_eq!(line.split_whitespace().nth(1), Some("no"), "{right}: {said}");
+        let granting = text
+            .lines()
+            .find(|line| line.contains("setcap "))
+            .unwrap_or_default();
+        assert!(granting.contains(&right.to_ascii_lowercase()), "{right}: {said}");
+    }
+    let document = as_nobody(&here, &binary, "doctor --format json").json();
+    assert_eq!(document["uid"], 65534);
+    let rights = document["rights"].as_array().expect("rights");
+    assert!(
+        rights.len() == 6 && rights.iter().all(|right| right["held"] == false),
+        "{document}"
+    );
+    let used = document["sources"].as_array().expect("sources");
+    assert!(
+        used.iter()
+            .any(|source| source["sockets"] == "tcp" && source["works"] == "yes"),
+        "{document}"
+    );
+}
+
+#[test]
+fn where_netlink_is_forbidden_procfs_tells() {
+    let lab = need!(Lab::new("seccomp"));
+    let python = need!(program("python3"));
+    let here = lab.namespace("here");
+    let pair = here.loopback().established();
+    let script = lab.directory().join("forbid.py");
+    std::fs::write(&script, FORBID_NETLINK).expect("write");
+    let say = |line: &str| {
+        let mut command = Command::new(&python);
+        clean(&mut command);
+        command.arg(&script).arg(SOCKEYE).args(line.split_whitespace());
+        here.run(|| run(&mut command))
+    };
+    let probe = say("sockets -tan --source diag");
+    assert!(
+        probe
+            .failed(1)
+            .contains("no source could list tcp sockets; one-pass: open a sock_diag socket: "),
+        "{probe}"
+    );
+    for line in [
+        "sockets -tan",
+        "sockets -taneomip",
+        "sockets -an --format json",
+        "flows -n",
+        "sockets -xan",
+    ] {
+        let said = say(line);
+        said.ok();
+        if !line.contains("-xan") {
+            assert!(
+                said.ok().contains(&pair.client.port().to_string()) || line == "flows -n",
+                "{line}: {said}"
+            );
+            assert!(said.ok().contains("127.0.0.1"), "{line}: {said}");
+        }
+    }
+    let said = say("sockets -tan -v");
+    assert!(said.error().contains("sockeye: tcp: read by procfs\n"), "{said}");
+    let document = say("doctor --format json").json();
+    let sources = document["sources"].as_array().expect("sources");
+    for source in sources.iter().filter(|source| source["sockets"] == "tcp") {
+        // BPF asks nothing of netlink; whether it may run here is another matter.
+        if source["source"] != "bpf" {
+            assert_eq!(
+                source["works"] == "yes",
+                source["source"] == "procfs",
+                "{document}"
+            );
+        }
+    }
+}
+
+#[test]
+fn few_descriptors_no_threads_and_little_memory_are_enough() {
+    let lab = need!(Lab::new("limits"));
+    let prlimit = need!(program("prlimit"));
+    let (here, elsewhere) = (lab.namespace("here"), lab.namespace("elsewhere"));
+    let binary = for_all(&lab);
+    let pair = here.loopback().established();
+    let client = format!("127.0.0.1:{}", pair.client.port());
+    for limit in [
+        "--nofile=16:16",
+        "--nproc=1:1",
+        "--as=200000000",
+        "--stack=1048576",
+    ] {
+        for line in [
+            "sockets -tanp",
+            "sockets -tan --netns other",
+            "sockets -an --format json",
+            "sockets -tanr",
+            "flows",
+            "flows -np",
+        ] {
+            let line = line.replace("other", &elsewhere.path().display().to_string());
+            let is_netns = line.contains("--netns");
+            let mut command = Command::new(&prlimit);
+            clean(&mut command);
+            command.arg(limit).arg(&binary).args(line.split_whitespace());
+            // Root has as many processes as it likes.
+            if limit.starts_with("--nproc") {
+                command.uid(NOBODY).gid(NOBODY);
+            }
+            let said = here.run(|| run(&mut command));
+            said.no_panic();
+            if limit.starts_with("--nproc") && is_netns {
+                // It panicked once.
+                assert!(
+                    said.failed(1).contains("raise the limit (ulimit -u)"),
+                    "{limit} {line}: {said}"
+                );
+                continue;
+            }
+            said.ok();
+            if line.contains("-tan") && !line.contains('r') {
+                assert_eq!(said.ok().contains(&client), !is_netns, "{limit} {line}: {said}");
+            }
+        }
+    }
+}
+
+#[test]
+fn more_namespaces_than_descriptors_are_listed() {
+    let lab = need!(Lab::new("descriptors"));
+    let prlimit = need!(program("prlimit"));
+    let namespaces: Vec<_> = (0..12).map(|number| lab.namespace(&number.to_string())).collect();
+    let pairs: Vec<_> = namespaces
+        .iter()
+        .map(|namespace| namespace.loopback().established())
+        .collect();
+    let mut command = Command::new(&prlimit);
+    clean(&mut command);
+    let said = run(command.args(["--nofile=12:12", SOCKEYE, "sockets", "-tan", "--netns", "all"]));
+    for (namespace, pair) in namespaces.iter().zip(&pairs) {
+        let client = format!("127.0.0.1:{}", pair.client.port());
+        let is_it = |line: &str| line.starts_with(namespace.name()) && line.contains(&client);
+        assert!(said.ok().lines().any(is_it), "{client}: {said}");
+    }
+}
+
+/// The binary where everyone may execute it.
+fn for_all(lab: &Lab) -> PathBuf {
+    lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
+}
+
+#[track_caller]
+fn as_nobody(namespace: &Namespace, binary: &PathBuf, line: &str) -> Said {
+    let mut command = Command::new(binary);
+    clean(&mut command);
+    command.args(line.split_whitespace()).uid(NOBODY).gid(NOBODY);
+    namespace.run(|| run(&mut command))
+}
+
+const NOBODY: u32 = 65534;
+
+/// Runs a program to which `socket(AF_NETLINK, ...)` answers EAFNOSUPPORT, as service managers and
+/// containers do it: by seccomp, which from Rust would take `unsafe`.
+const FORBID_NETLINK: &str = r#"
+import ctypes, os, platform, sys
+SOCKET = {"x86_64": 41, "aarch64": 198, "riscv64": 198}[platform.machine()]
+AF_NETLINK, EAFNOSUPPORT = 16, 97
+class Filter(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint32)]
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
+filters = (Filter * 6)(
+    Filter(0x20, 0, 0, 0),                       # load the number of the call
+    Filter(0x15, 0, 3, SOCKET),
+    Filter(0x20, 0, 0, 16),                      # load the first argument
+    Filter(0x15, 0, 1, AF_NETLINK),
+    Filter(0x06, 0, 0, 0x00050000 | EAFNOSUPPORT),
+    Filter(0x06, 0, 0, 0x7fff0000),              # allow
+)
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)                       # PR_SET_NO_NEW_PRIVS
+program = Program(6, filters)
+if libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:   # PR_SET_SECCOMP
+    sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
