@@ -3,7 +3,7 @@
 use crate::args::{DoctorArgs, DoctorFormat};
 use rustix::thread::CapabilitySet;
 use sockeye_console::stdout;
-use sockeye_observe::{Ability, abilities};
+use sockeye_observe::{PartSupport, probe_parts};
 use sockeye_query::lookup;
 use sockeye_source::{BpfEngine, Probe, ProbeResult, Reason, probe};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ struct Report {
     user: u32,
     rights: Vec<Right>,
     probes: Vec<Probe>,
-    abilities: Vec<Ability>,
+    probe_parts: Vec<PartSupport>,
 }
 
 /// A capability, and what it is good for.
@@ -82,7 +82,7 @@ impl Report {
                 ),
             ],
             probes: probe(engine),
-            abilities: abilities(engine),
+            probe_parts: probe_parts(engine),
         }
     }
 
@@ -133,7 +133,7 @@ impl Report {
             }
         }
         let _ = writeln!(text, "\nFor prof          Works");
-        for ability in &self.abilities {
+        for ability in &self.probe_parts {
             let result = match &ability.finding {
                 Ok(means) => format!("yes, by {means}"),
                 Err(obstacle) => format!("no: {obstacle}"),
@@ -176,19 +176,19 @@ impl Report {
                 )
             })
             .collect();
-        let abilities: Vec<_> = self.abilities.iter().map(ability_json).collect();
+        let probe_parts: Vec<_> = self.probe_parts.iter().map(ability_json).collect();
         format!(
             "{{\"kernel\":{},\"uid\":{},\"rights\":[{}],\"sources\":[{}],\"prof\":[{}]}}\n",
             sockeye_output::json_string(&self.kernel),
             self.user,
             rights.join(","),
             probes.join(","),
-            abilities.join(",")
+            probe_parts.join(",")
         )
     }
 }
 
-fn ability_json(ability: &Ability) -> String {
+fn ability_json(ability: &PartSupport) -> String {
     let but: Vec<_> = ability
         .but
         .iter()

@@ -1,4 +1,4 @@
-//! Tells a profile in every form, to be looked at: `cargo run -p sockeye-prof --example profile -- DIRECTORY [WIDTH]`.
+//! Writes sample profiles in every form, for visual inspection: `cargo run -p sockeye-prof --example profile -- DIRECTORY [WIDTH]`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, this is not
 
 #[path = "../src/tests/sampled.rs"]

@@ -1,4 +1,4 @@
-//! What can be typed behind `prof`.
+//! The options of `prof`, and which of them exclude each other.
 
 use clap::{Args, ValueEnum};
 use sockeye_console::args::{ColorArg, FormatArg};
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 /// Where the time of processes goes: system calls, waits, computing, functions
 ///
-/// System calls are counted and timed; so is all time off the processor, by what is waited for and where; what computes is
-/// sampled. Threads and children are looked at as well, those that begin meanwhile too. It ends after -d seconds, with the
-/// command, or when all processes have ended; ^C ends it early and prints what there is. Nothing is left behind.
+/// System calls are counted and timed. Time off the processor is measured by reason and place. Code that runs is sampled.
+/// Threads and children are observed as well, also new ones. It ends after -d seconds, with the command, or when all
+/// processes have ended; ^C ends it early and prints the results so far. Nothing is left behind.
 ///
-/// A command's output goes to the standard error, so that the standard output is the report alone; its exit status is
-/// ours. Where -d ends before the command does, the report comes first, and the command is waited for.
+/// A command's output goes to the standard error: the standard output has only the report. The exit status is the
+/// command's. If -d ends before the command does, the report is printed first; then prof waits for the command.
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
@@ -25,80 +25,80 @@ use std::time::Duration;
                       sockeye prof [OPTIONS] --diff A.json B.json"
 )]
 pub struct ProfArgs {
-    /// For so many seconds; without it 10, but a command until it ends
+    /// Observe for this many seconds [default: 10; a command until it ends]
     #[arg(short = 'd', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(super) duration: Option<Duration>,
-    /// These processes, separated by commas
+    /// Observe these processes, separated by commas
     #[arg(short = 'p', long = "pid", value_name = "PID", value_delimiter = ',', allow_negative_numbers = true,
           value_parser = pid)]
     pub(super) pids: Vec<u32>,
-    /// All in a cgroup (v2), by its path below /sys/fs/cgroup or as a whole
+    /// Observe all processes of a cgroup (v2): a full path, or one below /sys/fs/cgroup
     #[arg(long, value_name = "CGROUP")]
     pub(super) cgroup: Option<PathBuf>,
-    /// Everybody
+    /// Observe all processes
     #[arg(long)]
     pub(super) system: bool,
     /// Only these parts, separated by commas
     #[arg(long, value_name = "PARTS", value_enum, value_delimiter = ',')]
     pub(super) only: Vec<PartArg>,
-    /// Samples a second of each processor
+    /// Samples per second on each processor
     #[arg(long, value_name = "N", default_value_t = 99, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) hz: u32,
-    /// Also count and time calls of the functions with such names ('BF_*'); may be given several times. Of a file that others
-    /// use too, as the C library, with -p and --cgroup only those who are looked at are slowed, and children are seen a moment
-    /// after they begin; with a command or --system everybody is, which is told. More than 256 functions of such a file are
-    /// not watched
+    /// Also count and time calls of functions whose names match ('BF_*'); can be repeated. If other processes use the same
+    /// file (the C library), -p and --cgroup slow only the observed processes and see new children a moment late; a command
+    /// and --system slow all processes that use it, and the report says so. More than 256 functions of such a file are not
+    /// watched
     #[arg(long, value_name = "GLOB")]
     pub(super) functions: Vec<String>,
-    /// With --functions: only those of this library or program (libcrypto, or a path: with a command that file is watched
-    /// from the start, whoever executes or loads it later)
+    /// With --functions: only functions of this library or program (libcrypto, or a path: with a command that file is
+    /// watched from the start, also if a child loads it later)
     #[arg(long, value_name = "NAME", requires = "functions")]
     pub(super) lib: Option<String>,
-    /// Also functions of the kernel with such names, where the kernel allows it; may be given several times
+    /// Also functions of the kernel whose names match, where the kernel allows it; can be repeated
     #[arg(long, value_name = "GLOB")]
     pub(super) kernel_functions: Vec<String>,
-    /// Each process by itself, instead of all together
+    /// One row per process, instead of all processes together
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(super) by: Option<ByArg>,
-    /// So many rows of each table, the largest; 0: all. Without it 20, and of CSV all
+    /// Show the N largest rows of each table; 0: all [default: 20; CSV and JSON: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
     pub(super) rows: Option<usize>,
-    /// Live: again and again what happened since, so many rows of each table; ^C ends it
+    /// Live: show every interval what happened in it, N rows of each table; ^C ends it
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rows_live)]
     pub(super) top: Option<usize>,
-    /// With --top: every so many seconds
+    /// With --top: seconds between two reports
     #[arg(long, value_name = "SECS", requires = "top", allow_negative_numbers = true, default_value = "1",
           value_parser = values::seconds)]
     pub(super) interval: Duration,
-    /// Stacks as lines that flame graphs are made of (process;outer;inner COUNT), instead of tables
+    /// Print folded stacks for flame graph tools (process;outer;inner COUNT), instead of tables
     #[arg(long)]
     pub(super) folded: bool,
-    /// Which stacks --folded and -o have: of samples, or of waits by microseconds
+    /// Which stacks --folded and -o show: samples, or waits in microseconds
     #[arg(long, value_name = "WHICH", value_enum)]
     stacks: Option<StacksArg>,
-    /// Draw a flame graph into a file, called .svg or .png
+    /// Draw a flame graph into a file whose name ends in .svg or .png
     #[arg(short = 'o', long, value_name = "OUT.svg")]
     pub(super) output: Option<PathBuf>,
-    /// In which form
+    /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Table)]
     format: FormatArg,
-    /// The same as --format json: what --diff reads
+    /// Same as --format json; --diff reads it
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// What changed from one profile to another, which --json wrote
+    /// Show what changed between two profiles that --json wrote
     #[arg(long, value_names = ["A.json", "B.json"], num_args = 2)]
     diff: Vec<PathBuf>,
-    /// Tables and CSV without their first line
+    /// Omit the heading line of tables and CSV
     #[arg(short = 'H', long)]
     pub(super) no_header: bool,
     /// Colours: auto, always, never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(super) color: ColorArg,
-    /// Where the kernel describes its own types, for BPF
+    /// The kernel's type information (BTF), for BPF
     #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
     pub(super) btf: PathBuf,
-    /// Start this command, and look at it from its first instruction on; its output goes to the standard error
+    /// Start this command and observe it from its first instruction; its output goes to the standard error
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     words: Vec<OsString>,
 }
@@ -109,9 +109,9 @@ pub(super) enum PartArg {
     Syscalls,
     /// Time off the processor by reason
     Waits,
-    /// Samples of what computes
+    /// Samples of running code
     Cpu,
-    /// Only what --functions and --kernel-functions ask for
+    /// Only the functions that --functions and --kernel-functions select
     Functions,
 }
 
@@ -123,13 +123,13 @@ pub(super) enum ByArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StacksArg {
-    /// Samples of what computes
+    /// Samples of running code
     Cpu,
-    /// Waits, by microseconds
+    /// Waits, in microseconds
     Waits,
 }
 
-/// What is to be looked at.
+/// What to observe, or which files to compare.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target<'a> {
     Processes(&'a [u32]),
@@ -140,7 +140,10 @@ pub(super) enum Target<'a> {
 }
 
 impl ProfArgs {
-    /// Exactly one of them, and flags that go with it.
+    /// Returns the one target that was given.
+    ///
+    /// # Errors
+    /// If there is none or more than one, or another option does not go with it.
     pub(super) fn target(&self) -> Result<Target<'_>, Usage> {
         let mut given = Vec::new();
         if !self.pids.is_empty() {
@@ -159,21 +162,21 @@ impl ProfArgs {
             given.push(("a command", Target::Command(&self.words)));
         }
         if given.is_empty() {
-            return Err(mistake(
-                "whom? one of: -p PID, --cgroup CGROUP, --system, -- COMMAND, or --diff A.json B.json",
+            return Err(usage_error(
+                "whom? give one of: -p PID, --cgroup CGROUP, --system, -- COMMAND, or --diff A.json B.json",
             ));
         }
         if given.len() > 1 {
             let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
             let text = format!("{}: only one of them at a time", names.join(" and "));
-            return Err(mistake(&text));
+            return Err(usage_error(&text));
         }
         let (name, target) = given.remove(0);
         self.check(name, &target)?;
         Ok(target)
     }
 
-    /// Flags that mean nothing beside others.
+    /// Rejects options that contradict each other.
     fn check(&self, name: &str, target: &Target<'_>) -> Result<(), Usage> {
         let is_given = [
             ("--folded", self.folded),
@@ -189,37 +192,40 @@ impl ProfArgs {
         if matches!(target, Target::Difference(..))
             && let Some((flag, _)) = is_given.iter().find(|(_, given)| *given)
         {
-            return Err(mistake(&format!("{name}: {flag} means nothing for two files")));
+            return Err(usage_error(&format!(
+                "{name}: {flag} means nothing for two files"
+            )));
         }
         let needed = match self.stacks() {
             StackKind::Cpu => PartArg::Cpu,
             StackKind::Waits => PartArg::Waits,
         };
         let has_stacks = self.folded || self.output.is_some();
-        let wrong = if self.folded && self.form() != Format::Table {
-            "--folded is a form of its own: it goes with no other"
+        let wrong = if self.folded && self.output_format() != Format::Table {
+            "--folded is a format of its own: it does not go with --format or --json"
         } else if self.folded && self.top.is_some() {
             "--top shows tables: it does not go with --folded"
         } else if self.top.is_some() && self.rows.is_some() {
             "--top N says how many rows: it does not go with --rows"
         } else if self.stacks.is_some() && !has_stacks {
-            "--stacks says which stacks --folded or -o have: one of them is missing"
+            "--stacks needs --folded or -o: it selects the stacks that they show"
         } else if self.only.contains(&PartArg::Functions)
             && self.functions.is_empty()
             && self.kernel_functions.is_empty()
         {
-            "--only functions: which? --functions 'NAME*' or --kernel-functions 'NAME*' says it"
+            "--only functions: which? Add --functions 'NAME*' or --kernel-functions 'NAME*'"
         } else if has_stacks && !self.only.is_empty() && !self.only.contains(&needed) {
             match needed {
                 PartArg::Waits => "--stacks waits needs waits among --only",
-                _ => "stacks of samples need cpu among --only; --stacks waits has those of waits",
+                _ => "stacks of samples need cpu among --only; for stacks of waits add --stacks waits",
             }
         } else {
             return Ok(());
         };
-        Err(mistake(wrong))
+        Err(usage_error(wrong))
     }
 
+    /// Returns which stacks `--folded` and `-o` show.
     pub(super) fn stacks(&self) -> StackKind {
         match self.stacks {
             None | Some(StacksArg::Cpu) => StackKind::Cpu,
@@ -227,7 +233,7 @@ impl ProfArgs {
         }
     }
 
-    pub(super) fn form(&self) -> Format {
+    pub(super) fn output_format(&self) -> Format {
         if self.json {
             Format::Json
         } else {
@@ -236,8 +242,8 @@ impl ProfArgs {
     }
 }
 
-/// A mistake on the command line.
-pub(super) fn mistake(text: &str) -> Usage {
+/// Returns a usage error with the prefix of this command.
+pub(super) fn usage_error(text: &str) -> Usage {
     Usage(format!("sockeye: prof: {text}\n"))
 }
 
@@ -258,14 +264,14 @@ const PID_MAX: u32 = 4_194_304;
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye prof -p 4711                       ten seconds of a process
+  sockeye prof -p 4711                       a process, for ten seconds
   sockeye prof -d 30 --cgroup system.slice/nginx.service
-  sockeye prof -- ip netns list              a command, from its first instruction on
-  sockeye prof -p 4711 -o cpu.svg            and a flame graph
+  sockeye prof -- ip netns list              a command, from its first instruction
+  sockeye prof -p 4711 -o cpu.svg            also a flame graph
   sockeye prof -p 4711 --stacks waits -o off.svg
-                                             of what it waits for
+                                             a flame graph of its waits
   sockeye prof -p 4711 --functions 'BF_*' --lib libcrypto
-                                             how often they are called, and how long they take
+                                             calls of these functions, and their time
   sockeye prof --system --top 5              live
-  sockeye prof -p 4711 --json > before.json  and later
+  sockeye prof -p 4711 --json > before.json
   sockeye prof --diff before.json after.json what changed";

@@ -1,28 +1,27 @@
-//! Starting the command that is looked at, so that it begins when everything is attached.
+//! Starts the observed command: it runs its first instruction only when everything is attached.
 
-use rustix::fs::{Access, access};
+use crate::executable;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sockeye_sys::paused_program::PausedProgram;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// A command that is a process already, with our standard input and output, environment and process group, and stands still
-/// before its first step. Dropped, or if we end, it ends.
+/// A command whose process exists but is stopped before `execve(2)`. It has our standard input, environment and process
+/// group. It ends when this is dropped or our program ends.
 #[derive(Debug)]
 pub struct Launch {
-    held: PausedProgram,
+    process: PausedProgram,
     name: OsString,
 }
 
-/// A command that runs. Dropped, it runs on.
+/// A command that runs. It continues to run when this is dropped.
 #[derive(Debug)]
 pub struct Launched {
     child: Child,
@@ -31,24 +30,24 @@ pub struct Launched {
 
 /// Why a command could not be started.
 #[derive(Debug)]
-pub struct NotLaunched {
+pub struct LaunchError {
     name: OsString,
     error: io::Error,
 }
 
 impl Launch {
-    /// Finds the program as `execvp(3)` does, and makes its process. `words`: the program and its arguments. `output`: where
-    /// its standard output goes, if not where ours does.
+    /// Finds the program as `execvp(3)` does and creates its process. `words`: the program and its arguments. `output`: its
+    /// standard output; `None`: ours.
     ///
     /// # Errors
-    /// When there is no such program, it may not be run, or there is no room for another process.
-    pub fn prepare(words: &[OsString], output: Option<OwnedFd>) -> Result<Self, NotLaunched> {
+    /// If there is no such program, it may not be executed, or no process can be created.
+    pub fn prepare(words: &[OsString], output: Option<OwnedFd>) -> Result<Self, LaunchError> {
         let name = words.first().cloned().unwrap_or_default();
-        let failed = |error| NotLaunched {
+        let failed = |error| LaunchError {
             name: name.clone(),
             error,
         };
-        let file = find(&name).map_err(|errno| failed(errno.into()))?;
+        let file = executable::find(&name).map_err(|errno| failed(errno.into()))?;
         let mut command;
         if is_script_without_interpreter(&file) {
             command = Command::new("/bin/sh");
@@ -62,40 +61,43 @@ impl Launch {
         if let Some(output) = output {
             command.stdout(output);
         }
-        let held = PausedProgram::start(command).map_err(failed)?;
-        Ok(Self { held, name })
+        let process = PausedProgram::start(command).map_err(failed)?;
+        Ok(Self { process, name })
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.held.pid()
+        self.process.pid()
     }
 
-    /// Lets it begin.
+    /// Starts the program.
     ///
     /// # Errors
-    /// When it cannot be run after all: the interpreter that it names is missing.
-    pub fn resume(self) -> Result<Launched, NotLaunched> {
+    /// If `execve(2)` fails: the interpreter that the file names is missing.
+    pub fn resume(self) -> Result<Launched, LaunchError> {
         let name = self.name;
-        let child = self.held.resume().map_err(|error| NotLaunched { name, error })?;
+        let child = self
+            .process
+            .resume()
+            .map_err(|error| LaunchError { name, error })?;
         Ok(Launched { child, status: None })
     }
 }
 
 impl Launched {
-    /// How it ended, if it has.
+    /// Returns its exit status; `None` while it runs.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
-    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
         }
         Ok(self.status)
     }
 
-    /// Waits for its end.
+    /// Waits for its end and returns its exit status.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
@@ -103,23 +105,23 @@ impl Launched {
         self.child.wait()
     }
 
-    /// Asks it to end.
+    /// Sends SIGTERM, unless it was waited for.
     pub fn terminate(&self) {
-        // It has its number until it was waited for.
+        // Its pid is valid until it was waited for.
         if self.status.is_none() {
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         }
     }
 
-    /// A descriptor that is readable once it has ended.
+    /// Returns a pidfd, which is readable once it has ended.
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3; `EMFILE`.
-    pub fn end(&self) -> Result<OwnedFd, Errno> {
+    pub fn pidfd(&self) -> Result<OwnedFd, Errno> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
     }
 
-    /// What a shell says of a program that ended so.
+    /// Returns the exit code that a shell reports for this status: 128 + signal for a killed program.
     #[must_use]
     pub fn exit_code(status: ExitStatus) -> u8 {
         let code = status
@@ -129,8 +131,8 @@ impl Launched {
     }
 }
 
-impl NotLaunched {
-    /// What a shell says then: 127 if there is no such program, 126 if it cannot be run.
+impl LaunchError {
+    /// Returns the exit code that a shell reports: 127 if there is no such program, 126 if it cannot be executed.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.error.kind() {
@@ -140,7 +142,7 @@ impl NotLaunched {
     }
 }
 
-impl fmt::Display for NotLaunched {
+impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot start {:?}: {}", self.name, self.error)?;
         let remedy = match self.error.raw_os_error().map(Errno::from_raw_os_error) {
@@ -155,46 +157,14 @@ impl fmt::Display for NotLaunched {
     }
 }
 
-impl std::error::Error for NotLaunched {
+impl std::error::Error for LaunchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }
 }
 
-/// Where the program is, as `execvp(3)` finds it: what may not be run is passed over, and told if there is nothing else.
-fn find(name: &OsStr) -> Result<PathBuf, Errno> {
-    if name.as_bytes().contains(&b'/') {
-        return runnable(Path::new(name)).map(|()| name.into());
-    }
-    if name.is_empty() {
-        return Err(Errno::NOENT);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let mut refusal = Errno::NOENT;
-    for folder in std::env::split_paths(&path) {
-        let file = match folder.as_os_str().is_empty() {
-            true => Path::new(".").join(name),
-            false => folder.join(name),
-        };
-        match runnable(&file) {
-            Ok(()) => return Ok(file),
-            Err(Errno::ACCESS) => refusal = Errno::ACCESS,
-            Err(_) => {}
-        }
-    }
-    Err(refusal)
-}
-
-fn runnable(file: &Path) -> Result<(), Errno> {
-    let kind = rustix::fs::stat(file)?.st_mode;
-    if rustix::fs::FileType::from_raw_mode(kind) != rustix::fs::FileType::RegularFile {
-        return Err(Errno::ACCESS);
-    }
-    access(file, Access::EXEC_OK)
-}
-
-/// `execve(2)` refuses text without `#!`, and `execvp(3)` hands it to the shell. Which has to be known before, since by
-/// then everything is attached to the process.
+/// Returns whether the file is a script without `#!`. `execve(2)` refuses it, and `execvp(3)` runs the shell instead. This
+/// must be known in advance: later everything is already attached to the process.
 fn is_script_without_interpreter(file: &Path) -> bool {
     let mut beginning = vec![];
     let read = File::open(file).and_then(|file| file.take(128).read_to_end(&mut beginning));
@@ -210,28 +180,28 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_with_its_own_code() {
+    fn exit_code_is_the_commands() {
         let launch = Launch::prepare(&words(&["sh", "-c", "exit 7"]), None).unwrap();
         let pid = launch.pid();
         let mut launched = launch.resume().unwrap();
-        let end = launched.end().unwrap();
-        let mut fds = [rustix::event::PollFd::new(&end, rustix::event::PollFlags::IN)];
+        let pidfd = launched.pidfd().unwrap();
+        let mut fds = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut fds, None).unwrap();
-        let status = launched.ended().unwrap().unwrap();
+        let status = launched.try_wait().unwrap().unwrap();
         assert_eq!(Launched::exit_code(status), 7);
         assert_eq!(Launched::exit_code(launched.wait().unwrap()), 7);
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 
     #[test]
-    fn a_command_that_a_signal_ended() {
+    fn exit_code_of_killed_command_is_128_plus_signal() {
         let launch = Launch::prepare(&words(&["sh", "-c", "kill -9 $$"]), None).unwrap();
         let status = launch.resume().unwrap().wait().unwrap();
         assert_eq!(Launched::exit_code(status), 137);
     }
 
     #[test]
-    fn what_is_not_there_or_may_not_be_run() {
+    fn missing_or_not_executable_program_is_an_error() {
         let code = |name: &str| Launch::prepare(&words(&[name]), None).map(drop).unwrap_err();
         assert_eq!(code("no-such-program-anywhere").exit_code(), 127);
         assert_eq!(code("/etc/passwd").exit_code(), 126);
@@ -245,10 +215,10 @@ mod tests {
     }
 
     #[test]
-    fn a_script_without_an_interpreter_is_for_the_shell_and_one_with_a_missing_one_is_told() {
+    fn script_without_interpreter_runs_in_shell_and_missing_interpreter_is_an_error() {
         let folder = std::env::temp_dir().join(format!("sockeye-launch-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
-        // Written by somebody else: a copy of ours that begins meanwhile would keep it open, and so busy.
+        // Another process writes the file: a fork of this one would keep it open, and execve would fail with ETXTBSY.
         let script = |name: &str, text: &str| {
             let file = folder.join(name);
             let write = "printf '%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\"";

@@ -1,21 +1,21 @@
-//! Whose numbers of processes are ours: in a container those of its pid namespace.
+//! Our pid namespace: the process ids that we see belong to it.
 
-use crate::{Obstacle, Scope};
+use crate::{Scope, Unavailable};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The inode of our pid namespace; 0 for the machine's first one.
+/// Returns the inode of our pid namespace; 0 for the initial one.
 pub(crate) fn own() -> u32 {
-    let inode = fs::metadata("/proc/self/ns/pid").map_or(FIRST, |data| data.ino());
+    let inode = fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |data| data.ino());
     match inode {
-        FIRST => 0,
+        INITIAL => 0,
         other => u32::try_from(other).unwrap_or(0),
     }
 }
 
-/// What cannot be seen from within ours.
-pub(crate) fn obstacles(scope: &Scope) -> Vec<Obstacle> {
-    let mut obstacles = Vec::new();
+/// Returns what is not visible from our pid namespace.
+pub(crate) fn missing_parts(scope: &Scope) -> Vec<Unavailable> {
+    let mut missing_parts = Vec::new();
     let in_proc = fs::read_link("/proc/self").ok();
     let in_proc = in_proc.and_then(|link| link.to_str()?.parse::<u32>().ok());
     let own_pid = std::process::id();
@@ -23,23 +23,23 @@ pub(crate) fn obstacles(scope: &Scope) -> Vec<Obstacle> {
         let text = match in_proc {
             Some(other) => format!(
                 "/proc is that of another pid namespace: this process is {own_pid}, and {other} there; names, files and \
-                 symbols are missing, or somebody else's"
+                 symbols are missing, or those of other processes"
             ),
             None => "/proc does not show this process: names, files and symbols are missing".to_owned(),
         };
         let remedy =
             "mount the right one: `mount -t proc proc /proc`, or `unshare --pid --fork --mount-proc`";
-        obstacles.push(Obstacle::new(PART, text).with_remedy(remedy));
+        missing_parts.push(Unavailable::new(PART, text).with_remedy(remedy));
     }
     if own() != 0 && !matches!(scope, Scope::Processes(_)) {
-        let text = "only the processes of this pid namespace are seen: the others have no numbers here";
+        let text = "only the processes of this pid namespace are seen: the others have no pid here";
         let remedy = "run it outside of the container, or in one with the host's processes (--pid=host)";
-        obstacles.push(Obstacle::new(PART, text).with_remedy(remedy));
+        missing_parts.push(Unavailable::new(PART, text).with_remedy(remedy));
     }
-    obstacles
+    missing_parts
 }
 
 const PART: &str = "process";
 
 /// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`
-const FIRST: u64 = 0xefff_fffc;
+const INITIAL: u64 = 0xefff_fffc;

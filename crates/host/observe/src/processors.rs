@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// The numbers of the processors that are on.
+/// Returns the numbers of the online processors.
 pub(crate) fn online() -> Vec<u32> {
     let listed = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     listed.and_then(|text| ranges(text.trim())).unwrap_or_else(|| {
@@ -11,7 +11,7 @@ pub(crate) fn online() -> Vec<u32> {
     })
 }
 
-/// `0-3,8`
+/// Parses a list of ranges: `0-3,8`.
 fn ranges(text: &str) -> Option<Vec<u32>> {
     let mut numbers = vec![];
     for part in text.split(',') {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_that_are_on() {
+    fn ranges_parses_lists_and_rejects_huge_numbers() {
         assert_eq!(ranges("0"), Some(vec![0]));
         assert_eq!(ranges("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         assert_eq!(ranges(""), None);

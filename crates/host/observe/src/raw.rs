@@ -1,19 +1,19 @@
-//! What was seen, before there are names for it: numbers of processes and calls, and addresses.
+//! Records before names are resolved: process ids and addresses.
 
-/// A process while it is one program: the number changes with every exec that was seen, 0 is the one it was at first.
+/// A process between two execs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation {
-    /// The process, as we see it.
+    /// The process id in our pid namespace.
     pub pid: u32,
-    /// How many programs it was before, since we look.
+    /// Number of execs since the observation began; 0: the program it was at first.
     pub execs: u32,
 }
 
-/// Where a thread was: addresses, the innermost first, as the kernel gives them.
+/// A thread's stack: addresses, the innermost first, as the kernel returns them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct RawStack {
-    /// In the kernel.
+    /// Addresses in the kernel; empty if the thread was not in it.
     pub kernel: Vec<u64>,
-    /// In its own program and libraries.
+    /// Addresses in its program and libraries.
     pub user: Vec<u64>,
 }

@@ -1,25 +1,25 @@
 use std::path::PathBuf;
 
-/// Whom to look at.
+/// The processes to observe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
-    /// These processes, with all their threads, and whatever they start from now on.
+    /// These processes, with all their threads and future children.
     Processes(Vec<u32>),
-    /// Everybody in a cgroup (v2) and in those below.
+    /// All processes in a cgroup (v2) and in its descendants.
     Cgroup {
-        /// Its folder.
+        /// Its folder in cgroupfs.
         folder: PathBuf,
-        /// Its number: the inode of its folder.
+        /// Its id: the inode of its folder.
         id: u64,
     },
-    /// Everybody.
+    /// All processes.
     System,
 }
 
 impl Scope {
-    /// Whether only some are meant.
+    /// Returns whether all processes are observed.
     #[must_use]
-    pub const fn is_everybody(&self) -> bool {
+    pub const fn is_system(&self) -> bool {
         matches!(self, Self::System)
     }
 }

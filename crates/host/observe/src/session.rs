@@ -1,12 +1,13 @@
-//! All of it together: whom to look at, what was seen of them so far, until when.
+//! An observation: all observers of the same processes, from their start to the profile.
 
-mod told;
+mod profile;
 
-use crate::calls::{Calls, Wanted};
+use crate::calls::{CallOptions, Calls};
 use crate::frames::Frames;
-use crate::functions::{self, Functions};
+use crate::functions::{self, FunctionFilter, Functions};
 use crate::{
-    FileNumber, Launch, Launched, Mapping, NotLaunched, Obstacle, Processes, Sampler, Scope, Symbols,
+    FileNumber, Launch, LaunchError, Launched, Mapping, Processes, Sampler, Scope, Symbols, Unavailable,
+    executable,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -20,76 +21,76 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What to look at.
+/// What to observe.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Whom.
+    /// The processes to observe.
     pub target: Target,
-    /// The same in words: [`Profile::target`].
-    pub words: String,
-    /// System calls.
+    /// The target in words: [`Profile::target`].
+    pub description: String,
+    /// Whether to count and time system calls.
     pub syscalls: bool,
-    /// Time off the processors.
+    /// Whether to measure time off the processors.
     pub waits: bool,
-    /// What runs on them, so many times a second.
+    /// Samples per second and processor; `None`: no sampling.
     pub samples_per_s: Option<u32>,
-    /// Functions of the processes.
-    pub functions: Vec<functions::Wanted>,
-    /// Functions of the kernel: a pattern each.
+    /// Functions of the processes to count and time.
+    pub functions: Vec<FunctionFilter>,
+    /// Patterns for functions of the kernel to count and time.
     pub kernel_functions: Vec<String>,
 }
 
-/// Whom to look at.
+/// The processes to observe.
 #[derive(Debug, Clone)]
 pub enum Target {
-    /// Those who are there.
+    /// Existing processes.
     Scope(Scope),
-    /// A command that is started for it: program and arguments.
+    /// A command to start: program and arguments.
     Command(Vec<OsString>),
 }
 
-/// Why nothing could be looked at.
+/// Why nothing can be observed.
 #[derive(Debug)]
-pub enum NotStarted {
+pub enum StartError {
     /// The command could not be started.
-    Command(NotLaunched),
-    /// None of the parts can be had: why not.
+    Command(LaunchError),
+    /// None of the requested parts works; the reasons.
     Nothing(Vec<Missing>),
 }
 
-/// How waiting ended.
+/// Why [`Session::wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
-    /// The time was over.
+pub enum WaitResult {
+    /// The deadline has passed.
     Deadline,
-    /// The descriptor that asks us to end is readable.
-    Asked,
-    /// The command, or everybody who was looked at, has ended.
+    /// The stop descriptor is readable.
+    Stopped,
+    /// The command, or all observed processes, have ended.
     Ended,
 }
 
-/// Looking, until this is dropped.
+/// A running observation. Everything is detached when it is dropped.
 #[derive(Debug)]
 pub struct Session {
-    words: String,
-    /// From here on everything was attached.
-    looking_since: Instant,
-    /// Until then, if it is over.
-    looked_until: Option<Instant>,
+    description: String,
+    /// When everything was attached.
+    started: Instant,
+    /// When it was finished; `None` while it runs.
+    finished: Option<Instant>,
     symbols: Symbols,
     processes: Processes,
     frames: Frames,
     sampler: Option<Sampler>,
-    /// Samples are wanted, not only the events of processes.
-    samples_wanted: bool,
+    /// Whether samples were requested, not only process events.
+    has_samples: bool,
     calls: Option<Calls>,
     functions: Vec<Functions>,
     kernel_functions: Vec<Functions>,
-    /// Files that were mapped since functions were looked for.
+    /// Files that were mapped since functions were last selected.
     new_files: Vec<FileNumber>,
     command: Option<Command>,
-    /// The process that the command is.
-    began: Option<u32>,
+    /// The pid of the command.
+    command_pid: Option<u32>,
     missing: Vec<Missing>,
 }
 
@@ -97,249 +98,246 @@ pub struct Session {
 #[derive(Debug)]
 struct Command {
     launched: Launched,
-    /// Readable when it has ended.
-    end: Option<OwnedFd>,
+    /// Its pidfd: readable when it has ended.
+    pidfd: Option<OwnedFd>,
 }
 
 impl Session {
-    /// Attaches what is wanted; a command begins when that is done. `began`: when our program began to work on it.
+    /// Attaches all requested observers; a command starts when that is done. `began`: when our program started to prepare.
     ///
     /// # Errors
-    /// When the command cannot be started, or nothing of what is wanted can be had.
-    pub fn start(plan: &Plan, engine: Arc<BpfEngine>, began: Instant) -> Result<Self, NotStarted> {
-        // 1. Whoever is to be looked at has a number.
+    /// If the command cannot be started, or none of the requested parts works.
+    pub fn start(plan: &Plan, engine: Arc<BpfEngine>, began: Instant) -> Result<Self, StartError> {
+        // 1. The command gets its pid.
         let (scope, launch) = match &plan.target {
             Target::Scope(scope) => (scope.clone(), None),
             Target::Command(words) => {
-                let launch = Launch::prepare(words, own_stderr()).map_err(NotStarted::Command)?;
+                let launch = Launch::prepare(words, own_stderr()).map_err(StartError::Command)?;
                 (Scope::Processes(vec![launch.pid()]), Some(launch))
             }
         };
         let mut session = Self {
-            words: plan.words.clone(),
-            looking_since: began,
-            looked_until: None,
+            description: plan.description.clone(),
+            started: began,
+            finished: None,
             symbols: Symbols::new(),
-            processes: Processes::of(&scope),
+            processes: Processes::new(&scope),
             frames: Frames::default(),
             sampler: None,
-            samples_wanted: plan.samples_per_s.is_some(),
+            has_samples: plan.samples_per_s.is_some(),
             calls: None,
             functions: Vec::new(),
             kernel_functions: Vec::new(),
             new_files: Vec::new(),
             command: None,
-            began: launch.as_ref().map(Launch::pid),
+            command_pid: launch.as_ref().map(Launch::pid),
             missing: Vec::new(),
         };
-        session.miss(crate::pid_namespace::obstacles(&scope));
-        // 2. Events of processes first: who begins from now on is not missed.
+        session.record_missing(crate::pid_namespace::missing_parts(&scope));
+        // 2. Process events first, so that no new process is missed.
         match Sampler::start(&scope, plan.samples_per_s, began) {
             Ok(sampler) => {
-                session.miss(sampler.obstacles().to_vec());
+                session.record_missing(sampler.missing_parts().to_vec());
                 session.sampler = Some(sampler);
             }
-            Err(obstacle) => session.miss([obstacle]),
+            Err(unavailable) => session.record_missing([unavailable]),
         }
-        let mut keep = keeper(&mut session.symbols, &mut session.new_files, false);
-        session.processes.read_those_there(&mut keep);
-        drop(keep);
-        // 3. What BPF does; functions first, which may take seconds to attach.
+        let mut on_mapping = file_opener(&mut session.symbols, &mut session.new_files, false);
+        session.processes.scan_existing(&mut on_mapping);
+        drop(on_mapping);
+        // 3. BPF programs; functions first, because they can take seconds to attach.
         session.watch_functions(plan, &engine, &scope);
-        session.turn();
+        session.process_events();
         if plan.syscalls || plan.waits {
-            let wanted = Wanted {
+            let options = CallOptions {
                 syscalls: plan.syscalls,
                 waits: plan.waits,
                 from_exec: launch.is_some(),
             };
-            match Calls::start(Arc::clone(&engine), &scope, wanted) {
+            match Calls::start(Arc::clone(&engine), &scope, options) {
                 Ok(calls) => {
-                    session.miss(calls.obstacles().to_vec());
+                    session.record_missing(calls.missing_parts().to_vec());
                     session.calls = Some(calls);
                 }
-                Err(obstacle) => session.miss([obstacle]),
+                Err(unavailable) => session.record_missing([unavailable]),
             }
         }
-        if session.is_blind(plan) {
-            return Err(NotStarted::Nothing(session.missing));
+        if session.has_nothing(plan) {
+            return Err(StartError::Nothing(session.missing));
         }
-        // 4. Everything is attached, and counts from now on.
-        let begun: Vec<Obstacle> = session
+        // 4. Everything is attached: reset the counters.
+        let failed: Vec<Unavailable> = session
             .functions
             .iter_mut()
             .chain(&mut session.kernel_functions)
             .filter_map(|functions| functions.begin().err())
             .collect();
-        session.miss(begun);
-        session.looking_since = Instant::now();
-        // What is to be executed has done nothing yet.
+        session.record_missing(failed);
+        session.started = Instant::now();
+        // A command has done nothing yet.
         if let Some(calls) = session.calls.as_mut().filter(|_| launch.is_none()) {
             let begun = calls.begin();
-            session.miss(begun.err());
+            session.record_missing(begun.err());
         }
         if let Some(sampler) = &mut session.sampler {
             sampler.begin();
         }
         if let Some(launch) = launch {
-            let launched = launch.resume().map_err(NotStarted::Command)?;
-            let end = launched.end().ok();
-            session.command = Some(Command { launched, end });
+            let launched = launch.resume().map_err(StartError::Command)?;
+            let pidfd = launched.pidfd().ok();
+            session.command = Some(Command { launched, pidfd });
         }
         Ok(session)
     }
 
-    /// Looks on until `deadline`, or until `asked` is readable, or everybody has ended, whichever comes first.
-    pub fn wait(&mut self, deadline: Option<Instant>, asked: &impl AsFd) -> Woken {
+    /// Observes until `deadline`, until `stop` is readable, or until all processes have ended.
+    pub fn wait(&mut self, deadline: Option<Instant>, stop: &impl AsFd) -> WaitResult {
         loop {
-            self.turn();
+            self.process_events();
             if self.has_ended() {
-                return Woken::Ended;
+                return WaitResult::Ended;
             }
             let now = Instant::now();
-            let turn = if self.functions.iter().any(Functions::is_urgent) {
-                TURN_URGENT
+            let interval = if self.functions.iter().any(Functions::is_urgent) {
+                INTERVAL_URGENT
             } else {
-                TURN
+                INTERVAL
             };
-            let left = deadline.map_or(turn, |deadline| deadline.saturating_duration_since(now));
+            let left = deadline.map_or(interval, |deadline| deadline.saturating_duration_since(now));
             if left.is_zero() {
-                return Woken::Deadline;
+                return WaitResult::Deadline;
             }
-            let pause = left.min(turn);
+            let pause = left.min(interval);
             let timeout = Timespec {
                 tv_sec: 0,
                 tv_nsec: i64::from(pause.subsec_nanos()),
             };
-            let mut awaited = vec![PollFd::new(asked, PollFlags::IN)];
-            if let Some(end) = self.command.as_ref().and_then(|command| command.end.as_ref()) {
-                awaited.push(PollFd::new(end, PollFlags::IN));
+            let mut awaited = vec![PollFd::new(stop, PollFlags::IN)];
+            if let Some(pidfd) = self.command.as_ref().and_then(|command| command.pidfd.as_ref()) {
+                awaited.push(PollFd::new(pidfd, PollFlags::IN));
             }
             match poll(&mut awaited, Some(&timeout)) {
                 Ok(_) | Err(Errno::INTR) => {}
-                // Out of memory: then by time alone.
+                // Out of memory: wait by time alone.
                 Err(_) => std::thread::sleep(pause),
             }
             if awaited[0].revents().contains(PollFlags::IN) {
-                self.turn();
-                return Woken::Asked;
+                self.process_events();
+                return WaitResult::Stopped;
             }
         }
     }
 
-    /// What was seen so far.
-    pub fn look(&mut self) -> Profile {
-        self.turn();
-        self.told()
+    /// Returns the profile so far.
+    pub fn snapshot(&mut self) -> Profile {
+        self.process_events();
+        self.profile()
     }
 
-    /// Stops looking, and says what was seen.
+    /// Stops the observation and returns its profile.
     pub fn finish(&mut self) -> Profile {
         if let Some(calls) = &mut self.calls {
             calls.stop();
         }
-        self.looked_until = Some(Instant::now());
+        self.finished = Some(Instant::now());
         if let Some(sampler) = &mut self.sampler {
-            let is_heard = !self.functions.is_empty();
-            let mut keep = keeper(&mut self.symbols, &mut self.new_files, is_heard);
-            sampler.finish(&mut self.processes, &mut keep);
+            let records_files = !self.functions.is_empty();
+            let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, records_files);
+            sampler.finish(&mut self.processes, &mut on_mapping);
         }
-        // Too late for their calls, but it is told.
+        // Too late to count their calls, but the report mentions them.
         self.watch_new_files();
-        self.told()
+        self.profile()
     }
 
-    /// The command's end, if it was one and has ended.
+    /// Returns the command's exit status; `None` if it runs or there is none.
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
     pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
         match &mut self.command {
-            Some(command) => command.launched.ended(),
+            Some(command) => command.launched.try_wait(),
             None => Ok(None),
         }
     }
 
-    /// The command, if it is one: whoever takes it waits for it himself.
+    /// Returns the command, if there is one; the caller must wait for it.
     pub fn into_command(self) -> Option<Launched> {
         self.command.map(|command| command.launched)
     }
 
     fn has_ended(&mut self) -> bool {
         match &mut self.command {
-            Some(command) => !matches!(command.launched.ended(), Ok(None)),
+            Some(command) => !matches!(command.launched.try_wait(), Ok(None)),
             None => self.sampler.is_some() && self.processes.all_ended(),
         }
     }
 
-    /// What has to be done ten times a second.
-    fn turn(&mut self) {
+    /// Reads the rings and attaches to new processes and files; needed ten times a second.
+    fn process_events(&mut self) {
         if let Some(sampler) = &mut self.sampler {
-            let is_heard = !self.functions.is_empty();
-            let mut keep = keeper(&mut self.symbols, &mut self.new_files, is_heard);
-            sampler.drain(&mut self.processes, &mut keep);
+            let records_files = !self.functions.is_empty();
+            let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, records_files);
+            sampler.drain(&mut self.processes, &mut on_mapping);
         }
         if !self.functions.is_empty() {
             let alive: Vec<u32> = self.processes.alive().collect();
             for functions in &mut self.functions {
-                functions.alive(&alive);
+                functions.set_processes(&alive);
             }
         }
         self.watch_new_files();
     }
 
-    /// Watches functions in what was mapped since: by an exec, or as a library that is loaded late.
+    /// Watches functions in files that were mapped since: by an exec, or by `dlopen`.
     fn watch_new_files(&mut self) {
         for file in std::mem::take(&mut self.new_files) {
             for functions in &mut self.functions {
-                functions.mapped_meanwhile(&mut self.symbols, file);
+                functions.add_late_file(&mut self.symbols, file);
             }
         }
     }
 
     /// Watches functions in the files that are mapped, and in those that a command will map.
     fn watch_functions(&mut self, plan: &Plan, engine: &BpfEngine, scope: &Scope) {
-        for wanted in &plan.functions {
-            match Functions::start(engine, scope, wanted) {
-                Ok(functions) if self.began.is_some() => self.functions.push(functions.exactly()),
+        for filter in &plan.functions {
+            match Functions::start(engine, scope, filter) {
+                Ok(functions) if self.command_pid.is_some() => {
+                    self.functions.push(functions.with_exact_children());
+                }
                 Ok(functions) => self.functions.push(functions),
-                Err(obstacle) => self.miss([obstacle]),
+                Err(unavailable) => self.record_missing([unavailable]),
             }
         }
         for pattern in &plan.kernel_functions {
             match Functions::start_kernel(engine, scope, pattern) {
                 Ok(functions) => self.kernel_functions.push(functions),
-                Err(obstacle) => self.miss([obstacle]),
+                Err(unavailable) => self.record_missing([unavailable]),
             }
         }
         if !self.functions.is_empty() {
             let mut files: Vec<FileNumber> = Vec::new();
             let alive: Vec<u32> = self.processes.alive().collect();
             for functions in &mut self.functions {
-                functions.alive(&alive);
+                functions.set_processes(&alive);
             }
             if let Target::Command(words) = &plan.target {
                 let name = words.first().map(OsString::as_os_str).unwrap_or_default();
-                let path = std::env::var_os("PATH");
-                let will_map = functions::executable(name, path.as_deref());
-                let will_map = will_map
-                    .map(|file| functions::files_of(&file))
+                let startup_files = executable::find(name)
+                    .map(|file| functions::startup_files(&file))
                     .unwrap_or_default();
-                // What is named by a path is watched before anybody maps it.
-                let named = plan
-                    .functions
-                    .iter()
-                    .filter_map(|wanted| wanted.file(path.as_deref()));
+                // A library that is given by its path is watched before it is mapped.
+                let named = plan.functions.iter().filter_map(FunctionFilter::file);
                 files.extend(
-                    will_map
+                    startup_files
                         .into_iter()
                         .chain(named)
-                        .filter_map(|file| self.symbols.keep_path(&file).ok()),
+                        .filter_map(|file| self.symbols.add_path(&file).ok()),
                 );
             } else {
                 for pid in alive {
-                    let mut keep = keeper(&mut self.symbols, &mut self.new_files, false);
-                    self.processes.visit(pid, &mut keep);
+                    let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, false);
+                    self.processes.add(pid, &mut on_mapping);
                     files.extend(self.processes.files(pid));
                 }
             }
@@ -347,50 +345,50 @@ impl Session {
             files.dedup();
             for functions in &mut self.functions {
                 for file in &files {
-                    functions.mapped(&mut self.symbols, *file);
+                    functions.add_file(&mut self.symbols, *file);
                 }
             }
         }
     }
 
-    fn miss(&mut self, obstacles: impl IntoIterator<Item = Obstacle>) {
-        for obstacle in obstacles {
-            let missing = Missing::from(obstacle);
+    fn record_missing(&mut self, missing_parts: impl IntoIterator<Item = Unavailable>) {
+        for unavailable in missing_parts {
+            let missing = Missing::from(unavailable);
             if !self.missing.contains(&missing) {
                 self.missing.push(missing);
             }
         }
     }
 
-    /// Whether nothing of what is wanted can be had.
-    fn is_blind(&self, plan: &Plan) -> bool {
+    /// Returns whether none of the requested parts works.
+    fn has_nothing(&self, plan: &Plan) -> bool {
         let has_samples = plan.samples_per_s.is_some() && self.sampler.is_some();
         let has_functions = !self.functions.is_empty() || !self.kernel_functions.is_empty();
         !has_samples && !has_functions && self.calls.is_none()
     }
 }
 
-/// Opens files as they are come across; with `is_heard` remembers which.
-fn keeper<'a>(
+/// Returns the callback that opens mapped files; with `records_files` it also records them in `new_files`.
+fn file_opener<'a>(
     symbols: &'a mut Symbols,
     new_files: &'a mut Vec<FileNumber>,
-    is_heard: bool,
+    records_files: bool,
 ) -> impl FnMut(u32, &Mapping) -> FileNumber + 'a {
     move |pid, mapping| {
-        let number = symbols.keep(pid, mapping);
-        if is_heard && !new_files.contains(&number) {
+        let number = symbols.add_mapping(pid, mapping);
+        if records_files && !new_files.contains(&number) {
             new_files.push(number);
         }
         number
     }
 }
 
-/// Where a command writes: our standard output is the profile's alone.
+/// Returns the standard output for a command: our standard error, because our standard output has only the profile.
 fn own_stderr() -> Option<OwnedFd> {
     io::stderr().as_fd().try_clone_to_owned().ok()
 }
 
-impl fmt::Display for NotStarted {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Command(error) => error.fmt(f),
@@ -408,7 +406,7 @@ impl fmt::Display for NotStarted {
     }
 }
 
-impl std::error::Error for NotStarted {
+impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Command(error) => Some(error),
@@ -417,8 +415,8 @@ impl std::error::Error for NotStarted {
     }
 }
 
-/// Rings are emptied, and files that were mapped are looked at, at least so often.
-const TURN: Duration = Duration::from_millis(100);
+/// The longest time between two readings of the rings.
+const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Likewise where functions of new processes are watched only once we know of them.
-const TURN_URGENT: Duration = Duration::from_millis(10);
+/// The same where new processes must be attached to explicitly.
+const INTERVAL_URGENT: Duration = Duration::from_millis(10);

@@ -15,7 +15,7 @@
   if (!boxes.length) { return; }
   var left = boxes.reduce(function (least, box) { return Math.min(least, box.x); }, Infinity);
   var most = boxes.reduce(function (most, box) { return Math.max(most, box.x + box.width); }, left);
-  // What everything stands on.
+  // The full width, below all boxes.
   var whole = { x: left, width: most - left, y: Infinity };
   function label(box, x, width) {
     var room = Math.floor((width - 6) / 6.622);
@@ -36,7 +36,7 @@
     boxes.forEach(function (box) {
       var middle = box.x + box.width / 2, x, width;
       if (box.y > to.y) {
-        // What it stands on.
+        // A box below the zoomed one: shown if it is one of its callers.
         var holds = box.x - 0.06 <= to.x && box.x + box.width + 0.06 >= right;
         box.group.style.display = holds ? "" : "none";
         x = whole.x; width = whole.width;
@@ -70,7 +70,7 @@
     if (wanted === null) { return; }
     var expression;
     try { expression = new RegExp(wanted, "i"); } catch (error) { window.alert(error.message); return; }
-    // Of boxes upon each other the lowest counts.
+    // Of hits above each other only the lowest counts.
     var spans = [];
     boxes.forEach(function (box) {
       var hit = wanted !== "" && expression.test(box.name);

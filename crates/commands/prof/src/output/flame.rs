@@ -1,7 +1,7 @@
-//! Flame graphs: boxes as wide as what they stand for, each upon what called it, the processes at the bottom.
+//! Flame graphs: a box per function, as wide as its weight, above the box of its caller; the processes at the bottom.
 //!
-//! Our own module for pictures draws them, as it does graphs and charts: the known library for it, `inferno`, is under
-//! CDDL-1.0, which `deny.toml` does not allow, and adds eleven packages. It reads lines of text, not a profile, and writes SVG alone.
+//! `sockeye_output::picture` draws them, like the graphs and charts. The known library, `inferno`, is under CDDL-1.0, which
+//! `deny.toml` does not allow, and adds eleven packages; it reads lines of text, not a profile, and writes only SVG.
 
 use sockeye_output::picture::lettering::wrapped;
 use sockeye_output::picture::paint::{Flame, Paint};
@@ -13,7 +13,7 @@ use sockeye_profile::{NamedStacks, Profile, StackKind, StackName};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 
-/// Draws the stacks; a profile without such says so.
+/// Draws the stacks as a flame graph; without such stacks the picture says so.
 ///
 /// # Errors
 /// Those of `out`.
@@ -30,6 +30,7 @@ pub fn write_flame(
     }
 }
 
+/// Computes the position of each box and text.
 fn lay_out(profile: &Profile, which: StackKind) -> Scene {
     let named_stacks = profile.named_stacks(which).unwrap_or_default();
     let tower = Tower::build(named_stacks);
@@ -41,12 +42,12 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
         },
         harmless(profile.target.as_bytes())
     );
-    let about = about(profile, which, &tower);
-    // 1. What stands above
+    let subtitle = subtitle(profile, which, &tower);
+    // 1. The lines above the boxes
     let mut shapes = Vec::new();
     let mut bottom = 0.0;
     let mut paragraph = |text: &str, size: f32, paint: Paint, bold: bool| {
-        // At the right of the first line there are the words of the script.
+        // The script writes its buttons at the right of the first line.
         for line in wrapped(text, size, WIDTH - 2.0 * EDGE - 160.0) {
             bottom += size + 5.0;
             shapes.push(Shape::Text {
@@ -60,7 +61,7 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
         }
     };
     paragraph(&title, TITLE, Paint::Text, true);
-    paragraph(&about, SMALL, Paint::Faint, false);
+    paragraph(&subtitle, SMALL, Paint::Faint, false);
     if let Some(partial) = &profile.partial {
         let text = format!("PARTIAL: {}", harmless(partial.text.as_bytes()));
         paragraph(&text, SMALL, Paint::Retransmitted, true);
@@ -87,7 +88,7 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
         shapes.push(Shape::Box {
             paint: paint(word, which, one.row),
             at: [one.x, foot - (one.row + 1) as f32 * ROW],
-            // What is between boxes keeps them apart.
+            // A gap keeps neighbouring boxes apart.
             size: [(one.width - 0.4).max(0.1), ROW - 1.0],
             more: format!(
                 "{name} · {module} · {}",
@@ -100,7 +101,7 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
         width: WIDTH,
         height: foot + EDGE,
         title,
-        description: about,
+        description: subtitle,
         shapes,
         behaviour: Some(Behaviour {
             script: include_str!("flame.js"),
@@ -109,8 +110,8 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
     }
 }
 
-/// What it is of: how long, how much, what is not in it.
-fn about(profile: &Profile, which: StackKind, tower: &Tower) -> String {
+/// Returns the line below the title: duration, weight, and what is missing.
+fn subtitle(profile: &Profile, which: StackKind, tower: &Tower) -> String {
     let seconds = profile.duration_ns as f64 / 1e9;
     let mut parts = vec![format!("{seconds:.3} s").replace(".000 s", " s")];
     let lost = match which {
@@ -134,7 +135,7 @@ fn about(profile: &Profile, which: StackKind, tower: &Tower) -> String {
     parts.push(format!("{lost} lost"));
     if tower.narrow > 0 {
         parts.push(format!(
-            "{} boxes too narrow to be seen are left out, and what stands upon them",
+            "{} boxes too narrow to be seen are left out, and those above them",
             tower.narrow
         ));
     }
@@ -147,27 +148,29 @@ fn about(profile: &Profile, which: StackKind, tower: &Tower) -> String {
     parts.join(", ")
 }
 
-/// A place in the graph.
+/// A box of the graph.
 #[derive(Debug, Clone, PartialEq)]
-struct Placed {
+struct FlameBox {
+    /// Its place in [`NamedStacks::words`].
     word: u32,
+    /// Rows below it; 0: a process.
     row: usize,
     x: f32,
     width: f32,
     weight: u64,
 }
 
-/// The boxes, from the lowest row on.
+/// The boxes, from the lowest row upwards.
 struct Tower {
     named_stacks: NamedStacks,
-    boxes: Vec<Placed>,
-    /// Boxes that would be too narrow, or too many; what would stand upon them is not counted
+    boxes: Vec<FlameBox>,
+    /// Boxes left out because they are too narrow or too many, without those above them.
     narrow: u64,
-    /// Boxes above the last row
+    /// Boxes left out because they are above the last row.
     high: u64,
 }
 
-/// Stacks that are the same up to a row.
+/// A range of the sorted stacks that are equal below a row.
 struct Span {
     from: usize,
     to: usize,
@@ -177,7 +180,7 @@ struct Span {
 
 impl Tower {
     fn build(mut named_stacks: NamedStacks) -> Self {
-        // 1. Neighbours share their beginnings; the same words give the same order
+        // 1. Sort, so that stacks with equal beginnings are neighbours; by text, so that the order is reproducible.
         let mut order: Vec<u32> = (0..named_stacks.words.len() as u32).collect();
         let key = |place: &u32| {
             let word = &named_stacks.words[*place as usize];
@@ -194,7 +197,7 @@ impl Tower {
             }
         }
         named_stacks.stacks.sort_unstable();
-        // 2. Row by row, so that of too many boxes the lowest stay
+        // 2. Row by row, so that at the limit the lowest rows remain.
         let mut tower = Self {
             named_stacks: NamedStacks::default(),
             boxes: Vec::new(),
@@ -215,7 +218,7 @@ impl Tower {
         tower
     }
 
-    /// The boxes upon a span.
+    /// Adds the boxes of one row above a span, and their spans.
     fn split(
         &mut self,
         stacks: &[(Vec<u32>, u64)],
@@ -234,14 +237,14 @@ impl Tower {
                 to += 1;
             }
             let width = weight as f64 * per_weight;
-            // Those that end here are first, and nothing stands upon them.
+            // Stacks that end here sort first and have no box in this row.
             if let Some(word) = word {
                 if span.row >= ROWS_MAX {
                     self.high += 1;
                 } else if width < NARROWEST || self.boxes.len() >= BOXES_MAX {
                     self.narrow += 1;
                 } else {
-                    self.boxes.push(Placed {
+                    self.boxes.push(FlameBox {
                         word: order[*word as usize],
                         row: span.row,
                         x: x as f32,
@@ -261,7 +264,7 @@ impl Tower {
     }
 }
 
-/// The same function has the same shade everywhere.
+/// Returns the colour of a box: the same function has the same shade everywhere.
 fn paint(word: &StackName, which: StackKind, row: usize) -> Paint {
     if row == 0 {
         return Paint::Grid;
@@ -294,7 +297,7 @@ fn time(us: u64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A name from outside: harmless, and not longer than anybody reads.
+/// Returns a name without control characters, shortened to [`NAME_MAX`] characters.
 fn cut(name: &str) -> String {
     let name = harmless(name.as_bytes());
     match name.char_indices().nth(NAME_MAX) {
@@ -312,12 +315,12 @@ const NOTHING: &str = "there are no such stacks in this profile";
 const WIDTH: f32 = 1200.0;
 const EDGE: f32 = 10.0;
 const ROW: f32 = 17.0;
-/// Sizes of text
+/// Font sizes in pixels.
 const TITLE: f32 = 15.0;
 const SMALL: f32 = 12.0;
-/// Narrower boxes nobody sees
+/// Narrower boxes (in pixels) are not visible.
 const NARROWEST: f64 = 0.3;
 const ROWS_MAX: usize = 300;
 const BOXES_MAX: usize = 50_000;
-/// Characters of a name
+/// The most characters of a name.
 const NAME_MAX: usize = 600;

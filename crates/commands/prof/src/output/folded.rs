@@ -1,12 +1,12 @@
-//! Stacks as lines that other programs draw: `process;outer;inner_[k] 17`.
+//! Folded stacks, the input of flame graph tools: `process;outer;inner_[k] 17`.
 
 use sockeye_output::text::is_hidden;
 use sockeye_profile::{Profile, StackKind, StackName};
 use std::cmp::Ordering;
 use std::io::{self, Write};
 
-/// Writes a line for each stack, sorted: its words from the outermost on, with `_[k]` behind those of the kernel, and how
-/// many samples, or how many microseconds, it has. A profile without such a part has none.
+/// Writes a line for each stack, sorted: its frames from the outermost to the innermost, those of the kernel with the suffix
+/// `_[k]`, then its weight in samples or microseconds. Writes nothing if the profile has no such stacks.
 ///
 /// # Errors
 /// Those of `out`.
@@ -16,14 +16,14 @@ pub fn write_folded(out: &mut impl Write, profile: &Profile, which: StackKind) -
     };
     let names: Vec<Vec<u8>> = named_stacks.words.iter().map(name).collect();
     let stacks = &mut named_stacks.stacks;
-    // By their lines, without making them.
-    stacks.sort_unstable_by(|one, other| by_lines(&one.0, &other.0, &names));
+    // In the order of their lines, without building the lines.
+    stacks.sort_unstable_by(|one, other| compare_lines(&one.0, &other.0, &names));
     let mut line = Vec::new();
     let mut rest = stacks.as_slice();
     while let Some((stack, _)) = rest.first() {
         let same = rest
             .iter()
-            .take_while(|other| by_lines(&other.0, stack, &names) == Ordering::Equal)
+            .take_while(|other| compare_lines(&other.0, stack, &names) == Ordering::Equal)
             .count();
         let weight = rest[..same]
             .iter()
@@ -42,7 +42,7 @@ pub fn write_folded(out: &mut impl Write, profile: &Profile, which: StackKind) -
     Ok(())
 }
 
-/// A word that can neither end its line nor begin another word.
+/// Returns a frame's name without characters that would end its line or begin another frame.
 fn name(word: &StackName) -> Vec<u8> {
     let mut name = String::with_capacity(word.text.len() + 4);
     for character in word.text.chars() {
@@ -52,7 +52,7 @@ fn name(word: &StackName) -> Vec<u8> {
             _ => character,
         });
     }
-    // An empty one would be no frame at all.
+    // An empty name would not be a frame.
     if name.is_empty() {
         name.push('?');
     }
@@ -62,8 +62,8 @@ fn name(word: &StackName) -> Vec<u8> {
     name.into_bytes()
 }
 
-/// As their lines compare, byte by byte.
-fn by_lines(one: &[u32], other: &[u32], names: &[Vec<u8>]) -> Ordering {
+/// Compares two stacks like their lines, byte by byte.
+fn compare_lines(one: &[u32], other: &[u32], names: &[Vec<u8>]) -> Ordering {
     let same = |(one, other): &(&u32, &u32)| one == other || names[**one as usize] == names[**other as usize];
     let common = one.iter().zip(other).take_while(same).count();
     let word = |stack: &[u32]| {
@@ -72,7 +72,7 @@ fn by_lines(one: &[u32], other: &[u32], names: &[Vec<u8>]) -> Ordering {
     };
     match (word(one), word(other)) {
         ((None, _), (None, _)) => Ordering::Equal,
-        // A shorter one has a blank where the other goes on.
+        // The shorter line has a space where the other one continues.
         ((None, _), _) => Ordering::Less,
         (_, (None, _)) => Ordering::Greater,
         ((Some(one), one_goes_on), (Some(other), other_goes_on)) => {

@@ -1,4 +1,4 @@
-//! Profiles: tables for eyes, JSON and CSV for programs, folded stacks, flame graphs.
+//! The forms of a profile: tables for people, JSON and CSV for programs, folded stacks, flame graphs. Pure.
 
 mod flame;
 mod folded;
@@ -11,7 +11,7 @@ use sockeye_output::report::{ReportLayout, push_report};
 use sockeye_output::text::is_hidden;
 use sockeye_profile::{Profile, ReportOptions};
 
-/// Appends the profile. CSV has the rows of its first table, all of them with all of their figures.
+/// Appends the profile in the layout's format. CSV has the rows of its first table, with all of their columns.
 pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, layout: ReportLayout) {
     match layout.format {
         Format::Json => push_harmless_json(out, &profile.to_document()),
@@ -23,7 +23,8 @@ pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, 
     }
 }
 
-/// JSON whose strings hold what could steer a terminal: there it is escaped, which changes nothing for who reads JSON.
+/// Appends JSON. Control and hidden characters in its strings are escaped: they could steer a terminal, and a JSON parser
+/// reads the same text.
 fn push_harmless_json(out: &mut Vec<u8>, json: &str) {
     for character in json.chars() {
         if character == '\x7f' || is_hidden(character) {

@@ -1,4 +1,4 @@
-//! Whole profiles in every form.
+//! Tests that write whole profiles in every form.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod profile;

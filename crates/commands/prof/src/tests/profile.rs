@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PROF: &str = include_str!("../../../../../docs/schema/prof.schema.json");
 const DIFF: &str = include_str!("../../../../../docs/schema/prof-diff.schema.json");
 
-fn told(profile: &Profile, view: &ReportOptions, format: Format, width: Option<usize>) -> String {
+fn rendered(profile: &Profile, view: &ReportOptions, format: Format, width: Option<usize>) -> String {
     let mut out = Vec::new();
     let layout = ReportLayout {
         format,
@@ -23,7 +23,7 @@ fn told(profile: &Profile, view: &ReportOptions, format: Format, width: Option<u
 }
 
 #[test]
-fn for_programs() {
+fn json_follows_schema() {
     let whole = validator(PROF, None);
     let (line, last) = (
         validator(PROF, Some("line")),
@@ -39,10 +39,10 @@ fn for_programs() {
         ..Profile::default()
     };
     for profile in [sampled::rich(), sampled::hostile(), partial, empty] {
-        let text = told(&profile, &ReportOptions::default(), Format::Json, None);
+        let text = rendered(&profile, &ReportOptions::default(), Format::Json, None);
         follows(&whole, &text);
         assert_eq!(Profile::from_json(text.as_bytes()).unwrap(), profile);
-        let lines = told(&profile, &ReportOptions::default(), Format::Jsonl, None);
+        let lines = rendered(&profile, &ReportOptions::default(), Format::Jsonl, None);
         let (rows, summary) = match lines.trim_end().rsplit_once('\n') {
             Some((rows, summary)) => (rows, summary),
             None => ("", lines.trim_end()),
@@ -56,7 +56,6 @@ fn for_programs() {
     }
 }
 
-/// Keys of the values with those of all objects below, from what is really written.
 #[test]
 fn every_key_is_in_the_schema_with_its_unit() {
     let schema: Json = serde_json::from_str(PROF).unwrap();
@@ -78,7 +77,7 @@ fn every_key_is_in_the_schema_with_its_unit() {
             }
         }
     }
-    // Objects take no other keys than these, so that a new field of the profile fails the test above.
+    // Objects allow no other keys, so that a new field of the profile fails the test above.
     assert_eq!(schema["additionalProperties"], false);
 }
 
@@ -91,13 +90,13 @@ fn harmless(text: &str) {
 }
 
 #[test]
-fn for_eyes() {
+fn table_fits_width_and_has_sentences() {
     let profile = sampled::rich();
     for width in [0, 1, 20, 60, 80, 120, 300] {
-        let text = told(&profile, &ReportOptions::default(), Format::Table, Some(width));
+        let text = rendered(&profile, &ReportOptions::default(), Format::Table, Some(width));
         assert!(text.contains("recvmsg"), "{width}");
     }
-    let text = told(&profile, &ReportOptions::default(), Format::Table, Some(80));
+    let text = rendered(&profile, &ReportOptions::default(), Format::Table, Some(80));
     let first = text.find("waiting for the network").unwrap();
     let calls = text.find("\nsyscalls\n").unwrap();
     let meaning = text.find("opened").unwrap();
@@ -113,7 +112,7 @@ fn for_eyes() {
     ] {
         assert!(text.replace("\n  ", " ").contains(words), "{code}: {text}");
     }
-    harmless(&told(
+    harmless(&rendered(
         &sampled::hostile(),
         &ReportOptions::default(),
         Format::Table,
@@ -122,13 +121,13 @@ fn for_eyes() {
 }
 
 #[test]
-fn fewer_rows_and_by_process() {
+fn rows_limits_tables_and_by_process_adds_columns() {
     let few = ReportOptions {
         rows: 2,
         by_process: true,
         ..ReportOptions::default()
     };
-    let text = told(&sampled::rich(), &few, Format::Table, None);
+    let text = rendered(&sampled::rich(), &few, Format::Table, None);
     assert!(text.contains("4711  tunnel   recvmsg"), "{text}");
     assert!(!text.contains("sendto  "), "{text}");
     assert!(
@@ -139,16 +138,16 @@ fn fewer_rows_and_by_process() {
         rows: 0,
         ..ReportOptions::default()
     };
-    assert!(!told(&sampled::rich(), &all, Format::Table, None).contains("Left out"));
+    assert!(!rendered(&sampled::rich(), &all, Format::Table, None).contains("Left out"));
 }
 
 #[test]
-fn for_spreadsheets() {
+fn csv_has_first_table_unshortened() {
     let all = ReportOptions {
         rows: 0,
         ..ReportOptions::default()
     };
-    let text = told(&sampled::rich(), &all, Format::Csv, None);
+    let text = rendered(&sampled::rich(), &all, Format::Csv, None);
     let mut lines = text.lines();
     assert_eq!(
         lines.next().unwrap(),
@@ -157,7 +156,7 @@ fn for_spreadsheets() {
     assert_eq!(lines.count(), 8);
     let mut waits = sampled::rich();
     waits.syscalls = None;
-    let text = told(&waits, &all, Format::Csv, None);
+    let text = rendered(&waits, &all, Format::Csv, None);
     assert!(
         text.starts_with(
             "reason,call,count,total_ns,share_permille,mean_ns,max_ns,unfinished,object,function,kernel_function"
@@ -173,7 +172,7 @@ fn for_spreadsheets() {
 }
 
 #[test]
-fn differences() {
+fn differences_are_harmless_and_follow_schema() {
     let (a, mut b) = (sampled::rich(), sampled::hostile());
     b.duration_ns /= 3;
     for (a, b) in [(&a, &a), (&a, &b), (&b, &a)] {
@@ -225,7 +224,7 @@ fn folded(profile: &Profile, which: StackKind) -> String {
 }
 
 #[test]
-fn folded_stacks() {
+fn folded_stacks_are_sorted_and_unique() {
     let text = folded(&sampled::rich(), StackKind::Cpu);
     assert!(
         text.contains("tunnel;main;event_loop;encrypt;BF_cfb64_encrypt 41\n"),
@@ -260,7 +259,7 @@ fn drawn(profile: &Profile, which: StackKind) -> String {
 }
 
 #[test]
-fn flame_graphs() {
+fn flame_graph_has_boxes_titles_and_losses() {
     let svg = drawn(&sampled::rich(), StackKind::Cpu);
     for text in [
         ">CPU by function: pid 4711</text>",
@@ -305,12 +304,12 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn many_stacks_take_no_time() {
+fn flame_graph_of_many_stacks_is_fast_and_small() {
     let profile = sampled::many(50_000);
     let begin = Instant::now();
     let svg = drawn(&profile, StackKind::Cpu);
     let lines = folded(&profile, StackKind::Cpu).lines().count();
-    // Optimised it is a tenth of a second; here it is not, and others are at work.
+    // An optimised build takes 0.1 s; this one is not, and the machine may be busy.
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     assert!(lines > 45_000, "{lines}");
     assert!(
@@ -321,7 +320,7 @@ fn many_stacks_take_no_time() {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn flame_graph_cuts_deep_stacks() {
     let mut profile = sampled::rich();
     if let Some(cpu) = &mut profile.cpu {
         cpu.stacks[0].stack = vec![0; 100_000];

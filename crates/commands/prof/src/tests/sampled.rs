@@ -1,4 +1,4 @@
-//! A profile with something of everything in it.
+//! Sample profiles that use every part.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use sockeye_profile::{
@@ -6,12 +6,12 @@ use sockeye_profile::{
     Syscall, Wait,
 };
 
-/// Two processes of a tunnel, for ten seconds.
+/// Returns a profile of two processes of a tunnel, ten seconds long.
 pub(crate) fn rich() -> Profile {
-    let mut book = Book::default();
+    let mut frames = FrameTable::default();
     let waits = vec![
         wait(
-            &mut book,
+            &mut frames,
             Reason::Network,
             Some("recvmsg"),
             Some("fd 5 tcp 10.0.0.2:40112 > 10.0.0.1:443"),
@@ -26,7 +26,7 @@ pub(crate) fn rich() -> Profile {
             [2_000, 0, 6_400_000_000, 41_000_000],
         ),
         wait(
-            &mut book,
+            &mut frames,
             Reason::Events,
             Some("epoll_wait"),
             None,
@@ -40,7 +40,7 @@ pub(crate) fn rich() -> Profile {
             [812, 1, 1_900_000_000, 250_000_000],
         ),
         wait(
-            &mut book,
+            &mut frames,
             Reason::Lock,
             Some("futex"),
             Some("futex 0x7f1200a0"),
@@ -52,7 +52,7 @@ pub(crate) fn rich() -> Profile {
             [14_000, 2, 700_000_000, 9_000_000],
         ),
         wait(
-            &mut book,
+            &mut frames,
             Reason::Processor,
             None,
             None,
@@ -60,7 +60,7 @@ pub(crate) fn rich() -> Profile {
             [5_100, 0, 420_000_000, 4_100_000],
         ),
         wait(
-            &mut book,
+            &mut frames,
             Reason::KernelLock,
             Some("unshare"),
             None,
@@ -68,7 +68,7 @@ pub(crate) fn rich() -> Profile {
             [12, 0, 610_000_000, 90_000_000],
         ),
         wait(
-            &mut book,
+            &mut frames,
             Reason::Disk,
             Some("fsync"),
             Some("fd 9 /var/log/tunnel.log"),
@@ -78,7 +78,7 @@ pub(crate) fn rich() -> Profile {
     ];
     let stacks = vec![
         stack(
-            &mut book,
+            &mut frames,
             4711,
             &[
                 "main",
@@ -90,13 +90,13 @@ pub(crate) fn rich() -> Profile {
             320,
         ),
         stack(
-            &mut book,
+            &mut frames,
             4711,
             &["main", "event_loop", "encrypt", "libcrypto.so.3:BF_cfb64_encrypt"],
             41,
         ),
         stack(
-            &mut book,
+            &mut frames,
             4711,
             &[
                 "main",
@@ -110,7 +110,7 @@ pub(crate) fn rich() -> Profile {
             66,
         ),
         stack(
-            &mut book,
+            &mut frames,
             4711,
             &[
                 "main",
@@ -123,18 +123,18 @@ pub(crate) fn rich() -> Profile {
             48,
         ),
         stack(
-            &mut book,
+            &mut frames,
             4712,
             &["worker", "compress", "compress", "compress", "deflate"],
             37,
         ),
         stack(
-            &mut book,
+            &mut frames,
             4712,
             &["worker", "libz.so.1:", "k:nf_conntrack:nf_conntrack_in"],
             9,
         ),
-        stack(&mut book, 4712, &[], 4),
+        stack(&mut frames, 4712, &[], 4),
     ];
     let samples: u64 = stacks.iter().map(|one| one.samples).sum();
     let mut profile = Profile {
@@ -209,11 +209,11 @@ pub(crate) fn rich() -> Profile {
     if let Some(epoll) = profile.syscalls.as_mut().and_then(|calls| calls.get_mut(4)) {
         epoll.unfinished = 1;
     }
-    profile.frames = book.frames;
+    profile.frames = frames.frames;
     profile
 }
 
-/// All words from outside are hostile.
+/// Returns [`rich`] with hostile text in every name.
 pub(crate) fn hostile() -> Profile {
     let mut profile = rich();
     profile.target = HOSTILE.to_owned();
@@ -242,7 +242,7 @@ pub(crate) fn hostile() -> Profile {
 pub(crate) const HOSTILE: &str =
     "a;b </text></title><script>alert(1)</script>\" ]]> \n\x1b[31m\u{202e}\u{9b}2J";
 
-/// Many different stacks.
+/// Returns [`rich`] with this many different stacks.
 pub(crate) fn many(number: u32) -> Profile {
     let mut profile = rich();
     let names = 2_000;
@@ -253,7 +253,7 @@ pub(crate) fn many(number: u32) -> Profile {
             ..Frame::default()
         })
         .collect();
-    // Always the same numbers.
+    // A fixed seed: always the same numbers.
     let mut state = 12_345_u32;
     let mut next = move |below: u32| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -279,13 +279,13 @@ pub(crate) fn many(number: u32) -> Profile {
 }
 
 #[derive(Default)]
-struct Book {
+struct FrameTable {
     frames: Vec<Frame>,
 }
 
-impl Book {
-    /// `function`, `module:function`, `k:function`, `k:module:function`.
-    fn place(&mut self, name: &str) -> u32 {
+impl FrameTable {
+    /// Returns the index of a frame: `function`, `module:function`, `k:function`, `k:module:function`.
+    fn index(&mut self, name: &str) -> u32 {
         let (space, name) = match name.strip_prefix("k:") {
             Some(rest) => (Space::Kernel, rest),
             None => (Space::User, name),
@@ -344,7 +344,7 @@ fn call(pid: u32, name: &str, calls: u64, errors: u64, total_ns: u64, errnos: &[
 }
 
 fn wait(
-    book: &mut Book,
+    frames: &mut FrameTable,
     reason: Reason,
     call: Option<&str>,
     object: Option<&str>,
@@ -360,7 +360,7 @@ fn wait(
         reason,
         syscall: call.map(str::to_owned),
         object: object.map(str::to_owned),
-        stack: stack.iter().map(|name| book.place(name)).collect(),
+        stack: stack.iter().map(|name| frames.index(name)).collect(),
         count,
         unfinished,
         total_ns,
@@ -368,10 +368,10 @@ fn wait(
     }
 }
 
-fn stack(book: &mut Book, pid: u32, stack: &[&str], samples: u64) -> CpuStack {
+fn stack(frames: &mut FrameTable, pid: u32, stack: &[&str], samples: u64) -> CpuStack {
     CpuStack {
         pid,
-        stack: stack.iter().map(|name| book.place(name)).collect(),
+        stack: stack.iter().map(|name| frames.index(name)).collect(),
         samples,
     }
 }

@@ -1,69 +1,61 @@
-//! System calls and waits, counted and timed in the kernel by BPF (`bpf/calls.h` says how).
+//! System calls and waits, counted and timed in the kernel by BPF (see `bpf/calls.h`).
 //!
-//! Only what is asked for is attached, and [`Calls::look`] reads what has been counted since [`Calls::begin`], so that it
-//! may be called every second. Calls are counted when they return. Of one that had begun before we did, nobody knows how long it
-//! took, but the wait in it counts from our beginning. Of programs that do nothing but calls few are timed
+//! Only the requested programs are attached. [`Calls::read`] returns the counts since [`Calls::begin`] and may be called every
+//! second. A call is counted when it returns. The duration of a call that began before the observation is unknown, but its
+//! wait counts from the start of the observation. Where a program makes very many calls, only some are timed
 //! ([`RawSyscall::timed`]).
 //!
-//! What it deliberately does not do: threads of the kernel's own, which make no calls and sleep for a living, and
-//! Sockeye itself are in nobody's scope.
+//! What it deliberately does not do: observe kernel threads, which make no calls and sleep most of the time, and Sockeye
+//! itself.
 
-mod load;
-mod look;
 mod names;
 mod objects;
-mod pace;
+mod options;
+mod programs;
 mod raw;
 mod since;
 mod sleepers;
+mod snapshot;
+mod throttle;
 
-pub use raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, errno_name};
+pub use names::errno_name;
+pub use options::CallOptions;
+pub use raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State};
 
-use crate::{Obstacle, Scope};
-use load::Attached;
-use look::{Looked, Stacks};
+use crate::{Scope, Unavailable};
 use objects::Objects;
+use programs::Programs;
 use sleepers::Sleepers;
+use snapshot::{Snapshot, StackCache};
 use sockeye_source::BpfEngine;
 use std::sync::Arc;
 
-/// What is wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// System calls are counted.
-    pub syscalls: bool,
-    /// Time off the processors is.
-    pub waits: bool,
-    /// Of the processes that are named nothing before their next exec: they stand still until then.
-    pub from_exec: bool,
-}
-
-/// Programs that count, until this is dropped.
+/// Attached BPF programs that count calls and waits. They are detached when this is dropped.
 #[derive(Debug)]
 pub struct Calls {
-    wanted: Wanted,
-    attached: Attached,
+    options: CallOptions,
+    programs: Programs,
     sleepers: Sleepers,
-    stacks: Stacks,
+    stacks: StackCache,
     objects: Objects,
-    obstacles: Vec<Obstacle>,
-    /// What had happened when everything was attached.
-    before: Looked,
-    /// When the programs were taken off.
+    missing_parts: Vec<Unavailable>,
+    /// The counts when everything was attached.
+    before: Snapshot,
+    /// When the programs were detached; `None` while they run.
     stopped_ns: Option<u64>,
 }
 
 impl Calls {
-    /// Begins to count.
+    /// Loads and attaches the programs.
     ///
     /// # Errors
-    /// When the kernel does not let us.
-    pub fn start(engine: Arc<BpfEngine>, scope: &Scope, wanted: Wanted) -> Result<Self, Obstacle> {
-        let (attached, mut obstacles) = Attached::start(&engine, scope, wanted)?;
-        let sleepers = match Sleepers::list(&attached) {
+    /// If the kernel refuses.
+    pub fn start(engine: Arc<BpfEngine>, scope: &Scope, options: CallOptions) -> Result<Self, Unavailable> {
+        let (programs, mut missing_parts) = Programs::start(&engine, scope, options)?;
+        let sleepers = match Sleepers::list(&programs) {
             Ok(sleepers) => sleepers,
             Err(error) => {
-                obstacles.push(Obstacle::new(
+                missing_parts.push(Unavailable::new(
                     "waits",
                     format!(
                         "list the threads that sleep already: {error}; until they wake, their waits are not seen"
@@ -72,65 +64,69 @@ impl Calls {
                 Sleepers::default()
             }
         };
-        // One that is yet to become the command has the descriptors of ours.
-        let already = match wanted.waits && !wanted.from_exec {
-            true => load::listed(scope),
+        // Before its exec the command's process has copies of our descriptors.
+        let existing = match options.waits && !options.from_exec {
+            true => programs::initial_pids(scope),
             false => Vec::new(),
         };
         Ok(Self {
-            wanted,
-            attached,
+            options,
+            programs,
             sleepers,
-            stacks: Stacks::default(),
-            objects: Objects::new(engine, &already),
-            obstacles,
-            before: Looked::default(),
+            stacks: StackCache::default(),
+            objects: Objects::new(engine, &existing),
+            missing_parts,
+            before: Snapshot::default(),
             stopped_ns: None,
         })
     }
 
-    /// Forgets what has happened so far: others were still to be attached.
+    /// Resets the counts. Call it when all other observers are attached.
     ///
     /// # Errors
-    /// When the kernel does not hand out what it has counted.
-    pub fn begin(&mut self) -> Result<(), Obstacle> {
-        self.before = self.looked()?;
+    /// If the BPF maps cannot be read.
+    pub fn begin(&mut self) -> Result<(), Unavailable> {
+        self.before = self.snapshot()?;
         Ok(())
     }
 
-    /// Counts no longer: what is looked at later is of this moment.
+    /// Detaches the programs: later reads return the counts of this moment.
     pub fn stop(&mut self) {
-        self.attached.stop();
+        self.programs.detach();
         self.stopped_ns.get_or_insert_with(crate::now_ns);
     }
 
-    /// What of what is wanted cannot be had, though the rest can.
+    /// Returns the requested parts that do not work although the rest does.
     #[must_use]
-    pub fn obstacles(&self) -> &[Obstacle] {
-        &self.obstacles
+    pub fn missing_parts(&self) -> &[Unavailable] {
+        &self.missing_parts
     }
 
-    /// What has been counted since [`Calls::begin`].
+    /// Returns the counts since [`Calls::begin`].
     ///
     /// # Errors
-    /// When the kernel does not hand out what it has counted.
-    pub fn look(&mut self) -> Result<RawCalls, Obstacle> {
-        let mut raw = self.looked()?.since(&self.before);
+    /// If the BPF maps cannot be read.
+    pub fn read(&mut self) -> Result<RawCalls, Unavailable> {
+        let mut raw = self.snapshot()?.since(&self.before);
         if let Some(waits) = &mut raw.waits {
-            self.objects.name(waits);
+            self.objects.name_objects(waits);
         }
         Ok(raw)
     }
 
-    fn looked(&mut self) -> Result<Looked, Obstacle> {
-        let part = if self.wanted.syscalls { "syscalls" } else { "waits" };
-        look::look(
-            &self.attached,
-            self.wanted,
+    fn snapshot(&mut self) -> Result<Snapshot, Unavailable> {
+        let part = if self.options.syscalls {
+            "syscalls"
+        } else {
+            "waits"
+        };
+        snapshot::read(
+            &self.programs,
+            self.options,
             &self.sleepers,
             &mut self.stacks,
             self.stopped_ns,
         )
-        .map_err(|errno| Obstacle::new(part, format!("read what BPF programs have counted: {errno}")))
+        .map_err(|errno| Unavailable::new(part, format!("read what BPF programs have counted: {errno}")))
     }
 }

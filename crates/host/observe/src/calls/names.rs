@@ -1,48 +1,52 @@
-//! What numbers of system calls and errors are called.
+//! Names of system calls and errors by number.
 
-use super::Call;
+use super::raw::Call;
 use sockeye_wire::calls::COMPAT;
 use syscalls::{Errno, Sysno};
 
-/// The name of a call.
-pub(super) fn of_call(call: Call) -> String {
-    let nr = call.nr;
-    if nr == INVALID {
-        return "invalid".to_owned();
-    }
-    if call.is_compat {
-        return match compat(nr) {
-            Some(name) => format!("{name} (32-bit)"),
-            None => format!("syscall_{nr} (32-bit)"),
-        };
-    }
-    // Programs of the ABI x32 have the same calls, and a few of their own from 512 on.
-    match nr & !X32 {
-        plain if nr != plain && cfg!(target_arch = "x86_64") => match native(plain) {
-            Some(name) => format!("{name} (x32)"),
-            None => format!("syscall_{plain} (x32)"),
-        },
-        _ => native(nr).map_or_else(|| format!("syscall_{nr}"), str::to_owned),
+impl Call {
+    /// Returns its name; `syscall_N` if it has none that we know.
+    #[must_use]
+    pub fn name(self) -> String {
+        let nr = self.nr;
+        if nr == INVALID {
+            return "invalid".to_owned();
+        }
+        if self.is_compat {
+            return match compat(nr) {
+                Some(name) => format!("{name} (32-bit)"),
+                None => format!("syscall_{nr} (32-bit)"),
+            };
+        }
+        // The x32 ABI has the same calls, and a few more from 512 on.
+        match nr & !X32 {
+            plain if nr != plain && cfg!(target_arch = "x86_64") => match native(plain) {
+                Some(name) => format!("{name} (x32)"),
+                None => format!("syscall_{plain} (x32)"),
+            },
+            _ => native(nr).map_or_else(|| format!("syscall_{nr}"), str::to_owned),
+        }
     }
 }
 
-/// The calls that make another thread: their numbers, those of 32-bit calls with `COMPAT`.
-pub(super) fn births() -> [u8; 4 * BIRTHS_MAX] {
+/// Returns the numbers of the calls that create a thread or process, 32-bit calls with the bit `COMPAT`: `births` of
+/// bpf/calls.h.
+pub(super) fn thread_creating_calls() -> [u8; 4 * BIRTHS_MAX] {
     let numbers = |of: fn(u32) -> Option<&'static str>, mark: u32| {
         (0..CALLS_MAX as u32).filter_map(move |nr| {
-            let makes = of(nr).is_some_and(|name| ["clone", "clone3", "fork", "vfork"].contains(&name));
-            makes.then_some(nr | mark)
+            let creates = of(nr).is_some_and(|name| ["clone", "clone3", "fork", "vfork"].contains(&name));
+            creates.then_some(nr | mark)
         })
     };
     let mut bytes = [0; 4 * BIRTHS_MAX];
     let all = numbers(native, 0).chain(numbers(compat, COMPAT));
-    for (place, number) in bytes.chunks_exact_mut(4).zip(all) {
-        place.copy_from_slice(&number.to_ne_bytes());
+    for (slot, number) in bytes.chunks_exact_mut(4).zip(all) {
+        slot.copy_from_slice(&number.to_ne_bytes());
     }
     bytes
 }
 
-/// The calls whose first argument says what they wait at: for each number whether it does.
+/// Returns for each call number 1 if its first argument identifies what the call waits for, else 0.
 pub(super) fn calls_with_objects() -> [u8; CALLS_MAX] {
     std::array::from_fn(|nr| {
         let name = u32::try_from(nr).ok().and_then(native);
@@ -50,23 +54,23 @@ pub(super) fn calls_with_objects() -> [u8; CALLS_MAX] {
     })
 }
 
-/// Whether the first argument is the address of a futex; else it is a file descriptor.
+/// Returns whether the first argument is the address of a futex; else it is a file descriptor.
 pub(super) fn is_futex(name: &str) -> bool {
     name.starts_with("futex") && name != "futex_waitv"
 }
 
-/// Of the architecture that we are built for.
+/// Returns the name of a call of the architecture that we are built for.
 pub(super) fn native(nr: u32) -> Option<&'static str> {
     Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name())
 }
 
-/// Of the 32-bit programs that it runs as well.
+/// Returns the name of a call of 32-bit programs on this architecture.
 #[cfg(target_arch = "x86_64")]
 fn compat(nr: u32) -> Option<&'static str> {
     syscalls::x86::Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name())
 }
 
-/// Likewise.
+/// Returns the name of a call of 32-bit programs on this architecture.
 #[cfg(target_arch = "aarch64")]
 fn compat(nr: u32) -> Option<&'static str> {
     syscalls::arm::Sysno::new(usize::try_from(nr).ok()?).map(|call| call.name())
@@ -77,29 +81,30 @@ fn compat(_nr: u32) -> Option<&'static str> {
     None
 }
 
-/// The name of an errno.
-pub(super) fn of_errno(errno: u32) -> String {
-    let own = OF_THE_KERNEL.iter().find(|(number, _)| *number == errno);
-    let name = own.map(|(_, name)| *name).or_else(|| {
+/// Returns the name of an errno, including those that only the kernel uses; `errno_N` if it has none.
+#[must_use]
+pub fn errno_name(errno: u32) -> String {
+    let internal = KERNEL_ERRNOS.iter().find(|(number, _)| *number == errno);
+    let name = internal.map(|(_, name)| *name).or_else(|| {
         let errno = i32::try_from(errno).ok().filter(|errno| *errno < 512)?;
         Errno::new(errno).name()
     });
     name.map_or_else(|| format!("errno_{errno}"), str::to_owned)
 }
 
-/// The length of `births` in bpf/calls.h
+/// The length of `births` in bpf/calls.h.
 const BIRTHS_MAX: usize = 8;
-/// `CALLS_MAX` of bpf/calls.h
+/// `CALLS_MAX` of bpf/calls.h.
 pub(super) const CALLS_MAX: usize = 512;
 
-/// `INVALID` of bpf/calls.h: whoever asked for a negative number
+/// `INVALID` of bpf/calls.h: a negative call number.
 const INVALID: u32 = 0x7fff_ffff;
 
 /// `__X32_SYSCALL_BIT`
 const X32: u32 = 0x4000_0000;
 
-/// `include/linux/errno.h`: what tracers see of calls that a signal interrupted.
-const OF_THE_KERNEL: [(u32, &str); 5] = [
+/// Errors of `include/linux/errno.h` that tracers see for calls that a signal interrupted.
+const KERNEL_ERRNOS: [(u32, &str); 5] = [
     (512, "ERESTARTSYS"),
     (513, "ERESTARTNOINTR"),
     (514, "ERESTARTNOHAND"),
@@ -107,7 +112,7 @@ const OF_THE_KERNEL: [(u32, &str); 5] = [
     (529, "EIOCBQUEUED"),
 ];
 
-/// Calls that wait, or may, at the descriptor that is their first argument.
+/// Calls that can wait for the file descriptor in their first argument.
 const TAKE_DESCRIPTOR: [&str; 59] = [
     "accept",
     "accept4",
@@ -175,12 +180,12 @@ mod tests {
     use super::*;
 
     fn call(nr: u32, is_compat: bool) -> String {
-        of_call(Call { nr, is_compat })
+        Call { nr, is_compat }.name()
     }
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn calls() {
+    fn call_names_of_all_abis() {
         assert_eq!(call(0, false), "read");
         assert_eq!(call(1, false), "write");
         assert_eq!(call(1, true), "exit (32-bit)");
@@ -190,20 +195,20 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
-        assert_eq!(of_errno(2), "ENOENT");
-        assert_eq!(of_errno(11), "EAGAIN");
-        assert_eq!(of_errno(512), "ERESTARTSYS");
-        assert_eq!(of_errno(515), "errno_515");
-        assert_eq!(of_errno(4095), "errno_4095");
+    fn errno_names_include_kernel_errnos() {
+        assert_eq!(errno_name(2), "ENOENT");
+        assert_eq!(errno_name(11), "EAGAIN");
+        assert_eq!(errno_name(512), "ERESTARTSYS");
+        assert_eq!(errno_name(515), "errno_515");
+        assert_eq!(errno_name(4095), "errno_4095");
     }
 
     #[test]
-    fn each_call_with_a_descriptor_is_one() {
+    fn calls_with_descriptor_exist() {
         let with_objects = calls_with_objects();
         let known: Vec<_> = (0..CALLS_MAX as u32).filter_map(native).collect();
         assert_eq!(with_objects.len(), CALLS_MAX);
-        // Older ones than some architectures.
+        // Newer architectures do not have them.
         let old = ["epoll_wait", "getdents"];
         for name in TAKE_DESCRIPTOR {
             assert!(known.contains(&name) || old.contains(&name), "{name}");
@@ -211,21 +216,21 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_make_another_thread() {
-        let all: Vec<String> = births()
+    fn thread_creating_calls_of_both_abis() {
+        let all: Vec<String> = thread_creating_calls()
             .chunks_exact(4)
             .map(|number| u32::from_ne_bytes(number.try_into().unwrap()))
             .filter(|number| *number != 0)
             .map(|number| call(number & !COMPAT, number & COMPAT != 0))
             .collect();
-        let twice = |name: &str| all.iter().filter(|told| told.starts_with(name)).count();
-        // Each of this architecture and of its 32-bit programs; clone and clone3 begin alike.
+        let count = |name: &str| all.iter().filter(|call| call.starts_with(name)).count();
+        // Both native and 32-bit; the prefix clone matches clone3 too.
         let (clones, forks) = if cfg!(target_arch = "x86_64") {
             (4, 4)
         } else {
             (4, 2)
         };
-        assert_eq!(twice("clone"), clones, "{all:?}");
-        assert_eq!(twice("fork") + twice("vfork"), forks, "{all:?}");
+        assert_eq!(count("clone"), clones, "{all:?}");
+        assert_eq!(count("fork") + count("vfork"), forks, "{all:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! What calls wait at, in words: files, pipes, sockets with their ends, futexes.
+//! Names of the objects that calls wait for: files, pipes, sockets with their addresses, futexes.
 
 use super::names;
-use super::{Call, RawWait};
+use super::raw::{Call, RawWait};
 use sockeye_model::{Endpoint, Inode, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_source::{BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, list};
 use std::collections::{HashMap, HashSet};
@@ -12,30 +12,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What is known of descriptors. A number is given again after its file was closed: that it is the same file is certain
-/// only of those that were there when we began, and of waits that are not over.
+/// Names of file descriptors. A descriptor number is reused after a close: the name is certain only for descriptors that
+/// existed at the start and for waits that are still in progress.
 #[derive(Debug)]
 pub(super) struct Objects {
     engine: Arc<BpfEngine>,
-    /// What descriptors were when we began, by process and number.
-    at_first: HashMap<(u32, u64), OsString>,
-    /// What they are called. Each is looked at when it is first seen, and keeps that name.
-    known: HashMap<(u32, u64), String>,
+    /// Link targets of descriptors at the start, by process and number.
+    initial: HashMap<(u32, u64), OsString>,
+    /// Names by process and number. A name is read when the descriptor is first seen and does not change.
+    names: HashMap<(u32, u64), String>,
 }
 
 /// A descriptor that is seen for the first time.
 #[derive(Debug)]
-struct Seen {
-    /// None: it is closed, or the process has gone, or is not ours to look at.
+struct NewDescriptor {
+    /// Its link target; `None` if it is closed or the process has ended or is not ours to read.
     target: Option<OsString>,
-    /// Some waits are: they may have been at another file.
-    is_over: bool,
+    /// Whether a wait has ended: that may have been for another file.
+    has_ended: bool,
 }
 
 impl Objects {
-    /// `pids`: who is there already.
+    /// Reads the descriptors of the existing processes `pids`.
     pub(super) fn new(engine: Arc<BpfEngine>, pids: &[u32]) -> Self {
-        let mut at_first = HashMap::new();
+        let mut initial = HashMap::new();
         for &pid in pids {
             for entry in fs::read_dir(format!("/proc/{pid}/fd"))
                 .into_iter()
@@ -44,40 +44,40 @@ impl Objects {
             {
                 let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
                 let target = fs::read_link(entry.path()).ok();
-                if at_first.len() < AT_FIRST_MAX
+                if initial.len() < INITIAL_MAX
                     && let Some((number, target)) = number.zip(target)
                 {
-                    at_first.insert((pid, number), target.into_os_string());
+                    initial.insert((pid, number), target.into_os_string());
                 }
             }
-            if at_first.len() >= AT_FIRST_MAX {
+            if initial.len() >= INITIAL_MAX {
                 break;
             }
         }
         Self {
             engine,
-            at_first,
-            known: HashMap::new(),
+            initial,
+            names: HashMap::new(),
         }
     }
 
-    /// Says of each wait what it is at, where that can be known.
-    pub(super) fn name(&mut self, waits: &mut [RawWait]) {
-        // 1. What is new.
-        let mut new: HashMap<(u32, u64), Seen> = HashMap::new();
+    /// Sets the object of each wait whose call has one.
+    pub(super) fn name_objects(&mut self, waits: &mut [RawWait]) {
+        // 1. Read new descriptors.
+        let mut new: HashMap<(u32, u64), NewDescriptor> = HashMap::new();
         for wait in waits.iter() {
             let Some((call, descriptor)) = wait.call.zip(wait.argument) else {
                 continue;
             };
-            let key = (wait.whose.pid, descriptor);
-            // What is closed is gone by now, and something else may have its number.
-            let has_none = is_futex(call) || is_closing(call) || self.known.contains_key(&key);
-            if !has_none && self.known.len() + new.len() < KNOWN_MAX {
-                let seen = new.entry(key).or_insert_with(|| Seen::now(key));
-                seen.is_over |= wait.count > wait.unfinished;
+            let key = (wait.process.pid, descriptor);
+            // A closed descriptor is gone, and its number may be reused.
+            let has_none = is_futex(call) || is_closing(call) || self.names.contains_key(&key);
+            if !has_none && self.names.len() + new.len() < NAMES_MAX {
+                let seen = new.entry(key).or_insert_with(|| NewDescriptor::read(key));
+                seen.has_ended |= wait.count > wait.unfinished;
             }
         }
-        // 2. What it is called.
+        // 2. Name them.
         let targets = new.values().filter_map(|seen| seen.target.as_deref());
         let inodes: HashSet<u32> = targets
             .filter_map(|target| inode_of_socket(target.as_bytes()))
@@ -89,14 +89,14 @@ impl Objects {
         for (key, seen) in new {
             let number = key.1.cast_signed() as i32;
             let Some(target) = seen.target else {
-                self.known.insert(key, format!("fd {number}"));
+                self.names.insert(key, format!("fd {number}"));
                 continue;
             };
-            let is_certain = !seen.is_over || self.at_first.get(&key) == Some(&target);
+            let is_certain = !seen.has_ended || self.initial.get(&key) == Some(&target);
             let last = if is_certain { "" } else { ", last" };
             let words = inode_of_socket(target.as_bytes()).and_then(|inode| sockets.get(&inode));
             let words = words.map_or_else(|| target.to_string_lossy(), Into::into);
-            self.known.insert(key, format!("fd {number}{last} {words}"));
+            self.names.insert(key, format!("fd {number}{last} {words}"));
         }
         for wait in waits {
             let Some((call, argument)) = wait.call.zip(wait.argument) else {
@@ -107,13 +107,13 @@ impl Objects {
             } else if is_closing(call) {
                 Some(format!("fd {}", argument.cast_signed() as i32))
             } else {
-                self.known.get(&(wait.whose.pid, argument)).cloned()
+                self.names.get(&(wait.process.pid, argument)).cloned()
             };
         }
     }
 
-    /// Asks once for all sockets, wherever they are.
-    fn sockets(&self, wanted: &HashSet<u32>) -> HashMap<u32, String> {
+    /// Returns the sockets with these inodes, in words, from one listing of all namespaces.
+    fn sockets(&self, inodes: &HashSet<u32>) -> HashMap<u32, String> {
         let query = Query {
             protocols: ProtocolSet::ALL,
             families: Families::BOTH,
@@ -125,10 +125,10 @@ impl Objects {
             scope: NetnsScope::All,
         };
         let mut found = HashMap::new();
-        // What is not found stays a socket with a number.
+        // On an error the remaining sockets keep their inode as name.
         let _ = list(&self.engine, &query, &mut |socket, _| {
             if let Some(Inode(inode)) = socket.inode
-                && wanted.contains(&inode)
+                && inodes.contains(&inode)
             {
                 found.insert(inode, words(socket));
             }
@@ -138,13 +138,13 @@ impl Objects {
     }
 }
 
-impl Seen {
-    fn now((pid, descriptor): (u32, u64)) -> Self {
+impl NewDescriptor {
+    fn read((pid, descriptor): (u32, u64)) -> Self {
         let number = descriptor.cast_signed() as i32;
         let target = fs::read_link(format!("/proc/{pid}/fd/{number}"));
         Self {
             target: target.ok().map(PathBuf::into_os_string),
-            is_over: false,
+            has_ended: false,
         }
     }
 }
@@ -157,7 +157,7 @@ fn is_closing(call: Call) -> bool {
     names::native(call.nr).is_some_and(|name| name == "close" || name == "close_range")
 }
 
-/// `tcp 10.0.0.2:40112 > 10.0.0.1:443`, `tcp 0.0.0.0:80 listening`, `unix /run/x.sock`
+/// Returns a socket in words: `tcp 10.0.0.2:40112 > 10.0.0.1:443`, `tcp 0.0.0.0:80 listening`, `unix /run/x.sock`
 fn words(socket: &Socket) -> String {
     let protocol = match socket.protocol {
         protocol if protocol.is_unix() => "unix",
@@ -179,7 +179,7 @@ fn end(endpoint: &Endpoint) -> Option<String> {
     match endpoint {
         Endpoint::Inet { ip, port } if port.0 == 0 && ip.is_unspecified() => None,
         Endpoint::Inet { ip, port } => Some(std::net::SocketAddr::new(ip.to_canonical(), port.0).to_string()),
-        // Abstract names begin with a NUL, which is written @.
+        // Abstract names begin with a NUL, which is shown as @.
         Endpoint::Unix { name: Some(name), .. } => {
             Some(String::from_utf8_lossy(name.as_bytes()).replace('\0', "@"))
         }
@@ -187,17 +187,17 @@ fn end(endpoint: &Endpoint) -> Option<String> {
     }
 }
 
-/// Of `socket:[4711]`.
+/// Returns the inode in a link target `socket:[4711]`.
 fn inode_of_socket(target: &[u8]) -> Option<u32> {
     let number = target.strip_prefix(b"socket:[")?.strip_suffix(b"]")?;
     std::str::from_utf8(number).ok()?.parse().ok()
 }
 
-/// So many descriptors are read when we begin; of those beyond it is not certain that they are the same later.
-const AT_FIRST_MAX: usize = 8_192;
+/// The most descriptors that are read at the start; the names of further ones are never certain.
+const INITIAL_MAX: usize = 8_192;
 
-/// So many descriptors are looked at; those beyond have no names.
-const KNOWN_MAX: usize = 65_536;
+/// The most named descriptors; further ones have no names.
+const NAMES_MAX: usize = 65_536;
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +205,7 @@ mod tests {
     use sockeye_model::Port;
 
     #[test]
-    fn sockets_in_words() {
+    fn words_of_sockets() {
         let inet = |ip: &str, port| Endpoint::Inet {
             ip: ip.parse().unwrap(),
             port: Port(port),
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_descriptors() {
+    fn inode_is_parsed_from_socket_targets_only() {
         assert_eq!(inode_of_socket(b"socket:[4711]"), Some(4711));
         for other in [
             &b"pipe:[4711]"[..],

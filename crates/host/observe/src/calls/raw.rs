@@ -1,105 +1,104 @@
-use super::names;
 use crate::{Incarnation, RawStack};
 use sockeye_wire::calls::{COMPAT, NONE};
 
-/// System calls and waits, since the beginning.
+/// Counts of system calls and waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RawCalls {
-    /// Calls, by process; none if they are not counted.
+    /// Calls by process; `None` if not requested.
     pub syscalls: Option<Vec<RawSyscall>>,
-    /// Waits, by process, reason and stack; none if they are not.
+    /// Waits by process, reason and stack; `None` if not requested.
     pub waits: Option<Vec<RawWait>>,
-    /// What could not be kept.
+    /// Events that did not fit into the maps.
     pub losses: CallLosses,
 }
 
 /// One system call of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawSyscall {
-    /// Whose.
+    /// The process id.
     pub pid: u32,
-    /// Which.
+    /// The system call.
     pub call: Call,
     /// How often it returned.
     pub calls: u64,
-    /// How many of these were timed. Where a processor does nothing but calls, few are, not to slow it: if this is less
-    /// than `calls`, what the others took on the processors is taken to be as much each. Time off the processors is
-    /// always measured.
+    /// How many of these were timed. Where a processor makes very many calls only some are, to limit the overhead: then
+    /// `total_ns` assumes the same processor time for the others. Time off the processors is always measured.
     pub timed: u64,
-    /// How often with an error.
+    /// How often it returned an error.
     pub errors: u64,
-    /// Which errors, by their numbers, and how often each: the most frequent first.
+    /// Errors as (errno, count), the most frequent first.
     pub errnos: Vec<(u32, u64)>,
-    /// How long those that returned took.
+    /// Total duration of the calls that returned, in nanoseconds.
     pub total_ns: u64,
-    /// How long the longest of them took, as far as that was seen.
+    /// Duration of the longest timed call, in nanoseconds.
     pub max_ns: u64,
-    /// How many have not returned.
+    /// Number of calls in progress.
     pub unfinished: u64,
 }
 
-/// Waits of the threads of one process for the same reason at the same place.
+/// Waits of the threads of one process in the same call, state and stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawWait {
-    /// Whose.
-    pub whose: Incarnation,
-    /// In which call; none: a page fault, or taken off the processor.
+    /// The process.
+    pub process: Incarnation,
+    /// The system call; `None` for a page fault or preemption.
     pub call: Option<Call>,
-    /// At what, in words, where that is known.
+    /// What it waits for, in words; `None` if unknown.
     pub object: Option<String>,
-    /// The first argument of the call, if that is a file descriptor or the address of a futex.
+    /// The first argument of the call if it is a file descriptor or futex address, else `None`.
     pub argument: Option<u64>,
-    /// How it waited.
+    /// The state of the threads.
     pub state: State,
-    /// Where.
+    /// The stack of the threads.
     pub stack: RawStack,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// Of these, how many still last: their time until now is among `total_ns` and `max_ns`.
+    /// Number of these in progress; `total_ns` and `max_ns` include their time until now.
     pub unfinished: u64,
-    /// How long together.
+    /// Total time in nanoseconds.
     pub total_ns: u64,
-    /// The longest.
+    /// Longest wait in nanoseconds.
     pub max_ns: u64,
 }
 
-/// What could not be kept.
+/// Events that did not fit into the BPF maps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallLosses {
-    /// Calls for which there was no room.
+    /// Number of lost calls.
     pub syscalls: u64,
-    /// Waits for which there was no room, be it for the threads.
+    /// Number of lost waits, including those of threads that did not fit.
     pub waits: u64,
-    /// Stacks for which there was none.
+    /// Number of lost stacks.
     pub stacks: u64,
 }
 
 /// A system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Call {
-    /// Its number.
+    /// Its number in its ABI.
     pub nr: u32,
-    /// It is one of a 32-bit program's on a 64-bit kernel, where numbers mean other calls.
+    /// Whether it is a call of a 32-bit program on a 64-bit kernel.
     pub is_compat: bool,
 }
 
-/// How a thread off the processor waits.
+/// The state of a thread off the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// It could run.
+    /// Ready to run: it waits for a processor.
     Runnable,
-    /// It sleeps, and signals wake it.
+    /// Asleep; signals wake it.
     Sleeping,
-    /// It sleeps, and nothing but what it waits for wakes it.
+    /// Asleep; only the awaited event wakes it.
     DiskSleep,
-    /// Stopped by a signal, or by whoever traces it.
+    /// Stopped by a signal or a tracer.
     Stopped,
-    /// Bits of `task_struct.__state` that are none of these.
+    /// Any other value of `task_struct.__state`.
     Other(u32),
 }
 
 impl Call {
-    pub(super) const fn of(nr: u32) -> Option<Self> {
+    /// Returns the call with a number of the BPF maps; `None` for [`NONE`].
+    pub(super) const fn new(nr: u32) -> Option<Self> {
         if nr == NONE {
             return None;
         }
@@ -108,17 +107,11 @@ impl Call {
             is_compat: nr & COMPAT != 0,
         })
     }
-
-    /// Its name; `syscall_N` if it has none that we know.
-    #[must_use]
-    pub fn name(self) -> String {
-        names::of_call(self)
-    }
 }
 
 impl State {
-    /// `include/linux/sched.h`
-    pub(super) const fn of(bits: u32) -> Self {
+    /// Returns the state for bits of `include/linux/sched.h`.
+    pub(super) const fn new(bits: u32) -> Self {
         const INTERRUPTIBLE: u32 = 1;
         const UNINTERRUPTIBLE: u32 = 2;
         const STOPPED_OR_TRACED: u32 = 4 | 8;
@@ -132,10 +125,4 @@ impl State {
             _ => Self::Other(bits),
         }
     }
-}
-
-/// The name of an errno, also of those that only the kernel sees; `errno_N` if there is none.
-#[must_use]
-pub fn errno_name(errno: u32) -> String {
-    names::of_errno(errno)
 }

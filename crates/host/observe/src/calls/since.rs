@@ -1,12 +1,12 @@
-//! What happened between two moments.
+//! The difference of two snapshots.
 
-use super::look::Looked;
-use super::{Call, RawCalls, RawSyscall, RawWait};
+use super::raw::{Call, RawCalls, RawSyscall, RawWait};
+use super::snapshot::Snapshot;
 use sockeye_wire::calls::Thread;
 use std::collections::HashMap;
 
-impl Looked {
-    /// What happened since another moment, when others may have been attached yet.
+impl Snapshot {
+    /// Returns the counts since an earlier snapshot.
     pub(super) fn since(mut self, earlier: &Self) -> RawCalls {
         if let Some(calls) = &mut self.calls.syscalls {
             let window_ns = self.at_ns.saturating_sub(earlier.at_ns);
@@ -19,21 +19,29 @@ impl Looked {
     }
 }
 
-fn calls_since(calls: &mut Vec<RawSyscall>, earlier: &Looked, asleep: &HashMap<u32, Thread>, window_ns: u64) {
+fn calls_since(
+    calls: &mut Vec<RawSyscall>,
+    earlier: &Snapshot,
+    asleep: &HashMap<u32, Thread>,
+    window_ns: u64,
+) {
     let before = earlier.calls.syscalls.as_deref().unwrap_or_default();
     let before: HashMap<_, _> = before.iter().map(|then| ((then.pid, then.call), then)).collect();
-    // Of a call that was under way, and has returned, the wait until then.
-    let mut until_then: HashMap<(u32, Option<Call>), u64> = HashMap::new();
+    // The wait before the earlier snapshot, of calls that were in progress then and have returned since.
+    let mut earlier_waits: HashMap<(u32, Option<Call>), u64> = HashMap::new();
     for (tid, thread) in &earlier.asleep {
-        let is_over = asleep.get(tid).is_none_or(|now| now.since_ns != thread.since_ns);
-        if is_over {
-            *until_then
-                .entry((thread.wait.tgid, Call::of(thread.wait.nr)))
+        let has_returned = asleep.get(tid).is_none_or(|now| now.since_ns != thread.since_ns);
+        if has_returned {
+            *earlier_waits
+                .entry((thread.wait.tgid, Call::new(thread.wait.nr)))
                 .or_default() += earlier.at_ns.saturating_sub(thread.since_ns);
         }
     }
     for now in calls.iter_mut() {
-        let waited = until_then.get(&(now.pid, Some(now.call))).copied().unwrap_or(0);
+        let waited = earlier_waits
+            .get(&(now.pid, Some(now.call)))
+            .copied()
+            .unwrap_or(0);
         now.total_ns = now.total_ns.saturating_sub(waited);
         now.max_ns = now.max_ns.min(window_ns);
         if let Some(then) = before.get(&(now.pid, now.call)) {
@@ -54,7 +62,7 @@ fn calls_since(calls: &mut Vec<RawSyscall>, earlier: &Looked, asleep: &HashMap<u
 fn waits_since(waits: &mut Vec<RawWait>, earlier: &[RawWait]) {
     let key = |wait: &RawWait| {
         (
-            wait.whose,
+            wait.process,
             wait.call,
             wait.argument,
             wait.state,
@@ -64,7 +72,7 @@ fn waits_since(waits: &mut Vec<RawWait>, earlier: &[RawWait]) {
     let before: HashMap<_, _> = earlier.iter().map(|then| (key(then), then)).collect();
     for now in waits.iter_mut() {
         if let Some(then) = before.get(&key(now)) {
-            // One that lasted has ended since, or lasts still: it counts, but for the time until then.
+            // A wait that was in progress counts, without its time before the earlier snapshot.
             now.count = now.count.saturating_sub(then.count - then.unfinished);
             now.total_ns = now.total_ns.saturating_sub(then.total_ns);
             now.max_ns = now.max_ns.min(now.total_ns);

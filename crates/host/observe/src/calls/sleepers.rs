@@ -1,22 +1,25 @@
-//! Threads that slept already when we began.
+//! Threads that were already asleep when the observation began.
 
-use super::load::Attached;
+use super::programs::Programs;
 use sockeye_wire::calls::{FRAMES_MAX, Sleeper};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 
-/// Where they slept, by their numbers.
+/// Stacks of sleeping threads by thread id: in the kernel and in the program.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     stacks: HashMap<u32, (Vec<u64>, Vec<u64>)>,
 }
 
 impl Sleepers {
-    /// Has the kernel list those in scope, and note in its map of threads that they sleep.
-    pub(super) fn list(attached: &Attached) -> io::Result<Self> {
-        let Some(program) = &attached.sleepers else {
+    /// Runs the BPF iterator that lists the sleeping threads in scope and records them in the map of threads.
+    ///
+    /// # Errors
+    /// If the iterator cannot be created or read.
+    pub(super) fn list(programs: &Programs) -> io::Result<Self> {
+        let Some(program) = &programs.sleepers else {
             return Ok(Self::default());
         };
         let mut iteration = program.iterate()?;
@@ -27,7 +30,7 @@ impl Sleepers {
             match iteration.read(&mut buffer) {
                 Ok(0) => return Ok(found),
                 Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-                // The kernel breaks off after a while without records, to be asked again.
+                // The kernel returns early after a while without records: read again.
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                 Err(error) => return Err(error),
             }
@@ -42,7 +45,7 @@ impl Sleepers {
     }
 
     fn add(&mut self, sleeper: Sleeper) {
-        // While it sleeps, its stack stays as it is.
+        // Its stack does not change while it sleeps.
         let user = if self.stacks.len() < WALKED_MAX {
             walk(&sleeper)
         } else {
@@ -51,14 +54,14 @@ impl Sleepers {
         self.stacks.insert(sleeper.tid, (sleeper.stack, user));
     }
 
-    /// Where it slept: in the kernel, and in its own program.
+    /// Returns the stack of a thread: in the kernel and in the program.
     pub(super) fn stack(&self, tid: u32) -> Option<&(Vec<u64>, Vec<u64>)> {
         self.stacks.get(&tid)
     }
 }
 
-/// The stack of its own program, by frame pointers, as the kernel walks it: each points at the next and, behind that, at
-/// where the caller goes on.
+/// Walks the user stack by frame pointers, as the kernel does: a frame has the pointer to the next frame, then the return
+/// address.
 fn walk(sleeper: &Sleeper) -> Vec<u64> {
     let mut frames = Vec::new();
     if sleeper.ip == 0 {
@@ -74,9 +77,9 @@ fn walk(sleeper: &Sleeper) -> Vec<u64> {
         if memory.read_exact_at(&mut frame, at).is_err() {
             break;
         }
-        let [next, caller] = [0, 8].map(|place| {
+        let [next, caller] = [0, 8].map(|offset| {
             let mut word = [0; 8];
-            word.copy_from_slice(&frame[place..place + 8]);
+            word.copy_from_slice(&frame[offset..offset + 8]);
             u64::from_ne_bytes(word)
         });
         if caller == 0 {
@@ -91,5 +94,5 @@ fn walk(sleeper: &Sleeper) -> Vec<u64> {
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Of so many threads the stack in their own program is walked; it takes some microseconds each.
+/// The most threads whose user stack is walked; it takes some microseconds each.
 const WALKED_MAX: usize = 4096;

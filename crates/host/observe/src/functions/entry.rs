@@ -1,13 +1,13 @@
-//! Where a function is best watched when it begins.
+//! The cheapest instruction for the entry probe of a function.
 //!
 //! Compilers that protect programs from jumps to anywhere (`-fcf-protection`, which Ubuntu and Fedora have on) begin each
-//! function with `endbr64`. At a uprobe the kernel has the processor run that by a single step; the `push` that often follows
-//! it carries out itself, in a fraction of the time. The stack is the same at both.
+//! function with `endbr64`. At a uprobe the kernel single-steps this instruction. The `push` that often follows is emulated by
+//! the kernel in a fraction of the time. The stack is the same at both.
 
 use super::instruction::{Kind, decode, is_emulated_by_the_kernel};
 
-/// So many bytes behind the beginning of a function, which is this code from its first to its last byte: 0, or behind its
-/// `endbr64` if whoever calls comes by there, and nobody else does.
+/// Returns the offset of the entry probe in a function with this code: behind its `endbr64` if that is cheaper and no jump
+/// inside the function leads there, else 0.
 pub(super) fn behind_endbr(code: &[u8]) -> usize {
     let behind = ENDBR64.len();
     match code.strip_prefix(&ENDBR64) {
@@ -16,7 +16,7 @@ pub(super) fn behind_endbr(code: &[u8]) -> usize {
     }
 }
 
-/// Whether one of its own instructions may go there: the head of a loop is not where calls begin.
+/// Returns whether an instruction of the function may jump to `place`: then it is a loop head too, not only the entry.
 fn may_jump_to(code: &[u8], place: usize) -> bool {
     let mut at = 0;
     while at < code.len() {
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_push_behind_it_is_cheaper() {
+    fn entry_is_behind_endbr_if_push_follows_and_no_jump_leads_there() {
         let with = |rest: &[u8]| behind_endbr(&[&ENDBR64, rest].concat());
         assert_eq!(with(&[0x55, 0x5d, 0xc3]), 4); // push; pop; ret
         assert_eq!(with(&[0x48, 0x83, 0xec, 8, 0xc3]), 0); // sub $8,%rsp: a step as well

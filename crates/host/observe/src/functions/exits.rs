@@ -1,15 +1,14 @@
-//! Where a function ends: the places of the instructions by which it is left.
+//! The exits of a function: the instructions that leave it.
 //!
-//! To see a return, the kernel puts its own address in the place of the return address on the stack. Whoever reads the
-//! stack then finds an address that is nowhere: an exception or a panic ends there, and with it the program. So in
-//! files whose functions may be left that way the instructions themselves are watched. That needs to be certain where
-//! instructions begin: a breakpoint within one would change what it does.
+//! For a return probe the kernel replaces the return address on the stack by its own. An exception or panic that unwinds the
+//! stack then finds an unknown address and ends the program. So in files whose functions may unwind, probes are set on
+//! the exit instructions instead. Their exact positions must be known: a breakpoint inside an instruction would change
+//! it.
 
 use super::instruction::{Kind, decode};
 
-/// The offsets within a function, which is this code from its first to its last byte, of the instructions by which it is
-/// left: `ret`, and jumps elsewhere or to its beginning (tail calls). `None`: it does not consist of instructions that we
-/// know, from the first byte to the last.
+/// Returns the offsets of the instructions that leave a function with this code: `ret`, and jumps out of it or to its
+/// beginning (tail calls). `None` if the code cannot be decoded from the first to the last byte.
 pub(super) fn exits(code: &[u8]) -> Option<Vec<u64>> {
     let mut exits = Vec::new();
     let mut at = 0;
@@ -35,10 +34,10 @@ pub(super) fn exits(code: &[u8]) -> Option<Vec<u64>> {
     Some(exits)
 }
 
-/// More than compilers make of a function.
+/// The most exits; compilers create fewer.
 const EXITS_MAX: usize = 1000;
 
-/// Longer functions are not looked through.
+/// The longest function that is decoded, in bytes.
 pub(super) const CODE_BYTES_MAX: u64 = 1 << 20;
 
 #[cfg(test)]
@@ -46,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn returns_and_tail_calls() {
+    fn exits_are_returns_and_tail_calls() {
         // test %edi,%edi; je +3; jmp far behind; ret; jmp back within; jmp to the beginning
         let code = [
             0x85, 0xff, 0x74, 0x05, 0xe9, 0, 1, 0, 0, 0xc3, 0xeb, 0xf8, 0xeb, 0xf2,

@@ -1,27 +1,28 @@
-//! Calls of the kernel's own functions, where it lets them be watched.
+//! Watches functions of the kernel.
 
-use super::attach::Probes;
-use super::kernel_means::KernelWish;
-use super::obstacles::Obstacles;
+use super::kernel_probes::KernelProbeMechanism;
 use super::pattern::{self, Pattern};
-use super::reach::Users;
-use super::{Functions, WATCHED_MAX, Watched, look_at, settings_of};
-use crate::{Obstacle, Scope};
+use super::probe_scope::FileUsers;
+use super::probes::Probes;
+use super::unwatched::UnwatchedFunctions;
+use super::watch::{Functions, WATCHED_MAX, Watched, set_scope, settings_of};
+use crate::{Scope, Unavailable};
 use sockeye_source::BpfEngine;
 use sockeye_wire::functions as wire;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::CString;
 
 impl Functions {
-    /// Watches functions of the kernel, in the processes that are looked at: whoever they are, or, of everybody, told
-    /// together as process 0. No call counts before [`Functions::begin`].
+    /// Watches functions of the kernel that match a pattern, in the observed processes; for the whole system all processes
+    /// count together as process 0. No call counts before [`Functions::begin`].
     ///
     /// # Errors
-    /// When it does not work here, and what works instead.
-    pub fn start_kernel(engine: &BpfEngine, scope: &Scope, pattern: &str) -> Result<Self, Obstacle> {
+    /// If that does not work here, with what works instead.
+    pub fn start_kernel(engine: &BpfEngine, scope: &Scope, pattern: &str) -> Result<Self, Unavailable> {
         let failed = |text: String| {
-            Obstacle::new(PART, text)
-                .with_remedy("what works without: system calls, waits with their stacks in the kernel, samples of the kernel's code")
+            Unavailable::new(PART, text).with_remedy(
+                "these still work: system calls, waits with kernel stacks, samples of kernel code",
+            )
         };
         let compiled = Pattern::new(pattern);
         let names = names(&compiled).map_err(|error| {
@@ -29,35 +30,35 @@ impl Functions {
                 "read the names of the kernel's functions in /proc/kallsyms: {error}"
             ))
         })?;
-        if names.meant.is_empty() {
-            let obstacle = Obstacle::new(PART, format!("the kernel has no function {pattern}"));
+        if names.matching.is_empty() {
+            let unavailable = Unavailable::new(PART, format!("the kernel has no function {pattern}"));
             return Err(
                 match pattern::similar(&compiled.words(), names.all.into_iter()).as_slice() {
-                    [] => obstacle,
-                    similar => obstacle.with_remedy(format!("similar: {}", similar.join(", "))),
+                    [] => unavailable,
+                    similar => unavailable.with_remedy(format!("similar: {}", similar.join(", "))),
                 },
             );
         }
-        let found = names.meant.len();
-        let meant: Vec<CString> = names
-            .meant
+        let found = names.matching.len();
+        let matching: Vec<CString> = names
+            .matching
             .into_iter()
             .take(WATCHED_MAX)
             .filter_map(|name| CString::new(name).ok())
             .collect();
         let mut tried = Vec::new();
-        for wish in KernelWish::ALL {
-            let watched = &meant[..meant.len().min(wish.functions_max())];
-            let mut probes = match Probes::load_kernel(engine, wish, watched) {
+        for mechanism in KernelProbeMechanism::ALL {
+            let watched = &matching[..matching.len().min(mechanism.functions_max())];
+            let mut probes = match Probes::load_kernel(engine, mechanism, watched) {
                 Ok(probes) => probes,
-                // The others would be as well: they are the same programs.
-                Err(failure) if failure.is_forbidden() && wish == KernelWish::Many => {
+                // The other mechanisms need the same rights.
+                Err(error) if error.is_forbidden() && mechanism == KernelProbeMechanism::Many => {
                     return Err(failed(format!(
-                        "functions of the kernel cannot be watched: {failure}"
+                        "functions of the kernel cannot be watched: {error}"
                     )));
                 }
-                Err(failure) => {
-                    tried.push(format!("{}: {failure}", wish.name()));
+                Err(error) => {
+                    tried.push(format!("{}: {error}", mechanism.name()));
                     continue;
                 }
             };
@@ -65,23 +66,23 @@ impl Functions {
                 in_kernel: true,
                 ..settings_of(scope)
             };
-            look_at(&probes, scope, settings)
-                .map_err(|errno| failed(format!("tell BPF programs whose calls to follow: {errno}")))?;
+            set_scope(&probes, scope, settings)
+                .map_err(|errno| failed(format!("set the scope of BPF programs: {errno}")))?;
             let refused = probes.attach_kernel(watched);
             if let Some((_, errno)) = refused.first().filter(|_| refused.len() == watched.len()) {
-                tried.push(format!("{}: {errno}", wish.name()));
+                tried.push(format!("{}: {errno}", mechanism.name()));
                 continue;
             }
-            let mut obstacles = Obstacles::default();
-            for (place, errno) in refused {
-                obstacles.refused(errno, &watched[place].to_string_lossy());
+            let mut unwatched = UnwatchedFunctions::default();
+            for (index, errno) in refused {
+                unwatched.add_refused(errno, &watched[index].to_string_lossy());
             }
             let this = Self {
                 probes,
                 settings,
                 pattern: compiled,
                 library: None,
-                text: pattern.to_owned(),
+                pattern_text: pattern.to_owned(),
                 too_many: (found - watched.len()) as u64,
                 watched: watched
                     .iter()
@@ -94,39 +95,39 @@ impl Functions {
                     .collect(),
                 files: HashSet::new(),
                 scope: scope.clone(),
-                is_exact: false,
-                users: Users::default(),
-                shared: Vec::new(),
-                each: HashSet::new(),
+                exact_children: false,
+                file_users: FileUsers::default(),
+                shared_files: Vec::new(),
+                processes: HashSet::new(),
                 costs: None,
-                obstacles,
+                unwatched,
             };
             return Ok(this);
         }
         Err(failed(format!(
-            "no BPF program can be attached to {} functions of the kernel that {pattern} means; tried: {}",
-            meant.len(),
+            "no BPF program can be attached to the {} functions of the kernel that match {pattern}; tried: {}",
+            matching.len(),
             tried.join("; ")
         )))
     }
 }
 
-/// The names that a pattern means, and all that there are.
+/// The matching and all names of kernel functions.
 #[derive(Debug, Default)]
 struct Names {
-    meant: BTreeSet<String>,
+    matching: BTreeSet<String>,
     all: BTreeSet<String>,
 }
 
-/// Reads the kernel's functions: those that it lets be watched, if it tells, else all that it has.
+/// Reads the names of the kernel's functions: those that ftrace can attach to if the kernel lists them, else all.
 ///
 /// # Errors
-/// When it tells neither.
+/// If neither list can be read.
 fn names(pattern: &Pattern) -> Result<Names, std::io::Error> {
     let mut names = Names::default();
     let mut take = |name: &str| {
-        if pattern.fits(name.as_bytes()) {
-            names.meant.insert(name.to_owned());
+        if pattern.matches(name.as_bytes()) {
+            names.matching.insert(name.to_owned());
         }
         names.all.insert(name.to_owned());
     };
@@ -149,11 +150,13 @@ fn names(pattern: &Pattern) -> Result<Names, std::io::Error> {
     Ok(names)
 }
 
+/// ftrace's list of functions.
 const FILTERABLE: [&str; 2] = [
     "/sys/kernel/tracing/available_filter_functions",
     "/sys/kernel/debug/tracing/available_filter_functions",
 ];
 
+/// The part of the profile.
 const PART: &str = "kernel_functions";
-/// What the kernel is called where the others have the names of their files.
+/// The module name of kernel functions.
 const KERNEL: &str = "kernel";

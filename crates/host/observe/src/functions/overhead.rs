@@ -1,7 +1,7 @@
-//! What it costs to watch a call, measured on functions of our own.
+//! Measures the overhead of a watched call, with functions of our own.
 
-use super::attach::Probes;
-use super::choice::{Choice, Returns, Why};
+use super::probes::Probes;
+use super::selection::{CallsOnlyReason, ReturnProbes, SelectedFunction};
 use rustix::io::Errno;
 use sockeye_sys::probe_targets::ProbeTarget;
 use sockeye_wire::functions as wire;
@@ -10,84 +10,87 @@ use std::fs::File;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// In nanoseconds a call, by how a function begins.
+/// Overhead per call in nanoseconds, by the first instruction of the function.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Costs {
-    emulated: Kind,
-    stepped: Kind,
-    /// Of an instruction by which a function ends.
+    /// The kernel emulates the instruction.
+    emulated: EntryCosts,
+    /// The kernel single-steps it.
+    stepped: EntryCosts,
+    /// Of a probe on an exit instruction.
     exit_ns: f64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Kind {
-    /// The entry, and the return where the kernel replaces the address.
+struct EntryCosts {
+    /// Of an entry and a return probe.
     pair_ns: f64,
+    /// Of an entry probe only.
     entry_ns: f64,
 }
 
 impl Costs {
-    /// Of a call of a function.
-    pub(super) fn of(&self, choice: &Choice) -> f64 {
-        let kind = if choice.emulated {
+    /// Returns the overhead of a call of a function.
+    pub(super) fn of(&self, function: &SelectedFunction) -> f64 {
+        let kind = if function.emulated {
             self.emulated
         } else {
             self.stepped
         };
-        match choice.returns {
-            Returns::Replaced => kind.pair_ns,
-            Returns::Exits(_) => kind.entry_ns + self.exit_ns,
-            Returns::Unwatched(_) => kind.entry_ns,
+        match function.returns {
+            ReturnProbes::Replaced => kind.pair_ns,
+            ReturnProbes::Exits(_) => kind.entry_ns + self.exit_ns,
+            ReturnProbes::Unwatched(_) => kind.entry_ns,
         }
     }
 }
 
-/// Has a thread of ours call them with and without the programs attached. Nobody is looked at but ourselves meanwhile, and
-/// nothing is left of it.
+/// Calls functions of our own with and without probes and measures the difference. Only our process is in scope meanwhile, and
+/// the counts are removed afterwards.
 ///
 /// # Errors
-/// When they cannot be attached, or were attached and saw nothing.
+/// If the probes cannot be attached, or count no calls (`ENODATA`).
 pub(super) fn measure(probes: &mut Probes, settings: wire::Settings) -> Result<Costs, Errno> {
-    let us = std::process::id();
-    let only_us = wire::Settings {
+    let own_pid = std::process::id();
+    let only_own = wire::Settings {
         scope: wire::Scope::Members,
         paused: false,
         ..settings
     };
-    probes.tables.settings.update(&[0; 4], &only_us.bytes())?;
+    probes.tables.settings.update(&[0; 4], &only_own.bytes())?;
     probes
         .tables
         .members
-        .update(&us.to_ne_bytes(), &1_u32.to_ne_bytes())?;
-    let (file, chosen) = chosen()?;
-    let without = a_call_ns(CALLS_WITHOUT);
-    let before = probes.attached();
-    let refused = probes.attach(&file, &chosen, OURS, Some(us));
-    let with = a_call_ns(CALLS_WITH);
-    probes.detach_since(before);
-    probes.tables.members.delete(&us.to_ne_bytes())?;
-    let mut seen = 0;
-    for place in 0..chosen.len() as u32 {
-        let key = [us.to_ne_bytes(), (OURS + place).to_ne_bytes()].concat();
+        .update(&own_pid.to_ne_bytes(), &1_u32.to_ne_bytes())?;
+    let (file, functions) = own_functions()?;
+    let without = call_times_ns(CALLS_WITHOUT);
+    let links = probes.links();
+    let refused = probes.attach(&file, &functions, FIRST_NUMBER, Some(own_pid));
+    let with = call_times_ns(CALLS_WITH);
+    probes.detach_since(links);
+    probes.tables.members.delete(&own_pid.to_ne_bytes())?;
+    let mut counted = 0;
+    for index in 0..functions.len() as u32 {
+        let key = [own_pid.to_ne_bytes(), (FIRST_NUMBER + index).to_ne_bytes()].concat();
         let mut counts = [0; wire::Counts::BYTES];
         if probes.tables.counts.lookup(&key, &mut counts)? {
-            seen += wire::Counts::read(&counts).map_or(0, |counts| counts.timed);
+            counted += wire::Counts::read(&counts).map_or(0, |counts| counts.timed);
             probes.tables.counts.delete(&key)?;
         }
     }
     if let Some((_, errno)) = refused.first() {
         return Err(*errno);
     }
-    if seen == 0 {
+    if counted == 0 {
         return Err(Errno::NODATA);
     }
     let cost = |called: ProbeTarget| (with[called as usize] - without[called as usize]).max(0.0);
-    let stepped = Kind {
+    let stepped = EntryCosts {
         pair_ns: cost(ProbeTarget::StepOne),
         entry_ns: cost(ProbeTarget::StepOther),
     };
     Ok(Costs {
-        emulated: Kind {
+        emulated: EntryCosts {
             pair_ns: cost(ProbeTarget::PushOne),
             entry_ns: cost(ProbeTarget::PushOther),
         },
@@ -96,46 +99,51 @@ pub(super) fn measure(probes: &mut Probes, settings: wire::Settings) -> Result<C
     })
 }
 
-/// Our own file, and how each of the functions is watched.
-fn chosen() -> Result<(File, Vec<Choice>), Errno> {
+/// Returns our own file and how each of the functions is watched.
+fn own_functions() -> Result<(File, Vec<SelectedFunction>), Errno> {
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     let maps = std::fs::read("/proc/self/maps").map_err(errno)?;
     let file = File::open("/proc/self/exe").map_err(errno)?;
-    let mut chosen = Vec::new();
+    let mut functions = Vec::new();
     for called in ProbeTarget::ALL {
         let address = called.address();
         let line = proc_maps::executable(&maps)
             .find(|line| (line.start..line.end).contains(&address))
             .ok_or(Errno::NOENT)?;
         let offset = address - line.start + line.offset;
-        chosen.push(Choice {
+        functions.push(SelectedFunction {
             name: String::new(),
             offset,
             emulated: matches!(called, ProbeTarget::PushOne | ProbeTarget::PushOther),
             returns: match called {
-                ProbeTarget::PushOne | ProbeTarget::StepOne => Returns::Replaced,
-                ProbeTarget::PushOther | ProbeTarget::StepOther => Returns::Unwatched(Why::Special),
-                // Where it is not known where they end, the exit costs what the entry does.
-                ProbeTarget::StepThird if called.exit() == 0 => Returns::Unwatched(Why::Special),
-                ProbeTarget::StepThird => Returns::Exits(vec![offset + called.exit()]),
+                ProbeTarget::PushOne | ProbeTarget::StepOne => ReturnProbes::Replaced,
+                ProbeTarget::PushOther | ProbeTarget::StepOther => {
+                    ReturnProbes::Unwatched(CallsOnlyReason::Special)
+                }
+                // Without a known exit it is measured like an entry.
+                ProbeTarget::StepThird if called.exit() == 0 => {
+                    ReturnProbes::Unwatched(CallsOnlyReason::Special)
+                }
+                ProbeTarget::StepThird => ReturnProbes::Exits(vec![offset + called.exit()]),
             },
         });
     }
-    Ok((file, chosen))
+    Ok((file, functions))
 }
 
-/// The time of a call of each, in the middle round: others want the processor as well.
-fn a_call_ns(calls: u32) -> [f64; ProbeTarget::ALL.len()] {
-    let measuring = std::thread::Builder::new()
+/// Returns the time of a call of each function: the median of some rounds, because other processes use the processor too.
+fn call_times_ns(calls: u32) -> [f64; ProbeTarget::ALL.len()] {
+    let thread = std::thread::Builder::new()
         .name("overhead".to_owned())
-        .spawn(move || ProbeTarget::ALL.map(|called| middle_ns(called, calls)));
-    measuring
+        .spawn(move || ProbeTarget::ALL.map(|called| median_ns(called, calls)));
+    thread
         .ok()
         .and_then(|thread| thread.join().ok())
         .unwrap_or_default()
 }
 
-fn middle_ns(called: ProbeTarget, calls: u32) -> f64 {
+/// Returns the median time of a call.
+fn median_ns(called: ProbeTarget, calls: u32) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
@@ -149,51 +157,51 @@ fn middle_ns(called: ProbeTarget, calls: u32) -> f64 {
     rounds[ROUNDS / 2]
 }
 
-/// The numbers of our functions, from here on.
-const OURS: u32 = u32::MAX - 100;
+/// The number of our first function.
+const FIRST_NUMBER: u32 = u32::MAX - 100;
 
 const ROUNDS: usize = 15;
 const CALLS_WITHOUT: u32 = 2_000;
-/// A millisecond each, where it takes longest.
+/// A millisecond per round on the slowest kernels.
 const CALLS_WITH: u32 = 50;
 
 #[cfg(test)]
 mod tests {
-    use super::super::attach::Wish;
+    use super::super::probes::ProbeMechanism;
     use super::*;
     use sockeye_lab::Skip;
     use sockeye_source::BpfEngine;
 
     #[test]
-    fn each_means_sees_our_own_calls() {
+    fn each_mechanism_counts_own_calls() {
         let engine = BpfEngine::default();
         let settings = wire::Settings {
             return_bytes: 8,
             ..wire::Settings::default()
         };
-        for wish in Wish::ALL {
-            let mut probes = match Probes::load(&engine, wish) {
+        for mechanism in ProbeMechanism::ALL {
+            let mut probes = match Probes::load(&engine, mechanism) {
                 Ok(probes) => probes,
-                Err(failure) => {
-                    Skip::new(format!("{wish:?}: {failure}")).tell();
+                Err(error) => {
+                    Skip::new(format!("{mechanism:?}: {error}")).tell();
                     continue;
                 }
             };
             let costs = measure(&mut probes, settings);
             // Before Linux 6.6 such programs can be loaded, but not attached.
-            if wish == Wish::Many && costs == Err(Errno::INVAL) {
+            if mechanism == ProbeMechanism::Many && costs == Err(Errno::INVAL) {
                 Skip::new("this kernel has no uprobe_multi").tell();
                 continue;
             }
             let costs = costs.unwrap();
-            println!("{wish:?}: {costs:?}");
+            println!("{mechanism:?}: {costs:?}");
             for kind in [costs.emulated, costs.stepped] {
                 assert!(
                     kind.pair_ns > 100.0 && kind.entry_ns > 50.0,
-                    "{wish:?}: {costs:?}"
+                    "{mechanism:?}: {costs:?}"
                 );
             }
-            assert_eq!(probes.attached(), wire::TRACEPOINTS.len());
+            assert_eq!(probes.links(), wire::TRACEPOINTS.len());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Patterns for the names of functions.
 
-/// `*` stands for any characters, `?` for one; whatever else stands for itself.
+/// A pattern: `*` matches any characters, `?` one; any other character matches itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     text: Vec<u8>,
@@ -13,10 +13,10 @@ impl Pattern {
         }
     }
 
-    /// Whether the whole name is like it.
-    pub(super) fn fits(&self, name: &[u8]) -> bool {
+    /// Returns whether the whole name matches.
+    pub(super) fn matches(&self, name: &[u8]) -> bool {
         let (mut at, mut in_name) = (0, 0);
-        // Where the last star was, and how much of the name it stands for so far.
+        // The position of the last star, and the end of what it matches so far.
         let mut star: Option<(usize, usize)> = None;
         while in_name < name.len() {
             match self.text.get(at) {
@@ -41,22 +41,22 @@ impl Pattern {
         self.text[at..].iter().all(|&byte| byte == b'*')
     }
 
-    /// Whether a function is meant that has this name in the file, and this one in the source; of the latter with the types
-    /// of its arguments or without.
-    pub(super) fn fits_either(&self, name: &[u8], demangled: &str) -> bool {
-        self.fits(name)
+    /// Returns whether the symbol name matches, or the demangled name with or without its argument types.
+    pub(super) fn matches_either(&self, name: &[u8], demangled: &str) -> bool {
+        self.matches(name)
             || (demangled.as_bytes() != name
-                && (self.fits(demangled.as_bytes()) || self.fits(without_arguments(demangled).as_bytes())))
+                && (self.matches(demangled.as_bytes())
+                    || self.matches(without_arguments(demangled).as_bytes())))
     }
 
-    /// Without stars and question marks: what names are compared with to find similar ones.
+    /// Returns the pattern without stars and question marks, to find similar names.
     pub(super) fn words(&self) -> String {
         let kept = self.text.iter().filter(|byte| !matches!(byte, b'*' | b'?'));
         String::from_utf8_lossy(&kept.copied().collect::<Vec<u8>>()).into_owned()
     }
 }
 
-/// `ns::f(int)` as `ns::f`.
+/// Returns `ns::f` for `ns::f(int)`.
 fn without_arguments(name: &str) -> &str {
     let mut nested = 0_u32;
     for (at, byte) in name.bytes().enumerate() {
@@ -76,7 +76,7 @@ fn without_arguments(name: &str) -> &str {
     name
 }
 
-/// Those of `names` that are most like the words of a pattern, the best first.
+/// Returns the `names` that are most similar to the words of a pattern, the best first.
 pub(super) fn similar(words: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     let words = words.to_ascii_lowercase();
     let mut best: Vec<(usize, String)> = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn similar(words: &str, names: impl Iterator<Item = String>) -> Vec<S
         } else {
             continue;
         };
-        // A third of the letters may be wrong.
+        // A third of the letters may differ.
         if distance <= FAR.min(words.len() / 3 + 1) && !best.iter().any(|(_, known)| *known == name) {
             let place = best.partition_point(|(known, _)| *known <= distance);
             best.insert(place, (distance, name));
@@ -102,7 +102,7 @@ pub(super) fn similar(words: &str, names: impl Iterator<Item = String>) -> Vec<S
     best.into_iter().map(|(_, name)| name).collect()
 }
 
-/// How many letters must be put in, taken out or changed (Levenshtein).
+/// Returns how many letters must be inserted, removed or changed (Levenshtein distance).
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (above, letter) in one.iter().enumerate() {
@@ -117,10 +117,10 @@ fn distance(one: &[u8], other: &[u8]) -> usize {
     row[other.len()]
 }
 
-/// Names that differ more are not similar.
+/// The largest distance of similar names.
 const FAR: usize = 8;
 
-/// So many are told.
+/// The most similar names.
 const SIMILAR_MAX: usize = 5;
 
 #[cfg(test)]
@@ -128,8 +128,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_and_question_marks() {
-        for (pattern, name, fits) in [
+    fn wildcards_match_whole_names() {
+        for (pattern, name, expected) in [
             ("BF_*", "BF_encrypt", true),
             ("BF_*", "EBF_encrypt", false),
             ("*crypt", "BF_encrypt", true),
@@ -146,28 +146,31 @@ mod tests {
             ("a*b*c", "aXbXb", false),
         ] {
             assert_eq!(
-                Pattern::new(pattern).fits(name.as_bytes()),
-                fits,
+                Pattern::new(pattern).matches(name.as_bytes()),
+                expected,
                 "{pattern} {name}"
             );
         }
     }
 
     #[test]
-    fn names_of_the_source() {
-        let fits = |pattern: &str, demangled| Pattern::new(pattern).fits_either(b"_ZX", demangled);
-        assert!(fits("ns::f", "ns::f(int)"));
-        assert!(fits("ns::f(int)", "ns::f(int)"));
-        assert!(fits("ns::*", "ns::f(int)"));
-        assert!(fits("_Z*", "ns::f(int)"));
-        assert!(fits("(anonymous namespace)::f", "(anonymous namespace)::f(int)"));
-        assert!(fits("f<g(int)>", "f<g(int)>(char)"));
-        assert!(fits("S::operator()", "S::operator()(int)"));
-        assert!(!fits("ns", "ns::f(int)"));
+    fn demangled_names_match_with_and_without_arguments() {
+        let matches = |pattern: &str, demangled| Pattern::new(pattern).matches_either(b"_ZX", demangled);
+        assert!(matches("ns::f", "ns::f(int)"));
+        assert!(matches("ns::f(int)", "ns::f(int)"));
+        assert!(matches("ns::*", "ns::f(int)"));
+        assert!(matches("_Z*", "ns::f(int)"));
+        assert!(matches(
+            "(anonymous namespace)::f",
+            "(anonymous namespace)::f(int)"
+        ));
+        assert!(matches("f<g(int)>", "f<g(int)>(char)"));
+        assert!(matches("S::operator()", "S::operator()(int)"));
+        assert!(!matches("ns", "ns::f(int)"));
     }
 
     #[test]
-    fn similar_names() {
+    fn similar_returns_best_first() {
         let names = || ["BF_encrypt", "BF_decrypt", "AES_encrypt", "main", "puts"].map(str::to_owned);
         assert_eq!(similar("BF_encript", names().into_iter())[0], "BF_encrypt");
         assert_eq!(similar("bf_", names().into_iter()), ["BF_encrypt", "BF_decrypt"]);

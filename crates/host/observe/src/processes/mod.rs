@@ -1,230 +1,177 @@
-//! Who is looked at: names, beginnings and ends, and what each has mapped.
+//! The observed processes: their names, starts and ends, and executable mappings.
 //!
-//! Fed by the events that perf tells, in the order of their times, and by `/proc` about those who were there before.
+//! Sources are perf's events, in the order of their times, and `/proc` for processes that existed before.
 
+mod event;
 mod layout;
 pub(crate) mod proc_files;
+mod state;
+
+pub use event::ProcessEvent;
 
 use crate::{FileNumber, Incarnation, Mapping, Scope};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use layout::Layout;
-use proc_files::Membership;
+use proc_files::CgroupMembership;
 use rustix::io::Errno;
+use state::{ProcessState, Program};
 use std::io;
 use std::sync::Arc;
 
-/// Opens the file behind a mapping of a process while it lives: [`crate::Symbols::keep`].
-pub type Keep<'a> = dyn FnMut(u32, &Mapping) -> FileNumber + 'a;
+/// Called for each mapping of a process, to open its file while the process exists: [`crate::Symbols::add_mapping`].
+pub type OnMapping<'a> = dyn FnMut(u32, &Mapping) -> FileNumber + 'a;
 
-/// Everybody who is looked at.
+/// The observed processes.
 #[derive(Debug)]
 pub struct Processes {
     scope: Scope,
     own_pid: u32,
-    known: HashMap<u32, Known>,
-    /// Those that were found not to be meant, so that nobody looks again.
-    strangers: HashSet<u32>,
-    /// Events may be of strangers: whoever tells them does not choose.
-    hears_strangers: bool,
-    membership: Option<Membership>,
-    /// How many execs of whom were read but not told.
-    execs_to_come: HashMap<u32, u32>,
-    /// Rises whenever events were lost: what is known of everybody may be outdated then.
-    losses_so_far: u32,
+    known: HashMap<u32, ProcessState>,
+    /// Cache of processes that are not in scope.
+    out_of_scope: HashSet<u32>,
+    /// Whether events of processes outside the scope arrive too.
+    unfiltered_events: bool,
+    membership: Option<CgroupMembership>,
+    /// By process: execs that were announced but not applied yet.
+    pending_execs: HashMap<u32, u32>,
+    /// Number of loss events: after each one, layouts may be outdated.
+    loss_count: u32,
+    /// Number of lost events.
     lost: u64,
+    /// Number of processes and mappings that could not be read or did not fit.
     unread: u64,
 }
 
-/// Something that happened to a process, as perf tells it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// It became another program of this name.
-    Exec {
-        /// Who.
-        pid: u32,
-        /// What it is called now.
-        name: Vec<u8>,
-    },
-    /// It has another name.
-    Name {
-        /// Who.
-        pid: u32,
-        /// What it is called now.
-        name: Vec<u8>,
-    },
-    /// It mapped something to be executed.
-    Mapped {
-        /// Who.
-        pid: u32,
-        /// What, and where.
-        mapping: Mapping,
-    },
-    /// There is a new process.
-    Fork {
-        /// The new one.
-        pid: u32,
-        /// The one that it is a copy of.
-        parent: u32,
-    },
-    /// A thread ended.
-    Exit {
-        /// Whose.
-        pid: u32,
-        /// Which: the first one has the number of the process.
-        tid: u32,
-    },
-    /// So many events, of whatever kind, were lost.
-    Lost(u64),
-}
-
-#[derive(Debug)]
-struct Known {
-    name: Vec<u8>,
-    began: bool,
-    ended: bool,
-    /// Its first thread ended, which may be before the others do.
-    is_leaderless: bool,
-    /// How many programs it was before the first of `programs`.
-    forgotten: u32,
-    /// What it was and is; never empty.
-    programs: Vec<Program>,
-}
-
-/// A process from one exec to the next.
-#[derive(Debug, Clone, Default)]
-struct Program {
-    /// Shared with those who are copies of it.
-    layout: Arc<Layout>,
-    /// When the layout was read, or known from the beginning: [`Processes::losses_so_far`] at that time.
-    read_at: Option<u32>,
-}
-
 impl Processes {
-    /// Nobody yet but those that `scope` names.
+    /// Returns the processes that `scope` names; others are added later.
     #[must_use]
-    pub fn of(scope: &Scope) -> Self {
+    pub fn new(scope: &Scope) -> Self {
         let mut processes = Self {
             scope: scope.clone(),
             own_pid: std::process::id(),
             known: HashMap::new(),
-            strangers: HashSet::new(),
-            hears_strangers: true,
+            out_of_scope: HashSet::new(),
+            unfiltered_events: true,
             membership: None,
-            execs_to_come: HashMap::new(),
-            losses_so_far: 0,
+            pending_execs: HashMap::new(),
+            loss_count: 0,
             lost: 0,
             unread: 0,
         };
         match scope {
             Scope::Processes(pids) => {
                 for &pid in pids {
-                    processes.meet(pid);
+                    processes.ensure_known(pid);
                 }
             }
-            Scope::Cgroup { folder, .. } => processes.membership = Some(Membership::of(folder)),
+            Scope::Cgroup { folder, .. } => processes.membership = Some(CgroupMembership::new(folder)),
             Scope::System => {}
         }
         processes
     }
 
-    /// Reads who is there already: their names, and of those who are named by the scope, or in its cgroup, what they have
-    /// mapped. To be called when events are told already, so that nobody is missed in between.
-    pub fn read_those_there(&mut self, keep: &mut Keep<'_>) {
+    /// Reads the existing processes: their names and, except for the whole system, their mappings. Call it when events are
+    /// already recorded, so that no process is missed in between.
+    pub fn scan_existing(&mut self, on_mapping: &mut OnMapping<'_>) {
         match &self.scope {
             Scope::Processes(pids) => {
                 for pid in pids.clone() {
-                    self.read(pid, keep);
+                    self.read(pid, on_mapping);
                 }
             }
             Scope::Cgroup { folder, .. } => {
-                for pid in proc_files::members(folder) {
+                for pid in proc_files::cgroup_pids(folder) {
                     if pid != self.own_pid {
-                        self.meet(pid);
-                        self.read(pid, keep);
+                        self.ensure_known(pid);
+                        self.read(pid, on_mapping);
                     }
                 }
             }
-            // What thousands have mapped is read when they are seen.
+            // There may be thousands: mappings are read on the first sample.
             Scope::System => {
-                for pid in proc_files::everybody() {
+                for pid in proc_files::all_pids() {
                     if pid != self.own_pid {
-                        self.meet(pid);
+                        self.ensure_known(pid);
                     }
                 }
             }
         }
     }
 
-    /// Of an event that was read, and will be told when it is its turn. What `/proc` says meanwhile of who becomes another
-    /// program by it is of that one.
-    pub(crate) fn expect(&mut self, event: &Event) {
-        if let Event::Exec { pid, .. } = event {
-            *self.execs_to_come.entry(*pid).or_default() += 1;
+    /// Announces an event that was read and will be applied later. Until then `/proc` may already show the program after
+    /// an exec.
+    pub(crate) fn announce(&mut self, event: &ProcessEvent) {
+        if let ProcessEvent::Exec { pid, .. } = event {
+            *self.pending_execs.entry(*pid).or_default() += 1;
         }
     }
 
-    /// Takes note of an event. Events come in the order of their times.
-    pub fn tell(&mut self, event: Event, keep: &mut Keep<'_>) {
+    /// Applies an event. Events must arrive in the order of their times.
+    pub fn apply(&mut self, event: ProcessEvent, on_mapping: &mut OnMapping<'_>) {
         match event {
-            Event::Exec { pid, name } => {
-                // It may have been moved to another cgroup before.
-                self.strangers.remove(&pid);
-                if let Some(to_come) = self.execs_to_come.get_mut(&pid) {
+            ProcessEvent::Exec { pid, name } => {
+                // It may have been moved to another cgroup.
+                self.out_of_scope.remove(&pid);
+                if let Some(to_come) = self.pending_execs.get_mut(&pid) {
                     *to_come -= 1;
                     if *to_come == 0 {
-                        self.execs_to_come.remove(&pid);
+                        self.pending_execs.remove(&pid);
                     }
                 }
-                if self.admits(pid) {
-                    self.meet(pid);
-                    let now = self.losses_so_far;
+                if self.is_in_scope(pid) {
+                    self.ensure_known(pid);
+                    let loss_count = self.loss_count;
                     if let Some(known) = self.known.get_mut(&pid) {
-                        known.become_another(name, now);
+                        known.exec(name, loss_count);
                     }
                 }
             }
-            Event::Name { pid, name } => {
+            ProcessEvent::Renamed { pid, name } => {
                 if let Some(known) = self.known.get_mut(&pid) {
                     known.name = name;
                 }
             }
-            Event::Mapped { pid, mapping } => {
-                // What is read later is read with this in it.
+            ProcessEvent::Mapped { pid, mapping } => {
+                // A layout that is read later includes it.
                 let program = self
                     .known
                     .get_mut(&pid)
                     .and_then(|known| known.programs.last_mut());
-                if let Some(program) = program.filter(|program| program.read_at.is_some()) {
-                    let file = keep(pid, &mapping);
-                    let is_kept = Arc::make_mut(&mut program.layout).put(&mapping, file);
-                    self.unread += u64::from(!is_kept);
+                if let Some(program) = program.filter(|program| program.complete_at.is_some()) {
+                    let file = on_mapping(pid, &mapping);
+                    let is_inserted = Arc::make_mut(&mut program.layout).insert(&mapping, file);
+                    self.unread += u64::from(!is_inserted);
                 }
             }
-            Event::Fork { pid, parent } => self.fork(pid, parent, keep),
-            Event::Exit { pid, tid } => {
+            ProcessEvent::Fork { pid, parent } => self.fork(pid, parent, on_mapping),
+            ProcessEvent::Exit { pid, tid } => {
                 if let Some(known) = self.known.get_mut(&pid) {
                     known.is_leaderless |= pid == tid;
                     known.ended = known.is_leaderless;
                 }
             }
-            Event::Lost(count) => {
+            ProcessEvent::Lost(count) => {
                 self.lost = self.lost.saturating_add(count);
-                self.losses_so_far += 1;
-                self.strangers.clear();
+                self.loss_count += 1;
+                self.out_of_scope.clear();
             }
         }
     }
 
-    /// Who it is that was seen running; none if it is not meant. Reads what it has mapped, if that is not known yet.
-    /// `is_kernel`: in the kernel, where those too are who are ending.
-    pub fn seen(&mut self, pid: u32, is_kernel: bool, keep: &mut Keep<'_>) -> Option<Incarnation> {
-        if !self.admits(pid) {
+    /// Returns the incarnation of a process that was sampled; `None` if it is not in scope. Reads its mappings if they are
+    /// not known yet. `is_kernel`: the sample is in the kernel, where a process may also be exiting.
+    pub fn identify(
+        &mut self,
+        pid: u32,
+        is_kernel: bool,
+        on_mapping: &mut OnMapping<'_>,
+    ) -> Option<Incarnation> {
+        if !self.is_in_scope(pid) {
             return None;
         }
-        self.meet(pid);
-        self.read(pid, keep);
+        self.ensure_known(pid);
+        self.read(pid, on_mapping);
         let known = self.known.get_mut(&pid)?;
-        // Other threads than the first may live on.
+        // Other threads than the first may still run.
         known.ended &= is_kernel;
         Some(Incarnation {
             pid,
@@ -232,35 +179,34 @@ impl Processes {
         })
     }
 
-    /// Makes known somebody of whom others have told, who chose whom they look at: a system call was counted there.
-    pub fn visit(&mut self, pid: u32, keep: &mut Keep<'_>) {
+    /// Adds a process that another observer (BPF) found in scope, and reads its mappings.
+    pub fn add(&mut self, pid: u32, on_mapping: &mut OnMapping<'_>) {
         if pid != 0 && !self.known.contains_key(&pid) {
-            self.meet(pid);
+            self.ensure_known(pid);
         }
-        self.read(pid, keep);
+        self.read(pid, on_mapping);
     }
 
-    /// The file that an address is in, and where: what [`crate::Symbols::user`] takes.
+    /// Returns the file and offset of an address, for [`crate::Symbols::user`]; `None` if no mapping contains it.
     ///
-    /// Of what lay at the same address at different times, the last; of processes that had the same number one after the
-    /// other, likewise.
+    /// If the address had several mappings, or the pid several processes, over time, the last one counts.
     #[must_use]
-    pub fn place(&self, of: Incarnation, address: u64) -> Option<(FileNumber, u64)> {
-        let known = self.known.get(&of.pid)?;
-        // Others may have begun to count a moment before us.
+    pub fn locate(&self, process: Incarnation, address: u64) -> Option<(FileNumber, u64)> {
+        let known = self.known.get(&process.pid)?;
+        // BPF may have begun to count execs a moment before us.
         let last = known.programs.len().checked_sub(1)?;
-        let index = of.execs.checked_sub(known.forgotten)? as usize;
-        known.programs.get(index.min(last))?.layout.place(address)
+        let index = process.execs.checked_sub(known.dropped_programs)? as usize;
+        known.programs.get(index.min(last))?.layout.locate(address)
     }
 
-    /// The files that have code in a process, as it is now, each once.
+    /// Returns the files that have code in the current program of a process, each once.
     #[must_use]
     pub fn files(&self, pid: u32) -> Vec<FileNumber> {
         let program = self.known.get(&pid).and_then(|known| known.programs.last());
         program.map(|program| program.layout.files()).unwrap_or_default()
     }
 
-    /// Everybody who is known, by number.
+    /// Returns all known processes, sorted by pid.
     #[must_use]
     pub fn all(&self) -> Vec<sockeye_profile::Process> {
         let mut all: Vec<_> = self
@@ -277,7 +223,7 @@ impl Processes {
         all
     }
 
-    /// The numbers of those who are looked at and have not ended.
+    /// Returns the pids of the observed processes that have not ended.
     pub fn alive(&self) -> impl Iterator<Item = u32> + '_ {
         self.known
             .iter()
@@ -285,80 +231,80 @@ impl Processes {
             .map(|(&pid, _)| pid)
     }
 
-    /// Whether nobody is left of those that the scope names, and of those whom they started.
+    /// Returns whether all observed processes have ended; always false for the whole system.
     #[must_use]
     pub fn all_ended(&self) -> bool {
-        !self.scope.is_everybody() && self.alive().next().is_none()
+        !self.scope.is_system() && self.alive().next().is_none()
     }
 
-    /// Events that were lost, processes and mappings that there was no room for or that could not be read:
+    /// Returns the number of lost events, and of processes and mappings that did not fit or could not be read:
     /// [`sockeye_profile::Losses::events`].
     #[must_use]
     pub const fn losses(&self) -> u64 {
         self.lost.saturating_add(self.unread)
     }
 
-    /// From now on events may be of anybody, or are of those only who are meant.
-    pub(crate) fn expect_strangers(&mut self, hears_strangers: bool) {
-        self.hears_strangers = hears_strangers;
+    /// Sets whether events of processes outside the scope arrive too.
+    pub(crate) fn set_unfiltered_events(&mut self, unfiltered_events: bool) {
+        self.unfiltered_events = unfiltered_events;
     }
 
-    fn fork(&mut self, pid: u32, parent: u32, keep: &mut Keep<'_>) {
-        if pid == parent || pid == self.own_pid || !self.admits(parent) {
-            // Whoever had this number before is not who has it now.
-            self.strangers.remove(&pid);
+    fn fork(&mut self, pid: u32, parent: u32, on_mapping: &mut OnMapping<'_>) {
+        if pid == parent || pid == self.own_pid || !self.is_in_scope(parent) {
+            // The pid may have been reused.
+            self.out_of_scope.remove(&pid);
             return;
         }
-        self.strangers.remove(&pid);
-        self.meet(parent);
-        self.read(parent, keep);
+        self.out_of_scope.remove(&pid);
+        self.ensure_known(parent);
+        self.read(parent, on_mapping);
         let Some((name, program)) = self.known.get(&parent).and_then(|known| {
             let program = known.programs.last()?;
             Some((known.name.clone(), program.clone()))
         }) else {
             return;
         };
-        self.insert(pid, Known::new(name, true, program));
+        self.insert(pid, ProcessState::new(name, true, program));
     }
 
-    /// Whether it is one of those that are meant.
-    fn admits(&mut self, pid: u32) -> bool {
+    /// Returns whether a process is in scope.
+    fn is_in_scope(&mut self, pid: u32) -> bool {
         if self.known.contains_key(&pid) {
             return true;
         }
-        if matches!(pid, 0 | u32::MAX) || pid == self.own_pid || self.strangers.contains(&pid) {
+        if matches!(pid, 0 | u32::MAX) || pid == self.own_pid || self.out_of_scope.contains(&pid) {
             return false;
         }
-        let is_meant = match &self.scope {
+        let in_scope = match &self.scope {
             Scope::System => true,
             Scope::Cgroup { .. } => {
                 let membership = self.membership.as_ref();
-                !self.hears_strangers || membership.is_some_and(|membership| membership.includes(pid))
+                !self.unfiltered_events || membership.is_some_and(|membership| membership.includes(pid))
             }
-            // Its fork may be among what was lost.
+            // Its fork event may be lost.
             Scope::Processes(_) => {
-                self.losses_so_far > 0
+                self.loss_count > 0
                     && proc_files::parent(pid).is_some_and(|parent| self.known.contains_key(&parent))
             }
         };
-        if !is_meant {
-            if self.strangers.len() >= PROCESSES_MAX {
-                self.strangers.clear();
+        if !in_scope {
+            if self.out_of_scope.len() >= PROCESSES_MAX {
+                self.out_of_scope.clear();
             }
-            self.strangers.insert(pid);
+            self.out_of_scope.insert(pid);
         }
-        is_meant
+        in_scope
     }
 
-    /// Makes somebody known by the name that `/proc` tells.
-    fn meet(&mut self, pid: u32) {
+    /// Adds a process with its name from `/proc`, unless it is known.
+    fn ensure_known(&mut self, pid: u32) {
         if !self.known.contains_key(&pid) {
             let name = proc_files::name(pid).unwrap_or_default();
-            self.insert(pid, Known::new(name, false, Program::default()));
+            self.insert(pid, ProcessState::new(name, false, Program::default()));
         }
     }
 
-    fn insert(&mut self, pid: u32, known: Known) {
+    fn insert(&mut self, pid: u32, known: ProcessState) {
         if self.known.len() >= PROCESSES_MAX && !self.known.contains_key(&pid) {
             self.unread += 1;
             return;
@@ -366,10 +312,10 @@ impl Processes {
         self.known.insert(pid, known);
     }
 
-    /// Reads what it has mapped, if it has not been read, or events were lost since.
-    fn read(&mut self, pid: u32, keep: &mut Keep<'_>) {
-        let now = self.losses_so_far;
-        let will_exec = self.execs_to_come.contains_key(&pid);
+    /// Reads the mappings of a process, unless its layout is complete.
+    fn read(&mut self, pid: u32, on_mapping: &mut OnMapping<'_>) {
+        let now = self.loss_count;
+        let will_exec = self.pending_execs.contains_key(&pid);
         let Some(known) = self.known.get_mut(&pid).filter(|_| !will_exec) else {
             return;
         };
@@ -377,16 +323,16 @@ impl Processes {
         let Some(program) = known.programs.last_mut() else {
             return;
         };
-        if program.read_at == Some(now) {
+        if program.complete_at == Some(now) {
             return;
         }
-        program.read_at = Some(now);
+        program.complete_at = Some(now);
         match proc_files::mappings(pid) {
             Ok(mappings) => {
                 let layout = Arc::make_mut(&mut program.layout);
                 for mapping in mappings {
-                    let file = keep(pid, &mapping);
-                    self.unread += u64::from(!layout.put(&mapping, file));
+                    let file = on_mapping(pid, &mapping);
+                    self.unread += u64::from(!layout.insert(&mapping, file));
                 }
             }
             Err(error) => {
@@ -400,53 +346,19 @@ impl Processes {
     }
 }
 
-impl Known {
-    fn new(name: Vec<u8>, began: bool, program: Program) -> Self {
-        Self {
-            name,
-            began,
-            ended: false,
-            is_leaderless: false,
-            forgotten: 0,
-            programs: vec![program],
-        }
-    }
-
-    fn execs(&self) -> u32 {
-        self.forgotten + self.programs.len() as u32 - 1
-    }
-
-    /// All that it had mapped is gone; what comes is told.
-    fn become_another(&mut self, name: Vec<u8>, now: u32) {
-        self.name = name;
-        // Whichever thread it was, it is the first one now.
-        (self.is_leaderless, self.ended) = (false, false);
-        if self.programs.len() >= PROGRAMS_MAX {
-            self.programs.remove(0);
-            self.forgotten += 1;
-        }
-        self.programs.push(Program {
-            layout: Arc::default(),
-            read_at: Some(now),
-        });
-    }
-}
-
-/// Whether it says that there is no such process.
+/// Returns whether the error means that there is no such process.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
-/// So many processes are kept; of further ones nothing is known, and they count as losses.
+/// The most processes; further ones count as losses.
 const PROCESSES_MAX: usize = 131_072;
-/// Of so many programs that a process was, one after the other, is known what they had mapped: the last ones.
-const PROGRAMS_MAX: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Numbers that no process has: beyond what `kernel.pid_max` can be.
+    /// Pids that no process has: above the maximum of `kernel.pid_max`.
     const A: u32 = 5_000_000;
     const B: u32 = 5_000_001;
 
@@ -461,28 +373,28 @@ mod tests {
         }
     }
 
-    /// Files are numbered by their paths: `b"a"` is 97.
+    /// Numbers files by the first byte of their paths: `b"a"` is 97.
     fn by_path(_: u32, mapping: &Mapping) -> FileNumber {
         FileNumber(mapping.path.first().copied().unwrap_or(0).into())
     }
 
-    fn told(scope: &Scope, events: Vec<Event>) -> Processes {
-        let mut processes = Processes::of(scope);
+    fn applied(scope: &Scope, events: Vec<ProcessEvent>) -> Processes {
+        let mut processes = Processes::new(scope);
         for event in events {
-            processes.tell(event, &mut by_path);
+            processes.apply(event, &mut by_path);
         }
         processes
     }
 
-    fn exec(pid: u32, name: &str) -> Event {
-        Event::Exec {
+    fn exec(pid: u32, name: &str) -> ProcessEvent {
+        ProcessEvent::Exec {
             pid,
             name: name.into(),
         }
     }
 
-    fn mapped(pid: u32, start: u64, path: &str) -> Event {
-        Event::Mapped {
+    fn mapped(pid: u32, start: u64, path: &str) -> ProcessEvent {
+        ProcessEvent::Mapped {
             pid,
             mapping: mapping(start, path),
         }
@@ -493,26 +405,26 @@ mod tests {
     }
 
     #[test]
-    fn children_of_those_named_are_followed_through_fork_and_exec() {
-        let processes = told(
+    fn children_are_followed_through_fork_and_exec() {
+        let processes = applied(
             &Scope::Processes(vec![A]),
             vec![
                 exec(A, "one"),
                 mapped(A, 0x1000, "a"),
-                Event::Fork { pid: B, parent: A },
+                ProcessEvent::Fork { pid: B, parent: A },
                 mapped(B, 0x5000, "c"),
                 exec(B, "two"),
                 mapped(B, 0x1000, "b"),
-                exec(7, "stranger"),
-                Event::Exit { pid: A, tid: A },
+                exec(7, "other"),
+                ProcessEvent::Exit { pid: A, tid: A },
             ],
         );
-        // The child began as a copy, and what it mapped is its own.
-        assert_eq!(processes.place(at(B, 0), 0x1010), Some((FileNumber(97), 0x2010)));
-        assert_eq!(processes.place(at(B, 0), 0x5000), Some((FileNumber(99), 0x2000)));
-        assert_eq!(processes.place(at(A, 1), 0x5000), None);
-        assert_eq!(processes.place(at(B, 1), 0x1010), Some((FileNumber(98), 0x2010)));
-        assert_eq!(processes.place(at(B, 1), 0x5000), None);
+        // The child began as a copy; its later mappings are its own.
+        assert_eq!(processes.locate(at(B, 0), 0x1010), Some((FileNumber(97), 0x2010)));
+        assert_eq!(processes.locate(at(B, 0), 0x5000), Some((FileNumber(99), 0x2000)));
+        assert_eq!(processes.locate(at(A, 1), 0x5000), None);
+        assert_eq!(processes.locate(at(B, 1), 0x1010), Some((FileNumber(98), 0x2010)));
+        assert_eq!(processes.locate(at(B, 1), 0x5000), None);
         let all: Vec<_> = processes
             .all()
             .into_iter()
@@ -526,65 +438,68 @@ mod tests {
     }
 
     #[test]
-    fn who_is_about_to_become_another_program_is_not_read_before() {
+    fn layout_is_not_read_before_announced_exec() {
         let pid = std::process::id();
-        let mut processes = Processes::of(&Scope::Processes(vec![pid]));
-        processes.expect(&exec(pid, "x"));
+        let mut processes = Processes::new(&Scope::Processes(vec![pid]));
+        processes.announce(&exec(pid, "x"));
         let here = by_path as fn(u32, &Mapping) -> FileNumber as usize as u64;
-        assert_eq!(processes.seen(pid, false, &mut by_path), Some(at(pid, 0)));
-        assert_eq!(processes.place(at(pid, 0), here), None);
-        processes.tell(exec(pid, "x"), &mut by_path);
-        assert_eq!(processes.seen(pid, false, &mut by_path), Some(at(pid, 1)));
-        // All that it has mapped since would have been told.
-        assert_eq!(processes.place(at(pid, 1), here), None);
-        processes.tell(Event::Lost(1), &mut by_path);
-        processes.seen(pid, false, &mut by_path);
-        assert!(processes.place(at(pid, 1), here).is_some());
+        assert_eq!(processes.identify(pid, false, &mut by_path), Some(at(pid, 0)));
+        assert_eq!(processes.locate(at(pid, 0), here), None);
+        processes.apply(exec(pid, "x"), &mut by_path);
+        assert_eq!(processes.identify(pid, false, &mut by_path), Some(at(pid, 1)));
+        // Its mappings since the exec would have been reported by events.
+        assert_eq!(processes.locate(at(pid, 1), here), None);
+        processes.apply(ProcessEvent::Lost(1), &mut by_path);
+        processes.identify(pid, false, &mut by_path);
+        assert!(processes.locate(at(pid, 1), here).is_some());
     }
 
     #[test]
-    fn strangers_stay_strangers() {
-        let mut processes = told(
+    fn processes_out_of_scope_are_ignored() {
+        let mut processes = applied(
             &Scope::Processes(vec![A]),
-            vec![Event::Fork { pid: 9, parent: 8 }, exec(9, "x")],
+            vec![ProcessEvent::Fork { pid: 9, parent: 8 }, exec(9, "x")],
         );
-        assert_eq!(processes.seen(9, false, &mut by_path), None);
-        assert_eq!(processes.seen(0, false, &mut by_path), None);
-        assert_eq!(processes.seen(A, false, &mut by_path), Some(at(A, 0)));
+        assert_eq!(processes.identify(9, false, &mut by_path), None);
+        assert_eq!(processes.identify(0, false, &mut by_path), None);
+        assert_eq!(processes.identify(A, false, &mut by_path), Some(at(A, 0)));
     }
 
     #[test]
-    fn in_a_whole_system_everybody_is_meant_but_ourselves() {
-        let mut processes = told(&Scope::System, vec![exec(A, "x"), mapped(A, 0, "a")]);
-        assert_eq!(processes.seen(A, false, &mut by_path), Some(at(A, 1)));
-        assert_eq!(processes.seen(std::process::id(), false, &mut by_path), None);
-        // That of a copy of ourselves, which becomes a command, we have not seen yet.
+    fn system_scope_excludes_own_process() {
+        let mut processes = applied(&Scope::System, vec![exec(A, "x"), mapped(A, 0, "a")]);
+        assert_eq!(processes.identify(A, false, &mut by_path), Some(at(A, 1)));
+        assert_eq!(processes.identify(std::process::id(), false, &mut by_path), None);
+        // A child of ours, which becomes the command, is in scope.
         let parent = std::process::id();
-        processes.tell(Event::Fork { pid: B, parent }, &mut by_path);
-        assert_eq!(processes.seen(B, false, &mut by_path), Some(at(B, 0)));
+        processes.apply(ProcessEvent::Fork { pid: B, parent }, &mut by_path);
+        assert_eq!(processes.identify(B, false, &mut by_path), Some(at(B, 0)));
     }
 
     #[test]
-    fn a_process_whose_first_thread_ended_lives_until_the_last_one_does() {
-        let mut processes = told(&Scope::System, vec![exec(A, "x"), Event::Exit { pid: A, tid: A }]);
+    fn process_ends_with_its_last_thread() {
+        let mut processes = applied(
+            &Scope::System,
+            vec![exec(A, "x"), ProcessEvent::Exit { pid: A, tid: A }],
+        );
         assert!(processes.all()[0].ended);
-        processes.seen(A, true, &mut by_path);
-        assert!(processes.all()[0].ended, "it is on its way out");
-        processes.seen(A, false, &mut by_path);
+        processes.identify(A, true, &mut by_path);
+        assert!(processes.all()[0].ended, "it is exiting");
+        processes.identify(A, false, &mut by_path);
         assert!(!processes.all()[0].ended);
-        processes.tell(Event::Exit { pid: A, tid: B }, &mut by_path);
+        processes.apply(ProcessEvent::Exit { pid: A, tid: B }, &mut by_path);
         assert!(processes.all()[0].ended);
     }
 
     #[test]
-    fn a_number_that_is_used_again_is_somebody_else() {
-        let processes = told(
+    fn reused_pid_is_a_new_process() {
+        let processes = applied(
             &Scope::Processes(vec![A]),
             vec![
-                Event::Fork { pid: B, parent: A },
+                ProcessEvent::Fork { pid: B, parent: A },
                 exec(B, "x"),
-                Event::Exit { pid: B, tid: B },
-                Event::Fork { pid: B, parent: A },
+                ProcessEvent::Exit { pid: B, tid: B },
+                ProcessEvent::Fork { pid: B, parent: A },
             ],
         );
         let b = &processes.all()[1];
@@ -592,45 +507,45 @@ mod tests {
     }
 
     #[test]
-    fn programs_without_end_have_a_bound() {
+    fn programs_per_process_are_limited() {
         let mut events = vec![];
         for number in 0..200 {
             events.push(exec(A, "x"));
             events.push(mapped(A, 0x1000 * number, "a"));
         }
-        let processes = told(&Scope::Processes(vec![A]), events);
+        let processes = applied(&Scope::Processes(vec![A]), events);
         assert_eq!(
-            processes.place(at(A, 200), 0x1000 * 199 + 1),
+            processes.locate(at(A, 200), 0x1000 * 199 + 1),
             Some((FileNumber(97), 0x2001))
         );
         assert_eq!(
-            processes.place(at(A, 199), 0x1000 * 198),
+            processes.locate(at(A, 199), 0x1000 * 198),
             Some((FileNumber(97), 0x2000))
         );
-        assert_eq!(processes.place(at(A, 2), 0x1000), None);
+        assert_eq!(processes.locate(at(A, 2), 0x1000), None);
     }
 
     #[test]
-    fn losses_have_everybody_read_again() {
-        let mut processes = told(&Scope::System, vec![exec(A, "x"), Event::Lost(3)]);
+    fn losses_make_layouts_outdated() {
+        let mut processes = applied(&Scope::System, vec![exec(A, "x"), ProcessEvent::Lost(3)]);
         assert_eq!(processes.losses(), 3);
-        processes.seen(A, false, &mut by_path);
+        processes.identify(A, false, &mut by_path);
         assert_eq!(processes.losses(), 4, "it is not in /proc");
-        processes.seen(A, false, &mut by_path);
+        processes.identify(A, false, &mut by_path);
         assert_eq!(processes.losses(), 4);
     }
 
     #[test]
-    fn a_living_process_is_read() {
-        let mut processes = Processes::of(&Scope::Processes(vec![std::process::id()]));
+    fn scan_existing_reads_own_process() {
+        let mut processes = Processes::new(&Scope::Processes(vec![std::process::id()]));
         let mut paths = vec![];
-        processes.read_those_there(&mut |_, mapping| {
+        processes.scan_existing(&mut |_, mapping| {
             paths.push(mapping.path.clone());
             FileNumber(paths.len() as u32)
         });
-        let here = a_living_process_is_read as fn() as usize as u64;
+        let here = scan_existing_reads_own_process as fn() as usize as u64;
         let own = std::env::current_exe().unwrap();
-        let (file, _) = processes.place(at(std::process::id(), 0), here).unwrap();
+        let (file, _) = processes.locate(at(std::process::id(), 0), here).unwrap();
         assert_eq!(paths[file.0 as usize - 1], own.as_os_str().as_encoded_bytes());
         assert!(paths.iter().any(|path| path == b"[vdso]"));
         assert_eq!(processes.files(std::process::id()).len(), paths.len());

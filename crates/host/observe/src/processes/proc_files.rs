@@ -1,4 +1,4 @@
-//! What `/proc` and the folders of cgroups say about processes.
+//! Reads processes from `/proc` and cgroupfs.
 
 use crate::Mapping;
 use sockeye_wire::proc_maps::executable;
@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Its name; none if it is gone.
+/// Returns the name of a process; `None` if it has ended.
 pub(super) fn name(pid: u32) -> Option<Vec<u8>> {
     let mut name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     if name.last() == Some(&b'\n') {
@@ -19,7 +19,10 @@ pub(super) fn name(pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// What code it has mapped.
+/// Returns the executable mappings of a process.
+///
+/// # Errors
+/// If the process has ended or is not ours to read.
 pub(super) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     let mut maps = vec![];
     File::open(format!("/proc/{pid}/maps"))?
@@ -36,46 +39,47 @@ pub(super) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     Ok(mappings.collect())
 }
 
+/// Returns the parent of a process; `None` if it has ended.
 pub(super) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     Stat::parse(&stat).ok().map(|stat| stat.parent)
 }
 
-/// All processes that we see.
-pub(crate) fn everybody() -> impl Iterator<Item = u32> {
+/// Returns all processes in our `/proc`.
+pub(crate) fn all_pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
-/// All processes in a cgroup and those below.
-pub(crate) fn members(folder: &Path) -> Vec<u32> {
-    let mut members = vec![];
+/// Returns the processes in a cgroup and its descendants.
+pub(crate) fn cgroup_pids(folder: &Path) -> Vec<u32> {
+    let mut pids = vec![];
     let mut folders = vec![folder.to_owned()];
-    // Those that go away meanwhile take nobody along who is not somewhere else now.
+    // A cgroup that is removed meanwhile has no processes any more.
     while let Some(folder) = folders.pop() {
         let listed = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-        members.extend(listed.lines().filter_map(|line| line.parse::<u32>().ok()));
+        pids.extend(listed.lines().filter_map(|line| line.parse::<u32>().ok()));
         let below = fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
         let below = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         folders.extend(below.map(|entry| entry.path()));
     }
-    // 0 is one whom we cannot see.
-    members.retain(|&pid| pid != 0);
-    members
+    // 0: a process outside our pid namespace.
+    pids.retain(|&pid| pid != 0);
+    pids
 }
 
-/// Tells who is in a cgroup, or in one below, where the kernel does not.
+/// Checks whether a process is in a cgroup or a descendant, where the kernel does not filter events.
 #[derive(Debug)]
-pub(super) struct Membership {
+pub(super) struct CgroupMembership {
     folder: PathBuf,
-    /// Where the hierarchy is mounted: what `/proc/PID/cgroup` tells begins there.
+    /// The mount point of the hierarchy: paths in `/proc/PID/cgroup` are relative to it.
     root: PathBuf,
 }
 
-impl Membership {
-    pub(super) fn of(folder: &Path) -> Self {
+impl CgroupMembership {
+    pub(super) fn new(folder: &Path) -> Self {
         let device = |path: &Path| fs::metadata(path).map(|it| it.dev()).ok();
-        // The folder itself may be gone.
+        // The folder itself may have been removed.
         let own = folder.ancestors().find_map(device);
         let root = folder
             .ancestors()
@@ -101,7 +105,7 @@ impl Membership {
     }
 }
 
-/// Of a longer file the rest is not read: 65,530 lines, as many as there may be by default, have some 10 MB.
+/// The most bytes read of a `maps` file. 65,530 lines (the default limit) have about 10 MB.
 const MAPS_BYTES_MAX: u64 = 32 << 20;
 
 #[cfg(test)]
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn we_are_in_the_root_of_all_cgroups_and_not_in_one_that_is_not_there() {
+    fn membership_includes_own_process_in_root_only() {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let root = mounts.lines().find_map(|line| {
             let mut columns = line.split(' ').skip(1);
@@ -120,9 +124,9 @@ mod tests {
             return; // a machine without cgroups of version 2
         };
         let own = std::process::id();
-        assert!(Membership::of(root).includes(own));
-        assert!(!Membership::of(&root.join("sockeye-nowhere")).includes(own));
-        assert!(!Membership::of(root).includes(5_000_000));
-        assert!(members(&root.join("sockeye-nowhere")).is_empty());
+        assert!(CgroupMembership::new(root).includes(own));
+        assert!(!CgroupMembership::new(&root.join("sockeye-nowhere")).includes(own));
+        assert!(!CgroupMembership::new(root).includes(5_000_000));
+        assert!(cgroup_pids(&root.join("sockeye-nowhere")).is_empty());
     }
 }

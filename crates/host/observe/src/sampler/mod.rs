@@ -1,92 +1,91 @@
-//! Samples of what runs on the processors, and the events of processes that come with them: the kernel writes both into
-//! a ring per processor, and [`Sampler::drain`] takes them out.
+//! Samples of code on the processors, and process events. The kernel writes both into one ring per processor;
+//! [`Sampler::drain`] reads them.
 
-mod attach;
+mod perf_events;
 mod stacks;
 
-use crate::processes::Event;
-use crate::{Incarnation, Keep, Mapping, Obstacle, Processes, RawStack, Scope, now_ns};
-use attach::Attached;
+use crate::{Incarnation, Mapping, OnMapping, ProcessEvent, Processes, RawStack, Scope, Unavailable, now_ns};
+use perf_events::PerfEvents;
 use sockeye_wire::perf::{AddressSpace, Body, Record, Records, Sample};
 use stacks::Stacks;
 use std::time::Instant;
 
-/// Rings of perf that are being filled.
+/// Perf events and the records read from their rings.
 #[derive(Debug)]
 pub struct Sampler {
-    attached: Attached,
-    /// What was read but may still be overtaken by what another processor has not written yet.
-    held: Vec<Told>,
+    events: PerfEvents,
+    /// Records that were read; another processor may still write earlier ones.
+    pending: Vec<TimedRecord>,
     buffer: Vec<u8>,
     counts: RawCpu,
     stacks: Stacks,
     samples_wanted: bool,
-    /// Samples of before do not count.
+    /// Earlier samples do not count.
     since_ns: u64,
 }
 
-/// What was sampled since the beginning, but for the stacks: [`Sampler::stacks`].
+/// Counters of the samples; for their stacks see [`Sampler::stacks`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RawCpu {
-    /// How often a second, of each processor.
+    /// Samples per second and processor that the kernel takes; 0: none.
     pub samples_per_s: u32,
-    /// How many there are of those who are looked at.
+    /// Number of samples of observed processes.
     pub samples: u64,
-    /// Of these, how many in the kernel.
+    /// Number of these in the kernel.
     pub kernel_samples: u64,
-    /// Of these, how many whose own stack has one frame.
+    /// Number of these whose user stack has only one frame.
     pub cut_stacks: u64,
-    /// Of these, how many whose stack there was no room for: they count without one.
+    /// Number of these whose stack did not fit: they count without a stack.
     pub lost_stacks: u64,
-    /// Records for which the kernel had no room, of whatever kind, and samples of nobody knows whom.
+    /// Number of records of any kind that the kernel dropped, and samples of unknown processes.
     pub lost: u64,
-    /// How often the kernel stopped a processor's sampling for a while, since it cost too much.
+    /// How often the kernel paused sampling on a processor because it cost too much.
     pub throttled: u64,
-    /// Records that could not be understood.
+    /// Number of records that could not be decoded.
     pub broken: u64,
-    /// Only the processes' own code could be sampled.
+    /// Whether only user code could be sampled.
     pub user_only: bool,
-    /// From our start until everything was attached.
+    /// Nanoseconds from the program's start until everything was attached.
     pub ready_ns: u64,
 }
 
-/// A record out of a ring, with its time.
+/// A record of a ring, with its time.
 #[derive(Debug)]
-struct Told {
+struct TimedRecord {
     time_ns: u64,
-    what: What,
+    kind: RecordKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum RecordKind {
     Sample {
         pid: u32,
         is_kernel: bool,
         stack: RawStack,
     },
-    Event(Event),
+    Event(ProcessEvent),
     Throttle,
 }
 
 impl Sampler {
-    /// Attaches to all processors, or, where that is not allowed, to each thread of the processes; from then on rings are
-    /// filled. Without `samples_per_s` they hold the events of processes only.
+    /// Attaches to all processors or, where that is not allowed, to each thread of the processes. From then on the kernel
+    /// fills the rings; without `samples_per_s` only with process events.
     ///
-    /// `began`: when our program began to work on it.
+    /// `began`: when our program started to prepare the observation.
     ///
     /// # Errors
-    /// When there is nothing at all that we may attach to: what was refused, and what would help.
-    pub fn start(scope: &Scope, samples_per_s: Option<u32>, began: Instant) -> Result<Self, Obstacle> {
-        let attached = Attached::to(scope, samples_per_s)?;
+    /// If nothing could be attached: what was refused, and the remedy.
+    pub fn start(scope: &Scope, samples_per_s: Option<u32>, began: Instant) -> Result<Self, Unavailable> {
+        let events = PerfEvents::open(scope, samples_per_s)?;
         let counts = RawCpu {
-            samples_per_s: attached.samples_per_s,
-            user_only: attached.user_only,
+            samples_per_s: events.samples_per_s,
+            user_only: events.user_only,
             ready_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
             ..RawCpu::default()
         };
         Ok(Self {
-            attached,
-            held: vec![],
+            events,
+            pending: vec![],
             buffer: vec![],
             counts,
             stacks: Stacks::default(),
@@ -95,7 +94,7 @@ impl Sampler {
         })
     }
 
-    /// Has samples count from now on, not from the start, if others took a while to start.
+    /// Resets the counters: samples count from now on. Call it when all other observers are attached.
     pub fn begin(&mut self) {
         self.since_ns = now_ns();
         self.stacks = Stacks::default();
@@ -108,42 +107,42 @@ impl Sampler {
         };
     }
 
-    /// What was not allowed of what was asked for.
+    /// Returns what of the request was refused.
     #[must_use]
-    pub fn obstacles(&self) -> &[Obstacle] {
-        &self.attached.obstacles
+    pub fn missing_parts(&self) -> &[Unavailable] {
+        &self.events.missing_parts
     }
 
-    /// Takes out of the rings what is there, and tells `processes` of everything that cannot be overtaken any more. To be
-    /// called every 100 ms: rings have an end, and files are opened while whoever mapped them lives.
-    pub fn drain(&mut self, processes: &mut Processes, keep: &mut Keep<'_>) {
-        // The time of the call, not of the last ring: those read first hold nothing that came later.
+    /// Reads the rings and applies all records to `processes` that no other processor can precede any more. Call it every
+    /// 100 ms: rings can overflow, and files must be opened while the process that mapped them exists.
+    pub fn drain(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
+        // The time before reading: the rings that are read first have no later records.
         let now_ns = now_ns();
         self.read(processes);
-        self.tell(now_ns.saturating_sub(OVERTAKEN_NS_MAX), processes, keep);
+        self.apply_before(now_ns.saturating_sub(WRITE_DELAY_NS_MAX), processes, on_mapping);
     }
 
-    /// Stops, and takes everything out.
-    pub fn finish(&mut self, processes: &mut Processes, keep: &mut Keep<'_>) {
-        self.attached.stop();
+    /// Stops sampling and applies all remaining records.
+    pub fn finish(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
+        self.events.stop();
         self.read(processes);
-        self.tell(u64::MAX, processes, keep);
+        self.apply_before(u64::MAX, processes, on_mapping);
     }
 
-    /// How many samples there are, and of what kind.
+    /// Returns the counters.
     #[must_use]
-    pub fn look(&self) -> RawCpu {
+    pub fn counts(&self) -> RawCpu {
         self.counts
     }
 
-    /// Who was seen where, and in how many samples.
+    /// Returns each process and stack with its number of samples.
     pub fn stacks(&self) -> impl Iterator<Item = (Incarnation, &RawStack, u64)> {
         self.stacks.iter()
     }
 
     fn read(&mut self, processes: &mut Processes) {
-        processes.expect_strangers(self.attached.hears_strangers);
-        for ring in &mut self.attached.rings {
+        processes.set_unfiltered_events(self.events.unfiltered);
+        for ring in &mut self.events.rings {
             self.buffer.clear();
             ring.take(&mut self.buffer);
             for record in Records::new(&self.buffer) {
@@ -151,46 +150,46 @@ impl Sampler {
                     self.counts.broken += 1;
                     continue;
                 };
-                if let Some(told) = Told::of(&record) {
-                    if let What::Event(event) = &told.what {
-                        processes.expect(event);
+                if let Some(record) = TimedRecord::new(&record) {
+                    if let RecordKind::Event(event) = &record.kind {
+                        processes.announce(event);
                     }
-                    self.held.push(told);
+                    self.pending.push(record);
                 }
             }
         }
     }
 
-    /// Tells what happened before a time, in its order.
-    fn tell(&mut self, before_ns: u64, processes: &mut Processes, keep: &mut Keep<'_>) {
-        // Stable: what one processor wrote at the same time stays in its order.
-        self.held.sort_by_key(|told| told.time_ns);
-        let ready = self.held.partition_point(|told| told.time_ns < before_ns);
-        for told in self.held.drain(..ready) {
-            match told.what {
-                What::Event(event) => {
-                    if let Event::Lost(count) = event {
+    /// Applies the pending records before a time, in the order of their times.
+    fn apply_before(&mut self, before_ns: u64, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
+        // A stable sort keeps the order of equal times on one processor.
+        self.pending.sort_by_key(|record| record.time_ns);
+        let ready = self.pending.partition_point(|record| record.time_ns < before_ns);
+        for record in self.pending.drain(..ready) {
+            match record.kind {
+                RecordKind::Event(event) => {
+                    if let ProcessEvent::Lost(count) = event {
                         self.counts.lost += count;
                     }
-                    processes.tell(event, keep);
+                    processes.apply(event, on_mapping);
                 }
-                What::Throttle => self.counts.throttled += 1,
-                What::Sample {
+                RecordKind::Throttle => self.counts.throttled += 1,
+                RecordKind::Sample {
                     pid,
                     is_kernel,
                     stack,
                 } => {
-                    let who = processes.seen(pid, is_kernel, keep);
-                    if told.time_ns < self.since_ns {
+                    let process = processes.identify(pid, is_kernel, on_mapping);
+                    if record.time_ns < self.since_ns {
                         continue;
                     }
-                    // One that has just ended has no number any more.
+                    // A thread that has just ended has no pid any more.
                     self.counts.lost += u64::from(pid == u32::MAX);
-                    if let Some(who) = who.filter(|_| self.samples_wanted) {
+                    if let Some(process) = process.filter(|_| self.samples_wanted) {
                         self.counts.samples += 1;
                         self.counts.kernel_samples += u64::from(is_kernel);
                         self.counts.cut_stacks += u64::from(stack.user.len() == 1);
-                        self.counts.lost_stacks += u64::from(!self.stacks.add(who, stack));
+                        self.counts.lost_stacks += u64::from(!self.stacks.add(process, stack));
                     }
                 }
             }
@@ -198,15 +197,16 @@ impl Sampler {
     }
 }
 
-impl Told {
-    fn of(record: &Record<'_>) -> Option<Self> {
-        let what = match record.body {
-            Body::Sample(sample) => What::Sample {
+impl TimedRecord {
+    /// Returns `None` for records that are not used.
+    fn new(record: &Record<'_>) -> Option<Self> {
+        let kind = match record.body {
+            Body::Sample(sample) => RecordKind::Sample {
                 pid: sample.pid,
                 is_kernel: sample.is_kernel,
                 stack: stack(&sample),
             },
-            Body::Mapping(it) => What::Event(Event::Mapped {
+            Body::Mapping(it) => RecordKind::Event(ProcessEvent::Mapped {
                 pid: it.pid,
                 mapping: Mapping {
                     start: it.start,
@@ -222,34 +222,35 @@ impl Told {
                 name,
                 is_exec: true,
                 ..
-            } => What::Event(Event::Exec {
+            } => RecordKind::Event(ProcessEvent::Exec {
                 pid,
                 name: name.to_vec(),
             }),
-            // Other threads have names of their own.
-            Body::Comm { pid, tid, name, .. } if pid == tid => What::Event(Event::Name {
+            // Other threads have their own names.
+            Body::Comm { pid, tid, name, .. } if pid == tid => RecordKind::Event(ProcessEvent::Renamed {
                 pid,
                 name: name.to_vec(),
             }),
-            Body::Fork(kin) if kin.pid != kin.parent => What::Event(Event::Fork {
-                pid: kin.pid,
-                parent: kin.parent,
+            Body::Fork(task) if task.pid != task.parent => RecordKind::Event(ProcessEvent::Fork {
+                pid: task.pid,
+                parent: task.parent,
             }),
-            Body::Exit(kin) => What::Event(Event::Exit {
-                pid: kin.pid,
-                tid: kin.tid,
+            Body::Exit(task) => RecordKind::Event(ProcessEvent::Exit {
+                pid: task.pid,
+                tid: task.tid,
             }),
-            Body::Lost(count) => What::Event(Event::Lost(count)),
-            Body::Throttle => What::Throttle,
+            Body::Lost(count) => RecordKind::Event(ProcessEvent::Lost(count)),
+            Body::Throttle => RecordKind::Throttle,
             _ => return None,
         };
         Some(Self {
             time_ns: record.time_ns,
-            what,
+            kind,
         })
     }
 }
 
+/// Returns the stack of a sample.
 fn stack(sample: &Sample<'_>) -> RawStack {
     let mut stack = RawStack::default();
     for (place, address) in sample.chain() {
@@ -259,7 +260,7 @@ fn stack(sample: &Sample<'_>) -> RawStack {
             AddressSpace::Other => {}
         }
     }
-    // Where it was is known even if not how it came there.
+    // The sampled address is known even if the stack could not be walked.
     let innermost = match sample.is_kernel {
         true => &mut stack.kernel,
         false => &mut stack.user,
@@ -270,6 +271,6 @@ fn stack(sample: &Sample<'_>) -> RawStack {
     stack
 }
 
-/// For so long may a record be on its way into a ring: from reading the clock until the head moves nothing but a hypervisor
-/// holds a processor up.
-const OVERTAKEN_NS_MAX: u64 = 20_000_000;
+/// The longest time from the timestamp of a record to its appearance in the ring. Only a hypervisor can delay a processor
+/// in between.
+const WRITE_DELAY_NS_MAX: u64 = 20_000_000;

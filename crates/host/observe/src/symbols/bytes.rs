@@ -1,10 +1,9 @@
-//! Where the bytes of a program are: in a file, which may shrink while it is read, or in memory.
+//! The bytes of a program: in a file, which may shrink while it is read, or in memory.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that are read a piece at a time. A file is read, not mapped: one that shrinks meanwhile is an error then, and no
-/// signal that ends us.
+/// Bytes that are read in pieces. A file is read, not mapped: if it shrinks meanwhile that is an error, not a SIGBUS.
 #[derive(Debug)]
 pub(super) enum Bytes {
     File(File),
@@ -12,13 +11,13 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    /// These bytes, all of them; none if there are fewer, or it would be more than `most`.
+    /// Returns exactly `len` bytes; `None` if there are fewer, or `len` is above `most`.
     pub(super) fn read(&self, offset: u64, len: u64, most: usize) -> Option<Vec<u8>> {
         let len = usize::try_from(len).ok().filter(|len| *len <= most)?;
         offset.checked_add(len as u64)?;
         match self {
             Self::File(file) => {
-                // Only what is really there takes memory: a header may promise anything.
+                // Allocate only what exists: a broken header may claim any size.
                 let rest = file.metadata().ok()?.len().checked_sub(offset)?;
                 if rest < len as u64 {
                     return None;
@@ -34,7 +33,7 @@ impl Bytes {
         }
     }
 
-    /// What is there, at most `most` bytes of it.
+    /// Returns the available bytes, at most `most`.
     pub(super) fn read_some(&self, offset: u64, most: usize) -> Vec<u8> {
         match self {
             Self::File(file) => {

@@ -1,8 +1,8 @@
-//! Separate files with the symbols of a stripped one.
+//! Debug files: separate files with the symbols of a stripped one.
 
 use super::bytes::Bytes;
 use super::elf::Elf;
-use super::opened::{Root, identity};
+use super::open::{Root, identity};
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs::File;
@@ -10,49 +10,49 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The file with the symbols of `elf`, which is at `path`: by build id, else by `.gnu_debuglink`; in its own root, then in
-/// ours.
+/// Returns the debug file of `elf`, which is at `path`: by build id, else by `.gnu_debuglink`; in each of `roots`.
 pub(super) fn find(elf: &Elf, path: &Path, roots: &[&Root]) -> Option<Elf> {
     let id = elf.build_id();
     if let Some(id) = &id {
-        let place = place_of(id);
-        // What is found by the id was put there by whoever has the right to; an id within, if there is one, must agree.
-        let fits =
+        let path = build_id_path(id);
+        // The folder is trusted; a build id in the file, if there is one, must match.
+        let matches =
             |file: &File, debug: &Elf| is_other(file, elf) && debug.build_id().is_none_or(|own| own == *id);
-        if let Some(found) = first(roots, &[place], fits) {
+        if let Some(found) = first(roots, &[path], matches) {
             return Some(found);
         }
     }
     let (name, checksum) = link(elf)?;
     let folder = path.parent()?;
-    let places = [
+    let paths = [
         folder.join(&name),
         folder.join(".debug").join(&name),
         Path::new("/usr/lib/debug")
             .join(folder.strip_prefix("/").unwrap_or(folder))
             .join(&name),
     ];
-    let fits = |file: &File, debug: &Elf| {
+    let matches = |file: &File, debug: &Elf| {
         is_other(file, elf)
             && match (&id, debug.build_id()) {
                 (Some(id), Some(own)) => *id == own,
                 _ => checksum_of(file) == Some(checksum),
             }
     };
-    first(roots, &places, fits)
+    first(roots, &paths, matches)
 }
 
-fn first(roots: &[&Root], places: &[PathBuf], fits: impl Fn(&File, &Elf) -> bool) -> Option<Elf> {
+/// Returns the first matching ELF file.
+fn first(roots: &[&Root], paths: &[PathBuf], matches: impl Fn(&File, &Elf) -> bool) -> Option<Elf> {
     roots.iter().find_map(|root| {
-        places.iter().find_map(|place| {
-            let file = root.open(place).ok()?;
+        paths.iter().find_map(|path| {
+            let file = root.open(path).ok()?;
             let elf = Elf::read(&Rc::new(Bytes::File(file.try_clone().ok()?)))?;
-            fits(&file, &elf).then_some(elf)
+            matches(&file, &elf).then_some(elf)
         })
     })
 }
 
-/// Whether it is not the very file whose symbols are wanted.
+/// Returns whether it is another file than the stripped one.
 fn is_other(file: &File, elf: &Elf) -> bool {
     let Bytes::File(main) = &*elf.bytes else {
         return true;
@@ -63,8 +63,8 @@ fn is_other(file: &File, elf: &Elf) -> bool {
     }
 }
 
-/// `/usr/lib/debug/.build-id/ab/cdef.debug`.
-fn place_of(id: &[u8]) -> PathBuf {
+/// Returns the path of a debug file: `/usr/lib/debug/.build-id/ab/cdef.debug`.
+fn build_id_path(id: &[u8]) -> PathBuf {
     let mut text = String::from("/usr/lib/debug/.build-id/");
     for (at, byte) in id.iter().enumerate() {
         let separator = if at == 1 { "/" } else { "" };
@@ -75,7 +75,7 @@ fn place_of(id: &[u8]) -> PathBuf {
     PathBuf::from(text)
 }
 
-/// `.gnu_debuglink`: a file name, zeros up to a multiple of four, and the checksum of that file.
+/// Parses `.gnu_debuglink`: a file name, zeros up to a multiple of four, and the checksum of that file.
 fn link(elf: &Elf) -> Option<(PathBuf, u32)> {
     use object::Endian;
     let content = elf.section(b".gnu_debuglink")?.read(&elf.bytes, MAX_LINK)?;
@@ -89,7 +89,7 @@ fn link(elf: &Elf) -> Option<(PathBuf, u32)> {
     Some((PathBuf::from(OsStr::from_bytes(name)), checksum))
 }
 
-/// The CRC-32 of a file (as in zlib); none: it is too long to be read for that.
+/// Returns the CRC-32 of a file (as in zlib); `None` if it is too long.
 fn checksum_of(file: &File) -> Option<u32> {
     let len = file.metadata().ok()?.len();
     if len > MAX_CHECKED {
@@ -118,7 +118,7 @@ fn checksum_of(file: &File) -> Option<u32> {
 
 const MAX_LINK: usize = 4_096;
 
-/// Reading more than this for a checksum takes too long.
+/// The longest file whose checksum is computed.
 const MAX_CHECKED: u64 = 512 << 20;
 
 #[cfg(test)]
@@ -126,9 +126,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_build_id() {
+    fn build_id_path_has_two_digits_as_folder() {
         assert_eq!(
-            place_of(&[0xab, 0xcd, 0x0e]),
+            build_id_path(&[0xab, 0xcd, 0x0e]),
             Path::new("/usr/lib/debug/.build-id/ab/cd0e.debug")
         );
     }

@@ -1,11 +1,11 @@
-//! Names as they were in the source.
+//! Demangles symbol names.
 
 use cpp_demangle::{DemangleOptions, ParseOptions};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// The name as in the source: Rust's without hash, C++'s with the types of its arguments, others as they are. Without the
-/// version that a linker put behind it (`memcpy@@GLIBC_2.14`).
+/// Returns the name as in the source: Rust names without hash, C++ names with argument types, others unchanged. A version
+/// suffix of the linker (`memcpy@@GLIBC_2.14`) is removed.
 pub(super) fn demangled(name: &[u8]) -> Cow<'_, str> {
     let name = String::from_utf8_lossy(name);
     if let Some(clear) = rust(&name).or_else(|| cpp(&name)) {
@@ -47,7 +47,7 @@ fn cpp(name: &str) -> Option<String> {
     Some(clear.text)
 }
 
-/// Text that is refused when it becomes too long: a short name can stand for gigabytes.
+/// A string with a maximum length: a short mangled name can expand to gigabytes.
 #[derive(Default)]
 struct Bounded {
     text: String,
@@ -55,7 +55,7 @@ struct Bounded {
 
 impl fmt::Write for Bounded {
     fn write_str(&mut self, more: &str) -> fmt::Result {
-        if self.text.len() + more.len() > MAX_CLEAR {
+        if self.text.len() + more.len() > MAX_DEMANGLED {
             return Err(fmt::Error);
         }
         self.text.push_str(more);
@@ -63,13 +63,13 @@ impl fmt::Write for Bounded {
     }
 }
 
-/// Longer names stay as they are.
+/// The longest name that is demangled, in bytes.
 const MAX_MANGLED: usize = 8 << 10;
 
-/// As do those that would become longer.
-const MAX_CLEAR: usize = 32 << 10;
+/// The longest demangled name, in bytes; else the name stays mangled.
+const MAX_DEMANGLED: usize = 32 << 10;
 
-/// So deep types may be nested.
+/// The deepest nesting of types.
 const MAX_DEPTH: u32 = 96;
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use super::demangled;
 
     #[test]
-    fn names_are_as_in_the_source() {
+    fn demangles_cpp_and_rust_and_keeps_others() {
         for (mangled, clear) in [
             ("main", "main"),
             ("_start", "_start"),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_name_of_a_huge_type_stays_as_it_is() {
+    fn name_that_expands_too_much_stays_mangled() {
         // Each argument is a function of the one before, twice: the text doubles with each.
         let mut name = String::from("_Z1fPFvvE");
         for at in 0..60 {
@@ -117,7 +117,7 @@ mod tests {
             name.push_str(&format!("PFv{last}{last}E"));
         }
         let clear = demangled(name.as_bytes());
-        assert!(clear.len() <= super::MAX_CLEAR, "{}", clear.len());
+        assert!(clear.len() <= super::MAX_DEMANGLED, "{}", clear.len());
         let deep = format!("_Z1f{}i", "P".repeat(8_000));
         assert_eq!(demangled(deep.as_bytes()), deep);
     }

@@ -1,4 +1,4 @@
-//! The headers of an ELF file: its segments and sections, of 32 and 64 bits and either byte order.
+//! The headers of an ELF file: segments and sections, 32 and 64 bits, either byte order.
 
 use super::bytes::Bytes;
 use object::elf::{
@@ -8,28 +8,28 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, pod};
 use std::rc::Rc;
 
-/// An ELF file, of which the headers were read.
+/// The headers of an ELF file.
 #[derive(Debug)]
 pub(super) struct Elf {
     pub(super) bytes: Rc<Bytes>,
     pub(super) endian: Endianness,
-    /// It is of 64 bits.
+    /// Whether it is a 64-bit file.
     pub(super) wide: bool,
-    /// For which processor (`EM_X86_64`).
+    /// The processor, for example `EM_X86_64`.
     pub(super) machine: u16,
-    /// What is loaded of it, in its order.
+    /// The loaded segments, in file order.
     pub(super) segments: Vec<Segment>,
     pub(super) sections: Vec<Section>,
-    /// Where notes are, in the file.
+    /// Offset and length of the notes.
     notes: Vec<(u64, u64)>,
 }
 
-/// A piece of the file that is loaded.
+/// A segment that is loaded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment {
     pub(super) offset: u64,
     pub(super) address: u64,
-    /// So long in the file.
+    /// Length in the file, in bytes.
     pub(super) len: u64,
     pub(super) executable: bool,
 }
@@ -47,7 +47,7 @@ pub(super) struct Section {
 }
 
 impl Elf {
-    /// Reads the headers; none: it is no ELF file, or a broken one.
+    /// Reads the headers; `None` if it is no valid ELF file.
     pub(super) fn read(bytes: &Rc<Bytes>) -> Option<Self> {
         let ident = bytes.read_some(0, 64);
         match ident.get(4)? {
@@ -111,29 +111,29 @@ impl Elf {
         })
     }
 
-    /// The section of this name.
+    /// Returns the section with this name.
     pub(super) fn section(&self, name: &[u8]) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// Where the linker put what is at this place of the file.
+    /// Returns the linked address of a file offset.
     pub(super) fn address(&self, offset: u64) -> Option<u64> {
-        let holds = |segment: &&Segment| {
+        let contains = |segment: &&Segment| {
             offset
                 .checked_sub(segment.offset)
                 .is_some_and(|within| within < segment.len)
         };
-        // The same place of the file can be in two segments, as what shares a page with code.
+        // An offset can be in two segments if they share a page: prefer the code.
         let segment = self
             .segments
             .iter()
             .filter(|segment| segment.executable)
-            .find(holds)
-            .or_else(|| self.segments.iter().find(holds))?;
+            .find(contains)
+            .or_else(|| self.segments.iter().find(contains))?;
         Some(segment.address.wrapping_add(offset - segment.offset))
     }
 
-    /// Where in the file is what the linker put at this address.
+    /// Returns the file offset of a linked address.
     pub(super) fn offset(&self, address: u64) -> Option<u64> {
         self.segments.iter().find_map(|segment| {
             let within = address.checked_sub(segment.address)?;
@@ -141,7 +141,7 @@ impl Elf {
         })
     }
 
-    /// What names this build: the linker's note.
+    /// Returns the build id from the linker's note.
     pub(super) fn build_id(&self) -> Option<Vec<u8>> {
         self.notes.iter().find_map(|(offset, len)| {
             let notes = self.bytes.read(*offset, *len, MAX_NOTES)?;
@@ -149,7 +149,7 @@ impl Elf {
         })
     }
 
-    /// Whether the Go compiler made it, or part of it.
+    /// Returns whether the Go compiler built it, or a part of it.
     pub(super) fn is_go(&self) -> bool {
         self.sections.iter().any(|section| {
             matches!(
@@ -161,12 +161,12 @@ impl Elf {
 }
 
 impl Section {
-    /// There is code in it.
+    /// Returns whether it contains code.
     pub(super) const fn is_code(&self) -> bool {
         self.flags & (SHF_EXECINSTR as u64) != 0
     }
 
-    /// Its bytes, if they are in the file, and not more than so many.
+    /// Returns its bytes; `None` if they are not in the file or more than `most`.
     pub(super) fn read(&self, bytes: &Bytes, most: usize) -> Option<Vec<u8>> {
         if self.kind == SHT_NOBITS {
             return None;
@@ -238,20 +238,20 @@ impl Sections {
 
     fn name(&self, offset: u32) -> Vec<u8> {
         let rest = self.names.get(offset as usize..).unwrap_or_default();
-        // Longer ones mean nothing to us, and may overlap: many sections of one long name.
+        // Longer names are not needed, and a broken file may have many sections with overlapping long names.
         let rest = &rest[..rest.len().min(MAX_SECTION_NAME)];
         rest.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
     }
 }
 
-/// As many of `count` entries as the file has.
+/// Reads up to `count` entries, as many as the file has.
 fn table<T>(bytes: &Bytes, offset: u64, count: usize) -> Vec<u8> {
     let mut raw = bytes.read_some(offset, count.saturating_mul(size_of::<T>()));
     raw.truncate(raw.len() / size_of::<T>() * size_of::<T>());
     raw
 }
 
-/// The description of the note `GNU`, NT_GNU_BUILD_ID: `{u32 namesz, descsz, type; name, desc}`, each padded to 4 bytes.
+/// Returns the description of the note `GNU`, NT_GNU_BUILD_ID: `{u32 namesz, descsz, type; name, desc}`, each padded to 4 bytes.
 fn build_id_among(notes: &[u8], endian: Endianness) -> Option<Vec<u8>> {
     use object::Endian;
     let mut rest = notes;
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_build_id_is_found_behind_other_notes() {
+    fn build_id_is_found_behind_other_notes() {
         let mut notes = Vec::new();
         for (name, kind, description) in [
             (&b"Go\0\0"[..], 4u32, &b"abcde"[..]),

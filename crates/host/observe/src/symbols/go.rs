@@ -1,25 +1,25 @@
-//! Go's own table of functions, `pclntab`: every Go program has it, also a stripped one, as its runtime needs it.
+//! Go's own table of functions, `pclntab`. Every Go program has it, even a stripped one, because the runtime needs it.
 //!
-//! It begins, as `debug/gosym/pclntab.go` and `runtime/symtab.go` of Go 1.26 say:
+//! Its header, from `debug/gosym/pclntab.go` and `runtime/symtab.go` of Go 1.26:
 //! `{u32 magic; u8 0, 0, quantum, pointer_size; uintptr words[]}`. With Go 1.2 the words are the count of functions, and
 //! the entries; with 1.16 they are count, files, and the offsets of names, units, files, lines, entries; with 1.18 and 1.20
-//! the address of the code stands behind the files. An entry is `{function, offset of its data}`, in pointers, since 1.18
-//! in u32 from the start of the code; behind the last one stands where it ends. The data begin with
+//! the address of the code follows the files. An entry is `{function, offset of its data}`, in pointers, since 1.18
+//! in u32 from the start of the code; the end of the last function follows the last entry. The data begin with
 //! `{function, i32 offset of its name}`.
 
 use super::elf::{Elf, Section};
-use super::table::{MAX_FUNCTIONS, Table};
+use super::symbol_table::{MAX_FUNCTIONS, SymbolTable};
 use object::{Endian, Endianness};
 
-/// The functions of a Go program.
-pub(super) fn table(elf: &Elf) -> Option<Table> {
+/// Returns the functions of a Go program; `None` if the table is not found.
+pub(super) fn table(elf: &Elf) -> Option<SymbolTable> {
     let named = elf
         .section(b".gopclntab")
         .or_else(|| elf.section(b".data.rel.ro.gopclntab"));
     if let Some(section) = named {
         return read(elf, section, 0);
     }
-    // A C linker puts it among other data.
+    // A C linker merges it into other sections.
     if !elf.is_go() {
         return None;
     }
@@ -29,8 +29,8 @@ pub(super) fn table(elf: &Elf) -> Option<Table> {
     })
 }
 
-/// The first table in a section.
-fn search(elf: &Elf, section: &Section) -> Option<Table> {
+/// Returns the first table in a section.
+fn search(elf: &Elf, section: &Section) -> Option<SymbolTable> {
     let content = section.read(&elf.bytes, MAX_TABLE)?;
     let mut tried = 0;
     for at in (0..content.len()).step_by(8) {
@@ -47,7 +47,8 @@ fn search(elf: &Elf, section: &Section) -> Option<Table> {
     None
 }
 
-fn read(elf: &Elf, section: &Section, skipped: u64) -> Option<Table> {
+/// Reads the table at an offset of a section.
+fn read(elf: &Elf, section: &Section, skipped: u64) -> Option<SymbolTable> {
     let offset = section.offset.checked_add(skipped)?;
     let len = section.len.checked_sub(skipped)?;
     let content = elf.bytes.read(offset, len, MAX_TABLE)?;
@@ -61,12 +62,12 @@ fn read(elf: &Elf, section: &Section, skipped: u64) -> Option<Table> {
     let names = usize::try_from(header.names).ok()?;
     let count = usize::try_from(header.count).ok()?.min(MAX_FUNCTIONS);
     let word = |at: usize| header.word(entries, at, field);
-    // Where the entries begin, their offsets are counted from; with Go 1.2 from the very beginning.
+    // Offsets are relative to the entries; with Go 1.2 to the header.
     let data = match header.version {
         Version::Go12 => content.as_slice(),
         Version::Go116 | Version::Go118 => entries,
     };
-    let mut table = Table::new(
+    let mut table = SymbolTable::new(
         &elf.bytes,
         offset.checked_add(header.names)?,
         len.saturating_sub(header.names),
@@ -84,7 +85,7 @@ fn read(elf: &Elf, section: &Section, skipped: u64) -> Option<Table> {
         else {
             continue;
         };
-        // Nothing is named out of the table.
+        // Names must be inside the table.
         if end > start && names.saturating_add(name as usize) < content.len() {
             let name = u32::try_from(name).ok()?;
             table.push(base.wrapping_add(start), base.wrapping_add(end), name);
@@ -93,10 +94,10 @@ fn read(elf: &Elf, section: &Section, skipped: u64) -> Option<Table> {
     table.sorted()
 }
 
-/// Where the Go code begins.
+/// Returns the address of the Go code.
 ///
-/// Up to Go 1.25 the header says so (in a program that is moved when loaded the linker may leave it to the relocations);
-/// later it is in `moduledata` alone, behind a pointer to this table. Without both it is where `.text` begins.
+/// Up to Go 1.25 it is in the header (in a position-independent program possibly only in the relocations); later only in
+/// `moduledata`, behind a pointer to this table. Without both it is the start of `.text`.
 fn start_of_code(elf: &Elf, header: &Header, table_address: u64) -> u64 {
     let is_code = |address: u64| {
         address != 0
@@ -108,7 +109,7 @@ fn start_of_code(elf: &Elf, header: &Header, table_address: u64) -> u64 {
     if is_code(header.text) {
         return header.text;
     }
-    let told = [&b".go.module"[..], b".noptrdata", b".data", b".data.rel.ro"]
+    let in_module_data = [&b".go.module"[..], b".noptrdata", b".data", b".data.rel.ro"]
         .into_iter()
         .filter_map(|name| elf.section(name)?.read(&elf.bytes, MAX_MODULE_DATA))
         .find_map(|content| {
@@ -119,7 +120,8 @@ fn start_of_code(elf: &Elf, header: &Header, table_address: u64) -> u64 {
                     .filter(|text| is_code(*text))
             })
         });
-    told.or_else(|| elf.section(b".text").map(|text| text.address))
+    in_module_data
+        .or_else(|| elf.section(b".text").map(|text| text.address))
         .unwrap_or(0)
 }
 
@@ -127,21 +129,21 @@ fn start_of_code(elf: &Elf, header: &Header, table_address: u64) -> u64 {
 enum Version {
     Go12,
     Go116,
-    /// And 1.20, which differs in what we do not read.
+    /// Also 1.20, which differs only in fields that we do not read.
     Go118,
 }
 
 struct Header {
     version: Version,
     endian: Endianness,
-    /// Bytes of a pointer.
+    /// Size of a pointer in bytes.
     pointer: usize,
     count: u64,
-    /// The address of the code, if it is told.
+    /// The address of the code; 0 if the header has none.
     text: u64,
-    /// Where the names are, from the table's beginning.
+    /// Offset of the names in the table.
     names: u64,
-    /// Where the entries are.
+    /// Offset of the entries in the table.
     entries: u64,
 }
 
@@ -180,7 +182,7 @@ impl Header {
         Some(header)
     }
 
-    /// Bytes of a field of an entry.
+    /// Returns the size of a field of an entry in bytes.
     fn field(&self) -> usize {
         match self.version {
             Version::Go12 | Version::Go116 => self.pointer,
@@ -197,7 +199,7 @@ impl Header {
     }
 }
 
-/// Which word of `moduledata` is `text`: behind the header's address, five slices and the copy of one more, `findfunctab`,
+/// The index of the word `text` in `moduledata`: after the header's address, five slices and the copy of one more, `findfunctab`,
 /// `minpc` and `maxpc` (`runtime/symtab.go`, the same since Go 1.18).
 const MODULE_TEXT: usize = 22;
 
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_of_all_versions_and_byte_orders() {
+    fn header_is_read_in_all_versions_and_byte_orders() {
         for (magic, version, count, text, names, entries) in [
             (0xffff_fffb_u32, Version::Go12, 100, 0, 0, 16),
             (0xffff_fffa, Version::Go116, 100, 0, 102, 106),

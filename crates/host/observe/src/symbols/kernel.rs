@@ -1,6 +1,6 @@
-//! The kernel's own functions, and those of its modules and BPF programs, out of `/proc/kallsyms`.
+//! The functions of the kernel, its modules and BPF programs, from `/proc/kallsyms`.
 
-use crate::Obstacle;
+use crate::Unavailable;
 use sockeye_profile::{Frame, Space};
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,23 +8,24 @@ use std::io::{self, Read};
 /// Functions of the kernel, sorted by address.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
-    /// Address, place of the name, and of the module in the text.
+    /// Address, and offset of the name in `text`.
     functions: Vec<(u64, u32)>,
     text: Vec<u8>,
-    pub(super) obstacle: Option<Obstacle>,
+    /// Why names are missing; `None` if they are not.
+    pub(super) unavailable: Option<Unavailable>,
 }
 
 impl Kernel {
-    /// As the kernel tells them now.
+    /// Reads the current functions of the kernel.
     pub(super) fn read() -> Self {
         let mut text = Vec::with_capacity(8 << 20);
-        // What has no length of its own is read until it ends.
+        // The file has no size: read to its end.
         let read = File::open(PATH).and_then(|file| file.take(MAX_TEXT).read_to_end(&mut text));
-        let mut kernel = Self::of(text);
-        kernel.obstacle = match read {
+        let mut kernel = Self::parse(text);
+        kernel.unavailable = match read {
             Err(error) => Some(unreadable(&error)),
             Ok(_) if kernel.functions.is_empty() => Some(
-                Obstacle::new(
+                Unavailable::new(
                     "symbols",
                     format!("names of kernel functions: {PATH} shows no addresses to us"),
                 )
@@ -38,7 +39,8 @@ impl Kernel {
         kernel
     }
 
-    fn of(text: Vec<u8>) -> Self {
+    /// Parses the text of `/proc/kallsyms`.
+    fn parse(text: Vec<u8>) -> Self {
         let mut functions = Vec::with_capacity(text.len() / 40);
         let mut at = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -54,7 +56,7 @@ impl Kernel {
             let Some(address) = address(&line[..digits]) else {
                 continue;
             };
-            // Zeros are for those who may not see; what is at 0 are offsets in the memory of each processor.
+            // The kernel shows 0 without the right to see addresses; per-CPU offsets are at 0 too.
             if address == 0 || name.is_empty() {
                 continue;
             }
@@ -67,11 +69,11 @@ impl Kernel {
         Self {
             functions,
             text,
-            obstacle: None,
+            unavailable: None,
         }
     }
 
-    /// Who is at an address.
+    /// Returns the function at an address.
     pub(super) fn frame(&self, address: u64) -> Frame {
         let (function, module) = self.find(address).map_or((None, None), |(name, module)| {
             (Some(String::from_utf8_lossy(name).into_owned()), module)
@@ -88,29 +90,30 @@ impl Kernel {
         }
     }
 
+    /// Returns the name of the function at an address, and its module.
     fn find(&self, address: u64) -> Option<(&[u8], Option<&[u8]>)> {
         let behind = self.functions.partition_point(|(start, _)| *start <= address);
         let (start, _) = *self.functions[..behind].last()?;
         let first = self.functions[..behind].partition_point(|(other, _)| *other < start);
-        // Several names of one place: the one that looks least like a mark. `_stext` is no function.
+        // Of several names at one address the one with the fewest leading underscores: `_stext` is no function.
         let (name, module) = self.functions[first..behind]
             .iter()
             .take(MAX_NAMESAKES)
-            .map(|(_, place)| self.words(*place))
+            .map(|(_, offset)| self.name_and_module(*offset))
             .min_by_key(|(name, _)| name.iter().take_while(|byte| **byte == b'_').count())?;
-        // How long the last ones of a module or a BPF program are, is not told; others may have come since we read.
+        // The length of the last function of a module or BPF program is unknown, and others may have been loaded since.
         let most = match module {
             None => MAX_OWN,
             Some(b"bpf") => MAX_BPF,
             Some(_) => MAX_MODULE,
         };
-        let is_mark = matches!(name, b"_etext" | b"_end" | b"_einittext" | b"__bss_stop");
-        (!is_mark && address - start < most).then_some((name, module))
+        let is_label = matches!(name, b"_etext" | b"_end" | b"_einittext" | b"__bss_stop");
+        (!is_label && address - start < most).then_some((name, module))
     }
 
-    /// The name at a place of the text, and its module.
-    fn words(&self, place: u32) -> (&[u8], Option<&[u8]>) {
-        let rest = self.text.get(place as usize..).unwrap_or_default();
+    /// Returns the name at an offset of the text, and its module.
+    fn name_and_module(&self, offset: u32) -> (&[u8], Option<&[u8]>) {
+        let rest = self.text.get(offset as usize..).unwrap_or_default();
         let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let mut parts = line.split(|byte| *byte == b'\t');
         let name = parts.next().unwrap_or_default();
@@ -121,6 +124,7 @@ impl Kernel {
     }
 }
 
+/// Parses a hexadecimal address of up to 16 digits.
 fn address(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 16 {
         return None;
@@ -135,8 +139,9 @@ fn address(digits: &[u8]) -> Option<u64> {
     })
 }
 
-fn unreadable(error: &io::Error) -> Obstacle {
-    Obstacle::new(
+/// Returns the report for an unreadable file.
+fn unreadable(error: &io::Error) -> Unavailable {
+    Unavailable::new(
         "symbols",
         format!("names of kernel functions: read {PATH}: {error}"),
     )
@@ -147,13 +152,13 @@ const MAX_TEXT: u64 = 64 << 20;
 const MAX_FUNCTIONS: usize = 1_000_000;
 const MAX_NAMESAKES: usize = 16;
 
-/// The longest a function of the kernel proper is taken to be.
+/// The assumed longest function of the kernel image, in bytes.
 const MAX_OWN: u64 = 1 << 20;
 
-/// The same for one of a module.
+/// The assumed longest function of a module.
 const MAX_MODULE: u64 = 64 << 10;
 
-/// The same for a BPF program: they lie side by side, and come and go.
+/// The assumed longest BPF program: they are adjacent, and are loaded and unloaded.
 const MAX_BPF: u64 = 16 << 10;
 
 #[cfg(test)]
@@ -175,9 +180,9 @@ nonsense
 ffffffffc0206000 t ";
 
     #[test]
-    fn names_and_modules() {
-        let kernel = Kernel::of(TEXT.as_bytes().to_vec());
-        let told = |address| {
+    fn frame_has_name_and_module() {
+        let kernel = Kernel::parse(TEXT.as_bytes().to_vec());
+        let frame = |address| {
             let frame = kernel.frame(address);
             assert_eq!(frame.space, Space::Kernel);
             (frame.function, frame.module.unwrap(), frame.offset)
@@ -185,28 +190,28 @@ ffffffffc0206000 t ";
         let function = |name: &str, module: &str| (Some(name.to_owned()), module.to_owned(), None);
         let unknown = |address| (None, "kernel".to_owned(), Some(address));
         assert_eq!(
-            told(0xffff_ffff_8100_0000),
+            frame(0xffff_ffff_8100_0000),
             function("srso_alias_untrain_ret", "kernel")
         );
-        assert_eq!(told(0xffff_ffff_8100_00ff), function("weak_one", "kernel"));
-        assert_eq!(told(0xffff_ffff_8100_02ff), function("do_wait", "kernel"));
+        assert_eq!(frame(0xffff_ffff_8100_00ff), function("weak_one", "kernel"));
+        assert_eq!(frame(0xffff_ffff_8100_02ff), function("do_wait", "kernel"));
         assert_eq!(
-            told(0xffff_ffff_8100_0310),
+            frame(0xffff_ffff_8100_0310),
             unknown(0xffff_ffff_8100_0310),
             "behind the end"
         );
-        assert_eq!(told(0xffff_ffff_c020_1008), function("xt_hook", "x_tables"));
+        assert_eq!(frame(0xffff_ffff_c020_1008), function("xt_hook", "x_tables"));
         assert_eq!(
-            told(0xffff_ffff_c020_5010),
+            frame(0xffff_ffff_c020_5010),
             function("bpf_prog_6deef7357e7b4530_look", "bpf")
         );
-        assert_eq!(told(0xffff_ffff_c030_0000), unknown(0xffff_ffff_c030_0000));
-        assert_eq!(told(0x1000), unknown(0x1000));
+        assert_eq!(frame(0xffff_ffff_c030_0000), unknown(0xffff_ffff_c030_0000));
+        assert_eq!(frame(0x1000), unknown(0x1000));
     }
 
     #[test]
-    fn zeros_are_no_addresses() {
-        let kernel = Kernel::of(b"0000000000000000 T do_wait\n0000000000000000 t x\t[y]\n".to_vec());
+    fn address_0_is_ignored() {
+        let kernel = Kernel::parse(b"0000000000000000 T do_wait\n0000000000000000 t x\t[y]\n".to_vec());
         assert_eq!(kernel.frame(0).function, None);
         assert_eq!(kernel.frame(0xffff_ffff_8100_0000).function, None);
     }

@@ -5,7 +5,7 @@ use object::elf::{EM_X86_64, Rela64, SHT_RELA, Sym64};
 use object::read::elf::{Rela, Sym};
 use object::{Endianness, pod};
 
-/// The name for an address in such a section (`malloc@plt`, else `[plt]`); none: it is not in one.
+/// Returns the name of an address in a PLT section (`malloc@plt`, or `[plt]` if unknown); `None` if it is in none.
 pub(super) fn name(elf: &Elf, address: u64) -> Option<String> {
     let section = elf.sections.iter().take(MAX_SECTIONS).find(|section| {
         section.is_code() && section.name.starts_with(b".plt") && section.contains(address)
@@ -14,8 +14,8 @@ pub(super) fn name(elf: &Elf, address: u64) -> Option<String> {
     Some(target.map_or_else(|| "[plt]".to_owned(), |name| format!("{name}@plt")))
 }
 
-/// Whose entry it is. The entry says from where it takes the address it jumps to, and a relocation whose address belongs
-/// there: that holds for every linker, unlike the order of entries.
+/// Returns the function that an entry jumps to. The entry loads its target from a slot, and a relocation of that slot has the
+/// function's name. This works for every linker, unlike the order of entries.
 fn target(elf: &Elf, section: &Section, address: u64) -> Option<String> {
     if elf.machine != EM_X86_64 || !elf.wide {
         return None;
@@ -52,7 +52,7 @@ fn target(elf: &Elf, section: &Section, address: u64) -> Option<String> {
     None
 }
 
-/// Where the entry has its target: `[endbr64] [bnd] jmp *displacement(%rip)`.
+/// Returns the address of the slot with the target of an entry: `[endbr64] [bnd] jmp *displacement(%rip)`.
 fn jump_target(entry: &[u8], address: u64) -> Option<u64> {
     let mut at = 0;
     if entry.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) {
@@ -73,6 +73,6 @@ fn jump_target(entry: &[u8], address: u64) -> Option<u64> {
 const MAX_RELOCATIONS: usize = 16 << 20;
 const MAX_NAME: usize = 1_024;
 
-/// Linkers put theirs among the first.
+/// The most sections that are searched; linkers put the PLT among the first.
 const MAX_SECTIONS: usize = 1_024;
 const MAX_RELOCATED: usize = 8;

@@ -1,11 +1,11 @@
-//! The code that the kernel puts into every process: an ELF file in memory, the same for all of 64 bits.
+//! The vDSO: code that the kernel maps into every process, an ELF file in memory, the same for all 64-bit processes.
 
 use super::bytes::Bytes;
 use crate::Mapping;
 use std::fs::File;
 use std::io::Read;
 
-/// Ours; none: we have none.
+/// Returns the vDSO of our own process; `None` if there is none.
 pub(super) fn own() -> Option<Bytes> {
     let mut maps = Vec::new();
     File::open("/proc/self/maps")
@@ -28,8 +28,8 @@ pub(super) fn own() -> Option<Bytes> {
     Some(Bytes::Memory(memory.read_some(start, len)))
 }
 
-/// Whether it is that of a process of as many bits as we have.
-pub(super) const fn is_ours(mapping: &Mapping) -> bool {
+/// Returns whether it is the vDSO of a process with our pointer size.
+pub(super) const fn has_our_width(mapping: &Mapping) -> bool {
     cfg!(target_pointer_width = "32") == (mapping.end <= 1 << 32)
 }
 

@@ -1,8 +1,8 @@
-//! System calls and waits of real processes: against strace, and against programs that wait by plan and time themselves.
+//! Compares system calls and waits with strace, and with programs that wait for known times.
 
+use crate::Scope;
+use crate::calls::{CallOptions, Calls, RawCalls, RawSyscall, State, errno_name};
 use sockeye_lab::{Skip, need};
-use sockeye_observe::Scope;
-use sockeye_observe::calls::{Calls, RawCalls, RawSyscall, State, Wanted, errno_name};
 use sockeye_source::BpfEngine;
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[test]
-fn counts_are_those_of_strace() {
+fn counts_match_strace() {
     let folder = Folder::new("counts");
     let program = folder.compile(COUNTED);
     if Command::new("strace").arg("-V").output().is_err() {
@@ -24,7 +24,7 @@ fn counts_are_those_of_strace() {
     let mut calls = need!(start(&Scope::Processes(vec![process.pid()])));
     process.go();
     process.end();
-    let seen = calls.look().unwrap();
+    let seen = calls.read().unwrap();
     assert_eq!(seen.losses, Default::default());
     let ours = by_name(&seen);
     let log = folder.path.join("strace");
@@ -39,7 +39,7 @@ fn counts_are_those_of_strace() {
     traced.stdin.take().unwrap().write_all(b"x").unwrap();
     assert!(traced.wait().unwrap().success());
     let truth = read_strace(&fs::read_to_string(&log).unwrap());
-    // Others depend on who came first: futex, what malloc asks for.
+    // Other calls depend on the order of threads: futex, and those of malloc.
     let names = "read write openat close getppid clone clone3 wait4 execve rt_sigaction rt_sigreturn pause setitimer \
                  pipe2 clock_nanosleep sched_setaffinity exit_group";
     for name in names.split_whitespace() {
@@ -56,8 +56,8 @@ fn counts_are_those_of_strace() {
 }
 
 #[test]
-fn calls_are_those_of_the_process_that_made_them_and_of_nobody_else() {
-    let folder = Folder::new("whose");
+fn calls_of_other_processes_are_not_counted() {
+    let folder = Folder::new("others");
     let program = folder.compile(COUNTED);
     let mut one = Process::waiting(&program, &["child"]);
     let mut other = Process::waiting(&program, &["child"]);
@@ -67,25 +67,25 @@ fn calls_are_those_of_the_process_that_made_them_and_of_nobody_else() {
     let pid = one.pid();
     one.end();
     other.end();
-    let syscalls = calls.look().unwrap().syscalls.unwrap();
+    let syscalls = calls.read().unwrap().syscalls.unwrap();
     assert!(syscalls.iter().all(|call| call.pid == pid), "{syscalls:?}");
     let getppid = find(&syscalls, "getppid");
     assert_eq!((getppid.calls, getppid.errors, getppid.unfinished), (50, 0, 0));
     assert!(getppid.timed > 0 && getppid.max_ns > 0, "{getppid:?}");
-    // It had begun before we did: nobody knows how long it took.
+    // It began before the observation: its duration is unknown.
     let read = find(&syscalls, "read");
     assert!(read.timed < read.calls, "{read:?}");
 }
 
 #[test]
-fn waits_last_as_long_as_planned() {
+fn waits_have_planned_durations() {
     let folder = Folder::new("waits");
     let program = folder.compile(WAITING);
     let mut process = Process::waiting(&program, &[]);
     let pid = process.pid();
     let mut calls = need!(start(&Scope::Processes(vec![pid])));
     process.go();
-    // Each call that waits, for how long at least by plan, and for how long at most by its own clock.
+    // Each waiting call, with its planned minimum and its measured maximum.
     let mut planned = Vec::new();
     loop {
         let line = process.line();
@@ -100,16 +100,16 @@ fn waits_last_as_long_as_planned() {
         }
     }
     assert_eq!(planned.len(), 6, "{planned:?}");
-    let waits = calls.look().unwrap().waits.unwrap();
+    let waits = calls.read().unwrap().waits.unwrap();
     let of = |name: &str| -> Vec<_> {
         waits
             .iter()
-            .filter(|wait| wait.whose.pid == pid && wait.state == State::Sleeping)
+            .filter(|wait| wait.process.pid == pid && wait.state == State::Sleeping)
             .filter(|wait| wait.call.is_some_and(|call| call.name() == name))
             .collect()
     };
     for (name, least, most) in planned {
-        // What it waited for its input is none of its plan.
+        // Waits for its input (fd 0) are not planned.
         let of_name: Vec<_> = of(&name)
             .into_iter()
             .filter(|wait| wait.unfinished == 0)
@@ -132,7 +132,7 @@ fn waits_last_as_long_as_planned() {
 }
 
 #[test]
-fn who_hangs_all_the_time_is_seen() {
+fn wait_in_progress_is_counted() {
     let folder = Folder::new("hangs");
     let program = folder.compile(HANGING);
     let mut process = Process::start(&program, &[]);
@@ -144,7 +144,7 @@ fn who_hangs_all_the_time_is_seen() {
     for _ in 0..3 {
         std::thread::sleep(Duration::from_millis(100));
         let least = started.elapsed();
-        let seen = calls.look().unwrap();
+        let seen = calls.read().unwrap();
         let most = before.elapsed();
         let waits = seen.waits.unwrap();
         assert_eq!(waits.len(), 1, "{waits:?}");
@@ -167,21 +167,21 @@ fn who_hangs_all_the_time_is_seen() {
 }
 
 #[test]
-fn a_process_that_dies_leaves_what_it_did() {
+fn counts_of_killed_process_remain() {
     let folder = Folder::new("dies");
     let program = folder.compile(COUNTED);
     let mut process = Process::waiting(&program, &["child", "stay"]);
     let mut calls = need!(start(&Scope::Processes(vec![process.pid()])));
     process.go();
     process.until_in("pause");
-    let before = calls.look().unwrap().syscalls.unwrap();
+    let before = calls.read().unwrap().syscalls.unwrap();
     assert_eq!(find(&before, "pause").unfinished, 1);
     process.child.kill().unwrap();
     process.child.wait().unwrap();
-    // Its end is known before its parent knows; its last moment on a processor may come a little later.
+    // The parent learns of the end before the last moment on a processor is counted.
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
-        let after = calls.look().unwrap();
+        let after = calls.read().unwrap();
         let syscalls = after.syscalls.unwrap();
         assert_eq!(find(&syscalls, "getppid").calls, 50);
         let still: u64 = syscalls.iter().map(|call| call.unfinished).sum();
@@ -194,18 +194,18 @@ fn a_process_that_dies_leaves_what_it_did() {
 }
 
 #[test]
-fn many_calls_are_counted_exactly_though_few_are_timed() {
+fn many_calls_are_counted_exactly_and_few_timed() {
     let folder = Folder::new("many");
     let program = folder.compile(MANY);
     let mut process = Process::waiting(&program, &[]);
     let mut calls = need!(start(&Scope::Processes(vec![process.pid()])));
     process.go();
     let took_ns: u64 = process.line().trim().parse().unwrap();
-    let syscalls = calls.look().unwrap().syscalls.unwrap();
+    let syscalls = calls.read().unwrap().syscalls.unwrap();
     let getppid = find(&syscalls, "getppid");
     assert_eq!(getppid.calls, 2_000_000);
     assert!(getppid.timed > 0, "{getppid:?}");
-    // What the others took is a guess, but no wild one.
+    // The time of the others is extrapolated; the error is bounded.
     assert!(
         getppid.total_ns > 0 && getppid.total_ns < 3 * took_ns,
         "{getppid:?} in {took_ns}"
@@ -215,8 +215,8 @@ fn many_calls_are_counted_exactly_though_few_are_timed() {
 }
 
 #[test]
-fn everybody_and_a_cgroup() {
-    let folder = Folder::new("everybody");
+fn system_and_cgroup_scopes_count_members() {
+    let folder = Folder::new("scopes");
     let program = folder.compile(COUNTED);
     let mut process = Process::waiting(&program, &["child"]);
     let pid = process.pid();
@@ -227,34 +227,34 @@ fn everybody_and_a_cgroup() {
             all.push(("cgroup", need!(start(&group.scope()))));
             group.take(pid);
         }
-        None => Skip::new("no cgroup v2 to make one in").tell(),
+        None => Skip::new("cannot create a cgroup (v2)").tell(),
     }
     process.go();
     process.end();
     for (name, mut calls) in all {
-        let seen = calls.look().unwrap();
+        let seen = calls.read().unwrap();
         let mut syscalls = seen.syscalls.unwrap();
         syscalls.retain(|call| call.pid == pid);
         assert_eq!(find(&syscalls, "getppid").calls, 50, "{name}");
         let own = std::process::id();
         let waits = seen.waits.unwrap();
-        assert!(waits.iter().all(|wait| wait.whose.pid != own), "{name}");
+        assert!(waits.iter().all(|wait| wait.process.pid != own), "{name}");
     }
 }
 
 fn start(scope: &Scope) -> Result<Calls, Skip> {
-    let wanted = Wanted {
+    let options = CallOptions {
         from_exec: false,
         syscalls: true,
         waits: true,
     };
-    match Calls::start(Arc::new(BpfEngine::default()), scope, wanted) {
+    match Calls::start(Arc::new(BpfEngine::default()), scope, options) {
         Ok(calls) => {
-            assert_eq!(calls.obstacles(), []);
+            assert_eq!(calls.missing_parts(), []);
             Ok(calls)
         }
-        Err(obstacle) if rustix::process::geteuid().is_root() => panic!("{obstacle}"),
-        Err(obstacle) => Err(Skip::new(obstacle.to_string())),
+        Err(unavailable) if rustix::process::geteuid().is_root() => panic!("{unavailable}"),
+        Err(unavailable) => Err(Skip::new(unavailable.to_string())),
     }
 }
 
@@ -263,7 +263,7 @@ fn find<'a>(syscalls: &'a [RawSyscall], name: &str) -> &'a RawSyscall {
     found.unwrap_or_else(|| panic!("no {name} in {syscalls:?}"))
 }
 
-/// How often each call returned, and with which errors.
+/// By call: how often it returned, and its errors.
 type Counts = BTreeMap<String, (u64, BTreeMap<String, u64>)>;
 
 fn by_name(seen: &RawCalls) -> Counts {
@@ -280,7 +280,7 @@ fn by_name(seen: &RawCalls) -> Counts {
     counts
 }
 
-/// What the log of `strace -f` says, from the first `read(0` on.
+/// Parses the log of `strace -f` from the first `read(0`.
 fn read_strace(log: &str) -> Counts {
     let mut counts = Counts::new();
     let first = log.lines().position(|line| line.contains("read(0,")).unwrap();
@@ -308,7 +308,7 @@ fn read_strace(log: &str) -> Counts {
     counts
 }
 
-/// A program that reads a byte before it begins.
+/// A program that reads a byte before it starts its work; killed on drop.
 struct Process {
     child: Child,
     input: Option<ChildStdin>,
@@ -328,7 +328,7 @@ impl Process {
         }
     }
 
-    /// The same, when it waits for its byte.
+    /// Starts it and waits until it reads its byte.
     fn waiting(program: &Path, args: &[&str]) -> Self {
         let process = Self::start(program, args);
         process.until_in("read");
@@ -349,7 +349,7 @@ impl Process {
         line
     }
 
-    /// Until it is asleep in this call; if in `read`, of its input.
+    /// Waits until it sleeps in this call; for `read`, of its input.
     fn until_in(&self, name: &str) {
         let number = match name {
             "read" => syscalls::Sysno::read as u32,
@@ -360,8 +360,8 @@ impl Process {
         while Instant::now() < deadline {
             let text = fs::read_to_string(format!("/proc/{}/syscall", self.pid())).unwrap_or_default();
             let mut words = text.split(' ');
-            let is_there = words.next() == Some(number.to_string().as_str());
-            if is_there && (name != "read" || words.next() == Some("0x0")) {
+            let is_in_call = words.next() == Some(number.to_string().as_str());
+            if is_in_call && (name != "read" || words.next() == Some("0x0")) {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -384,7 +384,7 @@ impl Drop for Process {
     }
 }
 
-/// A cgroup of ours.
+/// A cgroup, removed on drop.
 struct Cgroup {
     path: PathBuf,
 }
@@ -414,7 +414,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Who has ended may be in it for a moment.
+        // An ended process may stay in it for a moment.
         let deadline = Instant::now() + Duration::from_secs(5);
         while fs::remove_dir(&self.path).is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy)
             && Instant::now() < deadline
@@ -424,7 +424,7 @@ impl Drop for Cgroup {
     }
 }
 
-/// A folder of the test's own.
+/// A temporary folder, removed on drop.
 struct Folder {
     path: PathBuf,
 }
@@ -453,7 +453,7 @@ impl Drop for Folder {
     }
 }
 
-/// Threads that change processors, children, one of which executes the program again, signals.
+/// Threads that change processors, children (one executes the program again), and signals.
 const COUNTED: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -493,7 +493,7 @@ int main(int argc, char **argv)
 			syscall(SYS_pause);
 		return 0;
 	}
-	/* It is ignored, but not by who traces us: the calls that it interrupts would be more for strace. */
+	/* SIGCHLD is ignored, but interrupts calls under strace, which would count more. */
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
@@ -534,7 +534,7 @@ int main(int argc, char **argv)
 }
 "#;
 
-/// Waits, and tells for how long by plan and for how long by its own clock.
+/// Waits, and prints for each call the planned and the measured time.
 const WAITING: &str = r#"
 #define _GNU_SOURCE
 #include <linux/futex.h>
@@ -594,7 +594,7 @@ int main(void)
 	begin = now();
 	read(ends[0], &byte, 1);
 	took = now() - begin;
-	/* Whoever gets to a processor late waits for less. */
+	/* With a late start the wait is shorter. */
 	tell("read", took > 200000000 ? took - 200000000 : 0, took);
 
 	socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
@@ -615,7 +615,7 @@ int main(void)
 }
 "#;
 
-/// Waits for data that never comes.
+/// Waits for data that never arrives.
 const HANGING: &str = r#"
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -642,7 +642,7 @@ int main(void)
 }
 "#;
 
-/// More calls than anybody would want to have timed.
+/// Makes more calls than are timed.
 const MANY: &str = r#"
 #define _GNU_SOURCE
 #include <stdio.h>

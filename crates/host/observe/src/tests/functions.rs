@@ -1,8 +1,7 @@
-//! Calls of functions, against programs that count themselves. The programs must not notice.
-
+//! Compares calls of functions with programs that count them. The programs must not be disturbed.
+use crate::functions::{FunctionCounts, FunctionFilter, Functions, startup_files};
+use crate::{Scope, Symbols, Unavailable};
 use sockeye_lab::{Skip, need};
-use sockeye_observe::functions::{Functions, SeenFunctions, Wanted, executable, files_of};
-use sockeye_observe::{Obstacle, Scope, Symbols};
 use sockeye_profile::Function;
 use sockeye_source::BpfEngine;
 use std::fs;
@@ -38,7 +37,7 @@ int main(void) {
 "#;
 
 #[test]
-fn nested_recursive_and_tail_calls() {
+fn nested_recursive_and_tail_calls_are_counted_and_timed() {
     let folder = need!(Folder::new("nested"));
     for flag in ["-fno-optimize-sibling-calls", "-foptimize-sibling-calls"] {
         let program = folder.compile("nested", NESTED, &["-O2", "-fno-ipa-icf", flag]);
@@ -50,23 +49,23 @@ fn nested_recursive_and_tail_calls() {
         assert_eq!((calls("nap"), calls("main")), (3, 1));
         let total = |name| seen.one(name).total_ns.unwrap();
         let own = |name| seen.one(name).self_ns.unwrap();
-        // What mid is in leaf it is not in itself, to the nanosecond.
+        // The time of mid without leaf is its own time, to the nanosecond.
         assert_eq!(total("mid"), own("mid") + total("leaf"));
-        // Of calls of itself the outermost counts.
+        // In a recursion only the outermost call counts.
         assert_eq!(total("fact"), own("fact"));
         assert_eq!(total("even"), own("even") + own("odd"));
         assert!(total("odd") < total("even") && own("jumps") < total("jumps"));
         assert!(total("nap") >= 60_000_000 && seen.one("nap").max_ns.unwrap() >= 20_000_000);
         assert!(total("main") >= total("nap") + total("even") + total("fact") + total("jumps"));
         // The kernel watches 64 nested returns, of which main is one.
-        assert_eq!((seen.one("fact").missed_returns, seen.seen.lost), (37, 37));
+        assert_eq!((seen.one("fact").missed_returns, seen.counts.lost), (37, 37));
         for name in ["leaf", "mid", "even", "odd", "nap", "jumps", "main"] {
             let function = seen.one(name);
             assert_eq!((function.missed_returns, function.unfinished), (0, 0), "{name}");
         }
         assert!(
-            seen.seen
-                .counted
+            seen.counts
+                .functions
                 .overhead_ns_per_call
                 .is_some_and(|ns| ns > 100.0)
         );
@@ -74,7 +73,7 @@ fn nested_recursive_and_tail_calls() {
 }
 
 #[test]
-fn left_by_longjmp_and_exit() {
+fn longjmp_and_exit_are_missed_returns() {
     let folder = need!(Folder::new("left"));
     let program = folder.compile(
         "left",
@@ -107,7 +106,7 @@ int main(void) { int t = 0; for (int i = 0; i < 500; i++) t += outer(i % 7); lea
         (fine.missed_returns, outer.missed_returns, outer.calls),
         (0, 0, 500)
     );
-    // The time in what was left is that of who called it.
+    // The time in abandoned calls belongs to their caller.
     assert_eq!(
         outer.total_ns,
         Some(outer.self_ns.unwrap() + fine.total_ns.unwrap())
@@ -123,7 +122,7 @@ int main(void) { int t = 0; for (int i = 0; i < 500; i++) t += outer(i % 7); lea
 }
 
 #[test]
-fn threads_forks_and_execs() {
+fn threads_forks_and_execs_are_followed() {
     let folder = need!(Folder::new("threads"));
     let program = folder.compile(
         "threads",
@@ -161,14 +160,14 @@ int main(int argc, char **argv) {
     };
     assert_eq!((of("work", parent), of("work", child)), ((8000, 0), (50, 0)));
     assert_eq!(of("starts", parent), (8, 4));
-    // The child comes back from a call that was its parent's.
+    // The child returns from a call of its parent, which does not count.
     assert_eq!((of("forks", parent), seen.of("forks", child)), ((1, 0), None));
     assert_eq!(of("becomes", child), (1, 1));
     assert_eq!((of("main", child), of("main", parent)), ((1, 0), (1, 0)));
 }
 
 #[test]
-fn other_stacks() {
+fn alternate_stacks_do_not_break_the_program() {
     let folder = need!(Folder::new("stacks"));
     let program = folder.compile(
         "stacks",
@@ -212,11 +211,8 @@ int main(void) {
     );
     let alone = run(&program);
     let seen = need!(watch(&program, "*", Some("stacks")));
-    if seen.means != "uprobe_session" {
-        return Skip::new(
-            "before Linux 6.13 nobody keeps the kernel from ending programs with several stacks",
-        )
-        .tell();
+    if seen.mechanism != "uprobe_session" {
+        return Skip::new("before Linux 6.13 the kernel ends programs with several stacks").tell();
     }
     assert_eq!((seen.status, &seen.output), (alone.0, &alone.1));
     for name in ["in_handler", "with_signal", "yield", "yield_back"] {
@@ -228,7 +224,7 @@ int main(void) {
 }
 
 #[test]
-fn exceptions_and_panics() {
+fn exceptions_and_panics_are_missed_returns() {
     let folder = need!(Folder::new("exceptions"));
     let program = folder.compile(
         "exceptions.cpp",
@@ -271,7 +267,7 @@ fn main() {
 }
 
 #[test]
-fn of_go_calls_only() {
+fn go_functions_are_counted_not_timed() {
     let folder = need!(Folder::new("go"));
     let source = r#"package main
 
@@ -302,14 +298,16 @@ func main() {
     );
     assert_eq!(seen.one("main.deeper").calls, 8 * 5 * 201);
     assert!(
-        seen.obstacles.iter().any(|obstacle| obstacle.text.contains("Go")),
+        seen.missing_parts
+            .iter()
+            .any(|unavailable| unavailable.text.contains("Go")),
         "{:?}",
-        seen.obstacles
+        seen.missing_parts
     );
 }
 
 #[test]
-fn static_stripped_and_loaded_later() {
+fn static_stripped_and_dlopened_files_are_watched() {
     let folder = need!(Folder::new("files"));
     let source = "__attribute__((noinline)) int work(int x) { __asm__ volatile(\"\"); return x; }\nint main(void) { int t = 0; for (int i = 0; i < 321; i++) t += work(i); return t & 7; }\n";
     let program = folder.compile("fixed", source, &["-O1", "-static"]);
@@ -332,33 +330,33 @@ int main(void) { int (*f)(int) = dlsym(dlopen("LIBRARY", RTLD_NOW), "work"); say
 "#.replace("LIBRARY", library.to_str().unwrap()),
         &["-O1", "-ldl"],
     );
-    let mut child = Standing::start(&program);
+    let mut child = PausedProgram::start(&program);
     let mut symbols = Symbols::new();
     let mut functions = need!(start(&Scope::Processes(vec![child.pid()]), "*", Some("libwork")));
-    tell(&mut functions, &mut symbols, &program);
-    assert!(functions.nothing(&mut symbols).unwrap().text.contains("libwork"));
-    child.go_on();
+    add_files(&mut functions, &mut symbols, &program);
+    assert!(functions.no_match(&mut symbols).unwrap().text.contains("libwork"));
+    child.resume();
     child.wait_for("loaded");
-    let file = symbols.keep_path(&library).unwrap();
-    assert!(functions.mapped(&mut symbols, file) >= 1);
-    assert_eq!(functions.mapped(&mut symbols, file), 0);
-    child.go_on();
+    let file = symbols.add_path(&library).unwrap();
+    assert!(functions.add_file(&mut symbols, file) >= 1);
+    assert_eq!(functions.add_file(&mut symbols, file), 0);
+    child.resume();
     child.wait_for("called");
-    let calls = functions.look().unwrap().counted.calls;
-    // Two names of one place are one function.
+    let calls = functions.read().unwrap().functions.calls;
+    // Two names at one address are one function.
     let work: Vec<_> = calls.iter().filter(|function| function.calls == 45).collect();
     assert_eq!(
         (work.len(), &*work[0].name, &*work[0].module, work[0].pid),
         (1, "work", "libwork.so", child.pid())
     );
-    child.go_on();
+    child.resume();
     assert!(child.end().0.success());
 }
 
 #[test]
-fn everything_of_the_c_library() {
+fn watching_all_of_the_c_library_does_not_break_it() {
     let folder = need!(Folder::new("library"));
-    // A copy: breakpoints in the one that everybody uses would slow all tests down.
+    // A copy: breakpoints in the shared one would slow all tests down.
     let library = need!(c_library());
     fs::copy(&library, folder.0.join("libc.so.6")).unwrap();
     let program = folder.compile(
@@ -404,34 +402,34 @@ int main(int argc, char **argv) {
     assert!(alone.0.success());
     let seen = need!(watch(&program, "*", Some("libc")));
     assert_eq!((seen.status, &seen.output), (alone.0, &alone.1));
-    assert!(seen.seen.counted.watched > 1000);
+    assert!(seen.counts.functions.watched > 1000);
     assert_eq!((seen.one("qsort").calls, seen.one("getline").calls), (1, 1));
-    // Which of them is called is decided by the loader.
+    // The loader selects which of them is called.
     assert!(
-        seen.obstacles
+        seen.missing_parts
             .iter()
-            .any(|obstacle| obstacle.text.contains("IFUNC")),
+            .any(|unavailable| unavailable.text.contains("IFUNC")),
         "{:?}",
-        seen.obstacles
+        seen.missing_parts
     );
 }
 
 #[test]
-fn calls_that_last() {
+fn calls_in_progress_are_unfinished() {
     let folder = need!(Folder::new("last"));
     let program = folder.compile(
         "last",
         "#include <stdio.h>\n__attribute__((noinline)) void waits(void) { puts(\"in\"); fflush(stdout); getchar(); __asm__ volatile(\"\"); }\nint main(void) { waits(); return 0; }\n",
         &["-O1"],
     );
-    let mut child = Standing::start(&program);
+    let mut child = PausedProgram::start(&program);
     let mut symbols = Symbols::new();
     let mut functions = need!(start(&Scope::Processes(vec![child.pid()]), "waits", None));
-    tell(&mut functions, &mut symbols, &program);
-    child.go_on();
+    add_files(&mut functions, &mut symbols, &program);
+    child.resume();
     child.wait_for("in");
-    let look = || {
-        let function = functions.look().unwrap().counted.calls.remove(0);
+    let counts = || {
+        let function = functions.read().unwrap().functions.calls.remove(0);
         (
             function.calls,
             function.unfinished,
@@ -439,38 +437,38 @@ fn calls_that_last() {
             function.max_ns.is_some(),
         )
     };
-    assert_eq!(look(), (1, 1, 0, false));
-    child.go_on();
+    assert_eq!(counts(), (1, 1, 0, false));
+    child.resume();
     assert!(child.end().0.success());
-    assert_eq!(look(), (1, 0, 0, true));
+    assert_eq!(counts(), (1, 0, 0, true));
 }
 
 #[test]
-fn only_those_in_scope() {
+fn processes_out_of_scope_are_not_counted() {
     let folder = need!(Folder::new("scope"));
     let source = "__attribute__((noinline)) int work(int x) { __asm__ volatile(\"\"); return x; }\nint main(void) { for (int i = 0; i < 50; i++) work(i); return 0; }\n";
     let program = folder.compile("scope", source, &["-O1"]);
     let group = need!(Group::new());
-    let (mut one, mut other) = (Standing::start(&program), Standing::start(&program));
+    let (mut one, mut other) = (PausedProgram::start(&program), PausedProgram::start(&program));
     fs::write(group.0.join("below/cgroup.procs"), one.pid().to_string()).unwrap();
     let in_group = Scope::Cgroup {
         id: std::os::unix::fs::MetadataExt::ino(&fs::metadata(&group.0).unwrap()),
         folder: group.0.clone(),
     };
     let mut symbols = Symbols::new();
-    let mut looks = Vec::new();
+    let mut all = Vec::new();
     for scope in [Scope::Processes(vec![one.pid()]), Scope::System, in_group] {
         let mut functions = need!(start(&scope, "work", None));
-        tell(&mut functions, &mut symbols, &program);
-        looks.push(functions);
+        add_files(&mut functions, &mut symbols, &program);
+        all.push(functions);
     }
     let (first, second) = (one.pid(), other.pid());
     for child in [&mut one, &mut other] {
-        child.go_on();
+        child.resume();
         assert!(child.end().0.success());
     }
-    let seen = looks.iter().map(|functions| {
-        let calls = functions.look().unwrap().counted.calls;
+    let seen = all.iter().map(|functions| {
+        let calls = functions.read().unwrap().functions.calls;
         let mut calls: Vec<_> = calls
             .iter()
             .map(|function| (function.pid, function.calls))
@@ -487,39 +485,39 @@ fn only_those_in_scope() {
 }
 
 #[test]
-fn names_that_nobody_has() {
+fn unknown_name_reports_similar_ones() {
     let folder = need!(Folder::new("names"));
     let program = folder.compile("names", NESTED, &["-O1"]);
     let mut symbols = Symbols::new();
     let mut functions = need!(start(&Scope::System, "facct", Some("names")));
-    tell(&mut functions, &mut symbols, &program);
-    let obstacle = functions.nothing(&mut symbols).unwrap();
-    assert!(obstacle.text.contains("facct"), "{obstacle}");
+    add_files(&mut functions, &mut symbols, &program);
+    let unavailable = functions.no_match(&mut symbols).unwrap();
+    assert!(unavailable.text.contains("facct"), "{unavailable}");
     assert!(
-        obstacle
+        unavailable
             .remedy
             .is_some_and(|remedy| remedy.contains("similar: fact")),
         "{}",
-        obstacle.text
+        unavailable.text
     );
 }
 
 #[test]
-fn without_rights() {
+fn missing_rights_are_reported() {
     let refused = std::thread::spawn(|| {
         let mut sets = rustix::thread::capabilities(None).unwrap();
         sets.effective = rustix::thread::CapabilitySet::empty();
         rustix::thread::set_capabilities(None, sets).unwrap();
-        Functions::start(&BpfEngine::default(), &Scope::System, &Wanted::default()).map(drop)
+        Functions::start(&BpfEngine::default(), &Scope::System, &FunctionFilter::default()).map(drop)
     });
-    let obstacle = refused.join().unwrap().unwrap_err();
-    assert_eq!(obstacle.part, "functions");
-    let text = obstacle.to_string();
+    let unavailable = refused.join().unwrap().unwrap_err();
+    assert_eq!(unavailable.part, "functions");
+    let text = unavailable.to_string();
     assert!(text.contains("CAP_BPF"), "{text}");
 }
 
 #[test]
-fn functions_of_the_kernel() {
+fn kernel_functions_are_counted_or_refused_with_remedy() {
     static ENGINE: OnceLock<BpfEngine> = OnceLock::new();
     let engine = ENGINE.get_or_init(BpfEngine::default);
     match Functions::start_kernel(engine, &Scope::Processes(vec![std::process::id()]), "ksys_rea?") {
@@ -528,7 +526,7 @@ fn functions_of_the_kernel() {
             for _ in 0..10 {
                 fs::read("/proc/self/stat").unwrap();
             }
-            let calls = functions.look().unwrap().counted.calls;
+            let calls = functions.read().unwrap().functions.calls;
             let read = calls
                 .iter()
                 .find(|function| function.name == "ksys_read")
@@ -538,24 +536,24 @@ fn functions_of_the_kernel() {
                 "{calls:?}"
             );
         }
-        // Where it is forbidden, that is what must be told, and what is left.
-        Err(obstacle) => {
-            assert_eq!(obstacle.part, "kernel_functions");
-            assert!(obstacle.remedy.is_some(), "{obstacle}");
-            Skip::new(obstacle.to_string()).tell();
+        // Where it is forbidden, the report must say so, and what still works.
+        Err(unavailable) => {
+            assert_eq!(unavailable.part, "kernel_functions");
+            assert!(unavailable.remedy.is_some(), "{unavailable}");
+            Skip::new(unavailable.to_string()).tell();
         }
     }
 }
 
-/// What was seen of a program.
+/// A program's own result and the counts of its functions.
 #[derive(Debug)]
 struct Watched {
     pid: u32,
     status: ExitStatus,
     output: String,
-    seen: SeenFunctions,
-    obstacles: Vec<Obstacle>,
-    means: &'static str,
+    counts: FunctionCounts,
+    missing_parts: Vec<Unavailable>,
+    mechanism: &'static str,
 }
 
 impl Watched {
@@ -565,79 +563,80 @@ impl Watched {
     }
 
     fn of(&self, name: &str, pid: u32) -> Option<&Function> {
-        self.seen
-            .counted
+        self.counts
+            .functions
             .calls
             .iter()
             .find(|function| function.name == name && function.pid == pid)
     }
 
-    /// What the program printed.
+    /// Returns the numbers that the program printed.
     fn numbers(&self) -> Vec<u64> {
         let words = self.output.split_whitespace();
         words.map(|word| word.parse().unwrap()).collect()
     }
 }
 
-/// Runs a program to its end, and watches its functions.
+/// Runs a program to its end and watches its functions.
 fn watch(program: &Path, pattern: &str, library: Option<&str>) -> Result<Watched, Skip> {
-    let mut child = Standing::start(program);
+    let mut child = PausedProgram::start(program);
     let mut symbols = Symbols::new();
     let mut functions = start(&Scope::Processes(vec![child.pid()]), pattern, library)?;
-    tell(&mut functions, &mut symbols, program);
-    assert!(functions.watched() > 0, "{:?}", functions.nothing(&mut symbols));
-    child.go_on();
+    add_files(&mut functions, &mut symbols, program);
+    assert!(functions.watched() > 0, "{:?}", functions.no_match(&mut symbols));
+    child.resume();
     let (status, output) = child.end();
     Ok(Watched {
         pid: child.pid(),
         status,
         output,
-        seen: functions.look().unwrap(),
-        obstacles: functions.obstacles(),
-        means: functions.means(),
+        counts: functions.read().unwrap(),
+        missing_parts: functions.missing_parts(),
+        mechanism: functions.mechanism(),
     })
 }
 
 fn start(scope: &Scope, pattern: &str, library: Option<&str>) -> Result<Functions, Skip> {
     static ENGINE: OnceLock<BpfEngine> = OnceLock::new();
-    let wanted = Wanted {
+    let filter = FunctionFilter {
         pattern: pattern.to_owned(),
         library: library.map(str::to_owned),
     };
-    let mut functions = Functions::start(ENGINE.get_or_init(BpfEngine::default), scope, &wanted)
-        .map_err(|obstacle| Skip::new(obstacle.to_string()))?;
+    let mut functions = Functions::start(ENGINE.get_or_init(BpfEngine::default), scope, &filter)
+        .map_err(|unavailable| Skip::new(unavailable.to_string()))?;
     functions.begin().unwrap();
     Ok(functions)
 }
 
-fn tell(functions: &mut Functions, symbols: &mut Symbols, program: &Path) {
-    for file in files_of(&executable(program.as_os_str(), None).unwrap()) {
-        let number = symbols.keep_path(&file).unwrap();
-        functions.mapped(symbols, number);
+/// Adds the files that a program maps at its start.
+fn add_files(functions: &mut Functions, symbols: &mut Symbols, program: &Path) {
+    for file in startup_files(program) {
+        let number = symbols.add_path(&file).unwrap();
+        functions.add_file(symbols, number);
     }
 }
 
 fn run(program: &Path) -> (ExitStatus, String) {
-    let mut child = Standing::start(program);
-    child.go_on();
+    let mut child = PausedProgram::start(program);
+    child.resume();
     child.end()
 }
 
-/// The C library that we use ourselves.
+/// Returns the C library of the system.
 fn c_library() -> Result<PathBuf, Skip> {
-    files_of(Path::new("/bin/sh"))
+    startup_files(Path::new("/bin/sh"))
         .into_iter()
         .find(|file| file.ends_with("libc.so.6"))
         .ok_or_else(|| Skip::new("the C library is not glibc"))
 }
 
-/// A program that stands still until it may go on.
-struct Standing {
+/// A program that waits until it is resumed; killed on drop.
+struct PausedProgram {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
-impl Standing {
+impl PausedProgram {
     fn start(program: &Path) -> Self {
         let mut child = Command::new("sh")
             .args(["-c", "read line && exec \"$1\"", "sh"])
@@ -654,7 +653,7 @@ impl Standing {
         self.child.id()
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 
@@ -671,14 +670,14 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for PausedProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A cgroup with one below.
+/// A cgroup with the child `below`, removed on drop.
 struct Group(PathBuf);
 
 impl Group {
@@ -700,7 +699,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Those that were in it may be on their way out.
+        // Its processes may still be exiting.
         for _ in 0..100 {
             let _ = fs::remove_dir(self.0.join("below"));
             if fs::remove_dir(&self.0).is_ok() {
@@ -711,7 +710,7 @@ impl Drop for Group {
     }
 }
 
-/// A folder for a test's programs.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -728,7 +727,7 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// C, or C++ if the name says so.
+    /// Compiles C, or C++ if the name ends in `.cpp`.
     fn compile(&self, name: &str, source: &str, flags: &[&str]) -> PathBuf {
         let (compiler, name) = match name.strip_suffix(".cpp") {
             Some(name) => ("c++", name),
@@ -753,7 +752,7 @@ impl Folder {
         program
     }
 
-    /// By another compiler, which need not be there.
+    /// Builds with another compiler; skips the test if there is none.
     fn build(&self, name: &str, file: &str, source: &str, command: &[&str]) -> Result<PathBuf, Skip> {
         let (file, program) = (self.0.join(file), self.0.join(name));
         fs::write(&file, source).unwrap();

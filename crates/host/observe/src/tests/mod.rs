@@ -1,5 +1,5 @@
-//! Tests on real processes, compared with strace, with nm, and with programs that count and time themselves.
-#![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
+//! Tests against real processes and the live kernel.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod calls;
 mod functions;

@@ -1,10 +1,9 @@
-//! Samples and events of real processes, against what these do by plan.
-
+//! Compares samples and events with what test programs do.
+use crate::{FileNumber, Incarnation, Launch, Launched, Mapping, Processes, Sampler, Scope, Unavailable};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use sockeye_lab::{Skip, need};
-use sockeye_observe::{FileNumber, Incarnation, Launch, Launched, Mapping, Processes, Sampler, Scope};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -16,14 +15,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
-fn shares_are_those_of_the_work_and_threads_count() {
+fn shares_match_work_and_include_threads() {
     let program = need!(Program::new("shares"));
     let child = program.start(&["thread", "700"]);
     let mut watch = need!(Watch::start(&Scope::Processes(vec![child.pid()]), Some(997)));
     watch.until("the end of the program", |watch| watch.processes.all_ended());
     watch.finish();
 
-    let cpu = watch.sampler.look();
+    let cpu = watch.sampler.counts();
     assert!(!cpu.user_only);
     assert_eq!(cpu.samples_per_s, 997);
     let shares = watch.shares(&program);
@@ -35,7 +34,7 @@ fn shares_are_those_of_the_work_and_threads_count() {
     assert!((0.6..1.6).contains(&(other / (light + heavy))), "{shares:?}");
     let all: u64 = shares.values().sum();
     assert!(other + light + heavy > 0.9 * all as f64, "{shares:?}");
-    // Who called is known: frame pointers are there.
+    // Callers are known: the program has frame pointers.
     assert!(cpu.cut_stacks * 20 <= cpu.samples, "{cpu:?}");
     let callers = watch.callers(&program, "heavy");
     let most = callers.iter().max_by_key(|(_, count)| **count);
@@ -51,14 +50,16 @@ fn shares_are_those_of_the_work_and_threads_count() {
 }
 
 #[test]
-fn a_command_is_seen_from_its_first_step_through_fork_and_exec() {
+fn command_is_observed_from_start_through_fork_and_exec() {
     let program = need!(Program::new("family"));
     let words: Vec<OsString> = vec![program.file.clone().into(), "family".into(), "250".into()];
     let launch = Launch::prepare(&words, None).unwrap();
     let first = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![first]), Some(997)));
     let mut launched = launch.resume().unwrap();
-    watch.until("the end of the command", |_| launched.ended().unwrap().is_some());
+    watch.until("the end of the command", |_| {
+        launched.try_wait().unwrap().is_some()
+    });
     watch.finish();
     assert_eq!(Launched::exit_code(launched.wait().unwrap()), 0);
 
@@ -69,12 +70,11 @@ fn a_command_is_seen_from_its_first_step_through_fork_and_exec() {
         names.iter().all(|(name, ended)| *name == "work" && *ended),
         "{names:?}"
     );
-    // The copy computes in `light` alone, and has begun no program; the other one `heavy` in another program than the copy it
-    // was.
+    // One child computes only in `light` without an exec; the other one in `heavy` after an exec.
     let mut by_execs: HashMap<(bool, u32), BTreeMap<String, u64>> = HashMap::new();
-    for (who, stack, count) in watch.sampler.stacks() {
-        let name = watch.function(&program, who, stack.user.first());
-        let functions = by_execs.entry((who.pid == first, who.execs)).or_default();
+    for (process, stack, count) in watch.sampler.stacks() {
+        let name = watch.function(&program, process, stack.user.first());
+        let functions = by_execs.entry((process.pid == first, process.execs)).or_default();
         *functions.entry(name).or_default() += count;
     }
     let count = |is_first, execs, name: &str| {
@@ -91,7 +91,7 @@ fn a_command_is_seen_from_its_first_step_through_fork_and_exec() {
 }
 
 #[test]
-fn processes_that_live_for_a_moment_are_known_with_what_they_mapped() {
+fn short_processes_are_known_with_mappings() {
     let program = need!(Program::new("short"));
     let script = format!(
         "i=0; while [ $i -lt 40 ]; do {:?} light 15; i=$((i+1)); done",
@@ -101,7 +101,9 @@ fn processes_that_live_for_a_moment_are_known_with_what_they_mapped() {
     let launch = Launch::prepare(&words, None).unwrap();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![launch.pid()]), Some(997)));
     let mut launched = launch.resume().unwrap();
-    watch.until("the end of the command", |_| launched.ended().unwrap().is_some());
+    watch.until("the end of the command", |_| {
+        launched.try_wait().unwrap().is_some()
+    });
     watch.finish();
 
     let all = watch.processes.all();
@@ -110,12 +112,12 @@ fn processes_that_live_for_a_moment_are_known_with_what_they_mapped() {
     assert!(short.iter().all(|it| it.began && it.ended));
     let shares = watch.shares(&program);
     assert!(shares.get("light").copied().unwrap_or(0) > 200, "{shares:?}");
-    // Whoever computes is somewhere.
+    // Every sample has a mapping.
     assert_eq!(shares.get("nowhere"), None, "{shares:?}");
 }
 
 #[test]
-fn a_process_that_is_killed_meanwhile_ends_and_the_others_go_on() {
+fn killed_process_ends_and_others_continue() {
     let program = need!(Program::new("killed"));
     let (one, other) = (
         program.start(&["light", "60000"]),
@@ -140,12 +142,12 @@ fn a_process_that_is_killed_meanwhile_ends_and_the_others_go_on() {
 }
 
 #[test]
-fn in_a_whole_system_who_is_seen_is_read_and_we_are_left_out() {
+fn system_scope_reads_sampled_processes_and_excludes_own() {
     let program = need!(Program::new("system"));
     let child = program.start(&["light", "60000"]);
     let mut watch = need!(Watch::start(&Scope::System, Some(997)));
     let deadline = Instant::now() + PATIENCE;
-    // We compute too.
+    // Our own process computes too.
     while watch.shares(&program).get("light").copied().unwrap_or(0) < 20 {
         assert!(Instant::now() < deadline, "{:?}", watch.shares(&program));
         watch.drain();
@@ -155,7 +157,7 @@ fn in_a_whole_system_who_is_seen_is_read_and_we_are_left_out() {
         watch
             .sampler
             .stacks()
-            .all(|(who, ..)| who.pid != own && who.pid != 0)
+            .all(|(process, ..)| process.pid != own && process.pid != 0)
     );
     let all = watch.processes.all();
     assert!(all.iter().any(|it| it.pid == child.pid() && it.name == "work"));
@@ -163,7 +165,7 @@ fn in_a_whole_system_who_is_seen_is_read_and_we_are_left_out() {
 }
 
 #[test]
-fn without_samples_there_are_the_events_of_processes() {
+fn process_events_work_without_samples() {
     let launch = Launch::prepare(&["true".into()], None).unwrap();
     let pid = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![pid]), None));
@@ -171,14 +173,14 @@ fn without_samples_there_are_the_events_of_processes() {
     watch.until("the end", |watch| watch.processes.all_ended());
     launched.wait().unwrap();
     watch.finish();
-    let cpu = watch.sampler.look();
+    let cpu = watch.sampler.counts();
     assert_eq!((cpu.samples, cpu.samples_per_s), (0, 0));
     assert_eq!(watch.processes.all()[0].name, "true");
     assert!(!watch.processes.files(pid).is_empty());
 }
 
 #[test]
-fn only_those_in_a_cgroup() {
+fn cgroup_scope_excludes_others() {
     let program = need!(Program::new("cgroup"));
     let cgroup = need!(Cgroup::new());
     let below = cgroup.0.join("below");
@@ -196,7 +198,7 @@ fn only_those_in_a_cgroup() {
     watch.until("samples", |watch| {
         watch.shares(&program).get("light").copied().unwrap_or(0) > 50
     });
-    // Somebody who comes later.
+    // A process that joins later.
     fs::write(below.join("cgroup.procs"), outside.pid().to_string()).unwrap();
     assert_eq!(watch.shares(&program).get("heavy"), None);
     watch.until("samples of the other", |watch| {
@@ -211,25 +213,25 @@ fn only_those_in_a_cgroup() {
 }
 
 #[test]
-fn who_is_not_root_sees_own_processes_and_no_kernel() {
+fn unprivileged_user_samples_own_processes_only() {
     if !rustix::process::geteuid().is_root() {
-        return Skip::new("only root can become somebody else").tell();
+        return Skip::new("only root can change to another user").tell();
     }
     let program = need!(Program::new("unprivileged"));
     let mut command = program.command(&["family", "400"]);
-    // It waits for a line, so that it is still there when we look at it.
+    // It waits for a line, so that it still runs when we attach.
     let own = Running(command.uid(NOBODY).gid(NOBODY).spawn().unwrap());
     let foreign = program.start(&["light", "60000"]);
-    // The rights of a thread are its own, and end with it.
+    // User ids of a thread are its own and end with it.
     let (own_pid, foreign_pid) = (own.pid(), foreign.pid());
     let seen = std::thread::spawn(move || {
         set_thread_res_gid(gid(), gid(), gid()).unwrap();
         set_thread_res_uid(uid(), uid(), uid()).unwrap();
-        let refused = Watch::start_or_obstacle(&Scope::Processes(vec![foreign_pid]), Some(997));
-        let refused = refused.map(drop).expect_err("it is not ours");
-        let mut watch = match Watch::start_or_obstacle(&Scope::Processes(vec![own_pid]), Some(997)) {
+        let refused = Watch::start_or_unavailable(&Scope::Processes(vec![foreign_pid]), Some(997));
+        let refused = refused.map(drop).expect_err("a process of another user");
+        let mut watch = match Watch::start_or_unavailable(&Scope::Processes(vec![own_pid]), Some(997)) {
             Ok(watch) => watch,
-            Err(obstacle) => return Err(Skip::new(obstacle.to_string())),
+            Err(unavailable) => return Err(Skip::new(unavailable.to_string())),
         };
         watch.until("the end of the program", |watch| watch.processes.all_ended());
         watch.finish();
@@ -243,11 +245,11 @@ fn who_is_not_root_sees_own_processes_and_no_kernel() {
     );
     assert!(text.contains("perf_event_paranoid"), "{text}");
 
-    let cpu = watch.sampler.look();
+    let cpu = watch.sampler.counts();
     assert!(cpu.samples > 100, "{cpu:?}");
     if cpu.user_only {
         assert_eq!(cpu.kernel_samples, 0);
-        let parts: Vec<_> = watch.sampler.obstacles().iter().map(|it| it.part).collect();
+        let parts: Vec<_> = watch.sampler.missing_parts().iter().map(|it| it.part).collect();
         assert_eq!(parts, ["kernel_samples"]);
     }
     let shares = watch.shares(&program);
@@ -255,7 +257,7 @@ fn who_is_not_root_sees_own_processes_and_no_kernel() {
     assert_eq!(watch.processes.all().len(), 3, "{:?}", watch.processes.all());
 }
 
-/// A sampler with who is seen, and files numbered in the order of their appearance.
+/// A sampler with its processes; files are numbered in the order of their appearance.
 struct Watch {
     sampler: Sampler,
     processes: Processes,
@@ -264,17 +266,15 @@ struct Watch {
 
 impl Watch {
     fn start(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Skip> {
-        Self::start_or_obstacle(scope, samples_per_s).map_err(|obstacle| Skip::new(obstacle.to_string()))
+        Self::start_or_unavailable(scope, samples_per_s)
+            .map_err(|unavailable| Skip::new(unavailable.to_string()))
     }
 
-    fn start_or_obstacle(
-        scope: &Scope,
-        samples_per_s: Option<u32>,
-    ) -> Result<Self, sockeye_observe::Obstacle> {
+    fn start_or_unavailable(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Unavailable> {
         let sampler = Sampler::start(scope, samples_per_s, Instant::now())?;
         let mut paths = vec![];
-        let mut processes = Processes::of(scope);
-        processes.read_those_there(&mut |_, mapping| number(&mut paths, mapping));
+        let mut processes = Processes::new(scope);
+        processes.scan_existing(&mut |_, mapping| number(&mut paths, mapping));
         Ok(Self {
             sampler,
             processes,
@@ -284,52 +284,52 @@ impl Watch {
 
     fn drain(&mut self) {
         let paths = &mut self.paths;
-        let mut keep = |_: u32, mapping: &Mapping| number(paths, mapping);
-        self.sampler.drain(&mut self.processes, &mut keep);
+        let mut on_mapping = |_: u32, mapping: &Mapping| number(paths, mapping);
+        self.sampler.drain(&mut self.processes, &mut on_mapping);
     }
 
     fn finish(&mut self) {
         let paths = &mut self.paths;
-        let mut keep = |_: u32, mapping: &Mapping| number(paths, mapping);
-        self.sampler.finish(&mut self.processes, &mut keep);
+        let mut on_mapping = |_: u32, mapping: &Mapping| number(paths, mapping);
+        self.sampler.finish(&mut self.processes, &mut on_mapping);
     }
 
-    /// Drains until it is so.
-    fn until(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
+    /// Drains until the condition holds.
+    fn until(&mut self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;
-        while !is_so(self) {
+        while !condition(self) {
             assert!(Instant::now() < deadline, "waited in vain for {what}");
             std::thread::sleep(Duration::from_millis(20));
             self.drain();
         }
     }
 
-    /// Samples in the process's own code by the program's function; `elsewhere` is in other files.
+    /// Returns the samples of user code by function of the program; `elsewhere`: in other files.
     fn shares(&self, program: &Program) -> BTreeMap<String, u64> {
         let mut shares = BTreeMap::new();
-        for (who, stack, count) in self.sampler.stacks() {
+        for (process, stack, count) in self.sampler.stacks() {
             if stack.kernel.is_empty() {
-                let name = self.function(program, who, stack.user.first());
+                let name = self.function(program, process, stack.user.first());
                 *shares.entry(name).or_default() += count;
             }
         }
         shares
     }
 
-    /// From where a function of the program was called.
+    /// Returns the callers of a function of the program.
     fn callers(&self, program: &Program, of: &str) -> BTreeMap<String, u64> {
         let mut callers = BTreeMap::new();
-        for (who, stack, count) in self.sampler.stacks() {
-            if self.function(program, who, stack.user.first()) == of {
-                let name = self.function(program, who, stack.user.get(1));
+        for (process, stack, count) in self.sampler.stacks() {
+            if self.function(program, process, stack.user.first()) == of {
+                let name = self.function(program, process, stack.user.get(1));
                 *callers.entry(name).or_default() += count;
             }
         }
         callers
     }
 
-    fn function(&self, program: &Program, who: Incarnation, address: Option<&u64>) -> String {
-        let place = address.and_then(|&address| self.processes.place(who, address));
+    fn function(&self, program: &Program, process: Incarnation, address: Option<&u64>) -> String {
+        let place = address.and_then(|&address| self.processes.locate(process, address));
         let Some((file, offset)) = place else {
             return "nowhere".to_owned();
         };
@@ -352,11 +352,11 @@ fn number(paths: &mut Vec<Vec<u8>>, mapping: &Mapping) -> FileNumber {
     FileNumber(index as u32)
 }
 
-/// A compiled program that computes by plan, in a folder of its own.
+/// A compiled program with known functions, in its own folder.
 struct Program {
     folder: PathBuf,
     file: PathBuf,
-    /// Where each function lies in the file.
+    /// The file offsets of each function.
     functions: BTreeMap<String, Range<u64>>,
 }
 
@@ -394,7 +394,7 @@ impl Program {
 
     fn start(&self, words: &[&str]) -> Running {
         let child = Running(self.command(words).spawn().unwrap());
-        // Until it is itself.
+        // Wait for its exec.
         let deadline = Instant::now() + PATIENCE;
         let link = format!("/proc/{}/exe", child.pid());
         while fs::read_link(&link).is_ok_and(|file| file != self.file) {
@@ -429,7 +429,7 @@ fn functions(file: &Path) -> BTreeMap<String, Range<u64>> {
         .collect()
 }
 
-/// A child that ends with the test.
+/// A child process, killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -447,7 +447,7 @@ impl Drop for Running {
     }
 }
 
-/// A cgroup (v2) with all below it.
+/// A cgroup (v2), removed on drop with its child `below`.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -469,7 +469,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever ended may still be on the way out.
+        // Killed processes may still be exiting.
         for _ in 0..100 {
             let _ = fs::remove_dir(self.0.join("below"));
             if fs::remove_dir(&self.0).is_ok() {
@@ -491,7 +491,7 @@ fn gid() -> rustix::fs::Gid {
 const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Computes for so many milliseconds of processor time; `heavy` does three times what `light` does.
+/// Computes for a number of milliseconds of processor time; `heavy` does three times the work of `light`.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -530,7 +530,7 @@ int main(int argc, char **argv)
         pthread_join(other_one, 0);
         return 0;
     }
-    /* Time for whoever looks to attach; then a copy, and another program. */
+    /* Time for the test to attach; then a fork, and an exec. */
     usleep(300000);
     if (!fork()) { do light(); while (used_ms() < ms); _exit(0); }
     if (!fork()) { execl(argv[0], argv[0], "heavy", argv[2], (char *)0); _exit(1); }

@@ -1,10 +1,9 @@
-//! Names for addresses, against the symbol tables as nm reads them, of real programs that really run.
-
+//! Compares names of addresses with nm's, for real programs that run.
 mod program;
 
 use self::program::{Folder, Running, addresses, code_mappings, compile, offset, ran, segments};
+use crate::{FileNumber, Mapping, Symbols};
 use sockeye_lab::{Skip, need, program as installed};
-use sockeye_observe::{FileNumber, Mapping, Symbols};
 use sockeye_profile::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -92,7 +91,7 @@ int main(void) {
 "#;
 
 #[test]
-fn every_function_of_c_is_where_nm_has_it() {
+fn functions_of_c_match_nm() {
     let folder = Folder::new("nm");
     need!(tools(&["cc", "nm", "readelf"]));
     for (name, flags) in [
@@ -106,8 +105,8 @@ fn every_function_of_c_is_where_nm_has_it() {
         assert_names(&all, &["visible", "also_visible", "hidden", "by_hand", "main"]);
         let (known, loaded) = (addresses(&path), segments(&path));
         let mut symbols = Symbols::new();
-        let number = symbols.keep_path(&path).unwrap();
-        // Not the weak one of two; and code without a size reaches to the next.
+        let number = symbols.add_path(&path).unwrap();
+        // Of two names the one that is not weak; code without a size extends to the next function.
         for (of, within, named) in [
             ("also_visible", 0, "visible"),
             ("hidden", 1, "hidden"),
@@ -120,7 +119,7 @@ fn every_function_of_c_is_where_nm_has_it() {
 }
 
 #[test]
-fn every_function_of_cpp_and_rust_is_where_nm_has_it() {
+fn functions_of_cpp_and_rust_match_nm() {
     let folder = Folder::new("clear");
     need!(tools(&["c++", "rustc", "nm", "readelf"]));
     let path = compile(&folder, "cpp", "cc", CPP, "c++", &["-O1"]);
@@ -149,35 +148,35 @@ fn every_function_of_cpp_and_rust_is_where_nm_has_it() {
 }
 
 #[test]
-fn a_program_that_ended_is_named() {
+fn ended_program_has_names() {
     let folder = Folder::new("running");
     need!(tools(&["cc", "nm", "readelf"]));
     let path = compile(&folder, "plain", "c", C, "cc", &["-O1"]);
     let running = Running::start(&path);
     let mut symbols = Symbols::new();
-    let kept = keep(&mut symbols, running.pid());
+    let mappings = add_mappings(&mut symbols, running.pid());
     drop(running);
-    // Nobody has asked before.
-    let number = named_file(&kept, "plain");
+    // The tables are read only now.
+    let number = named_file(&mappings, "plain");
     for function in ["visible", "main"] {
         let frame = symbols.user(number, offset(&segments(&path), addresses(&path)[function]));
         assert_eq!(frame.function.as_deref(), Some(function));
         assert_eq!((frame.module.as_deref(), frame.offset), (Some("plain"), None));
     }
-    let libc = named_file(&kept, "libc.so");
+    let libc = named_file(&mappings, "libc.so");
     let memcpy = symbols
         .functions(libc)
         .find(|one| one.demangled() == "memcpy")
         .map(|one| (one.indirect, one.offset));
     let (indirect, place) = memcpy.expect("every libc has it");
-    assert!(indirect, "it is chosen at run time");
+    assert!(indirect, "it is selected at run time");
     let frame = symbols.user(libc, place);
     assert!(frame.function.expect("it has names").starts_with("mem"));
-    assert_eq!(symbols.obstacles(), []);
+    assert_eq!(symbols.missing_parts(), []);
 }
 
 #[test]
-fn jumps_to_other_libraries_are_named_by_their_targets() {
+fn plt_entries_are_named_by_target() {
     let folder = Folder::new("plt");
     need!(tools(&["cc", "objdump", "strip", "readelf"]));
     if !cfg!(target_arch = "x86_64") {
@@ -191,8 +190,8 @@ fn jumps_to_other_libraries_are_named_by_their_targets() {
         let path = compile(&folder, name, "c", C, "cc", flags);
         ran(Command::new("strip").arg(&path));
         // `0000000000001050 <malloc@plt>:`
-        let told = ran(Command::new("objdump").arg("-d").arg(&path));
-        let entries: Vec<(u64, &str)> = told
+        let listing = ran(Command::new("objdump").arg("-d").arg(&path));
+        let entries: Vec<(u64, &str)> = listing
             .lines()
             .filter_map(|line| line.split_once(" <"))
             .filter_map(|(address, name)| {
@@ -200,10 +199,10 @@ fn jumps_to_other_libraries_are_named_by_their_targets() {
                 Some((u64::from_str_radix(address, 16).ok()?, name))
             })
             .collect();
-        assert!(entries.len() >= 4, "{told}");
+        assert!(entries.len() >= 4, "{listing}");
         let loaded = segments(&path);
         let mut symbols = Symbols::new();
-        let number = symbols.keep_path(&path).unwrap();
+        let number = symbols.add_path(&path).unwrap();
         for (address, target) in &entries {
             let frame = symbols.user(number, offset(&loaded, address + 4));
             assert_eq!(frame.function, Some(format!("{target}@plt")), "{name}");
@@ -212,7 +211,7 @@ fn jumps_to_other_libraries_are_named_by_their_targets() {
 }
 
 #[test]
-fn stripped_ones_are_named_by_what_they_export_and_by_separate_files() {
+fn stripped_programs_have_exported_and_debug_file_names() {
     let folder = Folder::new("stripped");
     need!(tools(&["cc", "objcopy", "strip", "nm", "readelf"]));
     for (name, id) in [("with-id", "-Wl,--build-id"), ("without", "-Wl,--build-id=none")] {
@@ -225,7 +224,7 @@ fn stripped_ones_are_named_by_what_they_export_and_by_separate_files() {
         ran(Command::new("strip").arg(&path));
         let ask = |function: &str| {
             let mut symbols = Symbols::new();
-            let number = symbols.keep_path(&path).unwrap();
+            let number = symbols.add_path(&path).unwrap();
             let place = offset(&loaded, known[function]);
             let frame = symbols.user(number, place);
             assert_eq!(frame.module.as_deref(), Some(name));
@@ -234,7 +233,7 @@ fn stripped_ones_are_named_by_what_they_export_and_by_separate_files() {
         };
         assert_eq!(ask("visible").as_deref(), Some("visible"), "it is exported");
         assert_eq!(ask("hidden"), None, "it is not");
-        // The name of the other file stands in the program, and its checksum.
+        // The program has the name and checksum of the debug file.
         let link = format!("--add-gnu-debuglink={}", debug.display());
         ran(Command::new("objcopy").arg(link).arg(&path));
         assert_eq!(ask("hidden").as_deref(), Some("hidden"));
@@ -266,14 +265,14 @@ fn stripped_go_programs_have_names() {
         let path = program::go(&folder, name, GO, flags);
         let running = Running::start(&path);
         let mut symbols = Symbols::new();
-        let kept = keep(&mut symbols, running.pid());
-        let number = named_file(&kept, name);
+        let mappings = add_mappings(&mut symbols, running.pid());
+        let number = named_file(&mappings, name);
         assert!(symbols.is_go(number));
         let functions: BTreeMap<String, (u64, u64)> = symbols
             .functions(number)
             .map(|one| (one.demangled().into_owned(), (one.offset, one.size)))
             .collect();
-        // Where they really are is seen in the same program with a symbol table.
+        // The same program with a symbol table gives the expected offsets.
         let whole = program::go(&folder, "whole", GO, &flags[1..]);
         let (known, loaded) = (addresses(&whole), segments(&whole));
         for function in ["main.main", "main.(*tide).height", "runtime.mallocgc"] {
@@ -288,7 +287,7 @@ fn stripped_go_programs_have_names() {
 }
 
 #[test]
-fn programs_of_other_sizes_and_byte_orders_are_read() {
+fn programs_of_32_bits_and_big_endian_are_read() {
     let folder = Folder::new("foreign");
     need!(tools(&["go", "nm", "readelf"]));
     // One compiler that has them all: of 32 bits, and big-endian.
@@ -299,7 +298,7 @@ fn programs_of_other_sizes_and_byte_orders_are_read() {
 }
 
 #[test]
-fn a_program_of_a_container_is_named() {
+fn program_in_other_mount_namespace_has_names() {
     let folder = Folder::new("container");
     need!(tools(&[
         "cc", "unshare", "mount", "strip", "objcopy", "nm", "readelf"
@@ -317,7 +316,7 @@ fn a_program_of_a_container_is_named() {
         .arg("--only-keep-debug")
         .args([&path, &debug]));
     ran(Command::new("strip").arg(&path));
-    // Its folder, and the one with its symbols, are on file systems that nobody else sees.
+    // Its folder and that of the debug files are visible only in its mount namespace.
     let room = folder.path().join("room");
     fs::create_dir(&room).unwrap();
     let script = format!(
@@ -334,18 +333,18 @@ fn a_program_of_a_container_is_named() {
         "it has a mount namespace of its own"
     );
     let mut symbols = Symbols::new();
-    let kept = keep(&mut symbols, running.pid());
-    let frame = symbols.user(named_file(&kept, "inside"), place);
+    let mappings = add_mappings(&mut symbols, running.pid());
+    let frame = symbols.user(named_file(&mappings, "inside"), place);
     assert_eq!(
         frame.function.as_deref(),
         Some("hidden"),
         "{:?}",
-        symbols.obstacles()
+        symbols.missing_parts()
     );
 }
 
 #[test]
-fn a_program_that_was_deleted_is_named() {
+fn deleted_program_has_names() {
     let folder = Folder::new("deleted");
     need!(tools(&["cc", "nm", "readelf"]));
     let path = compile(&folder, "removed", "c", C, "cc", &["-O1"]);
@@ -353,14 +352,14 @@ fn a_program_that_was_deleted_is_named() {
     let running = Running::start(&path);
     fs::remove_file(&path).unwrap();
     let mut symbols = Symbols::new();
-    let kept = keep(&mut symbols, running.pid());
-    let number = named_file(&kept, "removed");
+    let mappings = add_mappings(&mut symbols, running.pid());
+    let number = named_file(&mappings, "removed");
     let frame = symbols.user(number, place);
     assert_eq!(
         frame.function.as_deref(),
         Some("hidden"),
         "{:?}",
-        symbols.obstacles()
+        symbols.missing_parts()
     );
     assert_eq!(frame.module.as_deref(), Some("removed"));
     let same = symbols.file(number).unwrap().metadata().unwrap();
@@ -373,13 +372,13 @@ fn a_program_that_was_deleted_is_named() {
 }
 
 #[test]
-fn another_file_of_the_same_name_gives_no_names() {
+fn replaced_file_gives_no_names() {
     let folder = Folder::new("replaced");
     need!(tools(&["cc"]));
     let path = compile(&folder, "same", "c", C, "cc", &["-O1"]);
     let running = Running::start(&path);
     let mut mapping = code_mappings(running.pid()).swap_remove(0);
-    // As of one that ended: only the path is left, and that is another file's.
+    // The process has ended: only the path remains, and that is another file's.
     let aside = folder.path().join("aside");
     fs::rename(&path, &aside).unwrap();
     compile(
@@ -393,7 +392,7 @@ fn another_file_of_the_same_name_gives_no_names() {
     drop(running);
     mapping.path = path.to_str().unwrap().into();
     let mut symbols = Symbols::new();
-    let number = symbols.keep(NOBODY, &mapping);
+    let number = symbols.add_mapping(NOBODY, &mapping);
     let frame = symbols.user(number, mapping.offset + 0x100);
     assert_eq!(
         (frame.function, frame.offset),
@@ -401,7 +400,7 @@ fn another_file_of_the_same_name_gives_no_names() {
     );
     assert_eq!(frame.module.as_deref(), Some("same (deleted)"));
     assert_eq!(symbols.functions(number).count(), 0);
-    let told = symbols.obstacles();
+    let told = symbols.missing_parts();
     assert!(
         told.iter()
             .any(|one| one.part == "symbols" && one.text.contains("another file has its name now")),
@@ -409,7 +408,7 @@ fn another_file_of_the_same_name_gives_no_names() {
     );
     // Once it has its name again, another process brings the names.
     fs::rename(&aside, &path).unwrap();
-    assert_eq!(symbols.keep(NOBODY, &mapping), number);
+    assert_eq!(symbols.add_mapping(NOBODY, &mapping), number);
     assert!(symbols.functions(number).count() > 3);
     assert_eq!(symbols.file_name(number), Some("same"));
     // What is no file is not even opened.
@@ -419,7 +418,7 @@ fn another_file_of_the_same_name_gives_no_names() {
             path: path.into(),
             ..mapping.clone()
         };
-        let number = symbols.keep(NOBODY, &mapping);
+        let number = symbols.add_mapping(NOBODY, &mapping);
         assert_eq!(symbols.user(number, 5).function, None, "{path}");
         assert!(symbols.file(number).is_err(), "{path}");
     }
@@ -434,13 +433,13 @@ fn the_same_file_has_one_number() {
     fs::hard_link(&path, &link).unwrap();
     let (one, two) = (Running::start(&path), Running::start(&link));
     let mut symbols = Symbols::new();
-    let first = keep(&mut symbols, one.pid());
-    let second = keep(&mut symbols, two.pid());
+    let first = add_mappings(&mut symbols, one.pid());
+    let second = add_mappings(&mut symbols, two.pid());
     let number = named_file(&first, "once");
     assert_eq!(named_file(&second, "again"), number);
     assert_eq!(named_file(&first, "libc.so"), named_file(&second, "libc.so"));
     assert_eq!(
-        symbols.keep_path(&link).unwrap(),
+        symbols.add_path(&link).unwrap(),
         number,
         "also when nobody has it mapped"
     );
@@ -456,13 +455,13 @@ fn broken_files_end_nothing() {
     let look = |content: &[u8]| {
         fs::write(&broken, content).unwrap();
         let mut symbols = Symbols::new();
-        let number = symbols.keep_path(&broken).unwrap();
+        let number = symbols.add_path(&broken).unwrap();
         // Where this program has its code.
         let places = (0x1000..0x1400).step_by(9).chain([0, 0x3000, u64::MAX, 1 << 63]);
         let named = places
             .filter(|place| symbols.user(number, *place).function.is_some())
             .count();
-        let _ = (symbols.is_go(number), symbols.obstacles());
+        let _ = (symbols.is_go(number), symbols.missing_parts());
         let clear = symbols.functions(number).map(|one| one.demangled().len());
         (named, clear.filter(|len| *len > 0).count())
     };
@@ -495,7 +494,7 @@ fn broken_files_end_nothing() {
 }
 
 #[test]
-fn the_kernel_is_named() {
+fn kernel_functions_match_kallsyms() {
     need!(root("the addresses of kernel functions"));
     let text = fs::read_to_string("/proc/kallsyms").unwrap();
     let mut by_address: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
@@ -532,32 +531,32 @@ fn the_kernel_is_named() {
 }
 
 #[test]
-fn the_kernels_part_of_every_process_is_named() {
+fn vdso_has_names() {
     let own = code_mappings(std::process::id());
     let Some(vdso) = own.iter().find(|mapping| mapping.is_vdso()) else {
         return Skip::new("no [vdso] here").tell();
     };
     let mut symbols = Symbols::new();
-    let number = symbols.keep(std::process::id(), vdso);
+    let number = symbols.add_mapping(std::process::id(), vdso);
     let is_named = (0..vdso.end - vdso.start)
         .step_by(16)
         .filter_map(|place| symbols.user(number, place).function)
         .any(|name| name.contains("clock_gettime"));
     assert!(is_named);
     assert_eq!(symbols.user(number, 0).module.as_deref(), Some("[vdso]"));
-    // The one of a process of 32 bits is another.
+    // A 32-bit process has another vDSO.
     let narrow = Mapping {
         start: 0xf7f0_0000,
         end: 0xf7f0_2000,
         ..vdso.clone()
     };
     let mut symbols = Symbols::new();
-    let number = symbols.keep(std::process::id(), &narrow);
+    let number = symbols.add_mapping(std::process::id(), &narrow);
     assert_eq!(symbols.user(number, 0x800).function, None);
 }
 
 #[test]
-fn code_made_at_run_time_is_named_by_who_made_it() {
+fn jit_code_is_named_by_perf_map() {
     let folder = Folder::new("made");
     need!(tools(&["cc", "unshare", "mount"]));
     need!(root("a mount namespace of its own"));
@@ -571,13 +570,13 @@ fn code_made_at_run_time_is_named_by_who_made_it() {
     let words: Vec<&str> = running.line().split_whitespace().collect();
     let code = u64::from_str_radix(words[2].trim_start_matches("0x"), 16).unwrap();
     let mut symbols = Symbols::new();
-    let kept = keep(&mut symbols, running.pid());
-    let (mapping, number) = kept
+    let mappings = add_mappings(&mut symbols, running.pid());
+    let (mapping, number) = mappings
         .iter()
         .find(|(mapping, _)| mapping.contains(code))
         .expect("its code is mapped");
     let mut ask = |at: u64| {
-        let frame = symbols.user(*number, mapping.place(code + at));
+        let frame = symbols.user(*number, mapping.file_offset(code + at));
         (frame.function, frame.module.unwrap_or_default())
     };
     let jit = |name: Option<&str>| (name.map(str::to_owned), "[jit]".to_owned());
@@ -589,18 +588,19 @@ fn code_made_at_run_time_is_named_by_who_made_it() {
     let grown = format!("{code:x} 20 first\n{:x} 20 grown by one\n", code + 0x20);
     fs::write(&map, grown).unwrap();
     assert_eq!(ask(0x20), jit(Some("grown by one")));
-    // Somebody else's words do not count.
+    // A file of another user is ignored.
     fs::write(&map, format!("{code:x} 1000 longer than before, and a lie\n")).unwrap();
     chown(&map, Some(12_345), None).unwrap();
     assert_eq!(ask(0x100), jit(None));
 }
 
-/// Every function that nm has is told, at its place, and a question about the place gives one of its names. All names.
+/// Checks that every function of nm is listed at its offset, and that the offset resolves to one of its names. Returns all
+/// names.
 #[track_caller]
 fn check_against_nm(path: &Path) -> BTreeSet<String> {
     let loaded = segments(path);
     let mut symbols = Symbols::new();
-    let number = symbols.keep_path(path).unwrap();
+    let number = symbols.add_path(path).unwrap();
     let mut ours: BTreeMap<u64, (BTreeSet<String>, BTreeSet<String>)> = BTreeMap::new();
     for one in symbols.functions(number) {
         let (raw, clear) = ours.entry(one.offset).or_default();
@@ -620,34 +620,36 @@ fn check_against_nm(path: &Path) -> BTreeSet<String> {
 }
 
 #[track_caller]
-fn assert_names(all: &BTreeSet<String>, wanted: &[&str]) {
-    for name in wanted {
+fn assert_names(all: &BTreeSet<String>, expected: &[&str]) {
+    for name in expected {
         let last = name.rsplit("::").next().unwrap_or(name);
         let near: Vec<&String> = all.iter().filter(|one| one.contains(last)).collect();
         assert!(all.contains(*name), "{name}; there are {near:?}");
     }
 }
 
-fn keep(symbols: &mut Symbols, pid: u32) -> Vec<(Mapping, FileNumber)> {
+/// Adds the code mappings of a process.
+fn add_mappings(symbols: &mut Symbols, pid: u32) -> Vec<(Mapping, FileNumber)> {
     code_mappings(pid)
         .into_iter()
         .map(|mapping| {
-            let number = symbols.keep(pid, &mapping);
+            let number = symbols.add_mapping(pid, &mapping);
             (mapping, number)
         })
         .collect()
 }
 
-/// The number of the file whose name begins so.
+/// Returns the number of the file whose name begins like this.
 #[track_caller]
-fn named_file(kept: &[(Mapping, FileNumber)], name: &str) -> FileNumber {
-    kept.iter()
+fn named_file(mappings: &[(Mapping, FileNumber)], name: &str) -> FileNumber {
+    mappings
+        .iter()
         .find(|(mapping, _)| String::from_utf8_lossy(&mapping.path).contains(&format!("/{name}")))
         .expect("it is mapped")
         .1
 }
 
-/// A shell in a mount namespace of its own.
+/// Returns a shell command in a new mount namespace.
 fn apart(script: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
@@ -666,5 +668,5 @@ fn root(for_what: &str) -> Result<(), Skip> {
     }
 }
 
-/// No process has this number.
+/// A pid that no process has.
 const NOBODY: u32 = 0x7fff_ffff;

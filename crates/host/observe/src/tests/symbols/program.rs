@@ -1,13 +1,13 @@
-//! Programs that tests compile and run, and what other tools say of them.
+//! Programs that tests compile and run, and what nm and readelf report about them.
 
-use sockeye_observe::Mapping;
+use crate::Mapping;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A folder that is gone with the test.
+/// A temporary folder, removed on drop.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Drop for Folder {
     }
 }
 
-/// A program that said that it is ready, and waits until it is dropped.
+/// A program that has printed `ready` and waits; killed on drop.
 pub(crate) struct Running {
     child: Child,
     line: String,
@@ -112,7 +112,7 @@ pub(crate) fn go(folder: &Folder, name: &str, text: &str, flags: &[&str]) -> Pat
     go_with(folder, name, text, flags, &[])
 }
 
-/// For another processor.
+/// Builds for another processor.
 #[track_caller]
 pub(crate) fn go_for(folder: &Folder, name: &str, processor: &str, text: &str) -> PathBuf {
     go_with(
@@ -140,17 +140,17 @@ fn go_with(folder: &Folder, name: &str, text: &str, flags: &[&str], environment:
     program
 }
 
-/// Each code symbol that nm has.
+/// Returns the address of each code symbol in nm's list.
 pub(crate) fn addresses(path: &Path) -> BTreeMap<String, u64> {
     symbols(path, &[])
 }
 
-/// Those with a size.
+/// Returns the address of each code symbol with a size.
 pub(crate) fn addresses_of_sized(path: &Path) -> BTreeMap<String, u64> {
     symbols(path, &["-S"])
 }
 
-/// `readelf -lW`: `LOAD 0x001000 0x0000000000001000 0x0000000000001000 0x000215 0x000215 R E 0x1000`: offset, address, length.
+/// Parses `readelf -lW`: `LOAD 0x001000 0x0000000000001000 0x0000000000001000 0x000215 0x000215 R E 0x1000`: offset, address, length.
 pub(crate) fn segments(path: &Path) -> Vec<(u64, u64, u64)> {
     let number =
         |word: Option<&str>| u64::from_str_radix(word.unwrap().trim_start_matches("0x"), 16).unwrap();
@@ -176,14 +176,14 @@ pub(crate) fn offset(segments: &[(u64, u64, u64)], address: u64) -> u64 {
 }
 
 pub(crate) fn build_id(path: &Path) -> String {
-    let told = ran(Command::new("readelf").arg("-n").arg(path));
-    let line = told
+    let notes = ran(Command::new("readelf").arg("-n").arg(path));
+    let line = notes
         .lines()
         .find_map(|line| line.trim().strip_prefix("Build ID: "));
     line.expect("it has one").trim().to_owned()
 }
 
-/// The mappings of a process that hold code.
+/// Returns the executable mappings of a process.
 pub(crate) fn code_mappings(pid: u32) -> Vec<Mapping> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let hexadecimal = |word: &str| u64::from_str_radix(word, 16).unwrap();
@@ -208,7 +208,7 @@ pub(crate) fn code_mappings(pid: u32) -> Vec<Mapping> {
         .collect()
 }
 
-/// `0000000000001139 000000000000000d T visible`, the size only if asked for and known.
+/// Parses nm's list: `0000000000001139 000000000000000d T visible`, the size only with `-S` and if known.
 fn symbols(path: &Path, options: &[&str]) -> BTreeMap<String, u64> {
     let wanted = 3 + options.len();
     ran(Command::new("nm").args(options).arg(path))

@@ -1,46 +1,49 @@
-//! By what means functions of the kernel are watched: many at once, one by one, or with a program for each.
+//! Mechanisms for kernel functions: many with one link, an event for each, or a program for each.
 
-use super::attach::{Attached, Failure, Place, Probe, REFUSED_MAX, Refused, Source, errno_is_of_one, take};
+use super::links::{
+    Probe, ProbeError, ProbeLink, ProbeLocation, ProbePmu, RefusedProbes, errno_is_of_one, link_many, take,
+};
 use rustix::io::Errno;
 use sockeye_sys::bpf::{Kind, LoadError, LoadedObject, ProbePoint, Program};
 use sockeye_wire::functions as wire;
 use std::ffi::{CStr, CString};
 
-/// The means, the best first.
+/// The mechanisms for kernel functions, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum KernelWish {
-    /// Linux 5.18, with CONFIG_FPROBE.
+pub(super) enum KernelProbeMechanism {
+    /// One link for many functions: Linux 5.18, with CONFIG_FPROBE.
     Many,
-    /// An event for each entry, and each return: with CONFIG_KPROBE_EVENTS (cookies: Linux 5.15).
+    /// A perf event per entry and return: with CONFIG_KPROBE_EVENTS (cookies: Linux 5.15).
     Single,
-    /// A program for each entry, and each exit: with BTF, and ftrace's direct calls (cookies: Linux 5.19).
+    /// A program per entry and exit: with BTF and ftrace's direct calls (cookies: Linux 5.19).
     Traced,
 }
 
-/// The same, loaded.
+/// The loaded programs of a mechanism.
 #[derive(Debug)]
-pub(super) enum KernelMeans {
+pub(super) enum KernelProbes {
     /// One link for all entries, another for all returns.
     Many { entered: Program, left: Program },
     Single {
         entered: Program,
         left: Program,
-        source: Source,
+        pmu: ProbePmu,
     },
-    /// For each function, in their order.
-    Traced(Vec<Result<Pair, Errno>>),
+    /// One pair per function, in their order.
+    Traced(Vec<Result<EntryAndExit, Errno>>),
 }
 
-/// Of one function.
+/// The programs of one function.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct EntryAndExit {
     began: Program,
     ended: Program,
 }
 
-impl KernelWish {
+impl KernelProbeMechanism {
     pub(super) const ALL: [Self; 3] = [Self::Many, Self::Single, Self::Traced];
 
+    /// Returns its name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Many => "kprobe_multi",
@@ -49,7 +52,7 @@ impl KernelWish {
         }
     }
 
-    /// More functions than that are not watched by these means.
+    /// Returns the most functions that are watched with it.
     pub(super) const fn functions_max(self) -> usize {
         match self {
             Self::Many => usize::MAX,
@@ -58,6 +61,7 @@ impl KernelWish {
         }
     }
 
+    /// Returns the BPF programs that it needs for these functions.
     pub(super) fn programs<'a>(self, names: &[&'a str]) -> Vec<(&'a str, Kind<'a>)> {
         match self {
             Self::Many => vec![
@@ -73,24 +77,32 @@ impl KernelWish {
     }
 }
 
-impl KernelMeans {
-    pub(super) fn of(wish: KernelWish, loaded: &mut LoadedObject, names: &[&str]) -> Result<Self, Failure> {
-        Ok(match wish {
-            KernelWish::Many => Self::Many {
+impl KernelProbes {
+    /// Takes the programs of a mechanism out of the loaded object.
+    ///
+    /// # Errors
+    /// If a program is missing, or the PMU of kprobes.
+    pub(super) fn new(
+        mechanism: KernelProbeMechanism,
+        loaded: &mut LoadedObject,
+        names: &[&str],
+    ) -> Result<Self, ProbeError> {
+        Ok(match mechanism {
+            KernelProbeMechanism::Many => Self::Many {
                 entered: take(loaded, wire::ENTERED)?,
                 left: take(loaded, wire::LEFT)?,
             },
-            KernelWish::Single => Self::Single {
+            KernelProbeMechanism::Single => Self::Single {
                 entered: take(loaded, wire::ENTERED)?,
                 left: take(loaded, wire::LEFT)?,
-                source: Source::of("kprobe")
-                    .map_err(|errno| Failure::System("find the kernel's source of kprobes", errno))?,
+                pmu: ProbePmu::read("kprobe")
+                    .map_err(|errno| ProbeError::System("find the kernel's source of kprobes", errno))?,
             },
-            KernelWish::Traced => Self::Traced(
+            KernelProbeMechanism::Traced => Self::Traced(
                 names
                     .iter()
                     .map(|name| {
-                        Ok(Pair {
+                        Ok(EntryAndExit {
                             began: loaded
                                 .program_of(wire::BEGAN, name)
                                 .map_err(|error| errno(&error))?,
@@ -104,67 +116,65 @@ impl KernelMeans {
         })
     }
 
-    pub(super) const fn wish(&self) -> KernelWish {
+    pub(super) const fn mechanism(&self) -> KernelProbeMechanism {
         match self {
-            Self::Many { .. } => KernelWish::Many,
-            Self::Single { .. } => KernelWish::Single,
-            Self::Traced(_) => KernelWish::Traced,
+            Self::Many { .. } => KernelProbeMechanism::Many,
+            Self::Single { .. } => KernelProbeMechanism::Single,
+            Self::Traced(_) => KernelProbeMechanism::Traced,
         }
     }
 
-    /// Attaches them to functions, whose cookies are their places in `names`. Returns come first: an entry without the
-    /// return would be a call that never ends.
-    pub(super) fn attach(&self, names: &[CString], links: &mut Vec<Attached>) -> Refused {
-        let mut refused = Refused::new();
+    /// Attaches the programs to functions; the cookies are indices in `names`. Returns come first: an entry without the return
+    /// would be a call that never ends. Returns the functions that were refused.
+    pub(super) fn attach(&self, names: &[CString], links: &mut Vec<ProbeLink>) -> RefusedProbes {
+        let mut refused = RefusedProbes::new();
         match self {
             Self::Many { entered, left } => {
                 let mut probes: Vec<(usize, &CStr)> =
                     names.iter().map(CString::as_c_str).enumerate().collect();
-                link_many(left, &probes, ProbePoint::Return, links, &mut refused);
-                probes.retain(|(place, _)| !refused.iter().any(|(known, _)| known == place));
-                link_many(entered, &probes, ProbePoint::Entry, links, &mut refused);
+                for (program, moment) in [(left, ProbePoint::Return), (entered, ProbePoint::Entry)] {
+                    probes.retain(|(index, _)| !refused.iter().any(|(known, _)| known == index));
+                    let attach = |probes: &[(usize, &CStr)]| link(program, probes, moment);
+                    link_many(&probes, &attach, |probe| probe.0, is_of_one, links, &mut refused);
+                }
             }
-            Self::Single {
-                entered,
-                left,
-                source,
-            } => {
-                for (place, name) in names.iter().enumerate() {
-                    // Where nothing works, hundreds more need not be tried.
-                    if refused.len() == place && place >= HOPELESS {
-                        refused.push((place, refused[0].1));
+            Self::Single { entered, left, pmu } => {
+                for (index, name) in names.iter().enumerate() {
+                    // If all were refused so far, the rest is not tried.
+                    if refused.len() == index && index >= TRIES_MAX {
+                        refused.push((index, refused[0].1));
                         continue;
                     }
                     let probe = Probe {
-                        place,
+                        index,
                         offset: 0,
-                        cookie: place as u64,
+                        cookie: index as u64,
                     };
                     let link = |program, moment| {
-                        let at = Place {
+                        let location = ProbeLocation {
                             path: name,
                             moment,
                             process: None,
                         };
-                        source.link(program, at, &probe)
+                        pmu.link(program, location, &probe)
                     };
                     let pair = link(left, ProbePoint::Return)
                         .and_then(|exit| Ok([exit, link(entered, ProbePoint::Entry)?]));
                     match pair {
                         Ok(pair) => links.extend(pair),
-                        Err(errno) => refused.push((place, errno)),
+                        Err(errno) => refused.push((index, errno)),
                     }
                 }
             }
             Self::Traced(pairs) => {
-                for (place, pair) in pairs.iter().enumerate() {
+                for (index, pair) in pairs.iter().enumerate() {
                     let attached = pair.as_ref().map_err(|errno| *errno).and_then(|pair| {
-                        let exit = pair.ended.attach_traced(Kind::Exit(""), place as u64)?;
-                        Ok([exit, pair.began.attach_traced(Kind::Entry(""), place as u64)?])
+                        let exit = pair.ended.attach_traced(Kind::Exit(""), index as u64)?;
+                        Ok([exit, pair.began.attach_traced(Kind::Entry(""), index as u64)?])
                     });
                     match attached {
-                        Ok(pair) => links.extend(pair.map(Attached::of)),
-                        Err(errno) => refused.push((place, errno)),
+                        Ok(pair) => links.extend(pair.map(|link| ProbeLink::new(link, None))),
+                        Err(errno) => refused.push((index, errno)),
                     }
                 }
             }
@@ -173,38 +183,20 @@ impl KernelMeans {
     }
 }
 
-/// Attaches a program to all of them at once; if the kernel refuses, to each half, until those are found that it does not
-/// like.
-fn link_many(
-    program: &Program,
-    probes: &[(usize, &CStr)],
-    moment: ProbePoint,
-    links: &mut Vec<Attached>,
-    refused: &mut Refused,
-) {
-    if probes.is_empty() {
-        return;
-    }
+/// Attaches a program to all functions with one link.
+fn link(program: &Program, probes: &[(usize, &CStr)], moment: ProbePoint) -> Result<ProbeLink, Errno> {
     let (cookies, names): (Vec<u64>, Vec<&CStr>) =
-        probes.iter().map(|(place, name)| (*place as u64, *name)).unzip();
-    match program.attach_kernel_probes(&names, &cookies, moment) {
-        Ok(link) => links.push(Attached::of(link)),
-        Err(errno) if probes.len() == 1 || refused.len() >= REFUSED_MAX || !is_of_one(errno) => {
-            refused.extend(probes.iter().map(|(place, _)| (*place, errno)));
-        }
-        Err(_) => {
-            let (one, other) = probes.split_at(probes.len() / 2);
-            link_many(program, one, moment, links, refused);
-            link_many(program, other, moment, links, refused);
-        }
-    }
+        probes.iter().map(|(index, name)| (*index as u64, *name)).unzip();
+    let link = program.attach_kernel_probes(&names, &cookies, moment)?;
+    Ok(ProbeLink::new(link, None))
 }
 
-/// Whether one of many may be to blame, and not the kernel, which has no such links at all (`EOPNOTSUPP`).
+/// Returns whether a single function may be the cause of an error. `EOPNOTSUPP`: the kernel has no such links.
 fn is_of_one(errno: Errno) -> bool {
     errno_is_of_one(errno) && errno != Errno::OPNOTSUPP
 }
 
+/// Returns the errno of a failure to load.
 fn errno(error: &LoadError) -> Errno {
     match error {
         LoadError::System(_, errno) | LoadError::Rejected(errno, _) => *errno,
@@ -212,18 +204,18 @@ fn errno(error: &LoadError) -> Errno {
     }
 }
 
-/// Some ten milliseconds it takes the kernel to begin an event, and to end it, and there are two for each function.
+/// The kernel needs some ten milliseconds to open and to close an event, and there are two per function.
 const SINGLE_MAX: usize = 50;
 
-/// Likewise a program.
+/// The kernel needs as long for a program.
 const TRACED_MAX: usize = 50;
 
-/// When so many were refused one after the other, the rest will be.
-const HOPELESS: usize = 20;
+/// After this many refusals from the start, the rest would be refused too.
+const TRIES_MAX: usize = 20;
 
 #[cfg(test)]
 mod tests {
-    use super::super::attach::Probes;
+    use super::super::probes::Probes;
     use super::*;
     use sockeye_lab::Skip;
     use sockeye_source::BpfEngine;
@@ -231,7 +223,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn each_means_sees_calls_and_does_without_what_the_kernel_has_not() {
+    fn each_mechanism_counts_calls_and_refuses_missing_functions() {
         let engine = BpfEngine::default();
         let names = [c"no_such_function".to_owned(), c"vfs_write".to_owned()];
         let us = std::process::id().to_ne_bytes();
@@ -243,35 +235,35 @@ mod tests {
             own_process: 0,
             paused: false,
         };
-        for wish in KernelWish::ALL {
-            let mut probes = match Probes::load_kernel(&engine, wish, &names) {
+        for mechanism in KernelProbeMechanism::ALL {
+            let mut probes = match Probes::load_kernel(&engine, mechanism, &names) {
                 Ok(probes) => probes,
-                Err(failure) => {
-                    Skip::new(format!("{}: {failure}", wish.name())).tell();
+                Err(error) => {
+                    Skip::new(format!("{}: {error}", mechanism.name())).tell();
                     continue;
                 }
             };
             let refused = probes.attach_kernel(&names);
-            assert_eq!(refused.first().map(|(place, _)| *place), Some(0), "{wish:?}");
+            assert_eq!(refused.first().map(|(index, _)| *index), Some(0), "{mechanism:?}");
             if let Some((_, errno)) = refused.get(1) {
-                Skip::new(format!("{}: {errno}", wish.name())).tell();
+                Skip::new(format!("{}: {errno}", mechanism.name())).tell();
                 continue;
             }
             let tables = &probes.tables;
             tables.settings.update(&[0; 4], &settings.bytes()).unwrap();
             tables.members.update(&us, &1_u32.to_ne_bytes()).unwrap();
-            let mut nowhere = File::create("/dev/null").unwrap();
+            let mut null = File::create("/dev/null").unwrap();
             for _ in 0..CALLS {
-                nowhere.write_all(b"x").unwrap();
+                null.write_all(b"x").unwrap();
             }
             let key = [us, 1_u32.to_ne_bytes()].concat();
             let mut counts = [0; wire::Counts::BYTES];
-            assert!(tables.counts.lookup(&key, &mut counts).unwrap(), "{wish:?}");
+            assert!(tables.counts.lookup(&key, &mut counts).unwrap(), "{mechanism:?}");
             let counts = wire::Counts::read(&counts).unwrap();
-            // Other tests write as well.
+            // Other tests write too.
             assert!(
                 counts.calls >= CALLS && counts.timed >= CALLS,
-                "{wish:?} {counts:?}"
+                "{mechanism:?} {counts:?}"
             );
             assert!(
                 counts.self_ns <= counts.total_ns && counts.total_ns < 60_000_000_000,

@@ -1,7 +1,6 @@
-//! `-o`: the flame graph in a file.
+//! `-o`: writes the flame graph into a file.
 
-use super::ProfArgs;
-use super::args::mistake;
+use crate::args::{ProfArgs, usage_error};
 use crate::output::write_flame;
 use anyhow::Context;
 use sockeye_console::replacement::Replacement;
@@ -12,12 +11,16 @@ use std::ffi::OsStr;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// Fails early where it could not be written.
-pub(super) fn prepare(args: &ProfArgs) -> anyhow::Result<Option<Replacement>> {
+/// Creates the file, if one was asked for.
+///
+/// # Errors
+/// If the name has no known ending or the file cannot be created.
+pub(super) fn create(args: &ProfArgs) -> anyhow::Result<Option<Replacement>> {
     format(args)?;
     args.output.as_deref().map(Replacement::create).transpose()
 }
 
+/// Draws the profile's stacks into the file and replaces the old one.
 pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, &mut file);
     write_flame(&mut out, profile, args.stacks(), format(args)?)
@@ -27,22 +30,22 @@ pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) ->
     file.finish()
 }
 
-/// By the name of the file; one without an ending is SVG.
+/// Returns the format that the file name's ending means; SVG without an ending.
 fn format(args: &ProfArgs) -> Result<ChartFormat, Usage> {
     let Some(output) = args.output.as_deref() else {
         return Ok(ChartFormat::Svg);
     };
     if output == Path::new("-") {
-        return Err(mistake(
-            "-o -: the figures go to the standard output; the flame graph needs a file, called .svg or .png",
+        return Err(usage_error(
+            "-o -: the report goes to the standard output; the flame graph needs a file whose name ends in .svg or .png",
         ));
     }
     let ending = output.extension().map(OsStr::to_string_lossy);
     match ending.as_deref().map(str::to_ascii_lowercase).as_deref() {
         None | Some("svg") => Ok(ChartFormat::Svg),
         Some("png") => Ok(ChartFormat::Png),
-        Some(other) => Err(mistake(&format!(
-            "nothing is known of .{}; what -o draws into is called .svg or .png",
+        Some(other) => Err(usage_error(&format!(
+            "-o: unknown ending .{}; the file name must end in .svg or .png",
             harmless(other.as_bytes())
         ))),
     }

@@ -1,13 +1,13 @@
-//! From flags to what is looked at, and until when.
+//! Observes the target until the time is over, the processes have ended, or a signal arrives.
 
-use super::args::{PartArg, ProfArgs, Target};
-use super::live;
+use crate::args::{PartArg, ProfArgs, Target};
+use crate::top;
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal, test_kill_process};
 use sockeye_console::notes;
 use sockeye_console::progress::Progress;
-use sockeye_observe::{Launched, NotStarted, Plan, Scope, Session, Woken, functions};
+use sockeye_observe::{Launched, Plan, Scope, Session, StartError, WaitResult, functions};
 use sockeye_profile::{Partial, Profile};
 use sockeye_query::cgroup::Cgroup;
 use sockeye_query::lookup;
@@ -18,61 +18,61 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What was seen.
-pub(super) struct Gathered {
+/// The result of an observation.
+pub(super) struct Collected {
     pub(super) profile: Profile,
-    /// The command, which may run on.
+    /// The command, if the target was one; it may still run.
     pub(super) command: Option<Launched>,
 }
 
-/// Why there is nothing to be told.
-pub(super) enum Ended {
-    /// The command was not started; with this exit status, as a shell would.
-    NotStarted(ExitCode),
-    /// Something else.
-    Error(anyhow::Error),
+/// Why there is no profile.
+pub(super) enum CollectError {
+    /// The command could not be started. The reason was printed; the exit status is what a shell would return.
+    CommandNotStarted(ExitCode),
+    /// Any other error.
+    Other(anyhow::Error),
 }
 
-/// Looks, until the time is over, everybody has ended, or somebody interrupts it. With `--top` it shows meanwhile what
-/// there is.
-pub(super) fn gather(args: &ProfArgs, target: &Target<'_>) -> Result<Gathered, Ended> {
+/// Observes the target until the time is over, all its processes have ended, or SIGINT or SIGTERM arrives. With `--top` it
+/// prints a report every interval.
+pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected, CollectError> {
     let began = Instant::now();
-    // 1. What can be wrong with what was typed.
+    // 1. Mistakes in the options are reported before anything is attached.
     let plan = plan(args, target)?;
     let engine = lookup::engine(&args.btf)?;
-    let interrupts = Interrupts::catch().context("take note of ^C")?;
-    // 2. Everything is attached.
+    let interrupts = Interrupts::catch().context("handle SIGINT and SIGTERM")?;
+    // 2. Attach.
     let session = match Session::start(&plan, Arc::new(engine), began) {
         Ok(session) => session,
-        Err(NotStarted::Command(error)) => {
+        Err(StartError::Command(error)) => {
             notes::say(&format!("sockeye: prof: {error}\n"));
-            return Err(Ended::NotStarted(ExitCode::from(error.exit_code())));
+            return Err(CollectError::CommandNotStarted(ExitCode::from(error.exit_code())));
         }
-        Err(error @ NotStarted::Nothing(_)) => return Err(anyhow!("prof: {error}").into()),
+        Err(error @ StartError::Nothing(_)) => return Err(anyhow!("prof: {error}").into()),
     };
-    // 3. It lasts as long as it was asked to, or the command does.
+    // 3. Observe until -d seconds have passed, or until the command ends.
     let is_command = matches!(target, Target::Command(_));
     let limit = args
         .duration
         .or((!is_command && args.top.is_none()).then_some(DURATION));
     let until = limit.map(|limit| Instant::now() + limit);
     let session = RefCell::new(session);
-    let mut woken = Woken::Deadline;
+    let mut result = WaitResult::Deadline;
     let mut profile = if args.top.is_some() {
-        let mut look = || Ok(session.borrow_mut().look());
+        let mut snapshot = || Ok(session.borrow_mut().snapshot());
         let mut pause = |interval: Duration| {
             let next = Instant::now() + interval;
-            woken = session
+            result = session
                 .borrow_mut()
                 .wait(Some(until.map_or(next, |until| until.min(next))), &interrupts);
-            woken == Woken::Deadline && until.is_none_or(|until| Instant::now() < until)
+            result == WaitResult::Deadline && until.is_none_or(|until| Instant::now() < until)
         };
-        live::run(args, &mut look, &mut pause)?
+        top::run(args, &mut snapshot, &mut pause)?
     } else {
-        woken = watched(&mut session.borrow_mut(), until, &interrupts, is_command);
+        result = wait_with_progress(&mut session.borrow_mut(), until, &interrupts, is_command);
         session.borrow_mut().finish()
     };
-    if woken == Woken::Asked && args.duration.is_some() {
+    if result == WaitResult::Stopped && args.duration.is_some() {
         profile.partial = Some(Partial {
             code: "interrupted".to_owned(),
             text: format!(
@@ -82,31 +82,37 @@ pub(super) fn gather(args: &ProfArgs, target: &Target<'_>) -> Result<Gathered, E
         });
     }
     let command = session.into_inner().into_command();
-    // ^C of a terminal reaches both; who ends us alone means the command as well.
-    if woken == Woken::Asked && interrupts.caught() == Some(Signal::TERM.as_raw()) {
+    // A terminal sends SIGINT to both; SIGTERM reaches only us and is passed on.
+    if result == WaitResult::Stopped && interrupts.caught() == Some(Signal::TERM.as_raw()) {
         command.iter().for_each(Launched::terminate);
     }
-    Ok(Gathered { profile, command })
+    Ok(Collected { profile, command })
 }
 
-/// Waits, and says on a terminal for how long it does; a command has the terminal for itself.
-fn watched(session: &mut Session, until: Option<Instant>, asked: &impl AsFd, is_command: bool) -> Woken {
+/// Waits like [`Session::wait`] and shows progress on a terminal, except for a command, which uses the terminal itself.
+fn wait_with_progress(
+    session: &mut Session,
+    until: Option<Instant>,
+    stop: &impl AsFd,
+    is_command: bool,
+) -> WaitResult {
     if is_command {
-        return session.wait(until, asked);
+        return session.wait(until, stop);
     }
     let began = Instant::now();
-    let mut progress = Progress::endless("s of looking; ^C ends it, and prints what there is");
+    let mut progress = Progress::endless("s observed; ^C ends it and prints the results so far");
     loop {
         let step = Instant::now() + STEP;
         let next = until.map_or(step, |until| until.min(step));
-        let woken = session.wait(Some(next), asked);
-        if woken != Woken::Deadline || until.is_some_and(|until| Instant::now() >= until) {
-            return woken;
+        let result = session.wait(Some(next), stop);
+        if result != WaitResult::Deadline || until.is_some_and(|until| Instant::now() >= until) {
+            return result;
         }
         progress.reach(began.elapsed().as_secs() as usize);
     }
 }
 
+/// Translates the options into what [`Session::start`] takes.
 fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
     let (target, words) = match *target {
         Target::Processes(pids) => {
@@ -143,19 +149,19 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
             let text = text.join(" ");
             (sockeye_observe::Target::Command(words), text)
         }
-        Target::Difference(..) => bail!("two files are not looked at"),
+        Target::Difference(..) => bail!("two files are compared, not observed"),
     };
-    let wants = |part| args.only.is_empty() || args.only.contains(&part);
+    let includes = |part| args.only.is_empty() || args.only.contains(&part);
     Ok(Plan {
         target,
-        words,
-        syscalls: wants(PartArg::Syscalls),
-        waits: wants(PartArg::Waits),
-        samples_per_s: wants(PartArg::Cpu).then_some(args.hz),
+        description: words,
+        syscalls: includes(PartArg::Syscalls),
+        waits: includes(PartArg::Waits),
+        samples_per_s: includes(PartArg::Cpu).then_some(args.hz),
         functions: args
             .functions
             .iter()
-            .map(|pattern| functions::Wanted {
+            .map(|pattern| functions::FunctionFilter {
                 pattern: pattern.clone(),
                 library: args.lib.clone(),
             })
@@ -164,6 +170,7 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
     })
 }
 
+/// Fails if there is no such process.
 fn expect_process(pid: u32) -> anyhow::Result<()> {
     let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
     match number.map(test_kill_process) {
@@ -174,12 +181,13 @@ fn expect_process(pid: u32) -> anyhow::Result<()> {
     }
 }
 
-impl From<anyhow::Error> for Ended {
+impl From<anyhow::Error> for CollectError {
     fn from(error: anyhow::Error) -> Self {
-        Self::Error(error)
+        Self::Other(error)
     }
 }
 
-/// Without -d.
+/// The observation time without `-d`.
 const DURATION: Duration = Duration::from_secs(10);
+/// Time between two updates of the progress line.
 const STEP: Duration = Duration::from_millis(500);

@@ -1,19 +1,20 @@
-//! What must be known of a program or library before its returns are watched.
+//! Traits of a program or library that decide how returns can be watched.
 
 use object::{Architecture, Object, ObjectSection, ReadCache};
 use std::fs::File;
 
-/// What a file is like.
+/// Traits of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Nature {
-    /// Exceptions or panics may go through its functions.
+pub(super) struct FileTraits {
+    /// Whether exceptions or panics may unwind its functions.
     pub(super) unwinds: bool,
-    /// It is code of x86-64, which we can read.
-    pub(super) is_readable: bool,
+    /// Whether it is x86-64 code, which can be decoded.
+    pub(super) is_decodable: bool,
 }
 
-impl Nature {
-    pub(super) fn of(file: &File) -> Self {
+impl FileTraits {
+    /// Reads the traits of an ELF file; the default if it cannot be read.
+    pub(super) fn read(file: &File) -> Self {
         let cache = ReadCache::new(file);
         let Ok(read) = object::File::parse(&cache) else {
             return Self::default();
@@ -25,20 +26,21 @@ impl Nature {
         });
         Self {
             unwinds: names.into_iter().flatten().any(mentions_unwinding),
-            is_readable: read.architecture() == Architecture::X86_64 && read.is_64(),
+            is_decodable: read.architecture() == Architecture::X86_64 && read.is_64(),
         }
     }
 }
 
-/// Whether a table of names has that of a function that C++, Rust or another language needs to leave functions early. The
-/// C library has others of the kind, for threads that are cancelled, but those stop at what they do not know.
+/// Returns whether a string table has the name of a function that unwinds the stack in C++, Rust or Ada. The C library has
+/// others, for thread cancellation, but those stop at unknown addresses.
 fn mentions_unwinding(names: &[u8]) -> bool {
     names
         .split(|&byte| byte == 0)
         .any(|name| UNWINDING.iter().any(|known| name.starts_with(known)))
 }
 
-/// Where code begins that nobody calls: what lies on the stack there is no return address, and must not be replaced.
+/// Returns whether the symbol is entered without a call: then the top of the stack is no return address and must not be
+/// replaced.
 pub(super) fn is_not_called(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 7] = [
         b"_start",
@@ -53,14 +55,14 @@ pub(super) fn is_not_called(name: &[u8]) -> bool {
     NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// A part of a function that compilers put elsewhere: it is no function.
-pub(super) fn is_part(name: &[u8]) -> bool {
+/// Returns whether the symbol is a part of a function that the compiler moved elsewhere.
+pub(super) fn is_cold_part(name: &[u8]) -> bool {
     name.windows(5).any(|window| window == b".cold")
 }
 
-/// Functions that keep the address they return to, or look for it on the stack: with another in its place they would
-/// end the program.
-pub(super) fn keeps_its_return(name: &[u8]) -> bool {
+/// Returns whether a function saves its return address or searches it on the stack: a replaced address would crash the
+/// program.
+pub(super) fn needs_return_address(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 15] = [
         b"setjmp",
         b"_setjmp",
@@ -82,7 +84,7 @@ pub(super) fn keeps_its_return(name: &[u8]) -> bool {
     NAMES.contains(&name) || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
 }
 
-/// Beginnings of the names of functions that only code has that may be left by an exception or a panic.
+/// Name prefixes of functions that only code with unwinding uses.
 const UNWINDING: [&[u8]; 6] = [
     b"__gxx_personality_",
     b"__cxa_throw",
@@ -92,7 +94,7 @@ const UNWINDING: [&[u8]; 6] = [
     b"__gnat_personality",
 ];
 
-/// Bigger tables of names are not looked through.
+/// The largest string table that is searched.
 const NAMES_BYTES_MAX: u64 = 256 << 20;
 
 #[cfg(test)]
@@ -100,11 +102,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unwinding() {
+    fn symbol_names_are_classified() {
         assert!(mentions_unwinding(b"\0puts\0__gxx_personality_v0\0"));
         assert!(!mentions_unwinding(b"\0puts\0x__gxx_personality_v0\0"));
-        assert!(is_part(b"f.cold") && is_part(b"f.cold.3") && !is_part(b"f.part.0"));
+        assert!(is_cold_part(b"f.cold") && is_cold_part(b"f.cold.3") && !is_cold_part(b"f.part.0"));
         assert!(is_not_called(b"_dl_runtime_resolve_xsavec") && !is_not_called(b"_dl_start"));
-        assert!(keeps_its_return(b"__sigsetjmp") && !keeps_its_return(b"longjmp"));
+        assert!(needs_return_address(b"__sigsetjmp") && !needs_return_address(b"longjmp"));
     }
 }

@@ -1,6 +1,7 @@
-//! `--diff`: two files, and what changed between them.
+//! `--diff`: compares two profiles in files.
 
-use super::{ProfArgs, layout, view};
+use crate::args::ProfArgs;
+use crate::layout::{layout, view};
 use anyhow::{Context, bail};
 use sockeye_console::stdout;
 use sockeye_output::{Format, push_report};
@@ -10,6 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// Prints what changed from the profile in file `a` to that in file `b`.
 pub(super) fn run(args: &ProfArgs, a: &Path, b: &Path) -> anyhow::Result<ExitCode> {
     let (before, after) = (read(a)?, read(b)?);
     let (a_name, b_name) = (a.to_string_lossy(), b.to_string_lossy());
@@ -19,7 +21,7 @@ pub(super) fn run(args: &ProfArgs, a: &Path, b: &Path) -> anyhow::Result<ExitCod
         b_name: &b_name,
         b: &after,
         rows: view(args).rows,
-        for_eyes: args.form() == Format::Table,
+        for_eyes: args.output_format() == Format::Table,
     };
     let mut text = Vec::new();
     push_report(&mut text, &difference.report(), layout(args));
@@ -33,10 +35,13 @@ fn read(path: &Path) -> anyhow::Result<Profile> {
     let read = file.take(BYTES_MAX + 1).read_to_end(&mut text);
     read.with_context(|| format!("read {path:?}"))?;
     if text.len() as u64 > BYTES_MAX {
-        bail!("read {path:?}: more than {} MiB are no profile", BYTES_MAX >> 20);
+        bail!(
+            "read {path:?}: it has more than {} MiB: not a profile",
+            BYTES_MAX >> 20
+        );
     }
     Profile::from_json(&text).with_context(|| format!("read {path:?}"))
 }
 
-/// Of a file; profiles have a few megabytes.
+/// The largest file that is read; profiles have a few megabytes.
 const BYTES_MAX: u64 = 1 << 30;

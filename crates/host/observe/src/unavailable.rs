@@ -1,18 +1,18 @@
 use std::fmt;
 
-/// Why a part of a profile cannot be had, or not all of it.
+/// The reason why a part of a profile is missing, completely or partly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct Unavailable {
     /// Which part: a word of [`sockeye_profile::Missing::part`].
     pub part: &'static str,
-    /// What failed, at what, and why: `attach a BPF program to raw_syscalls:sys_enter: EPERM`.
+    /// The operation that failed, its object, and why: `attach a BPF program to raw_syscalls:sys_enter: EPERM`.
     pub text: String,
-    /// What would help, if anything would.
+    /// What the user can do about it; `None` if nothing.
     pub remedy: Option<String>,
 }
 
-impl Obstacle {
-    /// One for which there is no remedy.
+impl Unavailable {
+    /// Returns a reason without a remedy.
     #[must_use]
     pub fn new(part: &'static str, text: impl Into<String>) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Obstacle {
         }
     }
 
-    /// The same, with what would help.
+    /// Adds a remedy.
     #[must_use]
     pub fn with_remedy(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -30,17 +30,17 @@ impl Obstacle {
     }
 }
 
-impl From<Obstacle> for sockeye_profile::Missing {
-    fn from(obstacle: Obstacle) -> Self {
+impl From<Unavailable> for sockeye_profile::Missing {
+    fn from(unavailable: Unavailable) -> Self {
         Self {
-            part: obstacle.part.to_owned(),
-            text: obstacle.text,
-            remedy: obstacle.remedy,
+            part: unavailable.part.to_owned(),
+            text: unavailable.text,
+            remedy: unavailable.remedy,
         }
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
         match &self.remedy {
@@ -50,4 +50,4 @@ impl fmt::Display for Obstacle {
     }
 }
 
-impl std::error::Error for Obstacle {}
+impl std::error::Error for Unavailable {}

@@ -1,38 +1,39 @@
-//! Code that a process made at run time: compilers write down what they made in `/tmp/perf-PID.map`, by the number that the
-//! process has in its own namespace.
+//! Perf maps: JIT compilers write the names of their functions to `/tmp/perf-PID.map`, with the pid in the innermost pid
+//! namespace of the process.
 
 use super::bytes::Bytes;
-use super::opened::{Root, regular};
+use super::open::{Root, open_regular};
 use rustix::fs::{Mode, OFlags, openat};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The memory without a file of one process.
+/// The perf map of a process.
 #[derive(Debug)]
-pub(super) struct Made {
-    /// Its `/tmp`.
+pub(super) struct PerfMap {
+    /// `/tmp` of the process; `None` if it could not be opened.
     folder: Option<OwnedFd>,
-    /// Its number there.
+    /// The pid in its own pid namespace.
     pid: u32,
     uid: u32,
-    known: Known,
+    contents: Contents,
 }
 
-/// What the file said when it was so long.
+/// The parsed file.
 #[derive(Debug, Default)]
-struct Known {
+struct Contents {
+    /// Length of the file when it was read, in bytes.
     len: u64,
-    is_there: bool,
-    /// Start, end, and the place of the name; sorted, the later written behind at the same start.
-    pieces: Vec<(u64, u64, u32)>,
+    exists: bool,
+    /// Start, end, and offset of the name in `text`; sorted by start, then in the order of the file.
+    ranges: Vec<(u64, u64, u32)>,
     text: Vec<u8>,
 }
 
-impl Made {
-    /// Of a process that lives.
-    pub(super) fn of(pid: u32, root: &Root) -> Self {
+impl PerfMap {
+    /// Prepares to read the map of a running process.
+    pub(super) fn new(pid: u32, root: &Root) -> Self {
         let folder = Path::new("/proc").join(pid.to_string());
         let status = File::open(folder.join("status"))
             .map(|file| Bytes::File(file).read_some(0, MAX_STATUS))
@@ -41,23 +42,23 @@ impl Made {
             folder: root.folder(Path::new("/tmp")),
             pid: innermost_pid(&status).unwrap_or(pid),
             uid: std::fs::metadata(folder).map_or(u32::MAX, |meta| meta.uid()),
-            known: Known::default(),
+            contents: Contents::default(),
         }
     }
 
-    /// Whether the process says what it made.
-    pub(super) const fn is_told(&self) -> bool {
-        self.known.is_there
+    /// Returns whether the file exists and was read.
+    pub(super) const fn exists(&self) -> bool {
+        self.contents.exists
     }
 
-    /// The function at an address.
+    /// Returns the function at an address.
     pub(super) fn name(&mut self, address: u64) -> Option<String> {
-        if let Some(name) = self.known.name(address) {
+        if let Some(name) = self.contents.name(address) {
             return Some(name);
         }
-        // It may have grown since.
+        // The file may have grown.
         self.read_again();
-        self.known.name(address)
+        self.contents.name(address)
     }
 
     fn read_again(&mut self) {
@@ -67,38 +68,39 @@ impl Made {
         let Ok(meta) = file.metadata() else {
             return;
         };
-        // As perf does: nobody may put words into another's mouth.
+        // Like perf: only files of the process's user or root, so that other users cannot inject names.
         if meta.uid() != self.uid && meta.uid() != 0 {
             return;
         }
-        if self.known.is_there && meta.len() == self.known.len {
+        if self.contents.exists && meta.len() == self.contents.len {
             return;
         }
         let text =
             Bytes::File(file).read_some(0, usize::try_from(meta.len()).unwrap_or(MAX_MAP).min(MAX_MAP));
-        self.known = Known::read(text, meta.len());
+        self.contents = Contents::read(text, meta.len());
     }
 
     fn open(&self) -> Option<File> {
         let folder = self.folder.as_ref()?;
-        // /tmp is everybody's: no links there.
+        // Other users can write to /tmp: do not follow links.
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let located = openat(folder, format!("perf-{}.map", self.pid), flags, Mode::empty()).ok()?;
-        regular(located).ok()
+        open_regular(located).ok()
     }
 }
 
-impl Known {
+impl Contents {
+    /// Parses the text of a map.
     fn read(text: Vec<u8>, len: u64) -> Self {
-        let mut pieces = Vec::new();
+        let mut ranges = Vec::new();
         let mut at = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let begin = at;
             at += line.len();
-            if pieces.len() == MAX_PIECES {
+            if ranges.len() == MAX_RANGES {
                 break;
             }
-            // `START SIZE NAME`, the name to the end of the line.
+            // `START SIZE NAME`; the name may contain spaces.
             let mut words = line.splitn(3, |byte| *byte == b' ');
             let (Some(start), Some(size), Some(name)) = (
                 words.next().and_then(hexadecimal),
@@ -107,26 +109,26 @@ impl Known {
             ) else {
                 continue;
             };
-            let place = u32::try_from(begin + line.len() - name.len()).unwrap_or(u32::MAX);
-            pieces.push((start, start.saturating_add(size), place));
+            let offset = u32::try_from(begin + line.len() - name.len()).unwrap_or(u32::MAX);
+            ranges.push((start, start.saturating_add(size), offset));
         }
-        pieces.sort_by_key(|(start, ..)| *start);
+        ranges.sort_by_key(|(start, ..)| *start);
         Self {
             len,
-            is_there: true,
-            pieces,
+            exists: true,
+            ranges,
             text,
         }
     }
 
     fn name(&self, address: u64) -> Option<String> {
-        let behind = self.pieces.partition_point(|(start, ..)| *start <= address);
-        let (.., place) = self.pieces[..behind]
+        let behind = self.ranges.partition_point(|(start, ..)| *start <= address);
+        let (.., offset) = self.ranges[..behind]
             .iter()
             .rev()
             .take(MAX_STEPS)
             .find(|(_, end, _)| address < *end)?;
-        let rest = self.text.get(*place as usize..)?;
+        let rest = self.text.get(*offset as usize..)?;
         let name = rest[..rest.len().min(MAX_NAME)]
             .split(|byte| *byte == b'\n')
             .next()?;
@@ -139,7 +141,7 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()
 }
 
-/// The last of `NSpid:`, since Linux 4.1.
+/// Returns the last pid of the line `NSpid:`, since Linux 4.1.
 fn innermost_pid(status: &[u8]) -> Option<u32> {
     let line = status
         .split(|byte| *byte == b'\n')
@@ -152,7 +154,7 @@ fn innermost_pid(status: &[u8]) -> Option<u32> {
 
 const MAX_STATUS: usize = 64 << 10;
 const MAX_MAP: usize = 256 << 20;
-const MAX_PIECES: usize = 2_000_000;
+const MAX_RANGES: usize = 2_000_000;
 const MAX_STEPS: usize = 64;
 const MAX_NAME: usize = 4_096;
 
@@ -161,12 +163,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_written_counts() {
+    fn later_ranges_take_precedence() {
         let text =
             b"1000 10 old\n0x2000 20 LazyCompile:~f /a b.js:1\nnonsense\n1000 10 new\n1004 2 inner\n3000"
                 .to_vec();
-        let known = Known::read(text, 0);
-        let name = |address| known.name(address);
+        let contents = Contents::read(text, 0);
+        let name = |address| contents.name(address);
         assert_eq!(name(0x1000).as_deref(), Some("new"));
         assert_eq!(name(0x1005).as_deref(), Some("inner"));
         assert_eq!(name(0x100f).as_deref(), Some("new"));
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn its_number_in_the_innermost_namespace() {
+    fn innermost_pid_is_last_of_nspid() {
         assert_eq!(
             innermost_pid(b"Name:\tx\nNSpid:\t4711\t12\t1\nNSpgid:\t9\n"),
             Some(1)

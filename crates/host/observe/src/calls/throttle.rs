@@ -1,8 +1,8 @@
-//! How much is timed: a tracepoint at the beginning of each call, and two clocks, cost a program that does nothing but
-//! calls more than its calls do. So where a processor makes too many, they are only counted most of the time, and timed
-//! for a moment twice a second.
+//! Limits how many calls are timed. The tracepoint at the entry of each call and two clock readings cost more than a short
+//! call itself. So where a processor makes too many calls, they are only counted most of the time, and timed for a moment
+//! twice a second.
 
-use super::load::{ENTERED, attach};
+use super::programs::{ENTERED, attach};
 use sockeye_sys::bpf::{Link, Program, Table};
 use sockeye_wire::calls::Running;
 use std::sync::Arc;
@@ -10,38 +10,38 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A thread that attaches and detaches what times calls, until this is dropped.
+/// A thread that attaches and detaches the program that times calls. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct TimingThrottle {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Pace {
-    /// Begins with calls timed.
+impl TimingThrottle {
+    /// Attaches the program and starts the thread.
     ///
     /// # Errors
-    /// When that cannot be attached: why.
+    /// The reason in words, if the program cannot be attached.
     pub(super) fn start(entered: Program, running: Arc<Table>) -> Result<Self, String> {
         let link = attach(&entered, ENTERED.1)?;
         let (stop, stopped) = channel();
-        let mut timing = Timing {
+        let mut timer = Timer {
             entered,
             link: Some(link),
             running,
             untimed: 0,
         };
-        let turn = move || {
-            let (mut calls, mut at) = (timing.calls(), Instant::now());
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(TURN) {
-                let (now, calls_now) = (Instant::now(), timing.calls());
-                timing.turn(busiest(&calls, &calls_now, now - at));
+        let run = move || {
+            let (mut calls, mut at) = (timer.calls(), Instant::now());
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(INTERVAL) {
+                let (now, calls_now) = (Instant::now(), timer.calls());
+                timer.update(busiest(&calls, &calls_now, now - at));
                 (calls, at) = (calls_now, now);
             }
         };
         let thread = std::thread::Builder::new()
-            .name("sockeye-pace".to_owned())
-            .spawn(turn)
+            .name("sockeye-timing".to_owned())
+            .spawn(run)
             .map_err(|error| format!("start a thread: {error}"))?;
         Ok(Self {
             stop: Some(stop),
@@ -50,7 +50,7 @@ impl Pace {
     }
 }
 
-impl Drop for Pace {
+impl Drop for TimingThrottle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -59,18 +59,20 @@ impl Drop for Pace {
     }
 }
 
+/// The state of the thread.
 #[derive(Debug)]
-struct Timing {
+struct Timer {
     entered: Program,
-    /// While calls are timed.
+    /// `Some` while calls are timed.
     link: Option<Link>,
     running: Arc<Table>,
-    /// For how many turns they were not.
+    /// Number of intervals since calls were last timed.
     untimed: u32,
 }
 
-impl Timing {
-    fn turn(&mut self, calls_per_s: f64) {
+impl Timer {
+    /// Attaches or detaches the program by the rate of calls.
+    fn update(&mut self, calls_per_s: f64) {
         if self.link.is_some() {
             if calls_per_s > CALLS_PER_S_MAX {
                 self.link = None;
@@ -79,12 +81,12 @@ impl Timing {
             return;
         }
         self.untimed += 1;
-        if calls_per_s < CALLS_PER_S_MAX / 2.0 || self.untimed >= TURNS_UNTIMED {
+        if calls_per_s < CALLS_PER_S_MAX / 2.0 || self.untimed >= INTERVALS_UNTIMED {
             self.link = attach(&self.entered, ENTERED.1).ok();
         }
     }
 
-    /// How many calls have returned on each processor.
+    /// Returns how many calls have returned on each processor.
     fn calls(&self) -> Vec<u64> {
         let mut bytes = vec![0; self.running.values_bytes()];
         if self.running.lookup(&[0; 4], &mut bytes).is_err() {
@@ -98,7 +100,7 @@ impl Timing {
     }
 }
 
-/// How many calls a second returned on the processor with the most.
+/// Returns the calls per second on the processor with the most.
 fn busiest(before: &[u64], after: &[u64], time: Duration) -> f64 {
     let most = before
         .iter()
@@ -108,20 +110,21 @@ fn busiest(before: &[u64], after: &[u64], time: Duration) -> f64 {
     most.unwrap_or(0) as f64 / time.as_secs_f64().max(1e-6)
 }
 
-const TURN: Duration = Duration::from_millis(10);
+/// Time between two decisions.
+const INTERVAL: Duration = Duration::from_millis(10);
 
-/// So many are timed: a twentieth of a processor goes into that.
+/// The rate per processor up to which all calls are timed: that takes about 5 % of a processor.
 const CALLS_PER_S_MAX: f64 = 200_000.0;
 
-/// One turn of so many is timed, if there are more.
-const TURNS_UNTIMED: u32 = 49;
+/// Above that rate, this many intervals without timing follow one with it.
+const INTERVALS_UNTIMED: u32 = 49;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_busiest_processor_counts() {
+    fn busiest_returns_highest_rate() {
         assert_eq!(busiest(&[1, 10], &[11, 12], Duration::from_secs(2)), 5.0);
         assert_eq!(busiest(&[], &[1], Duration::from_secs(1)), 0.0);
         assert_eq!(busiest(&[5], &[1], Duration::ZERO), 0.0);

@@ -1,38 +1,39 @@
-//! What has been counted of the calls, read from BPF maps.
+//! Reads the counts of calls from the BPF maps.
 
-use super::{Functions, PART};
-use crate::Obstacle;
+use super::unwatched::PART;
+use super::watch::Functions;
+use crate::Unavailable;
 use rustix::io::Errno;
-use sockeye_profile::{Function, Functions as Counted};
+use sockeye_profile::{Function, Functions as ProfileFunctions};
 use sockeye_wire::functions as wire;
 use std::collections::HashMap;
 
-/// What was counted so far.
+/// Counts of calls so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SeenFunctions {
-    /// The calls.
-    pub counted: Counted,
-    /// Calls that could not be followed, for [`sockeye_profile::Losses::functions`].
+pub struct FunctionCounts {
+    /// The calls by process and function.
+    pub functions: ProfileFunctions,
+    /// Number of calls that could not be followed, for [`sockeye_profile::Losses::functions`].
     pub lost: u64,
-    /// Processes that were started, but not looked at, for [`sockeye_profile::Losses::events`].
+    /// Number of new processes in scope that could not be observed, for [`sockeye_profile::Losses::events`].
     pub lost_processes: u64,
 }
 
 impl Functions {
-    /// What was counted so far.
+    /// Returns the counts since [`Functions::begin`].
     ///
     /// # Errors
-    /// When the kernel does not give it.
-    pub fn look(&self) -> Result<SeenFunctions, Obstacle> {
+    /// If the BPF maps cannot be read.
+    pub fn read(&self) -> Result<FunctionCounts, Unavailable> {
         let failed = |errno: Errno| {
-            Obstacle::new(
+            Unavailable::new(
                 PART,
                 format!("read the calls of functions from BPF maps: {errno}"),
             )
         };
         let mut counted: HashMap<wire::Key, (wire::Counts, u64)> = HashMap::new();
         let tables = &self.probes.tables;
-        // Calls that last first: one that returns meanwhile is rather counted twice as finished than told as neither.
+        // Calls in progress first: a call that returns meanwhile is then counted twice rather than not at all.
         tables
             .threads
             .each(|_, value| {
@@ -65,7 +66,7 @@ impl Functions {
         let overhead_ns_per_call = self.overhead(counts);
         let mut calls: Vec<Function> = counted
             .into_iter()
-            .filter_map(|(key, (counts, unfinished))| self.told(key, counts, unfinished))
+            .filter_map(|(key, (counts, unfinished))| self.row(key, counts, unfinished))
             .collect();
         calls.sort_by(|one, other| {
             (other.total_ns, other.calls, &one.name, one.pid).cmp(&(
@@ -75,12 +76,12 @@ impl Functions {
                 other.pid,
             ))
         });
-        Ok(SeenFunctions {
-            counted: Counted {
+        Ok(FunctionCounts {
+            functions: ProfileFunctions {
                 calls,
                 overhead_ns_per_call,
                 watched: self.watched(),
-                means: vec![self.means().to_owned()],
+                means: vec![self.mechanism().to_owned()],
                 calls_of_others: losses.others,
             },
             lost: losses.too_deep + losses.threads + losses.counts,
@@ -88,27 +89,27 @@ impl Functions {
         })
     }
 
-    /// What watching a call has cost, of those that were counted.
-    fn overhead(&self, counted: impl Iterator<Item = (u32, u64)>) -> Option<f64> {
+    /// Returns the mean overhead per call in nanoseconds, weighted by the calls; without calls, of all watched functions.
+    fn overhead(&self, counts: impl Iterator<Item = (u32, u64)>) -> Option<f64> {
         let (mut calls, mut cost_ns) = (0, 0.0);
-        for (function, of_it) in counted {
+        for (function, function_calls) in counts {
             if let Some(cost) = self.watched.get(function as usize).and_then(|one| one.cost_ns) {
-                calls += of_it;
-                cost_ns += cost * of_it as f64;
+                calls += function_calls;
+                cost_ns += cost * function_calls as f64;
             }
         }
         if calls > 0 {
             return Some(cost_ns / calls as f64);
         }
-        // There was none: as if each had been called as often.
         let costs = self.watched.iter().filter_map(|one| one.cost_ns);
         Some(costs.sum::<f64>() / self.watched.len() as f64).filter(|cost| cost.is_normal())
     }
 
-    fn told(&self, key: wire::Key, counts: wire::Counts, unfinished: u64) -> Option<Function> {
+    /// Returns the row of a process and function; `None` if it has no calls.
+    fn row(&self, key: wire::Key, counts: wire::Counts, unfinished: u64) -> Option<Function> {
         let watched = self.watched.get(key.function as usize)?;
         let timed = |number: u64| (!watched.entries_only).then_some(number);
-        // Read a moment apart, while calls return.
+        // The maps are read one after the other, while calls return.
         let returned = counts.timed + counts.missed_returns;
         let unfinished = unfinished.min(counts.calls.saturating_sub(returned));
         (counts.calls > 0).then(|| Function {
@@ -124,8 +125,8 @@ impl Functions {
         })
     }
 
-    /// How many processes those in scope have started.
-    pub(super) fn started(&self) -> Option<u64> {
+    /// Returns how many processes those in scope have started.
+    pub(super) fn started_processes(&self) -> Option<u64> {
         let mut losses = [0; wire::Losses::BYTES];
         self.probes.tables.losses.lookup(&[0; 4], &mut losses).ok()?;
         Some(wire::Losses::read(&losses)?.started)

@@ -1,6 +1,6 @@
-//! What was seen, as a profile: numbers and addresses get their names here.
+//! Builds the profile of a session: resolves calls and addresses to names.
 
-use super::{Session, keeper};
+use super::{Session, file_opener};
 use crate::calls::{Call, RawSyscall, RawWait, State, errno_name};
 use crate::frames::Frames;
 use crate::processors;
@@ -11,40 +11,41 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 impl Session {
-    pub(super) fn told(&mut self) -> Profile {
+    /// Returns the profile of what was recorded so far.
+    pub(super) fn profile(&mut self) -> Profile {
         let mut profile = Profile {
             schema_version: Profile::SCHEMA_VERSION,
-            target: self.words.clone(),
-            duration_ns: nanoseconds(self.looked_for()),
+            target: self.description.clone(),
+            duration_ns: nanoseconds(self.duration()),
             processors: u32::try_from(processors::online().len()).unwrap_or(1),
             missing: self.missing.clone(),
             ..Profile::default()
         };
-        self.tell_calls(&mut profile);
-        self.tell_samples(&mut profile);
-        self.tell_functions(&mut profile);
-        self.tell_processes(&mut profile);
-        // Last of all: only now it is known which names could not be found.
+        self.add_calls(&mut profile);
+        self.add_samples(&mut profile);
+        self.add_functions(&mut profile);
+        self.add_processes(&mut profile);
+        // Last: only now it is known which names are missing.
         profile
             .missing
-            .extend(self.symbols.obstacles().into_iter().map(Missing::from));
+            .extend(self.symbols.missing_parts().into_iter().map(Missing::from));
         profile.frames = self.frames.all().to_vec();
         let unnamed = profile.frames.iter().filter(|frame| frame.function.is_none());
         profile.losses.unnamed_frames = unnamed.count() as u64;
         profile
     }
 
-    fn looked_for(&self) -> Duration {
-        let until = self.looked_until.unwrap_or_else(Instant::now);
-        until.saturating_duration_since(self.looking_since)
+    fn duration(&self) -> Duration {
+        let until = self.finished.unwrap_or_else(Instant::now);
+        until.saturating_duration_since(self.started)
     }
 
-    fn tell_calls(&mut self, profile: &mut Profile) {
+    fn add_calls(&mut self, profile: &mut Profile) {
         let Some(calls) = &mut self.calls else { return };
-        let raw = match calls.look() {
+        let raw = match calls.read() {
             Ok(raw) => raw,
-            Err(obstacle) => {
-                profile.missing.push(obstacle.into());
+            Err(unavailable) => {
+                profile.missing.push(unavailable.into());
                 return;
             }
         };
@@ -53,12 +54,12 @@ impl Session {
         profile.losses.stacks += raw.losses.stacks;
         profile.syscalls = raw.syscalls.map(|calls| calls.into_iter().map(syscall).collect());
         let Some(waits) = raw.waits else { return };
-        let whose: HashSet<u32> = waits.iter().map(|wait| wait.whose.pid).collect();
-        for pid in whose {
-            let mut keep = keeper(&mut self.symbols, &mut self.new_files, false);
-            self.processes.visit(pid, &mut keep);
+        let pids: HashSet<u32> = waits.iter().map(|wait| wait.process.pid).collect();
+        for pid in pids {
+            let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, false);
+            self.processes.add(pid, &mut on_mapping);
         }
-        let mut told: BTreeMap<WaitKey, Wait> = BTreeMap::new();
+        let mut merged: BTreeMap<WaitKey, Wait> = BTreeMap::new();
         for raw in waits {
             let wait = self.wait_of(&raw);
             let key = (
@@ -68,7 +69,7 @@ impl Session {
                 wait.object.clone(),
                 wait.reason,
             );
-            let sum = told.entry(key).or_insert_with(|| Wait {
+            let sum = merged.entry(key).or_insert_with(|| Wait {
                 count: 0,
                 unfinished: 0,
                 total_ns: 0,
@@ -80,9 +81,9 @@ impl Session {
             sum.total_ns = sum.total_ns.saturating_add(raw.total_ns);
             sum.max_ns = sum.max_ns.max(raw.max_ns);
         }
-        let mut told: Vec<Wait> = told.into_values().collect();
-        told.sort_by_key(|wait| std::cmp::Reverse(wait.total_ns));
-        profile.waits = Some(told);
+        let mut merged: Vec<Wait> = merged.into_values().collect();
+        merged.sort_by_key(|wait| std::cmp::Reverse(wait.total_ns));
+        profile.waits = Some(merged);
     }
 
     fn wait_of(&mut self, raw: &RawWait) -> Wait {
@@ -96,13 +97,13 @@ impl Session {
         let kernel = self.frames.kernel_functions(&stack, &mut self.symbols);
         let cause = Cause::of(syscall.as_deref(), state, &kernel);
         Wait {
-            pid: raw.whose.pid,
+            pid: raw.process.pid,
             reason: cause.reason,
             syscall,
             object: raw.object.clone().or(cause.detail),
             stack: self
                 .frames
-                .stack(raw.whose, &stack, &self.processes, &mut self.symbols),
+                .stack(raw.process, &stack, &self.processes, &mut self.symbols),
             count: raw.count,
             unfinished: raw.unfinished,
             total_ns: raw.total_ns,
@@ -110,24 +111,24 @@ impl Session {
         }
     }
 
-    fn tell_samples(&mut self, profile: &mut Profile) {
+    fn add_samples(&mut self, profile: &mut Profile) {
         let Some(sampler) = &self.sampler else { return };
-        let raw = sampler.look();
-        // What was lost may be events of processes: these too are counted, and there cannot have been more samples.
-        let seconds = self.looked_for().as_secs_f64();
+        let raw = sampler.counts();
+        // Lost records include process events; there cannot have been more samples than the rate allows.
+        let seconds = self.duration().as_secs_f64();
         let most = seconds * f64::from(raw.samples_per_s) * f64::from(profile.processors);
         profile.losses.samples += raw.lost.min(most.ceil() as u64);
         profile.losses.stacks += raw.lost_stacks;
         profile.losses.events += raw.broken;
-        if !self.samples_wanted {
+        if !self.has_samples {
             return;
         }
         let mut stacks: BTreeMap<(u32, Vec<u32>), u64> = BTreeMap::new();
-        for (whose, stack, samples) in sampler.stacks() {
+        for (process, stack, samples) in sampler.stacks() {
             let frames = self
                 .frames
-                .stack(whose, stack, &self.processes, &mut self.symbols);
-            *stacks.entry((whose.pid, frames)).or_default() += samples;
+                .stack(process, stack, &self.processes, &mut self.symbols);
+            *stacks.entry((process.pid, frames)).or_default() += samples;
         }
         let mut stacks: Vec<CpuStack> = stacks
             .into_iter()
@@ -145,45 +146,45 @@ impl Session {
         });
     }
 
-    fn tell_functions(&mut self, profile: &mut Profile) {
-        let mut seen = Vec::new();
+    fn add_functions(&mut self, profile: &mut Profile) {
+        let mut counts = Vec::new();
         for functions in &self.kernel_functions {
             profile
                 .missing
-                .extend(functions.obstacles().into_iter().map(Missing::from));
-            seen.push(functions.look());
+                .extend(functions.missing_parts().into_iter().map(Missing::from));
+            counts.push(functions.read());
         }
         for functions in &mut self.functions {
-            let obstacles = functions.nothing(&mut self.symbols).into_iter();
+            let missing_parts = functions.no_match(&mut self.symbols).into_iter();
             profile
                 .missing
-                .extend(obstacles.chain(functions.obstacles()).map(Missing::from));
-            seen.push(functions.look());
+                .extend(missing_parts.chain(functions.missing_parts()).map(Missing::from));
+            counts.push(functions.read());
         }
-        for seen in seen {
-            match seen {
-                Ok(seen) => {
-                    profile.losses.functions += seen.lost;
-                    profile.losses.events += seen.lost_processes;
-                    let told = profile.functions.get_or_insert_default();
-                    told.calls.extend(seen.counted.calls);
-                    told.watched += seen.counted.watched;
-                    told.calls_of_others += seen.counted.calls_of_others;
-                    for means in seen.counted.means {
-                        if !told.means.contains(&means) {
-                            told.means.push(means);
+        for counts in counts {
+            match counts {
+                Ok(counts) => {
+                    profile.losses.functions += counts.lost;
+                    profile.losses.events += counts.lost_processes;
+                    let sum = profile.functions.get_or_insert_default();
+                    sum.calls.extend(counts.functions.calls);
+                    sum.watched += counts.functions.watched;
+                    sum.calls_of_others += counts.functions.calls_of_others;
+                    for means in counts.functions.means {
+                        if !sum.means.contains(&means) {
+                            sum.means.push(means);
                         }
                     }
-                    told.overhead_ns_per_call =
-                        told.overhead_ns_per_call.or(seen.counted.overhead_ns_per_call);
+                    sum.overhead_ns_per_call =
+                        sum.overhead_ns_per_call.or(counts.functions.overhead_ns_per_call);
                 }
-                Err(obstacle) => profile.missing.push(obstacle.into()),
+                Err(unavailable) => profile.missing.push(unavailable.into()),
             }
         }
     }
 
-    /// Of those about whom anything is told.
-    fn tell_processes(&mut self, profile: &mut Profile) {
+    /// Adds the processes that other parts of the profile mention.
+    fn add_processes(&mut self, profile: &mut Profile) {
         let calls = profile.syscalls.iter().flatten().map(|call| call.pid);
         let waits = profile.waits.iter().flatten().map(|wait| wait.pid);
         let samples = profile
@@ -195,16 +196,18 @@ impl Session {
         let functions = functions
             .map(|function: &Function| function.pid)
             .filter(|pid| *pid != 0);
-        let told: HashSet<u32> = calls.chain(waits).chain(samples).chain(functions).collect();
-        for pid in &told {
-            let mut keep = keeper(&mut self.symbols, &mut self.new_files, false);
-            self.processes.visit(*pid, &mut keep);
+        let mentioned: HashSet<u32> = calls.chain(waits).chain(samples).chain(functions).collect();
+        for pid in &mentioned {
+            let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, false);
+            self.processes.add(*pid, &mut on_mapping);
         }
         profile.losses.events += self.processes.losses();
         profile.processes = self.processes.all();
-        profile.processes.retain(|process| told.contains(&process.pid));
+        profile
+            .processes
+            .retain(|process| mentioned.contains(&process.pid));
         for process in &mut profile.processes {
-            process.began |= self.began == Some(process.pid);
+            process.began |= self.command_pid == Some(process.pid);
         }
     }
 }
@@ -234,5 +237,5 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What waits have in common that are told as one.
+/// What the waits of one row have in common: pid, stack, call, object, reason.
 type WaitKey = (u32, Vec<u32>, Option<String>, Option<String>, Reason);

@@ -1,8 +1,7 @@
-//! The functions of a file, by address: a symbol table, or Go's own.
+//! A table of functions by address: an ELF symbol table, or Go's own.
 
 use super::bytes::Bytes;
 use super::elf::{Elf, Section};
-use foldhash::HashMap;
 use object::elf::{
     EM_AARCH64, EM_ARM, EM_RISCV, SHN_ABS, SHN_LORESERVE, SHN_UNDEF, SHT_SYMTAB, STB_GLOBAL, STB_WEAK,
     STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, Sym32, Sym64,
@@ -12,12 +11,12 @@ use object::{Endianness, pod};
 use std::cmp::Reverse;
 use std::rc::Rc;
 
-/// Functions, sorted by address. Their names stay in the file until somebody asks.
+/// Functions sorted by address. Their names stay in the file until they are needed.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(super) struct SymbolTable {
     entries: Vec<Entry>,
     names: Names,
-    /// So many more were in the file than we keep.
+    /// Number of functions above the limit.
     pub(super) left_out: u64,
 }
 
@@ -25,50 +24,51 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub(super) address: u64,
-    /// As far as it reaches, of its own saying or as we suppose.
-    reach: u32,
-    /// Where its name is, in the table of names.
+    /// Length in bytes: of the table, or up to the next function.
+    extent: u32,
+    /// Offset of its name in the string table.
     pub(super) name: u32,
-    /// Which one names an address that several have: the lowest.
+    /// Of several symbols at one address the lowest rank gives the name.
     rank: Rank,
+    /// Whether it only selects the real function (`STT_GNU_IFUNC`).
     pub(super) indirect: bool,
-    /// The table says how long it is.
+    /// Whether the table has its length.
     sized: bool,
 }
 
-/// Whose name counts at the same address.
+/// The precedence of symbols at the same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Global,
     Local,
     Weak,
-    /// A label in code, as assembly has them.
+    /// A label without type, from assembly.
     Label,
 }
 
-/// Where names are.
+/// A string table.
 #[derive(Debug)]
 pub(super) struct Names {
     pub(super) bytes: Rc<Bytes>,
     pub(super) offset: u64,
     pub(super) len: u64,
-    /// All of them, once somebody wants all.
+    /// The whole table, once it was read.
     all: Option<Vec<u8>>,
 }
 
 impl Entry {
-    /// How long it is, if that is known; 0: it is not.
+    /// Returns its length in bytes; 0 if the table has none.
     pub(super) const fn size(&self) -> u32 {
-        if self.sized { self.reach } else { 0 }
+        if self.sized { self.extent } else { 0 }
     }
 
     const fn contains(&self, address: u64) -> bool {
-        address >= self.address && address - self.address < self.reach as u64
+        address >= self.address && address - self.address < self.extent as u64
     }
 }
 
-impl Table {
-    /// Out of a section of symbols (`.symtab`, `.dynsym`). `shift` is added to each address.
+impl SymbolTable {
+    /// Reads a section of symbols (`.symtab`, `.dynsym`). `shift` is added to each address.
     pub(super) fn of_symbols(elf: &Elf, section: &Section, shift: u64) -> Option<Self> {
         let strings = elf.sections.get(section.link as usize)?;
         let mut table = Self::new(&elf.bytes, strings.offset, strings.len);
@@ -77,7 +77,7 @@ impl Table {
         } else {
             table.add_symbols::<Sym32<Endianness>>(elf, section);
         }
-        table.settle(elf, section.kind == SHT_SYMTAB && table.left_out == 0);
+        table.finish(elf, section.kind == SHT_SYMTAB && table.left_out == 0);
         for entry in &mut table.entries {
             entry.address = entry.address.wrapping_add(shift);
         }
@@ -87,7 +87,7 @@ impl Table {
         (!table.entries.is_empty()).then_some(table)
     }
 
-    /// One without functions yet.
+    /// Returns a table without functions.
     pub(super) fn new(bytes: &Rc<Bytes>, names_offset: u64, names_len: u64) -> Self {
         Self {
             entries: Vec::new(),
@@ -101,7 +101,7 @@ impl Table {
         }
     }
 
-    /// Takes a function whose end is known, behind those before.
+    /// Adds a function with a known end.
     pub(super) fn push(&mut self, address: u64, end: u64, name: u32) {
         if self.entries.len() == MAX_FUNCTIONS {
             self.left_out += 1;
@@ -109,7 +109,7 @@ impl Table {
         }
         self.entries.push(Entry {
             address,
-            reach: u32::try_from(end.saturating_sub(address)).unwrap_or(u32::MAX),
+            extent: u32::try_from(end.saturating_sub(address)).unwrap_or(u32::MAX),
             name,
             rank: Rank::Global,
             indirect: false,
@@ -117,20 +117,21 @@ impl Table {
         });
     }
 
-    /// None, if there is nothing in it.
+    /// Sorts the table; `None` if it is empty.
     pub(super) fn sorted(mut self) -> Option<Self> {
         self.entries.sort_by_key(|entry| (entry.address, entry.rank));
         (!self.entries.is_empty()).then_some(self)
     }
 
+    /// Adds the functions of a section of symbols.
     fn add_symbols<S: Sym<Endian = Endianness> + pod::Pod>(&mut self, elf: &Elf, section: &Section) {
         let (mut at, end) = (
             section.offset,
             section.offset.saturating_add(section.len.min(MAX_SYMBOLS)),
         );
         while at < end {
-            let want = (end - at).min((CHUNK * size_of::<S>()) as u64);
-            let raw = elf.bytes.read_some(at, usize::try_from(want).unwrap_or(0));
+            let length = (end - at).min((CHUNK * size_of::<S>()) as u64);
+            let raw = elf.bytes.read_some(at, usize::try_from(length).unwrap_or(0));
             let whole = raw.len() / size_of::<S>();
             let Ok((symbols, _)) = pod::slice_from_bytes::<S>(&raw, whole) else {
                 return;
@@ -152,21 +153,21 @@ impl Table {
         }
     }
 
-    /// Sorts, leaves out labels that name nothing, and lets those without a size reach to the next or the section's end;
-    /// not in a table that lacks functions, as the next one may be missing there: they name their beginning only.
-    fn settle(&mut self, elf: &Elf, is_whole: bool) {
+    /// Sorts, removes labels that name no function, and extends functions without a length to the next one or the section's
+    /// end. In an incomplete table the next function may be missing: there they cover only their first byte.
+    fn finish(&mut self, elf: &Elf, is_complete: bool) {
         self.entries
             .sort_unstable_by_key(|entry| (entry.address, entry.rank, entry.name));
-        if marks_its_code(elf.machine) && self.entries.iter().any(|entry| entry.rank == Rank::Label) {
+        if has_mapping_symbols(elf.machine) && self.entries.iter().any(|entry| entry.rank == Rank::Label) {
             self.names.read_all();
             let names = &self.names;
             self.entries
                 .retain(|entry| entry.rank != Rank::Label || !names.of(entry).starts_with(b"$"));
         }
-        // A label inside a function is a place in it, not another function.
+        // A label inside a function is not another function.
         let mut covered = 0;
         self.entries.retain(|entry| {
-            let end = entry.address.saturating_add(entry.reach.into());
+            let end = entry.address.saturating_add(entry.extent.into());
             let is_inside = !entry.sized && entry.address < covered;
             if entry.sized {
                 covered = end.max(covered);
@@ -187,18 +188,18 @@ impl Table {
                 next = address;
                 address = entry.address;
             }
-            if !entry.sized && !is_whole {
-                entry.reach = 1;
+            if !entry.sized && !is_complete {
+                entry.extent = 1;
             } else if !entry.sized {
                 let behind = code.partition_point(|(start, _)| *start <= entry.address);
                 let end = behind.checked_sub(1).map_or(0, |at| code[at].1).min(next);
-                entry.reach = u32::try_from(end.saturating_sub(entry.address)).unwrap_or(u32::MAX);
+                entry.extent = u32::try_from(end.saturating_sub(entry.address)).unwrap_or(u32::MAX);
             }
         }
         self.entries.shrink_to_fit();
     }
 
-    /// The function at an address, and its name.
+    /// Returns the function at an address, and its name.
     pub(super) fn find(&self, address: u64) -> Option<(Entry, Vec<u8>)> {
         let mut behind = self.entries.partition_point(|entry| entry.address <= address);
         for _ in 0..MAX_STEPS {
@@ -223,20 +224,21 @@ impl Table {
         None
     }
 
+    /// Returns the number of functions.
     pub(super) fn count(&self) -> usize {
         self.entries.len()
     }
 
-    /// Reads all names, for [`Table::functions`].
+    /// Reads all names, for [`SymbolTable::functions`].
     pub(super) fn read_names(&mut self) {
         self.names.read_all();
     }
 
-    /// Each function, with its name.
+    /// Returns each function with its name, after [`SymbolTable::read_names`].
     pub(super) fn functions(&self) -> impl Iterator<Item = (&Entry, &[u8])> {
         let all = self.names.all.as_deref().unwrap_or_default();
         self.entries.iter().filter_map(move |entry| {
-            let name = ended(all.get(entry.name as usize..)?);
+            let name = until_nul(all.get(entry.name as usize..)?);
             (!name.is_empty()).then_some((entry, name))
         })
     }
@@ -249,15 +251,15 @@ impl Names {
             return Vec::new();
         }
         if let Some(all) = &self.all {
-            return ended(all.get(entry.name as usize..).unwrap_or_default()).to_vec();
+            return until_nul(all.get(entry.name as usize..).unwrap_or_default()).to_vec();
         }
         let rest = usize::try_from(self.len - at).unwrap_or(usize::MAX);
-        // Nearly all are short.
+        // Nearly all names are short.
         for most in [FIRST_READ, MAX_NAME] {
             let piece = self
                 .bytes
                 .read_some(self.offset.saturating_add(at), most.min(rest));
-            let name = ended(&piece);
+            let name = until_nul(&piece);
             if name.len() < piece.len() || most == MAX_NAME {
                 return name.to_vec();
             }
@@ -268,22 +270,22 @@ impl Names {
     fn read_all(&mut self) {
         if self.all.is_none() {
             let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(MAX_NAMES);
-            // A header may promise more than there is.
-            let there = match &*self.bytes {
+            // A broken header may give a larger size than the file has.
+            let available = match &*self.bytes {
                 Bytes::File(file) => file.metadata().map_or(0, |meta| meta.len()),
                 Bytes::Memory(bytes) => bytes.len() as u64,
             };
-            let there = usize::try_from(there.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-            self.all = Some(self.bytes.read_some(self.offset, len.min(there)));
+            let available = usize::try_from(available.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+            self.all = Some(self.bytes.read_some(self.offset, len.min(available)));
         }
     }
 }
 
-/// The entry for a symbol, if it is code and has a name.
+/// Returns the entry for a symbol; `None` if it is no code or has no name.
 fn entry_of<S: Sym<Endian = Endianness>>(symbol: &S, elf: &Elf) -> Option<Entry> {
     let endian = elf.endian;
     let index = symbol.st_shndx(endian);
-    // SHN_XINDEX is not resolved: nothing that is loaded has so many sections.
+    // SHN_XINDEX is not resolved: no loaded file has so many sections.
     if index == SHN_UNDEF || (index >= SHN_LORESERVE && index != SHN_ABS) || symbol.st_name(endian) == 0 {
         return None;
     }
@@ -306,13 +308,13 @@ fn entry_of<S: Sym<Endian = Endianness>>(symbol: &S, elf: &Elf) -> Option<Entry>
         return None;
     }
     if elf.machine == EM_ARM && kind != STT_NOTYPE {
-        // The lowest bit says that it is Thumb code.
+        // The lowest bit marks Thumb code.
         address &= !1;
     }
     let size: u64 = symbol.st_size(endian).into();
     Some(Entry {
         address,
-        reach: u32::try_from(size).unwrap_or(u32::MAX),
+        extent: u32::try_from(size).unwrap_or(u32::MAX),
         name: symbol.st_name(endian),
         rank,
         indirect: kind == STT_GNU_IFUNC,
@@ -320,39 +322,36 @@ fn entry_of<S: Sym<Endian = Endianness>>(symbol: &S, elf: &Elf) -> Option<Entry>
     })
 }
 
-/// Whether its assemblers mark code and data by labels, `$x` and `$d`.
-const fn marks_its_code(machine: u16) -> bool {
+/// Returns whether assemblers for this machine mark code and data by labels, `$x` and `$d`.
+const fn has_mapping_symbols(machine: u16) -> bool {
     matches!(machine, EM_ARM | EM_AARCH64 | EM_RISCV)
 }
 
-/// Up to the first zero byte.
-fn ended(bytes: &[u8]) -> &[u8] {
+/// Returns the bytes up to the first NUL.
+fn until_nul(bytes: &[u8]) -> &[u8] {
     let bytes = &bytes[..bytes.len().min(MAX_NAME)];
     bytes.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
-/// Names by what they name, so that each is read and demangled once.
-pub(super) type Told = HashMap<u64, String>;
-
-/// Functions of one file, at most: a browser with all its symbols has 1.5 million. One takes 24 bytes.
+/// The most functions of one file: a browser with all symbols has 1.5 million. One takes 24 bytes.
 pub(super) const MAX_FUNCTIONS: usize = 4_000_000;
 
-/// Bytes of a table of symbols: what a header promises may be a hole of terabytes.
+/// The most bytes of a symbol table: a sparse file may claim terabytes.
 const MAX_SYMBOLS: u64 = 1 << 30;
 
-/// Symbols read at once.
+/// The number of symbols per read.
 const CHUNK: usize = 16_384;
 
-/// How many functions we look at that begin before an address, for the one that reaches over it.
+/// The most functions before an address that are checked for one that contains it.
 const MAX_STEPS: usize = 64;
 
-/// How many names of one address are compared.
+/// The most names of one address that are compared.
 const MAX_NAMESAKES: usize = 64;
 
 const FIRST_READ: usize = 256;
 
-/// A name is cut there.
+/// The longest name; the rest is cut.
 const MAX_NAME: usize = 16 << 10;
 
-/// All names of one file, when all are wanted.
+/// The most bytes of all names of one file.
 const MAX_NAMES: usize = 512 << 20;

@@ -1,9 +1,9 @@
-//! Which files a command will map, before it runs.
+//! Finds the files that a command will map at its start, before it runs.
 
+use crate::executable;
 use object::elf::{FileHeader32, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache};
-use rustix::fs::{Access, access};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -13,48 +13,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The file that a command's name means: itself if it has a slash, else the first in the folders of `path`, as `execvp(3)`
-/// looks for it.
-#[must_use]
-pub fn executable(command: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
-    let is_one = |file: &Path| file.is_file() && access(file, Access::EXEC_OK).is_ok();
-    if command.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(command)).filter(|file| is_one(file));
-    }
-    let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
-    std::env::split_paths(path)
-        .map(|folder| {
-            if folder.as_os_str().is_empty() {
-                Path::new(".").join(command)
-            } else {
-                folder.join(command)
-            }
-        })
-        .find(|file| is_one(file))
-}
-
-/// The files that an executable will map when it starts: itself, its interpreter, and the libraries that the loader finds for
-/// it. What it maps later is not among them.
+/// Returns the files that an executable maps at its start: itself, its interpreter, and the libraries that the loader finds,
+/// without those that it loads later.
 ///
-/// The loader is asked, as ldd(1) does: nobody else knows all of its rules. To ask means to run the loader that the file
-/// names, but nothing of the program and its libraries, with the environment that we have. That is safe where the command is
-/// run next, by the same user, which is what this is for.
+/// This asks the loader, as ldd(1) does, because only the loader knows all its rules. It runs the loader that the file names,
+/// with our environment, but no code of the program or its libraries. That is safe here: the same user runs the command
+/// next.
 #[must_use]
-pub fn files_of(executable: &Path) -> Vec<PathBuf> {
+pub fn startup_files(executable: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut next = Some(executable.to_owned());
     // A script may name a script.
     for _ in 0..SCRIPTS_MAX {
         let Some(file) = next.take() else { break };
-        match Beginning::of(&file) {
-            Some(Beginning::Script { interpreter, command }) => {
-                let by_path = command.and_then(|command| {
-                    self::executable(OsStr::from_bytes(&command), std::env::var_os("PATH").as_deref())
-                });
-                next = by_path.or(Some(interpreter));
+        match FileFormat::read(&file) {
+            Some(FileFormat::Script { interpreter, command }) => {
+                let program = command.and_then(|command| executable::find(OsStr::from_bytes(&command)).ok());
+                next = program.or(Some(interpreter));
             }
-            Some(Beginning::Dynamic { loader }) => files.extend(libraries(&loader, &file)),
-            Some(Beginning::Static) | None => {}
+            Some(FileFormat::Dynamic { loader }) => files.extend(libraries(&loader, &file)),
+            Some(FileFormat::Static) | None => {}
         }
         files.push(file);
     }
@@ -63,23 +41,24 @@ pub fn files_of(executable: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// How a file begins that can be executed.
+/// The kind of an executable file.
 #[derive(Debug, PartialEq, Eq)]
-enum Beginning {
-    /// `#!`
+enum FileFormat {
+    /// A script with `#!`.
     Script {
         interpreter: PathBuf,
-        /// What `env` is to run.
+        /// The command that `env` runs.
         command: Option<Vec<u8>>,
     },
     /// An ELF file with a loader.
     Dynamic { loader: PathBuf },
-    /// An ELF file without.
+    /// An ELF file without a loader.
     Static,
 }
 
-impl Beginning {
-    fn of(path: &Path) -> Option<Self> {
+impl FileFormat {
+    /// Reads the format of a file; `None` if it is not executable.
+    fn read(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let mut first = [0; SCRIPT_BYTES_MAX];
         let bytes = file.read_at(&mut first, 0).ok()?;
@@ -112,6 +91,7 @@ impl Beginning {
     }
 }
 
+/// Returns the loader of an ELF file.
 fn interpreter<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<&File>) -> Option<Vec<u8>> {
     let header = H::parse(cache).ok()?;
     let endian = header.endian().ok()?;
@@ -125,7 +105,7 @@ fn interpreter<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<&File>) -> 
     segment.interpreter(endian, cache).ok()?.map(<[u8]>::to_vec)
 }
 
-/// What the loader says that it maps for an executable; nothing if it says nothing in time.
+/// Returns the loader and the libraries that it lists for an executable; only the loader if it does not answer in time.
 fn libraries(loader: &Path, executable: &Path) -> Vec<PathBuf> {
     let mut files = vec![loader.to_owned()];
     let started = Command::new(loader)
@@ -137,8 +117,7 @@ fn libraries(loader: &Path, executable: &Path) -> Vec<PathBuf> {
         .spawn();
     let Ok(mut child) = started else { return files };
     let output = child.stdout.take();
-    // It writes a few lines, which a pipe has room for: to wait for its end first is no deadlock in practice, and if it is,
-    // it ends at the deadline.
+    // Its few lines fit into the pipe, so waiting for its end first does not block; if it does, the deadline ends it.
     let deadline = Instant::now() + LOADER_TIME_MAX;
     loop {
         match child.try_wait() {
@@ -151,15 +130,15 @@ fn libraries(loader: &Path, executable: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     if let Some(output) = output {
-        let _ = output.take(TOLD_BYTES_MAX).read_to_end(&mut told);
+        let _ = output.take(OUTPUT_BYTES_MAX).read_to_end(&mut lines);
     }
-    files.extend(told.split(|&byte| byte == b'\n').filter_map(library));
+    files.extend(lines.split(|&byte| byte == b'\n').filter_map(library));
     files
 }
 
-/// The path in a line: `\tlibc.so.6 => /lib/libc.so.6 (0x00007f...)`, or without the arrow.
+/// Returns the path in a line of the loader: `\tlibc.so.6 => /lib/libc.so.6 (0x00007f...)`, or without the arrow.
 fn library(line: &[u8]) -> Option<PathBuf> {
     let line = line.trim_ascii();
     let arrow = line.windows(4).position(|window| window == b" => ");
@@ -173,25 +152,22 @@ fn library(line: &[u8]) -> Option<PathBuf> {
         .then(|| PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// As many as the kernel follows (`BINPRM_MAX_RECURSION`, 5), and the program.
+/// The most interpreters that the kernel follows (`BINPRM_MAX_RECURSION`, 5), and the program.
 const SCRIPTS_MAX: usize = 6;
 /// `BINPRM_BUF_SIZE`
 const SCRIPT_BYTES_MAX: usize = 256;
 /// `PATH_MAX`
 const PATH_BYTES_MAX: u64 = 4096;
-/// More than pipes hold it does not say.
-const TOLD_BYTES_MAX: u64 = 1 << 16;
+/// The default capacity of a pipe.
+const OUTPUT_BYTES_MAX: u64 = 1 << 16;
 const LOADER_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// `_PATH_DEFPATH`, as the C library has it.
-const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_the_loader() {
+    fn library_path_is_parsed_from_loader_line() {
         for (line, path) in [
             (
                 "\tlibc.so.6 => /lib/libc.so.6 (0x00007f0000000000)",
@@ -214,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn scripts() {
-        let script = |line: &str| Beginning::of_script(line.as_bytes());
+    fn script_line_has_interpreter_and_env_command() {
+        let script = |line: &str| FileFormat::of_script(line.as_bytes());
         let of = |interpreter: &str, command: Option<&str>| {
-            Some(Beginning::Script {
+            Some(FileFormat::Script {
                 interpreter: interpreter.into(),
                 command: command.map(|command| command.as_bytes().to_vec()),
             })
@@ -231,12 +207,9 @@ mod tests {
     }
 
     #[test]
-    fn our_own_files() {
-        let us = std::env::current_exe().unwrap();
-        let files = files_of(&us);
-        assert!(files.contains(&us), "{files:?}");
-        assert_eq!(executable(us.as_os_str(), None), Some(us));
-        assert!(executable(OsStr::new("sh"), None).is_some());
-        assert_eq!(executable(OsStr::new("no such program"), None), None);
+    fn startup_files_include_own_executable() {
+        let own = std::env::current_exe().unwrap();
+        let files = startup_files(&own);
+        assert!(files.contains(&own), "{files:?}");
     }
 }

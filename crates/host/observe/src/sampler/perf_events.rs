@@ -1,7 +1,7 @@
-//! Opening the events, as wide as it is allowed.
+//! Opens the perf events: per processor if allowed, else per thread.
 
-use crate::processes::proc_files::{everybody, members};
-use crate::{Obstacle, Scope, processors};
+use crate::processes::proc_files::{all_pids, cgroup_pids};
+use crate::{Scope, Unavailable, processors};
 use foldhash::{HashSet, HashSetExt};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -10,30 +10,30 @@ use sockeye_wire::perf::SAMPLE_TYPE;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 
-/// Events, and the rings that they write to.
+/// Open perf events and their rings.
 #[derive(Debug)]
-pub(super) struct Attached {
+pub(super) struct PerfEvents {
     /// One per processor.
     pub(super) rings: Vec<Ring>,
     events: Vec<Event>,
-    /// 0: none.
+    /// Samples per second and processor; 0: only process events.
     pub(super) samples_per_s: u32,
     pub(super) user_only: bool,
-    /// Records may be of others than those who are meant.
-    pub(super) hears_strangers: bool,
-    pub(super) obstacles: Vec<Obstacle>,
+    /// Whether records of processes outside the scope arrive too.
+    pub(super) unfiltered: bool,
+    pub(super) missing_parts: Vec<Unavailable>,
 }
 
-/// What is opened, and where.
-struct Plan {
+/// What to open, and on which processors.
+struct EventPlan {
     processors: Vec<u32>,
     attributes: Attributes,
     pages: u32,
-    /// The part that is missing without.
+    /// The part of the profile that needs it.
     part: &'static str,
 }
 
-/// Events of every processor that is on, with its ring; and what was refused, if anything was.
+/// The ring and event of each online processor, or the operation that was refused.
 type Opened = Result<(Vec<Ring>, Vec<Event>), Refused>;
 
 /// An operation that the kernel refused.
@@ -43,91 +43,103 @@ struct Refused {
     errno: Errno,
 }
 
-impl Attached {
-    pub(super) fn to(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Obstacle> {
-        let mut obstacles = vec![];
-        let samples_per_s = samples_per_s.map(|wanted| {
-            let (allowed, obstacle) = allowed_rate(wanted);
-            obstacles.extend(obstacle);
+impl PerfEvents {
+    /// Opens the events of a scope.
+    ///
+    /// # Errors
+    /// If no event could be opened.
+    pub(super) fn open(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Unavailable> {
+        let mut missing_parts = vec![];
+        let samples_per_s = samples_per_s.map(|requested| {
+            let (allowed, unavailable) = allowed_rate(requested);
+            missing_parts.extend(unavailable);
             allowed
         });
-        let plan = Plan::of(samples_per_s);
-        let mut attached = Self {
+        let plan = EventPlan::new(samples_per_s);
+        let mut events = Self {
             rings: vec![],
             events: vec![],
             samples_per_s: samples_per_s.unwrap_or(0),
             user_only: false,
-            hears_strangers: false,
-            obstacles,
+            unfiltered: false,
+            missing_parts,
         };
-        let refused = match attached.everywhere(&plan, scope) {
-            Ok(()) => return Ok(attached),
+        let refused = match events.open_per_processor(&plan, scope) {
+            Ok(()) => return Ok(events),
             Err(refused) => refused,
         };
-        if !refused.is_for_want_of_rights() {
-            return Err(plan.obstacle(refused, EVERYWHERE));
+        if !refused.is_permission_denied() {
+            return Err(plan.unavailable(refused, EVERYWHERE));
         }
-        // Only what is ours, then: thread by thread.
+        // Without the right to observe a processor: each thread of our own processes.
         match scope {
-            Scope::Processes(pids) => attached.threads(&plan, pids, true)?,
+            Scope::Processes(pids) => events.open_per_thread(&plan, pids, true)?,
             Scope::Cgroup { .. } | Scope::System => {
                 let pids = match scope {
-                    Scope::Cgroup { folder, .. } => members(folder),
-                    _ => everybody().collect(),
+                    Scope::Cgroup { folder, .. } => cgroup_pids(folder),
+                    _ => all_pids().collect(),
                 };
-                // What is in the way of all is worth more words than what is in the way of one of them.
-                let all_refused = |_| plan.obstacle(refused, EVERYWHERE);
-                attached
-                    .threads(&plan, &but_us(pids), false)
+                // The refusal for all processes says more than that for one of them.
+                let all_refused = |_| plan.unavailable(refused, EVERYWHERE);
+                events
+                    .open_per_thread(&plan, &without_own(pids), false)
                     .map_err(all_refused)?;
                 let text = format!(
                     "only processes of this user that are there already, and those that they start: {}",
                     refused.text(EVERYWHERE)
                 );
-                let obstacle = Obstacle::new(plan.part, text);
-                attached.obstacles.push(obstacle.with_remedy(refused.remedy()));
+                let unavailable = Unavailable::new(plan.part, text);
+                events
+                    .missing_parts
+                    .push(unavailable.with_remedy(refused.remedy()));
             }
         }
-        if attached.user_only && samples_per_s.is_some() {
+        if events.user_only && samples_per_s.is_some() {
             let text = format!(
                 "only the processes' own code is sampled: kernel.perf_event_paranoid is {}",
                 paranoid().unwrap_or_else(|| "not to be read".to_owned())
             );
-            let obstacle = Obstacle::new("kernel_samples", text);
-            attached
-                .obstacles
-                .push(obstacle.with_remedy(
+            let unavailable = Unavailable::new("kernel_samples", text);
+            events
+                .missing_parts
+                .push(unavailable.with_remedy(
                     "run as root or with CAP_PERFMON, or `sysctl kernel.perf_event_paranoid=1`",
                 ));
         }
-        Ok(attached)
+        Ok(events)
     }
 
-    /// Has everything stop; what is in the rings stays.
+    /// Disables the events; records in the rings stay readable.
     pub(super) fn stop(&self) {
         for event in &self.events {
             let _ = event.disable();
         }
     }
 
-    /// Everything that runs on any processor, or what of it is in the cgroup.
-    fn everywhere(&mut self, plan: &Plan, scope: &Scope) -> Result<(), Refused> {
+    /// Opens an event per processor, limited to the cgroup if the kernel can.
+    fn open_per_processor(&mut self, plan: &EventPlan, scope: &Scope) -> Result<(), Refused> {
         if let Scope::Cgroup { folder, .. } = scope
             && let Ok(folder) = File::open(folder)
-            // A kernel may lack it, or have the perf_event controller in a hierarchy of version 1.
-            && let Ok(opened) = plan.open_everywhere(PerfTarget::Cgroup(folder.as_fd()))
+            // Fails if the kernel lacks it or the perf_event controller is in a cgroup v1 hierarchy.
+            && let Ok(opened) = plan.open_on_all(PerfTarget::Cgroup(folder.as_fd()))
         {
             (self.rings, self.events) = opened;
             return Ok(());
         }
-        (self.rings, self.events) = plan.open_everywhere(PerfTarget::AllTasks)?;
-        self.hears_strangers = true;
+        (self.rings, self.events) = plan.open_on_all(PerfTarget::AllTasks)?;
+        self.unfiltered = true;
         Ok(())
     }
 
-    /// Each thread of these processes, and whatever it starts. `each`: whoever is refused is told.
-    fn threads(&mut self, plan: &Plan, pids: &[u32], each: bool) -> Result<(), Obstacle> {
-        let mut threads = Threads {
+    /// Opens events for each thread of these processes and their future children. `report_each`: report each process that
+    /// is refused.
+    fn open_per_thread(
+        &mut self,
+        plan: &EventPlan,
+        pids: &[u32],
+        report_each: bool,
+    ) -> Result<(), Unavailable> {
+        let mut threads = ThreadEvents {
             plan,
             attributes: Attributes {
                 flags: plan.attributes.flags | flag::INHERIT,
@@ -143,18 +155,18 @@ impl Attached {
                 continue;
             };
             first_refusal = first_refusal.or(Some((pid, refused)));
-            let is_full = refused.is_out_of_memory();
-            // Whoever is gone is no news among many.
-            if is_full || each {
-                let obstacle = plan.obstacle(refused, &format!("to process {pid}"));
-                self.obstacles.push(obstacle);
+            let is_full = refused.is_out_of_resources();
+            // Among many processes some always end.
+            if is_full || report_each {
+                let unavailable = plan.unavailable(refused, &format!("to process {pid}"));
+                self.missing_parts.push(unavailable);
             }
             if is_full {
                 break;
             }
         }
         if threads.rings.is_empty() {
-            let (whom, refused) = match first_refusal {
+            let (target, refused) = match first_refusal {
                 Some((pid, refused)) => (format!("to process {pid}"), refused),
                 None => (
                     "to any process".to_owned(),
@@ -164,7 +176,7 @@ impl Attached {
                     },
                 ),
             };
-            return Err(plan.obstacle(refused, &whom));
+            return Err(plan.unavailable(refused, &target));
         }
         self.user_only = threads.attributes.flags & flag::EXCLUDE_KERNEL != 0;
         (self.rings, self.events) = (threads.rings, threads.events);
@@ -172,8 +184,8 @@ impl Attached {
     }
 }
 
-impl Plan {
-    fn of(samples_per_s: Option<u32>) -> Self {
+impl EventPlan {
+    fn new(samples_per_s: Option<u32>) -> Self {
         let processors = processors::online();
         let (event, part) = match samples_per_s {
             Some(_) => (software::CPU_CLOCK, "cpu"),
@@ -196,7 +208,7 @@ impl Plan {
                 | flag::TASK
                 | flag::SAMPLE_ID_ALL
                 | flag::USE_CLOCKID
-                // Nobody waits for a ring to be readable: it is read every so often.
+                // No one polls a ring: it is read periodically.
                 | flag::WATERMARK,
             wakeup: u32::MAX,
             clock: CLOCK_MONOTONIC,
@@ -211,12 +223,13 @@ impl Plan {
         }
     }
 
-    fn open_everywhere(&self, whom: PerfTarget<'_>) -> Opened {
+    /// Opens one event per processor.
+    fn open_on_all(&self, target: PerfTarget<'_>) -> Opened {
         let (mut rings, mut events) = (vec![], vec![]);
         for &processor in &self.processors {
-            let event = match Event::open(&self.attributes, whom, Some(processor)) {
+            let event = match Event::open(&self.attributes, target, Some(processor)) {
                 Ok(event) => event,
-                // It was switched off meanwhile.
+                // It went offline meanwhile.
                 Err(Errno::NODEV) => continue,
                 Err(errno) => {
                     return Err(Refused {
@@ -237,7 +250,7 @@ impl Plan {
         }
     }
 
-    /// A ring as large as is allowed.
+    /// Maps a ring, as large as allowed.
     fn ring(&self, event: &Event) -> Result<Ring, Refused> {
         let mut pages = self.pages;
         loop {
@@ -252,27 +265,27 @@ impl Plan {
         }
     }
 
-    fn obstacle(&self, refused: Refused, whom: &str) -> Obstacle {
-        Obstacle::new(self.part, refused.text(whom)).with_remedy(refused.remedy())
+    fn unavailable(&self, refused: Refused, target: &str) -> Unavailable {
+        Unavailable::new(self.part, refused.text(target)).with_remedy(refused.remedy())
     }
 }
 
-/// Events of single threads.
-struct Threads<'a> {
-    plan: &'a Plan,
+/// Events per thread.
+struct ThreadEvents<'a> {
+    plan: &'a EventPlan,
     attributes: Attributes,
-    /// One per processor, as in the plan.
+    /// One per processor, in the order of the plan.
     rings: Vec<Ring>,
-    /// Those of the first thread have the rings.
+    /// Those of the first thread come first; their rings serve all.
     events: Vec<Event>,
     events_max: usize,
 }
 
-impl Threads<'_> {
-    /// All threads of a process.
+impl ThreadEvents<'_> {
+    /// Opens events for all threads of a process.
     fn attach(&mut self, pid: u32) -> Result<(), Refused> {
         let mut attached: HashSet<u32> = HashSet::new();
-        // A thread that is made while we look is attached to with the one that made it, or found in the next round.
+        // A thread that is created meanwhile inherits the event of its creator, or is found in the next round.
         for _ in 0..ROUNDS_MAX {
             let before = attached.len();
             let tids = tids(pid).map_err(|errno| Refused {
@@ -318,8 +331,8 @@ impl Threads<'_> {
         let mut events = vec![];
         for &processor in &self.plan.processors {
             let mut opened = Event::open(&self.attributes, PerfTarget::Thread(tid), Some(processor));
-            let may_leave_out = self.attributes.flags & flag::EXCLUDE_KERNEL == 0;
-            if let (Err(Errno::ACCESS | Errno::PERM), true) = (&opened, may_leave_out) {
+            let may_exclude_kernel = self.attributes.flags & flag::EXCLUDE_KERNEL == 0;
+            if let (Err(Errno::ACCESS | Errno::PERM), true) = (&opened, may_exclude_kernel) {
                 let without = Attributes {
                     flags: self.attributes.flags | flag::EXCLUDE_KERNEL,
                     ..self.attributes
@@ -349,16 +362,16 @@ impl Threads<'_> {
 }
 
 impl Refused {
-    fn is_for_want_of_rights(&self) -> bool {
+    fn is_permission_denied(&self) -> bool {
         matches!(self.errno, Errno::ACCESS | Errno::PERM)
     }
 
-    fn is_out_of_memory(&self) -> bool {
+    fn is_out_of_resources(&self) -> bool {
         matches!(self.errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
     }
 
-    fn text(&self, whom: &str) -> String {
-        format!("{} {whom}: {}", self.operation, self.errno)
+    fn text(&self, target: &str) -> String {
+        format!("{} {target}: {}", self.operation, self.errno)
     }
 
     fn remedy(&self) -> String {
@@ -375,7 +388,7 @@ impl Refused {
             }
             Errno::ACCESS | Errno::PERM => {
                 let level = match paranoid() {
-                    // Where distributions added levels above 2, nobody but root may do anything there.
+                    // Distributions have levels above 2: there only root may use perf.
                     Some(level) if level.parse::<i32>().is_ok_and(|level| level > 2) => format!(
                         " (kernel.perf_event_paranoid is {level}: `sysctl kernel.perf_event_paranoid=2` allows you your own \
                          processes, -1 all)"
@@ -394,33 +407,38 @@ impl Refused {
     }
 }
 
-/// As many samples a second as the kernel takes, and what it is told that it were fewer than wanted.
-fn allowed_rate(wanted: u32) -> (u32, Option<Obstacle>) {
+/// Returns the rate that the kernel allows, and a report if that is less than requested.
+fn allowed_rate(requested: u32) -> (u32, Option<Unavailable>) {
     let max = fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate")
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok())
         .filter(|&max| max > 0);
     match max {
-        Some(max) if wanted > max => {
-            let text = format!("{max} samples a second instead of {wanted}: more are not allowed here");
-            let remedy = format!("`sysctl kernel.perf_event_max_sample_rate={wanted}`");
-            (max, Some(Obstacle::new("cpu", text).with_remedy(remedy)))
+        Some(max) if requested > max => {
+            let text = format!("{max} samples a second instead of {requested}: more are not allowed here");
+            let remedy = format!("`sysctl kernel.perf_event_max_sample_rate={requested}`");
+            (max, Some(Unavailable::new("cpu", text).with_remedy(remedy)))
         }
-        _ => (wanted.max(1), None),
+        _ => (requested.max(1), None),
     }
 }
 
+/// Returns the level of `kernel.perf_event_paranoid`.
 fn paranoid() -> Option<String> {
     let text = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
     Some(text.trim().to_owned())
 }
 
-fn but_us(mut pids: Vec<u32>) -> Vec<u32> {
+fn without_own(mut pids: Vec<u32>) -> Vec<u32> {
     let own = std::process::id();
     pids.retain(|&pid| pid != own);
     pids
 }
 
+/// Returns the thread ids of a process.
+///
+/// # Errors
+/// `ESRCH` if there is no such process.
 fn tids(pid: u32) -> Result<Vec<u32>, Errno> {
     match fs::read_dir(format!("/proc/{pid}/task")) {
         Ok(entries) => Ok(entries
@@ -433,7 +451,7 @@ fn tids(pid: u32) -> Result<Vec<u32>, Errno> {
     }
 }
 
-/// As many descriptors as events may take: half of what we may have open, since there is more to be read.
+/// Returns how many descriptors events may use: half of the limit, since files need some too.
 fn events_max() -> usize {
     let open_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(open_max / 2)
@@ -446,13 +464,13 @@ const EVERYWHERE: &str = "on every processor";
 const MAP: &str = "map the ring of a perf event";
 /// `CLOCK_MONOTONIC` of `linux/time.h`
 const CLOCK_MONOTONIC: i32 = 1;
-/// What `kernel.perf_event_mlock_kb` allows everybody per processor by default, but for the first page: 512 KiB.
+/// What `kernel.perf_event_mlock_kb` allows every user per processor by default, without the first page: 512 KiB.
 const RING_PAGES: u32 = 128;
-/// All rings together: 64 MiB, of pages of 4 KiB.
+/// The most pages of all rings together: 64 MiB with pages of 4 KiB.
 const PAGES_MAX: u32 = 16_384;
-/// So many descriptors are opened at most, where it is one for each thread and processor.
+/// The most descriptors, where there is one for each thread and processor.
 const EVENTS_MAX: usize = 16_384;
-/// So often is looked for threads that were made meanwhile.
+/// How often new threads are searched for.
 const ROUNDS_MAX: u32 = 8;
 
 #[cfg(test)]
@@ -460,10 +478,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_beyond_what_is_allowed_is_lowered_and_told() {
-        let (rate, obstacle) = allowed_rate(u32::MAX);
+    fn rate_above_limit_is_lowered_and_reported() {
+        let (rate, unavailable) = allowed_rate(u32::MAX);
         assert!(rate < u32::MAX);
-        let text = obstacle.expect("nobody allows that").to_string();
+        let text = unavailable.expect("above every limit").to_string();
         assert!(text.contains("4294967295"), "{text}");
         assert_eq!(allowed_rate(0), (1, None));
     }

@@ -1,29 +1,30 @@
-//! `--top`: again and again what happened since the last look.
+//! `--top`: reports every interval what happened in it.
 
-use super::{ProfArgs, layout, view};
+use crate::args::ProfArgs;
+use crate::layout::{layout, view};
 use crate::output::push_profile;
 use sockeye_console::stdout;
 use sockeye_output::{Format, push_report};
 use sockeye_profile::{Profile, ReportOptions};
 use std::time::Duration;
 
-/// Shows, every interval, what happened in it, and hands back the last look. A terminal is drawn anew each time; elsewhere
-/// block follows block, and of JSON document follows document.
+/// Prints a report every interval and returns the last snapshot. A terminal is redrawn each time; any other output gets one
+/// block (or JSON document) after the other.
 ///
-/// `look` is cumulative. `pause` waits, and tells whether to go on: nobody interrupted it, somebody still reads, the time is
-/// not over, and those who are looked at still live.
+/// `snapshot` returns the cumulative profile. `pause` waits and returns whether to go on: false after a signal, at the end
+/// of the time, or when all observed processes have ended.
 pub(super) fn run(
     args: &ProfArgs,
-    look: &mut dyn FnMut() -> anyhow::Result<Profile>,
+    snapshot: &mut dyn FnMut() -> anyhow::Result<Profile>,
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<Profile> {
-    // Nothing: what a command did before the first look belongs to the first block.
+    // Empty: what a command did before the first snapshot belongs to the first block.
     let mut before = Profile::default();
     let mut shown = 0_u64;
     loop {
         let goes_on = pause(args.interval);
-        let now = look()?;
-        // What is left when it ends is shown too, if there was any time for it.
+        let now = snapshot()?;
+        // The last, shorter interval is shown too, unless it is empty.
         if goes_on || now.duration_ns > before.duration_ns {
             let height = stdout::size().and_then(|size| size.rows);
             stdout::write(&block(args, &now.since(&before), shown, height))?;
@@ -36,7 +37,7 @@ pub(super) fn run(
     }
 }
 
-/// What is written for one look: of CSV only the first one has headings.
+/// Returns the text of one report; only the first CSV block has headings.
 fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
     let mut view = ReportOptions {
@@ -53,34 +54,34 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) 
         push_profile(&mut text, profile, &view, layout);
         return text;
     };
-    // As many rows as there is room for: what they mean stands below them, and is to be seen as well.
-    let room = height.saturating_sub(1).max(1);
+    // As many rows as fit: the sentences below the tables must stay visible too.
+    let height = height.saturating_sub(1).max(1);
     loop {
         let mut report = profile.report(&view);
-        // Rows are left out on purpose, and all the time.
+        // Rows are left out on purpose in every block: that sentence would only take space.
         report
             .sentences
             .retain(|sentence| sentence.code != "rows-left-out");
         report.sentences.truncate(SENTENCES_MAX);
-        // The summary is a table like the others here: of a whole system it would leave no room for them.
+        // The summary of a whole system would fill the screen: it is cut like the other tables.
         for table in report.tables.iter_mut().filter(|table| table.name == "time") {
             table.rows.truncate(view.rows.max(1));
         }
         text.clear();
         push_report(&mut text, &report, layout);
-        if lines(&text, layout.width) <= room || view.rows <= 1 {
+        if lines(&text, layout.width) <= height || view.rows <= 1 {
             break;
         }
-        view.rows = view.rows.min(room).saturating_sub(1).max(1);
+        view.rows = view.rows.min(height).saturating_sub(1).max(1);
     }
-    screen(&text, room, shown == 0)
+    screen(&text, height, shown == 0)
 }
 
-/// A text over the whole terminal, as many lines as it has.
-fn screen(text: &[u8], room: usize, is_first: bool) -> Vec<u8> {
+/// Returns the escape sequences that redraw the terminal with the first `height` lines of a text.
+fn screen(text: &[u8], height: usize, is_first: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len() + 256);
     out.extend_from_slice(if is_first { b"\x1b[2J\x1b[H" } else { b"\x1b[H" });
-    for line in text.split(|&byte| byte == b'\n').take(room) {
+    for line in text.split(|&byte| byte == b'\n').take(height) {
         out.extend_from_slice(line);
         out.extend_from_slice(b"\x1b[0m\x1b[K\n");
     }
@@ -88,7 +89,7 @@ fn screen(text: &[u8], room: usize, is_first: bool) -> Vec<u8> {
     out
 }
 
-/// How many lines of a terminal it takes, colours not counted.
+/// Returns how many lines of a terminal `width` columns wide the text takes, without its colours.
 fn lines(text: &[u8], width: Option<usize>) -> usize {
     let width = width.unwrap_or(usize::MAX).max(1);
     let text = String::from_utf8_lossy(text);
@@ -109,7 +110,7 @@ fn lines(text: &[u8], width: Option<usize>) -> usize {
         .sum()
 }
 
-/// A screen has no room for all
+/// The most sentences below the tables: a screen is small.
 const SENTENCES_MAX: usize = 3;
 
 #[cfg(test)]
@@ -119,16 +120,16 @@ mod tests {
     use sockeye_profile::Syscall;
 
     #[derive(Debug, Parser)]
-    struct Typed {
+    struct Line {
         #[command(flatten)]
         args: ProfArgs,
     }
 
-    fn typed(words: &str) -> ProfArgs {
-        Typed::parse_from(std::iter::once("prof").chain(words.split_whitespace())).args
+    fn parsed(words: &str) -> ProfArgs {
+        Line::parse_from(std::iter::once("prof").chain(words.split_whitespace())).args
     }
 
-    fn look(nth: u64) -> Profile {
+    fn snapshot(nth: u64) -> Profile {
         let call = |name: &str, calls: u64| Syscall {
             pid: 7,
             name: name.to_owned(),
@@ -150,26 +151,26 @@ mod tests {
     }
 
     #[test]
-    fn each_block_is_of_the_time_since() {
-        let args = typed("-p 7 --top 3 --color never");
+    fn block_covers_one_interval() {
+        let args = parsed("-p 7 --top 3 --color never");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let first = text(block(&args, &look(3).since(&look(1)), 0, None));
+        let first = text(block(&args, &snapshot(3).since(&snapshot(1)), 0, None));
         assert!(first.starts_with("prof: pid 7, for 2s"), "{first}");
         assert!(first.contains("max of run"), "{first}");
         assert!(first.contains("call_29     60 "), "{first}");
         assert!(!first.contains("call_26"), "{first}");
-        let second = text(block(&args, &look(3), 1, None));
+        let second = text(block(&args, &snapshot(3), 1, None));
         assert!(second.starts_with("\nprof"), "{second}");
-        let csv = typed("-p 7 --top 3 --format csv");
-        let all = [0, 1].map(|nth| text(block(&csv, &look(1), nth, None)));
+        let csv = parsed("-p 7 --top 3 --format csv");
+        let all = [0, 1].map(|nth| text(block(&csv, &snapshot(1), nth, None)));
         assert_eq!(all.concat().matches("call,calls").count(), 1);
     }
 
     #[test]
-    fn a_terminal_is_never_scrolled() {
-        let args = typed("-p 7 --top 30 --color always");
+    fn block_never_exceeds_terminal_height() {
+        let args = parsed("-p 7 --top 30 --color always");
         for height in 1..60 {
-            let text = String::from_utf8(block(&args, &look(1), 1, Some(height))).unwrap();
+            let text = String::from_utf8(block(&args, &snapshot(1), 1, Some(height))).unwrap();
             assert!(text.starts_with("\x1b[H") && text.ends_with("\x1b[J"), "{text:?}");
             assert!(text.matches('\n').count() < height.max(2), "{height}: {text}");
         }
@@ -178,17 +179,17 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_last_look() {
-        let args = typed("-p 7 --top 1 --format json");
-        let mut looks = 0;
-        let mut look = || {
-            looks += 1;
+    fn run_returns_last_snapshot() {
+        let args = parsed("-p 7 --top 1 --format json");
+        let mut snapshots = 0;
+        let mut take = || {
+            snapshots += 1;
             Ok(Profile {
                 duration_ns: 5,
                 ..Profile::default()
             })
         };
-        let last = run(&args, &mut look, &mut |_| false).unwrap();
-        assert_eq!((last.duration_ns, looks), (5, 1));
+        let last = run(&args, &mut take, &mut |_| false).unwrap();
+        assert_eq!((last.duration_ns, snapshots), (5, 1));
     }
 }

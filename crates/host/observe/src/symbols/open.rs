@@ -1,4 +1,4 @@
-//! Finds and opens the file behind a mapping, whatever happened to its name since.
+//! Opens the file of a mapping, even if it was renamed or removed.
 
 use crate::Mapping;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
@@ -12,35 +12,36 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Where paths begin: our own root, or that of a process which sees other files.
+/// The root of paths: ours, or that of a process in another mount namespace or chroot.
 #[derive(Debug)]
 pub(super) enum Root {
     Own,
     Other(OwnedFd),
 }
 
-/// Which file it is, whatever its name.
+/// The identity of a file, independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Identity {
+pub(super) struct FileIdentity {
     pub(super) device: u64,
     pub(super) inode: u64,
 }
 
-/// Why there is no file to read.
+/// Why a file cannot be opened.
 #[derive(Debug)]
-pub(super) enum Unopened {
+pub(super) enum OpenError {
     /// Another file has its name now.
     Replaced,
-    /// Nothing has its name any more.
+    /// No file has its name any more.
     Gone,
-    /// It is a device, a pipe, a folder.
+    /// It is not a regular file.
     NotRegular,
+    /// The operation failed.
     Failed(io::Error),
 }
 
 impl Root {
-    /// Of a process; ours, if it sees the same files.
-    pub(super) fn of(pid: u32) -> Self {
+    /// Returns the root of a process; ours if it sees the same files.
+    pub(super) fn of_process(pid: u32) -> Self {
         let folder = PathBuf::from(format!("/proc/{pid}"));
         let same = |what: &str| {
             let theirs = std::fs::metadata(folder.join(what));
@@ -58,48 +59,48 @@ impl Root {
         matches!(self, Self::Own)
     }
 
-    /// Opens a regular file for reading. What is no such file is not even opened: that could wait, or do something.
-    pub(super) fn open(&self, path: &Path) -> Result<File, Unopened> {
-        regular(self.locate(path, OFlags::PATH | OFlags::CLOEXEC)?)
+    /// Opens a regular file for reading. Other files are not opened at all: opening a pipe or device can block or have effects.
+    pub(super) fn open(&self, path: &Path) -> Result<File, OpenError> {
+        open_regular(self.locate(path, OFlags::PATH | OFlags::CLOEXEC)?)
     }
 
-    /// A folder, to look into it later.
+    /// Opens a folder, to open files in it later.
     pub(super) fn folder(&self, path: &Path) -> Option<OwnedFd> {
         self.locate(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)
             .ok()
     }
 
-    fn locate(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Unopened> {
+    fn locate(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, OpenError> {
         let located = match self {
             Self::Own => openat(rustix::fs::CWD, path, flags, Mode::empty()),
-            // A link with an absolute path means their root, not ours.
+            // Absolute symbolic links are relative to this root.
             Self::Other(root) => openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT),
         };
-        located.map_err(Unopened::from)
+        located.map_err(OpenError::from)
     }
 }
 
-/// Opens the file behind a mapping of a process.
-pub(super) fn open(pid: u32, mapping: &Mapping, root: &Root) -> Result<File, Unopened> {
-    let is_it = |file: &File| file.metadata().is_ok_and(|meta| meta.ino() == mapping.inode);
-    // 1. By the mapping itself, whatever its name is: that takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. The process may
-    //    be another program by now, with something else at the same addresses.
-    // 2. By the program itself, which takes no more than to be its owner.
+/// Opens the file of a mapping of a process.
+pub(super) fn open_mapped(pid: u32, mapping: &Mapping, root: &Root) -> Result<File, OpenError> {
+    let is_same = |file: &File| file.metadata().is_ok_and(|meta| meta.ino() == mapping.inode);
+    // 1. By the mapping, independent of the name: needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE. After an exec another
+    //    file may be mapped at the same addresses.
+    // 2. By the link to the program: needs only the same owner.
     let exact = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     for link in [exact, format!("/proc/{pid}/exe")] {
         if let Ok(file) = Root::Own.open(Path::new(&link))
-            && is_it(&file)
+            && is_same(&file)
         {
             return Ok(file);
         }
     }
-    // 3. By its name as the process sees it, through its root while it lives; 4. as we see it.
+    // 3. By its name in the root of the process; 4. by its name in our root.
     let path = named_path(&mapping.path);
     let mut why = None;
     for from in [root, &Root::Own] {
         match from.open(path) {
-            Ok(file) if is_it(&file) => return Ok(file),
-            Ok(_) => why = Some(Unopened::Replaced),
+            Ok(file) if is_same(&file) => return Ok(file),
+            Ok(_) => why = Some(OpenError::Replaced),
             Err(error) => {
                 why.get_or_insert(error);
             }
@@ -109,32 +110,32 @@ pub(super) fn open(pid: u32, mapping: &Mapping, root: &Root) -> Result<File, Uno
         }
     }
     match why {
-        // Something else has the name now, but it was removed before.
-        Some(Unopened::Replaced) | None => Err(Unopened::Replaced),
+        // Another file has the name now.
+        Some(OpenError::Replaced) | None => Err(OpenError::Replaced),
         Some(other) => Err(other),
     }
 }
 
-/// Which file it is.
-pub(super) fn identity(meta: &std::fs::Metadata) -> Identity {
-    Identity {
+/// Returns the identity of a file.
+pub(super) fn identity(meta: &std::fs::Metadata) -> FileIdentity {
+    FileIdentity {
         device: meta.dev(),
         inode: meta.ino(),
     }
 }
 
-/// The path without what the kernel writes behind one that was removed.
+/// Returns the path without the suffix that the kernel adds for a removed file.
 pub(super) fn named_path(path: &[u8]) -> &Path {
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
     Path::new(OsStr::from_bytes(path))
 }
 
-/// Opens for reading what was only located.
-pub(super) fn regular(located: OwnedFd) -> Result<File, Unopened> {
+/// Opens an `O_PATH` descriptor for reading, if it is a regular file.
+pub(super) fn open_regular(located: OwnedFd) -> Result<File, OpenError> {
     let located = File::from(located);
-    let meta = located.metadata().map_err(Unopened::Failed)?;
+    let meta = located.metadata().map_err(OpenError::Failed)?;
     if !meta.is_file() {
-        return Err(Unopened::NotRegular);
+        return Err(OpenError::NotRegular);
     }
     let link = format!("/proc/self/fd/{}", located.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -142,10 +143,10 @@ pub(super) fn regular(located: OwnedFd) -> Result<File, Unopened> {
     Ok(File::from(opened))
 }
 
-/// A root, shared by all files that were found in it.
+/// A root, shared by all its files.
 pub(super) type SharedRoot = Rc<Root>;
 
-impl From<Errno> for Unopened {
+impl From<Errno> for OpenError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT | Errno::NOTDIR => Self::Gone,
@@ -154,7 +155,7 @@ impl From<Errno> for Unopened {
     }
 }
 
-impl std::fmt::Display for Unopened {
+impl std::fmt::Display for OpenError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Replaced => f.write_str("another file has its name now"),

@@ -1,47 +1,51 @@
-//! What the programs have counted, read from their maps and put together.
+//! Reads the BPF maps and merges the copies of all processors.
 
-use super::load::Attached;
+use super::options::CallOptions;
+use super::programs::Programs;
+use super::raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State};
 use super::sleepers::Sleepers;
-use super::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, Wanted};
 use crate::{Incarnation, RawStack, now_ns};
 use rustix::io::Errno;
 use sockeye_sys::bpf::Table;
 use sockeye_wire::calls::{CallCounts, ErrorKey, FRAMES_MAX, Lost, NONE, Running, Thread, Time, Wait};
 use std::collections::HashMap;
 
-/// Stacks that were read already: their numbers never change their meaning.
+/// Stacks that were read already, by stack id; an id never changes its stack.
 #[derive(Debug, Default)]
-pub(super) struct Stacks {
+pub(super) struct StackCache {
     known: HashMap<i32, Vec<u64>>,
 }
 
-/// What there is at a moment: `at_ns` of the programs' clock, if they are not attached any more; else now. What happens
-/// while it is read is rather in none of the figures than in two.
-pub(super) fn look(
-    attached: &Attached,
-    wanted: Wanted,
+/// Reads a snapshot. `at_ns`: when the programs were detached, by their clock; `None`: now. An event during the reading may be
+/// missing, but is never counted twice.
+///
+/// # Errors
+/// If a map cannot be read.
+pub(super) fn read(
+    programs: &Programs,
+    options: CallOptions,
     sleepers: &Sleepers,
-    stacks: &mut Stacks,
+    stacks: &mut StackCache,
     at_ns: Option<u64>,
-) -> Result<Looked, Errno> {
-    // 1. What is over.
-    let mut calls = wanted.syscalls.then(|| finished_calls(attached)).transpose()?;
-    let waits = wanted.waits.then(|| finished_waits(attached)).transpose()?;
-    // 2. What lasts. Who is on a processor now is off none, whatever is read of it later.
+) -> Result<Snapshot, Errno> {
+    // 1. Calls and waits that have ended.
+    let mut calls = options.syscalls.then(|| finished_calls(programs)).transpose()?;
+    let waits = options.waits.then(|| finished_waits(programs)).transpose()?;
+    // 2. Those in progress. A thread that runs now does not wait, whatever its entry shows later.
     let at_ns = at_ns.unwrap_or_else(now_ns);
-    let running = running(attached)?;
-    let mut threads = threads(attached)?;
+    let running = running(programs)?;
+    let mut threads = threads(programs)?;
     threads.retain(|(tid, _)| !running.iter().any(|running| running.tid == *tid));
     if let Some(calls) = &mut calls {
         add_unfinished(calls, &running, &threads);
     }
-    let waits = waits.map(|waits| told_waits(attached, waits, &threads, sleepers, stacks, at_ns));
-    Ok(Looked {
+    let waits = waits.map(|waits| merged_waits(programs, waits, &threads, sleepers, stacks, at_ns));
+    Ok(Snapshot {
         at_ns,
         calls: RawCalls {
-            syscalls: calls.map(told_calls),
+            syscalls: calls.map(merged_calls),
             waits,
-            losses: losses(attached)?,
+            losses: losses(programs)?,
         },
         asleep: threads
             .into_iter()
@@ -50,17 +54,19 @@ pub(super) fn look(
     })
 }
 
-/// What was there at a moment.
+/// Counts at a moment.
 #[derive(Debug, Default)]
-pub(super) struct Looked {
+pub(super) struct Snapshot {
+    /// The time of the programs' clock, in nanoseconds.
     pub(super) at_ns: u64,
     pub(super) calls: RawCalls,
-    /// Threads that were off the processors.
+    /// Threads that were off the processors, by thread id.
     pub(super) asleep: HashMap<u32, Thread>,
 }
 
-fn running(attached: &Attached) -> Result<Vec<Running>, Errno> {
-    let all = copies(&attached.running)?;
+/// Returns what runs on each processor, if it is in scope.
+fn running(programs: &Programs) -> Result<Vec<Running>, Errno> {
+    let all = copies(&programs.running)?;
     Ok(all
         .iter()
         .filter_map(|bytes| Running::read(bytes))
@@ -68,10 +74,10 @@ fn running(attached: &Attached) -> Result<Vec<Running>, Errno> {
         .collect())
 }
 
-/// Threads in scope that have been off a processor, by their numbers.
-fn threads(attached: &Attached) -> Result<Vec<(u32, Thread)>, Errno> {
+/// Returns the threads in scope that have been off a processor, by thread id.
+fn threads(programs: &Programs) -> Result<Vec<(u32, Thread)>, Errno> {
     let mut threads = Vec::new();
-    attached.threads.each(|key, value| {
+    programs.threads.each(|key, value| {
         if let (Ok(tid), Some(thread)) = (key.try_into(), Thread::read(value)) {
             threads.push((u32::from_ne_bytes(tid), thread));
         }
@@ -79,10 +85,10 @@ fn threads(attached: &Attached) -> Result<Vec<(u32, Thread)>, Errno> {
     Ok(threads)
 }
 
-/// Calls that have returned, by process and number.
-fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
+/// Returns the calls that have returned, by process (upper half) and call number (lower half).
+fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
     let mut all: HashMap<u64, Sum> = HashMap::new();
-    let (cells, crowded) = (&attached.cells, &attached.crowded);
+    let (cells, crowded) = (&programs.cells, &programs.crowded);
     cells.each(|_, values| {
         for cell in values
             .chunks_exact(cells.copy_bytes())
@@ -93,19 +99,19 @@ fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
             }
         }
     })?;
-    // Whose it is says the key: of the copies only that of the processor which came first does.
+    // The key has the process and call: only the first processor's copy of the value has it too.
     crowded.each(|key, values| {
-        let Ok(whose) = key.try_into().map(u64::from_ne_bytes) else {
+        let Ok(key) = key.try_into().map(u64::from_ne_bytes) else {
             return;
         };
         for cell in values
             .chunks_exact(crowded.copy_bytes())
             .filter_map(CallCounts::read)
         {
-            all.entry(whose).or_default().add(&cell);
+            all.entry(key).or_default().add(&cell);
         }
     })?;
-    attached.errors.each(|key, values| {
+    programs.errors.each(|key, values| {
         let count: u64 = values
             .chunks_exact(8)
             .map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default()))
@@ -121,6 +127,7 @@ fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
     Ok(all)
 }
 
+/// Adds the calls in progress.
 fn add_unfinished(all: &mut HashMap<u64, Sum>, running: &[Running], threads: &[(u32, Thread)]) {
     let off = threads
         .iter()
@@ -131,21 +138,22 @@ fn add_unfinished(all: &mut HashMap<u64, Sum>, running: &[Running], threads: &[(
         .filter(|thread| thread.start_ns != 0)
         .map(|thread| (thread.tgid, thread.nr));
     for (tgid, nr) in off.chain(on) {
-        let whose = u64::from(tgid) << 32 | u64::from(nr);
-        all.entry(whose).or_default().unfinished += 1;
+        let key = u64::from(tgid) << 32 | u64::from(nr);
+        all.entry(key).or_default().unfinished += 1;
     }
 }
 
-fn told_calls(all: HashMap<u64, Sum>) -> Vec<RawSyscall> {
+/// Returns one record per process and call.
+fn merged_calls(all: HashMap<u64, Sum>) -> Vec<RawSyscall> {
     let mut all: Vec<_> = all
         .into_iter()
-        .filter_map(|(whose, sum)| sum.told(whose))
+        .filter_map(|(key, sum)| sum.into_record(key))
         .collect();
     all.sort_unstable_by_key(|sum| (sum.pid, sum.call));
     all
 }
 
-/// Calls of one kind by one process, on all processors.
+/// Calls with the same number by one process, on all processors.
 #[derive(Debug, Default)]
 struct Sum {
     cell: CallCounts,
@@ -164,7 +172,8 @@ impl Sum {
         sum.max_ns = sum.max_ns.max(cell.max_ns);
     }
 
-    fn told(mut self, whose: u64) -> Option<RawSyscall> {
+    /// Returns the record of the process and call in `key`.
+    fn into_record(mut self, key: u64) -> Option<RawSyscall> {
         let CallCounts {
             count,
             errors,
@@ -177,21 +186,21 @@ impl Sum {
         self.errnos
             .sort_unstable_by_key(|(errno, count)| (std::cmp::Reverse(*count), *errno));
         Some(RawSyscall {
-            pid: (whose >> 32) as u32,
-            call: Call::of(whose as u32)?,
+            pid: (key >> 32) as u32,
+            call: Call::new(key as u32)?,
             calls: count,
             timed,
             errors,
             errnos: self.errnos,
-            total_ns: off_ns.saturating_add(of_all(on_ns, timed, count)),
+            total_ns: off_ns.saturating_add(extrapolate(on_ns, timed, count)),
             max_ns,
             unfinished: self.unfinished,
         })
     }
 }
 
-/// How long all took, if some took so long.
-fn of_all(some_ns: u64, timed: u64, count: u64) -> u64 {
+/// Returns the time of all calls, from the time of those that were timed.
+fn extrapolate(some_ns: u64, timed: u64, count: u64) -> u64 {
     if timed == 0 || timed >= count {
         return some_ns;
     }
@@ -199,12 +208,12 @@ fn of_all(some_ns: u64, timed: u64, count: u64) -> u64 {
     u64::try_from(all).unwrap_or(u64::MAX)
 }
 
-/// Waits that are over.
-fn finished_waits(attached: &Attached) -> Result<Vec<(Wait, Time, u64)>, Errno> {
+/// Returns the waits that have ended.
+fn finished_waits(programs: &Programs) -> Result<Vec<(Wait, Time, u64)>, Errno> {
     let mut found = Vec::new();
-    attached.waits.each(|key, value| {
+    programs.waits.each(|key, value| {
         if let (Some(wait), Some(time)) = (Wait::read(key), Time::read(value)) {
-            // It is being made just now.
+            // A count of 0: the entry is being created.
             if time.count > 0 {
                 found.push((wait, time, 0));
             }
@@ -213,15 +222,16 @@ fn finished_waits(attached: &Attached) -> Result<Vec<(Wait, Time, u64)>, Errno> 
     Ok(found)
 }
 
-fn told_waits(
-    attached: &Attached,
+/// Returns one record for the waits that have the same process, call, argument, state and stack.
+fn merged_waits(
+    programs: &Programs,
     mut found: Vec<(Wait, Time, u64)>,
     threads: &[(u32, Thread)],
     sleepers: &Sleepers,
-    stacks: &mut Stacks,
+    stacks: &mut StackCache,
     at_ns: u64,
 ) -> Vec<RawWait> {
-    // Who went after that moment still ran then.
+    // A thread that went to sleep after `at_ns` still ran then.
     let asleep = threads
         .iter()
         .filter(|(_, thread)| (1..=at_ns).contains(&thread.since_ns));
@@ -234,19 +244,19 @@ fn told_waits(
         };
         found.push((thread.wait, time, 1));
     }
-    // The same stack may have been told in several ways.
-    let mut all: HashMap<Same, (Time, u64)> = HashMap::new();
+    // The same stack can have several ids.
+    let mut all: HashMap<WaitKey, (Time, u64)> = HashMap::new();
     for (wait, time, unfinished) in found {
-        let whose = Incarnation {
+        let process = Incarnation {
             pid: wait.tgid,
             execs: wait.execs,
         };
-        let stack = stacks.of(&attached.stacks, &wait, sleepers);
+        let stack = stacks.stack(&programs.stacks, &wait, sleepers);
         let key = (
-            whose,
-            Call::of(wait.nr),
+            process,
+            Call::new(wait.nr),
             wait.argument,
-            State::of(wait.state),
+            State::new(wait.state),
             stack,
         );
         let (sum, still) = all.entry(key).or_default();
@@ -259,8 +269,8 @@ fn told_waits(
     let mut waits: Vec<_> = all
         .into_iter()
         .map(
-            |((whose, call, argument, state, stack), (time, unfinished))| RawWait {
-                whose,
+            |((process, call, argument, state, stack), (time, unfinished))| RawWait {
+                process,
                 call,
                 object: None,
                 argument: call
@@ -277,16 +287,17 @@ fn told_waits(
             },
         )
         .collect();
-    waits.sort_unstable_by_key(|wait| (std::cmp::Reverse(wait.total_ns), wait.whose, wait.call));
+    waits.sort_unstable_by_key(|wait| (std::cmp::Reverse(wait.total_ns), wait.process, wait.call));
     waits
 }
 
-/// What waits have in common that are told as one: whose, in which call, its argument, how, where.
-type Same = (Incarnation, Option<Call>, u64, State, RawStack);
+/// What the waits of one record have in common: process, call, argument, state, stack.
+type WaitKey = (Incarnation, Option<Call>, u64, State, RawStack);
 
-impl Stacks {
-    fn of(&mut self, table: &Table, wait: &Wait, sleepers: &Sleepers) -> RawStack {
-        // `sleepers` of bpf/calls.h
+impl StackCache {
+    /// Returns the stack of a wait.
+    fn stack(&mut self, table: &Table, wait: &Wait, sleepers: &Sleepers) -> RawStack {
+        // Below -1: the stack is that of a thread in `sleepers` (bpf/calls.h).
         if wait.kernel_stack < -1 {
             let tid = u32::try_from(-2 - i64::from(wait.kernel_stack)).unwrap_or(NONE);
             let (kernel, user) = sleepers.stack(tid).cloned().unwrap_or_default();
@@ -298,15 +309,16 @@ impl Stacks {
         }
     }
 
-    fn read(&mut self, table: &Table, number: i32) -> Vec<u64> {
-        if number < 0 {
+    /// Returns the stack with this id; empty for a negative id.
+    fn read(&mut self, table: &Table, id: i32) -> Vec<u64> {
+        if id < 0 {
             return Vec::new();
         }
-        if let Some(known) = self.known.get(&number) {
+        if let Some(known) = self.known.get(&id) {
             return known.clone();
         }
         let mut bytes = vec![0; 8 * FRAMES_MAX];
-        if !matches!(table.lookup(&number.to_ne_bytes(), &mut bytes), Ok(true)) {
+        if !matches!(table.lookup(&id.to_ne_bytes(), &mut bytes), Ok(true)) {
             return Vec::new();
         }
         let stack: Vec<u64> = bytes
@@ -314,14 +326,14 @@ impl Stacks {
             .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
             .take_while(|address| *address != 0)
             .collect();
-        self.known.insert(number, stack.clone());
+        self.known.insert(id, stack.clone());
         stack
     }
 }
 
-fn losses(attached: &Attached) -> Result<CallLosses, Errno> {
+fn losses(programs: &Programs) -> Result<CallLosses, Errno> {
     let mut losses = CallLosses::default();
-    for lost in copies(&attached.lost)?
+    for lost in copies(&programs.lost)?
         .iter()
         .filter_map(|bytes| Lost::read(bytes))
     {
@@ -332,7 +344,7 @@ fn losses(attached: &Attached) -> Result<CallLosses, Errno> {
     Ok(losses)
 }
 
-/// The values of the first element, one for each processor.
+/// Returns the values of the first element, one per processor.
 fn copies(table: &Table) -> Result<Vec<Vec<u8>>, Errno> {
     let mut bytes = vec![0; table.values_bytes()];
     table.lookup(&[0; 4], &mut bytes)?;
@@ -347,8 +359,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_that_were_not_timed_took_as_long_as_those_that_were() {
-        let of = |count, timed, on_ns, off_ns| {
+    fn untimed_calls_count_like_timed_ones() {
+        let total_ns = |count, timed, on_ns, off_ns| {
             let mut sum = Sum::default();
             let cell = CallCounts {
                 count,
@@ -358,12 +370,12 @@ mod tests {
                 ..CallCounts::default()
             };
             sum.add(&cell);
-            sum.told(7 << 32).unwrap().total_ns
+            sum.into_record(7 << 32).unwrap().total_ns
         };
-        assert_eq!(of(10, 10, 100, 50), 150);
-        assert_eq!(of(10, 5, 100, 50), 250);
-        // Nobody knows how long they were on the processor.
-        assert_eq!(of(10, 0, 0, 50), 50);
-        assert_eq!(of(u64::MAX, 1, u64::MAX, 1), u64::MAX);
+        assert_eq!(total_ns(10, 10, 100, 50), 150);
+        assert_eq!(total_ns(10, 5, 100, 50), 250);
+        // Their processor time is unknown.
+        assert_eq!(total_ns(10, 0, 0, 50), 50);
+        assert_eq!(total_ns(u64::MAX, 1, u64::MAX, 1), u64::MAX);
     }
 }

@@ -1,10 +1,12 @@
-//! What is known of one file, once somebody asked.
+//! The symbol tables of one file.
 
 use super::bytes::Bytes;
 use super::elf::Elf;
-use super::opened::Root;
-use super::table::{Table, Told};
-use super::{FunctionSymbol, debug_file, demangle, go, plt};
+use super::function::FunctionSymbol;
+use super::open::Root;
+use super::symbol_table::SymbolTable;
+use super::{debug_file, demangle, go, plt};
+use foldhash::HashMap;
 use object::elf::{SHT_DYNSYM, SHT_SYMTAB};
 use std::fs::File;
 use std::io;
@@ -13,21 +15,22 @@ use std::rc::Rc;
 
 /// The functions of a file.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(super) struct SymbolTables {
     elf: Elf,
-    /// The better ones first.
-    tables: Vec<Table>,
-    told: Told,
+    /// The best first: `.symtab` or a debug file or Go's table, then `.dynsym`.
+    tables: Vec<SymbolTable>,
+    /// Demangled names by address.
+    names: HashMap<u64, String>,
 }
 
-impl Loaded {
-    /// Reads the tables; none: it is no ELF file. Other files are looked for in these roots.
+impl SymbolTables {
+    /// Reads the tables; `None` if it is no ELF file. Debug files are searched in these roots.
     pub(super) fn read(bytes: Bytes, path: &Path, roots: &[&Root]) -> Option<Self> {
         let elf = Elf::read(&Rc::new(bytes))?;
-        let mut tables: Vec<Table> = symbols(&elf, SHT_SYMTAB, 0).into_iter().collect();
+        let mut tables: Vec<SymbolTable> = symbols(&elf, SHT_SYMTAB, 0).into_iter().collect();
         if tables.is_empty() {
             let separate = debug_file::find(&elf, path, roots).and_then(|debug| {
-                // Where the file was moved after its symbols were taken out (prelink), all of it was.
+                // If prelink moved the file after its symbols were split off, all addresses moved by the same distance.
                 let shift = elf
                     .segments
                     .first()?
@@ -44,30 +47,30 @@ impl Loaded {
         Some(Self {
             elf,
             tables,
-            told: Told::default(),
+            names: HashMap::default(),
         })
     }
 
-    /// The function at a place of the file.
+    /// Returns the function at a file offset.
     pub(super) fn name(&mut self, offset: u64) -> Option<String> {
         let address = self.elf.address(offset)?;
         for table in &self.tables {
             let Some((entry, name)) = table.find(address) else {
                 continue;
             };
-            if let Some(told) = self.told.get(&entry.address) {
-                return Some(told.clone());
+            if let Some(known) = self.names.get(&entry.address) {
+                return Some(known.clone());
             }
-            let clear = demangle::demangled(&name).into_owned();
-            if self.told.len() < MAX_TOLD {
-                self.told.insert(entry.address, clear.clone());
+            let demangled = demangle::demangled(&name).into_owned();
+            if self.names.len() < MAX_CACHED {
+                self.names.insert(entry.address, demangled.clone());
             }
-            return Some(clear);
+            return Some(demangled);
         }
         plt::name(&self.elf, address)
     }
 
-    /// Each function of which the file has a name.
+    /// Returns all named functions.
     pub(super) fn functions(&mut self) -> impl Iterator<Item = FunctionSymbol<'_>> {
         for table in &mut self.tables {
             table.read_names();
@@ -75,7 +78,7 @@ impl Loaded {
         let elf = &self.elf;
         self.tables
             .iter()
-            .flat_map(Table::functions)
+            .flat_map(SymbolTable::functions)
             .filter_map(|(entry, name)| {
                 Some(FunctionSymbol {
                     name,
@@ -86,12 +89,15 @@ impl Loaded {
             })
     }
 
-    /// How many functions are known.
+    /// Returns the number of functions.
     pub(super) fn count(&self) -> usize {
-        self.tables.iter().map(Table::count).sum()
+        self.tables.iter().map(SymbolTable::count).sum()
     }
 
-    /// The file itself.
+    /// Returns the open file.
+    ///
+    /// # Errors
+    /// `NotFound` for code in memory.
     pub(super) fn file(&self) -> io::Result<File> {
         match &*self.elf.bytes {
             Bytes::File(file) => file.try_clone(),
@@ -99,22 +105,24 @@ impl Loaded {
         }
     }
 
+    /// Returns whether it is a Go program.
     pub(super) fn is_go(&self) -> bool {
         self.elf.is_go()
     }
 
-    /// How many functions it has that we do not know.
+    /// Returns the number of functions above the limit.
     pub(super) fn left_out(&self) -> u64 {
         self.tables.iter().map(|table| table.left_out).sum()
     }
 }
 
-fn symbols(elf: &Elf, kind: u32, shift: u64) -> Option<Table> {
+/// Reads the section of symbols of this kind. `shift` is added to each address.
+fn symbols(elf: &Elf, kind: u32, shift: u64) -> Option<SymbolTable> {
     elf.sections
         .iter()
         .find(|section| section.kind == kind)
-        .and_then(|section| Table::of_symbols(elf, section, shift))
+        .and_then(|section| SymbolTable::of_symbols(elf, section, shift))
 }
 
-/// Names that are kept per file; more are read again.
-const MAX_TOLD: usize = 65_536;
+/// The most cached names per file; further ones are read again.
+const MAX_CACHED: usize = 65_536;

@@ -1,0 +1,28 @@
+//! How much of a profile is shown, and in which form.
+
+use crate::args::ProfArgs;
+use sockeye_console::stdout;
+use sockeye_output::{Format, ReportLayout};
+use sockeye_profile::ReportOptions;
+
+/// Returns which rows are shown: `--rows`, or all in formats for programs.
+pub(crate) fn view(args: &ProfArgs) -> ReportOptions {
+    ReportOptions {
+        rows: args.rows.unwrap_or(match args.output_format() {
+            Format::Table => ReportOptions::ROWS,
+            Format::Json | Format::Jsonl | Format::Csv => 0,
+        }),
+        by_process: args.by.is_some(),
+        ..ReportOptions::default()
+    }
+}
+
+/// Returns the format and the terminal's width and colours.
+pub(crate) fn layout(args: &ProfArgs) -> ReportLayout {
+    ReportLayout {
+        format: args.output_format(),
+        style: stdout::style(args.color),
+        width: stdout::width(),
+        no_header: args.no_header,
+    }
+}
