@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Counts and times the system calls of whoever is in scope, and the time that their threads are off the processor.
+ * Counts and times the system calls of processes in scope, and the time that their threads are off the processor.
  *
- * A system-call-bound program makes five million calls a second, so what is done at each is as little as can be: one
- * slot of this processor's own, one counter of this processor's own, a clock; no hash, no atomic operation, nothing
- * about who it is. That is done at each switch of threads: `switched` moves what is known of the thread that goes
- * from the processor's slot to `threads`, and back when it comes, on whatever processor. Since nothing else can change
- * who runs here, and tracepoints run with preemption off, the slot is always about the current thread.
+ * A system-call-bound program makes five million calls a second, so the work at each call is as little as possible: one
+ * slot of this processor, one counter of this processor, a clock; no hash, no atomic operation, no lookup
+ * of the thread. That is done at each switch of threads: `switched` moves the state of the thread that leaves
+ * from the processor's slot to `threads`, and back when it runs again, on any processor. As nothing else can change
+ * the current thread, and tracepoints run with preemption off, the slot always belongs to the current thread.
  *
- * Even a tracepoint whose program does nothing costs such a program a third of its time, and the clock another fifth.
- * So calls are counted by `left` alone, and `entered`, which makes them timed, may come and go (Sockeye takes it off
- * most of the time while calls are that many). Of calls that are not timed (`start` is 0), as of those that were under
- * way when we began, the time off the processor is known all the same.
+ * Even a tracepoint with an empty program costs such a program a third of its time, and the clock another fifth.
+ * So calls are counted by `left` alone, and `entered`, which adds their times, can be detached (Sockeye detaches it
+ * most of the time while there are that many calls). For calls that are not timed (`start` is 0), and for those that
+ * were running at the start, the time off the processor is known all the same.
  *
- * Threads that slept when we began, and have not come to a processor since, are listed by `sleepers`, an iterator that
+ * Threads that slept at the start, and have not run since, are listed by `sleepers`, an iterator that
  * runs once.
  */
 #include "kernel.h"
@@ -36,34 +36,34 @@ static void *(*const task_registers)(void *task) = (void *)175;
 #define NOEXIST 1
 #define USER_STACK (1 << 8)
 
-/* --- what Sockeye says before it loads this: constants to the verifier --- */
+/* --- constants that Sockeye sets before loading --- */
 
 enum { PROCESSES, CGROUP, SYSTEM };
 const volatile u32 scope = SYSTEM;
 const volatile u64 scope_cgroup = 0;
-const volatile u32 self = 0; /* whose doings never count */
-/* The inode of the pid namespace whose numbers of processes are meant; 0: the machine's first. Numbers of threads are
- * those of the first one wherever we are: they are told to nobody. */
+const volatile u32 self = 0; /* this process, whose calls never count */
+/* The inode of the pid namespace of all process ids; 0: the initial one. Thread ids are
+ * always those of the initial one: they are not reported. */
 const volatile u32 pid_namespace = 0;
 const volatile u32 wants_waits = 1;
-/* sched_switch tells the state of who goes (Linux 5.18); later, it may have been woken already. */
+/* sched_switch has the state of the thread that leaves (Linux 5.18); later, it may have been woken already. */
 const volatile u32 state_is_told = 1;
-/* Where in struct pt_regs: the first argument, the number of the call, the places of code and stack, the frame. */
+/* Offsets in struct pt_regs: first argument, number of the call, instruction and stack pointer, frame pointer. */
 const volatile u32 arg_at = 112, nr_at = 120, ip_at = 128, sp_at = 152, bp_at = 32;
-/* The bit in thread_info.status (x86: TS_COMPAT) or thread_info.flags (arm64: TIF_32BIT) of those who make 32-bit calls. */
+/* The bit in thread_info.status (x86: TS_COMPAT) or thread_info.flags (arm64: TIF_32BIT) of threads in 32-bit calls. */
 const volatile u64 compat_bit = 2;
-/* The number of this call, whose return has none. */
+/* The number of the call that never returns. */
 const volatile u32 rt_sigreturn = 15;
-/* Those that make another thread, which returns from them too, with 0. */
+/* Calls that create a thread, which also returns from them, with 0. */
 const volatile u32 births[8] = {};
-/* Calls by which the kernel learns that a watched function is reached, or returns (x86: uretprobe, Linux 6.11, and uprobe,
- * 6.18): it makes the program make them. Two from here on. */
+/* Calls by which the kernel learns that a traced function is reached, or returns (x86: uretprobe, Linux 6.11, and uprobe,
+ * 6.18): it makes the program make them. Two consecutive numbers. */
 const volatile u32 uretprobe = 335;
-/* Calls whose first argument says what they wait at: a file descriptor, or the address of a futex. */
+/* Calls whose first argument identifies what they wait for: a file descriptor, or the address of a futex. */
 #define CALLS_MAX 512
 const volatile u8 has_object[CALLS_MAX] = {};
 
-/* --- what is kept --- */
+/* --- maps --- */
 
 #define NONE 0xffffffff /* no call */
 #define INVALID 0x7fffffff /* a negative number */
@@ -73,7 +73,7 @@ const volatile u8 has_object[CALLS_MAX] = {};
 
 enum { UNKNOWN, OUT, IN };
 
-/* What runs on this processor. */
+/* The thread that runs on this processor. */
 struct running {
 	u64 task;
 	u64 start; /* of its call, if that is timed; else 0 */
@@ -86,7 +86,7 @@ struct running {
 };
 struct map running SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct running), 1, 0};
 
-/* Calls of one kind by one process, counted on one processor. */
+/* Counts of one call by one process on one processor. */
 struct cell {
 	u64 whose; /* tgid << 32 | nr */
 	u64 count, errors;
@@ -94,7 +94,7 @@ struct cell {
 	u64 off;       /* how long all were off the processors */
 	u64 max;
 };
-/* Most have a place of their own here, at a number made of process and call: whoever comes first has it for good. */
+/* Most have an entry here, at an index made of process and call: the first one keeps it for good. */
 #define CELLS 1024
 struct map cells SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct cell), CELLS, 0};
 /* The others are here. */
@@ -106,7 +106,7 @@ struct error {
 };
 struct map errors SEC("maps") = {MAP_TYPE_PERCPU_HASH, sizeof(struct error), sizeof(u64), 8192, MAP_NO_PREALLOC};
 
-/* Threads in scope that have been off a processor since we look. */
+/* Threads in scope that have been off a processor since the start. */
 struct thread {
 	u64 task;
 	u64 start, off;
@@ -118,7 +118,7 @@ struct thread {
 };
 struct map threads SEC("maps") = {MAP_TYPE_HASH, sizeof(u32), sizeof(struct thread), 16384, 0};
 
-/* Processes: those in scope, if it is one of processes; and who has executed another program since we look. */
+/* Processes: those in scope, if the scope is processes; and those that have executed another program since the start. */
 struct process {
 	u32 execs;
 	u32 held; /* not in scope before its next exec */
@@ -151,7 +151,7 @@ struct map lost SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct
 			lost_->what++;                            \
 	} while (0)
 
-/* --- who comes --- */
+/* --- a thread runs again --- */
 
 /* A thread's wait is over. */
 static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
@@ -189,7 +189,7 @@ static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
 	return 0;
 }
 
-/* A thread is on this processor again. */
+/* A thread runs on this processor again. */
 static __attribute__((noinline)) int comes(struct running *running, struct thread *thread, u64 now)
 {
 	if (!running || !thread)
@@ -214,13 +214,13 @@ static __attribute__((noinline)) int comes(struct running *running, struct threa
 
 /* --- who is in scope --- */
 
-/* The number of a task's process; 0 if it has none in our namespace. */
+/* The id of a task's process; 0 if it has none in our namespace. */
 INLINE u32 process_of(u64 task)
 {
 	return pid_namespace ? number_of(task, pid_namespace) : GET(u32, task, task_struct, tgid);
 }
 
-/* Finds out about the current thread; whether it is in scope. */
+/* Looks up the current thread; returns whether it is in scope. */
 static __attribute__((noinline)) int decide(struct running *running)
 {
 	if (!running)
@@ -245,7 +245,7 @@ static __attribute__((noinline)) int decide(struct running *running)
 				}
 			}
 		} else {
-			/* Threads of the kernel's own make no calls, and sleep for a living. */
+			/* Kernel threads make no calls, and sleep most of the time. */
 			in = !(GET(u32, current_task(), task_struct, flags) & 0x00200000 /* PF_KTHREAD */);
 		}
 	}
@@ -256,7 +256,7 @@ static __attribute__((noinline)) int decide(struct running *running)
 	running->tgid = tgid;
 	running->execs = process ? process->execs : 0;
 	running->verdict = in ? IN : OUT;
-	/* Now and then the kernel does not find a thread when it comes, and finds it a moment later. */
+	/* Occasionally the kernel does not find a thread when it first runs, and finds it a moment later. */
 	struct thread *thread = in ? map_lookup(&threads, &tid) : NULL;
 	if (thread && thread->task == running->task)
 		comes(running, thread, ktime_ns());
@@ -309,7 +309,7 @@ INLINE u32 call_of(u64 task, u64 registers)
 	return nr;
 }
 
-/* Whether a call makes another thread. */
+/* Whether a call creates a thread. */
 static __attribute__((noinline)) int is_birth(u32 nr)
 {
 	for (u32 i = 0; i < sizeof(births) / sizeof(births[0]); i++)
@@ -318,7 +318,7 @@ static __attribute__((noinline)) int is_birth(u32 nr)
 	return 0;
 }
 
-/* A call that found its place taken. */
+/* A call whose entry is taken by another one. */
 static __attribute__((noinline)) struct cell *elsewhere(u64 whose)
 {
 	struct cell *cell = map_lookup(&crowded, &whose);
@@ -430,7 +430,7 @@ INLINE u64 object(u32 nr, u64 registers)
 	return argument;
 }
 
-/* The current thread goes. */
+/* The current thread leaves the processor. */
 INLINE void goes(u64 *args, struct running *running, u64 now)
 {
 	u32 state;
@@ -449,7 +449,7 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 		state = 0;
 	u64 registers = (u64)task_registers(current_task_btf());
 	u32 nr = registers ? call_of(args[1], registers) : NONE;
-	/* Where calls are not followed, nobody else sees that it has returned: by another call. */
+	/* Where calls are not timed, this is the only sign that it has returned: another call. */
 	if (running->is_newborn && (nr == NONE || nr + 1 == running->is_newborn))
 		nr = NONE;
 	else if (running->is_newborn != MAYBE || !is_birth(nr))
@@ -472,7 +472,7 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 	};
 	if (wants_waits) {
 		thread.argument = object(nr, registers);
-		/* Without this program, and who calls it. */
+		/* Skip this program, and its caller. */
 		thread.kernel_stack = stack_of(args, 2);
 		thread.user_stack = stack_of(args, USER_STACK);
 	}
@@ -506,7 +506,7 @@ int switched(u64 *args)
 	return 0;
 }
 
-/* --- lives --- */
+/* --- creation and exit --- */
 
 SEC("raw_tp/sched_process_fork")
 int forked(u64 *args)
@@ -570,7 +570,7 @@ int exited(u64 *args)
 	return 0;
 }
 
-/* --- those that slept when we began --- */
+/* --- threads that slept at the start --- */
 
 struct sleeper {
 	u32 tid, tgid;
@@ -633,7 +633,7 @@ int sleepers(struct iterator *iterator)
 		.kernel_stack = -2 - (s32)tid,
 		.user_stack = -1,
 	};
-	/* Who is there already has been seen since, and more is known of it. */
+	/* A thread that exists already has been seen since, and more is known about it. */
 	long failed = map_update(&threads, &tid, &thread, NOEXIST);
 	if (failed == -17 /* EEXIST */)
 		return 0;

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
- * Where it has not. */
+ * For kernels without bpf_rdonly_cast. */
 #define BY_PROBE_READ
 #include "calls.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The walk over a table's heads, a piece at a time; whoever includes it says first what is done with eight words of them
+ * The walk over a table's heads, a chunk at a time. The including file must define what is done with eight words of them
  * (`eight_heads`).
  */
 #pragma once
@@ -16,7 +16,7 @@ static long one_chunk(u64 turn, struct context *context)
 	if (first > s->mask || first >= s->request.end)
 		return 1;
 	s->chunk = first;
-	/* Behind the table there may be nothing; what is left in `heads` from before lies behind it as well. */
+	/* After the table there may be nothing; what is left in `heads` from before is after it as well. */
 	bytes = (s->mask - first + 1) * s->nulls;
 	if (bytes > sizeof(s->heads))
 		bytes = sizeof(s->heads);

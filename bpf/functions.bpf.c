@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Calls of functions: how many, how long, by process and function. Each program is attached to many functions at once
- * and told by a cookie which one it is.
+ * Calls of functions: number and duration, by process and function. Each program is attached to many functions at once
+ * and gets a cookie that identifies the function.
  *
- * For each thread a stack of the calls that it is in is kept: the function, when, and where the processor's stack was. A
- * return belongs to the call with the same function and place; calls above that one have gone without a return, by
- * longjmp or an exception. They are also found at the next call, which comes from a place at or above theirs. What a
- * thread still has when it ends, or becomes another program, has gone as well.
+ * For each thread a stack of its running calls is kept: the function, the time, and the processor's stack pointer. A
+ * return belongs to the call with the same function and stack pointer; calls above that one have ended without a return,
+ * by longjmp or an exception. They are also found at the next call, which has a stack pointer at or above theirs. Calls
+ * that a thread still has when it ends, or executes another program, have ended as well.
  *
- * The kernel has such a stack of its own for user functions (kernel/events/uprobes.c), because it puts its own address
- * in the place of each return address. It knows one stack in memory only: a program that goes to another one within a
- * call (a signal handler with sigaltstack, coroutines), and calls watched functions there, is killed with SIGILL, for
- * the kernel takes one half of the calls for gone. `session` keeps programs from that: it decides at each entry whether
- * the return is to be watched (Linux 6.13), and says no while there is a call on another stack.
+ * The kernel has a similar stack for user functions (kernel/events/uprobes.c), because it writes its own address
+ * in place of each return address. It assumes a single stack in memory: a program that switches to another one within a
+ * call (a signal handler with sigaltstack, coroutines), and calls traced functions there, is killed with SIGILL, because
+ * the kernel considers half of the calls ended. `session` protects programs from that: it decides at each entry whether
+ * the return is traced (Linux 6.13), and declines while there is a call on another stack.
  */
 #define BY_PROBE_READ
 #define task_struct task_struct_elsewhere
@@ -31,8 +31,8 @@ static u64 (*const current_task_btf)(void) = (void *)158;
 static u64 (*const attach_cookie)(void *context) = (void *)174;
 static long (*const find_vma)(u64 task, u64 address, void *call, void *context, u64 flags) = (void *)180;
 
-/* The kfunc `bool bpf_session_is_return(void)` (Linux 6.10): the number is no helper's, as RDONLY_CAST's. Later kernels
- * may want the context, which does no harm to the others. */
+/* The kfunc `bool bpf_session_is_return(void)` (Linux 6.10): the number is not a helper's, as RDONLY_CAST's. Later kernels
+ * may require the context, which does not affect the others. */
 #define SESSION_IS_RETURN 0x7f00c458
 static u32 (*const session_is_return)(void *context) = (void *)SESSION_IS_RETURN;
 
@@ -68,29 +68,29 @@ struct signal_struct {
 
 #include "numbers.h"
 
-/* --- what Sockeye tells: crates/wire/src/functions.rs --- */
+/* --- settings from Sockeye: crates/wire/src/functions.rs --- */
 
 enum { EVERYBODY = 0, MEMBERS = 1, CGROUP = 2 };
 struct settings {
 	u32 scope;
-	u32 pid_namespace;  /* the inode of ours; 0: that of the machine */
-	u32 return_bytes;   /* so much of the stack a return takes away: 8 on x86, where the address is there */
-	u32 in_kernel;      /* the functions are the kernel's own */
-	u32 own_process;    /* ours: who looks is not told of as one of the others */
-	u32 paused;         /* nobody's calls count yet; who starts whom is followed */
+	u32 pid_namespace;  /* inode of ours; 0: the initial one */
+	u32 return_bytes;   /* bytes that a return removes from the stack: 8 on x86, where the address is there */
+	u32 in_kernel;      /* the functions are in the kernel */
+	u32 own_process;    /* ours, which is not counted as one of the others */
+	u32 paused;         /* no calls count yet; process creation is tracked */
 };
 struct map fn_settings SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct settings), 1, 0};
-/* Processes in scope, and whatever they start. */
+/* Processes in scope, and their descendants. */
 #define MEMBERS_MAX 65536
 struct map fn_members SEC("maps") = {MAP_TYPE_HASH, sizeof(u32), sizeof(u32), MEMBERS_MAX, MAP_NO_PREALLOC};
 /* The cgroup in scope. */
 struct map fn_cgroup SEC("maps") = {MAP_TYPE_CGROUP_ARRAY, sizeof(u32), sizeof(u32), 1, 0};
 
-/* Of a cookie: the function's number; its returns are not to be watched; they are, but where its code has them. */
+/* Of a cookie: the function's number; its returns are not traced; they are, at its return instructions. */
 #define ENTRIES_ONLY (1ULL << 32)
 #define BY_EXITS (1ULL << 33)
 
-/* --- what it is told --- */
+/* --- results --- */
 
 struct key {
 	u32 pid, function;
@@ -101,30 +101,30 @@ struct counts {
 #define COUNTS_MAX 131072
 struct map fn_counts SEC("maps") = {MAP_TYPE_HASH, sizeof(struct key), sizeof(struct counts), COUNTS_MAX, MAP_NO_PREALLOC};
 
-/* The kernel watches no returns beyond 64 nested calls: MAX_URETPROBE_DEPTH of include/linux/uprobes.h. */
+/* The kernel traces no returns beyond 64 nested calls: MAX_URETPROBE_DEPTH of include/linux/uprobes.h. */
 #define DEPTH_MAX 64
 struct frame {
 	u32 function;
 	u16 inner;    /* the same function is on the stack below */
-	u16 replaced; /* the kernel has put its own address in the place of the return address */
+	u16 replaced; /* the kernel has put its own address in place of the return address */
 	u64 entered_ns;
 	u64 stack;
-	u64 children_ns; /* in watched functions that it called */
+	u64 children_ns; /* in traced functions that it called */
 };
 struct thread {
 	u32 pid, depth;
 	struct frame frames[DEPTH_MAX];
 };
-/* By the address of the task, which stays the same when a thread executes another program and gets another number. */
+/* By the address of the task, which stays the same when a thread executes another program and its id changes. */
 #define THREADS_MAX 16384
 struct map fn_threads SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct thread), THREADS_MAX, MAP_NO_PREALLOC};
-/* A thread without calls: too big for a program's own stack. */
+/* A thread without calls: too large for a program's stack. */
 struct map fn_blank SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct thread), 1, 0};
 
 struct losses {
 	u64 too_deep, threads, counts, members;
-	/* No losses, but told with them: processes that those in scope have started, and calls of processes that are not
-	 * looked at, which were slowed as well. */
+	/* Not losses, but reported with them: processes started by those in scope, and calls of processes that are not
+	 * in scope, which were slowed as well. */
 	u64 started, others;
 };
 struct map fn_losses SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct losses), 1, 0};
@@ -137,7 +137,7 @@ struct map fn_losses SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct l
 			__sync_fetch_and_add(&losses_->what, 1);     \
 	})
 
-/* --- who --- */
+/* --- scope --- */
 
 INLINE struct settings *settings_of(void)
 {
@@ -152,7 +152,7 @@ INLINE u32 own_number(struct settings *settings)
 				       : (u32)(current_pid_tgid() >> 32);
 }
 
-/* The number of the process that runs; 0 if it is none of those to look at. */
+/* The id of the current process; 0 if it is not in scope. */
 INLINE u32 who(struct settings *settings)
 {
 	u32 pid = own_number(settings);
@@ -174,7 +174,7 @@ INLINE struct counts *counts_of(u32 pid, u32 function)
 
 	if (counts)
 		return counts;
-	/* Somebody else may be first. */
+	/* Another processor may be first. */
 	map_update(&fn_counts, &key, &none, UPDATE_IF_NEW);
 	counts = map_lookup(&fn_counts, &key);
 	if (!counts)
@@ -224,7 +224,7 @@ INLINE struct thread *thread_of(u32 pid, int make)
 
 #define FRAME(thread, place) (&(thread)->frames[(place) & (DEPTH_MAX - 1)])
 
-/* The innermost call has gone without a return. */
+/* The innermost call has ended without a return. */
 static __attribute__((noinline)) u32 drop(struct thread *thread)
 {
 	struct frame *frame;
@@ -241,16 +241,16 @@ static __attribute__((noinline)) u32 drop(struct thread *thread)
 	return 0;
 }
 
-/* Loops are written twice. Where there are programs for entries and returns at once there is also bpf_loop (Linux 5.17),
- * which has its step checked once; the checks of plain loops would take a quarter of a second whenever we begin. */
+/* Loops are written twice. Kernels with programs for entries and returns at once also have bpf_loop (Linux 5.17),
+ * whose body is verified once; verifying plain loops would take a quarter of a second at each start. */
 INLINE void drop_all(struct thread *thread)
 {
 	for (u32 i = 0; i < DEPTH_MAX && thread->depth; i++)
 		drop(thread);
 }
 
-/* Whether there, where a return address was or is, is the one that the kernel puts in its place (x86): then the call
- * that came from there may last. `xol_area` is where the kernel has put the code for that. */
+/* Whether the place of a return address has the address that the kernel writes there (x86): then the call
+ * that it belongs to may still be running. `xol_area` is where the kernel has put the code for that. */
 static __attribute__((noinline)) u32 is_replaced(u64 place)
 {
 	u64 mm = GET(u64, current_task(), task_struct, mm);
@@ -272,7 +272,7 @@ static long take_stretch(u64 task, struct vm_area_struct *memory, struct stretch
 	return 0;
 }
 
-/* Whether two places are on different stacks: not in one stretch of memory. */
+/* Whether two addresses are on different stacks: not in one mapping. */
 static __attribute__((noinline)) u32 are_apart(u64 one, u64 other)
 {
 	struct stretch stretch = {};
@@ -282,10 +282,10 @@ static __attribute__((noinline)) u32 are_apart(u64 one, u64 other)
 	return other < stretch.start || other >= stretch.end;
 }
 
-/* Nearer ones are on the same stack: the smallest that the kernel lets signals have (MINSIGSTKSZ) has room for more, but
+/* Closer ones are on the same stack: the smallest stack that the kernel allows for signals (MINSIGSTKSZ) is larger, but
  * two of them may touch. */
 #define NEAR 2048
-/* Farther ones are on different stacks, as far as an older kernel can tell us. */
+/* Farther ones are on different stacks, as far as an older kernel can show. */
 #define FAR (16 << 20)
 
 INLINE u64 distance(u64 one, u64 other)
@@ -330,8 +330,8 @@ static long step_gone(u32 i, struct going *going)
 	return step_going(going, 1);
 }
 
-/* The same stack grows down: whatever began at or below the place of a new call has gone, unless it is a tail call, which
- * begins at its caller's place. 1: there is a call on another stack, which the kernel would take for gone. */
+/* The same stack grows down: what began at or below the place of a new call has ended, unless it is a tail call, which
+ * begins at its caller's place. 1: there is a call on another stack, which the kernel would consider ended. */
 INLINE u32 drop_gone(struct settings *settings, struct thread *thread, u64 stack, int is_session)
 {
 	struct going going = {.settings = settings, .thread = thread, .stack = stack};
@@ -344,14 +344,14 @@ INLINE u32 drop_gone(struct settings *settings, struct thread *thread, u64 stack
 	return going.elsewhere;
 }
 
-/* A call of a function that a thread is in. */
+/* A call of a function that a thread is already in. */
 struct search {
 	struct thread *thread;
 	u64 stack, gone_bytes;
 	u32 function, depth, found;
 };
 
-/* Whether it is in it already. */
+/* Whether the thread is in it already. */
 static long step_inner(u32 i, struct search *search)
 {
 	if (i >= search->depth)
@@ -362,7 +362,7 @@ static long step_inner(u32 i, struct search *search)
 	return 1;
 }
 
-/* Which one returns: the innermost at this place. */
+/* Which call returns: the innermost at this place. */
 static long step_returning(u32 i, struct search *search)
 {
 	struct frame *frame;
@@ -377,7 +377,7 @@ static long step_returning(u32 i, struct search *search)
 	return 1;
 }
 
-/* Those within the one that returns have gone. */
+/* Calls inside the one that returns have ended. */
 static long step_within(u32 i, struct search *search)
 {
 	if (search->thread->depth <= search->found + 1)
@@ -386,8 +386,8 @@ static long step_within(u32 i, struct search *search)
 	return 0;
 }
 
-/* The kernel misses returns as well: more calls at a time than it has room for, or one while another program runs. The
- * places of calls that last go down; interrupts have stacks of their own, and say nothing. */
+/* The kernel misses returns as well: more calls at a time than it has space for, or one while another program runs. The
+ * places of running calls go down; interrupts have separate stacks, and show nothing. */
 #define KERNEL_STACK_BYTES (16 << 10)
 
 INLINE void drop_gone_in_kernel(struct thread *thread, u64 stack, u32 function)
@@ -403,7 +403,7 @@ INLINE void drop_gone_in_kernel(struct thread *thread, u64 stack, u32 function)
 	}
 }
 
-/* 1: its return is not to be watched. */
+/* 1: its return is not traced. */
 INLINE u32 enter(u64 cookie, u64 stack, int is_session)
 {
 	struct settings *settings = settings_of();
@@ -416,7 +416,7 @@ INLINE u32 enter(u64 cookie, u64 stack, int is_session)
 	if (!settings || settings->paused)
 		return 1;
 	pid = who(settings);
-	/* Of a process that has no number in our namespace nothing could be told. */
+	/* A process without an id in our namespace cannot be reported. */
 	if (!pid && (settings->scope != EVERYBODY || (settings->pid_namespace && !settings->in_kernel))) {
 		if (!settings->in_kernel && own_number(settings) != settings->own_process)
 			LOST(others);
@@ -473,7 +473,7 @@ INLINE u32 enter(u64 cookie, u64 stack, int is_session)
 	return !!(cookie & BY_EXITS);
 }
 
-/* Either it has returned, so that its place is not on the stack any more, or it is about to. */
+/* Either it has returned, so that its place is not on the stack any more, or it is about to return. */
 INLINE void leave(u64 cookie, u64 stack, int has_returned, int is_session)
 {
 	u64 now = ktime_ns(), took, children;
@@ -499,7 +499,7 @@ INLINE void leave(u64 cookie, u64 stack, int has_returned, int is_session)
 		}
 	}
 	found = search.found;
-	/* A call from before we looked, or of the process that this one was forked from. */
+	/* A call from before the start, or of the process that this one was forked from. */
 	if (found >= DEPTH_MAX)
 		return;
 	if (is_session && thread->depth > found + 1)
@@ -535,7 +535,7 @@ int fn_session(struct pt_regs *registers)
 	return enter(attach_cookie(registers), registers->sp, 1);
 }
 
-/* Where they are two. Always 0: some kernels take anything else for the wish not to be called again. */
+/* For kernels with two programs. Always 0: some kernels treat anything else as a request not to be called again. */
 SEC("kprobe/entered")
 int fn_entered(struct pt_regs *registers)
 {
@@ -550,7 +550,7 @@ int fn_left(struct pt_regs *registers)
 	return 0;
 }
 
-/* At the instructions by which a function ends. */
+/* At the return instructions of a function. */
 SEC("kprobe/leaving")
 int fn_leaving(struct pt_regs *registers)
 {
@@ -565,8 +565,8 @@ int fn_session_leaving(struct pt_regs *registers)
 	return 0;
 }
 
-/* Where the kernel lays the arguments of a function that is watched by fentry and fexit: the same place at both, of one
- * call. To the verifier it is a pointer, which must not be reckoned with; what is read from memory is a number. */
+/* The address of the arguments of a function traced by fentry and fexit: the same at both, for one call.
+ * To the verifier it is a pointer, which must not be used in arithmetic; what is read from memory is a number. */
 INLINE u64 place_of(u64 *arguments)
 {
 	u64 place = 0;
@@ -635,7 +635,7 @@ int fn_exit(u64 *arguments)
 	if (!settings || settings->scope != MEMBERS)
 		return 0;
 	signal = GET(u64, task, task_struct, signal);
-	/* The last thread: its process's number may be somebody else's soon. */
+	/* The last thread: its process id may be reused soon. */
 	if (!GET(s32, signal, signal_struct, live)) {
 		pid = number_of(task, settings->pid_namespace);
 		map_delete(&fn_members, &pid);

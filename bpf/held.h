@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * From a file to a record of the socket behind it, of all protocols but TCP.
+ * From a file to a record of its socket, of all protocols but TCP.
  *
- * Nothing but the descriptor's slot keeps such a socket where it is: whoever reads has to look into the slot again
- * afterwards. As long as the same file lies there, its socket is neither freed nor another one; what may change under
- * our hands is what it is bound and connected to, for which its identity is read first and again last.
+ * Only the descriptor keeps such a socket in place: the reader has to check the descriptor again
+ * afterwards. While it refers to the same file, its socket is neither freed nor replaced; but its addresses may
+ * change meanwhile, so its identity is read first and again last.
  *
- * What sock_diag tells of a socket is said at each family; a socket that sock_diag does not know (a UDP socket without
- * a port, a NETLINK socket without one, an MPTCP socket that never connected) is not told here either.
+ * What sock_diag reports of a socket is described at each family; a socket that sock_diag does not report (a UDP socket
+ * without a port, a NETLINK socket without one, an MPTCP socket that never connected) is not reported here either.
  */
 #pragma once
 #include "socket.h"
@@ -24,10 +24,10 @@ enum held {
 	HELD_NONE = 31,
 };
 
-/* A bit of record.sections, beside those of enum detail: the family's own part follows, or is filled in. */
+/* A bit of record.sections, in addition to enum detail: the family's part follows. */
 enum { HAS_ENDS = 256 };
 
-/* Behind the record, and its memory if that is wanted. `name` is as long as it has to be, and filled up to eight. */
+/* After the record, and its memory if requested. `name` is as long as necessary, padded to eight bytes. */
 struct unix_part {
 	u32 peer; /* its inode */
 	u8 has_peer, pad;
@@ -40,7 +40,7 @@ struct netlink_part {
 	u32 port, peer_port, peer_group, pad;
 };
 
-/* What crates/wire/src/held.rs and walk/record.rs take for granted. */
+/* What crates/wire/src/fd_sockets.rs and walk/record.rs rely on. */
 #define OFFSET(structure, field) __builtin_offsetof(struct structure, field)
 _Static_assert(sizeof(struct file_record) == 16 && OFFSET(file_record, more) == 12, "file_record");
 _Static_assert(sizeof(struct record) == 128 && OFFSET(record, type) == 125 && OFFSET(record, protocol) == 126, "record");
@@ -58,7 +58,7 @@ _Static_assert(OFFSET(files_slot, reply) == 256 && OFFSET(files_slot, items) == 
 
 #define HELD_BYTES_MAX (sizeof(struct record) + sizeof(struct memory) + sizeof(struct unix_part))
 
-/* What became of a socket; else the bytes of its record. */
+/* Result of reading a socket; otherwise the bytes of its record. */
 enum { NOT_WANTED = 0, MOVED = -1, FULL_BUFFER = -2 };
 
 #define PACKETS_MAX 4096
@@ -106,7 +106,7 @@ INLINE u32 inode_of(u64 sk)
 	return socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
 }
 
-/* Where a record is written; the verifier wants to hear it in each function. */
+/* Where a record is written; the verifier needs the bounds check in each function. */
 INLINE struct record *record_of(struct files_slot *s)
 {
 	u32 used = s->reply.used + sizeof(struct file_record);
@@ -121,7 +121,7 @@ INLINE int is_hashed(u64 sk)
 	return GET(u64, sk, sock_common, skc_node.pprev) != 0;
 }
 
-/* What every family has: the bytes that are received and that wait to be sent, as most of them count them; the user; the
+/* What every family has: the bytes that are received and waiting to be sent, as most of them count them; the user; the
  * memory. */
 __attribute__((noinline)) int tell_common(u32 number, u64 sk)
 {
@@ -150,7 +150,7 @@ __attribute__((noinline)) int tell_common(u32 number, u64 sk)
 }
 
 /* UDP, UDP-Lite, RAW, MPTCP: as inet_sk_diag_fill() of net/ipv4/inet_diag.c and the idiag_get_info() of each. What
- * tells connection and congestion control of MPTCP (mptcp_info) is not read. */
+ * connection and congestion control of MPTCP report (mptcp_info) is not read. */
 __attribute__((noinline)) int tell_inet(u32 number, u64 sk, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -215,8 +215,8 @@ static long one_packet(u64 turn, struct files_context *context)
 	return 0;
 }
 
-/* As sk_diag_show_rqlen() of net/unix/diag.c and unix_inq_len() of net/unix/af_unix.c; 0 if it cannot be told: we have no lock on
- * the queue, and it did not hold still. */
+/* As sk_diag_show_rqlen() of net/unix/diag.c and unix_inq_len() of net/unix/af_unix.c; 0 if unknown: we have no lock on
+ * the queue, and it changed meanwhile. */
 __attribute__((noinline)) int tell_unix_queues(u32 number, u64 sk, u32 type)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -261,7 +261,7 @@ __attribute__((noinline)) int tell_unix_queues(u32 number, u64 sk, u32 type)
 	       GET(u32, sk, sock, sk_receive_queue.qlen) == packets;
 }
 
-/* As sk_diag_fill() of net/unix/diag.c. `told` is what was told before: its queues, or nothing. */
+/* As sk_diag_fill() of net/unix/diag.c. `told` is the previous report: its queues, or nothing. */
 __attribute__((noinline)) int tell_unix(u32 number, u64 sk, u32 told)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -309,8 +309,8 @@ __attribute__((noinline)) int tell_unix(u32 number, u64 sk, u32 told)
 	return is_still(&it, sk) ? (int)bytes : MOVED;
 }
 
-/* PACKET: as sk_diag_fill() of net/packet/diag.c. NETLINK: as that of net/netlink/diag.c, which tells no user. The
- * queues of both are what is allocated. */
+/* PACKET: as sk_diag_fill() of net/packet/diag.c. NETLINK: as that of net/netlink/diag.c, which reports no user. The
+ * queues of both are the allocated memory. */
 __attribute__((noinline)) int tell_other(u32 number, u64 sk, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -377,7 +377,7 @@ INLINE u32 kind_of(u16 family, u16 type, u16 protocol)
 	}
 }
 
-/* Reads the socket of a file into a record behind that of the descriptor. Inline, for functions may not be nested
+/* Reads the socket of a file into a record after that of the descriptor. Inline, because functions may not be nested
  * deeper than eight. */
 INLINE int tell_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
 {
@@ -430,8 +430,8 @@ INLINE int tell_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
 	return bytes;
 }
 
-/* Most of the time goes into waiting for memory. What eight descriptors lead to is asked for all at once, a step for all
- * of them and then the next: when it is their turn to be read, it is there already. */
+/* Most of the time is spent waiting for memory. What eight descriptors refer to is prefetched at once, a step for all
+ * of them and then the next: when they are read, it is in the cache. */
 INLINE void warm(volatile struct files_slot *s, const u64 *files)
 {
 	u64 at[8];

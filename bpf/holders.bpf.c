@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Who holds which socket. The sockets themselves are told by another object (held.bpf.c), for to load this one is a
- * part of every listing with owners.
+ * Finds socket owners. Reading the sockets themselves is in another object (held.bpf.c), because every listing with
+ * owners has to load this one.
  */
 #include "holders.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * A walk over all processes, then over their tables of descriptors: who holds which socket, and WITH_SOCKETS also what
+ * A walk over all processes, then over their descriptor tables: who owns which socket, and WITH_SOCKETS also what
  * those sockets are.
  *
- * `list_tasks` goes along the list of processes and tells of each what names it; `read_files` reads ranges of the
- * tables of those it is given. Both are run as the walk over TCP's tables is (tcp.bpf.c), in slices, under RCU, with
- * nothing locked and no reference held. A table of descriptors is not kept by RCU, so what was read counts only
+ * `list_tasks` walks over the list of processes and writes the identity of each; `read_files` reads ranges of the
+ * tables of the given ones. Both run like the walk over TCP's tables (tcp.bpf.c), in slices, under RCU, with
+ * nothing locked and no reference held. A descriptor table is not protected by RCU, so what was read is valid only
  * if the process still has the same table afterwards: a process gives its table up before the table is freed.
  */
 #pragma once
@@ -14,23 +14,23 @@
 #define POINTERS 512
 #define ITEMS 128
 
-/* A range of one table of descriptors. */
+/* A range of a descriptor table. */
 struct item {
 	u64 task, start_time;
 	u32 tgid, first, end, pad;
 };
 
 struct files_request {
-	u32 descriptor; /* one of ours that is a socket: what its file looks like, every socket's does */
+	u32 descriptor; /* one of ours that is a socket, to learn its file operations */
 	u32 items;
 	u64 socket_operations; /* from the reply to the first run of list_tasks */
-	/* list_tasks: where to go on, 0: at the beginning */
+	/* list_tasks: where to continue, 0: at the beginning */
 	u64 task, start_time;
 	u32 tgid, tasks_max;
 #ifdef WITH_SOCKETS
 	u32 kinds;  /* 1 << enum held */
 	u32 detail; /* enum detail */
-	u32 netns;  /* inode of the only namespace; 0: every one */
+	u32 netns;  /* inode of the only namespace; 0: all */
 	u32 pad;
 #endif
 };
@@ -40,24 +40,24 @@ struct files_reply {
 	u32 used, records;
 	u32 failed;  /* items whose process or table went away meanwhile */
 	u64 socket_operations;
-	/* list_tasks: the last one that was told of */
+	/* list_tasks: the last one that was written */
 	u64 task, start_time;
-	u32 tgid, items; /* read_files: items that were dealt with */
+	u32 tgid, items; /* read_files: items that were processed */
 #ifdef WITH_SOCKETS
 	u64 jiffies, ktime_ns;
 #endif
 };
 
-/* As enum outcome, but for these. */
+/* As enum outcome, except for these. */
 enum { NO_SUCH_DESCRIPTOR = 3, LOST = 4 };
 
-/* What names a process; `kind` 1, and 2 for a thread with a table of its own. */
+/* The identity of a process; `kind` 1, and 2 for a thread with its own table. */
 struct task_record {
 	u16 bytes;
 	u8 kind, pad;
 	u32 tgid;
 	u64 task, start_time;
-	u32 pid, pgid; /* in our pid namespace; 0: not seen from it */
+	u32 pid, pgid; /* in our pid namespace; 0: not visible there */
 	u32 uid, netns;
 	u64 cgroup;
 	u32 descriptors_end, pad2;
@@ -79,10 +79,10 @@ struct files_slot {
 	u64 task, first_task, leader, head, list_head, pid_namespace;
 	u64 files, array;
 	u32 pid_level, left, stop, descriptor, end, item, start, bad;
-	u64 packet, packets_end; /* where we are in a socket's queue */
+	u64 packet, packets_end; /* position in a socket's queue */
 	u32 packets, packets_bytes;
-	u64 warmed; /* of no meaning: it has to be read */
-	u64 told; /* the table of the thread that was told of last */
+	u64 warmed; /* without meaning: reading it is the purpose */
+	u64 told; /* the table of the thread that was written last */
 	u32 steps, pad3;
 	u8 pad2[4096 - 512 - 144];
 	u64 pointers[POINTERS];
@@ -117,10 +117,10 @@ struct files_context {
 #define STEPS_MAX (1 << 20)
 #define PF_KTHREAD 0x00200000
 
-/* list_del_rcu() leaves `next` as it was, for those who stand there, and poisons `prev` (include/linux/poison.h). */
+/* list_del_rcu() keeps `next` for concurrent readers, and poisons `prev` (include/linux/poison.h). */
 #define POISON 0xdead
 
-/* The number of a process or a group in our pid namespace; 0 if it has none there. */
+/* The id of a process or a group in our pid namespace; 0 if it has none there. */
 INLINE u32 number_of(const struct files_slot *s, u64 signal, u32 type)
 {
 	u64 pid = GET(u64, signal + type * 8, signal_struct, pids);
@@ -131,7 +131,7 @@ INLINE u32 number_of(const struct files_slot *s, u64 signal, u32 type)
 	return GET(u32, numbers, upid, nr);
 }
 
-/* Tells of one task. Stands alone for the verifier's sake, as all that is not inline here. */
+/* Writes one task. A separate function for the verifier, like everything that is not inline here. */
 __attribute__((noinline)) int tell_task(u32 number, u64 task, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -155,7 +155,7 @@ __attribute__((noinline)) int tell_task(u32 number, u64 task, u32 kind)
 	r->pgid = number_of(s, signal, PIDTYPE_PGID);
 	cred = GET(u64, task, task_struct, cred);
 	r->uid = GET(u32, cred, cred, uid);
-	/* A process that ends has no namespaces any more; what is read from address 0 is 0. */
+	/* An exiting process has no namespaces any more; what is read from address 0 is 0. */
 	proxy = GET(u64, task, task_struct, nsproxy);
 	net = proxy ? GET(u64, proxy, nsproxy, net_ns) : 0;
 	r->netns = net ? GET(u32, net, net, ns.inum) : 0;
@@ -174,7 +174,7 @@ __attribute__((noinline)) int tell_task(u32 number, u64 task, u32 kind)
 	return 0;
 }
 
-/* As in walk.h: a run ends also where what we were told of this kernel is not true of it. */
+/* As in walk.h: a run also ends if our information about this kernel is wrong. */
 INLINE int out_of_task_steps(struct files_slot *s)
 {
 	if (!s->steps)
@@ -183,8 +183,8 @@ INLINE int out_of_task_steps(struct files_slot *s)
 	return 0;
 }
 
-/* A thread that has left its process's table for one of its own (unshare(2), CLONE_FILES), or whose first thread has
- * ended and left it the table. Of those that follow each other and have one table the first tells. */
+/* A thread that has its own descriptor table instead of its process's (unshare(2), CLONE_FILES), or whose first thread has
+ * ended and left it the table. Of consecutive threads with the same table, the first one is written. */
 static long one_thread(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
@@ -242,7 +242,7 @@ static long one_process(u64 turn, struct files_context *context)
 		signal = GET(u64, task, task_struct, signal);
 		if (tell_task(context->number, task, 1) ||
 		    (GET(u32, signal, signal_struct, nr_threads) > 1 && tell_threads(context->number, task, signal))) {
-			/* It comes whole with the next run. */
+			/* It is read completely in the next run. */
 			s->reply.used = used;
 			s->reply.records = records;
 			s->reply.outcome = FULL;
@@ -284,7 +284,7 @@ int list_tasks(u64 *arguments)
 	s->steps = STEPS_MAX;
 	s->left = s->request.tasks_max;
 	own = current_task();
-	/* 1. What a socket's file looks like. */
+	/* 1. The file operations of a socket's file. */
 	files = GET(u64, own, task_struct, files);
 	table = GET(u64, files, files_struct, fdt);
 	if (s->request.descriptor >= GET(u32, table, fdtable, max_fds)) {
@@ -293,16 +293,16 @@ int list_tasks(u64 *arguments)
 	}
 	file = LOAD(u64, GET(u64, table, fdtable, fd) + (u64)s->request.descriptor * 8);
 	s->reply.socket_operations = GET(u64, file, file, f_op);
-	/* 2. Our pid namespace: the innermost that our process has a number in. */
+	/* 2. Our pid namespace: the innermost one in which our process has an id. */
 	signal = GET(u64, own, task_struct, signal);
 	pid = GET(u64, signal + PIDTYPE_TGID * 8, signal_struct, pids);
 	s->pid_level = GET(u32, pid, pid, level);
 	s->pid_namespace = GET(u64, pid + AT(pid, numbers) + (u64)(s->pid_level & 31) * __builtin_preserve_type_info(*(struct upid *)0, 1),
 			       upid, ns);
-	/* 3. The first task of all, in which the list begins and ends: everybody's parent's parent. */
+	/* 3. The first task, in which the list begins and ends: the ancestor of all. */
 	s->first_task = own;
 	loop(1 << 16, one_parent, &context, 0);
-	/* 4. Along the list. */
+	/* 4. Walk over the list. */
 	s->task = s->request.task;
 	if (!s->task)
 		s->task = s->first_task;
@@ -321,7 +321,7 @@ int list_tasks(u64 *arguments)
 #include "held.h"
 #endif
 
-/* Reads what one descriptor leads to. */
+/* Reads what one descriptor refers to. */
 __attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -350,15 +350,15 @@ __attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
 		if (more == FULL_BUFFER)
 			return 1;
 		if (more == MOVED) {
-			/* It lives, and would not hold still: the item has to be read again. */
+			/* It exists, and changed meanwhile: the item has to be read again. */
 			s->bad = 1;
 			more = 0;
 		}
 		r->more = more;
 	}
 #endif
-	/* Closed and used again meanwhile: what was read may be of one and of the other. It is as if it had been closed
-	 * before we came. */
+	/* Closed and reused meanwhile: what was read may be a mixture of both. It is treated as if it had been closed
+	 * earlier. */
 	if (LOAD(u64, s->array + (u64)descriptor * 8) != file)
 		return 0;
 	s->reply.used = used + sizeof(*r) + r->more;

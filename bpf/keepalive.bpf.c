@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Gives keepalive to every new TCP connection of a cgroup: a program of the kind sock_ops, which the kernel calls at
- * certain moments of a connection whose socket was made in that cgroup or below (Linux 5.9, which has these options
+ * Enables keepalive on every new TCP connection of a cgroup: a sock_ops program, which the kernel calls at
+ * certain events of a connection whose socket was created in that cgroup or below (Linux 5.9, which has these options
  * in bpf_setsockopt and bpf_skc_to_tcp_sock alike).
  *
- * The moments are the first there are: connect(), before the SYN goes out, and the end of the handshake of an incoming
- * connection, before accept() can return it. Whatever the application sets on the connection afterwards therefore
+ * The events are the earliest ones: connect(), before the SYN is sent, and the end of the handshake of an incoming
+ * connection, before accept() can return it. What the application sets on the connection afterwards therefore
  * replaces what is set here. What it had set before (on the socket that connects, or on the listener, from which
- * connections inherit it) is left as well: a time that is 0 in the kernel's structs is one that nobody has set. Of
- * several such programs, for a cgroup and for those above it, the innermost comes first, and so it is its settings that
- * hold.
+ * connections inherit it) is kept as well: a time that is 0 in the kernel's structs was never set. Of
+ * several such programs, for a cgroup and for those above it, the innermost runs first, and so its settings
+ * apply.
  *
- * The times come before SO_KEEPALIVE, which starts the timer with them.
+ * The times are set before SO_KEEPALIVE, which starts the timer with them.
  */
 #define inet_connection_sock inet_connection_sock_elsewhere
 #define tcp_sock tcp_sock_elsewhere
@@ -47,20 +47,20 @@ static struct tcp_sock *(*const as_tcp_sock)(void *sk) = (void *)137;
 #define TCP_KEEPCNT 6
 #define TCP_USER_TIMEOUT 18
 
-/* What became of connections. */
+/* Counts of connections. */
 struct counts {
-	u64 given;   /* how many have all of the settings */
-	u64 own;     /* how many have others, which the application made */
-	u64 refused; /* how many options the kernel refused to set */
+	u64 given;   /* connections with all of the settings */
+	u64 own;     /* connections with other settings, made by the application */
+	u64 refused; /* options that the kernel refused to set */
 };
 struct map keep_counts SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct counts), 1, 0};
 
-/* What is to be set. Sockeye writes it before the program is attached. */
+/* The settings. Sockeye writes them before the program is attached. */
 struct settings {
 	u32 time_s, interval_s, probes;
 	u32 sets_user_timeout, user_timeout_ms;
 	u32 pad;
-	struct counts earlier; /* of the programs that this one has replaced; Sockeye's own note */
+	struct counts earlier; /* counts of the replaced programs; used only by Sockeye */
 };
 struct map keep_settings SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct settings), 1, 0};
 
@@ -88,9 +88,9 @@ INLINE void limit(struct moment *moment, struct tcp_sock *sk, struct settings *s
 		set(moment, counts, SOL_TCP, TCP_USER_TIMEOUT, settings->user_timeout_ms);
 }
 
-/* A connect() that failed is no connection: they are counted when they are there. The kernel's times are in jiffies, of
- * which nobody tells us how many a second has; but two times in the same ratio, both of them multiples of a second, are
- * as good as equal. */
+/* A connect() that failed is not a connection: they are counted when they are established. The kernel's times are in
+ * jiffies of an unknown rate; but two times in the same ratio, both of them multiples of a second, are
+ * treated as equal. */
 INLINE void count(struct tcp_sock *sk, struct settings *settings, struct counts *counts)
 {
 	u64 time = sk->keepalive_time, interval = sk->keepalive_intvl;
@@ -121,7 +121,7 @@ int sockeye_keep(struct moment *moment)
 	sk = as_tcp_sock(known);
 	if (!sk)
 		return 1;
-	/* Not at ACTIVE_ESTABLISHED: who connects without waiting may have set his own meanwhile. */
+	/* Not at ACTIVE_ESTABLISHED: an application that connects without waiting may have set its own meanwhile. */
 	if (op != ACTIVE_ESTABLISHED)
 		keep(moment, sk, settings, counts);
 	if (op != TCP_CONNECT) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What the programs know about the kernel: a few helpers, and those fields of its structs that they read.
+ * The programs' view of the kernel: a few helpers, and the fields of its structs that they read.
  *
- * No field's place is known here. `AT` leaves a CO-RE relocation, which names struct and field; Sockeye looks
- * them up in the running kernel's BTF and writes the place into the instruction. A field that this kernel has
- * not got, or has got in another size than is declared here, does not exist (`HAS` is 0, and the verifier drops
- * the branch); where a program cannot do without it, it is not loaded at all.
+ * No field's offset is known here. `AT` emits a CO-RE relocation, which names struct and field; Sockeye looks
+ * them up in the running kernel's BTF and writes the offset into the instruction. A field that this kernel does
+ * not have, or has with another size than declared here, does not exist (`HAS` is 0, and the verifier removes
+ * the branch); if a program needs it in any case, the program is not loaded at all.
  */
 #pragma once
 
@@ -37,14 +37,14 @@ struct map {
 
 /* The kfunc `void *bpf_rdonly_cast(const void *obj, u32 btf_id)` (Linux 6.2): the same address, readable as a
  * struct of that type; an address that does not exist reads as 0. It costs nothing: the verifier replaces the
- * call by a move. The number is no helper's: Sockeye puts the kfunc's BTF id in its place. */
+ * call by a move. The number is not a helper's: Sockeye replaces it by the kfunc's BTF id. */
 #define RDONLY_CAST 0x7f00c457
 static void *(*const rdonly_cast)(u64 address, u32 type) = (void *)RDONLY_CAST;
 
 #define KERNEL __attribute__((preserve_access_index))
 
-/* Eight bytes that hold a number: what every address is cast to, so that what is read is a number to the
- * verifier, also where the kernel keeps a pointer there. */
+/* Eight bytes with a number: every address is cast to it, so that what is read is a number to the
+ * verifier, even if the kernel has a pointer there. */
 struct timespec64 {
 	s64 tv_sec;
 } KERNEL;
@@ -69,7 +69,7 @@ struct timespec64 {
 /* The value of a field of the size declared here. */
 #define GET(type, base, structure, field) LOAD(type, (base) + AT(structure, field))
 
-/* The value of a bit field, or of a field whose size differs from kernel to kernel. */
+/* The value of a bit field, or of a field with different sizes in different kernels. */
 #define GET_ANY(base, structure, field)                                       \
 	({                                                                    \
 		u64 at_ = (base) + FIELD(structure, field, 0), any_;          \
@@ -85,9 +85,9 @@ struct timespec64 {
 		any_ << FIELD(structure, field, 4) >> FIELD(structure, field, 5); \
 	})
 
-/* Many fields of one struct cost the verifier less this way: the address is cast once, to a struct of 4096 bytes that
- * is nothing but numbers (ICMP's counters: any kernel with IPv4 has it), and each field is then one load, with its
- * place in the instruction. */
+/* Reading many fields of one struct is cheaper for the verifier this way: the address is cast once, to a struct of 4096 bytes
+ * of numbers only (ICMP's counters: any kernel with IPv4 has it), and each field is then one load, with its
+ * offset in the instruction. */
 struct icmpmsg_mib {
 	u64 first;
 } KERNEL;
@@ -106,8 +106,8 @@ struct icmpmsg_mib {
 #define ARRAY(whole, index) LOAD(u32, (whole) + 4 * (index))
 #endif
 
-/* The value of a bit field, or of a field whose size differs: as GET_ANY, but eight bytes are read whatever its size,
- * for the lowest bits come first on the kernels that we read. */
+/* The value of a bit field, or of a field with different sizes: as GET_ANY, but always eight bytes are read,
+ * because the lowest bits come first on the supported kernels. */
 #define BITS(base, structure, field) \
 	(LOAD(u64, (base) + FIELD(structure, field, 0)) << FIELD(structure, field, 4) >> FIELD(structure, field, 5))
 
@@ -271,7 +271,7 @@ struct tcp_sock {
 		s32 space;
 	} rcvq_space;
 } KERNEL;
-/* net/ipv4/tcp_bbr.c: what lies in icsk_ca_priv */
+/* net/ipv4/tcp_bbr.c: the content of icsk_ca_priv */
 struct bbr {
 	u32 min_rtt_us;
 	struct minmax bw;
@@ -343,7 +343,7 @@ struct udp_table {
 	u32 mask;
 } KERNEL;
 
-/* --- whose they are --- */
+/* --- owners --- */
 
 struct ns_common {
 	u32 inum;
@@ -389,7 +389,7 @@ struct pid {
 	u32 level;
 	struct upid numbers[1];
 } KERNEL;
-/* include/linux/pid_types.h: places in `pids` */
+/* include/linux/pid_types.h: indexes into `pids` */
 enum { PIDTYPE_TGID = 1, PIDTYPE_PGID = 2 };
 struct signal_struct {
 	struct atomic live; /* threads that have not begun to exit */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What holds network namespaces open, by the kernel's own iterator over descriptors (Linux 5.8): one record for each
- * descriptor of a namespace, and for each of a socket that lives in another network namespace than its process does.
+ * Finds references to network namespaces with the kernel's iterator over descriptors (Linux 5.8): one record for each
+ * descriptor of a namespace, and for each of a socket in another network namespace than its process's.
  *
- * That a namespace is one of the network is for others to find out: files of all kinds of namespaces look alike.
+ * Whether a namespace is a network namespace is checked by the reader: files of all types of namespaces look alike.
  */
 #include "task_file.h"
 
@@ -32,7 +32,7 @@ int list_netns_files(struct context *context)
 	if (!node)
 		return 0;
 	if ((IN(node, inode, i_mode) & S_IFMT) == S_IFSOCK) {
-		/* As in task_file.bpf.c: not one that was opened with O_PATH. */
+		/* As in task_file.bpf.c: not a descriptor opened with O_PATH. */
 		u64 socket = IN(file, file, private_data);
 
 		if (socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket) != node)

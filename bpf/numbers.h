@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * The numbers of processes as Sockeye sees them: in a container, those of its pid namespace. To be included behind the
+ * Process ids as Sockeye sees them: in a container, those of its pid namespace. To be included after the
  * declarations of the kernel's structs.
  */
 
@@ -8,7 +8,7 @@ struct pid_namespace {
 	struct ns_common ns;
 } KERNEL;
 
-/* A process's number in the pid namespace with this inode (0: the machine's first); 0 if it has none there. */
+/* A process's id in the pid namespace with this inode (0: the initial one); 0 if it has none there. */
 static __attribute__((noinline)) u32 number_of(u64 task, u32 namespace)
 {
 	u64 signal = GET(u64, task, task_struct, signal);

@@ -10,7 +10,7 @@ enum { TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12,
 
 enum { SOCK_DGRAM_ = 2, IPPROTO_UDP_ = 17 };
 
-/* Which connection a socket is: what is read first, and again last. */
+/* The identity of a socket: read first, and again last. */
 struct identity {
 	u64 addresses;
 	u32 ports, hash;
@@ -25,7 +25,7 @@ INLINE void identify(struct identity *it, u64 sk)
 	it->state = GET(u8, sk, sock_common, skc_state);
 }
 
-/* Whether the socket is still the one it was. */
+/* Whether the socket is still the same. */
 INLINE int is_still(const struct identity *it, u64 sk)
 {
 	return GET(u64, sk, sock_common, skc_addrpair) == it->addresses &&
@@ -46,7 +46,7 @@ INLINE void take_timer(struct record *r, u64 sk, u64 now)
 	u8 pending = GET(u8, sk, inet_connection_sock, icsk_pending);
 	u64 expires;
 	u64 keepalive, keepalive_expires;
-	/* Timers have moved, and kernels may have moved one and not yet the other. */
+	/* Timers have moved between structs, in some kernels one but not yet the other. */
 	if (HAS(inet_connection_sock, icsk_timeout))
 		expires = GET(u64, sk, inet_connection_sock, icsk_timeout);
 	else if (HAS(sock, tcp_retransmit_timer))
@@ -92,13 +92,13 @@ INLINE void take_queues(struct record *r, u64 sk, u8 state)
 	}
 }
 
-/* Each field lies in another cache line, and to fetch that is what a field costs: nothing is read that nobody wants. */
+/* Each field is in another cache line, which is the cost of a field: nothing is read that is not requested. */
 INLINE void take_inode(struct record *r, u64 sk)
 {
 	if (HAS(sock, sk_ino)) {
 		r->inode = (u32)GET(u64, sk, sock, sk_ino);
 	} else {
-		/* The inode lies behind the socket: SOCK_INODE() of include/net/sock.h. */
+		/* The inode is after the socket: SOCK_INODE() of include/net/sock.h. */
 		u64 socket = GET(u64, sk, sock, sk_socket);
 		u64 inode = socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket);
 		r->inode = socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
@@ -192,7 +192,7 @@ INLINE u16 swapped(u16 value)
 	return (u16)(value >> 8 | value << 8);
 }
 
-/* Whether ports and addresses are among those wanted. */
+/* Whether ports and addresses match the request. */
 INLINE int is_wanted(const struct record *r, const struct request *q)
 {
 	u16 peer = swapped(r->peer_port_be);
@@ -204,7 +204,7 @@ INLINE int is_wanted(const struct record *r, const struct request *q)
 		 ((r->peer[1] & q->peer_mask[1]) ^ q->peer_prefix[1]));
 }
 
-/* Everything that is asked of one socket of TCP's, with its sections; 0 if it is not wanted. */
+/* Reads everything requested of one TCP socket, with its sections; 0 if it does not match. */
 INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now, const struct request *q)
 {
 	u64 net = GET(u64, sk, sock_common, skc_net);
@@ -224,7 +224,7 @@ INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now
 		r->kind = REQUEST_SOCKET;
 		r->state = TCP_SYN_RECV;
 	} else {
-		/* It has left its table, and we still stand on it. */
+		/* It has left its table while we read it. */
 		if (it->state == TCP_CLOSE && q->table != BOUND)
 			return 0;
 		r->kind = FULL_SOCKET;
@@ -233,7 +233,7 @@ INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now
 	if (r->state > 31 || !(q->states & (1u << r->state)))
 		return 0;
 	r->local_port = it->ports >> 16;
-	/* It has left its table, and its state comes last: tcp_set_state() of net/ipv4/tcp.c gives the port back first. */
+	/* It has left its table, and its state changes last: tcp_set_state() of net/ipv4/tcp.c releases the port first. */
 	if (!r->local_port)
 		return 0;
 	r->peer_port_be = (u16)it->ports;

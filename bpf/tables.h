@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What program and Sockeye tell each other. Mirrored by crates/wire/src/walk/; change both.
+ * The interface between program and Sockeye. Mirrored by crates/wire/src/walk/; change both.
  */
 #pragma once
 #include "kernel.h"
@@ -11,7 +11,7 @@
 
 enum table { ESTABLISHED = 0, LISTENING = 1, BOUND = 2, UDP = 3 };
 
-/* Bits of request.detail: what is wanted beyond addresses, state and namespace. */
+/* Bits of request.detail: what to read in addition to addresses, state and namespace. */
 enum detail {
 	WANT_QUEUES = 1,
 	WANT_INODE = 2,
@@ -26,37 +26,37 @@ enum detail {
 /* Half-open ranges are [low, high]; addresses are IPv6, with IPv4 mapped into it. */
 struct request {
 	u32 table;
-	u32 first, end; /* buckets, end excluded; end is cut to the table's size */
+	u32 first, end; /* buckets, end excluded; end is limited to the table's size */
 	u32 detail;
-	u32 states;   /* 1 << state, as sock_diag numbers them */
+	u32 states;   /* bits 1 << state, with sock_diag's numbers */
 	u32 families; /* 1: IPv4, 2: IPv6 */
-	u32 netns;    /* inode of the only namespace; 0: every one */
-	u32 skip;     /* sockets of the first bucket to be passed over: it alone did not fit */
+	u32 netns;    /* inode of the only namespace; 0: all */
+	u32 skip;     /* sockets of the first bucket to skip, because it alone did not fit */
 	u16 local_port_min, local_port_max, peer_port_min, peer_port_max;
 	u64 local_prefix[2], local_mask[2], peer_prefix[2], peer_mask[2];
 };
 
 struct reply {
 	u32 outcome;   /* enum outcome */
-	u32 next;      /* bucket to go on with */
+	u32 next;      /* bucket to continue with */
 	u32 buckets;   /* of the whole table */
 	u32 used;      /* bytes of records */
 	u32 records;
-	u32 again;     /* chains walked again, for somebody moved a socket under our hands */
-	u32 given_up;  /* chains that would not hold still */
-	u32 overlong;  /* chains cut short: more sockets than anybody walks over */
-	u32 skip;      /* for the next request, if the first bucket alone did not fit: the place of a socket told before */
+	u32 again;     /* chains walked again, because a socket moved meanwhile */
+	u32 given_up;  /* chains that changed at every attempt */
+	u32 overlong;  /* chains cut: too many sockets */
+	u32 skip;      /* for the next request, if the first bucket alone did not fit: the position of a socket reported before */
 	u32 pad;
 	u64 jiffies, ktime_ns;
-	u64 hashinfo;  /* which tables (UDP: struct udp_table); to be told apart, not to be shown */
+	u64 hashinfo;  /* identity of the tables (UDP: struct udp_table); not to be shown */
 };
 
 enum outcome {
 	DONE = 1,
-	FULL = 2,      /* the records' buffer is; go on with `next` */
+	FULL = 2,      /* the records' buffer is full; continue with `next` */
 	NO_TABLE = 3,
 	UNREADABLE = 4,
-	TANGLED = 5,   /* more steps than any table takes: it is none */
+	TANGLED = 5,   /* more steps than any valid table needs */
 };
 
 enum kind { FULL_SOCKET = 1, TIME_WAIT_SOCKET = 2, REQUEST_SOCKET = 3 };
@@ -87,8 +87,8 @@ struct record {
 	u64 cgroup;
 	u64 inet_flags;
 	u8 shutdown, v6only, tos, tclass;
-	u8 needs_diag; /* 1: upper layer protocol, 2: congestion control with a state of its own */
-	/* of those that held.h and udp.bpf.c tell of: SOCK_*, IPPROTO_* or NETLINK_* */
+	u8 needs_diag; /* 1: upper layer protocol, 2: congestion control with additional state */
+	/* of sockets of held.h and udp.bpf.c: SOCK_*, IPPROTO_* or NETLINK_* */
 	u8 type;
 	u16 protocol;
 };
@@ -97,7 +97,7 @@ struct memory {
 	u32 rmem_alloc, rcvbuf, wmem_alloc, sndbuf, fwd_alloc, wmem_queued, optmem, backlog, drops, pad;
 };
 
-/* What tcp_get_info() of net/ipv4/tcp.c makes struct tcp_info of, as it lies in the socket: clocks in jiffies, times
+/* The fields from which tcp_get_info() of net/ipv4/tcp.c calculates struct tcp_info, unchanged: clocks in jiffies, times
  * not yet shifted. Fields of a group that is missing are not filled. */
 struct tcp_raw {
 	u32 groups; /* enum groups: what this kernel has */
@@ -128,14 +128,14 @@ struct tcp_raw {
 	u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans;
 };
 
-/* Fields that struct tcp_info got together. */
+/* Groups of fields that were added to struct tcp_info together. */
 enum groups {
 	HAS_REHASH = 1,     /* Linux 6.2, with rcv_wnd */
 	HAS_RTO_TOTALS = 2, /* Linux 6.7, when tcpi_ato got a limit as well */
 	HAS_ACCECN = 4,     /* Linux 6.18 */
 };
 
-/* Congestion control, and what BBR tells of itself. */
+/* Congestion control, and BBR's state. */
 struct congestion {
 	u8 algorithm[16];
 	u32 is_bbr; /* whether the rest is filled */
@@ -144,18 +144,18 @@ struct congestion {
 
 /* record.needs_diag */
 enum needs_diag {
-	ULP_TELLS = 1,        /* an upper layer protocol sits on the socket, or keys of MD5 signatures lie there */
-	CONGESTION_TELLS = 2, /* its algorithm has something to tell, and we cannot read it */
+	ULP_TELLS = 1,        /* the socket has an upper-layer protocol, or keys of MD5 signatures */
+	CONGESTION_TELLS = 2, /* its algorithm has information that we cannot read */
 };
 
-/* One worker's place. The first page belongs to what is said, the second to the program. */
+/* One worker's slot. The first page is for request and reply, the second for the program. */
 struct slot {
 	struct request request;
 	u8 pad0[256 - sizeof(struct request)];
 	struct reply reply;
 	u8 pad1[256 - sizeof(struct reply)];
-	/* The walk's own state. It is kept here, for the verifier takes what it reads from a map for unknown, and
-	 * need not follow each turn of a loop. */
+	/* The walk's private state. It is kept here, because the verifier treats values read from a map as unknown, and
+	 * need not follow each iteration of a loop. */
 	u64 table, owner, node, listeners, from, owner_from;
 	u32 mask, bucket, start, started_records, chunk, tries, stop, nulls, skip, passed, mark, earlier_mark, port, steps;
 	u8 pad2[4096 - 512 - 104];

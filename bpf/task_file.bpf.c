@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * Who holds which socket, by the kernel's own iterator over descriptors (Linux 5.8): one record for each descriptor of
- * a socket, of each process that our pid namespace knows.
+ * Finds socket owners with the kernel's iterator over descriptors (Linux 5.8): one record for each descriptor of
+ * a socket, of each process that is visible in our pid namespace.
  *
- * It asks for less of the kernel than the walk over processes does, and costs more: the kernel takes and gives back a
+ * It requires less of the kernel than the walk over processes, and costs more: the kernel takes and releases a
  * reference to every file of every process, sockets or not.
  */
 #include "task_file.h"
@@ -11,8 +11,8 @@
 /* A descriptor of a socket. */
 struct record {
 	u64 cgroup;
-	u32 pid, pgid; /* in our pid namespace; 0: not seen from it */
-	u32 tgid;      /* as the first pid namespace numbers it */
+	u32 pid, pgid; /* in our pid namespace; 0: not visible there */
+	u32 tgid;      /* in the initial pid namespace */
 	u32 descriptor, inode;
 	u32 uid, netns;
 	u32 pad;
@@ -27,8 +27,8 @@ int list_files(struct context *context)
 
 	if (!task || !file)
 		return 0;
-	/* 1. A socket lies beside its inode, and its file points to it. A descriptor opened with O_PATH is none of the
-	 * socket's, only of its name: its file points nowhere. */
+	/* 1. A socket is next to its inode, and its file points to it. A descriptor opened with O_PATH does not refer to the
+	 * socket, only to its name: its file points nowhere. */
 	node = IN(file, file, f_inode);
 	if (!node || (IN(node, inode, i_mode) & S_IFMT) != S_IFSOCK ||
 	    IN(file, file, private_data) + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket) != node)
@@ -39,7 +39,7 @@ int list_files(struct context *context)
 	signal = IN(task, task_struct, signal);
 	if (task != leader && is_told_by_another(task, signal))
 		return 0;
-	/* 2. Whose. */
+	/* 2. Its owner. */
 	record.tgid = IN(task, task_struct, tgid);
 	record.uid = IN(IN(task, task_struct, cred), cred, uid);
 	proxy = IN(task, task_struct, nsproxy);
@@ -49,7 +49,7 @@ int list_files(struct context *context)
 	node = IN(group, cgroup, kn);
 	record.cgroup = IN(node, kernfs_node, id);
 	probe_read_kernel(record.comm, sizeof(record.comm), (void *)(leader + AT(task_struct, comm)));
-	/* 3. Its numbers in our pid namespace: in the first one, if it has no others. */
+	/* 3. Its ids in our pid namespace: in the initial one, if it has no others. */
 	pid = *(u64 *)pid_at(signal, PIDTYPE_TGID);
 	if (!pid)
 		return 0; /* it ends */

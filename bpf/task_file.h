@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What the programs have in common that the kernel's iterator over descriptors runs (Linux 5.8).
+ * What the programs of the kernel's iterator over descriptors have in common (Linux 5.8).
  *
- * What the verifier knows to be a struct of the kernel is read as such, without a helper; the rest by probe-reads.
+ * Structs that the verifier knows are read directly, without a helper; the rest by probe-reads.
  */
 #pragma once
 #define BY_PROBE_READ
@@ -34,25 +34,25 @@ struct context {
 	u64 file;
 };
 
-/* A field of something the verifier knows the type of. */
+/* A field of a struct whose type the verifier knows. */
 #define IN(address, structure, field) (((struct structure *)(address))->field)
 
 #define S_IFMT 0xf000
 #define S_IFSOCK 0xc000
 
-/* The place of a signal_struct's number for its process or its group. */
+/* The address of a signal_struct's pid for its process or its group. */
 INLINE u64 pid_at(u64 signal, u32 type)
 {
 	return signal + AT(signal_struct, pids) + type * 8;
 }
 
-/* The place of a number for one level of pid namespaces. */
+/* The address of an id for one level of pid namespaces. */
 INLINE u64 number_at(u64 pid, u32 level)
 {
 	return pid + AT(pid, numbers) + (u64)(level & 31) * __builtin_preserve_type_info(*(struct upid *)0, 1);
 }
 
-/* Numbers of a process of another pid namespace than the first: in ours, whatever its level. */
+/* Ids of a process of another pid namespace than the initial one: in ours, at any level. */
 INLINE void numbers_by_level(u32 *pid_number, u32 *group_number, u64 signal)
 {
 	u64 own = LOAD(u64, pid_at(GET(u64, current_task(), task_struct, signal), PIDTYPE_TGID));
@@ -66,8 +66,8 @@ INLINE void numbers_by_level(u32 *pid_number, u32 *group_number, u64 signal)
 		*group_number = GET(u32, number_at(group, level), upid, nr);
 }
 
-/* Whether the thread before this one in the process's list has the same descriptors. The kernel itself passes over
- * threads that have their leader's (Linux 5.11), but where the leader has ended, it would go through them for each. */
+/* Whether the previous thread in the process's list has the same descriptors. The kernel itself skips
+ * threads that have their leader's (Linux 5.11), but if the leader has ended, it would go through them for each. */
 INLINE int is_told_by_another(u64 task, u64 signal)
 {
 	u64 before = LOAD(u64, task + AT(task_struct, thread_node) + 8);

@@ -3,12 +3,12 @@
  * A walk over TCP's hash tables: every socket of every network namespace, without a lock and without a
  * reference.
  *
- * It is run by BPF_PROG_TEST_RUN, attached to nothing, in slices: each run reads some buckets and ends. A run is
+ * It is run by BPF_PROG_TEST_RUN, without being attached, in slices: each run reads some buckets and ends. A run is
  * one RCU critical section, and the slabs of sockets are SLAB_TYPESAFE_BY_RCU: within a run a socket may die and
  * become another one, but its memory stays a socket's. So each socket's identity is read first and again last,
- * and a chain ends in a marker with its bucket's number: where either is not what it should be, somebody moved
- * something under our hands, and the chain is walked again. What still went wrong is at worst a number that is
- * not true, which is counted; reading cannot fault.
+ * and a chain ends in a marker with its bucket's number: if either is wrong, something was moved
+ * meanwhile, and the chain is walked again. What is still wrong then is at worst a wrong number,
+ * which is counted; reading cannot fault.
  */
 #define TABLES_OF(which) GET(u64, which, net, ipv4.tcp_death_row.hashinfo)
 #include "walk.h"
@@ -16,18 +16,18 @@
 #include "tcp_info.h"
 #endif
 
-/* Whether a chain's end says that it is the bucket's own. */
+/* Whether a chain's end marker is the bucket's. */
 INLINE int is_end(const struct slot *s, u64 node)
 {
 	u32 marker = (u32)(node >> 1);
-	/* LISTENING_NULLS_BASE tells the tables apart: a listener may become a connection, and lead to its chain's end. */
+	/* LISTENING_NULLS_BASE distinguishes the tables: a listener may become a connection, and lead to its chain's end. */
 	return marker == s->bucket + (s->request.table == LISTENING ? 1u << 29 : 0);
 }
 
 #ifdef WITH_TCP_INFO
 #define MORE_BYTES_MAX TCP_INFO_BYTES_MAX
 
-/* Adds the sections of TCP's own to the record that ends at an offset; gives their size. Alone for the same reason
+/* Adds TCP's sections to the record that ends at an offset; returns their size. A separate function for the same reason
  * as `read_socket`. */
 __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 end)
 {
@@ -56,8 +56,8 @@ __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 e
 #define MORE_BYTES_MAX 0
 #endif
 
-/* Reads one socket into the records. It stands alone, not static and not inline, for then the verifier looks at it
- * once, and not again for each turn of each loop that leads to it: that alone brings loading from 22 ms to 4. */
+/* Reads one socket into the records. It is a separate function, not static and not inline, so that the verifier checks it
+ * once, and not again for each iteration of each loop that calls it: that alone reduces loading from 22 ms to 4. */
 __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 {
 	struct slot *s = map_lookup(&slots, &number);
@@ -70,7 +70,7 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	if (used > RECORD_BYTES - RECORD_BYTES_MAX - MORE_BYTES_MAX)
 		return FULL_BUFFER;
 	identify(&it, sk);
-	/* A listener's hash is not its bucket's. */
+	/* A listener's hash is not its bucket's number. */
 	if (s->request.table == ESTABLISHED && (it.hash & s->mask) != s->bucket)
 		return MOVED;
 	{
@@ -78,7 +78,7 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 		bytes = take_tcp(r, &it, sk, s->reply.jiffies, &s->request);
 		r->bucket = s->bucket;
 #ifdef WITH_TCP_INFO
-		/* Of one merely bound sock_diag tells nothing of the kind, and there is nothing. */
+		/* sock_diag reports nothing of the kind for a bound socket, and there is nothing. */
 		if (s->request.table == BOUND)
 			r->sections &= ~(WANT_TCP_INFO | WANT_CONGESTION);
 		else if (bytes && r->kind == FULL_SOCKET && s->request.detail & (WANT_TCP_INFO | WANT_CONGESTION))
@@ -98,15 +98,15 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	return READ;
 }
 
-/* Where a node is pointed at from (`pprev`). */
+/* The address that points at a node (`pprev`). */
 INLINE u64 pointed_at_from(u64 node)
 {
 	return LOAD(u64, node + 8);
 }
 
-/* A bucket of bound sockets is a chain of ports and addresses, each with a chain of those who have it; both end in 0,
- * and what is freed may become a part of any other chain at once. But each node says where it is pointed at from:
- * where that is not where we came from, before and after its next is read, it is none of this chain any more. */
+/* A bucket of bound sockets is a chain of ports and addresses, each with a chain of its sockets; both end in 0,
+ * and freed memory may become a part of any other chain at once. But each node has the address that points at it:
+ * if that is not where we came from, before and after its next is read, it is not in this chain any more. */
 static long one_bound(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
@@ -139,7 +139,7 @@ static long one_bound(u64 turn, struct context *context)
 	sk = s->owner - AT(sock_common, skc_bind_node);
 	if (GET(u32, sk, sock_common, skc_portpair) >> 16 != s->port)
 		goto again;
-	/* What has more than a port is in another table. */
+	/* Sockets with more than a port are in another table. */
 	if (s->passed >= s->skip && GET(u8, sk, sock_common, skc_state) == TCP_CLOSE) {
 		outcome = read_socket(context->number, sk);
 		if (outcome == MOVED)
@@ -203,7 +203,7 @@ again:
 	return 0;
 }
 
-/* Reads a chain, again and again until it holds still. Alone for the same reason as `read_socket`. */
+/* Reads a chain, repeatedly until it does not change meanwhile. A separate function for the same reason as `read_socket`. */
 __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 {
 	struct slot *s = map_lookup(&slots, &number);
@@ -268,7 +268,7 @@ int walk_tcp(u64 *arguments)
 		s->mask = GET(u32, hashinfo, inet_hashinfo, lhash2_mask);
 		s->nulls = SIZE(inet_listen_hashbucket, nulls_head) * 2;
 		s->listeners = s->table + AT(inet_listen_hashbucket, nulls_head);
-		/* With bigger locks (PREEMPT_RT, debugging) buckets are not what `eight_heads` takes them for. */
+		/* With larger locks (PREEMPT_RT, debugging) buckets have not the layout that `eight_heads` expects. */
 		if (AT(inet_listen_hashbucket, nulls_head) != 8)
 			s->table = 0;
 	} else if (s->request.table == BOUND) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * From a kernel's socket to what struct tcp_info is made of. Calculating is Sockeye's work: see
- * crates/wire/src/walk/tcp_raw.rs. There are hardly any branches, for the verifier's time is part of each start.
+ * From a kernel's socket to the fields from which struct tcp_info is calculated. Sockeye does the calculation: see
+ * crates/wire/src/walk/tcp_raw.rs. There are hardly any branches, because the verifier's time is part of each start.
  */
 #pragma once
 #include "socket.h"
 
-/* The smallest retransmission timeout, where the route has one that is locked: dst_metric_locked() and
+/* The smallest retransmission timeout, if the route has a locked one: dst_metric_locked() and
  * dst_metric_rtt() of include/net/dst.h. It limits tcpi_ato. */
 INLINE void take_route(struct tcp_raw *t, u64 sk)
 {
@@ -125,8 +125,8 @@ INLINE void take_tcp_info(struct tcp_raw *t, u64 sk, u8 state)
 	t->groups = groups;
 }
 
-/* Gives `enum needs_diag`. As inet_sk_diag_fill() of net/ipv4/inet_diag.c: the name in every state, what an algorithm
- * tells of itself only in those before TIME_WAIT's number. */
+/* Returns `enum needs_diag`. As inet_sk_diag_fill() of net/ipv4/inet_diag.c: the name in every state, the algorithm's
+ * own information only in states before TIME_WAIT's number. */
 INLINE u32 take_congestion(struct congestion *c, u64 sk, u8 state)
 {
 	u64 operations = GET(u64, sk, inet_connection_sock, icsk_ca_ops);
@@ -138,7 +138,7 @@ INLINE u32 take_congestion(struct congestion *c, u64 sk, u8 state)
 	c->is_bbr = 0;
 	if (state >= TCP_TIME_WAIT)
 		return 0;
-	/* "bbr", and that of this kernel's own source: another one called so has other fields, or none that are known */
+	/* "bbr", and of this kernel's own source: another one with this name has other fields, or unknown ones */
 	if (HAS(bbr, lt_use_bw) && HAS(bbr, lt_bw) && (first << 32 >> 32) == 0x726262) {
 		u64 own = sk + AT(inet_connection_sock, icsk_ca_priv);
 		u64 bbr = WHOLE(own);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * A walk over UDP's hash table: every socket of every network namespace that has a port, also those that no process
- * holds.
+ * A walk over UDP's hash table: every socket of every network namespace that has a port, also sockets without an
+ * owner process.
  *
- * It runs as tcp.bpf.c does. What differs is what it relies on: the memory of a UDP socket lives on until a run is over
- * (SOCK_RCU_FREE), so that none becomes another one under our hands. But one that is disconnected may be bound again and
- * lead into another chain, and a chain ends in 0, which says nothing of whose end it is. So after a socket's successor is
- * read the socket must still have a port of our bucket: it had it all the time then, or came back to the head of the
- * very same chain, which is at worst read twice. New sockets come in at the head.
+ * It runs like tcp.bpf.c. The difference is what it relies on: the memory of a UDP socket stays until a run is over
+ * (SOCK_RCU_FREE), so that none becomes another one meanwhile. But one that is disconnected may be bound again and
+ * lead into another chain, and a chain ends in 0, which does not identify the chain. So after a socket's successor is
+ * read the socket must still have a port of our bucket: it had it all the time then, or returned to the head of the
+ * same chain, which is at worst read twice. New sockets are added at the head.
  */
 #define TABLES_OF(which) GET(u64, which, net, ipv4.udp_table)
 #include "walk.h"
@@ -19,7 +19,7 @@ INLINE u32 bucket_of(const struct slot *s, u64 sk, u32 port)
 	return (port + GET(u32, net, net, hash_mix)) & s->mask;
 }
 
-/* Everything that is asked of one socket, with its sections; 0 if it is not wanted. As inet_sk_diag_fill() of
+/* Reads everything requested of one socket, with its sections; 0 if it does not match. As inet_sk_diag_fill() of
  * net/ipv4/inet_diag.c, and udp_diag_get_info() of net/ipv4/udp_diag.c. */
 INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, const struct request *q)
 {
@@ -73,7 +73,7 @@ INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, const s
 	return bytes;
 }
 
-/* Whether the addresses are still those of the record: of IPv6 they are no part of a socket's identity. */
+/* Whether the addresses are still those of the record: IPv6 addresses are no part of a socket's identity. */
 INLINE int has_moved(const struct record *r, u64 sk)
 {
 	u64 ours = sk + AT(sock_common, skc_v6_rcv_saddr), theirs = sk + AT(sock_common, skc_v6_daddr);
@@ -81,7 +81,7 @@ INLINE int has_moved(const struct record *r, u64 sk)
 					  r->peer[0] != LOAD(u64, theirs) || r->peer[1] != LOAD(u64, theirs + 8));
 }
 
-/* Reads one socket into the records. Alone for the same reason as tcp.bpf.c's. */
+/* Reads one socket into the records. A separate function for the same reason as tcp.bpf.c's. */
 __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 {
 	struct slot *s = map_lookup(&slots, &number);
@@ -153,7 +153,7 @@ again:
 	return 0;
 }
 
-/* Reads a chain, again and again until it holds still. Alone for the same reason as `read_socket`. */
+/* Reads a chain, repeatedly until it does not change meanwhile. A separate function for the same reason as `read_socket`. */
 __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 {
 	struct slot *s = map_lookup(&slots, &number);
@@ -206,7 +206,7 @@ int walk_udp(u64 *arguments)
 	s->table = s->listeners = GET(u64, table, udp_table, hash);
 	s->mask = GET(u32, table, udp_table, mask);
 	s->nulls = 16;
-	/* With bigger locks (PREEMPT_RT, debugging) buckets are not what `eight_heads` takes them for. */
+	/* With larger locks (PREEMPT_RT, debugging) buckets have not the layout that `eight_heads` expects. */
 	if (AT(udp_hslot, head) || AT(udp_hslot, lock) != 12 || SIZE(udp_hslot, lock) != 4)
 		s->table = 0;
 	s->reply.buckets = s->mask + 1;

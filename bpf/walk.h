@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * What the walks over tables share: their slots, how a run begins, and who has which tables.
+ * What the walks over tables share: their slots, how a run begins, and which tables a network namespace uses.
  *
- * Whoever includes it says first which tables a namespace uses: TABLES_OF(net).
+ * The including file must define which tables a namespace uses: TABLES_OF(net).
  */
 #pragma once
 #include "socket.h"
@@ -21,20 +21,20 @@ struct context {
 	u32 number;
 };
 
-/* What became of a socket. */
+/* Result of reading a socket. */
 enum { READ, MOVED, FULL_BUFFER };
 
-/* Chains longer than this are cut: it bounds a run whatever the tables look like. */
+/* Chains longer than this are cut: it bounds a run for any content of the tables. */
 #define CHAIN_MAX 65536
 #define TRIES_MAX 16
 
-/* A run that takes more steps than this walks over something that is no table, because what we were told of this
- * kernel is not true of it: it must end before anybody notices. A true run takes some thousand. */
+/* A run that takes more steps than this walks over something that is not a table, because our information about this
+ * kernel is wrong: it must end before it takes noticeable time. A normal run takes some thousand steps. */
 #define STEPS_MAX (1 << 18)
 #define BUCKETS_MAX (1 << 24)
 
-/* A chain that does not fit is gone on with a few hundred sockets before its end, at one that was told: sockets may
- * leave it meanwhile, and those behind them move up. */
+/* A chain that does not fit is continued a few hundred sockets before its end, at one that was reported: sockets may
+ * leave it meanwhile, and the ones after them move up. */
 #define MARK_EVERY 256
 
 INLINE int out_of_steps(struct slot *s)
@@ -77,12 +77,12 @@ INLINE void begin_chain(struct slot *s, u32 bucket, u64 node)
 	s->mark = s->earlier_mark = s->skip;
 }
 
-/* Forgets what was read of a chain, for it is walked again; 0 if that happened too often. */
+/* Discards what was read of a chain, because it is walked again; 0 if that happened too often. */
 INLINE int walk_again(struct slot *s)
 {
 	s->reply.again++;
 	if (++s->tries > TRIES_MAX) {
-		/* What was read this time is true, but not all. */
+		/* What was read this time is correct, but incomplete. */
 		s->reply.given_up++;
 		return 0;
 	}
@@ -93,14 +93,14 @@ INLINE int walk_again(struct slot *s)
 	return 1;
 }
 
-/* The namespace of whoever runs the program. */
+/* The network namespace of the process that runs the program. */
 INLINE u64 own_net(void)
 {
 	u64 proxy = GET(u64, current_task(), task_struct, nsproxy);
 	return GET(u64, proxy, nsproxy, net_ns);
 }
 
-/* What of a network namespace is told. */
+/* The record of a network namespace. */
 struct net_record {
 	u32 inode, pad;
 	u64 hashinfo;
@@ -142,8 +142,8 @@ static long one_net(u64 turn, struct context *context)
 	return 0;
 }
 
-/* Tells of every network namespace, and of the tables that it uses. The list begins with the first namespace of all,
- * in which the first task of all is; what lies before that one is the list's head, which is no namespace. */
+/* Lists every network namespace with the tables that it uses. The list begins with the initial namespace, in which
+ * the first task is; the entry before that one is the list's head, which is not a namespace. */
 SEC("raw_tp")
 int list_nets(u64 *arguments)
 {

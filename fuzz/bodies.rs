@@ -4,11 +4,11 @@
 #![allow(dead_code)] // each target uses one of these
 
 use sockeye_model::{
-    Container, Device, Endpoint, Losses, NeighbourTable, Particulars, Protocol, Qdisc, Queues, Socket,
-    Softnet, State, TcpInfo, WalkedKernel,
+    Container, Device, DiagDetails, Endpoint, Losses, NeighbourTable, Protocol, Qdisc, Queues, Socket,
+    Softnet, State, TcpInfo, WalkLayout,
 };
-use sockeye_wire::btf::relocation::{self, Relocation, Subject, Wish};
-use sockeye_wire::btf::{self, Answer, Btf, Question, TypeKind};
+use sockeye_wire::btf::relocation::{self, Relocation, RelocationKind, RelocationTarget};
+use sockeye_wire::btf::{self, Answer, Btf, Query, TypeKind};
 use sockeye_wire::inet_diag::InetDiag;
 use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
@@ -23,7 +23,7 @@ use sockeye_wire::proc_net::{
 use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, open_files_max, socket_inode};
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
-use sockeye_wire::walk::{self, Moment, Reply, detail, hz, nets, records};
+use sockeye_wire::walk::{self, KernelClock, Reply, detail, hz, nets, records};
 use sockeye_wire::{Error, ethtool, netlink, proc_sys, rtnetlink};
 
 /// A received buffer, each message taken for every kind there is, whatever family it claims.
@@ -56,7 +56,7 @@ fn payload(bytes: &[u8]) {
         Protocol::PacketRaw,
         Protocol::Netlink,
     ] {
-        let told = Particulars::read(protocol, bytes);
+        let told = DiagDetails::read(protocol, bytes);
         let lists = told.waiting().map_or(0, Iterator::count)
             + told.filter().map_or(0, |program| program.len())
             + told.md5_keys().map_or(0, Iterator::count);
@@ -255,8 +255,8 @@ pub(crate) fn btf(bytes: &[u8]) {
         .collect();
     let mut questions = vec![];
     for &structure in words {
-        questions.push(Question::Size { structure });
-        questions.extend(paths.iter().map(|path| Question::Field { structure, path }));
+        questions.push(Query::Size { structure });
+        questions.extend(paths.iter().map(|path| Query::Field { structure, path }));
         for kind in [
             TypeKind::Struct,
             TypeKind::Union,
@@ -264,13 +264,13 @@ pub(crate) fn btf(bytes: &[u8]) {
             TypeKind::Func,
             TypeKind::Typedef,
         ] {
-            questions.push(Question::Type {
+            questions.push(Query::Type {
                 kind,
                 name: structure,
             });
         }
         for enumeration in [None, Some(words[0])] {
-            questions.push(Question::Enumerator {
+            questions.push(Query::Enumerator {
                 enumeration,
                 name: structure,
             });
@@ -287,18 +287,18 @@ pub(crate) fn btf(bytes: &[u8]) {
     assert_eq!(answers.iter().len(), questions.len());
     for (question, answer) in questions.iter().zip(answers.iter()) {
         match (question, answer) {
-            (_, None) | (Question::Size { .. }, Some(Answer::Size(_))) => {}
-            (Question::Field { .. }, Some(Answer::Field(at))) => {
+            (_, None) | (Query::Size { .. }, Some(Answer::Size(_))) => {}
+            (Query::Field { .. }, Some(Answer::Field(at))) => {
                 if let Some(bits) = at.bits {
                     assert!(bits.size > 0 && matches!(at.size_bytes, 1 | 2 | 4 | 8));
                     assert!(u32::from(bits.shift) + u32::from(bits.size) <= at.size_bytes * 8);
                     assert_eq!(at.offset_bytes % at.size_bytes, 0);
                 }
             }
-            (Question::Type { .. }, Some(Answer::Type(id))) => {
+            (Query::Type { .. }, Some(Answer::Type(id))) => {
                 assert!(id.0 > 0 && id.0 as usize <= bytes.len() / 12);
             }
-            (Question::Enumerator { .. }, Some(Answer::Enumerator(_))) => {}
+            (Query::Enumerator { .. }, Some(Answer::Enumerator(_))) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -325,21 +325,21 @@ pub(crate) fn relocations(bytes: &[u8]) {
     };
     assert!(all.len() <= ext.len() / 16);
     // They are put to the object's own types, as if those were the kernel's.
-    let questions: Vec<_> = all.iter().map(Relocation::question).collect();
+    let questions: Vec<_> = all.iter().map(Relocation::query).collect();
     let Ok(answers) = types.answer(&questions) else {
         return;
     };
     for (relocation, answer) in all.iter().zip(answers.iter()) {
-        match &relocation.subject {
-            Subject::Field { structure, path, .. } => {
+        match &relocation.target {
+            RelocationTarget::Field { structure, path, .. } => {
                 assert!(!structure.is_empty() && !path.is_empty() && path.len() <= 32 * bytes.len());
             }
-            Subject::Type { name, .. } => assert!(!name.is_empty()),
+            RelocationTarget::Type { name, .. } => assert!(!name.is_empty()),
         }
         let (value, without) = (relocation.value(answer), relocation.value(None));
-        match relocation.wish {
-            Wish::FieldExists => assert!(value.is_some_and(|is| is <= 1) && without == Some(0)),
-            Wish::FieldLeftShift | Wish::FieldRightShift => {
+        match relocation.kind {
+            RelocationKind::FieldExists => assert!(value.is_some_and(|is| is <= 1) && without == Some(0)),
+            RelocationKind::FieldLeftShift | RelocationKind::FieldRightShift => {
                 assert!(value.is_none_or(|shift| shift <= 64) && without.is_none());
             }
             _ => assert_eq!(without, None),
@@ -367,7 +367,7 @@ pub(crate) fn walk(bytes: &[u8]) {
         panic!("a slot is longer than a reply");
     };
     assert!(nets(&slot, &reply).count() <= walk::SLOT_BYTES / 16);
-    let now = Moment {
+    let now = KernelClock {
         hz: hz(reply.jiffies, reply.ktime_ns).unwrap_or_default(),
         jiffies: reply.jiffies,
         ktime_ns: reply.ktime_ns,
@@ -388,19 +388,19 @@ pub(crate) fn walk(bytes: &[u8]) {
                 bytes += if record.has(section) { len } else { 0 };
             }
             for is_known in [true, false] {
-                let kernel = WalkedKernel {
+                let kernel = WalkLayout {
                     option_bits: is_known.then_some([7, 63, 64, 255, 0, 1, 2, 3, 4, 5, 6]),
                     has_cgroups: is_known,
                     service_class: is_known,
                     netns: is_known,
                 };
-                socket.read_walked(&record, now, &kernel);
+                socket.read_walk_record(&record, now, &kernel);
                 check_socket(&socket);
                 assert_eq!(socket.protocol, Protocol::Tcp);
                 assert_eq!(socket.netns.is_some(), is_known);
                 // Read into another place it is the same: nothing of the one before stays.
                 let mut again = Socket::new(Protocol::Udp, State::Listen);
-                again.read_walked(&record, now, &kernel);
+                again.read_walk_record(&record, now, &kernel);
                 assert_eq!(again, socket);
             }
         }
@@ -429,7 +429,7 @@ pub(crate) fn perf_records(bytes: &[u8]) {
                 assert!(sample.chain().all(|(_, address)| address < u64::MAX - 4095));
             }
             perf::Body::Mapping(mapping) => assert!(!mapping.path.contains(&0)),
-            perf::Body::Name { name, .. } => assert!(!name.contains(&0)),
+            perf::Body::Comm { name, .. } => assert!(!name.contains(&0)),
             _ => {}
         }
     }
@@ -600,7 +600,7 @@ fn read_capture(file: &[u8], piece: usize) -> (Told, Result<(), FileError>) {
                 packets.push((record, captured));
                 (at, len) = (at + used, piece);
             }
-            Ok(Step::Pass(used) | Step::NoPacket(used)) => {
+            Ok(Step::Skip(used) | Step::NotAPacket(used)) => {
                 assert!(used > 0);
                 if used > rest.len() as u64 {
                     return (packets, Ok(()));

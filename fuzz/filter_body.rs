@@ -1,8 +1,8 @@
 //! What the target `filter_expressions` does with its bytes, and the test that replays its corpus too.
 
-use sockeye_filter::{Kernel, NoResolve, parse};
+use sockeye_filter::{KernelFeatures, NoResolve, parse};
 use sockeye_model::{Endpoint, Entry, Family, InterfaceIndex, Port, Protocol, Socket, State};
-use sockeye_wire::bytecode::{Subject, audit, run};
+use sockeye_wire::bytecode::{SocketEntry, audit, run};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An expression: refused with a message that can be printed, or printed, parsed again, compiled, judged as
@@ -26,7 +26,11 @@ pub(crate) fn filter_expressions(bytes: &[u8]) {
     let again = parse(&printed, &NoResolve);
     assert!(again.as_ref() == Ok(&filter), "{printed:?} {again:?}");
     let bounds = filter.bounds();
-    for kernel in [Kernel::FULL, Kernel::UNPRIVILEGED, Kernel::OLDEST] {
+    for kernel in [
+        KernelFeatures::FULL,
+        KernelFeatures::UNPRIVILEGED,
+        KernelFeatures::OLDEST,
+    ] {
         let program = filter.program(kernel);
         if !program.bytecode.is_empty() {
             assert_eq!(audit(&program.bytecode, kernel.net_admin), Ok(()), "{printed}");
@@ -52,7 +56,7 @@ pub(crate) fn filter_expressions(bytes: &[u8]) {
 }
 
 /// IPv4, IPv6 and v4-mapped; as a record and as the kernel sees it.
-fn sockets() -> impl Iterator<Item = (Socket, Subject)> {
+fn sockets() -> impl Iterator<Item = (Socket, SocketEntry)> {
     let v4 = |ip: [u8; 4]| IpAddr::V4(Ipv4Addr::from(ip));
     let v6 = |ip: Ipv6Addr| IpAddr::V6(ip);
     let mapped = |ip: [u8; 4]| v6(Ipv4Addr::from(ip).to_ipv6_mapped());
@@ -103,14 +107,14 @@ fn sockets() -> impl Iterator<Item = (Socket, Subject)> {
             socket.local = Endpoint::inet(source, Port(source_port));
             socket.peer = Endpoint::inet(destination, Port(destination_port));
             socket.interface = (interface != 0).then_some(InterfaceIndex(interface));
-            let subject = Subject {
+            let subject = SocketEntry {
                 family: socket.family.number(),
                 source: octets(source),
                 destination: octets(destination),
                 source_port,
                 destination_port,
                 interface,
-                ..Subject::default()
+                ..SocketEntry::default()
             };
             (socket, subject)
         },

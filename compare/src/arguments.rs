@@ -1,4 +1,4 @@
-//! What was typed, as values. Errors are whole sentences for stderr; the programs exit with 2 then.
+//! Command line arguments, parsed. Errors are whole sentences for stderr; the programs then exit with 2.
 
 use crate::load::SOCKETS_DEFAULT;
 use crate::namespaces::{SOCKETS_IN_SET, Share};
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-/// A mistake on the command line.
+/// An error on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage(String);
 
@@ -19,38 +19,38 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// What `bench-load` is asked to do.
+/// A command of `bench-load`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoadArguments {
-    /// Explain itself.
+    /// Show the help.
     Help,
-    /// Make the load.
+    /// Create the load.
     Make {
-        /// Both ends of each connection counted.
+        /// Number of sockets: both ends of each connection count.
         sockets: usize,
-        /// Not on the host, but in a network namespace made for it.
+        /// Whether to create a network namespace for the load.
         private_netns: bool,
     },
-    /// Make a load of named namespaces.
+    /// Create a load of named namespaces.
     MakeNamespaces {
-        /// How many.
+        /// Number of namespaces.
         namespaces: usize,
-        /// Sets of four sockets in each.
+        /// Sets of four sockets per namespace.
         sets: usize,
     },
-    /// Be one of the processes of a load.
+    /// Run as one of the processes of a load.
     Hold {
-        /// Which one.
+        /// Number of the process.
         number: usize,
-        /// How many connections it holds.
+        /// Number of its connections.
         connections: usize,
     },
-    /// Be one of the processes of a load of named namespaces.
+    /// Run as one of the processes of a load of named namespaces.
     HoldNamespaces(Share),
 }
 
 impl LoadArguments {
-    /// The answer to `--help`.
+    /// The text of `--help`.
     pub const HELP: &str = "\
 usage: bench-load [--sockets N] [--private-netns]
        bench-load --namespaces N [--sockets N]
@@ -63,7 +63,7 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
   --namespaces N    make N named network namespaces (root) with four sockets each, or as many fours as --sockets
                     asks for; only this program sees the names: nsenter --mount --target PID COMMAND";
 
-    /// Reads the arguments after the program's name.
+    /// Parses the arguments after the program's name.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut sockets, mut namespaces, mut private_netns) = (None, None, false);
@@ -108,14 +108,14 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
     }
 }
 
-/// What `bench-packets` is asked to do.
+/// A command of `bench-packets`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketsArguments {
-    /// Explain itself.
+    /// Show the help.
     Help,
-    /// Make the capture.
+    /// Create the capture.
     Make {
-        /// What is in it.
+        /// Its content.
         plan: Plan,
         /// The file.
         output: PathBuf,
@@ -123,7 +123,7 @@ pub enum PacketsArguments {
 }
 
 impl PacketsArguments {
-    /// The answer to `--help`.
+    /// The text of `--help`.
     pub const HELP: &str = "\
 usage: bench-packets [--packets N] [--connections N] [--snaplen N] [--seed N] -o FILE
 
@@ -136,7 +136,7 @@ retransmissions. The same arguments make the same file.
   --seed N          where chance begins (default 1)
   -o FILE           the file";
 
-    /// Reads the arguments after the program's name.
+    /// Parses the arguments after the program's name.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut packets, mut connections, mut snaplen, mut seed) = (2_400_000, 5, 100, 1);
@@ -171,53 +171,55 @@ retransmissions. The same arguments make the same file.
     }
 }
 
-/// What `bench-compare` is asked to do.
+/// The options of `bench-compare`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompareArguments {
-    /// Only explain itself.
+    /// Only show the help.
     pub help: bool,
-    /// The binary on trial; None: beside this program, or on the path.
+    /// The sockeye binary; `None`: next to this program, or on the path.
     pub sockeye: Option<PathBuf>,
-    /// Rounds for the record.
+    /// Measured rounds.
     pub rounds: usize,
     /// Sockets for the speed phase.
     pub sockets: usize,
     /// Sockets for the memory phase.
     pub memory_sockets: usize,
-    /// Named namespaces for the last phase; a multiple of [`NAMESPACES_FEW`](Self::NAMESPACES_FEW), or 0 for none.
+    /// Named namespaces for the last phase; a multiple of [`NAMESPACES_FEW`](Self::NAMESPACES_FEW), or 0 to
+    /// skip it.
     pub namespaces: usize,
-    /// Named namespaces that are made and removed in one act; a multiple of [`ACTS_STEP`](Self::ACTS_STEP), or 0 for none.
-    pub acts: usize,
-    /// Sockets whose options are changed, and that are closed, or 0 for none.
+    /// Named namespaces that one command creates or removes; a multiple of [`ACTS_STEP`](Self::ACTS_STEP), or
+    /// 0 to skip this.
+    pub operations: usize,
+    /// Number of sockets to change options of, and to close; 0 to skip this.
     pub changed: usize,
-    /// Packets of the capture that is analysed, or 0 for none.
+    /// Packets of the capture to be analysed; 0 to skip this.
     pub packets: usize,
-    /// Lines of the log that is explained, or 0 for none.
+    /// Lines of the log to be explained; 0 to skip this.
     pub log_lines: usize,
-    /// Seconds of each transfer through the network, or 0 for none.
+    /// Seconds of each network transfer; 0 to skip this.
     pub seconds: usize,
-    /// Nothing but what goes through the network.
+    /// Only network transfers.
     pub only_network: bool,
-    /// Thousands of system calls that are looked at, or 0 for none.
+    /// Thousands of system calls to be profiled; 0 to skip this.
     pub profiled: usize,
-    /// Nothing but profiles.
+    /// Only profiles.
     pub only_profiles: bool,
-    /// A document to put the report into.
+    /// A document to write the report into.
     pub markdown: Option<PathBuf>,
     /// Exit with 1 if a target is missed or not judged, or a command failed.
     pub strict: bool,
-    /// On the host itself instead of in a network namespace of its own.
+    /// Run on the host itself instead of in a new network namespace.
     pub host_netns: bool,
 }
 
 impl CompareArguments {
-    /// As many namespaces as their growth is measured from.
+    /// Number of namespaces that growth is measured from.
     pub const NAMESPACES_FEW: usize = 10;
 
-    /// Half of them, and twice and two and a half times as many, are whole numbers.
+    /// A multiple, so that half of the count and two and two and a half times the count are whole numbers.
     pub const ACTS_STEP: usize = 10;
 
-    /// The answer to `--help`.
+    /// The text of `--help`.
     pub const HELP: &str = "\
 usage: bench-compare [--sockeye FILE] [--rounds N] [--sockets N] [--quick] [--markdown FILE] [--strict]
 
@@ -225,7 +227,7 @@ Fills a network namespace with TCP sockets, then thousands of named ones with a 
 peers there in turn, has them make and remove namespaces by the thousand, and prints medians, their ratios, and
 which targets are met. Exits with 0 also when some are missed, unless --strict.
 
-  --sockeye FILE      the binary on trial (default: beside this program, then on the path)
+  --sockeye FILE      the sockeye binary (default: in the folder of this program, then on the path)
   --rounds N          measured rounds (default 15)
   --sockets N         sockets for the speed figures (default 79200)
   --memory-sockets N  sockets for the memory figures (default 100800)
@@ -243,11 +245,11 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --strict            exit with 1 if a target is missed or cannot be judged, or a command fails
   --host-netns        stay in the current network namespace; its own sockets are then measured too";
 
-    /// Reads the arguments after the program's name.
+    /// Parses the arguments after the program's name.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut rounds, mut sockets, mut memory_sockets, mut namespaces) = (None, None, None, None);
-        let (mut acts, mut changed, mut packets, mut log_lines) = (None, None, None, None);
+        let (mut operations, mut changed, mut packets, mut log_lines) = (None, None, None, None);
         let (mut seconds, mut profiled, mut quick) = (None, None, false);
         let mut parsed = Self {
             help: false,
@@ -256,7 +258,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             sockets: 0,
             memory_sockets: 0,
             namespaces: 0,
-            acts: 0,
+            operations: 0,
             changed: 0,
             packets: 0,
             log_lines: 0,
@@ -278,7 +280,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                     memory_sockets = Some(number("--memory-sockets", arguments.next())?);
                 }
                 Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
-                Some("--acts") => acts = Some(number("--acts", arguments.next())?),
+                Some("--acts") => operations = Some(number("--acts", arguments.next())?),
                 Some("--changed") => changed = Some(number("--changed", arguments.next())?),
                 Some("--packets") => packets = Some(number("--packets", arguments.next())?),
                 Some("--log-lines") => log_lines = Some(number("--log-lines", arguments.next())?),
@@ -293,18 +295,18 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 _ => return Err(unknown(&argument)),
             }
         }
-        // What is typed wins over what --quick implies.
+        // Explicit options override those implied by --quick.
         parsed.rounds = rounds.unwrap_or(if quick { 3 } else { 15 });
         parsed.sockets = sockets.unwrap_or(if quick { 2_000 } else { SOCKETS_DEFAULT });
         parsed.memory_sockets = memory_sockets.unwrap_or(if quick { 2_000 } else { 100_800 });
         parsed.namespaces = namespaces.unwrap_or(if quick { 20 } else { 2_000 });
-        parsed.acts = acts.unwrap_or(if quick { 20 } else { 2_000 });
+        parsed.operations = operations.unwrap_or(if quick { 20 } else { 2_000 });
         parsed.changed = changed.unwrap_or(if quick { 200 } else { 10_000 });
         parsed.packets = packets.unwrap_or(if quick { 20_000 } else { 2_400_000 });
         parsed.log_lines = log_lines.unwrap_or(if quick { 1_000 } else { 100_000 });
         parsed.seconds = seconds.unwrap_or(if quick { 1 } else { 3 });
         parsed.profiled = profiled.unwrap_or(if quick { 20 } else { 1_000 });
-        if !parsed.acts.is_multiple_of(Self::ACTS_STEP) {
+        if !parsed.operations.is_multiple_of(Self::ACTS_STEP) {
             return Err(Usage(format!("--acts must be a multiple of {}", Self::ACTS_STEP)));
         }
         if !parsed.namespaces.is_multiple_of(Self::NAMESPACES_FEW) {
@@ -435,7 +437,7 @@ mod tests {
             (15, 79_200, 100_800, 2_000)
         );
         assert_eq!(
-            (full.acts, full.changed, full.packets),
+            (full.operations, full.changed, full.packets),
             (2_000, 10_000, 2_400_000)
         );
         assert_eq!((full.seconds, full.only_network), (3, false));
@@ -454,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn compare_mistakes_name_the_option() {
+    fn compare_errors_name_the_option() {
         for (mistake, named) in [
             ("--rounds 0", "--rounds"),
             ("--namespaces 15", "--namespaces"),

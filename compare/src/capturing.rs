@@ -1,8 +1,8 @@
-//! Captures of more packets than anybody else makes on loopback: what each costs, and what it misses.
+//! Captures at a packet rate above that of real loopback traffic: cost and losses.
 //!
-//! `bench-blast` sends as fast as one core can, while one program captures; then the other; and so on, every second round
-//! backwards. A capture slows down the sender as well, the one more, the other less: processor time is compared packet by
-//! packet.
+//! `bench-blast` sends at the highest rate of one core while one program captures; then the other; and so on,
+//! in alternating order. A capture slows down the sender, too, by a different amount; so processor time is
+//! compared per packet.
 
 use crate::judgement::{Finding, Row, Verdict};
 use crate::programs::on_path;
@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// What is measured of each program: a row for the report, and how fast `bench-blast` was beside it.
-pub struct Captured {
+/// Results of all programs: rows for the report, and the rate of `bench-blast` meanwhile.
+pub struct CapturedTransfers {
     /// For the report
     pub rows: Vec<Row>,
     /// Lines below it
     pub notes: Vec<String>,
 }
 
-/// Captures for so many seconds each round, into files in `folder`, in the network namespace where we are.
+/// Captures for `seconds` in each round, into files in `folder`, in the current network namespace.
 pub fn interleaved(
     installed: &Installed,
     bench_blast: &Path,
@@ -36,26 +36,26 @@ pub fn interleaved(
     seconds: f64,
     rounds: usize,
     progress: &mut dyn FnMut(&str),
-) -> Captured {
+) -> CapturedTransfers {
     let mut programs = [
-        Capturing {
+        CaptureProgram {
             name: "capture",
             path: installed.path(Program::Sockeye),
             arguments: &["capture", "-i", "lo", "-s", SNAPLEN, "-o"],
-            sign: "capturing on",
+            ready_text: "capturing on",
             runs: Vec::new(),
             failure: None,
         },
-        Capturing {
+        CaptureProgram {
             name: TCPDUMP,
             path: on_path(TCPDUMP),
             arguments: &["-n", "-i", "lo", "-s", SNAPLEN, "-w"],
-            sign: "listening on",
+            ready_text: "listening on",
             runs: Vec::new(),
             failure: None,
         },
     ];
-    // The first fills what caches there are, and is no round.
+    // Round 0 warms up caches and does not count.
     for round in 0..=rounds {
         progress(&format!("round {round} of {rounds}"));
         let count = programs.len();
@@ -74,22 +74,22 @@ pub fn interleaved(
             }
         }
     }
-    let theirs_ns = programs[1].each_ns();
+    let theirs_ns = programs[1].cpu_ns_per_packet();
     let rows = programs.iter().map(|program| program.row(theirs_ns)).collect();
-    let notes = programs.iter().filter_map(Capturing::note).collect();
-    Captured { rows, notes }
+    let notes = programs.iter().filter_map(CaptureProgram::note).collect();
+    CapturedTransfers { rows, notes }
 }
 
-/// A program that captures, and what it has brought so far.
-struct Capturing {
+/// A capturing program, and its results so far.
+struct CaptureProgram {
     name: &'static str,
     path: Option<PathBuf>,
-    /// The file comes behind them
+    /// The name of the file follows
     arguments: &'static [&'static str],
-    /// By this on stderr it says that it has begun
-    sign: &'static str,
+    /// Text on stderr that shows the start of the capture
+    ready_text: &'static str,
     runs: Vec<Run>,
-    /// Why it takes no part any more
+    /// Why it is not run any more
     failure: Option<String>,
 }
 
@@ -100,8 +100,8 @@ struct Run {
     cpu_ns: u64,
 }
 
-impl Capturing {
-    /// `None`: the program is not there.
+impl CaptureProgram {
+    /// One run; `None`: the program is not installed.
     fn run(&self, bench_blast: &Path, folder: &Path, seconds: f64) -> Result<Option<Run>> {
         let Some(path) = &self.path else { return Ok(None) };
         let file = folder.join(self.name);
@@ -113,7 +113,7 @@ impl Capturing {
             .stderr(Stdio::piped())
             .spawn()
             .with_context(|| format!("starting {}", path.display()))?;
-        let run = self.beside(&mut child, bench_blast, seconds);
+        let run = self.capture_traffic(&mut child, bench_blast, seconds);
         if run.is_err() {
             let _ = child.kill();
             let _ = child.wait();
@@ -122,15 +122,15 @@ impl Capturing {
         run.map(Some)
     }
 
-    /// Sends while it captures, and ends it.
-    fn beside(&self, child: &mut Child, bench_blast: &Path, seconds: f64) -> Result<Run> {
+    /// Sends packets while the program captures, and ends it.
+    fn capture_traffic(&self, child: &mut Child, bench_blast: &Path, seconds: f64) -> Result<Run> {
         let stderr = child.stderr.take().context("no stderr")?;
         let mut stderr = BufReader::new(stderr);
-        let mut said = String::new();
-        while !said.contains(self.sign) {
-            let count = stderr.read_line(&mut said).context("reading stderr")?;
+        let mut text = String::new();
+        while !text.contains(self.ready_text) {
+            let count = stderr.read_line(&mut text).context("reading stderr")?;
             if count == 0 {
-                bail!("it does not capture: {}", said.lines().next().unwrap_or_default());
+                bail!("it does not capture: {}", text.lines().next().unwrap_or_default());
             }
         }
         let blast = Command::new(bench_blast)
@@ -138,15 +138,15 @@ impl Capturing {
             .output()
             .with_context(|| format!("starting {}", bench_blast.display()))?;
         let sent = String::from_utf8_lossy(&blast.stdout);
-        let sent: u64 = sent.trim().parse().context("bench-blast says no number")?;
+        let sent: u64 = sent.trim().parse().context("bench-blast prints no number")?;
         std::thread::sleep(LINGER);
         let pid = i32::try_from(child.id()).context("the capture's pid")?;
         let before_ns = children_ns()?;
         kill(Pid::from_raw(pid), Signal::SIGTERM).context("ending the capture")?;
-        stderr.read_to_string(&mut said).context("reading stderr")?;
+        stderr.read_to_string(&mut text).context("reading stderr")?;
         let status = child.wait().context("waiting for the capture")?;
         let cpu_ns = children_ns()?.saturating_sub(before_ns);
-        let count = |what: &str| counted(&said, what).with_context(|| format!("{}: {said:?}", self.name));
+        let count = |what: &str| counted(&text, what).with_context(|| format!("{}: {text:?}", self.name));
         let (captured, dropped) = (count("captured")?, count("dropped by kernel")?);
         if !status.success() || captured + dropped < sent - sent / 10 {
             bail!("it captured {captured} of {sent} packets and ended with {status}");
@@ -158,8 +158,8 @@ impl Capturing {
         })
     }
 
-    /// Median of the processor time of a packet.
-    fn each_ns(&self) -> Option<f64> {
+    /// Median of the processor time per packet.
+    fn cpu_ns_per_packet(&self) -> Option<f64> {
         let each_ps: Vec<u64> = self
             .runs
             .iter()
@@ -210,7 +210,7 @@ impl Capturing {
 
     fn cost(&self, theirs_ns: Option<f64>) -> Verdict {
         let found = self
-            .each_ns()
+            .cpu_ns_per_packet()
             .zip(theirs_ns)
             .and_then(|(ours, theirs)| ratio((ours * 1000.0) as u64, (theirs * 1000.0) as u64));
         Verdict {
@@ -231,7 +231,7 @@ impl Capturing {
 
     fn note(&self) -> Option<String> {
         let (sent, dropped) = self.total();
-        let each_ns = self.each_ns()?;
+        let each_ns = self.cpu_ns_per_packet()?;
         Some(format!(
             "{}: {each_ns:.0} ns of processor time a packet, {dropped} of {sent} dropped by the kernel",
             self.name
@@ -239,7 +239,7 @@ impl Capturing {
     }
 }
 
-/// Processor time of all children that have ended and were waited for.
+/// Processor time of all children that were waited for.
 fn children_ns() -> Result<u64> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage(RUSAGE_CHILDREN)")?;
     let total_us = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
@@ -247,16 +247,16 @@ fn children_ns() -> Result<u64> {
 }
 
 /// The number before these words: `600 packets captured; 600 received by filter; 0 dropped by kernel`.
-fn counted(said: &str, what: &str) -> Option<u64> {
-    let before = &said[..said.find(what)?];
+fn counted(text: &str, what: &str) -> Option<u64> {
+    let before = &text[..text.find(what)?];
     let mut words = before.split_whitespace().rev();
     words.find_map(|word| word.parse().ok())
 }
 
 const TCPDUMP: &str = "tcpdump";
-/// Headers, as one captures for `analyze`.
+/// Headers only, as usual for `analyze`.
 const SNAPLEN: &str = "100";
-/// Until what was sent last has been handed over.
+/// Time for the last packets to be delivered.
 const LINGER: Duration = Duration::from_millis(300);
 
 #[cfg(test)]
@@ -264,23 +264,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_read_as_both_programs_say_them() {
+    fn counts_of_both_programs_are_parsed() {
         let ours = "sockeye: capturing on lo\nsockeye: 12 packets captured; 15 received by filter; 3 dropped by kernel; 1 kB\n";
         let theirs = "tcpdump: listening on lo\n12 packets captured\n30 packets received by filter\n3 packets dropped by kernel\n";
-        for said in [ours, theirs] {
-            assert_eq!(counted(said, "captured"), Some(12));
-            assert_eq!(counted(said, "dropped by kernel"), Some(3));
+        for text in [ours, theirs] {
+            assert_eq!(counted(text, "captured"), Some(12));
+            assert_eq!(counted(text, "dropped by kernel"), Some(3));
         }
         assert_eq!(counted("nothing", "captured"), None);
     }
 
     #[test]
-    fn figures_are_judged() {
-        let capturing = |dropped, cpu_ns| Capturing {
+    fn drops_and_cost_are_judged() {
+        let capturing = |dropped, cpu_ns| CaptureProgram {
             name: "capture",
             path: Some("/x/sockeye".into()),
             arguments: &["capture"],
-            sign: "",
+            ready_text: "",
             runs: vec![Run {
                 sent: 1_000_000,
                 dropped,
@@ -288,12 +288,12 @@ mod tests {
             }],
             failure: None,
         };
-        let findings = |capturing: Capturing, theirs_ns| -> Vec<Finding> {
+        let findings = |capturing: CaptureProgram, theirs_ns| -> Vec<Finding> {
             let row = capturing.row(theirs_ns);
             row.verdicts.into_iter().map(|verdict| verdict.finding).collect()
         };
         let good = capturing(0, 90_000_000);
-        assert_eq!(good.each_ns(), Some(90.0));
+        assert_eq!(good.cpu_ns_per_packet(), Some(90.0));
         assert_eq!(findings(good, Some(100.0)), [Finding::Met, Finding::Met]);
         let bad = capturing(1, 110_000_000);
         assert_eq!(findings(bad, Some(100.0)), [Finding::Missed, Finding::Missed]);

@@ -1,8 +1,8 @@
-//! A document that keeps the last report between two markers, and its own prose around them.
+//! A document with a generated section between two markers, and manual text around it.
 
 use std::fmt;
 
-/// The line before the generated part.
+/// The line before the generated section.
 pub const BEGIN: &str = "<!-- bench-compare: begin -->";
 /// The line after it.
 pub const END: &str = "<!-- bench-compare: end -->";
@@ -30,7 +30,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The document with everything between the markers replaced; the rest stays as it is, byte for byte.
+/// Replaces everything between the markers; the rest stays as it is, byte for byte.
 pub fn replace(document: &str, section: &str) -> Result<String, Error> {
     let begin = only(document, BEGIN)?;
     let end = only(document, END)?;
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_twice_is_replacing_once() {
+    fn replace_is_idempotent() {
         let document = format!("{BEGIN}{END}");
         let once = replace(&document, "| a |").expect("markers");
         assert_eq!(replace(&once, "| a |"), Ok(once.clone()));

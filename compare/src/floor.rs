@@ -1,30 +1,30 @@
-//! The cheapest possible dump of the TCP sockets: ask, receive, count, throw away.
+//! The cheapest possible dump of the TCP sockets: request, receive, count, discard.
 //!
-//! Requests and replies are laid out here by hand from `include/uapi/linux/netlink.h`, `sock_diag.h` and
-//! `inet_diag.h`, apart from Sockeye's own codecs, so that the two cannot be wrong together.
+//! Requests and replies are encoded here by hand after `include/uapi/linux/netlink.h`, `sock_diag.h` and
+//! `inet_diag.h`, independent of Sockeye's own codecs, so that an error there does not affect the limit.
 
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Which dump is made.
+/// The kind of dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
     /// Two sock_diag v2 dumps, IPv4 then IPv6, instead of the one-pass TCPDIAG_GETSOCK.
     pub v2: bool,
-    /// Ask for INET_DIAG_INFO (tcp_info) with each socket.
+    /// Request INET_DIAG_INFO (tcp_info) for each socket.
     pub info: bool,
 }
 
 /// What a dump returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Sockets, one a record.
+    /// Sockets, one per record.
     pub records: u64,
     /// Calls of recv.
     pub receives: u64,
-    /// Messages that carry NLM_F_DUMP_INTR: the table changed while it was walked.
+    /// Messages with NLM_F_DUMP_INTR: the table changed during the dump.
     pub interrupted: u64,
 }
 
@@ -35,7 +35,7 @@ pub enum Error {
     System(&'static str, Errno),
     /// The kernel answered the request with an error.
     Refused(Errno),
-    /// A message is cut short or longer than what was received, at this offset.
+    /// A message at this offset is truncated, or longer than the received data.
     Envelope(usize),
 }
 
@@ -94,7 +94,7 @@ fn pass(socket: &OwnedFd, request: &[u8], count: &mut Count) -> Result<(), Error
     }
 }
 
-/// Counts the records of one datagram; true once it holds the end of the dump.
+/// Counts the records of one datagram; true at the end of the dump.
 fn walk(datagram: &[u8], count: &mut Count) -> Result<bool, Error> {
     let mut at = 0;
     while at < datagram.len() {
@@ -159,8 +159,8 @@ const NLM_F_DUMP: u16 = 0x300;
 const TCPDIAG_GETSOCK: u16 = 18;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const INET_DIAG_INFO: u8 = 2;
-/// TCP_ESTABLISHED (1) to TCP_CLOSING (11), which is what `ss -a` asks for. TCP_BOUND_INACTIVE (13, since 6.8) is left out: for it
-/// the kernel also walks all of bhash2, past every connected socket.
+/// TCP_ESTABLISHED (1) to TCP_CLOSING (11), as for `ss -a`. Without TCP_BOUND_INACTIVE (13, since 6.8): for
+/// it the kernel also walks all of bhash2, with every connected socket.
 const ALL_STATES: u32 = 0xffe;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;

@@ -1,4 +1,4 @@
-//! One process that holds a share of the load: both ends of its connections, and the listeners they came through.
+//! A process that holds a part of the load: both ends of its connections, and their listeners.
 
 use anyhow::{Context, Result};
 use nix::libc;
@@ -9,16 +9,16 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
-/// Listeners of each holder. The first is bound to the IPv4 wildcard, the last to `::1`, the others to an IPv4 address each,
-/// and connections are dealt to them in turn: so one in eight is IPv6.
+/// Listeners per holder. The first is bound to the IPv4 wildcard, the last to `::1`, the others to an IPv4
+/// address each. Connections use them in turn: one in eight is IPv6.
 pub const LISTENERS: usize = 8;
 
-/// Descriptors a holder keeps free for its listeners, its pipes and the runtime.
+/// Descriptors that a holder keeps free for its listeners, its pipes and the runtime.
 pub const DESCRIPTORS_RESERVED: u64 = 100;
 
-/// Makes `connections` connections, says `ready` on stdout, and holds them until stdin ends.
+/// Opens `connections` connections, prints `ready` on stdout, and holds them until stdin ends.
 ///
-/// Dies with its parent twice over: by signal, and because stdin is a pipe from it.
+/// Ends with its parent in two ways: by a signal, and because stdin is a pipe from it.
 pub fn hold(number: usize, connections: usize) -> Result<()> {
     begin()?;
     let listeners = (0..LISTENERS)
@@ -35,28 +35,29 @@ pub fn hold(number: usize, connections: usize) -> Result<()> {
     await_end(2 * held.len())
 }
 
-/// What every holder does first.
+/// The first step of every holder.
 pub(crate) fn begin() -> Result<()> {
     set_pdeathsig(Signal::SIGKILL).context("prctl(PR_SET_PDEATHSIG)")?;
-    // Ctrl-C on a terminal reaches every process of the group; the parent takes it and ends us in order.
+    // Ctrl-C on a terminal reaches all processes of the group; the parent handles it and ends the holders in
+    // order.
     SigSet::from(Signal::SIGINT)
         .thread_block()
         .context("blocking SIGINT")?;
     raise_descriptor_limit()
 }
 
-/// What every holder does last: tells the parent, and waits until nobody holds the other end of stdin any more.
+/// The last step of every holder: reports readiness, and waits until the other end of stdin is closed.
 pub(crate) fn await_end(sockets: usize) -> Result<()> {
     let mut stdout = std::io::stdout();
     writeln!(stdout, "ready {sockets}")
         .and_then(|()| stdout.flush())
-        .context("telling the parent")?;
-    // An error here means the same as the end.
+        .context("reporting to the parent")?;
+    // An error here means the end, too.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     Ok(())
 }
 
-/// Highest number of descriptors this process may open; the holders, its children, may open as many.
+/// Highest number of descriptors that this process may open; the same holds for its children, the holders.
 pub fn descriptor_limit() -> Result<u64> {
     Ok(getrlimit(Resource::RLIMIT_NOFILE)
         .context("getrlimit(RLIMIT_NOFILE)")?
@@ -68,25 +69,26 @@ fn raise_descriptor_limit() -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("setrlimit(RLIMIT_NOFILE)")
 }
 
-/// Opens the listener at this place, and says where a client finds it.
+/// Opens listener `place`, and returns the address for its clients.
 fn listen(number: usize, place: usize) -> Result<(TcpListener, SocketAddr)> {
     let (bind, target) = addresses(number, place);
     let listener = match TcpListener::bind((bind, 0)) {
         Ok(listener) => listener,
-        // A host without IPv6 gets IPv4 instead: the number of sockets counts more than their family.
+        // Without IPv6 use IPv4: the number of sockets matters more than their family.
         Err(error) if bind.is_ipv6() => {
             eprintln!("bench-load: no IPv6 on this host ({error}); IPv4 instead");
             return listen(number, 1);
         }
         Err(error) => return Err(error).with_context(|| format!("listening on {bind}")),
     };
-    // Accepted sockets inherit this: closing resets the connection, so that no TIME_WAIT outlives the load.
+    // Accepted sockets inherit this: closing resets the connection, so that no TIME_WAIT remains after the
+    // load.
     setsockopt(&listener, sockopt::Linger, &ABORT_ON_CLOSE).context("SO_LINGER on a listener")?;
     let port = listener.local_addr().context("getsockname of a listener")?.port();
     Ok((listener, SocketAddr::new(target, port)))
 }
 
-/// Where a listener is bound, and the address by which it is reached.
+/// The bind address of a listener, and the address for its clients.
 fn addresses(number: usize, place: usize) -> (IpAddr, IpAddr) {
     if place == LISTENERS - 1 {
         return (Ipv6Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
@@ -99,12 +101,12 @@ fn addresses(number: usize, place: usize) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Both ends of a new connection, over which a question and an answer have gone: an untouched one has no round-trip time,
-/// no byte counts, and makes `ss -i` look cheaper than it is on a real host.
+/// Both ends of a new connection after one request and answer: an unused connection has no round-trip time
+/// and no byte counts, which would make `ss -i` cheaper than on a real host.
 pub(crate) fn connect(listener: &TcpListener, target: SocketAddr) -> Result<(TcpStream, TcpStream)> {
     let mut client = TcpStream::connect(target).context("connect")?;
     setsockopt(&client, sockopt::Linger, &ABORT_ON_CLOSE).context("SO_LINGER")?;
-    // Connections are made one after another, so the next one in the queue is the other end of this one.
+    // Connections are created one at a time, so the next one in the queue is the other end of this one.
     let (mut server, _) = listener.accept().context("accept")?;
     let mut message = [b'.'; 64];
     client.write_all(&message).context("question")?;

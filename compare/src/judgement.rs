@@ -1,61 +1,62 @@
-//! Figures held against their targets.
+//! Comparison of figures with their targets.
 
 use crate::run::{Absence, Figures};
 use crate::statistics::{median, ratio, scatter};
 use crate::suite::{FLOOR, Phase, Target};
 
-/// A line of the report.
+/// A row of the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What is shown.
+    /// Name of the entry.
     pub name: String,
     /// The command line.
     pub command: String,
-    /// Rounds measured.
+    /// Number of measured rounds.
     pub runs: usize,
     /// Median wall time.
     pub wall_ns: Option<u64>,
-    /// Half the distance between the quartiles of the wall time, as a share of the median.
+    /// Half the distance between the quartiles of the wall time, as a part of the median.
     pub wall_scatter: Option<f64>,
-    /// Median of user and system time together.
+    /// Median of user plus system time.
     pub cpu_ns: Option<u64>,
-    /// Highest of the peaks.
+    /// Maximum of the peaks.
     pub peak_bytes: Option<u64>,
-    /// Lines the command printed.
+    /// Lines that the command printed.
     pub lines: Option<u64>,
     /// Median wall time as a multiple of the floor's.
     pub to_floor: Option<f64>,
-    /// Why the figures are absent.
+    /// Why there are no figures.
     pub absence: Option<String>,
-    /// One for each target.
+    /// One verdict per target.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What became of a target.
+/// The verdict about a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The target, in words.
     pub target: String,
-    /// The figure that is judged, in words; None if there is none.
+    /// The judged figure, in words; `None` if there is none.
     pub figure: Option<String>,
-    /// Whether it is reached.
+    /// Whether the target is met.
     pub finding: Finding,
 }
 
-/// Whether a target is reached.
+/// Whether a target is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// Yes.
     Met,
     /// No.
     Missed,
-    /// This run cannot tell, and why.
+    /// Cannot be judged in this run, with the reason.
     NotJudged(String),
-    /// Nobody has promised it.
-    Told,
+    /// For information only, without a target.
+    Informational,
 }
 
-/// Judges the figures of one phase, measured on a host with so many sockets; `earlier` are those of the phases before.
+/// Judges the figures of one phase, measured on a host with this many sockets; `earlier`: figures of earlier
+/// phases.
 pub fn judge(phase: &[Figures], earlier: &[Figures], sockets: usize) -> Vec<Row> {
     let measured = Measured {
         phase,
@@ -120,7 +121,7 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
             Verdict {
                 target: wording.to_owned(),
                 figure: found.map(|found| format!("{} x {of}", multiple(found))),
-                finding: Finding::Told,
+                finding: Finding::Informational,
             }
         }
         Target::Growth {
@@ -194,15 +195,15 @@ fn verdict(target: Target, figures: &Figures, measured: Measured<'_>) -> Verdict
                 |written| Finding::from(written < below),
             ),
         },
-        Target::PeakBeside { of, more_bytes } => {
+        Target::PeakOver { of, more_bytes } => {
             let found = peak_bytes(figures);
-            let beside = measured
+            let reference = measured
                 .phase
                 .iter()
                 .find(|other| other.entry.name == of)
                 .and_then(peak_bytes);
-            let finding = match (found, beside) {
-                (Some(found), Some(beside)) => Finding::from(found <= beside + more_bytes),
+            let finding = match (found, reference) {
+                (Some(found), Some(reference)) => Finding::from(found <= reference + more_bytes),
                 (None, _) => Finding::NotJudged("no figures".to_owned()),
                 (_, None) => Finding::NotJudged(format!("no figures of {of}")),
             };
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_promised_is_told_whatever_it_is() {
+    fn informational_target_is_not_judged() {
         let phase = [
             figures(Phase::Speed, "sockets with owners", 90, 0),
             figures(Phase::Speed, FLOOR, 100, 0),
@@ -355,7 +356,7 @@ mod tests {
             [
                 Finding::Met,
                 Finding::NotJudged("no figures of lsof".to_owned()),
-                Finding::Told
+                Finding::Informational
             ]
         );
         assert_eq!(

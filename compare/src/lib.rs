@@ -1,15 +1,18 @@
-//! Measures Sockeye against its peers, and against the cheapest dump that the kernel offers.
+//! Compares Sockeye with its peers, and with the cheapest dump that the kernel offers.
 //!
-//! Four programs stand on this library:
+//! Four programs use this library:
 //!
-//! - `bench-load` fills a host (or a private network namespace) with TCP connections over loopback and holds them;
-//! - `bench-floor` makes the cheapest possible dump: records are counted and thrown away. It is the limit;
-//! - `bench-packets` makes a capture of TCP transfers that never took place;
-//! - `bench-compare` starts the load, runs Sockeye and its peers interleaved, and prints medians and their ratios.
+//! - `bench-load` fills a host (or a private network namespace) with TCP connections over loopback and holds
+//!   them;
+//! - `bench-floor` makes the cheapest possible dump: records are counted and discarded. It is the limit;
+//! - `bench-packets` writes a capture of generated TCP transfers;
+//! - `bench-compare` starts the load, runs Sockeye and its peers interleaved, and prints medians and their
+//!   ratios.
 //!
-//! What it deliberately does not do: share code with Sockeye (a mistake there must not move the limit too), measure
-//! processor time of anything but whole processes from start to exit, or judge by absolute times. Machines are shared and vary by the
-//! minute; only ratios of medians out of one interleaved run are compared with a target.
+//! What it deliberately does not do: share code with Sockeye (an error there must not affect the limit, too),
+//! measure processor time of anything but whole processes from start to exit, or judge absolute times.
+//! Machines are shared and vary by the minute; only ratios of medians of one interleaved run are compared
+//! with a target.
 //!
 //! ```
 //! use sockeye_compare::statistics::{median, ratio};
@@ -19,31 +22,31 @@
 //! assert_eq!(ratio(ours_ns, floor_ns).map(|r| format!("{r:.2}")), Some("1.18".to_owned()));
 //! ```
 
-pub mod answers;
 pub mod arguments;
-pub mod attended;
 pub mod capturing;
-pub mod deeds;
+pub mod close_sockets;
 pub mod document;
-pub mod exercise;
 pub mod floor;
 pub mod holder;
 pub mod judgement;
+pub mod kernel_totals;
+pub mod known_work;
 pub mod load;
 pub mod log;
 pub mod machine;
 pub mod measure;
 pub mod namespaces;
-pub mod neighbours;
 pub mod netns;
-pub mod netns_acts;
+pub mod netns_operations;
 pub mod network;
 pub mod packets;
 pub mod profiling;
 pub mod programs;
 pub mod report;
+pub mod response_times;
 pub mod run;
 pub mod statistics;
 pub mod suite;
 pub mod transfers;
 pub mod tunnels;
+pub mod wrapped_program;

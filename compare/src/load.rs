@@ -1,4 +1,4 @@
-//! A host full of sockets: the holders, shared out, started, waited for and stopped.
+//! A host full of sockets: distributes the load to holders, starts and stops them.
 
 use crate::holder::{DESCRIPTORS_RESERVED, descriptor_limit};
 use crate::namespaces;
@@ -11,10 +11,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Sockets of the default load, counting both ends of each connection.
 pub const SOCKETS_DEFAULT: usize = 79_200;
 
-/// Fewest processes that share the load, as on the host the targets were set on.
+/// Least number of processes that share the load, as on the host for which the targets were set.
 pub const HOLDERS_MIN: usize = 4;
 
-/// Connections of each holder, as even as possible, within the descriptors that one process may have.
+/// Connections per holder, as even as possible, within the limit of descriptors per process.
 pub fn shares(sockets: usize, descriptor_limit: u64) -> Result<Vec<usize>> {
     let connections = sockets.div_ceil(2);
     let room =
@@ -29,7 +29,7 @@ pub fn shares(sockets: usize, descriptor_limit: u64) -> Result<Vec<usize>> {
         .collect())
 }
 
-/// Processes that hold connections. Dropping it stops them all.
+/// Processes that hold connections. Dropping it ends them all.
 #[derive(Debug)]
 pub struct Load {
     processes: Vec<Process>,
@@ -37,7 +37,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `program --hold NUMBER CONNECTIONS` for each holder, and returns when all connections stand.
+    /// Starts `program --hold NUMBER CONNECTIONS` for each holder, and returns when all connections are open.
     pub fn start_holders(program: &Path, sockets: usize) -> Result<Self> {
         let shares = shares(sockets, descriptor_limit()?)?;
         let commands = shares.iter().enumerate().map(|(number, connections)| {
@@ -48,7 +48,7 @@ impl Load {
         Self::start(program, commands)
     }
 
-    /// Starts a whole `bench-load` and returns when all its connections stand.
+    /// Starts a `bench-load` and returns when all its connections are open.
     pub fn start_program(program: &Path, sockets: usize) -> Result<Self> {
         Self::start(
             program,
@@ -56,8 +56,8 @@ impl Load {
         )
     }
 
-    /// Starts `program --hold-namespaces FIRST COUNT SETS IDLERS` for each holder, and returns when all namespaces stand, named
-    /// where the caller sees them: see [`Names`](namespaces::Names).
+    /// Starts `program --hold-namespaces FIRST COUNT SETS IDLERS` for each holder, and returns when all
+    /// namespaces exist, with names that the caller sees: see [`Names`](namespaces::Names).
     pub fn start_namespaces(program: &Path, namespaces: usize, sets: usize, idlers: usize) -> Result<Self> {
         let shares = namespaces::shares(namespaces, sets, idlers, HOLDERS_MIN);
         let commands = shares.iter().map(|share| {
@@ -75,29 +75,29 @@ impl Load {
             processes: Vec::new(),
             sockets: 0,
         };
-        let mut answers = Vec::new();
+        let mut response_times = Vec::new();
         for arguments in commands {
             let (process, stdout) = Process::start(program, &arguments)?;
             load.processes.push(process);
-            answers.push(stdout);
+            response_times.push(stdout);
         }
-        for stdout in answers {
+        for stdout in response_times {
             load.sockets += ready_sockets(stdout)?;
         }
         Ok(load)
     }
 
-    /// Sockets held, both ends of each connection; listeners are counted only in named namespaces.
+    /// Number of sockets, both ends of each connection; listeners count only in named namespaces.
     pub fn sockets(&self) -> usize {
         self.sockets
     }
 
-    /// How many processes were started for it.
+    /// Number of its processes.
     pub fn processes(&self) -> usize {
         self.processes.len()
     }
 
-    /// Ends the processes and waits for them; an error if one had ended badly before.
+    /// Ends the processes and waits for them; an error if one failed before.
     pub fn stop(mut self) -> Result<()> {
         for process in &mut self.processes {
             process.stdin = None;
@@ -115,7 +115,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Ask all first, then wait: they end side by side. After `stop` they are gone and this does nothing.
+        // Signal all first, then wait: they end at the same time. After `stop` there is none left.
         for process in &mut self.processes {
             process.stdin = None;
         }
@@ -128,7 +128,7 @@ impl Drop for Load {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// The process lives as long as this end of the pipe is open.
+    /// The process runs as long as this end of the pipe is open.
     stdin: Option<ChildStdin>,
 }
 
@@ -151,7 +151,7 @@ impl Process {
 
 fn ready_sockets(stdout: ChildStdout) -> Result<usize> {
     let mut line = String::new();
-    // Bounded, whatever the program at the other end is.
+    // Bounded, because the program may print anything.
     BufReader::new(stdout.take(1024))
         .read_line(&mut line)
         .context("waiting for the load")?;

@@ -1,8 +1,8 @@
-//! A log as a kernel writes it: mostly noise, some of it about the network.
+//! A generated kernel log: mostly unrelated lines, some about the network.
 
 use std::io::{self, Write};
 
-/// Writes so many lines, the same each time.
+/// Writes this many lines, the same each time.
 pub fn write(lines: usize, out: &mut impl Write) -> io::Result<()> {
     for nth in 0..lines {
         let (second, part) = (nth / 40, nth % 40 * 25_000);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_lines_as_asked_for() {
+    fn requested_number_of_lines_is_written() {
         let mut log = Vec::new();
         write(1_000, &mut log).expect("writing to memory");
         assert_eq!(log.iter().filter(|byte| **byte == b'\n').count(), 1_000);

@@ -1,23 +1,23 @@
-//! Where something was measured: processor, kernel, versions of the compared programs.
+//! The measuring environment: processor, kernel, versions of the compared programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A machine; None what it does not tell.
+/// A machine; `None` for unknown values.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// Processors this process may use.
+    /// Number of processors that this process may use.
     pub cores: usize,
-    /// The processor's name.
+    /// Name of the processor.
     pub processor: Option<String>,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: Option<String>,
-    /// Program and what it says of its version.
+    /// Programs, and the first line of their version output.
     pub versions: Vec<(String, Option<String>)>,
 }
 
 impl Machine {
-    /// Asks this machine.
+    /// Reads the values of this machine.
     pub fn this() -> Self {
         let processor = std::fs::read_to_string("/proc/cpuinfo")
             .ok()
@@ -31,14 +31,14 @@ impl Machine {
         }
     }
 
-    /// Asks a program for its version; None if it is not installed.
+    /// Runs a program to get its version; `None` if it is not installed.
     pub fn ask_version(&mut self, name: &str, program: Option<&Path>, argument: &str) {
         let version =
             program.map(|program| version(program, argument).unwrap_or_else(|| "unknown version".to_owned()));
         self.versions.push((name.to_owned(), version));
     }
 
-    /// What is known, for the report.
+    /// The known values, for the report.
     pub fn lines(&self) -> Vec<String> {
         let unknown = || "unknown".to_owned();
         let versions = self
@@ -59,13 +59,13 @@ impl Machine {
 }
 
 fn processor(cpuinfo: &str) -> Option<String> {
-    // x86 says `model name`, some others `Processor` or `cpu model`; many ARM kernels say none of these.
+    // x86 has `model name`, some others `Processor` or `cpu model`; many ARM kernels have none of these.
     ["model name", "Processor", "cpu model", "cpu"]
         .into_iter()
-        .find_map(|wanted| {
+        .find_map(|name| {
             let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
             fields
-                .find(|(key, _)| key.trim() == wanted)
+                .find(|(key, _)| key.trim() == name)
                 .map(|(_, value)| value.trim().to_owned())
         })
 }
@@ -79,7 +79,7 @@ fn version(program: &Path, argument: &str) -> Option<String> {
     version_line(&output.stdout).or_else(|| version_line(&output.stderr))
 }
 
-/// The first line with a number in it: lsof has a heading above.
+/// The first line with a digit: lsof prints a heading before it.
 fn version_line(bytes: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(bytes);
     let line: String = text
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_said() {
+    fn missing_program_is_listed() {
         let mut machine = Machine::this();
         machine.ask_version("nothing", None, "-V");
         assert_eq!(

@@ -1,8 +1,8 @@
-//! One command, from start to exit: wall time, processor time, peak memory.
+//! Measures one command from start to exit: wall time, processor time, peak memory.
 //!
-//! The kernel tells a process the peak memory only of all its children together, and counts the image from which a child
-//! was started into the child's. Therefore each command is started by a process of its own, this program once more, that has done
-//! nothing else: [`supervise`]. Its own size, some 1-2 MB, is the least that can be measured.
+//! The kernel reports peak memory only for all children of a process together, and includes the image from
+//! which a child was forked. So each command is started by a new process, this program once more, that has
+//! done nothing else: [`supervise`]. Its own size of 1-2 MB is the smallest measurable value.
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
@@ -21,24 +21,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-/// The argument by which `bench-compare` is told to be the process around one command.
+/// The argument that makes `bench-compare` the process around one command.
 pub const SUPERVISE: &str = "--supervise";
 
-/// What is taken from a run of a command.
+/// What is measured of a command's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// The time to its exit; output goes to /dev/null.
+    /// Time to its exit; the output goes to /dev/null.
     Discarded,
-    /// The same, and its lines are counted: a command that is fast because it prints nothing must not win.
+    /// The same, with its lines counted: a command that prints nothing must not win.
     Counted,
-    /// The time to its first whole line; the rest is counted too, so that the command comes to its end.
+    /// Time to its first whole line; the rest is read, so that the command can finish.
     FirstLine,
 }
 
-/// What one run of a command cost.
+/// The cost of one run of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// From before the start until after the exit, or until the first line had come: see [`Output`].
+    /// From before the start until after the exit, or until the first line: see [`Output`].
     pub wall_ns: u64,
     /// User and system time of all its threads.
     pub cpu_ns: u64,
@@ -46,18 +46,18 @@ pub struct Sample {
     pub peak_bytes: u64,
 }
 
-/// What came of one run.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Its cost.
+    /// Cost.
     pub sample: Sample,
-    /// Lines it printed, if they were counted.
+    /// Number of printed lines, if counted.
     pub lines: Option<u64>,
-    /// How it failed, with the start of its stderr; None if it exited with 0.
+    /// The failure, with the start of its stderr; `None` if it exited with 0.
     pub failure: Option<String>,
 }
 
-/// Runs a command once, in a process of its own, and measures it.
+/// Runs a command once, in a new process, and measures it.
 pub fn measure(program: &Path, arguments: &[&str], output: Output) -> Result<Outcome> {
     let this = std::env::current_exe().context("finding this program")?;
     let reply = Command::new(this)
@@ -78,7 +78,7 @@ pub fn measure(program: &Path, arguments: &[&str], output: Output) -> Result<Out
 
 /// The process around one command: `OUTPUT PROGRAM ARGUMENTS...`; prints the figures for [`measure`].
 ///
-/// When whoever asked is gone, or by a signal, the command is killed with all that it has started.
+/// The command is killed with all its children by a signal, or when the requesting process is gone.
 pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut arguments = arguments;
     let word = arguments.next().context("no output word")?;
@@ -88,7 +88,7 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
         Output::Discarded => Stdio::null(),
         Output::Counted | Output::FirstLine => Stdio::piped(),
     };
-    let signals = take_signals()?;
+    let signals = block_signals()?;
 
     let start = Instant::now();
     let mut child = Command::new(&program)
@@ -96,13 +96,13 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(Stdio::piped())
-        // A group of its own, so that a shell dies with its children.
+        // A new process group, so that a shell can be killed with its children.
         .process_group(0)
         .spawn()
         .with_context(|| format!("starting {}", program.display()))?;
     let mut lines = child.stdout.take().map(Lines::new);
-    let mut complaint = child.stderr.take().map(Complaint::new);
-    if let End::Signal = read_to_end(&signals, &mut lines, &mut complaint, start)? {
+    let mut error_line = child.stderr.take().map(StderrStart::new);
+    if let End::Signal = read_to_end(&signals, &mut lines, &mut error_line, start)? {
         kill_group(&mut child)?;
         bail!("ended by a signal");
     }
@@ -110,7 +110,7 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
     let mut wall_ns = start.elapsed().as_nanos() as u64;
 
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage(RUSAGE_CHILDREN)")?;
-    let mut failure = failure(status, &complaint.map(Complaint::text).unwrap_or_default());
+    let mut failure = failure(status, &error_line.map(StderrStart::text).unwrap_or_default());
     if output == Output::FirstLine {
         match lines.as_ref().and_then(|lines| lines.first_ns) {
             Some(first_ns) => wall_ns = first_ns,
@@ -131,42 +131,45 @@ pub fn supervise(arguments: impl Iterator<Item = OsString>) -> Result<()> {
         .context("stdout")
 }
 
-/// From now on these signals are read instead of ending this process, and the death of the parent is one of them.
-pub(crate) fn take_signals() -> Result<SignalFd> {
+/// Blocks these signals so that they can be read; the death of the parent is one of them.
+pub(crate) fn block_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]
         .into_iter()
         .collect();
     signals.thread_block().context("blocking signals")?;
     let parent = getppid();
     set_pdeathsig(Signal::SIGTERM).context("prctl(PR_SET_PDEATHSIG)")?;
-    // A parent that died just before that call sends no signal.
-    ensure!(getppid() == parent, "nobody is waiting for the figures");
+    // A parent that died before that call sends no signal.
+    ensure!(
+        getppid() == parent,
+        "the process that waits for the figures is gone"
+    );
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")
 }
 
-/// How reading a command's output ended.
+/// Why reading a command's output ended.
 enum End {
-    /// The command has closed its output.
+    /// The command closed its output.
     Output,
-    /// We are to stop.
+    /// A signal requests the end.
     Signal,
 }
 
-/// Reads both pipes until the command has closed them, on this one thread: a second would weigh in the peak.
+/// Reads both pipes until the command has closed them, on this thread: a second one would increase the peak.
 fn read_to_end(
     signals: &SignalFd,
     lines: &mut Option<Lines<ChildStdout>>,
-    complaint: &mut Option<Complaint<ChildStderr>>,
+    error_line: &mut Option<StderrStart<ChildStderr>>,
     start: Instant,
 ) -> Result<End> {
-    let (mut reading_lines, mut reading_complaint) = (lines.is_some(), complaint.is_some());
+    let (mut reading_lines, mut reading_complaint) = (lines.is_some(), error_line.is_some());
     while reading_lines || reading_complaint {
         let lines_fd = lines.as_ref().filter(|_| reading_lines);
-        let complaint_fd = complaint.as_ref().filter(|_| reading_complaint);
+        let complaint_fd = error_line.as_ref().filter(|_| reading_complaint);
         let mut awaited = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         awaited.extend(lines_fd.map(|lines| PollFd::new(lines.stdout.as_fd(), PollFlags::POLLIN)));
         awaited
-            .extend(complaint_fd.map(|complaint| PollFd::new(complaint.stderr.as_fd(), PollFlags::POLLIN)));
+            .extend(complaint_fd.map(|error_line| PollFd::new(error_line.stderr.as_fd(), PollFlags::POLLIN)));
         match poll(&mut awaited, PollTimeout::NONE) {
             Ok(_) => {}
             Err(Errno::EINTR) => continue,
@@ -181,8 +184,8 @@ fn read_to_end(
         if let Some(lines) = lines.as_mut().filter(|_| lines_ready) {
             reading_lines = lines.read(|| start.elapsed().as_nanos() as u64)?;
         }
-        if let Some(complaint) = complaint.as_mut().filter(|_| complaint_ready) {
-            reading_complaint = complaint.read()?;
+        if let Some(error_line) = error_line.as_mut().filter(|_| complaint_ready) {
+            reading_complaint = error_line.read()?;
         }
     }
     Ok(End::Output)
@@ -211,7 +214,7 @@ impl Output {
     }
 }
 
-/// One line of figures, and what went wrong on the second, if anything did.
+/// One line of figures, and the failure on the second, if any.
 fn reply(outcome: &Outcome) -> String {
     let Sample {
         wall_ns,
@@ -243,7 +246,7 @@ fn parse_reply(text: &str) -> Option<Outcome> {
     })
 }
 
-fn failure(status: ExitStatus, complaint: &str) -> Option<String> {
+fn failure(status: ExitStatus, error_line: &str) -> Option<String> {
     if status.success() {
         return None;
     }
@@ -252,8 +255,8 @@ fn failure(status: ExitStatus, complaint: &str) -> Option<String> {
         (None, Some(signal)) => format!("killed by signal {signal}"),
         (None, None) => status.to_string(),
     };
-    // Printable characters only: this goes to a terminal and into a document.
-    let first: String = complaint
+    // Printable characters only: this is written to a terminal and into a document.
+    let first: String = error_line
         .lines()
         .next()
         .unwrap_or_default()
@@ -268,7 +271,7 @@ fn failure(status: ExitStatus, complaint: &str) -> Option<String> {
     })
 }
 
-/// Lines of a command's output, and when the first was whole.
+/// Counts the lines of a command's output, with the time of the first.
 struct Lines<R> {
     stdout: R,
     count: u64,
@@ -284,7 +287,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads once, as poll() has promised; false at the end.
+    /// Reads once after poll(); false at the end.
     fn read(&mut self, clock_ns: impl FnOnce() -> u64) -> Result<bool> {
         let mut buffer = [0; 64 * 1024];
         let length = read_once(&mut self.stdout, &mut buffer).context("reading the command's output")?;
@@ -297,13 +300,13 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// The first kilobyte of stderr; the rest is read too, so that the command never waits for us.
-struct Complaint<R> {
+/// The first kilobyte of stderr; the rest is read and discarded, so that the command is not blocked.
+struct StderrStart<R> {
     stderr: R,
     start: Vec<u8>,
 }
 
-impl<R: Read> Complaint<R> {
+impl<R: Read> StderrStart<R> {
     fn new(stderr: R) -> Self {
         Self {
             stderr,
@@ -311,11 +314,11 @@ impl<R: Read> Complaint<R> {
         }
     }
 
-    /// Reads once, as poll() has promised; false at the end.
+    /// Reads once after poll(); false at the end.
     fn read(&mut self) -> Result<bool> {
         let mut buffer = [0; 1024];
         let length = read_once(&mut self.stderr, &mut buffer).context("reading the command's stderr")?;
-        let room = COMPLAINT_BYTES_MAX.saturating_sub(self.start.len());
+        let room = STDERR_BYTES_MAX.saturating_sub(self.start.len());
         self.start.extend_from_slice(&buffer[..length.min(room)]);
         Ok(length > 0)
     }
@@ -325,7 +328,7 @@ impl<R: Read> Complaint<R> {
     }
 }
 
-const COMPLAINT_BYTES_MAX: usize = 1024;
+const STDERR_BYTES_MAX: usize = 1024;
 
 fn read_once(from: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     loop {
@@ -392,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_output_are_told_apart() {
+    fn words_of_output_round_trip() {
         for output in [Output::Discarded, Output::Counted, Output::FirstLine] {
             assert_eq!(Output::from_word(output.word()), Some(output));
         }
@@ -422,8 +425,8 @@ mod tests {
 
     #[test]
     fn a_long_complaint_is_cut() {
-        let mut complaint = Complaint::new(&[b'x'; 5000][..]);
-        while complaint.read().expect("memory") {}
-        assert_eq!(complaint.text().len(), 1024);
+        let mut error_line = StderrStart::new(&[b'x'; 5000][..]);
+        while error_line.read().expect("memory") {}
+        assert_eq!(error_line.text().len(), 1024);
     }
 }

@@ -1,8 +1,9 @@
-//! Named network namespaces, as `ip netns` keeps them, with a few sockets in each: by the thousand, and gone without a trace.
+//! Thousands of named network namespaces, as `ip netns` creates them, with a few sockets in each, removed
+//! without a trace.
 //!
-//! A name is a bind mount on `/run/netns/NAME`. All of it happens in a mount namespace of our own, with an empty file system over that
-//! folder: what runs there sees our names and none of the host's, the host sees nothing, and with the last process everything is gone,
-//! however that process ended.
+//! A name is a bind mount on `/run/netns/NAME`. All of it happens in a new mount namespace with an empty file
+//! system over that folder: programs in it see our names and none of the host's, the host sees nothing, and
+//! everything is removed with the last process, however it ends.
 
 use crate::holder::{ABORT_ON_CLOSE, await_end, begin, connect};
 use crate::netns::raise_loopback;
@@ -15,13 +16,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Sockets of a set: a listener, both ends of a connection through it, and a UDP socket.
+/// Sockets per set: a listener, both ends of a connection through it, and a UDP socket.
 pub const SOCKETS_IN_SET: usize = 4;
 
-/// Where `ip`, `ss` and others look for names.
+/// The folder of names, as for `ip` and `ss`.
 pub const FOLDER: &str = "/run/netns";
 
-/// A server and its client, as small as can be: the listener, both ends of a connection through it, and a UDP socket.
+/// A minimal server with a client: the listener, both ends of a connection through it, and a UDP socket.
 #[derive(Debug)]
 struct Set {
     _listener: TcpListener,
@@ -29,20 +30,20 @@ struct Set {
     _datagrams: UdpSocket,
 }
 
-/// What one holder makes.
+/// The part of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Number of the first namespace, which is a part of its name.
+    /// Number of its first namespace, which is a part of the name.
     pub first: usize,
-    /// How many namespaces.
+    /// Number of namespaces.
     pub namespaces: usize,
-    /// Sets of four sockets in each.
+    /// Sets of four sockets per namespace.
     pub sets: usize,
-    /// Processes that do nothing in each.
+    /// Idle processes per namespace.
     pub idlers: usize,
 }
 
-/// Shares of the holders, as even as possible: `namespaces` with `sets` and `idlers` each.
+/// The parts of all holders, as even as possible: `namespaces` with `sets` and `idlers` each.
 pub fn shares(namespaces: usize, sets: usize, idlers: usize, holders: usize) -> Vec<Share> {
     let mut first = 0;
     (0..holders.max(1))
@@ -60,7 +61,8 @@ pub fn shares(namespaces: usize, sets: usize, idlers: usize, holders: usize) -> 
         .collect()
 }
 
-/// An empty folder of names, over the host's. Dropping it drops the names in it; their namespaces end with their last socket.
+/// An empty folder of names in place of the host's. Dropping it removes its names; their namespaces end with
+/// their last socket.
 #[derive(Debug)]
 pub struct Names {
     /// Where the file system is mounted.
@@ -68,11 +70,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// Moves the calling thread, and thereby every process it starts from now on, into a mount namespace of its own that shows no
+    /// Moves the calling thread, and all processes that it starts later, into a new mount namespace without
     /// named network namespaces. Needs CAP_SYS_ADMIN.
-    pub fn hide_others() -> Result<Self> {
+    pub fn isolate() -> Result<Self> {
         unshare(CloneFlags::CLONE_NEWNS).context("unshare(CLONE_NEWNS)")?;
-        // First of all: nothing that we mount may reach the host, where /run is shared as a rule.
+        // First make mounts private: /run is usually shared with the host.
         mount(
             None::<&str>,
             "/",
@@ -81,7 +83,7 @@ impl Names {
             None::<&str>,
         )
         .context("making the mounts private")?;
-        // The host may never have had a named namespace, and shall not keep a folder from us.
+        // The folder may not exist on the host.
         let over = if Path::new(FOLDER).is_dir() {
             FOLDER
         } else {
@@ -103,19 +105,20 @@ impl Names {
 
 impl Drop for Names {
     fn drop(&mut self) {
-        // Lazily, and with it all that is mounted below: the names.
+        // A lazy unmount includes the mounts below: the names.
         if let Err(errno) = umount2(self.over, MntFlags::MNT_DETACH) {
             eprintln!("bench: unmounting {}: {errno}", self.over);
         }
     }
 }
 
-/// Makes the namespaces of a share and their sockets, says `ready` on stdout, and holds them until stdin ends.
+/// Creates the namespaces of a part and their sockets, prints `ready` on stdout, and holds them until stdin
+/// ends.
 ///
-/// To be called in the mount namespace that [`Names::hide_others`] made.
+/// Call it in the mount namespace of [`Names::isolate`].
 pub fn hold(share: Share) -> Result<()> {
     begin()?;
-    // A thread of its own: it changes its namespace again and again, and ends in the last one.
+    // A new thread, because it changes its namespace repeatedly and stays in the last one.
     let making = std::thread::spawn(move || {
         (share.first..share.first + share.namespaces)
             .map(|number| make(number, share))
@@ -127,7 +130,7 @@ pub fn hold(share: Share) -> Result<()> {
     await_end(held.iter().flatten().count() * SOCKETS_IN_SET)
 }
 
-/// Makes a namespace, which the calling thread stays in, names it, and fills it.
+/// Creates a namespace, enters it with the calling thread, names it, and fills it.
 fn make(number: usize, share: Share) -> Result<Vec<Set>> {
     let name = name(number);
     make_named(&name)?;
@@ -141,10 +144,10 @@ fn make(number: usize, share: Share) -> Result<Vec<Set>> {
         .with_context(|| format!("opening sockets in {name}"))
 }
 
-/// Makes a namespace, which the calling thread stays in, and names it: the least that this takes.
+/// Creates a namespace, enters it with the calling thread, and names it, in the fewest steps.
 pub fn make_named(name: &str) -> Result<()> {
     let file = Path::new(FOLDER).join(name);
-    // First, for a name that is taken is not ours.
+    // First, because an existing name is not ours.
     File::create_new(&file).with_context(|| format!("creating {}", file.display()))?;
     unshare(CloneFlags::CLONE_NEWNET).context("unshare(CLONE_NEWNET)")?;
     mount(
@@ -157,9 +160,9 @@ pub fn make_named(name: &str) -> Result<()> {
     .with_context(|| format!("mounting on {}", file.display()))
 }
 
-/// Starts a process that waits for the end of our stdin, and so ends with the load, however we end.
+/// Starts a process that waits for the end of our stdin, and so ends with the load in any case.
 fn idle() -> Result<()> {
-    // Nobody waits for it: when it ends, so do we.
+    // It is never waited for: it ends with this process.
     Command::new("cat")
         .stdout(Stdio::null())
         .spawn()
@@ -167,7 +170,7 @@ fn idle() -> Result<()> {
         .context("starting cat")
 }
 
-/// As wide as the last of them, so that `*` and a sorted listing agree.
+/// All numbers have the same width, so that `*` and a sorted listing agree.
 fn name(number: usize) -> String {
     format!("bench-{number:05}")
 }

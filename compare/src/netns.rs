@@ -1,4 +1,4 @@
-//! A network namespace of one's own, with loopback up; it vanishes with the last process in it.
+//! A private network namespace with loopback up; it is removed with its last process.
 
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
@@ -6,9 +6,9 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, send, socket};
 use std::os::fd::AsRawFd;
 
-/// Moves the calling thread, and thereby every process it starts from now on, into a new network namespace.
+/// Moves the calling thread, and all processes that it starts later, into a new network namespace.
 ///
-/// Needs CAP_SYS_ADMIN: `Ok(false)` if that is missing, and nothing has changed then.
+/// Needs CAP_SYS_ADMIN: without it returns `Ok(false)` and changes nothing.
 pub fn enter_private() -> Result<bool> {
     match unshare(CloneFlags::CLONE_NEWNET) {
         Ok(()) => {}
@@ -19,7 +19,7 @@ pub fn enter_private() -> Result<bool> {
     Ok(true)
 }
 
-/// RTM_NEWLINK for interface 1, which is always `lo` in a new namespace, with IFF_UP set.
+/// RTM_NEWLINK for interface 1, which is always `lo` in a new namespace, with IFF_UP.
 pub(crate) fn raise_loopback() -> Result<()> {
     let socket = socket(
         AddressFamily::Netlink,

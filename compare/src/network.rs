@@ -1,40 +1,40 @@
-//! What goes through a network, beside who does the same: transfers, answers, tunnels.
+//! Network measurements compared with peers: transfers, response times, tunnels.
 //!
-//! Everything runs in two network namespaces of our own, joined by a veth pair.
+//! Everything runs in two new network namespaces, connected by a veth pair.
 
-use crate::attended::{Attended, Namespace, Told};
 use crate::judgement::{Finding, Row, Verdict};
 use crate::programs::on_path;
+use crate::wrapped_program::{Namespace, ProgramOutput, WrappedProgram};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a table says.
+/// The content of a table.
 #[derive(Debug, Default)]
 pub struct Rows {
     /// For the report
     pub rows: Vec<Row>,
-    /// Lines above it
+    /// Notes above it
     pub notes: Vec<String>,
 }
 
 /// Two hosts.
 #[derive(Debug)]
 pub struct Site {
-    /// Where whoever asks is
+    /// The client's namespace
     pub near: Namespace,
-    /// Where whoever answers is, over the veth pair
+    /// The server's namespace, over the veth pair
     pub far: Namespace,
     bench_compare: PathBuf,
 }
 
 /// The device of the near host.
 pub const NEAR_DEVICE: &str = "veth-near";
-/// The address of the far one.
+/// The address of the far host.
 pub const FAR_ADDRESS: &str = "10.198.18.2";
 
 impl Site {
-    /// Makes both. `bench_compare` is the program that stands around others.
+    /// Creates both. `bench_compare` is the wrapper program.
     pub fn new(bench_compare: &Path) -> Result<Self> {
         Ok(Self {
             near: Namespace::new(bench_compare)?,
@@ -43,14 +43,14 @@ impl Site {
         })
     }
 
-    /// Joins them.
+    /// Connects them.
     pub fn join(&self) -> Result<()> {
         let ip = on_path("ip").context("ip is not installed")?;
         let far = self.far.pid().to_string();
         let add = "link add veth-near type veth peer name veth-far netns";
         let add: Vec<&str> = add.split(' ').chain([far.as_str()]).collect();
         let run = |namespace, arguments: &[&str]| {
-            self.start(namespace, IP_PATIENCE, &ip, arguments)?
+            self.start(namespace, IP_TIMEOUT, &ip, arguments)?
                 .wait()
                 .map(drop)
         };
@@ -70,31 +70,32 @@ impl Site {
     pub fn start(
         &self,
         namespace: &Namespace,
-        patience: Duration,
+        timeout: Duration,
         program: &Path,
         arguments: &[&str],
-    ) -> Result<Attended> {
-        Attended::start(&self.bench_compare, namespace, patience, program, arguments)
+    ) -> Result<WrappedProgram> {
+        WrappedProgram::start(&self.bench_compare, namespace, timeout, program, arguments)
     }
 
-    /// Has one talk to a server, which is started for it and ended behind it: client's and server's.
-    pub fn talk(
+    /// Runs a client with a server, which is started before and ended after it; returns the results of client
+    /// and server.
+    pub fn run_client_server(
         &self,
         program: &Path,
         server: (&Namespace, &[&str], u16),
         client: &[&str],
-        patience: Duration,
-    ) -> Result<(Told, Told)> {
+        timeout: Duration,
+    ) -> Result<(ProgramOutput, ProgramOutput)> {
         let (namespace, arguments, port) = server;
         let server = self
-            .start(namespace, patience + IP_PATIENCE, program, arguments)?
+            .start(namespace, timeout + IP_TIMEOUT, program, arguments)?
             .listens(namespace, port)?;
-        let client = self.start(&self.near, patience, program, client)?.wait()?;
+        let client = self.start(&self.near, timeout, program, client)?.wait()?;
         Ok((client, server.end()?))
     }
 }
 
-/// A row without figures yet.
+/// A row without figures.
 pub(crate) fn row(name: String, command: String) -> Row {
     Row {
         name,
@@ -111,8 +112,8 @@ pub(crate) fn row(name: String, command: String) -> Row {
     }
 }
 
-/// A multiple of `of`, held against what is promised.
-pub(crate) fn beside(what: &str, found: Option<f64>, of: &str, bound: Bound) -> Verdict {
+/// A multiple of `of`, compared with its bound.
+pub(crate) fn verdict_against(what: &str, found: Option<f64>, of: &str, bound: Bound) -> Verdict {
     let target = match bound {
         Bound::AtLeast(least) => format!("{what} >= {least:.2} x {of}"),
         Bound::AtMost(most) => format!("{what} <= {most:.2} x {of}"),
@@ -121,21 +122,22 @@ pub(crate) fn beside(what: &str, found: Option<f64>, of: &str, bound: Bound) -> 
         target,
         figure: found.map(|found| format!("{found:.3} x {of}")),
         finding: match (found, bound) {
-            (None, _) => Finding::NotJudged(format!("no figures beside {of}")),
+            (None, _) => Finding::NotJudged(format!("no figures for {of}")),
             (Some(found), Bound::AtLeast(least)) => Finding::from(found >= least),
             (Some(found), Bound::AtMost(most)) => Finding::from(found <= most),
         },
     }
 }
 
-/// What is good enough.
+/// A bound of a target.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
-/// The number that follows `key` behind `from`, as JSON and others write it: `"bytes": 12`, `percentile 50.000 =   1.5`.
+/// The number after `key` behind `from`, in JSON and other formats: `"bytes": 12`, `percentile 50.000 =
+/// 1.5`.
 pub(crate) fn number_after(text: &str, from: &str, key: &str) -> Option<f64> {
     let text = &text[text.find(from)? + from.len()..];
     let text = &text[text.find(key)? + key.len()..];
@@ -144,14 +146,14 @@ pub(crate) fn number_after(text: &str, from: &str, key: &str) -> Option<f64> {
     text[..end.unwrap_or(text.len())].parse().ok()
 }
 
-const IP_PATIENCE: Duration = Duration::from_secs(10);
+const IP_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_found_behind_their_keys() {
+    fn numbers_after_keys_are_parsed() {
         let iperf3 = "\"sum_sent\": {\n\"bytes\":\t1\n}, \"sum_received\":\t{\n\t\"bytes\":\t12,\n\t\"seconds\":\t1.5e+00\n}";
         assert_eq!(number_after(iperf3, "\"sum_received\"", "\"bytes\""), Some(12.0));
         assert_eq!(number_after(iperf3, "\"sum_received\"", "\"seconds\""), Some(1.5));
@@ -162,8 +164,8 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_judged_at_their_edge() {
-        let finding = |found, bound| beside("rate", found, "iperf3", bound).finding;
+    fn bounds_are_inclusive() {
+        let finding = |found, bound| verdict_against("rate", found, "iperf3", bound).finding;
         assert_eq!(finding(Some(1.0), Bound::AtLeast(1.0)), Finding::Met);
         assert_eq!(finding(Some(0.999), Bound::AtLeast(1.0)), Finding::Missed);
         assert_eq!(finding(Some(1.0), Bound::AtMost(1.0)), Finding::Met);

@@ -1,47 +1,48 @@
-//! A capture of plausible TCP transfers, made without a network: the same for the same seed.
+//! Generates a capture of plausible TCP transfers, without a network: equal for equal seeds.
 //!
-//! Each connection shakes hands, asks, and is sent data in rounds of a growing window, as seen by the sender. Some segments
-//! are lost: duplicate acknowledgements with SACK blocks follow, then a fast retransmission or, where too little came after
-//! the loss, a timeout. When a connection has had its share it ends, and another takes its place.
+//! Each connection has a handshake, a request, and data in rounds of a growing window, as seen by the sender.
+//! Some segments are lost: duplicate acknowledgements with SACK blocks follow, then a fast retransmission or,
+//! if too little was sent after the loss, a timeout. When a connection has sent its part it ends, and a new
+//! one begins.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 
-/// What is to be made.
+/// The content of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Packets in all.
+    /// Total number of packets.
     pub packets: u64,
-    /// Connections at any time.
+    /// Simultaneous connections.
     pub connections: u32,
-    /// Bytes kept of each packet.
+    /// Captured bytes per packet.
     pub snaplen: u32,
-    /// Where chance begins.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
 impl Plan {
     /// Writes the capture: pcap, Ethernet, microseconds.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        Maker::new(self).run(out)
+        Generator::new(self).run(out)
     }
 }
 
-/// All connections, and the packets that they have sent but that are not written yet.
-struct Maker<'a> {
+/// All connections, and their packets that are not written yet.
+struct Generator<'a> {
     plan: &'a Plan,
-    chance: Chance,
+    random: PseudoRandom,
     connections: Vec<Connection>,
-    /// When each connection goes on
+    /// Time of the next turn of each connection
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     waiting: BinaryHeap<Reverse<Packet>>,
-    /// Connections begun
+    /// Number of connections so far
     begun: u32,
-    /// Packets put into `waiting`, so that equal times keep their order
+    /// Number of packets added to `waiting`, which keeps the order of equal times
     numbered: u64,
-    /// What of each packet's bytes does not change
+    /// Constant bytes of each packet
     frame: Vec<u8>,
 }
 
@@ -50,10 +51,10 @@ struct Connection {
     number: u32,
     rtt_us: u64,
     next: u32,
-    /// Sequence number of the client, which stays after its request
+    /// Sequence number of the client after its request
     asked: u32,
     window_segs: u32,
-    /// Packets it may still send
+    /// Remaining packets
     left: u64,
     is_open: bool,
 }
@@ -72,11 +73,11 @@ struct Packet {
     sack: Option<(u32, u32)>,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> Generator<'a> {
     fn new(plan: &'a Plan) -> Self {
         let mut maker = Self {
             plan,
-            chance: Chance(plan.seed ^ 0x9e37_79b9_7f4a_7c15),
+            random: PseudoRandom(plan.seed ^ 0x9e37_79b9_7f4a_7c15),
             connections: Vec::with_capacity(plan.connections as usize),
             turns: BinaryHeap::new(),
             waiting: BinaryHeap::new(),
@@ -85,7 +86,7 @@ impl<'a> Maker<'a> {
             frame: Vec::with_capacity(FRAME_MAX),
         };
         for slot in 0..plan.connections {
-            let begin_us = maker.chance.below(200_000);
+            let begin_us = maker.random.below(200_000);
             let connection = maker.connection();
             maker.connections.push(connection);
             maker.turns.push(Reverse((begin_us, slot)));
@@ -105,7 +106,7 @@ impl<'a> Maker<'a> {
             let Some(&Reverse((turn_us, slot))) = self.turns.peek() else {
                 return Ok(());
             };
-            // What was sent before the next turn is complete, and in order.
+            // Packets before the next turn are complete and in order.
             while left > 0
                 && let Some(Reverse(packet)) = self.waiting.peek().copied()
                 && packet.time_us <= turn_us
@@ -124,8 +125,8 @@ impl<'a> Maker<'a> {
                 connection = self.connection();
             }
             self.connections[slot as usize] = connection;
-            let think_us = if self.chance.one_in(50) {
-                self.chance.below(300_000)
+            let think_us = if self.random.one_in(50) {
+                self.random.below(300_000)
             } else {
                 0
             };
@@ -139,31 +140,31 @@ impl<'a> Maker<'a> {
         self.begun += 1;
         let share = (self.plan.packets / u64::from(self.plan.connections)).max(12);
         let left = match self.plan.connections {
-            // One that ends early would have another after it.
+            // A connection that ends early is followed by another.
             1 => share,
-            _ => share / 2 + self.chance.below(share),
+            _ => share / 2 + self.random.below(share),
         };
         Connection {
             number,
-            rtt_us: 500 + self.chance.below(40_000),
-            next: self.chance.below(1 << 32) as u32,
-            asked: self.chance.below(1 << 32) as u32,
+            rtt_us: 500 + self.random.below(40_000),
+            next: self.random.below(1 << 32) as u32,
+            asked: self.random.below(1 << 32) as u32,
             window_segs: 10,
             left,
             is_open: false,
         }
     }
 
-    /// What a connection does until it next waits for nothing; says when that is.
+    /// Runs a connection until its next wait; returns the end time.
     fn round(&mut self, connection: &mut Connection, begin_us: u64) -> u64 {
         if !connection.is_open {
-            return self.shake_hands(connection, begin_us);
+            return self.handshake(connection, begin_us);
         }
         if connection.left < 4 {
             return self.close(connection, begin_us);
         }
         let segments = connection.window_segs.min((connection.left / 2).max(1) as u32);
-        let lost = (0..segments).find(|_| self.chance.one_in(2_000));
+        let lost = (0..segments).find(|_| self.random.one_in(2_000));
         let first = connection.next;
         let seq_of = |segment: u32| first.wrapping_add(segment * MSS);
         let mut sent = 0;
@@ -186,7 +187,7 @@ impl<'a> Maker<'a> {
         let arrival_us = |segment: u32| begin_us + u64::from(segment) * SPACE_US + connection.rtt_us;
         let answered = lost.unwrap_or(segments);
         let mut end_us = begin_us + connection.rtt_us;
-        // Every other segment is acknowledged, and the last before a gap.
+        // Every second segment is acknowledged, and the last one before a gap.
         for segment in (0..answered).filter(|segment| segment % 2 == 1 || segment + 1 == answered) {
             end_us = arrival_us(segment);
             let ack = seq_of(segment + 1);
@@ -247,7 +248,7 @@ impl<'a> Maker<'a> {
         end_us
     }
 
-    fn shake_hands(&mut self, connection: &mut Connection, begin_us: u64) -> u64 {
+    fn handshake(&mut self, connection: &mut Connection, begin_us: u64) -> u64 {
         let Connection {
             rtt_us, next, asked, ..
         } = *connection;
@@ -364,7 +365,7 @@ impl<'a> Maker<'a> {
         frame.extend_from_slice(&[0; 16]); // pcap's header, written at the end
         frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
         let ip_at = frame.len();
-        // One server; every 50,000 connections another client.
+        // One server; a new client address every 50,000 connections.
         let server = (Ipv4Addr::new(10, 0, 0, 1), 443);
         let (host, port) = (packet.connection / 50_000, packet.connection % 50_000);
         let client = (Ipv4Addr::from(0x0a01_0000 + host + 1), 10_000 + port as u16);
@@ -409,7 +410,7 @@ impl<'a> Maker<'a> {
         frame[ip_at + 2..ip_at + 4].copy_from_slice(&(total_len as u16).to_be_bytes());
         let checksum = checksum(&frame[ip_at..tcp_at], 0);
         frame[ip_at + 10..ip_at + 12].copy_from_slice(&checksum.to_be_bytes());
-        // The data are zeros, which add nothing.
+        // The data are zeros, which do not change the checksum.
         let pseudo = u64::from(u32::from(from.0))
             + u64::from(u32::from(to.0))
             + 6
@@ -428,10 +429,10 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Numbers that look like chance (splitmix64).
-struct Chance(u64);
+/// Pseudo-random numbers (splitmix64).
+struct PseudoRandom(u64);
 
-impl Chance {
+impl PseudoRandom {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -449,7 +450,7 @@ impl Chance {
     }
 }
 
-/// Of the internet (RFC 1071), on top of `start`.
+/// The internet checksum (RFC 1071), continued from `start`.
 fn checksum(bytes: &[u8], start: u64) -> u16 {
     let mut sum = start;
     for pair in bytes.chunks(2) {
@@ -468,7 +469,7 @@ const ACK: u8 = 16;
 const MSS: u32 = 1448;
 const REQUEST_LEN: u32 = 180;
 const WINDOW_SEGS_MAX: u32 = 44;
-/// Between two segments: about 1 Gbit/s
+/// Time between two segments: about 1 Gbit/s
 const SPACE_US: u64 = 12;
 const BEGIN_S: u64 = 1_700_000_000;
 const FRAME_MAX: usize = 16 + 1514;
@@ -503,13 +504,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_for_the_same_seed() {
+    fn equal_seeds_give_equal_captures() {
         assert_eq!(made(5_000, 7, 1), made(5_000, 7, 1));
         assert_ne!(made(5_000, 7, 1), made(5_000, 7, 2));
     }
 
     #[test]
-    fn as_many_packets_as_asked_for_in_order() {
+    fn requested_number_of_packets_is_in_order() {
         for (packets, connections) in [(1, 1), (1_000, 1), (20_000, 5), (20_000, 3_000)] {
             let records = records(&made(packets, connections, 3));
             assert_eq!(records.len() as u64, packets);

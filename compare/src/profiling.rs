@@ -1,22 +1,22 @@
-//! `sockeye prof` beside strace: what it costs to be looked at.
+//! `sockeye prof` compared with strace: the cost of profiling.
 //!
-//! Each program says itself what its work took, so that starting and reporting are in no figure but the one that is about
-//! them. A program alone is one of the series, and runs in turn with those that are looked at.
+//! Each program measures its own work, so that starting and reporting are only in the figures about them.
+//! Unprofiled programs are measured in turn with the profiled ones.
 
-use crate::attended::{Attended, Namespace, Told};
-use crate::exercise::{EXERCISE, clock_ns};
 use crate::judgement::{Finding, Row, Verdict};
-use crate::network::{Bound, Rows, beside, number_after, row};
+use crate::known_work::{KNOWN_WORK, clock_ns};
+use crate::network::{Bound, Rows, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio, scatter};
 use crate::suite::Program;
+use crate::wrapped_program::{Namespace, ProgramOutput, WrappedProgram};
 use anyhow::{Context, Result, ensure};
 use nix::time::ClockId;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How much work is looked at.
+/// The amount of profiled work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Bytes that dd copies one by one: two system calls each
@@ -27,7 +27,7 @@ pub struct Work {
     pub calls: usize,
 }
 
-/// Every program alone and looked at, in turn, so many rounds.
+/// Runs every program unprofiled and profiled, in turn, for some rounds.
 pub fn interleaved(
     installed: &Installed,
     bench_compare: &Path,
@@ -39,9 +39,9 @@ pub fn interleaved(
     let namespace = Namespace::new(bench_compare)?;
     let mut series: Vec<Series> = SERIES
         .into_iter()
-        .map(|looked| Series {
-            looked,
-            path: looked.path(sockeye.as_deref(), bench_compare),
+        .map(|case| Series {
+            case,
+            path: case.path(sockeye.as_deref(), bench_compare),
             runs: Vec::new(),
             failure: None,
         })
@@ -51,23 +51,23 @@ pub fn interleaved(
         let count = series.len();
         for turn in 0..count {
             let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
-            // It takes as long as all of the others, and its figure is far from any bound.
-            if series[turn].looked == Looked::DdStrace && round >= ROUNDS_OF_STRACE {
+            // It takes as long as all others together, and its figure is far from any limit.
+            if series[turn].case == ProfiledCase::DdStrace && round >= ROUNDS_OF_STRACE {
                 continue;
             }
             series[turn].run(&namespace, bench_compare, work);
         }
     }
-    let mut told = Rows::default();
+    let mut table = Rows::default();
     for one in &series {
-        told.rows.push(one.row(&series, work));
+        table.rows.push(one.row(&series, work));
     }
-    Ok(told)
+    Ok(table)
 }
 
-/// A program, and who looks at it.
+/// A program, and its profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Looked {
+enum ProfiledCase {
     Dd,
     DdCounted,
     DdProfiled,
@@ -78,24 +78,24 @@ enum Looked {
     CallWatched,
 }
 
-/// In the order in which they are told.
-const SERIES: [Looked; 8] = [
-    Looked::Dd,
-    Looked::DdCounted,
-    Looked::DdProfiled,
-    Looked::DdStrace,
-    Looked::Compute,
-    Looked::ComputeSampled,
-    Looked::Call,
-    Looked::CallWatched,
+/// In the order of the report.
+const SERIES: [ProfiledCase; 8] = [
+    ProfiledCase::Dd,
+    ProfiledCase::DdCounted,
+    ProfiledCase::DdProfiled,
+    ProfiledCase::DdStrace,
+    ProfiledCase::Compute,
+    ProfiledCase::ComputeSampled,
+    ProfiledCase::Call,
+    ProfiledCase::CallWatched,
 ];
 
-impl Looked {
+impl ProfiledCase {
     fn name(self) -> &'static str {
         match self {
             Self::Dd => "dd, alone",
             Self::DdCounted => "dd, system calls counted",
-            Self::DdProfiled => "dd, everything looked at",
+            Self::DdProfiled => "dd, everything profiled",
             Self::DdStrace => "dd, strace -c",
             Self::Compute => "calculation, alone",
             Self::ComputeSampled => "calculation, sampled at 99 Hz",
@@ -104,7 +104,7 @@ impl Looked {
         }
     }
 
-    /// Of which the time is a multiple.
+    /// The unprofiled case that it is compared with.
     fn alone(self) -> Option<Self> {
         match self {
             Self::Dd | Self::Compute | Self::Call => None,
@@ -114,8 +114,8 @@ impl Looked {
         }
     }
 
-    /// Who looks, if anybody does.
-    fn looker(self) -> &'static [&'static str] {
+    /// The profiler with its arguments; empty without a profiler.
+    fn profiler(self) -> &'static [&'static str] {
         match self {
             Self::Dd | Self::Compute | Self::Call => &[],
             Self::DdCounted => &["prof", "--json", "--only", "syscalls", "--"],
@@ -134,7 +134,7 @@ impl Looked {
         }
     }
 
-    /// What is started.
+    /// The program to start.
     fn path(self, sockeye: Option<&Path>, bench_compare: &Path) -> Option<PathBuf> {
         match self {
             Self::Dd => on_path("dd"),
@@ -146,11 +146,11 @@ impl Looked {
         }
     }
 
-    /// What it runs.
+    /// Its arguments.
     fn words(self, bench_compare: &Path, work: Work) -> Vec<String> {
         let this = bench_compare.to_string_lossy();
-        let exercise = |what: &str, many: usize| {
-            let words = [&*this, EXERCISE, what, &many.to_string()];
+        let known_work = |what: &str, many: usize| {
+            let words = [&*this, KNOWN_WORK, what, &many.to_string()];
             words.map(str::to_owned).to_vec()
         };
         match self {
@@ -159,33 +159,33 @@ impl Looked {
                 let words = ["dd", "if=/dev/zero", "of=/dev/null", "bs=1", &count];
                 words.map(str::to_owned).to_vec()
             }
-            Self::Compute | Self::ComputeSampled => exercise("compute", work.steps),
-            Self::Call | Self::CallWatched => exercise("call", work.calls),
+            Self::Compute | Self::ComputeSampled => known_work("compute", work.steps),
+            Self::Call | Self::CallWatched => known_work("call", work.calls),
         }
     }
 }
 
-/// Its runs.
+/// All runs of a case.
 #[derive(Debug)]
 struct Series {
-    looked: Looked,
+    case: ProfiledCase,
     path: Option<PathBuf>,
     runs: Vec<Run>,
-    /// Why it takes no part any more
+    /// Why it is not run any more
     failure: Option<String>,
 }
 
-/// What the program says of its work, and whoever looked.
+/// Results reported by the program and by the profiler.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     took_ns: u64,
-    /// Its own processor time, where it says so
+    /// Processor time, if the program reports it
     processor_ns: Option<u64>,
-    /// From the start of whoever looks to that of the program
+    /// From the start of the profiler to that of the program
     start_ns: Option<u64>,
-    /// How often it called read and write, by whoever counts
+    /// Calls of read and write, as counted by the profiler
     reads_and_writes: Option<(u64, u64)>,
-    /// What watching a call costs, by whoever watches
+    /// Cost of watching a call, as reported by the profiler
     overhead_ns: Option<f64>,
 }
 
@@ -204,18 +204,18 @@ impl Series {
     }
 
     fn once(&self, path: &Path, namespace: &Namespace, bench_compare: &Path, work: Work) -> Result<Run> {
-        let words = self.looked.words(bench_compare, work);
-        let mut arguments: Vec<&str> = self.looked.looker().to_vec();
-        // Who is not looked at is started himself.
+        let words = self.case.words(bench_compare, work);
+        let mut arguments: Vec<&str> = self.case.profiler().to_vec();
+        // Without a profiler, the program itself is started.
         let own = usize::from(arguments.is_empty());
         arguments.extend(words.iter().skip(own).map(String::as_str));
         let before = clock_ns(ClockId::CLOCK_MONOTONIC)?;
-        let Told { text, .. } =
-            Attended::start(bench_compare, namespace, PATIENCE, path, &arguments)?.wait()?;
+        let ProgramOutput { text, .. } =
+            WrappedProgram::start(bench_compare, namespace, TIMEOUT, path, &arguments)?.wait()?;
         let whole =
             |what: &str| number_after(&text, &format!("exercise_{what}"), " ").map(|number| number as u64);
-        let run = match self.looked.alone().unwrap_or(self.looked) {
-            Looked::Dd => Run {
+        let run = match self.case.alone().unwrap_or(self.case) {
+            ProfiledCase::Dd => Run {
                 took_ns: (dd_seconds(&text).context("dd says no time")? * 1e9) as u64,
                 reads_and_writes: self.reads_and_writes(&text),
                 ..Run::default()
@@ -231,7 +231,7 @@ impl Series {
         let counted = run.reads_and_writes;
         ensure!(
             counted.is_none_or(|(reads, writes)| {
-                // Its loader reads the headers of libraries, and its last words are a write of some pieces.
+                // The loader reads the headers of libraries, and the final message takes some writes.
                 let expected = work.bytes as u64..work.bytes as u64 + OTHER_CALLS_MAX;
                 expected.contains(&reads) && expected.contains(&writes)
             }),
@@ -242,9 +242,9 @@ impl Series {
     }
 
     fn reads_and_writes(&self, text: &str) -> Option<(u64, u64)> {
-        let of = |name: &str| match self.looked {
-            Looked::DdStrace => strace_calls(text, name),
-            Looked::Dd => None,
+        let of = |name: &str| match self.case {
+            ProfiledCase::DdStrace => strace_calls(text, name),
+            ProfiledCase::Dd => None,
             _ => number_after(text, &format!("\"name\":\"{name}\""), "\"calls\"").map(|calls| calls as u64),
         };
         of("read").zip(of("write"))
@@ -259,19 +259,19 @@ impl Series {
     }
 
     fn row(&self, series: &[Self], work: Work) -> Row {
-        let words = self.looked.words(Path::new("bench-compare"), work);
-        let looker = self.looked.looker().iter().copied();
-        let program = match self.looked {
-            Looked::DdStrace => "strace",
+        let words = self.case.words(Path::new("bench-compare"), work);
+        let profiler = self.case.profiler().iter().copied();
+        let program = match self.case {
+            ProfiledCase::DdStrace => "strace",
             _ => "sockeye",
         };
-        let command: Vec<&str> = (!self.looked.looker().is_empty())
+        let command: Vec<&str> = (!self.case.profiler().is_empty())
             .then_some(program)
             .into_iter()
-            .chain(looker)
+            .chain(profiler)
             .chain(words.iter().map(String::as_str))
             .collect();
-        let find = |looked| series.iter().find(|other| other.looked == looked);
+        let find = |case| series.iter().find(|other| other.case == case);
         Row {
             runs: self.runs.len(),
             wall_ns: self.took(),
@@ -281,28 +281,28 @@ impl Series {
                 Some(_) => self.failure.clone(),
                 None => Some("not installed".to_owned()),
             },
-            verdicts: self.looked.alone().and_then(find).map_or_else(Vec::new, |alone| {
-                self.verdicts(alone, find(Looked::DdStrace), work)
+            verdicts: self.case.alone().and_then(find).map_or_else(Vec::new, |alone| {
+                self.verdicts(alone, find(ProfiledCase::DdStrace), work)
             }),
-            ..row(self.looked.name().to_owned(), command.join(" "))
+            ..row(self.case.name().to_owned(), command.join(" "))
         }
     }
 
     fn verdicts(&self, alone: &Self, strace: Option<&Self>, work: Work) -> Vec<Verdict> {
         let slower = self.took().zip(alone.took());
-        let slower = slower.and_then(|(looked, alone)| ratio(looked, alone));
+        let slower = slower.and_then(|(case, alone)| ratio(case, alone));
         let figure = |text: Option<String>, target: &str, finding| Verdict {
             target: target.to_owned(),
             figure: text,
             finding,
         };
-        match self.looked {
-            Looked::DdCounted => {
+        match self.case {
+            ProfiledCase::DdCounted => {
                 let ours = self.median(|run| run.reads_and_writes.map(|(reads, _)| reads));
                 let theirs = strace
                     .and_then(|strace| strace.median(|run| run.reads_and_writes.map(|(reads, _)| reads)));
                 vec![
-                    beside("time", slower, "alone", Bound::AtMost(1.6)),
+                    verdict_against("time", slower, "alone", Bound::AtMost(1.6)),
                     figure(
                         ours.zip(theirs)
                             .map(|(ours, theirs)| format!("{ours} reads, strace {theirs}")),
@@ -314,14 +314,14 @@ impl Series {
                     ),
                 ]
             }
-            Looked::ComputeSampled => {
+            ProfiledCase::ComputeSampled => {
                 let processor = self
                     .median(|run| run.processor_ns)
                     .zip(alone.median(|run| run.processor_ns))
                     .and_then(|(sampled, alone)| ratio(sampled, alone));
                 let start = self.median(|run| run.start_ns);
                 vec![
-                    beside("processor time", processor, "alone", Bound::AtMost(1.01)),
+                    verdict_against("processor time", processor, "alone", Bound::AtMost(1.01)),
                     figure(
                         start.map(|start| format!("{:.0} ms", start as f64 / 1e6)),
                         "from the start to the program's, everything attached: <= 300 ms",
@@ -332,22 +332,22 @@ impl Series {
                     ),
                 ]
             }
-            Looked::CallWatched => {
+            ProfiledCase::CallWatched => {
                 let more = self.took().zip(alone.took());
                 let more =
                     more.map(|(watched, alone)| watched.saturating_sub(alone) / work.calls.max(1) as u64);
-                let said = self.median(|run| run.overhead_ns.map(|overhead| overhead as u64));
+                let reported = self.median(|run| run.overhead_ns.map(|overhead| overhead as u64));
                 vec![figure(
-                    more.zip(said)
-                        .map(|(more, said)| format!("{more} ns, it says {said} ns")),
+                    more.zip(reported)
+                        .map(|(more, reported)| format!("{more} ns, it reports {reported} ns")),
                     "what watching adds to each call",
-                    Finding::Told,
+                    Finding::Informational,
                 )]
             }
             _ => vec![figure(
                 slower.map(|slower| format!("{slower:.2} x alone")),
                 "time",
-                Finding::Told,
+                Finding::Informational,
             )],
         }
     }
@@ -358,13 +358,14 @@ fn dd_seconds(text: &str) -> Option<f64> {
     number_after(text, " copied,", "")
 }
 
-/// `50.12    0.000123           0    500003           read`: share, seconds, microseconds a call, calls, maybe errors.
+/// `50.12    0.000123           0    500003           read`: share, seconds, microseconds per call, calls,
+/// errors if any.
 fn strace_calls(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.ends_with(&format!(" {name}")))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 const ROUNDS_OF_STRACE: usize = 2;
 const OTHER_CALLS_MAX: u64 = 100;
 const START_NS_MAX: u64 = 300_000_000;
@@ -374,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_dd_and_strace_say_is_read() {
+    fn output_of_dd_and_strace_is_parsed() {
         let dd = "2000000+0 records in\n2000000 bytes (2.0 MB, 1.9 MiB) copied, 0.908151 s, 2.2 MB/s\n";
         assert_eq!(dd_seconds(dd), Some(0.908_151));
         let strace = "% time     seconds  usecs/call     calls    errors syscall\n\

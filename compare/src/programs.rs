@@ -1,14 +1,14 @@
-//! Where the compared programs are.
+//! Finds the compared programs.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Finds a program beside this one, where cargo puts what is built together, or else on the path.
-pub fn beside_or_on_path(name: &str) -> Option<PathBuf> {
-    let beside = std::env::current_exe()
+/// Finds a program in the folder of this one, where cargo puts it, or else on the path.
+pub fn sibling_or_on_path(name: &str) -> Option<PathBuf> {
+    let sibling = std::env::current_exe()
         .ok()
         .and_then(|this| Some(this.parent()?.join(name)));
-    beside
+    sibling
         .filter(|program| is_executable(program))
         .or_else(|| on_path(name))
 }
@@ -21,7 +21,7 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
         .find(|program| is_executable(program))
 }
 
-/// Whether this is a file that someone may execute.
+/// Whether this is an executable file.
 pub fn is_executable(program: &Path) -> bool {
     program
         .metadata()
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn found_and_missing() {
+    fn existing_program_is_found() {
         assert!(on_path("sh").is_some());
         assert_eq!(on_path("no-such-program-anywhere"), None);
         assert!(!is_executable(Path::new("/")));

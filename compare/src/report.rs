@@ -7,42 +7,42 @@ use std::fmt::Write;
 /// The judged rows of one phase.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// What was special about the host in this phase.
+    /// The host of this phase.
     pub title: String,
-    /// What makes these figures doubtful.
+    /// Why the figures are doubtful.
     pub warning: Option<String>,
-    /// What else was found, a sentence each.
+    /// Other findings, one sentence each.
     pub notes: Vec<String>,
-    /// Its lines.
+    /// Rows.
     pub rows: Vec<Row>,
 }
 
-/// Everything that a run found.
+/// All results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Where it was measured.
     pub machine: Machine,
-    /// What was done, a sentence each.
+    /// The method, one sentence each.
     pub method: Vec<String>,
-    /// One a phase.
+    /// One table per phase.
     pub tables: Vec<Table>,
 }
 
-/// How many targets were met, missed, and left unjudged.
+/// Numbers of targets met, missed, and not judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Reached.
+    /// Met.
     pub met: usize,
-    /// Not reached.
+    /// Missed.
     pub missed: usize,
-    /// Could not be told.
+    /// Not judged.
     pub not_judged: usize,
     /// Commands that failed.
     pub failed: usize,
 }
 
 impl Tally {
-    /// Whether nothing is missed, failed or unknown: what `--strict` asks for.
+    /// Whether nothing is missed, failed or unknown, as `--strict` requires.
     pub fn is_clean(self) -> bool {
         self.missed + self.not_judged + self.failed == 0
     }
@@ -69,14 +69,14 @@ impl Report {
                     Finding::Met => tally.met += 1,
                     Finding::Missed => tally.missed += 1,
                     Finding::NotJudged(_) => tally.not_judged += 1,
-                    Finding::Told => {}
+                    Finding::Informational => {}
                 }
             }
         }
         tally
     }
 
-    /// The report as aligned text; each verdict on a line of its own below its command.
+    /// The report as aligned text; each verdict on its own line below its command.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for line in self.machine.lines().iter().chain(&self.method) {
@@ -193,7 +193,7 @@ fn verdicts(row: &Row) -> impl Iterator<Item = String> {
             Finding::Met => format!("met: {figure} (target {target})"),
             Finding::Missed => format!("MISSED: {figure} (target {target})"),
             Finding::NotJudged(why) => format!("not judged: {figure} (target {target}; {why})"),
-            Finding::Told => format!("{figure} (for information; {target})"),
+            Finding::Informational => format!("{figure} (for information; {target})"),
         }
     })
 }
@@ -212,7 +212,7 @@ fn align(cells: &[String; COLUMNS], widths: &[usize; COLUMNS]) -> String {
     line.trim_end().to_owned()
 }
 
-/// Nothing that came from outside may break a table or start markup.
+/// Escapes text from outside, so that it cannot break a table or start markup.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('|', "\\|")

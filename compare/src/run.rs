@@ -1,18 +1,18 @@
-//! A phase: every command in turn, round after round, so that whatever slows the machine down slows them all.
+//! A phase: runs all commands in turn, in rounds, so that a slower machine slows all of them.
 
 use crate::measure::{Outcome, Output, Sample, measure};
 use crate::suite::{Entry, Program};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
-/// Where the programs are; None if not installed.
+/// Paths of the programs; `None` if not installed.
 #[derive(Clone, Debug)]
 pub struct Installed {
     /// `bench-floor`.
     pub floor: Option<PathBuf>,
-    /// The one on trial.
+    /// The sockeye binary.
     pub sockeye: Option<PathBuf>,
-    /// Finds the others.
+    /// Finds the peers.
     pub peer: fn(&str) -> Option<PathBuf>,
 }
 
@@ -29,22 +29,22 @@ impl Installed {
 /// Why there are no figures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// The program is not there.
+    /// The program is not installed.
     NotInstalled,
     /// It failed, or printed too little.
     Failed(String),
-    /// What it is measured on could not be made here, and why.
+    /// Its load could not be created here, with the reason.
     NotMeasured(String),
 }
 
-/// What was measured of one entry.
+/// The results of one entry.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Which command.
+    /// The command.
     pub entry: Entry,
-    /// One sample for each round that it took part in.
+    /// One sample per round that it ran in.
     pub samples: Vec<Sample>,
-    /// Lines the command printed when it was checked.
+    /// Lines that the command printed in its check.
     pub lines: Option<u64>,
     /// Length of the file that it wrote.
     pub written_bytes: Option<u64>,
@@ -76,27 +76,27 @@ impl Figures {
     }
 }
 
-/// What the runs of one command may take together, in nanoseconds: of a slower one there are fewer.
+/// Total time for the runs of one command, in nanoseconds: a slower one has fewer runs.
 pub const BUDGET_NS: u64 = 10_000_000_000;
 
-/// A command, and in which rounds it takes part.
+/// A command, and the rounds that it runs in.
 struct Runner {
     path: Option<PathBuf>,
     figures: Figures,
-    pace: Pace,
+    schedule: Schedule,
 }
 
 /// How often a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pace {
+enum Schedule {
     /// In every n-th round.
     Every(usize),
     /// Not again: its check took so long that it is the measurement.
     Once,
 }
 
-impl Pace {
-    /// The pace at which a command that takes so long stays within its budget.
+impl Schedule {
+    /// The schedule that keeps a command with this time within its budget.
     fn of(run_ns: u64, rounds: usize) -> Self {
         let affordable = BUDGET_NS.checked_div(run_ns).unwrap_or(u64::MAX);
         match usize::try_from(affordable).unwrap_or(usize::MAX) {
@@ -113,10 +113,12 @@ impl Pace {
     }
 }
 
-/// Runs the entries: once with their lines counted, `warm_ups` times unmeasured, then `rounds` times for the record.
+/// Runs the entries: once with their lines counted, `warm_ups` times unmeasured, then `rounds` times
+/// measured.
 ///
-/// Every second round goes backwards, so that no command always runs in the wake of the same other. A command takes part in as
-/// many rounds as fit into [`BUDGET_NS`]; if it takes longer than that, its check, where its output went through a pipe, is what is recorded.
+/// Every second round runs in reverse order, so that no command always follows the same other. A command runs
+/// in as many rounds as fit into [`BUDGET_NS`]; if one run exceeds that, its check, with output through a
+/// pipe, is the result.
 pub fn interleaved(
     entries: impl Iterator<Item = &'static Entry>,
     installed: &Installed,
@@ -132,7 +134,7 @@ pub fn interleaved(
             Runner {
                 path,
                 figures: Figures::of(entry, absence),
-                pace: Pace::Every(1),
+                schedule: Schedule::Every(1),
             }
         })
         .collect();
@@ -147,13 +149,13 @@ pub fn interleaved(
         if figures.absence.is_some() {
             continue;
         }
-        let lines_min = figures.entry.sockets_a_line.map_or(0, |each| sockets / each);
+        let lines_min = figures.entry.sockets_per_line.map_or(0, |each| sockets / each);
         if lines < lines_min as u64 {
             figures.fail(format!("printed {lines} lines for {sockets} sockets"));
             continue;
         }
-        runner.pace = Pace::of(outcome.sample.wall_ns, rounds);
-        if runner.pace == Pace::Once {
+        runner.schedule = Schedule::of(outcome.sample.wall_ns, rounds);
+        if runner.schedule == Schedule::Once {
             figures.samples.push(outcome.sample);
         }
     }
@@ -165,18 +167,22 @@ pub fn interleaved(
         let count = commands.len();
         for turn in 0..count {
             let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
-            let Runner { path, figures, pace } = &mut commands[turn];
+            let Runner {
+                path,
+                figures,
+                schedule,
+            } = &mut commands[turn];
             let Some(path) = path.as_deref().filter(|_| figures.absence.is_none()) else {
                 continue;
             };
             let Some(measured) = round.checked_sub(warm_ups) else {
-                // A slow command has had its warm-up when it was checked.
-                if *pace == Pace::Every(1) {
+                // A slow command has had its warm-up in the check.
+                if *schedule == Schedule::Every(1) {
                     run(path, figures, figures.entry.measured())?;
                 }
                 continue;
             };
-            if pace.takes_part(measured) {
+            if schedule.takes_part(measured) {
                 let outcome = run(path, figures, figures.entry.measured())?;
                 if outcome.failure.is_none() {
                     figures.samples.push(outcome.sample);
@@ -187,7 +193,7 @@ pub fn interleaved(
     Ok(commands.into_iter().map(|runner| runner.figures).collect())
 }
 
-/// Measures once; a failure spoils all figures of the command, also those of the rounds before.
+/// Measures once; a failure invalidates all figures of the command, also those of earlier rounds.
 fn run(path: &Path, figures: &mut Figures, output: Output) -> Result<Outcome> {
     let outcome = measure(path, figures.entry.arguments, output)?;
     if let Some(why) = &outcome.failure {
@@ -209,8 +215,8 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     fn runs(run_ns: u64, rounds: usize) -> usize {
-        let pace = Pace::of(run_ns, rounds);
-        (0..rounds).filter(|round| pace.takes_part(*round)).count()
+        let schedule = Schedule::of(run_ns, rounds);
+        (0..rounds).filter(|round| schedule.takes_part(*round)).count()
     }
 
     #[test]
@@ -222,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_slow_command_stays_within_its_budget_and_is_spread_over_the_rounds() {
-        assert_eq!(Pace::of(5 * SECOND_NS / 2, 15), Pace::Every(4));
+        assert_eq!(Schedule::of(5 * SECOND_NS / 2, 15), Schedule::Every(4));
         assert_eq!(runs(5 * SECOND_NS / 2, 15), 4);
         assert_eq!(runs(BUDGET_NS, 15), 1);
         for run_ns in [SECOND_NS / 3, SECOND_NS, 3 * SECOND_NS, 7 * SECOND_NS] {
@@ -232,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_budget_at_once_is_not_run_again() {
-        assert_eq!(Pace::of(BUDGET_NS + 1, 15), Pace::Once);
+    fn command_above_the_budget_runs_once() {
+        assert_eq!(Schedule::of(BUDGET_NS + 1, 15), Schedule::Once);
         assert_eq!(runs(50 * SECOND_NS, 15), 0);
     }
 

@@ -1,6 +1,7 @@
-//! Medians, quartiles and ratios of a handful of samples.
+//! Medians, quartiles and ratios of a few samples.
 
-/// The median; of an even number of samples the mean of the two in the middle, rounded down. None without samples.
+/// The median; for an even number of samples the mean of the two in the middle, rounded down. `None` without
+/// samples.
 pub fn median(samples: &[u64]) -> Option<u64> {
     let mut sorted = samples.to_vec();
     sorted.sort_unstable();
@@ -13,8 +14,8 @@ pub fn median(samples: &[u64]) -> Option<u64> {
     Some(lower + (upper - lower) / 2)
 }
 
-/// Half the distance between the quartiles, as a share of the median: how much the samples scatter.
-/// None below four samples, where quartiles say nothing.
+/// Half the distance between the quartiles, as a part of the median: a measure of the spread. `None` below
+/// four samples, where quartiles mean nothing.
 pub fn scatter(samples: &[u64]) -> Option<f64> {
     if samples.len() < 4 {
         return None;
@@ -27,7 +28,7 @@ pub fn scatter(samples: &[u64]) -> Option<f64> {
     ratio((high - low) / 2, median(&sorted)?)
 }
 
-/// `ours` as a multiple of `theirs`; None if theirs is 0.
+/// `ours` as a multiple of `theirs`; `None` if `theirs` is 0.
 pub fn ratio(ours: u64, theirs: u64) -> Option<f64> {
     (theirs != 0).then(|| ours as f64 / theirs as f64)
 }

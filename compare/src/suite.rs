@@ -1,63 +1,63 @@
-//! What is compared with what, and how well it has to do. Change commands and targets here.
+//! The compared commands and their targets. Change them here.
 
 use crate::measure::Output;
 use crate::namespaces::SOCKETS_IN_SET;
 
-/// On which host a command runs.
+/// The host that a command runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before there is any load: one listener.
+    /// Without a load: one listener.
     Empty,
     /// About 79,000 sockets.
     Speed,
     /// More than 100,000 sockets.
     Memory,
-    /// 10 named namespaces that share as many sockets as there are in [`Phase::Namespaces`].
+    /// 10 named namespaces with as many sockets together as [`Phase::Namespaces`].
     FewNamespaces,
     /// 2,000 named namespaces with four sockets each.
     Namespaces,
     /// 4,000 named namespaces with a process each.
-    Listed,
-    /// 10,000 sockets of running processes, whose options are changed.
-    Kept,
+    ListedNamespaces,
+    /// 10,000 sockets of running processes, to change their options.
+    SocketOptions,
     /// A capture of a few TCP transfers, in the current folder.
-    Captured,
-    /// A capture of one transfer, likewise.
-    Drawn,
-    /// A capture of 100,000 transfers at a time, likewise.
-    Crowded,
-    /// A kernel's log of 100,000 lines, in the current folder.
-    Logged,
-    /// None but those that the command makes or removes: see [`netns_acts`](crate::netns_acts).
-    Acts,
+    CapturedTransfers,
+    /// A capture of one transfer, in the current folder.
+    SingleTransfer,
+    /// A capture of 100,000 simultaneous transfers, in the current folder.
+    ManyTransfers,
+    /// A kernel log of 100,000 lines, in the current folder.
+    KernelLog,
+    /// Only what the command creates or removes: see [`netns_operations`](crate::netns_operations).
+    NetnsOperations,
 }
 
 impl Phase {
-    /// In the order in which they are measured.
+    /// All phases, in the order of measurement.
     pub const ALL: [Self; 12] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
-        Self::Kept,
+        Self::SocketOptions,
         Self::FewNamespaces,
         Self::Namespaces,
-        Self::Listed,
-        Self::Captured,
-        Self::Drawn,
-        Self::Crowded,
-        Self::Logged,
-        Self::Acts,
+        Self::ListedNamespaces,
+        Self::CapturedTransfers,
+        Self::SingleTransfer,
+        Self::ManyTransfers,
+        Self::KernelLog,
+        Self::NetnsOperations,
     ];
 }
 
-/// Which program a command is of.
+/// The program of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// `bench-floor`.
     Floor,
-    /// The one on trial.
+    /// The sockeye binary.
     Sockeye,
-    /// Another, from the path.
+    /// A peer, from the path.
     Peer(&'static str),
 }
 
@@ -72,51 +72,51 @@ impl Program {
     }
 }
 
-/// What a figure has to reach.
+/// A target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// Median wall time, as a multiple of that of the entry of this name in the same phase.
+    /// Median wall time, as a multiple of that of another entry in the same phase.
     Wall {
-        /// The name of the entry it is divided by.
+        /// Name of the other entry.
         of: &'static str,
-        /// The highest ratio that is good enough.
+        /// Largest ratio that meets the target.
         at_most: f64,
-        /// How the target is written.
+        /// Wording of the target.
         wording: &'static str,
     },
-    /// As [`Target::Wall`], but a ratio worth knowing that nobody has promised: it is told, not judged.
+    /// As [`Target::Wall`], but for information only, not judged.
     About {
-        /// The name of the entry it is divided by.
+        /// Name of the other entry.
         of: &'static str,
-        /// What to expect.
+        /// The expected value.
         wording: &'static str,
     },
-    /// Median wall time, as a multiple of that of the entry of the same name in an earlier phase.
+    /// Median wall time, as a multiple of that of the same entry in an earlier phase.
     Growth {
         /// The earlier phase.
         from: Phase,
-        /// The highest ratio that is good enough.
+        /// Largest ratio that meets the target.
         at_most: f64,
-        /// How the target is written.
+        /// Wording of the target.
         wording: &'static str,
     },
-    /// Median wall time, as so many times (a multiple of the floor on 79,000 sockets, and a span beside it).
+    /// Median wall time, compared with `times` x (`floors` x the floor on 79,000 sockets + `more_ns`).
     FloorAnd {
         /// The multiple of the floor.
         floors: f64,
-        /// The span, in nanoseconds.
+        /// Additional time in nanoseconds.
         more_ns: u64,
-        /// How many times both together are good enough.
+        /// Factor of the sum.
         times: f64,
-        /// How the target is written.
+        /// Wording of the target.
         wording: &'static str,
     },
-    /// Median time to the first line. The one target in absolute time: people and scripts wait for it.
+    /// Median time to the first line. Absolute, because people and scripts wait for it.
     First {
         /// Nanoseconds.
         below_ns: u64,
     },
-    /// Median wall time, where somebody waits for the answer: absolute, as [`First`](Self::First).
+    /// Median wall time. Absolute, as [`First`](Self::First), because people wait for the result.
     Within {
         /// Nanoseconds.
         at_most_ns: u64,
@@ -128,47 +128,47 @@ pub enum Target {
         /// With fewer sockets the target is not judged.
         sockets_min: usize,
     },
-    /// What it writes into a file: see [`Entry::writes`].
+    /// Length of the written file: see [`Entry::writes`].
     Written {
         /// Bytes.
         below: u64,
     },
-    /// Peak memory beside that of another entry of the same phase.
-    PeakBeside {
-        /// The name of that entry.
+    /// Peak memory compared with that of another entry of the same phase.
+    PeakOver {
+        /// Name of the other entry.
         of: &'static str,
-        /// So many bytes more are good enough.
+        /// Additional bytes that meet the target.
         more_bytes: u64,
     },
 }
 
-/// Until when a command is measured.
+/// The end of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// It has ended; its output goes to /dev/null.
+    /// Exit; the output goes to /dev/null.
     Exit,
-    /// Its first line has come through a pipe.
+    /// The first line through a pipe.
     FirstLine,
 }
 
-/// One command.
+/// A command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// What it shows; unique within its phase.
+    /// Its name; unique within its phase.
     pub name: &'static str,
-    /// When it runs.
+    /// The phase that it runs in.
     pub phase: Phase,
-    /// What runs.
+    /// The program.
     pub program: Program,
-    /// With which arguments.
+    /// The arguments.
     pub arguments: &'static [&'static str],
-    /// Until when it is measured.
+    /// The end of its measurement.
     pub until: Until,
-    /// It prints at least a line for so many sockets: fewer are a failure, however fast. None: there is no telling.
-    pub sockets_a_line: Option<usize>,
+    /// Sockets per printed line: fewer lines are a failure. `None`: not checked.
+    pub sockets_per_line: Option<usize>,
     /// The file that it writes, in the current folder.
     pub writes: Option<&'static str>,
-    /// What it has to reach; nothing for a peer.
+    /// Its targets; empty for a peer.
     pub targets: &'static [Target],
 }
 
@@ -181,7 +181,7 @@ impl Entry {
             .join(" ")
     }
 
-    /// What becomes of its output when it is measured.
+    /// How its output is treated in the measurement.
     pub fn measured(&self) -> Output {
         match self.until {
             Until::Exit => Output::Discarded,
@@ -189,7 +189,7 @@ impl Entry {
         }
     }
 
-    /// What becomes of its output when it is checked before.
+    /// How its output is treated in the check before.
     pub fn checked(&self) -> Output {
         match self.until {
             Until::Exit => Output::Counted,
@@ -198,7 +198,7 @@ impl Entry {
     }
 }
 
-/// The name of the entry that is the limit.
+/// Name of the entry that is the limit.
 pub const FLOOR: &str = "floor";
 
 const SS: &str = "ss";
@@ -215,19 +215,19 @@ const TCPTRACE: &str = "tcptrace";
 const TCPTRACE_GRAPH: &str = "tcptrace's graph";
 const TSHARK: &str = "tshark's expert";
 
-/// The capture of [`Phase::Captured`], [`Phase::Drawn`] and [`Phase::Crowded`].
+/// The capture of [`Phase::CapturedTransfers`], [`Phase::SingleTransfer`] and [`Phase::ManyTransfers`].
 pub const CAPTURE: &str = "transfers.pcap";
-/// The log of [`Phase::Logged`].
+/// The log of [`Phase::KernelLog`].
 pub const LOG: &str = "kernel.log";
-/// The packets that targets for the memory of captures speak of.
+/// Least number of packets for targets of memory.
 const CAPTURE_PACKETS_MIN: usize = 2_000_000;
-/// What [`Phase::Drawn`] draws into.
+/// Output file of [`Phase::SingleTransfer`].
 const GRAPH: &str = "graph.svg";
 
-/// The sockets that the targets for memory speak of.
+/// Least number of sockets for targets of memory.
 const MEMORY_SOCKETS_MIN: usize = 100_000;
 
-/// What a drop-in may take beyond its original.
+/// Additional memory that a drop-in may use compared with the original.
 const DROPIN_MORE_BYTES: u64 = 4_000_000;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -236,7 +236,7 @@ pub(crate) const ENTRY: Entry = Entry {
     program: Program::Sockeye,
     arguments: &[],
     until: Until::Exit,
-    sockets_a_line: None,
+    sockets_per_line: None,
     writes: None,
     targets: &[],
 };
@@ -254,16 +254,16 @@ const START_TARGETS: &[Target] = &[Target::Wall {
     at_most: 1.0,
     wording: "1.0 x ss",
 }];
-/// Like with like: both look for owners among the processes of the host that happens to be measured, and where one of
-/// them may not be read by `/proc`, as a sandbox's first process, we ask BPF, which takes 4 ms to load.
+/// Compared with a peer that also searches the host's processes for owners. If a process may not be read in
+/// `/proc`, such as the first process of a sandbox, sockeye uses BPF, which takes 4 ms to load.
 const START_OWNERS_TARGETS: &[Target] = &[Target::Wall {
     of: SS_OWNERS,
     at_most: 2.0,
     wording: "2.0 x ss with owners",
 }];
 const FIRST_TARGETS: &[Target] = &[Target::First { below_ns: 10_000_000 }];
-/// Of 10,000 sockets.
-const HALF_A_SECOND: &[Target] = &[Target::Within {
+/// For 10,000 sockets.
+const WITHIN_HALF_A_SECOND: &[Target] = &[Target::Within {
     at_most_ns: 500_000_000,
 }];
 const NAMESPACES_TARGETS: &[Target] = &[
@@ -286,15 +286,15 @@ const SOCKETS_OWNERS_JSONL: &[&str] = &["sockets", "-t", "-a", "-n", "-p", "--fo
 const SOCKETS_EVERYWHERE: &[&str] = &["sockets", "--netns", "all", "-a", "-n", "-p"];
 const FLOWS_EVERYWHERE: &[&str] = &["flows", "--netns", "all", "-n", "-p"];
 
-/// Every comparison, in the order of the report.
+/// All comparisons, in the order of the report.
 pub const SUITE: &[Entry] = &[
-    // The start: what a run costs where there is next to nothing to show.
+    // Start: the cost of a run with almost nothing to show.
     Entry {
         name: SS,
         phase: Phase::Empty,
         program: Program::Peer("ss"),
         arguments: &["-tanH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -308,7 +308,7 @@ pub const SUITE: &[Entry] = &[
         name: "sockets",
         phase: Phase::Empty,
         arguments: SOCKETS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: START_TARGETS,
         ..ENTRY
     },
@@ -317,7 +317,7 @@ pub const SUITE: &[Entry] = &[
         phase: Phase::Empty,
         program: Program::Peer("ss"),
         arguments: &["-tanpH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -331,7 +331,7 @@ pub const SUITE: &[Entry] = &[
         name: "sockets with owners",
         phase: Phase::Empty,
         arguments: SOCKETS_OWNERS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: START_OWNERS_TARGETS,
         ..ENTRY
     },
@@ -340,7 +340,7 @@ pub const SUITE: &[Entry] = &[
         phase: Phase::Empty,
         arguments: SOCKETS_JSONL,
         until: Until::FirstLine,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: FIRST_TARGETS,
         ..ENTRY
     },
@@ -349,7 +349,7 @@ pub const SUITE: &[Entry] = &[
         phase: Phase::Empty,
         arguments: SOCKETS_OWNERS_JSONL,
         until: Until::FirstLine,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: FIRST_TARGETS,
         ..ENTRY
     },
@@ -359,7 +359,7 @@ pub const SUITE: &[Entry] = &[
         program: Program::Floor,
         ..ENTRY
     },
-    // The main job.
+    // Main task.
     Entry {
         name: FLOOR,
         program: Program::Floor,
@@ -368,7 +368,7 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "sockets, table",
         arguments: SOCKETS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: FLOOR,
@@ -387,13 +387,13 @@ pub const SUITE: &[Entry] = &[
         name: SS,
         program: Program::Peer("ss"),
         arguments: &["-tanH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: "sockets, tcp_info as JSON lines",
         arguments: &["sockets", "-t", "-a", "-n", "-i", "--format", "jsonl"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: FLOOR,
@@ -412,7 +412,7 @@ pub const SUITE: &[Entry] = &[
         name: SS_INFO,
         program: Program::Peer("ss"),
         arguments: &["-tinaH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -435,14 +435,14 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "ss -tanH, the drop-in",
         arguments: &["ss", "-tanH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: SS,
                 at_most: 1.0 / 5.0,
                 wording: "1/5 of ss",
             },
-            Target::PeakBeside {
+            Target::PeakOver {
                 of: SS,
                 more_bytes: DROPIN_MORE_BYTES,
             },
@@ -452,7 +452,7 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "ss -tanH, the drop-in, by netlink",
         arguments: &["ss", "--source=diag", "-tanH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[Target::Wall {
             of: SS,
             at_most: 1.0 / 3.0,
@@ -469,7 +469,7 @@ pub const SUITE: &[Entry] = &[
                 at_most: 1.0 / 4.0,
                 wording: "1/4 of ss with tcp_info",
             },
-            Target::PeakBeside {
+            Target::PeakOver {
                 of: SS_INFO,
                 more_bytes: DROPIN_MORE_BYTES,
             },
@@ -479,14 +479,14 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "ss -tanpH, the drop-in",
         arguments: &["ss", "-tanpH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: SS_OWNERS,
                 at_most: 1.0 / 25.0,
                 wording: "1/25 of ss with owners",
             },
-            Target::PeakBeside {
+            Target::PeakOver {
                 of: SS_OWNERS,
                 more_bytes: DROPIN_MORE_BYTES,
             },
@@ -528,7 +528,7 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "sockets with owners",
         arguments: SOCKETS_OWNERS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: FLOOR,
@@ -550,7 +550,7 @@ pub const SUITE: &[Entry] = &[
     Entry {
         name: "sockets with owners by /proc",
         arguments: &["sockets", "-t", "-a", "-n", "-p", "--source", "diag"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[Target::Wall {
             of: SS_OWNERS,
             at_most: 1.0 / 6.0,
@@ -562,21 +562,21 @@ pub const SUITE: &[Entry] = &[
         name: SS_OWNERS,
         program: Program::Peer("ss"),
         arguments: &["-tanpH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: LSOF,
         program: Program::Peer("lsof"),
         arguments: &["-nP", "-iTCP"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: "first record",
         arguments: SOCKETS_JSONL,
         until: Until::FirstLine,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: FIRST_TARGETS,
         ..ENTRY
     },
@@ -596,7 +596,7 @@ pub const SUITE: &[Entry] = &[
         name: "first record with owners",
         arguments: SOCKETS_OWNERS_JSONL,
         until: Until::FirstLine,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -622,18 +622,18 @@ pub const SUITE: &[Entry] = &[
         arguments: &["--v2", "--info"],
         ..ENTRY
     },
-    // The drop-in beside the original.
+    // The drop-in compared with the original.
     Entry {
         name: "netstat, the drop-in",
         arguments: &["netstat", "-atn"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: NETSTAT,
                 at_most: 1.0 / 8.0,
                 wording: "1/8 of netstat",
             },
-            Target::PeakBeside {
+            Target::PeakOver {
                 of: NETSTAT,
                 more_bytes: DROPIN_MORE_BYTES,
             },
@@ -644,20 +644,20 @@ pub const SUITE: &[Entry] = &[
         name: NETSTAT,
         program: Program::Peer("netstat"),
         arguments: &["-atn"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: "netstat with owners, the drop-in",
         arguments: &["netstat", "-atnp"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[
             Target::Wall {
                 of: NETSTAT_OWNERS,
                 at_most: 1.0 / 100.0,
                 wording: "1/100 of netstat with owners",
             },
-            Target::PeakBeside {
+            Target::PeakOver {
                 of: NETSTAT_OWNERS,
                 more_bytes: DROPIN_MORE_BYTES,
             },
@@ -668,7 +668,7 @@ pub const SUITE: &[Entry] = &[
         name: NETSTAT_OWNERS,
         program: Program::Peer("netstat"),
         arguments: &["-atnp"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -689,7 +689,7 @@ pub const SUITE: &[Entry] = &[
         name: "sockets, table",
         phase: Phase::Memory,
         arguments: SOCKETS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: MEMORY_TARGETS,
         ..ENTRY
     },
@@ -697,7 +697,7 @@ pub const SUITE: &[Entry] = &[
         name: "sockets with owners",
         phase: Phase::Memory,
         arguments: SOCKETS_OWNERS,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: MEMORY_OWNERS_TARGETS,
         ..ENTRY
     },
@@ -712,7 +712,7 @@ pub const SUITE: &[Entry] = &[
         phase: Phase::Memory,
         program: Program::Peer("ss"),
         arguments: &["-tanH"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     // Namespaces: the same sockets in few of them, to see the growth, then in many.
@@ -720,14 +720,14 @@ pub const SUITE: &[Entry] = &[
         name: "sockets of every namespace",
         phase: Phase::FewNamespaces,
         arguments: SOCKETS_EVERYWHERE,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: "flows of every namespace",
         phase: Phase::FewNamespaces,
         arguments: FLOWS_EVERYWHERE,
-        sockets_a_line: Some(SOCKETS_IN_SET),
+        sockets_per_line: Some(SOCKETS_IN_SET),
         ..ENTRY
     },
     Entry {
@@ -740,7 +740,7 @@ pub const SUITE: &[Entry] = &[
         name: "sockets of every namespace",
         phase: Phase::Namespaces,
         arguments: SOCKETS_EVERYWHERE,
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: NAMESPACES_TARGETS,
         ..ENTRY
     },
@@ -748,7 +748,7 @@ pub const SUITE: &[Entry] = &[
         name: "flows of every namespace",
         phase: Phase::Namespaces,
         arguments: FLOWS_EVERYWHERE,
-        sockets_a_line: Some(SOCKETS_IN_SET),
+        sockets_per_line: Some(SOCKETS_IN_SET),
         targets: NAMESPACES_TARGETS,
         ..ENTRY
     },
@@ -764,7 +764,7 @@ pub const SUITE: &[Entry] = &[
         }],
         ..ENTRY
     },
-    // Without owners and with no protocol but TCP and UDP: the least that anyone would ask.
+    // Without owners and only TCP and UDP: the simplest useful query.
     Entry {
         name: SS_LOOP,
         phase: Phase::Namespaces,
@@ -773,7 +773,7 @@ pub const SUITE: &[Entry] = &[
             "-c",
             "cd /run/netns && for name in *; do ss -N $name -tuanH || exit 1; done",
         ],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
@@ -782,12 +782,12 @@ pub const SUITE: &[Entry] = &[
         program: Program::Floor,
         ..ENTRY
     },
-    // A list of namespaces, by name and with what is in each.
+    // A list of namespaces, by name and with their content.
     Entry {
         name: "names of namespaces",
-        phase: Phase::Listed,
+        phase: Phase::ListedNamespaces,
         arguments: &["ns", "list", "-1"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[Target::Wall {
             of: IP_LIST,
             at_most: 1.0 / 3.0,
@@ -797,48 +797,48 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: IP_LIST,
-        phase: Phase::Listed,
+        phase: Phase::ListedNamespaces,
         program: Program::Peer("ip"),
         arguments: &["netns", "list"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         ..ENTRY
     },
     Entry {
         name: "namespaces with counts",
-        phase: Phase::Listed,
+        phase: Phase::ListedNamespaces,
         arguments: &["ns", "list"],
-        sockets_a_line: Some(1),
+        sockets_per_line: Some(1),
         targets: &[Target::Within {
             at_most_ns: 1_000_000_000,
         }],
         ..ENTRY
     },
-    // Options of others' sockets, read and set.
+    // Options of other programs' sockets, read and set.
     Entry {
         name: "keepalive list",
-        phase: Phase::Kept,
+        phase: Phase::SocketOptions,
         arguments: &["keepalive", "list", "-n"],
-        sockets_a_line: Some(1),
-        targets: HALF_A_SECOND,
+        sockets_per_line: Some(1),
+        targets: WITHIN_HALF_A_SECOND,
         ..ENTRY
     },
     Entry {
         name: "keepalive set",
-        phase: Phase::Kept,
+        phase: Phase::SocketOptions,
         arguments: &["keepalive", "set", "--yes", "state", "established"],
-        targets: HALF_A_SECOND,
+        targets: WITHIN_HALF_A_SECOND,
         ..ENTRY
     },
     Entry {
         name: "keepalive unset",
-        phase: Phase::Kept,
+        phase: Phase::SocketOptions,
         arguments: &["keepalive", "unset", "--yes", "state", "established"],
         ..ENTRY
     },
-    // What captured transfers tell; everything is decided for every segment, whatever is printed.
+    // Analysis of captured transfers; every segment is analysed, whatever is printed.
     Entry {
         name: "analyze",
-        phase: Phase::Captured,
+        phase: Phase::CapturedTransfers,
         arguments: &["analyze", CAPTURE, "--format", "json"],
         targets: &[
             Target::Wall {
@@ -860,27 +860,27 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: "analyze, each flag listed",
-        phase: Phase::Captured,
+        phase: Phase::CapturedTransfers,
         arguments: &["analyze", CAPTURE, "--flags", "--format", "csv"],
         ..ENTRY
     },
     Entry {
         name: TCPTRACE,
-        phase: Phase::Captured,
+        phase: Phase::CapturedTransfers,
         program: Program::Peer("tcptrace"),
         arguments: &["-l", "-n", CAPTURE],
         ..ENTRY
     },
     Entry {
         name: TSHARK,
-        phase: Phase::Captured,
+        phase: Phase::CapturedTransfers,
         program: Program::Peer("tshark"),
         arguments: &["-n", "-q", "-z", "expert", "-r", CAPTURE],
         ..ENTRY
     },
     Entry {
         name: "graph",
-        phase: Phase::Drawn,
+        phase: Phase::SingleTransfer,
         arguments: &["graph", CAPTURE, "-o", GRAPH],
         writes: Some(GRAPH),
         targets: &[
@@ -897,21 +897,21 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: "graph, a page",
-        phase: Phase::Drawn,
+        phase: Phase::SingleTransfer,
         arguments: &["graph", CAPTURE, "-o", "graph.html"],
         writes: Some("graph.html"),
         ..ENTRY
     },
     Entry {
         name: TCPTRACE_GRAPH,
-        phase: Phase::Drawn,
+        phase: Phase::SingleTransfer,
         program: Program::Peer("tcptrace"),
         arguments: &["-S", "-n", CAPTURE],
         ..ENTRY
     },
     Entry {
         name: "analyze",
-        phase: Phase::Crowded,
+        phase: Phase::ManyTransfers,
         arguments: &["analyze", CAPTURE, "--format", "json"],
         targets: &[Target::Peak {
             at_most: 300_000_000,
@@ -921,7 +921,7 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: "analyze, the biggest",
-        phase: Phase::Crowded,
+        phase: Phase::ManyTransfers,
         arguments: &["analyze", CAPTURE],
         targets: &[Target::Peak {
             at_most: 300_000_000,
@@ -931,7 +931,7 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: "explain a log",
-        phase: Phase::Logged,
+        phase: Phase::KernelLog,
         arguments: &["explain", "-f", LOG],
         targets: &[Target::Within {
             at_most_ns: 1_000_000_000,
@@ -940,7 +940,7 @@ pub const SUITE: &[Entry] = &[
     },
     Entry {
         name: "explain a name",
-        phase: Phase::Logged,
+        phase: Phase::KernelLog,
         arguments: &["explain", "CLOSE_WAIT"],
         ..ENTRY
     },
@@ -972,7 +972,7 @@ mod tests {
     fn every_target_is_measured_in_its_phase() {
         for entry in SUITE {
             for target in entry.targets {
-                if let Target::Wall { of, .. } | Target::About { of, .. } | Target::PeakBeside { of, .. } =
+                if let Target::Wall { of, .. } | Target::About { of, .. } | Target::PeakOver { of, .. } =
                     target
                 {
                     assert!(
@@ -1012,7 +1012,7 @@ mod tests {
                 .iter()
                 .any(|target| matches!(target, Target::First { .. }));
             assert!(!judged || entry.until == Until::FirstLine, "{}", entry.name);
-            // A ratio of a first line to a whole process would be neither.
+            // The ratio of a first line to a whole run would be meaningless.
             assert!(
                 entry.until == Until::Exit
                     || entry

@@ -1,10 +1,10 @@
-//! `bench stream` beside iperf3: how much gets through, and what each byte costs.
+//! `bench stream` compared with iperf3: throughput, and processor time per byte.
 //!
-//! Over loopback and over a veth pair, with one stream and with four, one program after the other, every second round
-//! backwards. Rates are what the receiver says, and the device has to agree about the bytes; processor time is that of
-//! the whole processes, as the kernel accounts for it.
+//! Over loopback and over a veth pair, with one stream and with four, in alternating order. Rates are those
+//! of the receiver, and the device's counters must agree; processor time is that of whole processes, as
+//! accounted by the kernel.
 
-use crate::network::{Bound, FAR_ADDRESS, NEAR_DEVICE, Rows, Site, beside, number_after, row};
+use crate::network::{Bound, FAR_ADDRESS, NEAR_DEVICE, Rows, Site, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio, scatter};
@@ -13,16 +13,16 @@ use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long each transfer is.
+/// The length of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many seconds
+    /// Duration in seconds
     Seconds(usize),
-    /// So many MiB, where it only has to run
+    /// Size in MiB, for a test run
     Mebibytes(usize),
 }
 
-/// Transfers with all programs, over each path, so many rounds.
+/// Transfers with all programs, over each path, for some rounds.
 pub fn interleaved(
     installed: &Installed,
     site: &Site,
@@ -55,8 +55,8 @@ pub fn interleaved(
             series[turn].run(site, extent);
         }
     }
-    let mut told = Rows::default();
-    told.notes.push(format!(
+    let mut table = Rows::default();
+    table.notes.push(format!(
         "Congestion control: {}; {MESSAGE} a write.",
         std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")
             .unwrap_or_default()
@@ -64,12 +64,13 @@ pub fn interleaved(
     ));
     for pair in series.chunks(2) {
         let [ours, theirs] = pair else { continue };
-        told.rows.push(ours.row(Some(theirs), extent));
-        told.rows.push(theirs.row(None, extent));
-        told.notes
+        table.rows.push(ours.row(Some(theirs), extent));
+        table.rows.push(theirs.row(None, extent));
+        table
+            .notes
             .extend([ours, theirs].into_iter().filter_map(Series::note));
     }
-    told
+    table
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,16 +87,16 @@ struct Series {
     over_veth: bool,
     streams: usize,
     runs: Vec<Run>,
-    /// Transfers that failed and were tried once more
+    /// Failed transfers that were repeated
     repeated: usize,
-    /// Why it takes no part any more
+    /// Why it is not run any more
     failure: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
     bytes_per_s: u64,
-    /// Of a MiB, sender and receiver
+    /// Processor time per MiB of sender and receiver
     sender_ns: u64,
     receiver_ns: u64,
     cpu_ns: u64,
@@ -108,7 +109,7 @@ impl Series {
         };
         let mut transfer = self.transfer(site, &path, extent);
         if transfer.is_err() && self.tool == Tool::Iperf3 {
-            // With several streams it hangs at its end now and then: that says nothing about the other rounds.
+            // With several streams it sometimes hangs at its end, which does not affect the other rounds.
             self.repeated += 1;
             transfer = self.transfer(site, &path, extent);
         }
@@ -135,14 +136,14 @@ impl Series {
         let client = self.arguments(extent);
         let client: Vec<&str> = client.iter().map(String::as_str).collect();
         let before = site.near.sent_bytes(device)?;
-        let patience = match extent {
+        let timeout = match extent {
             Extent::Seconds(seconds) => Duration::from_secs(seconds as u64 + 10),
             Extent::Mebibytes(_) => Duration::from_secs(15),
         };
-        let (sender, receiver) = site.talk(path, (namespace, server, PORT), &client, patience)?;
+        let (sender, receiver) = site.run_client_server(path, (namespace, server, PORT), &client, timeout)?;
         let sent = site.near.sent_bytes(device)? - before;
-        let (bytes, seconds) = self.received(&sender.text).context("it says no bytes")?;
-        // Headers, retransmissions and what was under way are more; fewer there cannot be.
+        let (bytes, seconds) = self.received(&sender.text).context("its output has no bytes")?;
+        // Headers, retransmissions and packets in flight add to the bytes; fewer are impossible.
         ensure!(
             bytes <= sent && sent <= bytes + bytes / 10 + SLACK,
             "it says {bytes} bytes, but {device} has sent {sent}"
@@ -199,9 +200,9 @@ impl Series {
         let command = format!("{program} {}", self.arguments(extent).join(" "));
         let verdicts = peer.map(|peer| {
             let compared = |of: fn(&Run) -> u64| ratio(self.median(of)?, peer.median(of)?);
-            let cost = |what: &str, found| beside(what, found, IPERF3, Bound::AtMost(1.0));
+            let cost = |what: &str, found| verdict_against(what, found, IPERF3, Bound::AtMost(1.0));
             vec![
-                beside(
+                verdict_against(
                     "throughput",
                     compared(|run| run.bytes_per_s),
                     IPERF3,
@@ -261,5 +262,5 @@ impl Series {
 const IPERF3: &str = "iperf3";
 const MESSAGE: &str = "128K";
 const PORT: u16 = 5218;
-/// What a device may carry beside the bytes however few these are.
+/// Bytes that a device may carry in addition.
 const SLACK: u64 = 64 << 20;

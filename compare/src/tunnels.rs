@@ -1,14 +1,14 @@
-//! `bench tun`: what offload brings, and how near the forwarder comes to the bare veth pair.
+//! `bench tun`: the gain by offload, and the forwarder's rate compared with the bare veth pair.
 
 use crate::judgement::Row;
-use crate::network::{Bound, Rows, Site, beside, number_after, row};
+use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
 use crate::run::Installed;
 use crate::suite::Program;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
-/// Tunnels with few queue lengths, all repeated in turn by the program itself.
+/// Measures tunnels with some queue lengths; the program itself repeats them in turn.
 pub fn measured(installed: &Installed, site: &Site, seconds: f64, repeats: usize) -> Rows {
     let arguments =
         format!("bench tun --json --queues 500,1000 --multi-queue 1 -t {seconds} --repeats {repeats}");
@@ -42,13 +42,13 @@ pub fn measured(installed: &Installed, site: &Site, seconds: f64, repeats: usize
         cpu_ns,
         absence: found.err().map(|error| format!("FAILED: {error:#}")),
         verdicts: vec![
-            beside(
+            verdict_against(
                 "with offload",
                 compared(|rates| rates.with / rates.without),
                 "without",
                 Bound::AtLeast(5.0),
             ),
-            beside(
+            verdict_against(
                 "with offload",
                 compared(|rates| rates.with / rates.bare),
                 "bare veth",
@@ -63,7 +63,7 @@ pub fn measured(installed: &Installed, site: &Site, seconds: f64, repeats: usize
     }
 }
 
-/// Bytes a second.
+/// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rates {
     bare: f64,
@@ -73,11 +73,11 @@ struct Rates {
 
 fn tunnel(site: &Site, path: &Path, arguments: &str, seconds: f64) -> Result<(Rates, u64)> {
     let words: Vec<&str> = arguments.split(' ').collect();
-    // A handful of points, each with what has to be made for it.
-    let patience = Duration::from_secs_f64(60.0 + 10.0 * seconds);
-    let told = site.start(&site.near, patience, path, &words)?.wait()?;
-    let rates = rates(&told.text).context("it says nothing of veth, or of tun with and without offload")?;
-    Ok((rates, told.cpu_ns))
+    // A few points, with time to prepare each.
+    let timeout = Duration::from_secs_f64(60.0 + 10.0 * seconds);
+    let output = site.start(&site.near, timeout, path, &words)?.wait()?;
+    let rates = rates(&output.text).context("its output lacks veth, or tun with and without offload")?;
+    Ok((rates, output.cpu_ns))
 }
 
 fn rates(text: &str) -> Option<Rates> {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_told_apart() {
+    fn rates_are_parsed_by_kind() {
         let text = r#"{"points":[{"path":"veth","streams":1,"bytes_per_s":300.5},
             {"path":"tun","offload":"off","bytes_per_s":20},{"path":"tun","offload":"off","bytes_per_s":30.0},
             {"path":"tun","offload":"on","bytes_per_s":250,"min_bytes_per_s":1}]}"#;

@@ -1,6 +1,7 @@
-//! Small UDP packets over loopback, as fast as one core can send them, for so many seconds: what `capture` is measured on.
+//! Sends small UDP packets over loopback at the highest rate of one core, for some seconds: the load for
+//! `capture`.
 //!
-//! `bench-blast SECONDS [BYTES]` prints how many it sent.
+//! `bench-blast SECONDS [BYTES]` prints the number of packets sent.
 
 use anyhow::Context;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
@@ -14,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     let seconds: f64 = words.next().context("how many seconds?")?.parse()?;
     let bytes: usize = words.next().map_or(Ok(18), |word| word.parse())?;
     anyhow::ensure!((0.01..=60.0).contains(&seconds), "0.01 to 60 seconds");
-    // Somebody has to have the port, or each packet is answered by an ICMP error. Its queue is soon full.
+    // The port must be open, or each packet is answered by an ICMP error. Its queue is soon full.
     let receiver = UdpSocket::bind("127.0.0.1:0")?;
     let sender = UdpSocket::bind("127.0.0.1:0")?;
     sender.connect(receiver.local_addr()?)?;

@@ -1,32 +1,32 @@
 //! Runs Sockeye and its peers interleaved on a host full of sockets, and prints ratios and verdicts.
 
 use anyhow::{Context, Result, ensure};
-use sockeye_compare::answers;
 use sockeye_compare::arguments::CompareArguments;
-use sockeye_compare::attended::{ATTEND, HOLD_NETNS, attend, hold_namespace};
 use sockeye_compare::capturing;
-use sockeye_compare::deeds;
+use sockeye_compare::close_sockets;
 use sockeye_compare::document;
-use sockeye_compare::exercise::{EXERCISE, exercise};
 use sockeye_compare::floor;
 use sockeye_compare::judgement::{judge, kilobytes};
+use sockeye_compare::kernel_totals::KernelTotals;
+use sockeye_compare::known_work::{KNOWN_WORK, run_known_work};
 use sockeye_compare::load::Load;
 use sockeye_compare::log;
 use sockeye_compare::machine::Machine;
 use sockeye_compare::measure::{SUPERVISE, supervise};
 use sockeye_compare::namespaces::{Names, SOCKETS_IN_SET};
-use sockeye_compare::neighbours::Neighbours;
 use sockeye_compare::netns;
-use sockeye_compare::netns_acts::{self, Act, ActFigures};
+use sockeye_compare::netns_operations::{self, NetnsOperation, OperationFigures};
 use sockeye_compare::network::{Rows, Site};
 use sockeye_compare::packets::Plan;
 use sockeye_compare::profiling::{self, Work};
-use sockeye_compare::programs::{beside_or_on_path, is_executable, on_path};
+use sockeye_compare::programs::{is_executable, on_path, sibling_or_on_path};
 use sockeye_compare::report::{Report, Table};
+use sockeye_compare::response_times;
 use sockeye_compare::run::{Figures, Installed, interleaved};
 use sockeye_compare::suite::{CAPTURE, LOG, Phase, entries};
 use sockeye_compare::transfers::{self, Extent};
 use sockeye_compare::tunnels;
+use sockeye_compare::wrapped_program::{HOLD_NETNS, WRAPPER, hold_namespace, run_wrapper};
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -34,18 +34,18 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
-    // First of all and with nothing done before: this process must stay small.
+    // Before anything else: this process must stay small.
     if words.next_if(|word| word == SUPERVISE).is_some() {
         return exit(supervise(words).map(|()| true));
     }
-    if words.next_if(|word| word == ATTEND).is_some() {
-        return exit(attend(words).map(|()| true));
+    if words.next_if(|word| word == WRAPPER).is_some() {
+        return exit(run_wrapper(words).map(|()| true));
     }
     if words.next_if(|word| word == HOLD_NETNS).is_some() {
         return exit(hold_namespace().map(|()| true));
     }
-    if words.next_if(|word| word == EXERCISE).is_some() {
-        return exit(exercise(words).map(|()| true));
+    if words.next_if(|word| word == KNOWN_WORK).is_some() {
+        return exit(run_known_work(words).map(|()| true));
     }
     let arguments = match CompareArguments::parse(words) {
         Ok(arguments) => arguments,
@@ -72,7 +72,7 @@ fn exit(result: Result<bool>) -> ExitCode {
     }
 }
 
-/// True if all went well, or well enough.
+/// Runs all phases; true if all targets are met, or not required.
 fn compare(arguments: &CompareArguments) -> Result<bool> {
     if let Some(sockeye) = &arguments.sockeye {
         ensure!(
@@ -81,31 +81,31 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
             sockeye.display()
         );
     }
-    // A document that cannot take the report should be known before the work, not after.
+    // Check now that the document can take the report.
     let document = arguments.markdown.as_deref().map(read_document).transpose()?;
     let installed = Installed {
-        floor: beside_or_on_path("bench-floor"),
-        // Also from another folder, where captures are.
+        floor: sibling_or_on_path("bench-floor"),
+        // An absolute path: some commands run in another folder.
         sockeye: arguments
             .sockeye
             .as_ref()
             .map(|sockeye| sockeye.canonicalize())
             .transpose()
             .context("finding sockeye")?
-            .or_else(|| beside_or_on_path("sockeye")),
+            .or_else(|| sibling_or_on_path("sockeye")),
         peer: on_path,
     };
-    let bench_load =
-        beside_or_on_path("bench-load").context("bench-load is not beside this program: build it too")?;
+    let bench_load = sibling_or_on_path("bench-load")
+        .context("bench-load is not in the folder of this program: build it too")?;
 
     let mut method = vec![format!("rounds: {}, interleaved, medians", arguments.rounds)];
     method.push(if arguments.host_netns {
-        "measured in the network namespace of the host, whose own sockets are counted too".to_owned()
+        "measured in the network namespace of the host; its other sockets are counted, too".to_owned()
     } else if netns::enter_private()? {
-        "measured in a network namespace of its own".to_owned()
+        "measured in a private network namespace".to_owned()
     } else {
         eprintln!("bench-compare: no rights to make a network namespace: the host's own sockets are measured too");
-        "measured on the host itself (no rights to make a network namespace), whose own sockets are counted too".to_owned()
+        "measured on the host itself (no rights to make a network namespace); its other sockets are counted, too".to_owned()
     });
     let mut machine = Machine::this();
     machine.ask_version("sockeye", installed.sockeye.as_deref(), "--version");
@@ -144,7 +144,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
         comparison.profiled(arguments)?;
     }
     if is_whole {
-        comparison.acts(arguments)?;
+        comparison.operations(arguments)?;
     }
     let report = Report {
         machine,
@@ -165,33 +165,33 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     Ok(!arguments.strict || report.tally().is_clean())
 }
 
-/// The phases in turn, and what they have brought so far.
+/// All phases, and their results so far.
 struct Comparison {
     installed: Installed,
     bench_load: PathBuf,
-    /// Of all phases so far, for targets that look back.
+    /// Figures of earlier phases, for targets that refer to them.
     measured: Vec<Figures>,
     tables: Vec<Table>,
 }
 
-/// The host that a phase is measured on.
+/// The host of a phase.
 struct Host {
     title: String,
-    /// What the load counts: commands print at least as many lines.
+    /// Sockets of the load: commands print at least as many lines.
     sockets: usize,
-    /// What the kernel counts that is ours.
-    ours: Neighbours,
+    /// The load's part of the kernel's totals.
+    ours: KernelTotals,
 }
 
 impl Comparison {
-    /// Runs of a millisecond scatter more, and cost little: more rounds.
+    /// Runs of a millisecond vary more and cost little: more rounds.
     fn empty(&mut self, rounds: usize) -> Result<()> {
-        // The first record of nothing never comes.
+        // A listener, because the first record of an empty list never comes.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening")?;
         let host = Host {
             title: "Nearly empty host".to_owned(),
             sockets: 1,
-            ours: Neighbours {
+            ours: KernelTotals {
                 tcp_sockets: 1,
                 files: 1,
                 namespaces: 1,
@@ -211,7 +211,7 @@ impl Comparison {
             load.stop()?;
             self.start(arguments.memory_sockets)?
         };
-        // Peaks hardly scatter: a few rounds are enough.
+        // Peaks hardly vary: a few rounds are enough.
         self.measure(
             Phase::Memory,
             Host::full("Memory", &load),
@@ -220,25 +220,35 @@ impl Comparison {
         load.stop()
     }
 
-    /// Sockets of running processes, which are changed, and then closed.
+    /// Changes options of sockets of running processes, and then closes the sockets.
     fn changed(&mut self, arguments: &CompareArguments) -> Result<()> {
         let sockets = arguments.changed;
         if sockets == 0 {
             return Ok(());
         }
         let load = self.start(sockets)?;
-        self.measure(Phase::Kept, Host::full("Keepalive", &load), arguments.rounds)?;
+        self.measure(
+            Phase::SocketOptions,
+            Host::full("Keepalive", &load),
+            arguments.rounds,
+        )?;
         load.stop()?;
         let title = format!("Closing, {sockets} sockets");
         announce(&title);
-        let mut tell = |text: &str| progress(&format!("{title}: {text}"));
+        let mut report_progress = |text: &str| progress(&format!("{title}: {text}"));
         let rounds = arguments.rounds.div_ceil(3);
-        let figures = deeds::closing(&self.installed, &self.bench_load, sockets, rounds, &mut tell)?;
+        let figures = close_sockets::closing(
+            &self.installed,
+            &self.bench_load,
+            sockets,
+            rounds,
+            &mut report_progress,
+        )?;
         self.judge(title, None, sockets, figures);
         Ok(())
     }
 
-    /// Late, because the kernel goes on clearing namespaces away after their end.
+    /// Late, because the kernel removes namespaces some time after their end.
     fn namespaces(&mut self, arguments: &CompareArguments) -> Result<()> {
         const FEW: usize = CompareArguments::NAMESPACES_FEW;
         let many = arguments.namespaces;
@@ -246,7 +256,7 @@ impl Comparison {
             return Ok(());
         }
         for (phase, namespaces) in [(Phase::FewNamespaces, FEW), (Phase::Namespaces, many)] {
-            // A set for each of the many, whichever holds it.
+            // One set per namespace of the large phase, in both phases.
             let sets = many / namespaces;
             let sockets = many * SOCKETS_IN_SET;
             let title = format!("{namespaces} named namespaces, {sockets} sockets");
@@ -262,14 +272,14 @@ impl Comparison {
             let load = Load::start_namespaces(&self.bench_load, namespaces, sets, 0)?;
             ensure!(
                 load.sockets() == sockets,
-                "the load says {} sockets, not {sockets}",
+                "the load has {} sockets, not {sockets}",
                 load.sockets()
             );
             let host = Host {
                 title,
                 sockets,
-                ours: Neighbours {
-                    // Of the four in a set, one is UDP.
+                ours: KernelTotals {
+                    // One of the four in a set is UDP.
                     tcp_sockets: (3 * many) as u64,
                     files: sockets as u64,
                     namespaces: namespaces as u64 + 1,
@@ -283,7 +293,7 @@ impl Comparison {
     }
 
     fn listed(&mut self, arguments: &CompareArguments) -> Result<()> {
-        let namespaces = 2 * arguments.acts;
+        let namespaces = 2 * arguments.operations;
         if namespaces == 0 {
             return Ok(());
         }
@@ -291,26 +301,26 @@ impl Comparison {
         let names = match empty_folder(&title, namespaces) {
             Ok(names) => names,
             Err(why) => {
-                let figures = Figures::absent(entries(Phase::Listed), &why);
+                let figures = Figures::absent(entries(Phase::ListedNamespaces), &why);
                 self.judge(title, None, namespaces, figures);
                 return Ok(());
             }
         };
         progress("waiting until the namespaces of before are freed");
-        netns_acts::settle(&self.installed)?;
+        netns_operations::settle(&self.installed)?;
         progress(&format!("making {title}"));
         let load = Load::start_namespaces(&self.bench_load, namespaces, 0, 1)?;
         let host = Host {
             title,
             sockets: namespaces,
-            ours: Neighbours {
+            ours: KernelTotals {
                 tcp_sockets: 0,
-                // Mapped ones are open too: the program, its libraries, its locale.
+                // Mapped files are open too: the program, its libraries, its locale.
                 files: (20 * namespaces) as u64,
                 namespaces: namespaces as u64 + 1,
             },
         };
-        self.measure(Phase::Listed, host, arguments.rounds)?;
+        self.measure(Phase::ListedNamespaces, host, arguments.rounds)?;
         load.stop()?;
         drop(names);
         Ok(())
@@ -324,9 +334,9 @@ impl Comparison {
         }
         let crowd = u32::try_from(packets / PACKETS_EACH).unwrap_or(u32::MAX);
         for (phase, connections) in [
-            (Phase::Captured, 5),
-            (Phase::Drawn, 1),
-            (Phase::Crowded, crowd.max(1)),
+            (Phase::CapturedTransfers, 5),
+            (Phase::SingleTransfer, 1),
+            (Phase::ManyTransfers, crowd.max(1)),
         ] {
             let title = match connections {
                 1 => format!("A capture of one connection, {packets} packets, snaplen 100"),
@@ -339,21 +349,21 @@ impl Comparison {
                 seed: 1,
             };
             let write = |out: &mut dyn Write| plan.write(&mut { out });
-            // Some take half a minute each.
+            // Some runs take half a minute each.
             self.in_folder(phase, title, packets, arguments.rounds.min(3), CAPTURE, &write)?;
         }
         Ok(())
     }
 
-    /// Packets are captured while they are sent, at the highest rate that there is.
+    /// Captures packets while they are sent at the highest possible rate.
     fn capturing(&mut self, arguments: &CompareArguments) -> Result<()> {
         if arguments.packets == 0 {
             return Ok(());
         }
         let title = "Capturing on lo, at the highest rate that one sender reaches".to_owned();
         announce(&title);
-        let blast = beside_or_on_path("bench-blast")
-            .context("bench-blast is not beside this program: build it too")?;
+        let blast = sibling_or_on_path("bench-blast")
+            .context("bench-blast is not in the folder of this program: build it too")?;
         let folder = std::env::temp_dir().join(format!("sockeye-compare-{}", std::process::id()));
         std::fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
         let seconds = if arguments.rounds <= QUICK_ROUNDS {
@@ -361,9 +371,16 @@ impl Comparison {
         } else {
             5.0
         };
-        let mut tell = |text: &str| progress(&format!("{title}: {text}"));
+        let mut report_progress = |text: &str| progress(&format!("{title}: {text}"));
         let rounds = arguments.rounds.div_ceil(3);
-        let captured = capturing::interleaved(&self.installed, &blast, &folder, seconds, rounds, &mut tell);
+        let captured = capturing::interleaved(
+            &self.installed,
+            &blast,
+            &folder,
+            seconds,
+            rounds,
+            &mut report_progress,
+        );
         std::fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
         self.tables.push(Table {
             rows: captured.rows,
@@ -381,10 +398,10 @@ impl Comparison {
         }
         let title = format!("A log of {lines} lines");
         let write = |out: &mut dyn Write| log::write(lines, &mut { out });
-        self.in_folder(Phase::Logged, title, lines, arguments.rounds, LOG, &write)
+        self.in_folder(Phase::KernelLog, title, lines, arguments.rounds, LOG, &write)
     }
 
-    /// A file in a folder of its own, which is the current one meanwhile: commands name the file only.
+    /// Writes a file in a new current folder: commands use only the file's name.
     fn in_folder(
         &mut self,
         phase: Phase,
@@ -406,7 +423,7 @@ impl Comparison {
                 let host = Host {
                     title,
                     sockets: count,
-                    ours: Neighbours {
+                    ours: KernelTotals {
                         tcp_sockets: 0,
                         files: 1,
                         namespaces: 1,
@@ -419,7 +436,7 @@ impl Comparison {
         measured
     }
 
-    /// What goes through a network of our own: much, quickly answered, or through a tunnel.
+    /// Network measurements: transfers, response times, and tunnels.
     fn network(&mut self, arguments: &CompareArguments) -> Result<()> {
         let seconds = arguments.seconds;
         if seconds == 0 {
@@ -430,7 +447,7 @@ impl Comparison {
             Ok(site) => site,
             Err(error) => {
                 let note = format!("not measured: {error:#}");
-                self.told(
+                self.add_table(
                     NETWORK.to_owned(),
                     Rows {
                         notes: vec![note],
@@ -448,22 +465,23 @@ impl Comparison {
             (Extent::Seconds(seconds), 1.0)
         };
         announce(STREAMED);
-        let mut tell = |text: &str| progress(&format!("{STREAMED}: {text}"));
-        let streamed = transfers::interleaved(&self.installed, &site, extent, rounds, &mut tell);
-        self.told(STREAMED.to_owned(), streamed);
+        let mut report_progress = |text: &str| progress(&format!("{STREAMED}: {text}"));
+        let streamed = transfers::interleaved(&self.installed, &site, extent, rounds, &mut report_progress);
+        self.add_table(STREAMED.to_owned(), streamed);
         announce(ANSWERED);
-        let mut tell = |text: &str| progress(&format!("{ANSWERED}: {text}"));
-        let answered = answers::interleaved(&self.installed, &site, seconds, rounds, &mut tell);
-        self.told(ANSWERED.to_owned(), answered);
+        let mut report_progress = |text: &str| progress(&format!("{ANSWERED}: {text}"));
+        let answered =
+            response_times::interleaved(&self.installed, &site, seconds, rounds, &mut report_progress);
+        self.add_table(ANSWERED.to_owned(), answered);
         announce(TUNNELLED);
         progress(TUNNELLED);
         let repeats = rounds.min(3);
         let tunnelled = tunnels::measured(&self.installed, &site, tun_seconds, repeats);
-        self.told(TUNNELLED.to_owned(), tunnelled);
+        self.add_table(TUNNELLED.to_owned(), tunnelled);
         Ok(())
     }
 
-    /// Programs that are looked at.
+    /// Profiled programs.
     fn profiled(&mut self, arguments: &CompareArguments) -> Result<()> {
         let thousands = arguments.profiled;
         if thousands == 0 {
@@ -476,67 +494,73 @@ impl Comparison {
             calls: 100 * thousands,
         };
         announce(PROFILED);
-        let mut tell = |text: &str| progress(&format!("{PROFILED}: {text}"));
-        let rows = profiling::interleaved(&self.installed, &this, work, arguments.rounds, &mut tell);
+        let mut report_progress = |text: &str| progress(&format!("{PROFILED}: {text}"));
+        let rows = profiling::interleaved(
+            &self.installed,
+            &this,
+            work,
+            arguments.rounds,
+            &mut report_progress,
+        );
         let rows = rows.unwrap_or_else(|error| Rows {
             notes: vec![format!("not measured: {error:#}")],
             ..Rows::default()
         });
-        self.told(PROFILED.to_owned(), rows);
+        self.add_table(PROFILED.to_owned(), rows);
         Ok(())
     }
 
-    fn told(&mut self, title: String, told: Rows) {
+    fn add_table(&mut self, title: String, rows: Rows) {
         self.tables.push(Table {
-            rows: told.rows,
-            notes: told.notes,
+            rows: rows.rows,
+            notes: rows.notes,
             title,
             warning: None,
         });
     }
 
-    /// Last of all, for the same reason; they wait for the end of that clearing themselves.
-    fn acts(&mut self, arguments: &CompareArguments) -> Result<()> {
-        let count = arguments.acts;
+    /// Last, because they wait until the kernel has removed all namespaces.
+    fn operations(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let count = arguments.operations;
         if count == 0 {
             return Ok(());
         }
         let (first, last) = (count / 2, 5 * count / 2);
-        for (title, acts) in [
+        for (title, operations) in [
             (
                 format!("Making {count} named namespaces"),
-                netns_acts::making(count),
+                netns_operations::making(count),
             ),
             (
                 format!("Flat: the last {first} of {last} named namespaces beside the first"),
-                netns_acts::flat(count),
+                netns_operations::flat(count),
             ),
             (
                 format!("Removing {count} named namespaces"),
-                netns_acts::removing(count),
+                netns_operations::removing(count),
             ),
         ] {
-            self.act(title, &acts, arguments.rounds.div_ceil(3))?;
+            self.operation(title, &operations, arguments.rounds.div_ceil(3))?;
         }
         Ok(())
     }
 
-    fn act(&mut self, title: String, acts: &[Act], rounds: usize) -> Result<()> {
+    fn operation(&mut self, title: String, operations: &[NetnsOperation], rounds: usize) -> Result<()> {
         announce(&title);
-        let most = acts
+        let most = operations
             .iter()
-            .map(|act| act.before.max(act.after))
+            .map(|operation| operation.before.max(operation.after))
             .max()
             .unwrap_or(0);
         let measured = match empty_folder(&title, most) {
             Ok(_names) => {
-                let mut tell = |text: &str| progress(&format!("{title}: {text}"));
-                netns_acts::interleaved(acts, &self.installed, rounds, &mut tell)?
+                let mut report_progress = |text: &str| progress(&format!("{title}: {text}"));
+                netns_operations::interleaved(operations, &self.installed, rounds, &mut report_progress)?
             }
-            Err(why) => netns_acts::absent(acts, &why),
+            Err(why) => netns_operations::absent(operations, &why),
         };
         let notes = measured.iter().filter_map(memory).collect();
-        let figures: Vec<Figures> = measured.into_iter().map(|act| act.figures).collect();
+        let figures: Vec<Figures> = measured.into_iter().map(|operation| operation.figures).collect();
         self.tables.push(Table {
             rows: judge(&figures, &[], 0),
             title,
@@ -554,7 +578,7 @@ impl Comparison {
             .records;
         ensure!(
             seen >= load.sockets() as u64,
-            "the load says {} sockets, the kernel {seen}",
+            "the load has {} sockets, the kernel reports {seen}",
             load.sockets()
         );
         Ok(load)
@@ -563,12 +587,12 @@ impl Comparison {
     fn measure(&mut self, phase: Phase, host: Host, rounds: usize) -> Result<()> {
         let Host { title, sockets, ours } = host;
         announce(&title);
-        // Between the rounds too: others come and go.
-        let mut there = Neighbours::now()?;
-        let mut tell = |text: &str| {
+        // Also between the rounds: other processes come and go.
+        let mut there = KernelTotals::now()?;
+        let mut report_progress = |text: &str| {
             progress(&format!("{title}: {text}"));
-            // What cannot be read now could be read before, and will be again.
-            there = there.max(Neighbours::now().unwrap_or_default());
+            // A failed reading is ignored: there are others.
+            there = there.max(KernelTotals::now().unwrap_or_default());
         };
         let figures = interleaved(
             entries(phase),
@@ -576,9 +600,9 @@ impl Comparison {
             sockets,
             WARM_UPS,
             rounds,
-            &mut tell,
+            &mut report_progress,
         )?;
-        tell("done");
+        report_progress("done");
         let others = there.without(ours);
         self.judge(title, others.warning(), sockets, figures);
         Ok(())
@@ -600,7 +624,7 @@ impl Host {
         Self {
             title: format!("{what}, {} sockets", load.sockets()),
             sockets: load.sockets(),
-            ours: Neighbours {
+            ours: KernelTotals {
                 tcp_sockets: load.sockets() as u64,
                 files: load.sockets() as u64,
                 namespaces: 1,
@@ -617,34 +641,34 @@ fn write_file(path: &Path, write: &dyn Fn(&mut dyn Write) -> std::io::Result<()>
         .with_context(|| format!("writing {}", path.display()))
 }
 
-/// A folder for so many names, or why there is none, which is told at once too.
+/// An empty folder for names, or the reason why there is none, which is also printed at once.
 fn empty_folder(title: &str, namespaces: usize) -> Result<Names, String> {
-    let names = netns_acts::room(namespaces)
-        .and_then(|()| Names::hide_others().map_err(|error| format!("{error:#}")));
+    let names = netns_operations::check_memory(namespaces)
+        .and_then(|()| Names::isolate().map_err(|error| format!("{error:#}")));
     names.inspect_err(|why| eprintln!("bench-compare: {title}: not measured: {why}"))
 }
 
-/// What the namespaces that an act has left take; nothing of one that has left none.
-fn memory(act: &ActFigures) -> Option<String> {
-    let (each, there) = (act.bytes_each?, act.after);
+/// Memory of the namespaces that an operation has left; `None` if it has left none.
+fn memory(operation: &OperationFigures) -> Option<String> {
+    let (each, there) = (operation.bytes_per_namespace?, operation.after);
     Some(format!(
         "{there} namespaces: {} of kernel memory each (Slab and Percpu of /proc/meminfo)",
         kilobytes(each)
     ))
 }
 
-/// Where there is no terminal for progress, a line a phase: a log shall show that this lives.
+/// Without a terminal for progress, prints a line per phase, so that a log shows activity.
 fn announce(title: &str) {
     if !std::io::stderr().is_terminal() {
         eprintln!("bench-compare: {title}");
     }
 }
 
-/// Long work shows itself on a terminal, on one line; see [`announce`] for anywhere else.
+/// Shows progress on a terminal, on one line; see [`announce`] for other outputs.
 fn progress(text: &str) {
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
-        // Progress that cannot be shown is no reason to stop.
+        // A failed write of progress is ignored.
         let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
     }
 }
@@ -656,12 +680,12 @@ fn read_document(path: &Path) -> Result<String> {
 }
 
 const NETWORK: &str = "Transfers, answers and tunnels";
-const STREAMED: &str = "Transfers, beside iperf3";
-const ANSWERED: &str = "Answers, beside sockperf";
-const TUNNELLED: &str = "Tunnels, beside the bare veth pair";
-const PROFILED: &str = "Profiles, beside strace";
+const STREAMED: &str = "Transfers, compared with iperf3";
+const ANSWERED: &str = "Answers, compared with sockperf";
+const TUNNELLED: &str = "Tunnels, compared with the bare veth pair";
+const PROFILED: &str = "Profiles, compared with strace";
 const WARM_UPS: usize = 1;
-/// So few rounds show that everything runs, not how fast it is.
+/// So few rounds show that everything works, not its speed.
 const QUICK_ROUNDS: usize = 3;
-/// Of each connection, where there are very many.
+/// Packets per connection, if there are very many connections.
 const PACKETS_EACH: usize = 24;

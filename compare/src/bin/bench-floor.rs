@@ -1,4 +1,5 @@
-//! The cheapest possible dump of this host's TCP sockets; prints how many there are. Or the cheapest making of namespaces.
+//! The cheapest possible dump of this host's TCP sockets; prints their number. Or the cheapest creation of
+//! namespaces.
 
 use sockeye_compare::floor::{Request, dump};
 use sockeye_compare::namespaces::make_named;
@@ -39,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// One after another on this one thread, with nothing looked at before and nothing put right after.
+/// Creates them one after another on this thread, without checks and without cleaning up.
 fn make_namespaces(prefix: &str, count: usize) -> ExitCode {
     for number in 0..count {
         if let Err(error) = make_named(&format!("{prefix}{number}")) {

@@ -1,4 +1,4 @@
-//! Makes a host full of sockets, says so, and holds them until its stdin closes or it is ended.
+//! Creates a host full of sockets, reports them, and holds them until its stdin closes or it is ended.
 
 use anyhow::{Context, Result, ensure};
 use nix::errno::Errno;
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &LoadArguments) -> Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
-    // Dropped last: the names go when nobody needs them any more.
+    // Dropped last: the names are removed when no process needs them any more.
     let _names;
     let load = match *arguments {
         LoadArguments::Help => {
@@ -53,12 +53,12 @@ fn run(arguments: &LoadArguments) -> Result<()> {
             Load::start_holders(&program, sockets)?
         }
         LoadArguments::MakeNamespaces { namespaces, sets } => {
-            _names = Names::hide_others().context("--namespaces needs CAP_SYS_ADMIN (root)")?;
+            _names = Names::isolate().context("--namespaces needs CAP_SYS_ADMIN (root)")?;
             Load::start_namespaces(&program, namespaces, sets, 0)?
         }
     };
-    // Before the word is given: whoever waits for it may send a signal at once.
-    let signals = take_signals()?;
+    // Before reporting readiness: the reader may send a signal at once.
+    let signals = block_signals()?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "ready {} sockets", load.sockets())
         .and_then(|()| stdout.flush())
@@ -67,9 +67,9 @@ fn run(arguments: &LoadArguments) -> Result<()> {
     load.stop()
 }
 
-/// From now on SIGTERM and SIGINT can be read instead of ending this process. Before, and by SIGKILL at any time, it ends at once; the
-/// holders die with it then too, only that nobody is left here to collect them.
-fn take_signals() -> Result<SignalFd> {
+/// Blocks SIGTERM and SIGINT so that they can be read. Before, and by SIGKILL at any time, the process ends
+/// at once; the holders then end too, but are not waited for.
+fn block_signals() -> Result<SignalFd> {
     let signals: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
     signals.thread_block().context("blocking signals")?;
     SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC).context("signalfd")

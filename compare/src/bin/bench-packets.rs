@@ -1,4 +1,4 @@
-//! Makes a capture of TCP transfers that never took place, for the benchmarks of `analyze` and its peers.
+//! Writes a capture of generated TCP transfers, for the benchmarks of `analyze` and its peers.
 
 use anyhow::{Context, Result};
 use sockeye_compare::arguments::PacketsArguments;

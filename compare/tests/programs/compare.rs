@@ -173,7 +173,7 @@ fn mistakes_are_known_before_the_work() {
 #[test]
 fn nothing_is_left_of_a_comparison_that_is_ended() {
     // On a thread, whose mount namespace ends with it.
-    let permitted = thread::spawn(|| Names::hide_others().map(drop)).join();
+    let permitted = thread::spawn(|| Names::isolate().map(drop)).join();
     if let Err(error) = permitted.expect("no panic") {
         println!("SKIP: no named network namespaces without rights: {error:#}");
         return;

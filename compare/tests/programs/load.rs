@@ -98,7 +98,7 @@ fn a_private_load_is_not_seen_outside() {
 #[test]
 fn named_namespaces_stand_are_seen_by_nobody_else_and_vanish() {
     // On a thread, whose mount namespace ends with it.
-    let permitted = std::thread::spawn(|| Names::hide_others().map(drop)).join();
+    let permitted = std::thread::spawn(|| Names::isolate().map(drop)).join();
     if let Err(error) = permitted.expect("no panic") {
         println!("SKIP: no named network namespaces without rights: {error:#}");
         return;

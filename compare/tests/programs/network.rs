@@ -1,13 +1,13 @@
 //! What goes through a network, for a moment: it must not rot, and nothing of it may stay.
 
-use sockeye_compare::answers;
-use sockeye_compare::attended::Namespace;
 use sockeye_compare::judgement::{Finding, Row};
 use sockeye_compare::network::Site;
 use sockeye_compare::programs::on_path;
+use sockeye_compare::response_times;
 use sockeye_compare::run::Installed;
 use sockeye_compare::transfers::{self, Extent};
 use sockeye_compare::tunnels;
+use sockeye_compare::wrapped_program::Namespace;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn peers_are_measured_and_who_serves_nothing_is_told() {
             assert!(row.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0), "{row:?}");
         }
     }
-    let answered = answers::interleaved(&installed, &site, 1, 1, &mut |_| {});
+    let answered = response_times::interleaved(&installed, &site, 1, 1, &mut |_| {});
     let [ours, theirs] = &answered.rows[..] else {
         panic!("{:?}", answered.rows);
     };

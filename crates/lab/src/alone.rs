@@ -1,4 +1,4 @@
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 
@@ -16,7 +16,7 @@ pub fn alone(group: &str) -> Alone {
         .create(true)
         .append(true)
         .open(&path)
-        .must(path.display());
-    flock(&file, FlockOperation::LockExclusive).must(path.display());
+        .or_panic(path.display());
+    flock(&file, FlockOperation::LockExclusive).or_panic(path.display());
     Alone { _lock: file }
 }

@@ -1,6 +1,6 @@
-use crate::must::Must;
 use crate::namespace::{Namespace, ip_batch};
-use crate::process::{Living, ProcessPlan};
+use crate::or_panic::OrPanic;
+use crate::process::{ChildHandle, ProcessPlan};
 use crate::{Link, Middlebox, Skip, UnixName};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,23 +12,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One test's laboratory. Everything made in it is gone when it is dropped, also when the test panics.
+/// The laboratory of one test. Everything in it is removed when it is dropped, also if the test panics.
 ///
-/// Its namespaces are called `skl-PID-SERIAL-PURPOSE-NAME`, its directory `skl-PID-SERIAL-PURPOSE`, so that
-/// labs of tests that run at the same time, and what killed runs left behind, can be told apart.
+/// Namespaces are named `skl-PID-SERIAL-PURPOSE-NAME`, the directory `skl-PID-SERIAL-PURPOSE`, to separate
+/// labs of concurrent tests and leftovers of killed runs.
 #[derive(Debug)]
 pub struct Lab {
     name: String,
     directory: PathBuf,
     namespaces: Mutex<Vec<Namespace>>,
     links: AtomicU32,
-    processes: Mutex<Vec<Arc<Living>>>,
+    processes: Mutex<Vec<Arc<ChildHandle>>>,
     holder: OnceLock<PathBuf>,
 }
 
 impl Lab {
-    /// Opens a laboratory, after sweeping away what dead test runs left behind. `purpose` becomes a part of
-    /// the names.
+    /// Opens a laboratory, and removes leftovers of dead test runs. `purpose` becomes a part of the names.
     ///
     /// Skips without CAP_NET_ADMIN and CAP_SYS_ADMIN as root, and without iproute2's `ip`.
     pub fn new(purpose: &str) -> Result<Self, Skip> {
@@ -39,10 +38,10 @@ impl Lab {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{serial}-{}", std::process::id(), plain(purpose));
         let directory = std::env::temp_dir().join(&name);
-        fs::create_dir(&directory).must(format_args!("create {}", directory.display()));
-        // Processes of other users execute the holder's binary and bind UNIX sockets in it.
+        fs::create_dir(&directory).or_panic(format_args!("create {}", directory.display()));
+        // Processes of other users execute the holder binary and bind UNIX sockets in it.
         let open_to_all = fs::Permissions::from_mode(0o1777);
-        fs::set_permissions(&directory, open_to_all).must("open the lab's directory to all");
+        fs::set_permissions(&directory, open_to_all).or_panic("open the lab's directory to all");
         Ok(Self {
             name,
             directory,
@@ -53,17 +52,17 @@ impl Lab {
         })
     }
 
-    /// The lab's own name, `skl-PID-SERIAL-PURPOSE`; all its namespaces' names begin with it.
+    /// The lab's name, `skl-PID-SERIAL-PURPOSE`: the prefix of all its namespaces' names.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A copy of a program in a place where everyone may execute it.
+    /// Copies a program to a place where all users may execute it.
     ///
-    /// Copied by install(1): a child that another test's thread forks in the meantime would inherit our own
-    /// descriptor, and "text file busy" is what executing the copy would give.
+    /// Copied by install(1): a child forked by another test's thread meanwhile would inherit our open
+    /// descriptor, and executing the copy would fail with "text file busy".
     #[must_use]
-    pub fn for_everyone(&self, program: &Path) -> PathBuf {
+    pub fn copy_for_all_users(&self, program: &Path) -> PathBuf {
         let copy = self
             .directory()
             .join(program.file_name().expect("a program has a name"));
@@ -73,13 +72,12 @@ impl Lab {
         copy
     }
 
-    /// A directory of the lab's own, deleted with it.
+    /// The lab's directory, deleted with it.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// A cgroup (version 2) of the lab's own, for processes of the lab, deleted with it; below it they may make
-    /// more.
+    /// A cgroup (version 2) for the lab's processes, deleted with it; they may create cgroups below it.
     pub fn cgroup(&self) -> Result<PathBuf, Skip> {
         let root = cgroup_root().ok_or_else(|| Skip::new("no cgroup2 is mounted"))?;
         let cgroup = root.join(&self.name);
@@ -88,12 +86,12 @@ impl Lab {
         Ok(cgroup)
     }
 
-    /// A path-named UNIX address in the lab's directory; `file` may hold any byte but `/` and NUL.
+    /// A UNIX address by path in the lab's directory; `file` may have any byte but `/` and NUL.
     pub fn unix_path(&self, file: impl AsRef<[u8]>) -> UnixName {
         UnixName::Path(self.directory.join(OsStr::from_bytes(file.as_ref())))
     }
 
-    /// An abstract UNIX address that no other lab uses: the lab's name, `@`, and `tail`.
+    /// An abstract UNIX address that is unique to the lab: its name, `@`, and `tail`.
     pub fn unix_abstract(&self, tail: impl AsRef<[u8]>) -> UnixName {
         let mut name = self.name.clone().into_bytes();
         name.push(b'@');
@@ -101,7 +99,7 @@ impl Lab {
         UnixName::Abstract(name)
     }
 
-    /// Makes a network namespace that `ip netns` shows, with the loopback interface up.
+    /// Creates a network namespace that `ip netns` lists, with loopback up.
     #[track_caller]
     pub fn namespace(&self, name: &str) -> Namespace {
         let label = plain(name);
@@ -113,44 +111,45 @@ impl Lab {
         namespace
     }
 
-    /// Joins two namespaces by a veth pair with addresses of its own, both ends up.
+    /// Connects two namespaces by a veth pair with addresses, both ends up.
     ///
     /// The Nth link of a lab (from 0) has the prefixes `10.77.N.0/24` and `fd77:0:0:N::/64`; `client` gets
     /// host number 1, `server` 2.
     #[track_caller]
     pub fn link(&self, client: &Namespace, server: &Namespace) -> Link {
         let number = self.links.fetch_add(1, Ordering::Relaxed);
-        let number = u8::try_from(number).must("number of links");
+        let number = u8::try_from(number).or_panic("number of links");
         Link::create(client, server, number)
     }
 
-    /// Joins two namespaces by a middlebox with addresses of its own: every packet goes through our hands.
+    /// Connects two namespaces by a middlebox with addresses: every packet passes through the test.
     ///
-    /// The Nth of a lab (from 0) has the prefixes `10.78.N.0/24` and `fd78:0:0:N::/64`; `client` gets host number 1,
-    /// `server` 2. With the same seed the same happens to the same packets.
+    /// The Nth of a lab (from 0) has the prefixes `10.78.N.0/24` and `fd78:0:0:N::/64`; `client` gets host
+    /// number 1, `server` 2. Equal seeds impair equal packets.
     #[track_caller]
     pub fn middlebox(&self, client: &Namespace, server: &Namespace, seed: u64) -> Middlebox {
         let number = self.links.fetch_add(1, Ordering::Relaxed);
-        let number = u8::try_from(number).must("number of links");
+        let number = u8::try_from(number).or_panic("number of links");
         Middlebox::create(client, server, number, seed)
     }
 
-    /// A process to be started with this `comm` (of which the kernel keeps 15 bytes; any byte but NUL).
+    /// Plans a process with this `comm` (the kernel keeps 15 bytes; any byte but NUL).
     pub fn process(&self, comm: impl AsRef<[u8]>) -> ProcessPlan<'_> {
         ProcessPlan::new(self, OsString::from_vec(comm.as_ref().to_vec()))
     }
 
-    /// The holder's binary, copied to where every user can execute it.
+    /// The holder binary, copied to where every user can execute it.
     pub(crate) fn holder(&self) -> &Path {
         self.holder.get_or_init(|| {
             let path = self.directory.join("lab-holder");
-            fs::copy(env!("LAB_HOLDER"), &path).must(format_args!("copy {}", env!("LAB_HOLDER")));
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).must("make the holder executable");
+            fs::copy(env!("LAB_HOLDER"), &path).or_panic(format_args!("copy {}", env!("LAB_HOLDER")));
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
+                .or_panic("make the holder executable");
             path
         })
     }
 
-    pub(crate) fn adopt(&self, process: Arc<Living>) {
+    pub(crate) fn adopt(&self, process: Arc<ChildHandle>) {
         self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -165,7 +164,7 @@ impl Drop for Lab {
         for process in processes {
             process.end();
         }
-        // 2. Links, by name: a namespace with a socket left in it lives on, and its devices with it.
+        // 2. Links, by name: a namespace with an open socket stays alive, with its devices.
         let namespaces = std::mem::take(self.namespaces.get_mut().unwrap_or_else(PoisonError::into_inner));
         for namespace in &namespaces {
             namespace.delete_links();
@@ -189,13 +188,13 @@ pub fn program(name: &str) -> Result<PathBuf, Skip> {
         .ok_or_else(|| Skip::new(format!("the program {name} is not installed")))
 }
 
-/// Runs a command to its end and gives its stdout; panics unless it exits with 0.
+/// Runs a command and returns its stdout; panics unless it exits with 0.
 #[track_caller]
 pub fn output_of(mut command: Command) -> String {
     let output = command
         .stdin(Stdio::null())
         .output()
-        .must(format_args!("run {command:?}"));
+        .or_panic(format_args!("run {command:?}"));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
@@ -205,15 +204,15 @@ pub fn output_of(mut command: Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Removes the namespaces and directories of labs whose process is dead.
+/// Removes the namespaces and directories of labs of dead processes.
 ///
-/// Two sweeps may meet over the same left-overs, therefore no failure counts.
+/// Errors are ignored: another process may remove the same leftovers.
 fn sweep() {
     let orphaned = |directory: &Path| -> Vec<String> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names
-            .filter(|name| owner_pid(name).is_some_and(|pid| !lives(pid)))
+            .filter(|name| owner_pid(name).is_some_and(|pid| !is_alive(pid)))
             .collect()
     };
     let namespaces = orphaned(Path::new(NETNS_DIRECTORY));
@@ -236,7 +235,7 @@ fn cgroup_root() -> Option<PathBuf> {
     found.get(1).map(PathBuf::from)
 }
 
-/// Deletes a lab's cgroup, if it has one, and those inside. Called from Drop and from sweeps: never panics.
+/// Deletes a lab's cgroup, if any, and those inside. Called from Drop and from sweeps: never panics.
 fn delete_cgroup(lab: &str) {
     fn delete(cgroup: &Path) {
         let inside = fs::read_dir(cgroup).into_iter().flatten().flatten();
@@ -244,7 +243,7 @@ fn delete_cgroup(lab: &str) {
             delete(&entry.path());
         }
         let started = Instant::now();
-        // Of a process that was killed a moment ago the kernel lets go a moment later.
+        // The kernel releases the cgroup of a killed process with a delay.
         while let Err(error) = fs::remove_dir(cgroup) {
             if error.raw_os_error() != Some(EBUSY) || started.elapsed() > Duration::from_secs(2) {
                 eprintln!("lab: remove cgroup {}: {error}", cgroup.display());
@@ -261,9 +260,9 @@ fn delete_cgroup(lab: &str) {
     }
 }
 
-/// A zombie that nobody has reaped yet does not live: its sockets and pipes are closed.
-fn lives(pid: u32) -> bool {
-    // PID (COMM) STATE ...: COMM may hold parentheses and spaces.
+/// Whether a process is alive; a zombie is not, because its sockets and pipes are closed.
+fn is_alive(pid: u32) -> bool {
+    // PID (COMM) STATE ...: COMM may contain parentheses and spaces.
     let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat
         .rsplit(|byte| *byte == b')')
@@ -284,7 +283,7 @@ fn delete_namespaces<'a>(names: impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Checks for what every lab needs: root with CAP_NET_ADMIN and CAP_SYS_ADMIN.
+/// Checks the permissions that every lab needs: root with CAP_NET_ADMIN and CAP_SYS_ADMIN.
 fn permitted() -> Result<(), Skip> {
     if !rustix::process::geteuid().is_root() {
         return Err(Skip::new("making namespaces and links needs root"));
@@ -304,7 +303,7 @@ fn permitted() -> Result<(), Skip> {
     Ok(())
 }
 
-/// Keeps a name fit for `ip netns`, a path and the eye.
+/// Reduces a text to characters that are safe for `ip netns` and paths.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|c| {

@@ -1,18 +1,17 @@
-//! The reality that Sockeye's kernel tests compare with: network namespaces joined by veth pairs, sockets
-//! brought into every state, and processes that hold them.
+//! A laboratory for tests of the live kernel: network namespaces connected by veth pairs, sockets in every
+//! state, and processes that own them.
 //!
-//! A [`Lab`] is made by one test and takes everything along when it is dropped. In its [`Namespace`]s and
-//! over its [`Link`]s, makers give [`Specimen`]s: real sockets, each with the truth about it (addresses,
-//! inode, state, queues, timer, owner). A [`Lane`] is a path between two addresses; whatever it makes exists
-//! over IPv4, IPv6 and v4-mapped, on loopback and between namespaces. A [`Process`] is a child with any name,
-//! user and group that opens or shares sockets.
+//! A test opens a [`Lab`], which removes everything when it is dropped. Its [`Namespace`]s and [`Link`]s
+//! create [`LabSocket`]s: real sockets with their expected values (addresses, inode, state, queues, timer,
+//! owner). A [`NetPath`] is a path between two addresses, over IPv4, IPv6 or v4-mapped, on loopback or
+//! between namespaces. A [`Process`] is a child with any name, user and group that opens or shares sockets.
 //!
-//! A [`Middlebox`] joins two namespaces too, and delays, drops, repeats and reorders what goes through it.
+//! A [`Middlebox`] also connects two namespaces; it delays, drops, duplicates and reorders packets.
 //!
-//! What it deliberately does not do: it uses none of the code under test (it reads `/proc/net/tcp`, asks
-//! inet_diag and runs `ip` by itself; of `sys` it takes only the TUN devices), it never touches the host's own network, and it is no library for programs: once a
-//! [`Lab`] is open, whatever fails panics, which is the failure of the test. Only what a machine may rightly
-//! lack is a [`Skip`], told aloud by [`need!`].
+//! What it deliberately does not do: use the code under test (it reads `/proc/net/tcp`, queries inet_diag and
+//! runs `ip` by itself; of `sys` it takes only the TUN devices), or touch the host's own network. It is no
+//! library for programs: once a [`Lab`] is open, every failure panics and fails the test. Only what a machine
+//! may lack is a [`Skip`], which [`need!`] reports.
 //!
 //! ```no_run
 //! use sockeye_lab::{Lab, State, need};
@@ -21,12 +20,12 @@
 //! fn half_closed_connections_are_seen() {
 //!     let lab = need!(Lab::new("half_closed"));
 //!     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-//!     let pair = lab.link(&client, &server).lane6().half_closed();
+//!     let pair = lab.link(&client, &server).net_path6().half_closed();
 //!     assert_eq!(pair.server.state, State::CloseWait);
 //!
-//!     // What a program under test says, run inside, is compared with `pair.server.local`, `.inode`, ...
-//!     let said = server.output("ss", &["-Htan", "state", "close-wait"]);
-//!     assert!(said.contains(&pair.server.local.unwrap().to_string()));
+//!     // Compare the output of a program in the namespace with `pair.server.local`, `.inode`, ...
+//!     let output = server.output("ss", &["-Htan", "state", "close-wait"]);
+//!     assert!(output.contains(&pair.server.local.unwrap().to_string()));
 //! }
 //! ```
 
@@ -37,18 +36,18 @@ extern crate self as sockeye_lab;
 mod alone;
 mod datagram;
 mod lab;
-mod lane;
+mod lab_socket;
 mod link;
 mod lookup;
 mod middlebox;
-mod must;
+mod mount_namespace;
 mod namespace;
+mod net_path;
 mod options;
-mod own_mounts;
+mod or_panic;
 mod process;
 mod procnet;
 mod skip;
-mod specimen;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -57,16 +56,16 @@ mod wait;
 
 pub use alone::{Alone, alone};
 pub use lab::{Lab, output_of, program};
-pub use lane::{Lane, Toward};
+pub use lab_socket::{Family, LabSocket, Pair, Protocol, State, Timer, UnixName};
 pub use link::Link;
-pub use middlebox::{Fate, Middlebox, Weather};
+pub use middlebox::{Impairment, Middlebox, PathCounters};
+pub use mount_namespace::MountNamespace;
 pub use namespace::Namespace;
+pub use net_path::{NetPath, Toward};
 pub use options::{SocketOptions, congestion_control};
-pub use own_mounts::OwnMounts;
 pub use process::{Process, ProcessPlan};
 pub use procnet::Row;
 pub use skip::Skip;
-pub use specimen::{Family, Pair, Protocol, Specimen, State, Timer, UnixName};
 pub use tcp::FullQueue;
 pub use unix::UnixKind;
 pub use wait::{DEADLINE, wait_for, wait_until, wait_until_steady, wait_within};

@@ -1,6 +1,6 @@
-use crate::must::Must;
 use crate::namespace::ip_batch;
-use crate::{Lane, Namespace, SocketOptions, Toward};
+use crate::or_panic::OrPanic;
+use crate::{Namespace, NetPath, SocketOptions, Toward};
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A veth pair between two namespaces.
 ///
-/// Neighbour entries are permanent, so that nothing is ever asked by ARP or NDP, and so that a path can be
-/// [cut](Lane::cut) in one direction by pointing an entry at nobody.
+/// Neighbour entries are permanent, so that no ARP or NDP is needed, and so that a path can be
+/// [cut](NetPath::cut) in one direction by a wrong entry.
 #[derive(Debug, Clone)]
 pub struct Link(pub(crate) Arc<Ends>);
 
@@ -20,7 +20,7 @@ pub(crate) struct Ends {
     pub(crate) client: End,
     pub(crate) server: End,
     number: u8,
-    lanes: AtomicU8,
+    net_paths: AtomicU8,
 }
 
 /// One end of a link.
@@ -43,7 +43,7 @@ impl Link {
             client: end(client, 1),
             server: end(server, 2),
             number,
-            lanes: AtomicU8::new(1),
+            net_paths: AtomicU8::new(1),
         };
         let (a, b) = (&ends.client, &ends.server);
         let pair = format!(
@@ -55,20 +55,20 @@ impl Link {
             b.hardware_address,
             b.namespace.name(),
         );
-        ip_batch(None, &pair).must("make a veth pair");
+        ip_batch(None, &pair).or_panic("make a veth pair");
         a.namespace.note_link(&a.device);
         b.namespace.note_link(&b.device);
         for end in [a, b] {
-            // Without link-local addresses no duplicate detection delays anything.
+            // Without link-local addresses, no duplicate address detection causes delays.
             let up = format!("link set {0} addrgenmode none\nlink set {0} up\n", end.device);
-            ip_batch(Some(end.namespace.name()), &up).must("bring a veth end up");
+            ip_batch(Some(end.namespace.name()), &up).or_panic("bring a veth end up");
         }
         let link = Self(Arc::new(ends));
         link.address(1, 2);
         link
     }
 
-    /// The client's and the server's device names.
+    /// Device names of the client and the server.
     pub fn devices(&self) -> (&str, &str) {
         (&self.0.client.device, &self.0.server.device)
     }
@@ -83,49 +83,48 @@ impl Link {
         (self.ip(2, false), self.ip(2, true))
     }
 
-    /// A path over IPv4 between two fresh addresses, which no other lane shares: cutting it hurts nobody
-    /// else.
+    /// A path over IPv4 between two new addresses: cutting it affects no other path.
     #[track_caller]
-    pub fn lane(&self) -> Lane {
-        self.lane_between(false, false)
+    pub fn net_path(&self) -> NetPath {
+        self.net_path_between(false, false)
     }
 
-    /// The same over IPv6.
+    /// A path over IPv6, like [`net_path`](Self::net_path).
     #[track_caller]
-    pub fn lane6(&self) -> Lane {
-        self.lane_between(true, false)
+    pub fn net_path6(&self) -> NetPath {
+        self.net_path_between(true, false)
     }
 
-    /// The same over IPv4, where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
+    /// A path over IPv4 where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
     #[track_caller]
-    pub fn lane_mapped(&self) -> Lane {
-        self.lane_between(false, true)
+    pub fn net_path_mapped(&self) -> NetPath {
+        self.net_path_between(false, true)
     }
 
-    /// The same over IPv6 link-local addresses, by which sockets are tied to their device.
+    /// A path over IPv6 link-local addresses, which bind sockets to their device.
     #[track_caller]
-    pub fn lane_link_local(&self) -> Lane {
-        let mut lane = self.lane_between(true, false);
-        let [client, server] = [lane.client_ip, lane.server_ip].map(link_local);
-        lane.scopes = (self.0.client.index(), self.0.server.index());
+    pub fn net_path_link_local(&self) -> NetPath {
+        let mut net_path = self.net_path_between(true, false);
+        let [client, server] = [net_path.client_ip, net_path.server_ip].map(link_local);
+        net_path.scopes = (self.0.client.index(), self.0.server.index());
         let addresses = [(&self.0.client, client), (&self.0.server, server)];
         for (end, own) in addresses {
             let script = format!("addr add {own}/64 dev {} nodad\n", end.device);
-            ip_batch(Some(end.namespace.name()), &script).must("give a link-local address");
+            ip_batch(Some(end.namespace.name()), &script).or_panic("give a link-local address");
         }
-        (lane.client_ip, lane.server_ip) = (client, server);
-        lane.mend(Toward::Client);
-        lane.mend(Toward::Server);
-        lane
+        (net_path.client_ip, net_path.server_ip) = (client, server);
+        net_path.mend(Toward::Client);
+        net_path.mend(Toward::Server);
+        net_path
     }
 
     #[track_caller]
-    fn lane_between(&self, v6: bool, mapped: bool) -> Lane {
-        let lane = self.0.lanes.fetch_add(1, Ordering::Relaxed);
-        assert!(lane < 120, "lab: a link has room for 120 lanes");
-        let (client, server) = (2 * lane + 1, 2 * lane + 2);
+    fn net_path_between(&self, v6: bool, mapped: bool) -> NetPath {
+        let net_path = self.0.net_paths.fetch_add(1, Ordering::Relaxed);
+        assert!(net_path < 120, "lab: a link has room for 120 paths");
+        let (client, server) = (2 * net_path + 1, 2 * net_path + 2);
         self.address(client, server);
-        Lane {
+        NetPath {
             client: self.0.client.namespace.clone(),
             server: self.0.server.namespace.clone(),
             client_ip: self.ip(client, v6),
@@ -138,7 +137,7 @@ impl Link {
         }
     }
 
-    /// Gives the ends one more address each in both families, and tells each where the other's is.
+    /// Adds one more address per family to both ends, with neighbour entries for each other.
     #[track_caller]
     fn address(&self, client: u8, server: u8) {
         let Ends {
@@ -156,7 +155,7 @@ impl Link {
                 dev = end.device,
                 mac = other.hardware_address,
             );
-            ip_batch(Some(end.namespace.name()), &script).must("address a veth end");
+            ip_batch(Some(end.namespace.name()), &script).or_panic("address a veth end");
         }
     }
 
@@ -171,7 +170,7 @@ impl Link {
 }
 
 impl End {
-    /// The interface's number.
+    /// The interface index.
     #[track_caller]
     fn index(&self) -> u32 {
         let index = || {
@@ -180,7 +179,7 @@ impl End {
         };
         self.namespace
             .run(index)
-            .must(format_args!("the index of {}", self.device))
+            .or_panic(format_args!("the index of {}", self.device))
     }
 }
 

@@ -1,17 +1,17 @@
-//! One TCP socket asked of inet_diag by its addresses.
+//! Queries one TCP socket from inet_diag by its addresses.
 //!
-//! `/proc/net/tcp` would do, but to show one namespace the kernel walks the table of all, which takes it 20
-//! ms on a machine with 262,144 buckets, and waits ask often. Written apart from the code under test, on
-//! purpose.
+//! `/proc/net/tcp` would be enough, but the kernel walks the table of all namespaces for it, which takes 20
+//! ms on a machine with 262,144 buckets, and tests poll often. Deliberately separate from the code under
+//! test.
 
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use crate::procnet::Row;
 use crate::{State, Timer};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// Finds a socket in the calling thread's namespace; of several listeners the one that a SYN would reach.
+/// Finds a socket in the calling thread's namespace; of several listeners the one that would receive a SYN.
 #[track_caller]
 pub(crate) fn tcp(local: SocketAddr, peer: Option<SocketAddr>) -> Option<Row> {
     let netlink = Socket::new(
@@ -19,12 +19,12 @@ pub(crate) fn tcp(local: SocketAddr, peer: Option<SocketAddr>) -> Option<Row> {
         Type::RAW,
         Some(NETLINK_SOCK_DIAG.into()),
     );
-    let netlink = netlink.must("open a sock_diag socket");
+    let netlink = netlink.or_panic("open a sock_diag socket");
     (&netlink)
         .write_all(&request(local, peer))
-        .must("ask sock_diag for one socket");
+        .or_panic("ask sock_diag for one socket");
     let mut answer = [0; 8192];
-    let length = (&netlink).read(&mut answer).must("read sock_diag's answer");
+    let length = (&netlink).read(&mut answer).or_panic("read sock_diag's answer");
     row(&answer[..length], local.is_ipv4()).filter(|row| {
         same(row.local, local) && peer.map_or(row.peer.port() == 0, |peer| same(row.peer, peer))
     })
@@ -52,8 +52,8 @@ fn request(local: SocketAddr, peer: Option<SocketAddr>) -> Vec<u8> {
     bytes.extend(u32::MAX.to_ne_bytes());
     bytes.extend(local.port().to_be_bytes());
     bytes.extend(peer.map_or(0, |peer| peer.port()).to_be_bytes());
-    bytes.extend(sixteen(Some(local.ip())));
-    bytes.extend(sixteen(peer.map(|peer| peer.ip())));
+    bytes.extend(as_16_bytes(Some(local.ip())));
+    bytes.extend(as_16_bytes(peer.map(|peer| peer.ip())));
     bytes.extend(interface.to_ne_bytes());
     bytes.extend([0xff; 8]); // INET_DIAG_NOCOOKIE
     bytes
@@ -91,12 +91,12 @@ fn row(answer: &[u8], v4: bool) -> Option<Row> {
     })
 }
 
-/// The kernel tells a link-local address's interface elsewhere.
-fn same(told: SocketAddr, asked: SocketAddr) -> bool {
-    (told.ip(), told.port()) == (asked.ip(), asked.port())
+/// Compares addresses without the scope of link-local ones, which the kernel reports elsewhere.
+fn same(shown: SocketAddr, queried: SocketAddr) -> bool {
+    (shown.ip(), shown.port()) == (queried.ip(), queried.port())
 }
 
-fn sixteen(ip: Option<IpAddr>) -> [u8; 16] {
+fn as_16_bytes(ip: Option<IpAddr>) -> [u8; 16] {
     match ip {
         None => [0; 16],
         Some(IpAddr::V6(v6)) => v6.octets(),

@@ -1,6 +1,6 @@
-use crate::must::Must;
 use crate::namespace::ip_batch;
-use crate::{Lane, Namespace, SocketOptions, Toward};
+use crate::or_panic::OrPanic;
+use crate::{Namespace, NetPath, SocketOptions, Toward};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use std::cmp::Reverse;
@@ -12,58 +12,58 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A path between two namespaces, two TUN devices with us in between: what is sent on one side comes out on the other
-/// as the [`Weather`] has it. From [`Lab::middlebox`](crate::Lab::middlebox); gone when dropped.
+/// A path between two namespaces: two TUN devices, connected by a thread of the test that applies an
+/// [`Impairment`]. From [`Lab::middlebox`](crate::Lab::middlebox); removed when dropped.
 #[derive(Debug)]
 pub struct Middlebox {
     client: Namespace,
     server: Namespace,
     number: u8,
-    weather: [Arc<Mutex<Weather>>; 2],
-    fates: [Arc<Mutex<Fate>>; 2],
+    impairment: [Arc<Mutex<Impairment>>; 2],
+    fates: [Arc<Mutex<PathCounters>>; 2],
     stop: Arc<AtomicBool>,
     carriers: Vec<JoinHandle<()>>,
 }
 
-/// What happens to packets in one direction; all zero (the default): they pass as they come.
+/// Impairment of one direction; the default (all zero) forwards packets unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Weather {
-    /// Each is under way for so long.
+pub struct Impairment {
+    /// Delay of each packet.
     pub delay: Duration,
-    /// Some are under way for longer, and are overtaken by those behind them ...
+    /// Additional delay of some packets, which later ones overtake ...
     pub late: Duration,
-    /// ... so many of a thousand.
+    /// ... for this many packets in a thousand.
     pub late_permille: u16,
-    /// So many of a thousand are lost.
+    /// Packets in a thousand that are lost.
     pub loss_permille: u16,
-    /// With each one lost so many behind it are lost too.
-    pub loss_goes_on: u16,
-    /// So many of a thousand arrive twice.
-    pub twice_permille: u16,
-    /// So much gets through; 0: everything.
+    /// Further packets that are lost after each lost one.
+    pub loss_run_packets: u16,
+    /// Packets in a thousand that arrive twice.
+    pub duplicate_permille: u16,
+    /// Rate in bytes per second; 0: unlimited.
     pub bytes_per_s: u64,
-    /// So much waits at most where a rate is set; what comes beyond is lost.
+    /// Queue length in bytes if the rate is limited; further packets are lost.
     pub queue_bytes: u64,
-    /// So many of a thousand TCP segments over IPv4, but no SYNs, arrive with another window ...
+    /// TCP segments in a thousand (IPv4, no SYN) that get another window ...
     pub window_permille: u16,
-    /// ... which is this, as it stands in the header; their checksum is right.
+    /// ... with this value in the header; the checksum is correct.
     pub window: u16,
 }
 
-/// What became of packets in one direction so far.
+/// Counters of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Fate {
-    /// Passed on, once or twice.
+pub struct PathCounters {
+    /// Forwarded packets; duplicated ones count once.
     pub passed: u64,
-    /// Lost by chance.
+    /// Randomly lost packets.
     pub lost: u64,
-    /// Lost as the queue was full.
+    /// Packets lost because the queue was full.
     pub overflowed: u64,
-    /// Under way for longer.
+    /// Packets with the additional delay.
     pub late: u64,
-    /// Passed on twice.
+    /// Duplicated packets.
     pub twice: u64,
-    /// Given another window.
+    /// Packets with a changed window.
     pub corrupted: u64,
 }
 
@@ -74,7 +74,7 @@ impl Middlebox {
             client: client.clone(),
             server: server.clone(),
             number,
-            weather: Default::default(),
+            impairment: Default::default(),
             fates: Default::default(),
             stop: Arc::default(),
             carriers: Vec::new(),
@@ -83,68 +83,70 @@ impl Middlebox {
             let name = format!("tun{number}{}", if host == 1 { "c" } else { "s" });
             let device = namespace
                 .run(|| sockeye_sys::tun::make(&name))
-                .must(format_args!("make the TUN device {name}"));
-            // What the device itself loses, on a busy machine, would be in no fate.
+                .or_panic(format_args!("make the TUN device {name}"));
+            // Drops of the device itself, on a busy machine, would be in no counter.
             let script = format!(
                 "link set {name} addrgenmode none\nlink set {name} txqueuelen 20000\nlink set {name} up\n\
                  addr add {}/24 dev {name}\naddr add {}/64 dev {name} nodad\n",
                 middlebox.ip(host, false),
                 middlebox.ip(host, true),
             );
-            ip_batch(Some(namespace.name()), &script).must("address a TUN device");
+            ip_batch(Some(namespace.name()), &script).or_panic("address a TUN device");
             Arc::new(device)
         });
         for (from, to) in [(0, 1), (1, 0)] {
-            let carrier = Carrier {
+            let forwarder = Forwarder {
                 from: Arc::clone(&ends[from]),
                 to: Arc::clone(&ends[to]),
-                weather: Arc::clone(&middlebox.weather[from]),
-                fate: Arc::clone(&middlebox.fates[from]),
-                losing: 0,
+                impairment: Arc::clone(&middlebox.impairment[from]),
+                path_counters: Arc::clone(&middlebox.fates[from]),
+                losses_left: 0,
                 stop: Arc::clone(&middlebox.stop),
-                chance: seed ^ from as u64,
-                under_way: BinaryHeap::new(),
+                random_state: seed ^ from as u64,
+                in_flight: BinaryHeap::new(),
                 sent: 0,
                 free_at: Instant::now(),
                 last_due: Instant::now(),
             };
             middlebox
                 .carriers
-                .push(std::thread::spawn(move || carrier.carry()));
+                .push(std::thread::spawn(move || forwarder.forward()));
         }
         middlebox
     }
 
-    /// From now on this happens to packets in this direction; those under way stay as they are.
-    pub fn set(&self, toward: Toward, weather: Weather) {
+    /// Sets the impairment of a direction; packets already in flight are not affected.
+    pub fn set(&self, toward: Toward, impairment: Impairment) {
         let place = usize::from(toward == Toward::Client);
-        *self.weather[place].lock().unwrap_or_else(PoisonError::into_inner) = weather;
+        *self.impairment[place]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = impairment;
     }
 
-    /// What became of packets in this direction.
-    pub fn fate(&self, toward: Toward) -> Fate {
+    /// Counters of a direction.
+    pub fn path_counters(&self, toward: Toward) -> PathCounters {
         let place = usize::from(toward == Toward::Client);
         *self.fates[place].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same in both directions.
-    pub fn set_both(&self, weather: Weather) {
-        self.set(Toward::Server, weather);
-        self.set(Toward::Client, weather);
+    /// Sets the impairment of both directions.
+    pub fn set_both(&self, impairment: Impairment) {
+        self.set(Toward::Server, impairment);
+        self.set(Toward::Client, impairment);
     }
 
-    /// The path through it over IPv4. To cut it let everything be lost.
-    pub fn lane(&self) -> Lane {
-        self.lane_of(false)
+    /// A path over IPv4. To cut it, set the loss to 1000.
+    pub fn net_path(&self) -> NetPath {
+        self.net_path_of(false)
     }
 
-    /// The same over IPv6.
-    pub fn lane6(&self) -> Lane {
-        self.lane_of(true)
+    /// A path over IPv6.
+    pub fn net_path6(&self) -> NetPath {
+        self.net_path_of(true)
     }
 
-    fn lane_of(&self, v6: bool) -> Lane {
-        Lane {
+    fn net_path_of(&self, v6: bool) -> NetPath {
+        NetPath {
             client: self.client.clone(),
             server: self.server.clone(),
             client_ip: self.ip(1, v6),
@@ -169,39 +171,39 @@ impl Middlebox {
 impl Drop for Middlebox {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for carrier in self.carriers.drain(..) {
-            // Its panic has been printed; another while one unwinds would hide the first.
-            let _ = carrier.join();
+        for forwarder in self.carriers.drain(..) {
+            // Its panic has been printed; another panic during unwinding would hide the first.
+            let _ = forwarder.join();
         }
     }
 }
 
 /// One direction.
-struct Carrier {
+struct Forwarder {
     from: Arc<OwnedFd>,
     to: Arc<OwnedFd>,
-    weather: Arc<Mutex<Weather>>,
-    fate: Arc<Mutex<Fate>>,
-    /// So many will be lost in any case.
-    losing: u16,
+    impairment: Arc<Mutex<Impairment>>,
+    path_counters: Arc<Mutex<PathCounters>>,
+    /// Number of following packets that are lost in any case
+    losses_left: u16,
     stop: Arc<AtomicBool>,
-    /// splitmix64
-    chance: u64,
-    /// By when they arrive, then in the order they came.
-    under_way: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
+    /// State of splitmix64
+    random_state: u64,
+    /// Packets in flight, by arrival time and order
+    in_flight: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
     sent: u64,
-    /// When everything before will have gone through at the rate set.
+    /// Time when everything before has left at the limited rate
     free_at: Instant,
-    /// When the last packet that is not late arrives.
+    /// Arrival time of the last packet without additional delay
     last_due: Instant,
 }
 
-impl Carrier {
-    fn carry(mut self) {
+impl Forwarder {
+    fn forward(mut self) {
         let mut buffer = vec![0; PACKET_MAX];
         while !self.stop.load(Ordering::Relaxed) {
             self.wait();
-            for _ in 0..AT_ONCE {
+            for _ in 0..READ_BATCH {
                 match read(&*self.from, &mut buffer[..]) {
                     Ok(length) => self.take(&mut buffer[..length]),
                     Err(Errno::AGAIN | Errno::INTR) => break,
@@ -213,11 +215,11 @@ impl Carrier {
         }
     }
 
-    /// Until a packet comes or is due.
+    /// Waits for a packet, or for the next arrival.
     fn wait(&self) {
-        let due = self.under_way.peek().map(|Reverse((due, ..))| *due);
-        let left = due.map_or(LOOK_UP, |due| {
-            due.saturating_duration_since(Instant::now()).min(LOOK_UP)
+        let due = self.in_flight.peek().map(|Reverse((due, ..))| *due);
+        let left = due.map_or(CHECK_INTERVAL, |due| {
+            due.saturating_duration_since(Instant::now()).min(CHECK_INTERVAL)
         });
         let left = Timespec {
             tv_sec: 0,
@@ -227,83 +229,90 @@ impl Carrier {
     }
 
     fn take(&mut self, packet: &mut [u8]) {
-        let weather = *self.weather.lock().unwrap_or_else(PoisonError::into_inner);
+        let impairment = *self.impairment.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let mut fate = *self.fate.lock().unwrap_or_else(PoisonError::into_inner);
-        self.decide(&weather, now, packet, &mut fate);
-        *self.fate.lock().unwrap_or_else(PoisonError::into_inner) = fate;
+        let mut path_counters = *self.path_counters.lock().unwrap_or_else(PoisonError::into_inner);
+        self.schedule(&impairment, now, packet, &mut path_counters);
+        *self.path_counters.lock().unwrap_or_else(PoisonError::into_inner) = path_counters;
     }
 
-    fn decide(&mut self, weather: &Weather, now: Instant, packet: &mut [u8], fate: &mut Fate) {
-        let begins = self.losing == 0 && self.happens(weather.loss_permille);
-        if begins || self.losing > 0 {
-            self.losing = if begins {
-                weather.loss_goes_on
+    fn schedule(
+        &mut self,
+        impairment: &Impairment,
+        now: Instant,
+        packet: &mut [u8],
+        path_counters: &mut PathCounters,
+    ) {
+        let begins = self.losses_left == 0 && self.is_chosen(impairment.loss_permille);
+        if begins || self.losses_left > 0 {
+            self.losses_left = if begins {
+                impairment.loss_run_packets
             } else {
-                self.losing - 1
+                self.losses_left - 1
             };
-            fate.lost += 1;
+            path_counters.lost += 1;
             return;
         }
-        if self.happens(weather.window_permille) && set_window(packet, weather.window) {
-            fate.corrupted += 1;
+        if self.is_chosen(impairment.window_permille) && set_window(packet, impairment.window) {
+            path_counters.corrupted += 1;
         }
         let mut leaves = now;
-        if weather.bytes_per_s > 0 {
-            let taking = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / weather.bytes_per_s);
+        if impairment.bytes_per_s > 0 {
+            let taking = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / impairment.bytes_per_s);
             let begins = self.free_at.max(now);
-            if begins - now > taking(weather.queue_bytes) {
-                fate.overflowed += 1;
+            if begins - now > taking(impairment.queue_bytes) {
+                path_counters.overflowed += 1;
                 return;
             }
             leaves = begins + taking(packet.len() as u64);
             self.free_at = leaves;
         }
-        // A path whose length changes is no path on which packets overtake each other.
-        let mut due = self.last_due.max(leaves + weather.delay);
+        // A change of the delay does not reorder packets.
+        let mut due = self.last_due.max(leaves + impairment.delay);
         self.last_due = due;
-        if self.happens(weather.late_permille) {
-            due += weather.late;
-            fate.late += 1;
+        if self.is_chosen(impairment.late_permille) {
+            due += impairment.late;
+            path_counters.late += 1;
         }
-        let copies = if self.happens(weather.twice_permille) {
-            fate.twice += 1;
+        let copies = if self.is_chosen(impairment.duplicate_permille) {
+            path_counters.twice += 1;
             2
         } else {
             1
         };
-        fate.passed += 1;
+        path_counters.passed += 1;
         for _ in 0..copies {
             self.sent += 1;
-            self.under_way.push(Reverse((due, self.sent, packet.to_vec())));
+            self.in_flight.push(Reverse((due, self.sent, packet.to_vec())));
         }
     }
 
     fn deliver(&mut self) {
         let now = Instant::now();
-        while let Some(Reverse((due, ..))) = self.under_way.peek()
+        while let Some(Reverse((due, ..))) = self.in_flight.peek()
             && *due <= now
         {
-            if let Some(Reverse((_, _, packet))) = self.under_way.pop() {
-                // A device that is full or going away loses it, as devices do.
+            if let Some(Reverse((_, _, packet))) = self.in_flight.pop() {
+                // A full or closing device drops it, as devices do.
                 let _ = write(&*self.to, &packet);
             }
         }
     }
 
-    fn happens(&mut self, permille: u16) -> bool {
+    fn is_chosen(&mut self, permille: u16) -> bool {
         if permille == 0 {
             return false;
         }
-        self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.chance;
+        self.random_state = self.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random_state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ (z >> 31)) % 1000 < u64::from(permille)
     }
 }
 
-/// Sets the window of a TCP segment over IPv4 that is no SYN, and its checksum right (RFC 1624); tells whether it is one.
+/// Changes the window of a TCP segment over IPv4 that is no SYN, and corrects its checksum (RFC 1624);
+/// returns whether it is one.
 fn set_window(packet: &mut [u8], window: u16) -> bool {
     let Some((first, protocol)) = packet.first().copied().zip(packet.get(9).copied()) else {
         return false;
@@ -323,8 +332,8 @@ fn set_window(packet: &mut [u8], window: u16) -> bool {
     true
 }
 
-/// How often it looks whether it is to end.
-const LOOK_UP: Duration = Duration::from_millis(50);
-/// Packets read before those that are due go out.
-const AT_ONCE: usize = 64;
+/// Interval of checks for the end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Packets read before due ones are sent.
+const READ_BATCH: usize = 64;
 const PACKET_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use crate::procnet::{self, Row};
 use crate::{lab, output_of, program};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -28,24 +28,24 @@ struct Inner {
 impl Namespace {
     #[track_caller]
     pub(crate) fn create(name: &str, label: &str) -> Self {
-        ip_batch(None, &format!("netns add {name}\n")).must("add a namespace");
-        ip_batch(Some(name), "link set lo up\n").must("bring lo up");
+        ip_batch(None, &format!("netns add {name}\n")).or_panic("add a namespace");
+        ip_batch(Some(name), "link set lo up\n").or_panic("bring lo up");
         Self::opened(name, label)
     }
 
-    /// A namespace that somebody else made by this name and will delete, e.g. the lab of another process.
+    /// An existing namespace that another owner deletes, such as the lab of another process.
     #[track_caller]
-    pub fn of_another(name: &str) -> Self {
+    pub fn open_existing(name: &str) -> Self {
         Self::opened(name, name)
     }
 
     #[track_caller]
     fn opened(name: &str, label: &str) -> Self {
         let path = Path::new(lab::NETNS_DIRECTORY).join(name);
-        let file = File::open(&path).must(format_args!("open {}", path.display()));
+        let file = File::open(&path).or_panic(format_args!("open {}", path.display()));
         let inode = file
             .metadata()
-            .must(format_args!("stat {}", path.display()))
+            .or_panic(format_args!("stat {}", path.display()))
             .ino();
         Self(Arc::new(Inner {
             name: name.to_owned(),
@@ -57,7 +57,7 @@ impl Namespace {
         }))
     }
 
-    /// The name that `ip netns` shows.
+    /// The name in `ip netns`.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -67,40 +67,42 @@ impl Namespace {
         &self.0.label
     }
 
-    /// The file that stands for it below `/run/netns`.
+    /// The file below `/run/netns`.
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The inode of its nsfs file, by which processes and sockets name it.
+    /// The inode of its nsfs file, which identifies it.
     pub fn inode(&self) -> u64 {
         self.0.inode
     }
 
-    /// Runs `act` inside, on a thread of its own that ends afterwards; a panic in it is passed on.
+    /// Runs `act` inside, on a new thread that ends afterwards; passes on a panic.
     ///
-    /// Sockets and processes made there belong to the namespace for good. `/proc/net` still shows the
-    /// namespace of the process's first thread: read `/proc/thread-self/net` instead, or use
-    /// [`proc_net`](Self::proc_net).
+    /// Sockets and processes created there belong to the namespace. `/proc/net` still shows the namespace of
+    /// the process's first thread: read `/proc/thread-self/net` instead, or use [`proc_net`](Self::proc_net).
     ///
-    /// To run a program inside as another user, start a `Command` with `uid` and `gid` set from here.
+    /// To run a program inside as another user, start a `Command` with `uid` and `gid` in it.
     #[track_caller]
     pub fn run<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let result = std::thread::scope(|scope| {
-            // The thread takes its caller's name, which is the test's: skips and panics are told by it.
+            // The thread takes its caller's name, which is the test's: skips and panics print it.
             let caller = std::thread::current();
             let builder = std::thread::Builder::new().name(caller.name().unwrap_or("lab").to_owned());
             let inside = move || {
                 move_into_link_name_space(self.0.file.as_fd(), Some(LinkNameSpaceType::Network))
-                    .must(format_args!("enter {}", self.0.name));
+                    .or_panic(format_args!("enter {}", self.0.name));
                 act()
             };
-            builder.spawn_scoped(scope, inside).must("start a thread").join()
+            builder
+                .spawn_scoped(scope, inside)
+                .or_panic("start a thread")
+                .join()
         });
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// A command that will run inside (by `nsenter --net=`, which leaves mounts alone).
+    /// A command that runs inside (by `nsenter --net=`, which keeps the mounts).
     pub fn command<S: AsRef<std::ffi::OsStr>>(&self, program: &str, arguments: &[S]) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -111,28 +113,29 @@ impl Namespace {
         command
     }
 
-    /// Runs a program inside and gives its stdout; panics unless it exits with 0.
+    /// Runs a program inside and returns its stdout; panics unless it exits with 0.
     #[track_caller]
     pub fn output<S: AsRef<std::ffi::OsStr>>(&self, program: &str, arguments: &[S]) -> String {
         output_of(self.command(program, arguments))
     }
 
-    /// Runs `ip` inside with these words, as one would type them after `ip`.
+    /// Runs `ip` inside with these arguments.
     #[track_caller]
     pub fn ip(&self, line: &str) {
-        ip_batch(Some(&self.0.name), &format!("{line}\n")).must(format_args!("ip -n {} {line}", self.0.name));
+        ip_batch(Some(&self.0.name), &format!("{line}\n"))
+            .or_panic(format_args!("ip -n {} {line}", self.0.name));
     }
 
-    /// Sets a sysctl of the namespace, by its path below `/proc/sys/net`, e.g. `ipv4/tcp_fin_timeout`.
+    /// Sets a sysctl of the namespace by its path below `/proc/sys/net`: `ipv4/tcp_fin_timeout`.
     #[track_caller]
     pub fn sysctl(&self, path: &str, value: &str) {
         let file = Path::new("/proc/sys/net").join(path);
         self.run(|| fs::write(&file, value))
-            .must(format_args!("write {value} to {}", file.display()));
+            .or_panic(format_args!("write {value} to {}", file.display()));
     }
 
-    /// The text of a file below `/proc/net` as seen from inside, e.g. `tcp6`; empty when the kernel has no
-    /// such file.
+    /// The text of a file below `/proc/net` in the namespace, such as `tcp6`; empty if the kernel does not
+    /// have it.
     pub fn proc_net(&self, file: &str) -> String {
         let path = format!("/proc/thread-self/net/{file}");
         self.run(|| {
@@ -142,7 +145,7 @@ impl Namespace {
         })
     }
 
-    /// Every TCP socket, as `/proc/net/tcp` and `tcp6` tell.
+    /// All TCP sockets in `/proc/net/tcp` and `tcp6`.
     pub fn tcp_rows(&self) -> Vec<Row> {
         procnet::rows(&self.proc_net("tcp"))
             .chain(procnet::rows(&self.proc_net("tcp6")))
@@ -157,7 +160,7 @@ impl Namespace {
             .push(device.to_owned());
     }
 
-    /// Deletes the veth ends made here; the other end of a pair may have taken one along already.
+    /// Deletes the veth ends created here; deleting the other end may have removed them already.
     pub(crate) fn delete_links(&self) {
         let links = std::mem::take(&mut *self.0.links.lock().unwrap_or_else(PoisonError::into_inner));
         let script: String = links
@@ -170,7 +173,7 @@ impl Namespace {
     }
 }
 
-/// Feeds lines to one `ip -force -batch -`, in a named namespace or the current one; every line is tried.
+/// Passes lines to one `ip -force -batch -`, in a named namespace or the current one; all lines are tried.
 pub(crate) fn ip_batch(namespace: Option<&str>, script: &str) -> Result<(), String> {
     let program = program("ip").map_err(|skip| skip.reason().to_owned())?;
     let mut command = Command::new(program);

@@ -1,9 +1,9 @@
 use crate::Skip;
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use socket2::{Socket, TcpKeepalive};
 use std::time::Duration;
 
-/// Socket options that a maker sets before it binds; nothing is set unless asked for.
+/// Socket options to be set before bind; none by default.
 ///
 /// ```
 /// use sockeye_lab::SocketOptions;
@@ -24,12 +24,12 @@ pub struct SocketOptions {
 }
 
 impl SocketOptions {
-    /// Nothing set.
+    /// No options.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The listener's backlog; 128 unless told.
+    /// The listener's backlog; 128 by default.
     #[must_use]
     pub fn backlog(mut self, connections: i32) -> Self {
         self.backlog = Some(connections);
@@ -99,33 +99,33 @@ impl SocketOptions {
     #[track_caller]
     pub(crate) fn apply(&self, socket: &Socket) {
         if let Some(only) = self.v6_only {
-            socket.set_only_v6(only).must("set IPV6_V6ONLY");
+            socket.set_only_v6(only).or_panic("set IPV6_V6ONLY");
         }
         if let Some(device) = &self.device {
             socket
                 .bind_device(Some(device.as_bytes()))
-                .must(format_args!("bind to device {device}"));
+                .or_panic(format_args!("bind to device {device}"));
         }
         if let Some(mark) = self.mark {
-            socket.set_mark(mark).must("set SO_MARK");
+            socket.set_mark(mark).or_panic("set SO_MARK");
         }
         if let Some(name) = &self.congestion {
             socket
                 .set_tcp_congestion(name.as_bytes())
-                .must(format_args!("set TCP_CONGESTION {name}"));
+                .or_panic(format_args!("set TCP_CONGESTION {name}"));
         }
         if let Some(idle) = self.keepalive {
             let keepalive = TcpKeepalive::new().with_time(idle);
-            socket.set_tcp_keepalive(&keepalive).must("set SO_KEEPALIVE");
+            socket.set_tcp_keepalive(&keepalive).or_panic("set SO_KEEPALIVE");
         }
         if let Some(bytes) = self.send_buffer_bytes {
-            socket.set_send_buffer_size(bytes).must("set SO_SNDBUF");
+            socket.set_send_buffer_size(bytes).or_panic("set SO_SNDBUF");
         }
         if let Some(bytes) = self.recv_buffer_bytes {
-            socket.set_recv_buffer_size(bytes).must("set SO_RCVBUF");
+            socket.set_recv_buffer_size(bytes).or_panic("set SO_RCVBUF");
         }
         if self.reuse_port {
-            socket.set_reuse_port(true).must("set SO_REUSEPORT");
+            socket.set_reuse_port(true).or_panic("set SO_REUSEPORT");
         }
     }
 }

@@ -1,6 +1,6 @@
-use crate::must::Must;
-use crate::specimen::Family;
-use crate::{Lab, Namespace, Protocol, Specimen, State, Timer, UnixName, wait_for};
+use crate::lab_socket::Family;
+use crate::or_panic::OrPanic;
+use crate::{Lab, LabSocket, Namespace, Protocol, State, Timer, UnixName, wait_for};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A process to be started: its name, where it lives, who it is, what it opens. From [`Lab::process`].
+/// The plan of a process: name, namespace, user, sockets. From [`Lab::process`].
 #[derive(Debug)]
 pub struct ProcessPlan<'lab> {
     lab: &'lab Lab,
@@ -21,22 +21,22 @@ pub struct ProcessPlan<'lab> {
     own_group: bool,
     opens: Vec<(&'static str, OsString, Option<UnixName>)>,
     shared: Option<OwnedFd>,
-    taken: Option<Specimen>,
+    taken: Option<LabSocket>,
 }
 
-/// A running child process that holds sockets; killed and reaped when dropped, or with its lab.
+/// A running child process with open sockets; killed and reaped when dropped, or with its lab.
 #[derive(Debug)]
 pub struct Process {
     pid: u32,
     comm: Vec<u8>,
     user: u32,
-    sockets: Vec<Specimen>,
-    living: Arc<Living>,
+    sockets: Vec<LabSocket>,
+    living: Arc<ChildHandle>,
 }
 
-/// The child itself, which its [`Process`] and its lab both may end.
+/// The child, which both its [`Process`] and its lab may end.
 #[derive(Debug)]
-pub(crate) struct Living(Mutex<Child>);
+pub(crate) struct ChildHandle(Mutex<Child>);
 
 impl<'lab> ProcessPlan<'lab> {
     pub(crate) fn new(lab: &'lab Lab, comm: OsString) -> Self {
@@ -52,21 +52,21 @@ impl<'lab> ProcessPlan<'lab> {
         }
     }
 
-    /// Runs it in this network namespace. Needed before it may open anything.
+    /// Runs it in this network namespace; required before it opens sockets.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &Namespace) -> Self {
         self.namespace = Some(namespace.clone());
         self
     }
 
-    /// Runs it as this user and group, e.g. 65534 for nobody.
+    /// Runs it as this user and group: 65534 is nobody.
     #[must_use]
     pub fn user(mut self, uid: u32, gid: u32) -> Self {
         self.user = Some((uid, gid));
         self
     }
 
-    /// Makes it the leader of a process group of its own.
+    /// Makes it the leader of a new process group.
     #[must_use]
     pub fn own_group(mut self) -> Self {
         self.own_group = true;
@@ -114,25 +114,25 @@ impl<'lab> ProcessPlan<'lab> {
         self.open("unix-listen", argument, Some(name.clone()))
     }
 
-    /// Gives it one more descriptor (2) for a socket of this process, so that both hold it. At most one.
+    /// Shares a socket of this process with it, as descriptor 2. At most one.
     ///
-    /// For a socket that two processes share and this one does not: one `sharing` it, then one
-    /// [`taking`](Self::taking) it.
+    /// For a socket that two processes share without this one: use `sharing` for one of them, then
+    /// [`taking`](Self::taking) for the other.
     #[must_use]
     #[track_caller]
-    pub fn sharing(mut self, specimen: &Specimen) -> Self {
+    pub fn sharing(mut self, lab_socket: &LabSocket) -> Self {
         assert!(self.shared.is_none(), "lab: a process shares at most one socket");
-        self.shared = Some(specimen.duplicate());
+        self.shared = Some(lab_socket.duplicate());
         self
     }
 
-    /// Hands a socket of this process over: the new process alone holds it, and its specimen comes first in
-    /// [`Process::sockets`]. Its user stays the one who made it. Counts as sharing.
+    /// Passes a socket of this process to it: only the new process has it, as first in [`Process::sockets`].
+    /// The socket's user stays the creator. Counts as sharing.
     #[must_use]
     #[track_caller]
-    pub fn taking(mut self, specimen: Specimen) -> Self {
-        self = self.sharing(&specimen);
-        self.taken = Some(specimen);
+    pub fn taking(mut self, lab_socket: LabSocket) -> Self {
+        self = self.sharing(&lab_socket);
+        self.taken = Some(lab_socket);
         self
     }
 
@@ -141,7 +141,7 @@ impl<'lab> ProcessPlan<'lab> {
         self
     }
 
-    /// Starts it and waits until everything is open.
+    /// Starts it and waits until all sockets are open.
     #[track_caller]
     pub fn start(self) -> Process {
         let mut command = Command::new(self.lab.holder());
@@ -165,7 +165,7 @@ impl<'lab> ProcessPlan<'lab> {
             None => command.stderr(Stdio::null()),
         };
         let mut child = match &self.namespace {
-            // A child is born into the namespace of the thread that starts it.
+            // A child inherits the namespace of the starting thread.
             Some(namespace) => namespace.run(|| spawn(&mut command)),
             None => {
                 assert!(
@@ -178,7 +178,7 @@ impl<'lab> ProcessPlan<'lab> {
         drop(command);
         let pid = child.id();
         let stdout = child.stdout.take();
-        let living = Arc::new(Living(Mutex::new(child)));
+        let living = Arc::new(ChildHandle(Mutex::new(child)));
         self.lab.adopt(Arc::clone(&living));
         let uid = self
             .user
@@ -191,15 +191,15 @@ impl<'lab> ProcessPlan<'lab> {
             living,
         };
 
-        if let Some(mut specimen) = self.taken {
-            specimen.socket = None;
-            specimen.pid = Some(pid);
-            process.sockets.push(specimen);
+        if let Some(mut lab_socket) = self.taken {
+            lab_socket.socket = None;
+            lab_socket.pid = Some(pid);
+            process.sockets.push(lab_socket);
         }
         let mut names = self.opens.iter().filter_map(|(_, _, name)| name.clone());
         let mut ready = false;
         for line in BufReader::new(stdout.expect("stdout was asked to be a pipe")).lines() {
-            let line = line.must("read from the holder");
+            let line = line.or_panic("read from the holder");
             match line.split(' ').collect::<Vec<_>>()[..] {
                 ["socket", what, inode, local, peer] => {
                     let namespace = self.namespace.as_ref().expect("checked before the start");
@@ -216,7 +216,7 @@ impl<'lab> ProcessPlan<'lab> {
             }
         }
         assert!(ready, "lab: the holder ended too early");
-        let mut comm = fs::read(format!("/proc/{pid}/comm")).must("read the holder's comm");
+        let mut comm = fs::read(format!("/proc/{pid}/comm")).or_panic("read the holder's comm");
         comm.pop();
         process.comm = comm;
         process
@@ -235,7 +235,7 @@ impl Process {
         let pid = i32::try_from(self.pid)
             .ok()
             .and_then(rustix::process::Pid::from_raw);
-        let group = rustix::process::getpgid(pid).must("getpgid");
+        let group = rustix::process::getpgid(pid).or_panic("getpgid");
         group.as_raw_nonzero().get().unsigned_abs()
     }
 
@@ -244,17 +244,17 @@ impl Process {
         &self.comm
     }
 
-    /// Its user.
+    /// Its user id.
     pub fn uid(&self) -> u32 {
         self.user
     }
 
-    /// What it took and opened, in the order asked for; the specimens have no descriptor in this process.
-    pub fn sockets(&self) -> &[Specimen] {
+    /// Its sockets, in the order of the plan; they have no descriptor in this process.
+    pub fn sockets(&self) -> &[LabSocket] {
         &self.sockets
     }
 
-    /// Kills it now; its sockets are closed when this returns.
+    /// Kills it; its sockets are closed on return.
     pub fn end(self) {}
 }
 
@@ -264,17 +264,17 @@ impl Drop for Process {
     }
 }
 
-impl Living {
+impl ChildHandle {
     pub(crate) fn end(&self) {
         let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Both do nothing to a child that was reaped before.
+        // Neither affects a child that was reaped before.
         let _ = child.kill();
         let _ = child.wait();
     }
 }
 
-/// Starts the holder; while another thread's child has the binary, just copied, open for writing, the kernel
-/// says ETXTBSY.
+/// Starts the holder; retries on ETXTBSY, which occurs while another thread's child has the copied binary
+/// open for writing.
 #[track_caller]
 fn spawn(command: &mut Command) -> Child {
     wait_for("the holder's start", || match command.spawn() {
@@ -284,7 +284,7 @@ fn spawn(command: &mut Command) -> Child {
     })
 }
 
-/// Describes a socket by the holder's line on it.
+/// Describes a socket from the holder's line.
 #[track_caller]
 fn held(
     namespace: &Namespace,
@@ -292,7 +292,7 @@ fn held(
     what: &str,
     [inode, local, peer]: [&str; 3],
     name: Option<UnixName>,
-) -> Specimen {
+) -> LabSocket {
     let local: Option<SocketAddr> = local.parse().ok();
     let peer: Option<SocketAddr> = peer.parse().ok();
     let (protocol, state) = match what {
@@ -303,7 +303,7 @@ fn held(
         "unix-listen" => (Protocol::UnixStream, State::Listen),
         other => panic!("lab: the holder made {other}"),
     };
-    Specimen {
+    LabSocket {
         namespace: namespace.clone(),
         family: match local {
             None => Family::Unix,
@@ -316,7 +316,7 @@ fn held(
         peer,
         name,
         peer_inode: None,
-        inode: inode.parse().must("the holder's inode"),
+        inode: inode.parse().or_panic("the holder's inode"),
         cookie: None,
         uid: process.user,
         pid: Some(process.pid),
@@ -331,10 +331,10 @@ fn held(
     }
 }
 
-/// The standard library asks for a backlog of 128 for TCP and of -1 for UNIX, which is the most allowed.
+/// The standard library uses a backlog of 128 for TCP, and -1 for UNIX, which is the maximum.
 fn somaxconn(namespace: &Namespace) -> u32 {
     let text = namespace
         .run(|| fs::read_to_string("/proc/sys/net/core/somaxconn"))
-        .must("read somaxconn");
-    text.trim().parse().must("somaxconn")
+        .or_panic("read somaxconn");
+    text.trim().parse().or_panic("somaxconn")
 }

@@ -1,30 +1,31 @@
 use crate::{State, Timer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A line of `/proc/net/tcp` or `tcp6`, or inet_diag's answer on one socket, read without any code under test.
+/// A line of `/proc/net/tcp` or `tcp6`, or inet_diag's answer about one socket, read without the code under
+/// test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     /// Local address and port.
     pub local: SocketAddr,
-    /// Peer's address and port; port 0 when there is none.
+    /// Peer's address and port; port 0 if there is none.
     pub peer: SocketAddr,
-    /// State; an unknown number makes no row.
+    /// State; a line with an unknown number is not a row.
     pub state: State,
-    /// Send queue: bytes not yet acknowledged; of a listener 0 in `/proc`, the backlog in inet_diag.
+    /// Send queue: unacknowledged bytes; for a listener 0 in `/proc`, the backlog in inet_diag.
     pub send_queue: u32,
-    /// Receive queue: bytes not yet read; of a listener the connections not yet accepted.
+    /// Receive queue: unread bytes; for a listener the connections to be accepted.
     pub recv_queue: u32,
-    /// Which timer runs.
+    /// The running timer.
     pub timer: Timer,
     /// Unanswered retransmissions.
     pub retransmissions: u32,
-    /// Owner; 0 for a socket without a file.
+    /// User id; 0 for a socket without a file.
     pub uid: u32,
     /// Inode; 0 for a socket without a file.
     pub inode: u64,
 }
 
-/// Reads the whole file; lines that are no rows are left out.
+/// All rows of the file; other lines are ignored.
 pub(crate) fn rows(text: &str) -> impl Iterator<Item = Row> {
     text.lines().filter_map(row)
 }
@@ -86,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listener_and_a_mapped_connection() {
+    fn listener_and_mapped_connection_are_parsed() {
         let text = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n\
             0: 0100007F:0016 00000000:0000 0A 00000000:00000002 00:00000000 00000000 7 0 1234 1 0 100 0 0 10 0\n\
             1: 0000000000000000FFFF00000100007F:0016 0000000000000000FFFF00000200007F:C001 \
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_no_row() {
+    fn invalid_line_is_not_a_row() {
         assert_eq!(
             rows("0: 01:2 3 4\n\n0: 0100007F 0:0 0A 0:0 0:0 0 0 0 0").count(),
             0

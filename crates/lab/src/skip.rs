@@ -2,16 +2,16 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
 
-/// Why a test cannot be run here: a missing right, program or kernel feature.
+/// Why a test cannot run here: a missing permission, program or kernel feature.
 ///
-/// A test hands it to [`need!`](crate::need), which says so on stderr and returns.
+/// [`need!`](crate::need) prints it to stderr and returns from the test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skip {
     reason: String,
 }
 
 impl Skip {
-    /// Makes a skip; `reason` names what is missing and, where known, how to get it.
+    /// A skip; `reason` names what is missing and, if known, how to get it.
     pub fn new(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -24,11 +24,11 @@ impl Skip {
     }
 
     /// Prints `SKIP: TEST: reason` to the real stderr, past the test runner's capture, and appends the line
-    /// to the file named by the environment variable `SOCKEYE_SKIPS`, if any, so that a script can count.
+    /// to the file in the environment variable `SOCKEYE_SKIPS`, if set, so that a script can count skips.
     pub fn tell(&self) {
         let thread = std::thread::current();
         let line = format!("SKIP: {}: {}\n", thread.name().unwrap_or("?"), self.reason);
-        // eprint! would be swallowed for a passing test.
+        // eprint! would be hidden for a passing test.
         let _ = std::io::stderr().write_all(line.as_bytes());
         if let Some(path) = std::env::var_os("SOCKEYE_SKIPS") {
             let log = OpenOptions::new().append(true).create(true).open(path);
@@ -45,7 +45,7 @@ impl fmt::Display for Skip {
 
 impl std::error::Error for Skip {}
 
-/// Takes the value out of a `Result<T, Skip>`; when it is a skip, tells it and returns from the test.
+/// Unwraps a `Result<T, Skip>`; a skip is reported and returns from the test.
 ///
 /// ```no_run
 /// # use sockeye_lab::{need, Lab};

@@ -1,55 +1,55 @@
-use crate::must::Must;
+use crate::or_panic::OrPanic;
 use crate::wait::DEADLINE;
-use crate::{Lane, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State, Timer, Toward, wait_for};
+use crate::{
+    LabSocket, Namespace, NetPath, Pair, Protocol, Skip, SocketOptions, State, Timer, Toward, wait_for,
+};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, Write};
 use std::net::{Ipv6Addr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// A listener that takes no more, from [`Lane::full_accept_queue`].
+/// A listener with a full accept queue, from [`NetPath::full_accept_queue`].
 #[derive(Debug)]
 pub struct FullQueue {
-    /// Its receive queue is backlog + 1, for the kernel takes one more than asked; its send queue the
-    /// backlog.
-    pub listener: Specimen,
-    /// Clients whose connection waits to be accepted: ESTABLISHED.
-    pub queued: Vec<Specimen>,
+    /// Its receive queue is backlog + 1, because the kernel accepts one more; its send queue is the backlog.
+    pub listener: LabSocket,
+    /// Clients with connections that wait to be accepted: ESTABLISHED.
+    pub queued: Vec<LabSocket>,
     /// The other ends of `queued`, in the accept queue: ESTABLISHED, without inode.
-    pub unaccepted: Vec<Specimen>,
-    /// A client that found the queue full and gets no answer: SYN_SENT.
-    pub left_out: Specimen,
+    pub unaccepted: Vec<LabSocket>,
+    /// A client that gets no answer because the queue is full: SYN_SENT.
+    pub left_out: LabSocket,
 }
 
 impl Namespace {
     /// A TCP listener on this address, e.g. `0.0.0.0:0`, `[::]:8080`, `10.77.0.2:0`.
     #[track_caller]
-    pub fn tcp_listener(&self, local: &str, options: &SocketOptions) -> Specimen {
+    pub fn tcp_listener(&self, local: &str, options: &SocketOptions) -> LabSocket {
         listen(
             self,
             Protocol::Tcp,
-            local.parse().must(format_args!("the address {local}")),
+            local.parse().or_panic(format_args!("the address {local}")),
             options,
         )
     }
 
-    /// A TCP socket that is bound but neither listens nor connects: CLOSE. `/proc/net/tcp` does not show it;
-    /// inet_diag does, when asked for bound-inactive sockets (Linux 6.8).
+    /// A bound TCP socket that neither listens nor connects: CLOSE. `/proc/net/tcp` does not show it;
+    /// inet_diag does, if bound-inactive sockets are requested (Linux 6.8).
     #[track_caller]
-    pub fn tcp_bound(&self, local: &str, options: &SocketOptions) -> Specimen {
-        let local = local.parse().must(format_args!("the address {local}"));
+    pub fn tcp_bound(&self, local: &str, options: &SocketOptions) -> LabSocket {
+        let local = local.parse().or_panic(format_args!("the address {local}"));
         let socket = self
             .run(|| bound(Protocol::Tcp, local, options))
-            .must(format_args!("bind TCP {local}"));
-        Specimen::of(socket, self, Protocol::Tcp, State::Close)
+            .or_panic(format_args!("bind TCP {local}"));
+        LabSocket::of(socket, self, Protocol::Tcp, State::Close)
     }
 }
 
-/// TCP connections. Makers that say *cut* need a lane over a [link](crate::Link) of which they alone are the
-/// user.
-impl Lane {
-    /// A listener on the server's address, any port; on a mapped lane on the IPv6 wildcard.
+/// TCP connections. Methods that *cut* need a path over a [link](crate::Link) without other users.
+impl NetPath {
+    /// A listener on the server's address, any port; for a v4-mapped path on the IPv6 wildcard.
     #[track_caller]
-    pub fn listener(&self) -> Specimen {
+    pub fn listener(&self) -> LabSocket {
         listen(
             &self.server,
             Protocol::Tcp,
@@ -58,7 +58,7 @@ impl Lane {
         )
     }
 
-    /// An established connection, with a listener of its own.
+    /// An established connection with its own listener.
     #[track_caller]
     pub fn established(&self) -> Pair {
         let listener = self.listener();
@@ -69,51 +69,51 @@ impl Lane {
         }
     }
 
-    /// An established connection to a listener made before.
+    /// An established connection to an existing listener.
     #[track_caller]
-    pub fn established_to(&self, listener: &Specimen) -> Pair {
+    pub fn established_to(&self, listener: &LabSocket) -> Pair {
         self.pair(Protocol::Tcp, listener)
     }
 
-    /// The client closed first, then the server: the client's end is in TIME_WAIT, the server's gone, the
+    /// The client closed first, then the server: the client's end is in TIME_WAIT, the server's is gone, the
     /// listener closed.
     #[track_caller]
-    pub fn time_wait(&self) -> Specimen {
+    pub fn time_wait(&self) -> LabSocket {
         let Pair {
             mut client,
             mut server,
             ..
         } = self.established();
         client.orphan();
-        server.become_state(State::CloseWait);
-        // Before the server goes, its acknowledgement of our FIN has to be here. Should it come later than the
-        // server's FIN, by way of another core, TIME_WAIT would answer it, nobody would be there for the answer
-        // but a RST, and that ends TIME_WAIT (RFC 1337).
-        client.become_state(State::FinWait2);
+        server.wait_for_state(State::CloseWait);
+        // Before the server closes, its acknowledgement of our FIN must have arrived. If it arrived later
+        // than the server's FIN, on another core, TIME_WAIT would answer it, the closed server would reply
+        // with RST, and that ends TIME_WAIT (RFC 1337).
+        client.wait_for_state(State::FinWait2);
         drop(server);
-        client.become_state(State::TimeWait);
+        client.wait_for_state(State::TimeWait);
         client.timer = Timer::TimeWait;
         client
     }
 
-    /// The client has shut down its direction and the server has not: FIN_WAIT2 and CLOSE_WAIT, both files
-    /// open.
+    /// The client has shut down its direction and the server has not: FIN_WAIT2 and CLOSE_WAIT, both with a
+    /// descriptor.
     #[track_caller]
     pub fn half_closed(&self) -> Pair {
         let mut pair = self.established();
         shut(&pair.client);
-        pair.server.become_state(State::CloseWait);
-        pair.client.become_state(State::FinWait2);
+        pair.server.wait_for_state(State::CloseWait);
+        pair.client.wait_for_state(State::FinWait2);
         pair
     }
 
-    /// The client has closed its file and the server has not: an orphan in FIN_WAIT2 with the time-wait
+    /// The client has closed its descriptor and the server has not: an orphan in FIN_WAIT2 with the time-wait
     /// timer, and CLOSE_WAIT.
     #[track_caller]
     pub fn orphaned(&self) -> Pair {
         let mut pair = self.established();
         pair.client.orphan();
-        pair.server.become_state(State::CloseWait);
+        pair.server.wait_for_state(State::CloseWait);
         pair.client.wait_row("orphaned FIN_WAIT2", |row| {
             row.state == State::FinWait2 && row.inode == 0
         });
@@ -122,24 +122,24 @@ impl Lane {
         pair
     }
 
-    /// A client that calls into the void: SYN_SENT. The lane is cut toward the server.
+    /// A client without an answer: SYN_SENT. The path is cut toward the server.
     #[track_caller]
-    pub fn syn_sent(&self) -> Specimen {
+    pub fn syn_sent(&self) -> LabSocket {
         self.cut(Toward::Server);
-        let nobody = self.at_client(self.server_ip, 9);
-        self.calling(nobody)
+        let unused = self.at_client(self.server_ip, 9);
+        self.connecting(unused)
     }
 
-    /// A server whose answers are lost: SYN_RECV (without inode) there, SYN_SENT at the client. The lane is
+    /// A server with lost answers: SYN_RECV (without inode) there, SYN_SENT at the client. The path is
     /// cut toward the client.
     #[track_caller]
     pub fn syn_recv(&self) -> Pair {
         let listener = self.listener();
         self.cut(Toward::Client);
-        let mut client = self.calling(self.at_client(self.server_ip, listener.port()));
-        client.become_state(State::SynSent);
+        let mut client = self.connecting(self.at_client(self.server_ip, listener.port()));
+        client.wait_for_state(State::SynSent);
         let mut server = self.server_end(&client, &listener);
-        server.become_state(State::SynRecv);
+        server.wait_for_state(State::SynRecv);
         server.timer = Timer::On;
         Pair {
             client,
@@ -148,43 +148,42 @@ impl Lane {
         }
     }
 
-    /// The client's FIN is lost: FIN_WAIT1, and ESTABLISHED at the server. The lane is cut toward the server.
+    /// The client's FIN is lost: FIN_WAIT1, and ESTABLISHED at the server. The path is cut toward the server.
     #[track_caller]
     pub fn fin_wait1(&self) -> Pair {
         let mut pair = self.established();
         self.cut(Toward::Server);
         shut(&pair.client);
-        pair.client.become_state(State::FinWait1);
+        pair.client.wait_for_state(State::FinWait1);
         pair.client.timer = Timer::On;
         pair
     }
 
     /// Both sides have sent a FIN and only the server's arrived: CLOSING at the client, FIN_WAIT1 at the
-    /// server. The lane is cut toward the server.
+    /// server. The path is cut toward the server.
     #[track_caller]
     pub fn closing(&self) -> Pair {
         let mut pair = self.fin_wait1();
         shut(&pair.server);
-        pair.server.become_state(State::FinWait1);
+        pair.server.wait_for_state(State::FinWait1);
         pair.server.timer = Timer::On;
-        pair.client.become_state(State::Closing);
+        pair.client.wait_for_state(State::Closing);
         pair
     }
 
     /// The client closed first and the server's FIN is lost: LAST_ACK at the server, FIN_WAIT2 at the client.
-    /// The lane is cut toward the client.
+    /// The path is cut toward the client.
     #[track_caller]
     pub fn last_ack(&self) -> Pair {
         let mut pair = self.half_closed();
         self.cut(Toward::Client);
         shut(&pair.server);
-        pair.server.become_state(State::LastAck);
+        pair.server.wait_for_state(State::LastAck);
         pair.server.timer = Timer::On;
         pair
     }
 
-    /// The client has sent this many bytes and the server has not read them: they are the server's receive
-    /// queue.
+    /// The client has sent this many bytes that the server has not read: they are in its receive queue.
     #[track_caller]
     pub fn unread(&self, bytes: u32) -> Pair {
         let mut pair = self.established();
@@ -198,8 +197,8 @@ impl Lane {
         pair
     }
 
-    /// The client has sent this many bytes and they are lost, and were sent again at least once: its send
-    /// queue, timer `On`. The lane is cut toward the server.
+    /// The client has sent this many bytes, they are lost and were retransmitted at least once: its send
+    /// queue, timer `On`. The path is cut toward the server.
     #[track_caller]
     pub fn retransmitting(&self, bytes: u32) -> Pair {
         let mut pair = self.established();
@@ -214,17 +213,17 @@ impl Lane {
     }
 
     /// The server does not read and its window is closed: the client's send queue is full, its timer is
-    /// `Persist`. The queues are as `/proc/net/tcp` told.
+    /// `Persist`. The queues are those of `/proc/net/tcp`.
     #[track_caller]
     pub fn zero_window(&self) -> Pair {
-        let mut lane = self.clone();
-        lane.server_options.recv_buffer_bytes.get_or_insert(8 << 10);
-        lane.client_options.send_buffer_bytes.get_or_insert(64 << 10);
-        let mut pair = lane.established();
+        let mut net_path = self.clone();
+        net_path.server_options.recv_buffer_bytes.get_or_insert(8 << 10);
+        net_path.client_options.send_buffer_bytes.get_or_insert(64 << 10);
+        let mut pair = net_path.established();
         pair.client
             .socket()
             .set_nonblocking(true)
-            .must("make the client non-blocking");
+            .or_panic("make the client non-blocking");
         let chunk = [b'z'; 4096];
         let row = wait_for("the persist timer", || {
             while pair.client.socket().send(&chunk).is_ok() {}
@@ -244,10 +243,10 @@ impl Lane {
     /// An established connection with the keepalive timer running at both ends.
     #[track_caller]
     pub fn keepalive(&self, idle: Duration) -> Pair {
-        let mut lane = self.clone();
-        lane.client_options.keepalive = Some(idle);
-        lane.server_options.keepalive = Some(idle);
-        let mut pair = lane.established();
+        let mut net_path = self.clone();
+        net_path.client_options.keepalive = Some(idle);
+        net_path.server_options.keepalive = Some(idle);
+        let mut pair = net_path.established();
         for end in [&mut pair.client, &mut pair.server] {
             end.timer = Timer::Keepalive;
             end.wait_row("the keepalive timer", |row| row.timer == Timer::Keepalive);
@@ -255,25 +254,25 @@ impl Lane {
         pair
     }
 
-    /// A listener that never accepts, with as many connections as it takes and one client more.
+    /// A listener that never accepts, with a full queue and one more client.
     #[track_caller]
     pub fn full_accept_queue(&self, backlog: u16) -> FullQueue {
-        let mut lane = self.clone();
-        lane.server_options.backlog = Some(backlog.into());
-        let mut listener = lane.listener();
-        let to = lane.at_client(lane.server_ip, listener.port());
+        let mut net_path = self.clone();
+        net_path.server_options.backlog = Some(backlog.into());
+        let mut listener = net_path.listener();
+        let to = net_path.at_client(net_path.server_ip, listener.port());
         let (mut queued, mut unaccepted) = (Vec::new(), Vec::new());
         for taken in 1..=u32::from(backlog) + 1 {
-            let client = lane.connected(Protocol::Tcp, to);
-            let mut server = lane.server_end(&client, &listener);
-            server.become_state(State::Established);
+            let client = net_path.connected(Protocol::Tcp, to);
+            let mut server = net_path.server_end(&client, &listener);
+            server.wait_for_state(State::Established);
             listener.wait_row("the accept queue", |row| row.recv_queue == taken);
             queued.push(client);
             unaccepted.push(server);
         }
         listener.recv_queue = u32::from(backlog) + 1;
         listener.send_queue = backlog.into();
-        let left_out = lane.calling(to);
+        let left_out = net_path.connecting(to);
         FullQueue {
             listener,
             queued,
@@ -309,13 +308,13 @@ impl Lane {
 
     /// Connects and accepts.
     #[track_caller]
-    fn pair(&self, protocol: Protocol, listener: &Specimen) -> Pair {
+    fn pair(&self, protocol: Protocol, listener: &LabSocket) -> Pair {
         let client = self.connected(protocol, self.at_client(self.server_ip, listener.port()));
         let server = listener.accept();
         let expected = client.local.map(|own| self.at_server(own.ip(), own.port()));
         assert_eq!(
             server.peer, expected,
-            "lab: somebody else's connection to {:?}",
+            "lab: a foreign connection to {:?}",
             listener.local
         );
         Pair {
@@ -325,9 +324,9 @@ impl Lane {
         }
     }
 
-    /// A client whose connect has succeeded.
+    /// A connected client.
     #[track_caller]
-    fn connected(&self, protocol: Protocol, to: SocketAddr) -> Specimen {
+    fn connected(&self, protocol: Protocol, to: SocketAddr) -> LabSocket {
         let socket = self
             .client
             .run(|| {
@@ -335,13 +334,13 @@ impl Lane {
                 socket.connect_timeout(&SockAddr::from(to), DEADLINE)?;
                 Ok::<_, io::Error>(socket)
             })
-            .must(format_args!("connect to {to}"));
-        Specimen::of(socket, &self.client, protocol, State::Established)
+            .or_panic(format_args!("connect to {to}"));
+        LabSocket::of(socket, &self.client, protocol, State::Established)
     }
 
-    /// A client whose connect hangs: SYN_SENT.
+    /// A client with a pending connect: SYN_SENT.
     #[track_caller]
-    fn calling(&self, to: SocketAddr) -> Specimen {
+    fn connecting(&self, to: SocketAddr) -> LabSocket {
         let socket = self
             .client
             .run(|| {
@@ -357,19 +356,19 @@ impl Lane {
                     Ok(()) => Err(io::Error::other("unexpected answer")),
                 }
             })
-            .must(format_args!("begin to connect to {to}"));
-        let mut client = Specimen::of(socket, &self.client, Protocol::Tcp, State::SynSent);
+            .or_panic(format_args!("begin to connect to {to}"));
+        let mut client = LabSocket::of(socket, &self.client, Protocol::Tcp, State::SynSent);
         client.peer = Some(to);
         client.timer = Timer::On;
-        client.become_state(State::SynSent);
+        client.wait_for_state(State::SynSent);
         client
     }
 
-    /// What the server's kernel holds for a client before it is accepted.
-    fn server_end(&self, client: &Specimen, listener: &Specimen) -> Specimen {
+    /// The kernel's server socket for a client that is not accepted yet.
+    fn server_end(&self, client: &LabSocket, listener: &LabSocket) -> LabSocket {
         let local = self.at_server(self.server_ip, listener.port());
         let peer = self.at_server(self.client_ip, client.port());
-        Specimen::fileless(&self.server, listener.family, State::SynRecv, local, peer)
+        LabSocket::fileless(&self.server, listener.family, State::SynRecv, local, peer)
     }
 
     fn listen_address(&self) -> SocketAddr {
@@ -381,7 +380,12 @@ impl Lane {
 }
 
 #[track_caller]
-fn listen(namespace: &Namespace, protocol: Protocol, local: SocketAddr, options: &SocketOptions) -> Specimen {
+fn listen(
+    namespace: &Namespace,
+    protocol: Protocol,
+    local: SocketAddr,
+    options: &SocketOptions,
+) -> LabSocket {
     let backlog = options.backlog_or_default();
     let socket = namespace
         .run(|| {
@@ -389,13 +393,13 @@ fn listen(namespace: &Namespace, protocol: Protocol, local: SocketAddr, options:
             socket.listen(backlog)?;
             Ok::<_, io::Error>(socket)
         })
-        .must(format_args!("listen on {local}"));
-    let mut specimen = Specimen::of(socket, namespace, protocol, State::Listen);
-    specimen.send_queue = u32::try_from(backlog).unwrap_or(0);
-    specimen
+        .or_panic(format_args!("listen on {local}"));
+    let mut lab_socket = LabSocket::of(socket, namespace, protocol, State::Listen);
+    lab_socket.send_queue = u32::try_from(backlog).unwrap_or(0);
+    lab_socket
 }
 
-/// A socket of this protocol, its options set, bound to an address. To be called inside the namespace.
+/// A bound socket of this protocol with its options. Call it inside the namespace.
 pub(crate) fn bound(protocol: Protocol, local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let (kind, number) = match protocol {
         Protocol::Tcp => (Type::STREAM, socket2::Protocol::TCP),
@@ -415,18 +419,18 @@ pub(crate) fn bound(protocol: Protocol, local: SocketAddr, options: &SocketOptio
 }
 
 #[track_caller]
-fn shut(end: &Specimen) {
+fn shut(end: &LabSocket) {
     end.socket()
         .shutdown(Shutdown::Write)
-        .must("shut down the sending direction");
+        .or_panic("shut down the sending direction");
 }
 
 #[track_caller]
-fn send(end: &Specimen, bytes: u32) {
+fn send(end: &LabSocket, bytes: u32) {
     let mut socket = end.socket();
     socket
         .write_all(&vec![b'x'; bytes as usize])
-        .must(format_args!("send {bytes} bytes"));
+        .or_panic(format_args!("send {bytes} bytes"));
 }
 
 const EINPROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();

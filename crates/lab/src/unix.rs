@@ -1,5 +1,5 @@
-use crate::must::Must;
-use crate::{Namespace, Pair, Protocol, Specimen, State, UnixName};
+use crate::or_panic::OrPanic;
+use crate::{LabSocket, Namespace, Pair, Protocol, State, UnixName};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::ffi::OsStr;
 use std::io;
@@ -34,12 +34,12 @@ impl UnixKind {
     }
 }
 
-/// UNIX sockets, which belong to a network namespace too. Names come from
+/// UNIX sockets, which also belong to a network namespace. Names come from
 /// [`Lab::unix_path`](crate::Lab::unix_path) and [`Lab::unix_abstract`](crate::Lab::unix_abstract).
 impl Namespace {
-    /// A socket with a name; stream and seqpacket sockets listen, a datagram socket is bound only.
+    /// A named socket; stream and seqpacket sockets listen, a datagram socket is only bound.
     #[track_caller]
-    pub fn unix_bound(&self, kind: UnixKind, name: &UnixName) -> Specimen {
+    pub fn unix_bound(&self, kind: UnixKind, name: &UnixName) -> LabSocket {
         let make = || {
             let socket = Socket::new(Domain::UNIX, kind.kind(), None)?;
             socket.bind(&address(name)?)?;
@@ -48,23 +48,23 @@ impl Namespace {
             }
             Ok::<_, io::Error>(socket)
         };
-        let socket = self.run(make).must(format_args!("bind {kind:?} to {name:?}"));
+        let socket = self.run(make).or_panic(format_args!("bind {kind:?} to {name:?}"));
         let state = if kind == UnixKind::Datagram {
             State::Close
         } else {
             State::Listen
         };
-        let mut specimen = Specimen::of(socket, self, kind.protocol(), state);
+        let mut lab_socket = LabSocket::of(socket, self, kind.protocol(), state);
         if state == State::Listen {
-            specimen.send_queue = 128;
+            lab_socket.send_queue = 128;
         }
-        specimen
+        lab_socket
     }
 
-    /// A client connected to a named socket; the server's end has the name, the client's none.
+    /// A client connected to a named socket; the server's end has the name, the client's has none.
     ///
-    /// Of stream and seqpacket sockets the accepted end is the pair's server, and the bound one its listener.
-    /// Of datagram sockets the bound one is the server, which has no peer but is ESTABLISHED all the same.
+    /// For stream and seqpacket sockets the accepted end is the pair's server, and the bound one its
+    /// listener. For datagram sockets the bound one is the server, which has no peer but is ESTABLISHED.
     #[track_caller]
     pub fn unix_connected(&self, kind: UnixKind, name: &UnixName) -> Pair {
         let mut bound = self.unix_bound(kind, name);
@@ -75,11 +75,11 @@ impl Namespace {
         };
         let client = self
             .run(connect)
-            .must(format_args!("connect {kind:?} to {name:?}"));
-        let mut client = Specimen::of(client, self, kind.protocol(), State::Established);
+            .or_panic(format_args!("connect {kind:?} to {name:?}"));
+        let mut client = LabSocket::of(client, self, kind.protocol(), State::Established);
         if kind == UnixKind::Datagram {
             client.peer_inode = Some(bound.inode);
-            // Since Linux 5.15 unix_dgram_connect marks both ends so.
+            // Since Linux 5.15 unix_dgram_connect marks both ends as connected.
             bound.state = State::Established;
             return Pair {
                 client,
@@ -87,8 +87,8 @@ impl Namespace {
                 listener: None,
             };
         }
-        let (accepted, _) = bound.socket().accept().must("accept");
-        let mut server = Specimen::of(accepted, self, kind.protocol(), State::Established);
+        let (accepted, _) = bound.socket().accept().or_panic("accept");
+        let mut server = LabSocket::of(accepted, self, kind.protocol(), State::Established);
         client.peer_inode = Some(server.inode);
         server.peer_inode = Some(client.inode);
         Pair {
@@ -98,14 +98,14 @@ impl Namespace {
         }
     }
 
-    /// A socketpair: two nameless sockets connected to each other.
+    /// A socketpair: two connected sockets without names.
     #[track_caller]
     pub fn unix_pair(&self, kind: UnixKind) -> Pair {
         let (one, other) = self
             .run(|| Socket::pair(Domain::UNIX, kind.kind(), None))
-            .must("make a socketpair");
-        let mut client = Specimen::of(one, self, kind.protocol(), State::Established);
-        let mut server = Specimen::of(other, self, kind.protocol(), State::Established);
+            .or_panic("make a socketpair");
+        let mut client = LabSocket::of(one, self, kind.protocol(), State::Established);
+        let mut server = LabSocket::of(other, self, kind.protocol(), State::Established);
         client.peer_inode = Some(server.inode);
         server.peer_inode = Some(client.inode);
         Pair {

@@ -1,16 +1,17 @@
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
-/// How long a wait lasts before it is a failure.
+/// Longest wait before it counts as a failure.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Asks `attempt` every millisecond or so until it gives a value; panics after [`DEADLINE`], naming `what`.
+/// Calls `attempt` about every millisecond until it returns a value; panics after [`DEADLINE`], naming
+/// `what`.
 #[track_caller]
 pub fn wait_for<T>(what: impl Display, attempt: impl FnMut() -> Option<T>) -> T {
     wait_within(DEADLINE, what, attempt)
 }
 
-/// [`wait_for`] with a deadline of one's own.
+/// [`wait_for`] with another deadline.
 #[track_caller]
 pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();

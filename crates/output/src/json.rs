@@ -3,6 +3,9 @@
 //! What is absent has no key. Numbers are exact, those above 2^53 too: readers that keep numbers as
 //! floating point must take care with cookies and byte counters. Text that is not UTF-8 has U+FFFD in place
 //! of each wrong sequence, and its exact bytes beside it under its name with `_hex`.
+//!
+//! Written here although `serde_json` is in the binary to read with. A row has the keys that are known of it, decided while it is
+//! written, and a key beside it where text is not UTF-8: with serde that is a serializer by hand for every kind of row, not less.
 
 use crate::format::{Coverage, SCHEMA_VERSION, Summary};
 use crate::number::{push_decimal, push_short};

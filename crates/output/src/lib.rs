@@ -45,39 +45,29 @@
 //! ```
 
 pub mod address;
-pub mod annexed;
-pub mod cell;
-/// Columns of a listing of sockets.
-pub mod column;
 pub mod csv;
 /// Output formats, styles and the summary that ends a listing.
 pub mod format;
 pub mod json;
+pub mod listing;
 pub mod number;
 pub mod picture;
 pub mod report;
 /// Buffered output of rows.
 pub mod rows;
 pub mod severity;
-pub mod socket_json;
-/// The writer of a listing of sockets.
-pub mod socket_writer;
-/// Sort keys of a listing of sockets.
-pub mod sort;
+pub mod socket;
 pub mod table;
-pub mod tcp_words;
 #[cfg(test)]
 mod tests;
 pub mod text;
 pub mod unit;
 pub mod wrap;
 
-pub use annexed::{Annex, AnnexedLayout, AnnexedWriter, Fact};
-pub use column::{Align, MptcpField, SocketColumn, TcpField, UnknownColumn};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
 pub use json::{Object as JsonObject, json_string};
+pub use listing::{Align, SortKey, UnknownColumn};
 pub use picture::GraphTheme;
 pub use report::{ChartFormat, ReportLayout, push_report, write_charts};
-pub use socket_writer::{Details, SocketLayout, SocketWriter};
-pub use sort::SortKey;
+pub use socket::{Details, SocketLayout, SocketWriter, Sockets};
 pub use text::harmless;

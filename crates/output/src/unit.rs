@@ -1,7 +1,7 @@
 //! Units of kernel fields, told from the end of their names, and how they look to eyes.
 
-use crate::cell::push_ca_state;
-use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
+use crate::number::{push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_time_us};
+use crate::socket::state::push_ca_state;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +20,14 @@ pub enum Unit {
     Us,
     /// Milliseconds.
     Ms,
+    /// Seconds.
+    Seconds,
+    /// Many of something, with a decimal prefix: `1.2M`
+    Count,
+    /// A number whose digits are bits or an identifier
+    Hexadecimal,
+    /// As [`Unit::Hexadecimal`], but 0 is shown as absent: nearly all sockets have no mark
+    Mark,
 }
 
 impl Unit {
@@ -53,6 +61,10 @@ impl Unit {
             }
             Self::RoundTripUs | Self::Us => push_time_us(out, value),
             Self::Ms => push_time_us(out, value.saturating_mul(1000)),
+            Self::Seconds => push_time_us(out, value.saturating_mul(1_000_000)),
+            Self::Count => push_human(out, value.into()),
+            Self::Mark if value == 0 => {}
+            Self::Hexadecimal | Self::Mark => push_hexadecimal(out, value),
         }
     }
 }

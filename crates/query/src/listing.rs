@@ -6,7 +6,7 @@ use crate::notes;
 use crate::rooms::Rooms;
 use crate::run::Run;
 use sockeye_console::notes::say;
-use sockeye_filter::{Filter, Kernel};
+use sockeye_filter::{Filter, KernelFeatures};
 use sockeye_model::{Entry, Losses, NetnsInode, ProtocolSet, StateSet};
 use sockeye_output::{Coverage, Summary};
 use sockeye_source::owners::{OwnerLookup, Owners};
@@ -100,9 +100,9 @@ impl<'a> Listing<'a> {
     ) -> anyhow::Result<Self> {
         let sees_marks = may_see_marks();
         let kernel = if sees_marks {
-            Kernel::FULL
+            KernelFeatures::FULL
         } else {
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         };
         let rooms = Rooms::new(lookup, words, also, kernel)?;
         let owners_wanted = common.processes || rooms.filter().needs().owners;

@@ -3,7 +3,7 @@
 use crate::lookup::Lookup;
 use crate::places::Namespace;
 use sockeye_console::usage::Usage;
-use sockeye_filter::{Bounds, Filter, Kernel, Prefix128, Program, join_words, parse_words};
+use sockeye_filter::{Bounds, Filter, KernelFeatures, Prefix128, Program, join_words, parse_words};
 use sockeye_model::NetnsInode;
 use sockeye_source::{End, Ends};
 use std::ops::RangeInclusive;
@@ -47,7 +47,7 @@ impl<'a> Rooms<'a> {
         lookup: &'a Lookup,
         words: &[String],
         also: Option<&str>,
-        kernel: Kernel,
+        kernel: KernelFeatures,
     ) -> anyhow::Result<Self> {
         let (mut all, mut mistake) = (
             Self {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
-    if let Some((tool, rest)) = Tool::called(&words) {
+    if let Some((tool, rest)) = Tool::from_command_line(&words) {
         return tool.run(rest);
     }
     let outcome = match Cli::try_parse() {

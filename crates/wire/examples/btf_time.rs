@@ -1,7 +1,7 @@
 //! How long the questions of a BPF engine take on a BTF blob: `btf_time [FILE]`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, its examples are not
 
-use sockeye_wire::btf::{Btf, Question};
+use sockeye_wire::btf::{Btf, Query};
 use std::time::Instant;
 
 #[path = "../src/tests/btf_questions/mod.rs"]
@@ -22,15 +22,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let all = btf_questions::all();
     let without =
-        |kind: fn(&Question<'_>) -> bool| all.iter().copied().filter(|question| !kind(question)).collect();
-    let sets: [(&str, Vec<Question<'_>>); 3] = [
+        |kind: fn(&Query<'_>) -> bool| all.iter().copied().filter(|question| !kind(question)).collect();
+    let sets: [(&str, Vec<Query<'_>>); 3] = [
         ("all", all.clone()),
         (
             "without enumerators of any enum",
             without(|question| {
                 matches!(
                     question,
-                    Question::Enumerator {
+                    Query::Enumerator {
                         enumeration: None,
                         ..
                     }

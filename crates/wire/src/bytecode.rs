@@ -8,26 +8,26 @@
 //! struct inet_diag_markcond { u32 mark, mask; }                                8
 //! u64 cgroup_id;                                                               8
 //! ```
-//! A program is walked from its first operation. One that holds steps `yes` bytes on, one that does not
-//! `no` bytes. Whoever arrives exactly at the end is listed; whoever lands beyond it (four bytes, by
+//! A program runs from its first operation. If an operation's condition holds, execution continues `yes` bytes further,
+//! otherwise `no` bytes. A socket that arrives exactly at the end is listed; one that lands beyond it (four bytes, by
 //! convention) is not. Jumps go forward only.
 //!
 //! Source: `include/uapi/linux/inet_diag.h`, `inet_diag_bc_run()` and `inet_diag_bc_audit()` in
-//! `net/ipv4/inet_diag.c`. [`run`] and [`audit`] say in our words what those two do.
+//! `net/ipv4/inet_diag.c`. [`run`] and [`audit`] implement these two.
 
 use crate::bytes::{array, ne_u16, ne_u32, ne_u64};
 use alloc::vec::Vec;
 
-/// Which end of the connection a condition is about.
+/// The end of the connection that a condition checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum End {
-    /// Ours
+    /// Local end
     Source,
-    /// The peer's
+    /// Peer's end
     Destination,
 }
 
-/// One thing the kernel can look at.
+/// A condition that the kernel can check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// The port is at least this (`S_GE`, `D_GE`).
@@ -36,30 +36,30 @@ pub enum Condition {
     PortAtMost(End, u16),
     /// Address and port (`S_COND`, `D_COND`).
     Host {
-        /// Whose.
+        /// End of the connection.
         end: End,
-        /// What the address begins with. A [`Prefix::Inet`] also holds for v4-mapped addresses of IPv6
-        /// sockets; a [`Prefix::Inet6`] for no IPv4 socket, even when it is empty.
+        /// Prefix of the address. A [`Prefix::Inet`] also matches v4-mapped addresses of IPv6
+        /// sockets; a [`Prefix::Inet6`] matches no IPv4 socket, even if it is empty.
         prefix: Prefix,
-        /// `None`: any port.
+        /// Port; `None` for any.
         port: Option<u16>,
     },
     /// The port was chosen by the kernel, not by `bind` (`AUTO`).
     Auto,
-    /// Bound to the interface with this index, 0 to none (`DEV_COND`, since Linux 4.8).
+    /// Bound to the interface with this index, 0 for not bound (`DEV_COND`, since Linux 4.8).
     Device(u32),
-    /// The mark, masked, is this (`MARK_COND`, since Linux 4.8, for CAP_NET_ADMIN).
+    /// The masked mark has this value (`MARK_COND`, since Linux 4.8, needs CAP_NET_ADMIN).
     Mark {
-        /// To be found
+        /// Value
         mark: u32,
-        /// in these bits.
+        /// Significant bits
         mask: u32,
     },
     /// In the cgroup v2 with this inode (`CGROUP_COND`, since Linux 5.9).
     Cgroup(u64),
 }
 
-/// The beginning of an address, in bits.
+/// An address prefix, with its length in bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
     /// Any address of any family.
@@ -70,23 +70,23 @@ pub enum Prefix {
     Inet6([u8; 16], u8),
 }
 
-/// The longest program that fits into a netlink attribute, whose length is a `u16` with four bytes of header.
+/// Length of the longest program that fits into a netlink attribute, with its `u16` length and four bytes of header.
 pub const LEN_MAX: usize = 65_528;
 
-/// Of an operation alone.
+/// Length of an operation without operands.
 const OPERATION_LEN: usize = 4;
 
-/// How far beyond the end "no" lies.
+/// Distance of "no" beyond the end.
 const BEYOND: usize = 4;
 
-/// A place in a program that is still being written.
+/// A position in a program that is being assembled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// Writes a program from front to back.
+/// An assembler that writes a program from start to end.
 ///
 /// ```
-/// use sockeye_wire::bytecode::{Assembler, Condition, End, Subject, run};
+/// use sockeye_wire::bytecode::{Assembler, Condition, End, SocketEntry, run};
 ///
 /// // sport = 80 or dport = 80
 /// let (mut assembler, port) = (Assembler::default(), Some(80));
@@ -98,15 +98,15 @@ pub struct Label(usize);
 /// assembler.condition(&Condition::Host { end: End::Destination, prefix: any, port }, Assembler::REJECT);
 /// assembler.place(done);
 /// let program = assembler.finish().unwrap();
-/// assert!(run(&program, &Subject { destination_port: 80, ..Subject::default() }));
-/// assert!(!run(&program, &Subject { destination_port: 81, ..Subject::default() }));
+/// assert!(run(&program, &SocketEntry { destination_port: 80, ..SocketEntry::default() }));
+/// assert!(!run(&program, &SocketEntry { destination_port: 81, ..SocketEntry::default() }));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Assembler {
     bytes: Vec<u8>,
-    /// Where each label lies; the first is "no".
+    /// Offset of each label; the first is "no".
     labels: Vec<Option<usize>>,
-    /// Operations (by their offset) whose `no` leads to a label.
+    /// Offsets of operations, with the label of their `no`.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -121,35 +121,35 @@ impl Default for Assembler {
 }
 
 impl Assembler {
-    /// Beyond the end: the socket is not listed.
+    /// The label beyond the end: the socket is not listed.
     pub const REJECT: Label = Label(0);
 
-    /// A place to jump to, to be [`place`](Self::place)d later.
+    /// Creates a jump target, to be [`place`](Self::place)d later.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
-    /// The label lies here: before the next operation, or at the end.
+    /// Places the label here: before the next operation, or at the end.
     pub fn place(&mut self, label: Label) {
         if label != Self::REJECT {
             self.labels[label.0] = Some(self.bytes.len());
         }
     }
 
-    /// Bytes written so far.
+    /// Length in bytes so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether nothing was written yet.
+    /// Whether the program is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Goes on if the condition holds, to `no` if not.
+    /// Appends a condition: continues if it holds, jumps to `no` if not.
     pub fn condition(&mut self, condition: &Condition, no: Label) {
         let start = self.operation(condition.code(), no);
         match *condition {
@@ -184,22 +184,22 @@ impl Assembler {
         self.bytes[start + 1] = (self.bytes.len() - start) as u8;
     }
 
-    /// Goes to `to`, whatever the socket.
+    /// Appends an unconditional jump to `to`.
     pub fn jump(&mut self, to: Label) {
         let start = self.operation(code::JMP, to);
         self.bytes[start + 1] = OPERATION_LEN as u8;
     }
 
-    /// Goes on with a finished program: the whole accepts what both do. Its jumps are relative, and its
-    /// "no" lies behind its end, so it can only come last.
+    /// Appends a finished program: the result accepts what both accept. Its jumps are relative, and its "no" is beyond
+    /// its end, so it must be the last part.
     #[must_use]
     pub fn finish_with(mut self, program: &[u8]) -> Option<Vec<u8>> {
         self.bytes.extend_from_slice(program);
         self.finish()
     }
 
-    /// The program; `None` when it is empty (the kernel refuses such), too long, or jumps to a label that
-    /// was never placed or lies behind.
+    /// Returns the program; `None` if it is empty (the kernel rejects that), too long, or jumps backward or to a label
+    /// that was never placed.
     #[must_use]
     pub fn finish(mut self) -> Option<Vec<u8>> {
         let end = self.bytes.len();
@@ -243,37 +243,37 @@ impl Condition {
     }
 }
 
-/// What of a socket a program can see (`struct inet_diag_entry`).
+/// The properties of a socket that a program can check (`struct inet_diag_entry`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Subject {
+pub struct SocketEntry {
     /// `AF_INET` or `AF_INET6`
     pub family: u8,
-    /// Our address in network order; of IPv4 the first four bytes
+    /// Local address in network order; IPv4 uses the first four bytes
     pub source: [u8; 16],
-    /// The peer's
+    /// Peer's address
     pub destination: [u8; 16],
-    /// Our port; of a RAW socket its protocol number
+    /// Local port; of a RAW socket the protocol number
     pub source_port: u16,
-    /// The peer's
+    /// Peer's port
     pub destination_port: u16,
     /// `sk_bound_dev_if`
     pub interface: u32,
-    /// `sk_mark`; 0 of minimal sockets of older kernels
+    /// `sk_mark`; 0 for minimal sockets of older kernels
     pub mark: u32,
-    /// 0 of minimal sockets
+    /// Inode of the cgroup v2; 0 for minimal sockets
     pub cgroup: u64,
-    /// `SOCK_BINDPORT_LOCK`: somebody asked for this port
+    /// `SOCK_BINDPORT_LOCK`: the port was requested by `bind`
     pub port_was_chosen: bool,
 }
 
-/// Runs a program over a socket, as the kernel does: whether it would be listed.
+/// Runs a program on a socket as the kernel does. Returns whether the socket would be listed.
 ///
-/// Where [`audit`] objects, the kernel would not run it at all; here it then lists nothing, and ends.
+/// The kernel would not run a program that [`audit`] rejects; here it lists nothing, and terminates.
 #[must_use]
-pub fn run(program: &[u8], subject: &Subject) -> bool {
+pub fn run(program: &[u8], socket: &SocketEntry) -> bool {
     let mut rest = program;
     while !rest.is_empty() {
-        let Some((holds, operation)) = judge(rest, subject) else {
+        let Some((holds, operation)) = evaluate(rest, socket) else {
             return false;
         };
         let step = if holds {
@@ -289,30 +289,30 @@ pub fn run(program: &[u8], subject: &Subject) -> bool {
     true
 }
 
-/// Why the kernel would refuse a program.
+/// Why the kernel would reject a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// `EINVAL`: the operation at this offset is unknown, cut short, or leads nowhere.
+pub enum AuditError {
+    /// `EINVAL`: the operation at this offset is unknown, truncated, or has an invalid jump.
     Invalid(usize),
     /// `EPERM`: the operation at this offset needs CAP_NET_ADMIN.
     NotPermitted(usize),
 }
 
-/// Looks a program over before it runs, as the kernel does.
+/// Checks a program as the kernel does before running it.
 ///
 /// # Errors
-/// What the kernel would object to first.
-pub fn audit(program: &[u8], net_admin: bool) -> Result<(), Fault> {
+/// The first error that the kernel would find.
+pub fn audit(program: &[u8], net_admin: bool) -> Result<(), AuditError> {
     if program.len() < OPERATION_LEN {
-        return Err(Fault::Invalid(0));
+        return Err(AuditError::Invalid(0));
     }
     let mut at = 0;
     while at < program.len() {
-        let invalid = Fault::Invalid(at);
+        let invalid = AuditError::Invalid(at);
         let rest = &program[at..];
         let operation = Operation::parse(rest).ok_or(invalid)?;
         if operation.code == code::MARK_COND && !net_admin {
-            return Err(Fault::NotPermitted(at));
+            return Err(AuditError::NotPermitted(at));
         }
         let (yes, no) = (usize::from(operation.yes), usize::from(operation.no));
         let len_min = operation.len_min(rest).ok_or(invalid)?;
@@ -328,20 +328,20 @@ pub fn audit(program: &[u8], net_admin: bool) -> Result<(), Fault> {
     if at == program.len() {
         Ok(())
     } else {
-        Err(Fault::Invalid(program.len()))
+        Err(AuditError::Invalid(program.len()))
     }
 }
 
-/// Whether following "yes" from the beginning leads to `wanted` (`valid_cc()`).
-fn is_start(program: &[u8], wanted: usize) -> bool {
+/// Whether following "yes" from the beginning leads to `target` (`valid_cc()`).
+fn is_start(program: &[u8], target: usize) -> bool {
     let mut at = 0;
-    while at < wanted {
+    while at < target {
         match program.get(at + 1) {
             Some(&yes) if yes >= 4 && yes.is_multiple_of(4) => at += usize::from(yes),
             _ => return false,
         }
     }
-    at == wanted
+    at == target
 }
 
 /// `struct inet_diag_bc_op`
@@ -360,7 +360,7 @@ impl Operation {
         })
     }
 
-    /// How long the operation at the front of `rest` has to be; `None` when that does not fit, or it is wrong.
+    /// Returns the minimum length of the operation at the front of `rest`; `None` if it does not fit or is invalid.
     fn len_min(&self, rest: &[u8]) -> Option<usize> {
         let operands = match self.code {
             code::NOP | code::JMP | code::AUTO => 0,
@@ -385,31 +385,26 @@ impl Operation {
     }
 }
 
-/// Whether the operation at the front of `rest` holds.
-fn judge(rest: &[u8], subject: &Subject) -> Option<(bool, Operation)> {
+/// Evaluates the operation at the front of `rest`. Returns whether it holds, and the operation.
+fn evaluate(rest: &[u8], socket: &SocketEntry) -> Option<(bool, Operation)> {
     let operation = Operation::parse(rest)?;
     let port = || ne_u16(rest, 6);
     let holds = match operation.code {
         code::NOP => true,
         code::JMP => false,
-        code::S_GE => subject.source_port >= port()?,
-        code::S_LE => subject.source_port <= port()?,
-        code::D_GE => subject.destination_port >= port()?,
-        code::D_LE => subject.destination_port <= port()?,
-        code::S_EQ => subject.source_port == port()?,
-        code::D_EQ => subject.destination_port == port()?,
-        code::AUTO => !subject.port_was_chosen,
-        code::S_COND => holds_for_host(rest, subject.family, &subject.source, subject.source_port)?,
-        code::D_COND => holds_for_host(
-            rest,
-            subject.family,
-            &subject.destination,
-            subject.destination_port,
-        )?,
-        code::DEV_COND => subject.interface == ne_u32(rest, 4)?,
-        code::MARK_COND => subject.mark & ne_u32(rest, 8)? == ne_u32(rest, 4)?,
-        code::CGROUP_COND => subject.cgroup == ne_u64(rest, 4)?,
-        // The kernel passes over what it does not know; the audit saw to it that there is no such thing.
+        code::S_GE => socket.source_port >= port()?,
+        code::S_LE => socket.source_port <= port()?,
+        code::D_GE => socket.destination_port >= port()?,
+        code::D_LE => socket.destination_port <= port()?,
+        code::S_EQ => socket.source_port == port()?,
+        code::D_EQ => socket.destination_port == port()?,
+        code::AUTO => !socket.port_was_chosen,
+        code::S_COND => holds_for_host(rest, socket.family, &socket.source, socket.source_port)?,
+        code::D_COND => holds_for_host(rest, socket.family, &socket.destination, socket.destination_port)?,
+        code::DEV_COND => socket.interface == ne_u32(rest, 4)?,
+        code::MARK_COND => socket.mark & ne_u32(rest, 8)? == ne_u32(rest, 4)?,
+        code::CGROUP_COND => socket.cgroup == ne_u64(rest, 4)?,
+        // The kernel skips unknown operations; the audit rejects them.
         _ => true,
     };
     Some((holds, operation))
@@ -444,7 +439,7 @@ fn begins_with(address: &[u8], prefix: &[u8], bits: usize) -> Option<bool> {
 
 /// `INET_DIAG_BC_*`
 pub mod code {
-    /// Nothing; goes on
+    /// No operation
     pub const NOP: u8 = 0;
     /// Never holds: takes `no`
     pub const JMP: u8 = 1;
@@ -466,8 +461,8 @@ pub mod code {
     pub const DEV_COND: u8 = 9;
     /// Mark (Linux 4.8)
     pub const MARK_COND: u8 = 10;
-    /// Local port == (Linux 4.16). Never written by us: `S_COND` without a family says the same in four bytes
-    /// more, and every kernel knows it.
+    /// Local port == (Linux 4.16). Never written here: `S_COND` without a family means the same, takes four bytes more,
+    /// and works on every kernel.
     pub const S_EQ: u8 = 11;
     /// Peer's port == (Linux 4.16)
     pub const D_EQ: u8 = 12;
@@ -495,19 +490,19 @@ mod tests {
         Condition::Host { end, prefix, port }
     }
 
-    /// A v6 socket that talks IPv4: 127.0.0.1:8080 to 10.1.2.3:40000.
-    fn mapped() -> Subject {
-        let mut subject = Subject {
+    /// An IPv6 socket with an IPv4 connection: 127.0.0.1:8080 to 10.1.2.3:40000.
+    fn mapped() -> SocketEntry {
+        let mut socket = SocketEntry {
             family: 10,
             source_port: 8080,
             destination_port: 40000,
-            ..Subject::default()
+            ..SocketEntry::default()
         };
-        subject.source[..12].copy_from_slice(&V4_MAPPED);
-        subject.source[12..].copy_from_slice(&[127, 0, 0, 1]);
-        subject.destination[..12].copy_from_slice(&V4_MAPPED);
-        subject.destination[12..].copy_from_slice(&[10, 1, 2, 3]);
-        subject
+        socket.source[..12].copy_from_slice(&V4_MAPPED);
+        socket.source[12..].copy_from_slice(&[127, 0, 0, 1]);
+        socket.destination[..12].copy_from_slice(&V4_MAPPED);
+        socket.destination[12..].copy_from_slice(&[10, 1, 2, 3]);
+        socket
     }
 
     #[test]
@@ -536,7 +531,7 @@ mod tests {
 
     #[test]
     fn conditions_hold_as_in_the_kernel() {
-        let subject = mapped();
+        let socket = mapped();
         let v4 = |a, len| Prefix::Inet(a, len);
         let mut v6 = [0; 16];
         v6[10..].copy_from_slice(&[0xff, 0xff, 10, 1, 2, 3]);
@@ -558,16 +553,16 @@ mod tests {
             (Condition::Mark { mark: 1, mask: 0xff }, false),
             (Condition::Cgroup(0), true),
         ] {
-            assert_eq!(run(&one(condition), &subject), expected, "{condition:?}");
+            assert_eq!(run(&one(condition), &socket), expected, "{condition:?}");
         }
-        // An IPv4 socket is no IPv6 socket, and a v6 socket not talking IPv4 is none for IPv4 prefixes.
-        let inet = Subject {
+        // An IPv6 prefix does not match an IPv4 socket, and an IPv4 prefix only matches v4-mapped IPv6 sockets.
+        let inet = SocketEntry {
             family: 2,
-            ..Subject::default()
+            ..SocketEntry::default()
         };
-        let inet6 = Subject {
+        let inet6 = SocketEntry {
             family: 10,
-            ..Subject::default()
+            ..SocketEntry::default()
         };
         assert!(!run(
             &one(host(End::Source, Prefix::Inet6([0; 16], 0), None)),
@@ -577,10 +572,10 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_objects_where_the_kernel_does() {
-        assert_eq!(audit(&[], true), Err(Fault::Invalid(0)));
+    fn audit_rejects_what_the_kernel_rejects() {
+        assert_eq!(audit(&[], true), Err(AuditError::Invalid(0)));
         let mark = one(Condition::Mark { mark: 1, mask: 1 });
-        assert_eq!(audit(&mark, false), Err(Fault::NotPermitted(0)));
+        assert_eq!(audit(&mark, false), Err(AuditError::NotPermitted(0)));
         let good = one(host(End::Source, Prefix::Inet([0; 4], 32), None));
         for (at, value) in [(0, 99), (1, 12), (1, 18), (2, 99), (4, 3), (5, 33)] {
             let mut bad = good.clone();
@@ -596,11 +591,11 @@ mod tests {
         two.condition(&Condition::PortAtLeast(End::Source, 1), Assembler::REJECT);
         let mut two = two.finish().unwrap();
         two[2..4].copy_from_slice(&12_u16.to_ne_bytes());
-        assert_eq!(audit(&two, true), Err(Fault::Invalid(0)));
+        assert_eq!(audit(&two, true), Err(AuditError::Invalid(0)));
     }
 
     #[test]
-    fn a_program_goes_on_with_another() {
+    fn programs_are_concatenated() {
         let second = one(Condition::PortAtMost(End::Source, 8080));
         for (first, expected) in [(8080, true), (8081, false)] {
             let mut assembler = Assembler::default();
@@ -611,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_run_to_an_end() {
+    fn any_bytes_terminate() {
         let mut state = 1_u64;
         for _ in 0..if cfg!(miri) { 100 } else { 2000 } {
             let bytes: Vec<u8> = (0..64)
@@ -625,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn too_long_empty_or_backward_is_no_program() {
+    fn too_long_empty_or_backward_program_is_none() {
         assert_eq!(Assembler::default().finish(), None);
         let mut long = Assembler::default();
         for _ in 0..=LEN_MAX / 4 {

@@ -1,6 +1,6 @@
-//! Integers out of slices, with their byte order in the name of the function.
+//! Reading integers from slices, with the byte order in the function's name.
 //!
-//! Every function gives `None` when the slice ends too early: the caller decides whether that is an
+//! Every function returns `None` if the slice is too short: the caller decides whether that means an
 //! older kernel or a broken message.
 
 use crate::{Error, Layer};
@@ -24,22 +24,22 @@ read! {
     be_u32: u32, from_be_bytes;
 }
 
-/// A 64-bit number that the kernel keeps as two 32-bit ones, the low half first.
+/// Reads a 64-bit number stored as two 32-bit ones, the low half first.
 #[inline]
 pub(crate) fn ne_halves(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from(ne_u32(bytes, at)?) | u64::from(ne_u32(bytes, at.checked_add(4)?)?) << 32)
 }
 
-/// The first `N` bytes at `at`, as an array.
+/// Returns the `N` bytes at `at` as an array.
 #[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// The fixed part of a message and what follows it.
+/// Splits a message into its fixed part and the rest.
 ///
 /// # Errors
-/// When the message is shorter than its fixed part.
+/// If the message is shorter than its fixed part.
 #[inline]
 pub(crate) fn split_fixed<const N: usize>(payload: &[u8], layer: Layer) -> Result<(&[u8; N], &[u8]), Error> {
     payload.split_first_chunk().ok_or(Error {

@@ -1,63 +1,62 @@
-//! What the programs that count system calls and waits keep in their maps: `bpf/calls.h`, from this side. In native
-//! byte order.
+//! Maps of the BPF programs that count system calls and waits: mirrors `bpf/calls.h`, in native byte order.
 //!
 //! ```
-//! use sockeye_wire::calls::Cell;
+//! use sockeye_wire::calls::CallCounts;
 //!
-//! let mut bytes = [0; Cell::BYTES];
+//! let mut bytes = [0; CallCounts::BYTES];
 //! bytes[..8].copy_from_slice(&(4711_u64 << 32 | 39).to_ne_bytes());
-//! let cell = Cell::read(&bytes).unwrap();
+//! let cell = CallCounts::read(&bytes).unwrap();
 //! assert_eq!((cell.tgid(), cell.nr()), (4711, 39));
 //! ```
 
 use crate::bytes::{ne_i32, ne_u32, ne_u64};
 use alloc::vec::Vec;
 
-/// In the place of a call's number: none.
+/// The call number of a thread outside of system calls.
 pub const NONE: u32 = u32::MAX;
-/// Beside the number of a 32-bit call on a 64-bit kernel.
+/// Flag next to the number of a 32-bit call on a 64-bit kernel.
 pub const COMPAT: u32 = 1 << 31;
 
-/// Calls of one kind by one process: `struct cell`.
+/// Counts of one system call by one process: `struct cell`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cell {
-    /// Process and number of the call; 0: nothing is counted here.
-    pub whose: u64,
-    /// How many returned.
+pub struct CallCounts {
+    /// Process id (high half) and number of the call (low half); 0 for an empty entry.
+    pub process_and_call: u64,
+    /// Number of calls that returned.
     pub count: u64,
-    /// How many returned an error.
+    /// Number of calls that returned an error.
     pub errors: u64,
-    /// How many were timed.
+    /// Number of calls that were timed.
     pub timed: u64,
-    /// How long those that were timed were on a processor, together.
+    /// Total time on a processor of the timed calls.
     pub on_ns: u64,
-    /// How long all of them were off the processors, together.
+    /// Total time off the processors of all calls.
     pub off_ns: u64,
-    /// How long the longest took, as far as it was seen.
+    /// Duration of the longest call, as far as it was observed.
     pub max_ns: u64,
 }
 
-/// Which errors: `struct error`, a key.
+/// An error of a system call: `struct error`, a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
-    /// Process and number of the call.
-    pub whose: u64,
+pub struct ErrorKey {
+    /// Process id (high half) and number of the call (low half).
+    pub process_and_call: u64,
     /// The errno.
     pub errno: u64,
 }
 
-/// What runs on one processor: `struct running`.
+/// The thread that runs on a processor: `struct running`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Running {
-    /// When its call began; 0: it is in none, or in one that is not timed.
+    /// Start time of its call; 0 if it is in no call, or in one that is not timed.
     pub start_ns: u64,
-    /// How many calls have returned on this processor.
+    /// Number of calls that have returned on this processor.
     pub calls: u64,
     /// The thread.
     pub tid: u32,
     /// Its process.
     pub tgid: u32,
-    /// The number of its call, if that is timed.
+    /// The number of its call, if it is timed.
     pub nr: u32,
     /// Whether it is in scope.
     pub is_in_scope: bool,
@@ -66,83 +65,83 @@ pub struct Running {
 /// A thread in scope: `struct thread`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Thread {
-    /// Since when it has been off the processors; 0: it is on one.
+    /// Time since which it has been off the processors; 0 if it is on one.
     pub since_ns: u64,
-    /// When its call began; 0: it is in none, or in one that is not timed.
+    /// Start time of its call; 0 if it is in no call, or in one that is not timed.
     pub start_ns: u64,
-    /// What it waits for, or waited for last.
+    /// Its current or last wait.
     pub wait: Wait,
 }
 
-/// For what a thread waits, and where: `struct wait`, a key.
+/// A wait of a thread: `struct wait`, a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Wait {
-    /// The first argument of the call, where it says what is waited at; else 0.
+    /// The first argument of the call, if it identifies what the thread waits for; else 0.
     pub argument: u64,
     /// The process.
     pub tgid: u32,
-    /// How many programs it was before.
+    /// Number of `execve` calls of the process before.
     pub execs: u32,
     /// The number of the call, or [`NONE`].
     pub nr: u32,
     /// `task_struct.__state`; 0: it can run.
     pub state: u32,
-    /// The number of a stack; -1: there is none; below: that of a [`Sleeper`], -2 less its number.
+    /// Id of a stack; -1 for none; below -1, -2 minus the index of a [`Sleeper`].
     pub kernel_stack: i32,
-    /// The number of a stack, or -1.
+    /// Id of a stack; -1 for none.
     pub user_stack: i32,
 }
 
-/// How long: `struct time`.
+/// Duration of waits: `struct time`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Time {
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// Together.
+    /// Total duration.
     pub total_ns: u64,
-    /// The longest.
+    /// Duration of the longest wait.
     pub max_ns: u64,
 }
 
-/// What could not be kept: `struct lost`.
+/// Losses because a table was full: `struct lost`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// Calls.
+    /// Calls that were not counted.
     pub calls: u64,
-    /// Waits.
+    /// Waits that were not counted.
     pub waits: u64,
-    /// Stacks.
+    /// Stacks that were not stored.
     pub stacks: u64,
-    /// Times that a thread or process could not be noted down.
+    /// Threads or processes that could not be tracked.
     pub threads: u64,
 }
 
-/// A thread that slept already at the beginning: `struct sleeper`.
+/// A thread that was already asleep at the start: `struct sleeper`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sleeper {
     /// The thread.
     pub tid: u32,
     /// Its process.
     pub tgid: u32,
-    /// Where its program is.
+    /// Its instruction pointer in user space.
     pub ip: u64,
-    /// Where its stack ends.
+    /// Its stack pointer.
     pub sp: u64,
-    /// The register that holds the frame, in programs that keep frames.
+    /// Its frame pointer, in programs that keep one.
     pub bp: u64,
     /// Addresses in the kernel, the innermost first.
     pub stack: Vec<u64>,
 }
 
-impl Cell {
+impl CallCounts {
     /// The size of the map's value.
     pub const BYTES: usize = 56;
 
-    /// As the maps have it; `None` if that is too short.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
-            whose: ne_u64(bytes, 0)?,
+            process_and_call: ne_u64(bytes, 0)?,
             count: ne_u64(bytes, 8)?,
             errors: ne_u64(bytes, 16)?,
             timed: ne_u64(bytes, 24)?,
@@ -155,29 +154,29 @@ impl Cell {
     /// The process.
     #[must_use]
     pub const fn tgid(&self) -> u32 {
-        (self.whose >> 32) as u32
+        (self.process_and_call >> 32) as u32
     }
 
     /// The number of the call.
     #[must_use]
     pub const fn nr(&self) -> u32 {
-        self.whose as u32
+        self.process_and_call as u32
     }
 }
 
-impl Failure {
-    /// As the map has it.
+impl ErrorKey {
+    /// Parses the map's key; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
-            whose: ne_u64(bytes, 0)?,
+            process_and_call: ne_u64(bytes, 0)?,
             errno: ne_u64(bytes, 8)?,
         })
     }
 }
 
 impl Running {
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -192,7 +191,7 @@ impl Running {
 }
 
 impl Thread {
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -204,7 +203,7 @@ impl Thread {
 }
 
 impl Wait {
-    /// As the maps have it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -220,7 +219,7 @@ impl Wait {
 }
 
 impl Time {
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -232,7 +231,7 @@ impl Time {
 }
 
 impl Lost {
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -248,7 +247,7 @@ impl Sleeper {
     /// The size of a record.
     pub const BYTES: usize = 48 + 8 * FRAMES_MAX;
 
-    /// One record.
+    /// Parses one record.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let frames = ne_u64(bytes, 40)?.min(FRAMES_MAX as u64) as usize;
@@ -265,10 +264,10 @@ impl Sleeper {
     }
 }
 
-/// How deep stacks are: `FRAMES`.
+/// Most frames of a stack: `FRAMES`.
 pub const FRAMES_MAX: usize = 127;
 
-/// Of `verdict`.
+/// `IN` of `enum verdict`.
 const IN: u32 = 2;
 
 #[cfg(test)]
@@ -276,13 +275,13 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    /// Numbers from 1 on, in words of four bytes.
+    /// Numbers from 1 in words of four bytes.
     fn words(count: u32) -> Vec<u8> {
         (1..=count).flat_map(u32::to_ne_bytes).collect()
     }
 
     #[test]
-    fn threads_and_what_they_wait_for() {
+    fn thread_has_its_wait() {
         let bytes = words(18);
         let thread = Thread::read(&bytes).unwrap();
         assert_eq!(
@@ -299,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_has_no_more_frames_than_there_is_room() {
+    fn too_many_frames_are_cut_to_the_record() {
         let mut bytes = vec![0; Sleeper::BYTES];
         bytes[40..48].copy_from_slice(&u64::MAX.to_ne_bytes());
         assert_eq!(Sleeper::read(&bytes).unwrap().stack.len(), FRAMES_MAX);

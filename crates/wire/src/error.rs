@@ -1,13 +1,12 @@
 use core::fmt;
 
-/// Bytes that cannot be what they claim to be.
+/// A decoding error: bytes that are not valid in their format.
 ///
-/// Says where: which layer of the encoding, at which offset of the buffer it was handed, how many
-/// bytes that layer needs there and how many there are. In text, bytes that cannot be what is needed do
-/// not count.
+/// It names the layer of the encoding, the offset in the parser's buffer, and the number of bytes needed and
+/// found there. In text, invalid characters do not count as found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Error {
-    /// The encoding that does not add up.
+    /// The encoding with the error.
     pub layer: Layer,
     /// Offset in bytes from the start of the buffer given to the parser.
     pub offset: usize,
@@ -47,7 +46,7 @@ pub enum Layer {
     RouteNeighbourTable,
     /// `struct genlmsghdr`
     GenericNetlink,
-    /// `struct rtgenmsg` about a network namespace
+    /// `struct rtgenmsg` of a network namespace id
     RouteNsid,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
     ProcNetInet,
@@ -69,7 +68,7 @@ pub enum Layer {
     BtfStrings,
     /// `.BTF.ext` of a compiled program
     BtfExt,
-    /// Something in a capture file that was to be passed over
+    /// A record of a capture file that is skipped
     CaptureRecord,
     /// The header of a pcap file
     PcapHeader,
@@ -83,7 +82,7 @@ pub enum Layer {
     PcapngInterface,
     /// A packet of a pcapng file
     PcapngPacket,
-    /// The header of the link, whatever it is
+    /// A link-layer header
     Link,
     /// Ethernet, with its tags
     Ethernet,

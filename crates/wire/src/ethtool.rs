@@ -1,4 +1,4 @@
-//! Speed, duplex and offloads of interfaces, by ethtool's generic netlink (Linux 5.6).
+//! Speed, duplex and offloads of interfaces, through ethtool's generic netlink (Linux 5.6).
 //!
 //! ```text
 //! struct genlmsghdr { u8 cmd, version; u16 reserved; }    4
@@ -17,7 +17,7 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// The request for the number of ethtool's family; to be put to generic netlink, as is the dump.
+/// Returns a generic netlink request for the id of ethtool's family.
 #[must_use]
 pub fn family_request(sequence: u32) -> Vec<u8> {
     let request = Request::one(GENL_ID_CTRL, sequence).payload(&[CTRL_CMD_GETFAMILY, 1, 0, 0]);
@@ -25,8 +25,9 @@ pub fn family_request(sequence: u32) -> Vec<u8> {
     named.unwrap_or(request).finish()
 }
 
-/// The number in the payload of the answer, by which the family is to be asked: the same in every namespace, until the
-/// host is started again. `None`: it has none.
+/// Parses the family's id from the payload of the answer; it is the same in every namespace until the host is
+/// restarted.
+/// `None` if the message has none.
 ///
 /// # Errors
 /// When it is shorter than `struct genlmsghdr`, or the envelope of an attribute is broken.
@@ -41,19 +42,19 @@ pub fn family(payload: &[u8]) -> Result<Option<u16>, Error> {
     Ok(None)
 }
 
-/// At which speed an interface's link runs.
+/// Speed and duplex of an interface's link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkModes {
     /// `ETHTOOL_A_HEADER_DEV_INDEX`
     pub index: Option<u32>,
-    /// `ETHTOOL_A_LINKMODES_SPEED` in Mbit/s; `u32::MAX` (`SPEED_UNKNOWN`): the driver does not know
+    /// `ETHTOOL_A_LINKMODES_SPEED` in Mbit/s; `u32::MAX` (`SPEED_UNKNOWN`) if the driver does not know it
     pub speed: Option<u32>,
-    /// `ETHTOOL_A_LINKMODES_DUPLEX`: [`DUPLEX_HALF`], [`DUPLEX_FULL`], 255: unknown
+    /// `ETHTOOL_A_LINKMODES_DUPLEX`: [`DUPLEX_HALF`], [`DUPLEX_FULL`], or 255 for unknown
     pub duplex: Option<u8>,
 }
 
 impl LinkModes {
-    /// The request for all interfaces, to the family with this number. Those that know nothing of ethtool are left out of
+    /// Returns a request for all interfaces, with the family's id. Interfaces without ethtool support are missing in
     /// the answer.
     #[must_use]
     pub fn dump(family: u16, sequence: u32) -> Vec<u8> {
@@ -61,14 +62,14 @@ impl LinkModes {
         flags.extend(ETHTOOL_A_HEADER_FLAGS.to_ne_bytes());
         flags.extend(ETHTOOL_FLAG_COMPACT_BITSETS.to_ne_bytes());
         let request = Request::dump(family, sequence).payload(&[ETHTOOL_MSG_LINKMODES_GET, 1, 0, 0]);
-        // Without the flag each link mode would come with its name.
-        let terse = request
+        // Without the flag each link mode is sent with its name.
+        let compact = request
             .clone()
             .attribute(NLA_F_NESTED | ETHTOOL_A_LINKMODES_HEADER, &flags);
-        terse.unwrap_or(request).finish()
+        compact.unwrap_or(request).finish()
     }
 
-    /// Over the payload of an answer.
+    /// Parses the payload of an answer.
     ///
     /// # Errors
     /// When it is shorter than `struct genlmsghdr`, or the envelope of an attribute is broken.
@@ -92,7 +93,7 @@ impl LinkModes {
     }
 }
 
-/// The request for the features of the interface with this index, with names, to the family with this number.
+/// Returns a request for the features of the interface with this index, with names, with the family's id.
 #[must_use]
 pub fn features_request(family: u16, index: u32, sequence: u32) -> Vec<u8> {
     let mut header = 8_u16.to_ne_bytes().to_vec();
@@ -105,7 +106,7 @@ pub fn features_request(family: u16, index: u32, sequence: u32) -> Vec<u8> {
     about.unwrap_or(request).finish()
 }
 
-/// The names of those that are switched on, in the payload of the answer.
+/// Parses the names of the enabled features from the payload of the answer.
 ///
 /// # Errors
 /// When it is shorter than `struct genlmsghdr`, or the envelope of an attribute is broken.
@@ -157,7 +158,7 @@ mod tests {
     use crate::rtnetlink::build::attribute;
 
     #[test]
-    fn the_family_is_asked_for_by_name() {
+    fn family_is_requested_by_name() {
         let request = family_request(3);
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.sequence), (16, 3));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn speed_and_duplex() {
+    fn speed_and_duplex_are_parsed() {
         let header = [attribute(1, &7_u32.to_ne_bytes()), attribute(2, b"tap0\0")].concat();
         let answer = [
             &[4, 1, 0, 0][..],
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn active_features_by_name() {
+    fn active_features_are_listed_by_name() {
         let bit = |name: &[u8]| {
             attribute(
                 NLA_F_NESTED | 1,

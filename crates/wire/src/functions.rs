@@ -1,5 +1,4 @@
-//! What the programs that follow calls of functions are told, and what they tell: `bpf/functions.bpf.c`, from this
-//! side. In native byte order.
+//! Maps of the BPF programs that trace function calls: mirrors `bpf/functions.bpf.c`, in native byte order.
 //!
 //! ```
 //! use sockeye_wire::functions::{Counts, Settings};
@@ -11,21 +10,21 @@
 use crate::bytes::{ne_u32, ne_u64};
 use alloc::vec::Vec;
 
-/// The program that is called at entries and at returns.
+/// The program at entries and returns.
 pub const SESSION: &str = "fn_session";
-/// The program that is called at entries.
+/// The program at entries.
 pub const ENTERED: &str = "fn_entered";
-/// The program that is called at returns.
+/// The program at returns.
 pub const LEFT: &str = "fn_left";
-/// The program that is called at the instructions by which functions end.
+/// The program at the return instructions of functions.
 pub const LEAVING: &str = "fn_leaving";
-/// The same beside [`SESSION`].
+/// The program at return instructions that is used together with [`SESSION`].
 pub const SESSION_LEAVING: &str = "fn_session_leaving";
-/// The program that is called when a function of the kernel's begins, by fentry.
+/// The program at entries of kernel functions (fentry).
 pub const BEGAN: &str = "fn_began";
-/// The program that is called when it ends, by fexit.
+/// The program at exits of kernel functions (fexit).
 pub const ENDED: &str = "fn_ended";
-/// The programs that are called at tracepoints, with the tracepoints.
+/// The programs at tracepoints, with the names of the tracepoints.
 pub const TRACEPOINTS: [(&str, &str); 3] = [
     ("fn_fork", "sched_process_fork"),
     ("fn_exec", "sched_process_exec"),
@@ -34,52 +33,52 @@ pub const TRACEPOINTS: [(&str, &str); 3] = [
 
 /// The map with the [`Settings`].
 pub const SETTINGS: &str = "fn_settings";
-/// The map with the processes in scope: 32-bit numbers, for themselves.
+/// The map of the processes in scope: 32-bit process ids, as key and value.
 pub const MEMBERS: &str = "fn_members";
-/// The map with the cgroup in scope: its folder's descriptor.
+/// The map of the cgroup in scope: its directory's descriptor.
 pub const CGROUP: &str = "fn_cgroup";
 /// The map from [`Key`] to [`Counts`].
 pub const COUNTS: &str = "fn_counts";
-/// The map whose values are [`Thread`]s.
+/// The map of [`Thread`]s.
 pub const THREADS: &str = "fn_threads";
 /// The map with the [`Losses`].
 pub const LOSSES: &str = "fn_losses";
 
-/// In a cookie beside the function's number: its returns are not to be watched.
+/// Flag in a cookie, next to the function's number: its returns are not traced.
 pub const ENTRIES_ONLY: u64 = 1 << 32;
-/// Likewise: [`LEAVING`] is attached to the instructions by which it ends.
+/// Flag in a cookie: [`LEAVING`] is attached to its return instructions.
 pub const BY_EXITS: u64 = 1 << 33;
 
-/// Who is looked at: `struct settings`.
+/// What to trace: `struct settings`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// Whose calls count.
+    /// The processes whose calls count.
     pub scope: Scope,
-    /// The inode of the pid namespace whose numbers are meant; 0: the machine's first.
+    /// Inode of the pid namespace of all process ids; 0 for the initial one.
     pub pid_namespace: u32,
-    /// So much of the stack a return takes away.
+    /// Number of bytes that a return removes from the stack.
     pub return_bytes: u32,
-    /// The functions are the kernel's own.
+    /// Whether the functions are in the kernel.
     pub in_kernel: bool,
-    /// The number of the process that looks, whose calls are not told as those of others.
+    /// Process id of this process, whose calls are not counted as those of others.
     pub own_process: u32,
-    /// Nobody's calls count yet; who starts whom is followed.
+    /// Whether counting is paused; process creation is still tracked.
     pub paused: bool,
 }
 
-/// Whose calls count.
+/// The processes whose calls count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scope {
-    /// Everybody's.
+    /// All processes.
     #[default]
-    Everybody = 0,
-    /// Those of the processes in the map [`MEMBERS`], and of what they start.
+    All = 0,
+    /// The processes in the map [`MEMBERS`], and their descendants.
     Members = 1,
-    /// Those of the cgroup in the map [`CGROUP`].
+    /// The processes of the cgroup in the map [`CGROUP`].
     Cgroup = 2,
 }
 
-/// One function of one process: `struct key`.
+/// A function in a process: `struct key`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The process.
@@ -88,46 +87,46 @@ pub struct Key {
     pub function: u32,
 }
 
-/// What was counted: `struct counts`.
+/// Counts of a function: `struct counts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Of these, whose time is known.
+    /// Number of calls with a known duration.
     pub timed: u64,
-    /// The time of the outermost calls.
+    /// Total duration of the outermost calls.
     pub total_ns: u64,
-    /// The time of all calls without that in other watched functions.
+    /// Total duration of all calls, without the time in other traced functions.
     pub self_ns: u64,
-    /// The longest.
+    /// Duration of the longest call.
     pub max_ns: u64,
-    /// Those left without a return.
+    /// Number of calls whose return was not seen.
     pub missed_returns: u64,
 }
 
-/// The calls that a thread is in: `struct thread`.
+/// The running calls of a thread: `struct thread`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thread {
     /// Its process.
     pub pid: u32,
-    /// The numbers of the functions, the outermost first.
+    /// Numbers of the functions, the outermost first.
     pub functions: Vec<u32>,
 }
 
-/// What there was no room for: `struct losses`.
+/// Losses because a table was full: `struct losses`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses {
-    /// Calls below 64 others that are watched.
+    /// Calls nested deeper than 64 traced functions.
     pub too_deep: u64,
-    /// Calls of threads that could not be followed.
+    /// Calls of threads that could not be tracked.
     pub threads: u64,
-    /// Calls that could not be counted.
+    /// Calls whose function and process could not be added to the counts.
     pub counts: u64,
-    /// Processes that were started in scope.
+    /// Processes started in scope that could not be tracked.
     pub members: u64,
-    /// No loss: processes that those in scope have started.
+    /// Not a loss: processes started by processes in scope.
     pub started: u64,
-    /// No loss: calls of processes that are not looked at.
+    /// Not a loss: calls of processes out of scope.
     pub others: u64,
 }
 
@@ -135,7 +134,7 @@ impl Settings {
     /// The size of the map's value.
     pub const BYTES: usize = 24;
 
-    /// As the programs read it.
+    /// Encodes the settings as the map's value.
     #[must_use]
     pub fn bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -158,7 +157,7 @@ impl Key {
     /// The size of the map's key.
     pub const BYTES: usize = 8;
 
-    /// As the map has it.
+    /// Parses the map's key; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -172,7 +171,7 @@ impl Counts {
     /// The size of the map's value.
     pub const BYTES: usize = 48;
 
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -190,7 +189,7 @@ impl Thread {
     /// The size of the map's value.
     pub const BYTES: usize = 8 + DEPTH_MAX * FRAME_BYTES;
 
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let depth = ne_u32(bytes, 4)? as usize;
@@ -206,7 +205,7 @@ impl Losses {
     /// The size of the map's value.
     pub const BYTES: usize = 48;
 
-    /// As the map has it.
+    /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         Some(Self {
@@ -220,7 +219,7 @@ impl Losses {
     }
 }
 
-/// `DEPTH_MAX` there, which is the kernel's `MAX_URETPROBE_DEPTH`.
+/// `DEPTH_MAX` of the program, the kernel's `MAX_URETPROBE_DEPTH`.
 const DEPTH_MAX: usize = 64;
 /// `struct frame`
 const FRAME_BYTES: usize = 32;
@@ -230,14 +229,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_and_its_calls() {
+    fn thread_with_impossible_depth_is_bounded() {
         let mut bytes = [0; Thread::BYTES];
         bytes[..8].copy_from_slice(&[7_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat());
         bytes[8..12].copy_from_slice(&11_u32.to_ne_bytes());
         bytes[40..44].copy_from_slice(&12_u32.to_ne_bytes());
         let thread = Thread::read(&bytes).unwrap();
         assert_eq!((thread.pid, thread.functions), (7, [11, 12].to_vec()));
-        // A depth that cannot be.
+        // An impossible depth.
         bytes[4..8].fill(0xff);
         assert_eq!(Thread::read(&bytes).unwrap().functions.len(), DEPTH_MAX);
         assert_eq!(Thread::read(&bytes[..100]), None);
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_as_the_programs_read_them() {
+    fn settings_have_the_programs_layout() {
         let settings = Settings {
             scope: Scope::Cgroup,
             pid_namespace: 3,

@@ -1,6 +1,6 @@
-//! What the BPF programs that look for owners and we tell each other: `bpf/holders.bpf.c`, from this side.
+//! Slots of the BPF programs that find socket owners: mirrors `bpf/holders.bpf.c`.
 //!
-//! As [`crate::walk`]: a slot is memory that both see, in native byte order.
+//! As in [`crate::walk`], a slot is memory shared with the program, in native byte order.
 //!
 //! ```
 //! use sockeye_wire::holders::{self, ListTasks, Reply};
@@ -18,86 +18,86 @@ pub use crate::walk::Outcome;
 /// Bytes of one slot: `struct files_slot`.
 pub const SLOT_BYTES: usize = RECORDS_AT + RECORDS_BYTES;
 
-/// Ranges that one run takes at most.
+/// Most descriptor ranges in one run.
 pub const ITEMS_MAX: usize = 128;
 
-/// What is asked of `list_tasks`.
+/// The request of `list_tasks`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListTasks {
-    /// A descriptor of ours that is a socket.
+    /// A descriptor of this process that refers to a socket.
     pub descriptor: u32,
-    /// The last task that was told of before.
-    pub after: Option<After>,
-    /// So many processes at most.
+    /// Where to continue; `None` to start.
+    pub after: Option<Cursor>,
+    /// Most processes to return.
     pub tasks_max: u32,
 }
 
-/// Where to go on in the list of processes.
+/// A position in the list of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum After {
-    /// Behind this task, as long as it is there.
+pub enum Cursor {
+    /// After this task, while it exists.
     Task(TaskId),
-    /// Behind all that started until then: the task is gone.
+    /// After all tasks that started until this time, if the task is gone.
     Start(u64),
 }
 
-/// Which task.
+/// Identifies a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskId {
-    /// Its address; never shown.
+    /// Address of its `task_struct`; never shown to users.
     pub task: u64,
-    /// When it started, in ns: tells it from another one at the same place.
+    /// Start time in nanoseconds, which differs for another task at the same address.
     pub start_time: u64,
-    /// Its process, as the first pid namespace numbers them.
+    /// Process id in the initial pid namespace.
     pub tgid: u32,
 }
 
-/// A range of one task's descriptors.
+/// A range of a task's descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Item {
-    /// Whose.
+pub struct FdRange {
+    /// The task.
     pub task: TaskId,
-    /// The first.
+    /// First descriptor.
     pub first: u32,
-    /// The one after the last.
+    /// Descriptor after the last.
     pub end: u32,
 }
 
-/// What became of an item.
+/// Result of reading a descriptor range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dealt {
-    /// It was read.
+pub enum ItemStatus {
+    /// The range was read.
     Read,
     /// The process ended, or its table was replaced.
     Changed,
-    /// Nobody came to it.
-    NotYet,
+    /// The run ended before this range.
+    Pending,
 }
 
-/// What a program says.
+/// The reply of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// How the run ended; [`Outcome::NoTable`] stands for a descriptor that there is not, and
-    /// [`Outcome::Unreadable`] for a task to go on after that is gone.
+    /// How the run ended; [`Outcome::NoTable`] means that the descriptor does not exist, and
+    /// [`Outcome::Unreadable`] that the task to continue after is gone.
     pub outcome: Outcome,
-    /// Bytes of records.
+    /// Length of all records in bytes.
     pub used: u32,
-    /// What makes a file a socket.
+    /// Address of the kernel's `socket_file_ops`, by which a file is known to be a socket.
     pub socket_operations: u64,
-    /// The last task told of.
+    /// The last task that was written.
     pub last: TaskId,
-    /// Items dealt with.
+    /// Number of descriptor ranges that were processed.
     pub items: u32,
 }
 
 impl ListTasks {
-    /// Writes it to the beginning of a slot.
+    /// Writes the request to the beginning of a slot.
     pub fn write(&self, slot: &mut [u8]) {
-        take_back(slot);
+        clear_reply(slot);
         let (task, start_time, tgid) = match self.after {
             None => (0, 0, 0),
-            Some(After::Task(id)) => (id.task, id.start_time, id.tgid),
-            Some(After::Start(time)) => (0, time, 0),
+            Some(Cursor::Task(id)) => (id.task, id.start_time, id.tgid),
+            Some(Cursor::Start(time)) => (0, time, 0),
         };
         put(slot, 0, &self.descriptor.to_ne_bytes());
         put(slot, 16, &task.to_ne_bytes());
@@ -107,9 +107,9 @@ impl ListTasks {
     }
 }
 
-/// Asks `read_files` for the first [`ITEMS_MAX`] of these.
-pub fn write_items(slot: &mut [u8], socket_operations: u64, items: &[Item]) {
-    take_back(slot);
+/// Writes a request to `read_files` for the first [`ITEMS_MAX`] of these ranges.
+pub fn write_items(slot: &mut [u8], socket_operations: u64, items: &[FdRange]) {
+    clear_reply(slot);
     let count = items.len().min(ITEMS_MAX);
     put(slot, 4, &u32::try_from(count).unwrap_or_default().to_ne_bytes());
     put(slot, 8, &socket_operations.to_ne_bytes());
@@ -124,18 +124,18 @@ pub fn write_items(slot: &mut [u8], socket_operations: u64, items: &[Item]) {
     }
 }
 
-/// What became of the item at `place`.
+/// Returns the result of the descriptor range at this index.
 #[must_use]
-pub fn dealt(slot: &[u8], place: usize) -> Dealt {
-    match ne_u32(slot, ITEMS_AT + place * ITEM_BYTES + 28) {
-        Some(1) => Dealt::Read,
-        Some(2) => Dealt::Changed,
-        _ => Dealt::NotYet,
+pub fn item_status(slot: &[u8], index: usize) -> ItemStatus {
+    match ne_u32(slot, ITEMS_AT + index * ITEM_BYTES + 28) {
+        Some(1) => ItemStatus::Read,
+        Some(2) => ItemStatus::Changed,
+        _ => ItemStatus::Pending,
     }
 }
 
 impl Reply {
-    /// Reads it from a slot; `None` if that is shorter than slots are.
+    /// Reads the reply from a slot; `None` if the slot is too short.
     #[must_use]
     pub fn read(slot: &[u8]) -> Option<Self> {
         let reply = slot.get(REPLY_AT..REPLY_AT + REPLY_BYTES)?;
@@ -153,30 +153,30 @@ impl Reply {
     }
 }
 
-/// A process, or a thread with a table of descriptors of its own: `struct task_record`.
+/// A process, or a thread with its own descriptor table: `struct task_record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Which task.
+    /// Identity of the task.
     pub id: TaskId,
-    /// Whether it is a thread that has left its process's table.
+    /// Whether it is a thread that does not share its process's descriptor table.
     pub is_thread: bool,
-    /// The process's number in our pid namespace; 0: it is not to be seen from there.
+    /// Process id in our pid namespace; 0 if the process is not visible there.
     pub pid: u32,
-    /// Its group's number, likewise.
+    /// Process group id, likewise.
     pub pgid: u32,
-    /// Its user.
+    /// User id.
     pub uid: u32,
-    /// The inode of its network namespace; 0: it is ending.
+    /// The inode of its network namespace; 0 if the task is exiting.
     pub netns: u32,
-    /// Its cgroup v2.
+    /// Id of its cgroup v2.
     pub cgroup: u64,
-    /// No descriptor of it has this number or a higher one.
+    /// A number above all of its descriptors.
     pub descriptors_end: u32,
     /// Its name, padded with NULs.
     pub comm: [u8; 16],
 }
 
-/// The tasks that `list_tasks` told of.
+/// Iterates over the tasks that `list_tasks` wrote.
 pub fn tasks<'a>(slot: &'a [u8], reply: &Reply) -> impl Iterator<Item = Task> + use<'a> {
     records(slot, reply, TASK_BYTES).filter_map(|record| {
         Some(Task {
@@ -200,15 +200,15 @@ pub fn tasks<'a>(slot: &'a [u8], reply: &Reply) -> impl Iterator<Item = Task> + 
 /// A descriptor of a socket: `struct file_record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// Of which item.
+    /// Index of the descriptor range in the request.
     pub item: u32,
-    /// Its number.
+    /// The descriptor.
     pub descriptor: u32,
     /// The inode of the socket.
     pub inode: u32,
 }
 
-/// The descriptors that `read_files` told of.
+/// Iterates over the descriptors that `read_files` wrote.
 pub fn files<'a>(slot: &'a [u8], reply: &Reply) -> impl Iterator<Item = File> + use<'a> {
     records(slot, reply, FILE_BYTES).filter_map(|record| {
         Some(File {
@@ -226,8 +226,8 @@ fn records<'a>(slot: &'a [u8], reply: &Reply, bytes: usize) -> core::slice::Chun
         .chunks_exact(bytes)
 }
 
-/// An earlier reply must not pass for one to this request.
-fn take_back(slot: &mut [u8]) {
+/// Clears an earlier reply, so that it is not taken for the reply to this request.
+fn clear_reply(slot: &mut [u8]) {
     put(slot, REPLY_AT, &[0; 4]);
 }
 
@@ -239,7 +239,7 @@ pub(crate) fn put(slot: &mut [u8], at: usize, bytes: &[u8]) {
 
 pub(crate) const REPLY_AT: usize = 256;
 const REPLY_BYTES: usize = 48;
-/// Behind the page of what is said, and the page of pointers.
+/// After the page of request and reply, and the page of pointers.
 const ITEMS_AT: usize = 8192;
 const ITEM_BYTES: usize = 32;
 pub(crate) const RECORDS_AT: usize = ITEMS_AT + 4096;

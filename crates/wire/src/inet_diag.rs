@@ -15,7 +15,7 @@ use crate::{Error, Layer};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
+/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct InetDiag<'a> {
     fixed: &'a [u8; MESSAGE_LEN],
@@ -23,7 +23,7 @@ pub struct InetDiag<'a> {
 }
 
 impl<'a> InetDiag<'a> {
-    /// Over the payload of one netlink message.
+    /// Parses the payload of one netlink message.
     ///
     /// # Errors
     /// When it is shorter than `struct inet_diag_msg`.
@@ -45,7 +45,8 @@ impl<'a> InetDiag<'a> {
         self.fixed[1]
     }
 
-    /// `idiag_timer`: 0 none, 1 retransmission, 2 keepalive (or another of `sk_timer`), 3 TIME_WAIT, 4 zero window probe
+    /// `idiag_timer`: 0 none, 1 retransmission, 2 keepalive (or another of `sk_timer`), 3 TIME_WAIT, 4 zero window
+    /// probe
     #[must_use]
     pub const fn timer(&self) -> u8 {
         self.fixed[2]
@@ -92,7 +93,7 @@ impl<'a> InetDiag<'a> {
         self.field(40)
     }
 
-    /// `idiag_cookie`, the low half first: names the socket for as long as the host is up
+    /// `idiag_cookie`, the low half first: identifies the socket until the host is restarted
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
@@ -106,7 +107,7 @@ impl<'a> InetDiag<'a> {
         self.field(52)
     }
 
-    /// `idiag_rqueue`: bytes to be read, or of a listener the connections waiting in its accept queue
+    /// `idiag_rqueue`: bytes to read, or of a listener the connections waiting in its accept queue
     #[must_use]
     #[inline]
     pub fn receive_queue(&self) -> u32 {
@@ -120,21 +121,21 @@ impl<'a> InetDiag<'a> {
         self.field(60)
     }
 
-    /// `idiag_uid`, as the reader's user namespace names it
+    /// `idiag_uid`, in the reader's user namespace
     #[must_use]
     #[inline]
     pub fn uid(&self) -> u32 {
         self.field(64)
     }
 
-    /// `idiag_inode`: 0 where no file holds the socket
+    /// `idiag_inode`: 0 where no file refers to the socket
     #[must_use]
     #[inline]
     pub fn inode(&self) -> u32 {
         self.field(68)
     }
 
-    /// What follows the fixed part; the types are the constants of [`attribute`].
+    /// The attributes after the fixed part; the types are the constants of [`attribute`].
     #[must_use]
     pub const fn attributes(&self) -> Attributes<'a> {
         Attributes::new(self.attributes)
@@ -146,24 +147,24 @@ impl<'a> InetDiag<'a> {
     }
 }
 
-/// What to ask of `inet_diag`.
+/// Parameters of an `inet_diag` request.
 ///
-/// The same question can be put in two ways: [`Query::one_pass`] for TCP of every family at once,
-/// [`Query::v2`] for one family of any protocol.
+/// It can be encoded in two ways: [`Query::one_pass`] for TCP of all families at once, [`Query::v2`] for one family of
+/// any protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// Bit `1 << state` for each state wanted.
+    /// States to return: bits `1 << state`.
     pub states: u32,
-    /// Bit `1 << (attribute - 1)` for each attribute wanted that has to be asked for.
+    /// Attributes to return, of those that must be requested: bits `1 << (attribute - 1)`.
     pub extensions: u8,
-    /// The only local port and the only peer's port wanted; 0 for any. Dumps look at them before anything that costs a
-    /// cache line more: `inet_diag_dump_icsk()`, `udp_dump()`.
+    /// Local port and peer's port to return; 0 for any. Dumps check them before anything that needs another cache line:
+    /// `inet_diag_dump_icsk()`, `udp_dump()`.
     pub ports: (u16, u16),
-    /// A program the kernel runs over each socket; empty for none.
+    /// Bytecode that the kernel runs over each socket; empty for none.
     pub bytecode: &'a [u8],
 }
 
-/// Which socket [`Query::exact`] asks for.
+/// Identifies the socket of [`Query::exact`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketId {
     /// `AF_INET` or `AF_INET6`
@@ -176,12 +177,12 @@ pub struct SocketId {
     pub local: Ipv6Addr,
     /// The peer's address, likewise.
     pub peer: Ipv6Addr,
-    /// The interface it is bound to; 0: none.
+    /// Index of the interface that it is bound to; 0 for none.
     pub interface: u32,
 }
 
 impl SocketId {
-    /// `struct inet_diag_sockid`, without the cookie at its end.
+    /// Encodes a `struct inet_diag_sockid` without the cookie at its end.
     fn on_the_wire(&self) -> [u8; 40] {
         let mut bytes = [0; 40];
         bytes[0..2].copy_from_slice(&self.local_port.to_be_bytes());
@@ -198,7 +199,7 @@ impl SocketId {
 }
 
 impl Query<'_> {
-    /// `TCPDIAG_GETSOCK`: the request of kernels before 3.3, which later ones still answer, and in
+    /// Returns a `TCPDIAG_GETSOCK` request: the one of kernels before 3.3, which later ones still answer, with
     /// one walk over the hash table for IPv4 and IPv6 together (`inet_diag_dump_compat`).
     ///
     /// `None` if the bytecode is longer than an attribute can be.
@@ -212,14 +213,14 @@ impl Query<'_> {
             .map(Request::finish)
     }
 
-    /// `SOCK_DIAG_BY_FAMILY` for one family and protocol, since Linux 3.3.
+    /// Returns a `SOCK_DIAG_BY_FAMILY` request for one family and protocol, since Linux 3.3.
     ///
     /// `None` if the bytecode is longer than an attribute can be.
     #[must_use]
     pub fn v2(&self, family: u8, protocol: u16, sequence: u32) -> Option<Vec<u8>> {
         let mut payload = [0; 56];
         payload[0] = family;
-        // A protocol over 255 (MPTCP is 262) travels in an attribute, which takes precedence.
+        // A protocol over 255 (MPTCP is 262) is sent in an attribute, which takes precedence.
         payload[1] = u8::try_from(protocol).unwrap_or(u8::MAX);
         payload[2] = self.extensions;
         payload[4..8].copy_from_slice(&self.states.to_ne_bytes());
@@ -231,7 +232,7 @@ impl Query<'_> {
         self.with_bytecode(request).map(Request::finish)
     }
 
-    /// `SOCK_DIAG_BY_FAMILY` for one socket. States and bytecode are not looked at.
+    /// Returns a `SOCK_DIAG_BY_FAMILY` request for one socket. States and bytecode are ignored.
     #[must_use]
     pub fn exact(&self, id: &SocketId, protocol: u8, sequence: u32) -> Vec<u8> {
         let mut payload = [0; 56];
@@ -240,14 +241,14 @@ impl Query<'_> {
         payload[2] = self.extensions;
         payload[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
         payload[8..48].copy_from_slice(&id.on_the_wire());
-        // INET_DIAG_NOCOOKIE: whatever its cookie is.
+        // INET_DIAG_NOCOOKIE: any cookie.
         payload[48..56].fill(0xff);
         Request::one(SOCK_DIAG_BY_FAMILY, sequence)
             .payload(&payload)
             .finish()
     }
 
-    /// The beginning of `struct inet_diag_sockid`.
+    /// Encodes the ports at the start of `struct inet_diag_sockid`.
     fn ports_on_the_wire(&self) -> [u8; 4] {
         let (local, peer) = self.ports;
         let ([a, b], [c, d]) = (local.to_be_bytes(), peer.to_be_bytes());
@@ -262,22 +263,22 @@ impl Query<'_> {
     }
 }
 
-/// `SOCK_DESTROY`: the request to close the socket that this message is about, whoever holds it (Linux 4.5, with
-/// `CONFIG_INET_DIAG_DESTROY`; for CAP_NET_ADMIN). `raw_protocol` is that of a RAW socket, else 0.
+/// Returns a `SOCK_DESTROY` request for the socket that this message describes, of any process (Linux 4.5, with
+/// `CONFIG_INET_DIAG_DESTROY`; needs CAP_NET_ADMIN). `raw_protocol` is the protocol of a RAW socket, else 0.
 ///
-/// `None` if the message is too short to be one.
+/// `None` if the message is too short.
 #[must_use]
 pub fn destroy(message: &[u8], protocol: u8, raw_protocol: u8, sequence: u32) -> Option<Vec<u8>> {
     let mut payload = [0; 56];
     payload[0] = *message.first()?;
     payload[1] = protocol;
     payload[3] = raw_protocol;
-    // struct inet_diag_sockid, with the cookie by which it is this socket and no later one with the same addresses.
+    // struct inet_diag_sockid, with the cookie that distinguishes it from a later socket with the same addresses.
     payload[8..56].copy_from_slice(message.get(4..52)?);
     Some(Request::act(SOCK_DESTROY, sequence).payload(&payload).finish())
 }
 
-/// `SOCK_DESTROY` as [`destroy`], for the socket with these addresses and this cookie.
+/// Returns a `SOCK_DESTROY` request as [`destroy`], for the socket with these addresses and this cookie.
 #[must_use]
 pub fn destroy_exact(id: &SocketId, cookie: u64, protocol: u8, raw_protocol: u8, sequence: u32) -> Vec<u8> {
     let mut payload = [0; 56];
@@ -297,7 +298,7 @@ pub fn destroy_exact(id: &SocketId, cookie: u64, protocol: u8, raw_protocol: u8,
 pub struct SocketOptions(u16);
 
 impl SocketOptions {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         // Two bytes of bit fields. The compiler of a big-endian kernel fills each byte from its top.
@@ -310,7 +311,7 @@ impl SocketOptions {
         Some(Self(u16::from_le_bytes([low, high])))
     }
 
-    /// The bits, the first member of the struct lowest.
+    /// Returns the bits, the first member of the struct lowest.
     #[must_use]
     pub const fn bits(self) -> u16 {
         self.0
@@ -331,7 +332,7 @@ pub struct MemoryInfo {
 }
 
 impl MemoryInfo {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -343,18 +344,18 @@ impl MemoryInfo {
     }
 }
 
-/// `SK_MEMINFO_*`: the nine numbers of a socket's memory, as many as this kernel has.
+/// `SK_MEMINFO_*`: up to nine numbers of a socket's memory, as many as this kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SkMemInfo<'a>(&'a [u8]);
 
 impl<'a> SkMemInfo<'a> {
-    /// Over the attribute's payload.
+    /// Wraps the attribute's payload.
     #[must_use]
     pub const fn new(payload: &'a [u8]) -> Self {
         Self(payload)
     }
 
-    /// The value with this number (`SK_MEMINFO_RMEM_ALLOC` is 0); `None` where the kernel has none.
+    /// Returns the value with this index (`SK_MEMINFO_RMEM_ALLOC` is 0); `None` if the kernel does not have it.
     #[must_use]
     pub fn value(&self, number: usize) -> Option<u32> {
         ne_u32(self.0, number.checked_mul(4)?)
@@ -375,7 +376,7 @@ pub struct VegasInfo {
 }
 
 impl VegasInfo {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -403,7 +404,7 @@ pub struct DctcpInfo {
 }
 
 impl DctcpInfo {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -419,7 +420,7 @@ impl DctcpInfo {
 /// `struct tcp_bbr_info`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BbrInfo {
-    /// `bbr_bw_lo` and `bbr_bw_hi`: bytes a second
+    /// `bbr_bw_lo` and `bbr_bw_hi`: bytes per second
     pub bandwidth: u64,
     /// `bbr_min_rtt`, microseconds
     pub min_rtt: u32,
@@ -430,7 +431,7 @@ pub struct BbrInfo {
 }
 
 impl BbrInfo {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -444,12 +445,12 @@ impl BbrInfo {
 
 macro_rules! mptcp_info {
     ($($(#[$doc:meta])* $name:ident: $type:ident @ $offset:literal;)*) => {
-        /// `struct mptcp_info`, as long as this kernel's is. Source: `include/uapi/linux/mptcp.h`.
+        /// `struct mptcp_info`, with the length of this kernel's. Source: `include/uapi/linux/mptcp.h`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub struct MptcpInfo<'a>(&'a [u8]);
 
         impl<'a> MptcpInfo<'a> {
-            /// Over the attribute's payload.
+            /// Wraps the attribute's payload.
             #[must_use]
             pub const fn new(payload: &'a [u8]) -> Self {
                 Self(payload)
@@ -521,15 +522,15 @@ mptcp_info! {
 
 /// Types of the attributes that follow `struct inet_diag_msg`.
 ///
-/// The first eight can be asked for, each by its bit in [`Query::extensions`].
+/// The first eight are requested by their bits in [`Query::extensions`].
 pub mod attribute {
     /// [`super::MemoryInfo`]
     pub const MEMINFO: u16 = 1;
     /// [`crate::tcp_info::TcpInfo`]; of an MPTCP socket [`super::MptcpInfo`]
     pub const INFO: u16 = 2;
-    /// [`super::VegasInfo`]; asking for it also brings DCTCPINFO or BBRINFO
+    /// [`super::VegasInfo`]; requesting it also returns DCTCPINFO or BBRINFO
     pub const VEGASINFO: u16 = 3;
-    /// Name of the congestion control, ended by NUL
+    /// Name of the congestion control, terminated by NUL
     pub const CONG: u16 = 4;
     /// `u8`: the IPv4 type of service
     pub const TOS: u16 = 5;
@@ -537,7 +538,7 @@ pub mod attribute {
     pub const TCLASS: u16 = 6;
     /// [`super::SkMemInfo`]
     pub const SKMEMINFO: u16 = 7;
-    /// `u8`: bit 0 receiving is shut, bit 1 sending is shut; always there for full sockets
+    /// `u8`: bit 0 receiving is shut down, bit 1 sending is shut down; always present for full sockets
     pub const SHUTDOWN: u16 = 8;
     /// [`super::DctcpInfo`]
     pub const DCTCPINFO: u16 = 9;
@@ -549,9 +550,9 @@ pub mod attribute {
     pub const MARK: u16 = 15;
     /// [`super::BbrInfo`]
     pub const BBRINFO: u16 = 16;
-    /// `u32`: the net_cls class, or the socket's priority where there is none
+    /// `u32`: the net_cls class, or the socket's priority without one
     pub const CLASS_ID: u16 = 17;
-    /// [`crate::upper_layer::md5_keys`]; for readers with CAP_NET_ADMIN who ask for [`INFO`] (Linux 4.14)
+    /// [`crate::upper_layer::md5_keys`]; for readers with CAP_NET_ADMIN that request [`INFO`] (Linux 4.14)
     pub const MD5SIG: u16 = 18;
     /// Nested: [`super::ulp`]; for readers with CAP_NET_ADMIN
     pub const ULP_INFO: u16 = 19;
@@ -560,14 +561,14 @@ pub mod attribute {
     /// [`super::SocketOptions`]
     pub const SOCKOPT: u16 = 22;
 
-    /// The bit in [`super::Query::extensions`] that asks for `attribute` (1 to 8).
+    /// Returns the bit in [`super::Query::extensions`] that requests `attribute` (1 to 8).
     #[must_use]
     pub const fn extension(attribute: u16) -> u8 {
         1 << (attribute - 1)
     }
 }
 
-/// Attributes nested in [`attribute::ULP_INFO`]: the protocol layered upon TCP.
+/// Attributes nested in [`attribute::ULP_INFO`]: the protocol on top of TCP.
 pub mod ulp {
     /// Its name: `tls`, `mptcp`, `espintcp`, `smc`
     pub const NAME: u16 = 1;
@@ -594,7 +595,7 @@ mod tests {
     use crate::netlink::Messages;
 
     #[test]
-    fn the_request_to_close_names_the_very_socket() {
+    fn destroy_request_has_addresses_and_cookie() {
         let message = message();
         let request = destroy(&message, 6, 0, 7).unwrap();
         let kind_and_flags = [21_u16.to_ne_bytes(), 5_u16.to_ne_bytes()].concat();
@@ -609,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_close_by_name_is_the_same_as_by_message() {
+    fn destroy_by_id_equals_destroy_by_message() {
         for (family, local, peer) in [
             (2, "::ffff:10.0.0.1", "::ffff:10.0.0.2"),
             (10, "fd00::1", "fd00::2"),
@@ -654,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_field_in_its_order() {
+    fn each_field_is_read() {
         let bytes = message();
         let socket = InetDiag::parse(&bytes).unwrap();
         assert_eq!(
@@ -679,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_is_an_error_at_every_length() {
+    fn truncated_message_is_an_error() {
         let bytes = message();
         for len in 0..bytes.len() {
             let error = InetDiag::parse(&bytes[..len]).unwrap_err();
@@ -688,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_have_the_kernels_layout() {
+    fn requests_have_the_kernels_layout() {
         let query = Query {
             states: 0xfff,
             extensions: attribute::extension(attribute::INFO),
@@ -721,7 +722,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_too_long_for_an_attribute_is_refused() {
+    fn too_long_bytecode_is_refused() {
         let bytecode = alloc::vec![0; 70_000];
         let query = Query {
             states: 1,
@@ -733,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn bandwidth_of_bbr_is_two_halves() {
+    fn bbr_bandwidth_is_joined_from_halves() {
         let mut bytes = Vec::new();
         for word in [0x9_u32, 0x1, 30, 739, 512] {
             bytes.extend_from_slice(&word.to_ne_bytes());
@@ -751,7 +752,7 @@ mod tests {
     }
 
     #[test]
-    fn values_a_kernel_lacks_are_none() {
+    fn missing_values_are_none() {
         let eight = [0_u8; 32];
         assert_eq!(
             (SkMemInfo::new(&eight).value(7), SkMemInfo::new(&eight).value(8)),

@@ -1,19 +1,19 @@
-//! Bytes to and from the structs that Linux speaks: netlink envelopes, `inet_diag` and its
-//! siblings, `tcp_info`, the lines of `/proc/net`, and BTF, by which a kernel describes its structs.
+//! Encoding and decoding of the structs of Linux's interfaces: netlink envelopes, `inet_diag` and its
+//! siblings, `tcp_info`, the lines of `/proc/net`, and BTF, which describes a kernel's structs.
 //!
-//! This crate says what the kernel *said*. A short `tcp_info` is an older kernel, so a field it
-//! lacks is `None`; a number without a name stays that number. What it all means is `model`'s work.
+//! This crate returns what the kernel *said*. A short `tcp_info` means an older kernel, so a field it
+//! lacks is `None`; an unknown number stays a number. `model` interprets the values.
 //!
-//! What it deliberately does not do: open, read or send anything, allocate per record, know about
-//! time, or translate units. Views borrow the buffer they were cut from.
+//! What it deliberately does not do: open, read or send anything, allocate per record, use a clock,
+//! or convert units. Views borrow the buffer they were parsed from.
 //!
-//! Integers are read with their byte order spelled out: `ne_` for the kernel's own order (netlink is
-//! spoken between one kernel and its own processes), `be_` for what travels on the network.
+//! Integers are read with an explicit byte order: `ne_` for the kernel's native order (netlink stays
+//! on one host), `be_` for the network's.
 //!
 //! ```
 //! use sockeye_wire::netlink::{Messages, Request};
 //!
-//! // A dump request, then the kernel's "done", as they lie in one buffer.
+//! // A dump request, parsed back from the buffer it was written to.
 //! let request = Request::dump(20, 7).finish();
 //! let first = Messages::new(&request).next().unwrap().unwrap();
 //! assert_eq!((first.kind, first.sequence, first.payload.len()), (20, 7, 0));
@@ -32,11 +32,11 @@ mod bytes;
 pub mod calls;
 mod error;
 pub mod ethtool;
+pub mod fd_sockets;
 pub mod functions;
-pub mod held;
 pub mod holders;
 pub mod inet_diag;
-pub mod keeper;
+pub mod keepalive_program;
 pub mod netlink;
 pub mod netlink_diag;
 pub mod netns_file;

@@ -5,10 +5,10 @@
 //! struct netlink_diag_msg { u8 family, type, protocol, state;
 //!                           u32 portid, dst_portid, dst_group, ino, cookie[2]; }                         28
 //! ```
-//! Source: `include/uapi/linux/netlink_diag.h`, `net/netlink/diag.c`. A socket that joined groups is
-//! told of twice in one dump: the kernel walks its table of sockets, then its list of group members,
-//! and its test for "told already" has not worked since the table became an `rhashtable` (seen with
-//! 6.18). The cookie tells which are the same.
+//! Source: `include/uapi/linux/netlink_diag.h`, `net/netlink/diag.c`. A socket that joined groups
+//! appears twice in one dump: the kernel walks its table of sockets, then its list of group members,
+//! and its test for duplicates has not worked since the table became an `rhashtable` (seen with
+//! 6.18). Duplicates have the same cookie.
 
 use crate::bytes::{ne_halves, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
@@ -16,7 +16,7 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
+/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct NetlinkDiag<'a> {
     fixed: &'a [u8; MESSAGE_LEN],
@@ -24,7 +24,7 @@ pub struct NetlinkDiag<'a> {
 }
 
 impl<'a> NetlinkDiag<'a> {
-    /// Over the payload of one netlink message.
+    /// Parses the payload of one netlink message.
     ///
     /// # Errors
     /// When it is shorter than `struct netlink_diag_msg`.
@@ -52,7 +52,7 @@ impl<'a> NetlinkDiag<'a> {
         self.fixed[2]
     }
 
-    /// `ndiag_state`: netlink's own numbers, 1 connected, 0 not any more; and 7 (`TCP_CLOSE`) never yet
+    /// `ndiag_state`: netlink's numbers: 1 connected, 0 disconnected; 7 (`TCP_CLOSE`) if never connected
     #[must_use]
     pub const fn state(&self) -> u8 {
         self.fixed[3]
@@ -65,7 +65,7 @@ impl<'a> NetlinkDiag<'a> {
         self.field(4)
     }
 
-    /// `ndiag_dst_portid`: whom it is connected to, 0 for the kernel
+    /// `ndiag_dst_portid`: port id that it is connected to, 0 for the kernel
     #[must_use]
     #[inline]
     pub fn destination_port(&self) -> u32 {
@@ -79,7 +79,7 @@ impl<'a> NetlinkDiag<'a> {
         self.field(12)
     }
 
-    /// `ndiag_ino`; the kernel's own sockets have one too, though no process holds it
+    /// `ndiag_ino`; the kernel's own sockets have one too, although no process owns them
     #[must_use]
     #[inline]
     pub fn inode(&self) -> u32 {
@@ -93,7 +93,7 @@ impl<'a> NetlinkDiag<'a> {
         ne_halves(self.fixed, 20).unwrap_or_default()
     }
 
-    /// What follows the fixed part: [`attribute`].
+    /// The attributes after the fixed part: [`attribute`].
     #[must_use]
     #[inline]
     pub const fn attributes(&self) -> Attributes<'a> {
@@ -106,7 +106,7 @@ impl<'a> NetlinkDiag<'a> {
     }
 }
 
-/// The request for the namespace's NETLINK sockets of one protocol, or [`PROTOCOL_ALL`]; `show` are
+/// Returns a request for the namespace's NETLINK sockets of one protocol, or [`PROTOCOL_ALL`]; `show` are
 /// bits of [`show`].
 #[must_use]
 pub fn dump(protocol: u8, show: u32, sequence: u32) -> Vec<u8> {
@@ -133,27 +133,27 @@ pub mod show {
 pub mod attribute {
     /// [`crate::inet_diag::SkMemInfo`]
     pub const MEMINFO: u16 = 0;
-    /// [`super::Groups`]; missing if the socket never asked for any
+    /// [`super::Groups`]; missing if the socket never joined any
     pub const GROUPS: u16 = 1;
     /// `u32`: bits of `NDIAG_FLAG_*`: 0 dump running, 1 pktinfo, 2 broadcast errors, 3 no ENOBUFS, 4 all
     /// namespaces, 5 capped acknowledgements, 6 extended acknowledgements, 7 strict checks
     pub const FLAGS: u16 = 4;
 }
 
-/// The groups a socket has joined: a bit each, in words of the kernel's `long`.
+/// The groups that a socket has joined: one bit per group, in words of the kernel's `long`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Groups<'a>(&'a [u8]);
 
 impl<'a> Groups<'a> {
-    /// Over the attribute's payload.
+    /// Wraps the attribute's payload.
     #[must_use]
     pub const fn new(payload: &'a [u8]) -> Self {
         Self(payload)
     }
 
-    /// Groups 1 to 32, the lowest bit group 1: the part that `bind` and `/proc/net/netlink` know.
+    /// Returns groups 1 to 32, the lowest bit for group 1: the part that `bind` and `/proc/net/netlink` use.
     ///
-    /// `None` if the kernel gave fewer. Where `long` is eight bytes on a big-endian kernel, the low
+    /// `None` if the kernel reported fewer. If `long` has eight bytes on a big-endian kernel, the low
     /// half of the first word comes second.
     #[must_use]
     pub fn first_32(&self) -> Option<u32> {
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_field() {
+    fn each_field_is_read() {
         let bytes = message();
         let socket = NetlinkDiag::parse(&bytes).unwrap();
         assert_eq!((socket.family(), socket.kind()), (16, 3));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_is_an_error_at_every_length() {
+    fn truncated_message_is_an_error() {
         let bytes = message();
         for len in 0..bytes.len() {
             let error = NetlinkDiag::parse(&bytes[..len]).unwrap_err();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_the_kernels_layout() {
+    fn request_has_the_kernels_layout() {
         let bytes = dump(PROTOCOL_ALL, show::GROUPS, 3);
         let request = Messages::new(&bytes).next().unwrap().unwrap();
         assert_eq!((request.kind, request.payload.len()), (20, 20));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_longs() {
+    fn groups_are_words_of_long() {
         assert_eq!(Groups::new(&5_u64.to_ne_bytes()).first_32(), Some(5));
         assert_eq!(Groups::new(&5_u32.to_ne_bytes()).first_32(), Some(5));
         assert_eq!(Groups::new(&[1, 2, 3]).first_32(), None);

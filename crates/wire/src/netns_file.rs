@@ -1,30 +1,30 @@
-//! What the program that looks for what holds network namespaces open writes: `bpf/netns_file.bpf.c`, from this side.
+//! Output of the BPF program that finds open references to network namespaces: mirrors `bpf/netns_file.bpf.c`.
 //!
-//! Records follow each other without anything between them, in native byte order.
+//! Records are contiguous, in native byte order.
 
 use crate::bytes::{array, ne_u32};
 
-/// A descriptor that holds a namespace open: `struct record`.
+/// A descriptor that keeps a namespace alive: `struct record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// The process's number in our pid namespace.
+    /// Process id in our pid namespace.
     pub pid: u32,
     /// The descriptor.
     pub descriptor: u32,
-    /// The inode of the namespace; of a [`Kind::Namespace`] not certainly one of the network.
+    /// The inode of the namespace; of a [`Kind::Namespace`] it may be of another type than network.
     pub netns: u32,
-    /// What it leads to.
+    /// What the descriptor refers to.
     pub kind: Kind,
     /// The process's name, padded with NULs.
     pub comm: [u8; 16],
 }
 
-/// What a descriptor leads to.
+/// What a descriptor refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A namespace.
     Namespace,
-    /// A socket that lives in it, while the process does not; its inode.
+    /// A socket in the namespace, with its inode, of a process in another namespace.
     Socket(u32),
 }
 
@@ -44,7 +44,7 @@ impl Record {
     }
 }
 
-/// The records that `bytes` begins with; what is left over is the beginning of one.
+/// Iterates over the records in `bytes`; an incomplete last record is ignored.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> {
     bytes.chunks_exact(RECORD_BYTES).filter_map(Record::read)
 }
@@ -58,7 +58,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn records_of_both_kinds_and_of_none() {
+    fn record_of_unknown_kind_is_skipped() {
         let mut bytes = Vec::new();
         for kind in [1_u32, 2, 3] {
             for number in [7, 8, 9, kind, 5, 0] {

@@ -1,4 +1,4 @@
-//! `RTM_GETNSID`, `RTM_NEWNSID`: the numbers by which one network namespace knows others (`ip netns set`).
+//! `RTM_GETNSID`, `RTM_NEWNSID`: the ids (nsid) of other network namespaces in one namespace (`ip netns set`).
 //!
 //! ```text
 //! struct rtgenmsg { u8 family; }                          1, padded to 4
@@ -10,7 +10,7 @@
 //! use sockeye_wire::nsid;
 //!
 //! assert_eq!(nsid::of_descriptor(7, 1).len(), 16 + 4 + 8);
-//! assert_eq!(nsid::parse(&[0; 4]), Ok(None)); // it was given none
+//! assert_eq!(nsid::parse(&[0; 4]), Ok(None)); // it has no id
 //! ```
 
 use crate::bytes::{ne_i32, split_fixed};
@@ -18,13 +18,13 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// The request for all numbers that were given. The answers do not say to which namespaces.
+/// Returns a request for all assigned ids. The answers do not identify the namespaces.
 #[must_use]
 pub fn dump(sequence: u32) -> Vec<u8> {
     Request::dump(RTM_GETNSID, sequence).payload(&[0; 4]).finish()
 }
 
-/// The request for the number of the namespace that is open as this descriptor of the asking process.
+/// Returns a request for the id of the namespace that is open as this descriptor of the requesting process.
 #[must_use]
 pub fn of_descriptor(fd: u32, sequence: u32) -> Vec<u8> {
     let request = Request::one(RTM_GETNSID, sequence).payload(&[0; 4]);
@@ -32,10 +32,10 @@ pub fn of_descriptor(fd: u32, sequence: u32) -> Vec<u8> {
     with_fd.unwrap_or(request).finish()
 }
 
-/// The request to give the namespace that is open as this descriptor a number, 0 or more; `None`: the lowest that is
-/// free. `EEXIST` if it has one, or another namespace has this.
+/// Returns a request to assign an id, 0 or more, to the namespace that is open as this descriptor; `None` for the
+/// lowest free one. The answer is `EEXIST` if it has an id, or another namespace has this one.
 #[must_use]
-pub fn give(fd: u32, id: Option<i32>, sequence: u32) -> Vec<u8> {
+pub fn assign(fd: u32, id: Option<i32>, sequence: u32) -> Vec<u8> {
     let id = id.unwrap_or(NETNSA_NSID_NOT_ASSIGNED);
     let request = Request::act(RTM_NEWNSID, sequence).payload(&[0; 4]);
     let with_id = request.clone().attribute(NETNSA_NSID, &id.to_ne_bytes());
@@ -43,7 +43,7 @@ pub fn give(fd: u32, id: Option<i32>, sequence: u32) -> Vec<u8> {
     with_both.unwrap_or(request).finish()
 }
 
-/// The number in the payload of an `RTM_NEWNSID`. `None`: the namespace was given none.
+/// Parses the payload of an `RTM_NEWNSID` and returns the id; `None` if the namespace has none.
 ///
 /// # Errors
 /// When it is shorter than `struct rtgenmsg`, or the envelope of an attribute is broken.
@@ -59,7 +59,7 @@ pub fn parse(payload: &[u8]) -> Result<Option<i32>, Error> {
     Ok(id.filter(|&id| id != NETNSA_NSID_NOT_ASSIGNED))
 }
 
-/// `RTM_NEWNSID`: what both requests are answered with
+/// `RTM_NEWNSID`: the answer to both requests
 pub const RTM_NEWNSID: u16 = 88;
 const RTM_GETNSID: u16 = 90;
 const NETNSA_NSID: u16 = 1;
@@ -72,9 +72,9 @@ mod tests {
     use crate::netlink::Messages;
 
     #[test]
-    fn giving_a_number() {
+    fn assign_request_has_id_and_descriptor() {
         for (id, on_the_wire) in [(Some(5), 5), (None, -1)] {
-            let request = give(9, id, 4);
+            let request = assign(9, id, 4);
             let message = Messages::new(&request).next().unwrap().unwrap();
             assert_eq!((message.kind, message.flags, message.sequence), (88, 5, 4));
             let all: Vec<_> = Attributes::new(&message.payload[4..]).flatten().collect();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn unassigned_id_is_none() {
         assert_eq!(parse(&answer(0)), Ok(Some(0)));
         assert_eq!(parse(&answer(i32::MAX)), Ok(Some(i32::MAX)));
         assert_eq!(parse(&answer(-1)), Ok(None));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn requests() {
+    fn requests_have_the_kernels_layout() {
         let request = of_descriptor(7, 9);
         assert_eq!(request[..4], 28_u32.to_ne_bytes());
         assert_eq!(request[4..6], RTM_GETNSID.to_ne_bytes());

@@ -12,7 +12,7 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
+/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct PacketDiag<'a> {
     fixed: &'a [u8; MESSAGE_LEN],
@@ -20,7 +20,7 @@ pub struct PacketDiag<'a> {
 }
 
 impl<'a> PacketDiag<'a> {
-    /// Over the payload of one netlink message.
+    /// Parses the payload of one netlink message.
     ///
     /// # Errors
     /// When it is shorter than `struct packet_diag_msg`.
@@ -49,7 +49,7 @@ impl<'a> PacketDiag<'a> {
         ne_u16(self.fixed, 2).unwrap_or_default()
     }
 
-    /// `pdiag_ino`: 0 where no file holds the socket
+    /// `pdiag_ino`: 0 where no file refers to the socket
     #[must_use]
     #[inline]
     pub fn inode(&self) -> u32 {
@@ -63,7 +63,7 @@ impl<'a> PacketDiag<'a> {
         ne_halves(self.fixed, 8).unwrap_or_default()
     }
 
-    /// What follows the fixed part: [`attribute`].
+    /// The attributes after the fixed part: [`attribute`].
     #[must_use]
     #[inline]
     pub const fn attributes(&self) -> Attributes<'a> {
@@ -71,7 +71,7 @@ impl<'a> PacketDiag<'a> {
     }
 }
 
-/// The request for every PACKET socket of the namespace; `show` are bits of [`show`].
+/// Returns a request for every PACKET socket of the namespace; `show` are bits of [`show`].
 #[must_use]
 pub fn dump(show: u32, sequence: u32) -> Vec<u8> {
     let mut payload = [0; 20];
@@ -102,7 +102,7 @@ pub mod show {
 pub mod attribute {
     /// [`super::Info`]
     pub const INFO: u16 = 0;
-    /// [`super::memberships`]; there and empty when it was asked for and there are none
+    /// [`super::memberships`]; present and empty if requested and there are none
     pub const MCLIST: u16 = 1;
     /// [`super::Ring`]; missing if there is none
     pub const RX_RING: u16 = 2;
@@ -110,7 +110,7 @@ pub mod attribute {
     pub const TX_RING: u16 = 3;
     /// `u32`: [`super::Fanout`]; missing if the socket is in no group
     pub const FANOUT: u16 = 4;
-    /// `u32`: who made it
+    /// `u32`: user id of the creator
     pub const UID: u16 = 5;
     /// [`crate::inet_diag::SkMemInfo`]
     pub const MEMINFO: u16 = 6;
@@ -129,14 +129,14 @@ pub struct Info {
     pub reserve: u32,
     /// `pdi_copy_thresh`
     pub copy_threshold: u32,
-    /// `pdi_tstamp`: where time stamps come from
+    /// `pdi_tstamp`: source of timestamps
     pub timestamp: u32,
     /// `pdi_flags`: bits 0 running, 1 auxdata, 2 origdev, 3 vnethdr, 4 loss
     pub flags: u32,
 }
 
 impl Info {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -155,7 +155,7 @@ impl Info {
 pub struct Membership {
     /// `pdmc_index`: index of the interface
     pub interface: u32,
-    /// `pdmc_count`: how often it was joined
+    /// `pdmc_count`: number of times that it was joined
     pub count: u32,
     /// `pdmc_type`: 0 multicast, 1 promiscuous, 2 all multicast, 3 unicast
     pub kind: u16,
@@ -165,7 +165,7 @@ pub struct Membership {
     pub address: [u8; 32],
 }
 
-/// The groups in [`attribute::MCLIST`]. A rest too short for one is left out.
+/// Iterates over the groups in [`attribute::MCLIST`]. Trailing bytes too short for one are ignored.
 pub fn memberships(payload: &[u8]) -> impl Iterator<Item = Membership> + '_ {
     payload.chunks_exact(44).filter_map(|group| {
         Some(Membership {
@@ -198,7 +198,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -216,14 +216,14 @@ impl Ring {
 /// A group of sockets that share the packets of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fanout {
-    /// Names the group within the namespace.
+    /// Id of the group in the namespace.
     pub id: u16,
-    /// How packets are shared out: `PACKET_FANOUT_HASH` is 0. Its flags are not told.
+    /// How packets are distributed: `PACKET_FANOUT_HASH` is 0. Flags are not reported.
     pub kind: u16,
 }
 
 impl Fanout {
-    /// From the attribute's number.
+    /// Splits the attribute's number.
     #[must_use]
     pub const fn from_number(number: u32) -> Self {
         Self {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_field() {
+    fn each_field_is_read() {
         let bytes = message();
         let socket = PacketDiag::parse(&bytes).unwrap();
         assert_eq!(
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_is_an_error_at_every_length() {
+    fn truncated_message_is_an_error() {
         let bytes = message();
         for len in 0..bytes.len() {
             let error = PacketDiag::parse(&bytes[..len]).unwrap_err();
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_the_kernels_layout() {
+    fn request_has_the_kernels_layout() {
         let bytes = dump(show::INFO | show::MEMINFO, 3);
         let request = Messages::new(&bytes).next().unwrap().unwrap();
         assert_eq!((request.kind, request.payload.len()), (20, 20));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes() {
+    fn attributes_are_parsed() {
         let words = |words: &[u32]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
         let info = Info::parse(&words(&[2, 1, 0, 0, 9, 3])).unwrap();
         assert_eq!((info.interface, info.timestamp, info.flags), (2, 9, 3));

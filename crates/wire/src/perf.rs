@@ -1,12 +1,12 @@
-//! Records of perf events, as the kernel writes them into the ring of an event that was opened with [`SAMPLE_TYPE`] and
+//! Records of perf events: the content of the ring of an event that was opened with [`SAMPLE_TYPE`] and
 //! `sample_id_all`.
 //!
-//! Source: `enum perf_event_type` of `include/uapi/linux/perf_event.h`, where each record's layout stands; perf_event_open(2).
+//! Source: `enum perf_event_type` of `include/uapi/linux/perf_event.h`, with each record's layout; perf_event_open(2).
 //!
 //! ```
 //! use sockeye_wire::perf::{Body, Records};
 //!
-//! // PERF_RECORD_COMM of an exec, as a ring holds it: header, pid, tid, name; then who, when and where.
+//! // PERF_RECORD_COMM of an exec: header, pid, tid, name; then thread, time and processor.
 //! let mut bytes = vec![];
 //! bytes.extend(3_u32.to_ne_bytes());
 //! bytes.extend((1_u16 << 13).to_ne_bytes());
@@ -23,13 +23,13 @@
 //!     bytes.extend(number.to_ne_bytes());
 //! }
 //! let record = Records::new(&bytes).next().unwrap().unwrap();
-//! assert_eq!((record.time_ns, record.body), (1000, Body::Name { pid: 7, tid: 7, name: b"cat", is_exec: true }));
+//! assert_eq!((record.time_ns, record.body), (1000, Body::Comm { pid: 7, tid: 7, name: b"cat", is_exec: true }));
 //! ```
 
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 use crate::{Error, Layer};
 
-/// The records in a stretch of a ring, one after the other.
+/// An iterator over the records in a part of a ring.
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     bytes: &'a [u8],
@@ -39,13 +39,13 @@ pub struct Records<'a> {
 /// One record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When, by the clock that the event was opened with.
+    /// Time in nanoseconds, of the clock that the event was opened with.
     pub time_ns: u64,
-    /// What.
+    /// Content of the record.
     pub body: Body<'a>,
 }
 
-/// What a record tells. Numbers of processes and threads are those of the reader's pid namespace: 0 if it cannot see them
+/// The content of a record. Process and thread ids are of the reader's pid namespace: 0 if they are not visible there
 /// (or the processor is idle), `u32::MAX` if they have just ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -54,30 +54,30 @@ pub enum Body<'a> {
     Sample(Sample<'a>),
     /// `PERF_RECORD_MMAP2`: a file was mapped.
     Mapping(Mapping<'a>),
-    /// `PERF_RECORD_COMM`: a thread has a name.
-    Name {
-        /// Its process.
+    /// `PERF_RECORD_COMM`: a thread's name was set.
+    Comm {
+        /// The process.
         pid: u32,
         /// The thread.
         tid: u32,
-        /// Any bytes but NUL.
+        /// The name: any bytes but NUL.
         name: &'a [u8],
-        /// It has become another program (Linux 3.16), and this is its name.
+        /// Whether an exec set the name (Linux 3.16).
         is_exec: bool,
     },
-    /// `PERF_RECORD_FORK`: there is a new thread; of a new process, if `pid` is not `parent`.
-    Fork(Kin),
+    /// `PERF_RECORD_FORK`: a thread was created; in a new process if `pid` differs from `parent`.
+    Fork(TaskEvent),
     /// `PERF_RECORD_EXIT`: a thread has ended.
-    Exit(Kin),
-    /// `PERF_RECORD_LOST`, `PERF_RECORD_LOST_SAMPLES`: so many records had no room.
+    Exit(TaskEvent),
+    /// `PERF_RECORD_LOST`, `PERF_RECORD_LOST_SAMPLES`: the number of records that did not fit.
     Lost(u64),
-    /// `PERF_RECORD_THROTTLE`: the kernel takes no samples for a while, since they cost too much.
+    /// `PERF_RECORD_THROTTLE`: the kernel pauses sampling because it takes too much time.
     Throttle,
-    /// Another kind, by its number.
+    /// Another record type, by its number.
     Unknown(u32),
 }
 
-/// Somebody was somewhere.
+/// A sample of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample<'a> {
     /// The process.
@@ -86,9 +86,9 @@ pub struct Sample<'a> {
     pub tid: u32,
     /// The processor.
     pub processor: u32,
-    /// Where it was.
+    /// The instruction's address.
     pub address: u64,
-    /// That was in the kernel.
+    /// Whether the address is in the kernel.
     pub is_kernel: bool,
     chain: &'a [u8],
 }
@@ -96,48 +96,48 @@ pub struct Sample<'a> {
 /// An executable mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// Whose.
+    /// The process.
     pub pid: u32,
-    /// From here.
+    /// Start address.
     pub start: u64,
-    /// So many bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
-    /// The device of the file.
+    /// Device of the file: major, minor.
     pub device: (u32, u32),
-    /// Its inode; 0: there is no file.
+    /// Inode of the file; 0 without a file.
     pub inode: u64,
-    /// Its name, as whoever mapped it would see it; `[vdso]`, `//anon`, ...
+    /// Path as the mapping process sees it; `[vdso]`, `//anon`, ...
     pub path: &'a [u8],
 }
 
-/// Who began or ended, and from whom.
+/// The creation or exit of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kin {
+pub struct TaskEvent {
     /// The process.
     pub pid: u32,
-    /// The process of its parent.
+    /// The parent process.
     pub parent: u32,
     /// The thread.
     pub tid: u32,
-    /// The thread that made it.
+    /// The thread that created it.
     pub parent_tid: u32,
 }
 
-/// What an address of a call chain is in.
+/// The code that an address of a call chain is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum AddressSpace {
     /// The kernel.
     Kernel,
     /// The process's own code.
     User,
     /// A hypervisor, or a guest.
-    Elsewhere,
+    Other,
 }
 
 impl<'a> Records<'a> {
-    /// In bytes that begin with one.
+    /// Iterates over bytes that start with a record.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
@@ -145,8 +145,8 @@ impl<'a> Records<'a> {
 }
 
 impl<'a> Iterator for Records<'a> {
-    /// A record whose length is that of its header, but too short for what it should hold, is an error and passed over.
-    /// One whose length cannot be ends it: nobody knows where the next begins.
+    /// A record that is too short for its type is an error, and the iteration continues. An invalid record length ends
+    /// the iteration, because the next record cannot be found.
     type Item = Result<Record<'a>, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -178,7 +178,7 @@ impl<'a> Record<'a> {
             return Sample::read(misc, payload);
         }
         let Some(own) = payload.len().checked_sub(TRAILER_BYTES) else {
-            // Whatever it is, it may do without.
+            // An unknown record may lack the trailer.
             let is_known = matches!(
                 kind,
                 PERF_RECORD_LOST
@@ -193,8 +193,8 @@ impl<'a> Record<'a> {
             return (!is_known).then_some(Self { time_ns: 0, body });
         };
         let (own, trailer) = payload.split_at_checked(own)?;
-        let kin = || {
-            Some(Kin {
+        let task = || {
+            Some(TaskEvent {
                 pid: ne_u32(own, 0)?,
                 parent: ne_u32(own, 4)?,
                 tid: ne_u32(own, 8)?,
@@ -204,14 +204,14 @@ impl<'a> Record<'a> {
         let body = match kind {
             PERF_RECORD_LOST => Body::Lost(ne_u64(own, 8)?),
             PERF_RECORD_LOST_SAMPLES => Body::Lost(ne_u64(own, 0)?),
-            PERF_RECORD_COMM => Body::Name {
+            PERF_RECORD_COMM => Body::Comm {
                 pid: ne_u32(own, 0)?,
                 tid: ne_u32(own, 4)?,
                 name: until_nul(own.get(8..)?),
                 is_exec: misc & PERF_RECORD_MISC_COMM_EXEC != 0,
             },
-            PERF_RECORD_FORK => Body::Fork(kin()?),
-            PERF_RECORD_EXIT => Body::Exit(kin()?),
+            PERF_RECORD_FORK => Body::Fork(task()?),
+            PERF_RECORD_EXIT => Body::Exit(task()?),
             PERF_RECORD_THROTTLE => Body::Throttle,
             PERF_RECORD_MMAP2 => Body::Mapping(Mapping::read(misc, own)?),
             _ => Body::Unknown(kind),
@@ -237,11 +237,11 @@ impl<'a> Sample<'a> {
         Some(Record { time_ns, body })
     }
 
-    /// How it came there: addresses, the innermost first, and whose they are.
-    pub fn chain(&self) -> impl Iterator<Item = (Place, u64)> + 'a {
+    /// Iterates over the call chain: addresses, the innermost first, and the code that they are in.
+    pub fn chain(&self) -> impl Iterator<Item = (AddressSpace, u64)> + 'a {
         let mut place = match self.is_kernel {
-            true => Place::Kernel,
-            false => Place::User,
+            true => AddressSpace::Kernel,
+            false => AddressSpace::User,
         };
         self.chain.chunks_exact(8).filter_map(move |entry| {
             let entry = ne_u64(entry, 0)?;
@@ -249,9 +249,9 @@ impl<'a> Sample<'a> {
                 return Some((place, entry));
             }
             place = match entry {
-                PERF_CONTEXT_KERNEL => Place::Kernel,
-                PERF_CONTEXT_USER => Place::User,
-                _ => Place::Elsewhere,
+                PERF_CONTEXT_KERNEL => AddressSpace::Kernel,
+                PERF_CONTEXT_USER => AddressSpace::User,
+                _ => AddressSpace::Other,
             };
             None
         })
@@ -261,7 +261,7 @@ impl<'a> Sample<'a> {
 impl<'a> Mapping<'a> {
     fn read(misc: u16, own: &'a [u8]) -> Option<Self> {
         let number = |at| ne_u32(own, at);
-        // With a build id instead, there is neither device nor inode: nobody asked for it.
+        // A build id would replace device and inode; it is never requested.
         if misc & PERF_RECORD_MISC_MMAP_BUILD_ID != 0 {
             return None;
         }
@@ -291,13 +291,13 @@ const fn broken(offset: usize, needed: usize, got: usize) -> Error {
     }
 }
 
-/// What a sample consists of: `PERF_SAMPLE_IP`, `_TID`, `_TIME`, `_CALLCHAIN`, `_CPU`. In a record they lie in the order
-/// address, thread, time, processor, chain; at the end of other records thread, time, processor.
+/// Fields of a sample: `PERF_SAMPLE_IP`, `_TID`, `_TIME`, `_CALLCHAIN`, `_CPU`. Their order in a record is address,
+/// thread, time, processor, chain; other records end with thread, time, processor.
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7;
 
 /// `struct perf_event_header`
 const HEADER_BYTES: usize = 8;
-/// `struct sample_id`, of [`SAMPLE_TYPE`]
+/// `struct sample_id` for [`SAMPLE_TYPE`]
 const TRAILER_BYTES: usize = 24;
 
 const PERF_RECORD_LOST: u32 = 2;
@@ -316,7 +316,7 @@ const PERF_RECORD_MISC_COMM_EXEC: u16 = 1 << 13;
 /// Linux 5.12
 const PERF_RECORD_MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 
-/// `enum perf_callchain_context`: from here on they are no addresses.
+/// `enum perf_callchain_context`: values from here on are not addresses.
 const PERF_CONTEXT_MAX: u64 = -4095_i64 as u64;
 const PERF_CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const PERF_CONTEXT_USER: u64 = -512_i64 as u64;
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    /// A record: its payload as 64-bit words.
+    /// A record with this payload of 64-bit words.
     fn record(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(kind.to_ne_bytes());
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_in_the_kernel_with_both_stacks() {
+    fn kernel_sample_has_both_stacks() {
         let words = [
             0xffff_ffff_8100_0010,
             pair(10, 11),
@@ -367,33 +367,37 @@ mod tests {
             0x40_2000,
         ];
         let bytes = record(9, 1, &words);
-        let told = only(&bytes);
-        assert_eq!(told.time_ns, 5_000);
-        let Body::Sample(sample) = told.body else {
-            panic!("{told:?}")
+        let found = only(&bytes);
+        assert_eq!(found.time_ns, 5_000);
+        let Body::Sample(sample) = found.body else {
+            panic!("{found:?}")
         };
         assert_eq!((sample.pid, sample.tid, sample.processor), (10, 11, 3));
         assert!(sample.is_kernel);
         let chain: Vec<_> = sample.chain().collect();
-        let kernel = (Place::Kernel, 0xffff_ffff_8100_0010);
+        let kernel = (AddressSpace::Kernel, 0xffff_ffff_8100_0010);
         assert_eq!(
             chain,
-            [kernel, (Place::User, 0x40_1000), (Place::User, 0x40_2000)]
+            [
+                kernel,
+                (AddressSpace::User, 0x40_1000),
+                (AddressSpace::User, 0x40_2000)
+            ]
         );
     }
 
     #[test]
-    fn a_chain_that_claims_more_than_there_is_is_an_error_and_the_next_record_is_read() {
+    fn too_long_chain_is_an_error_and_the_next_record_is_read() {
         for claimed in [1, 2, u64::MAX, u64::MAX / 8, 1 << 61] {
             let mut bytes = record(9, 2, &[1, pair(10, 11), 2, 0, claimed]);
             bytes.extend(record(9, 2, &[1, pair(10, 11), 2, 0, 0]));
-            let told: Vec<_> = Records::new(&bytes).map(|record| record.is_ok()).collect();
-            assert_eq!(told, [false, true], "{claimed}");
+            let found: Vec<_> = Records::new(&bytes).map(|record| record.is_ok()).collect();
+            assert_eq!(found, [false, true], "{claimed}");
         }
     }
 
     #[test]
-    fn a_mapping() {
+    fn mapping_is_parsed() {
         let words = [
             pair(10, 10),
             0x7f00_0000_0000,
@@ -429,10 +433,10 @@ mod tests {
     }
 
     #[test]
-    fn forks_exits_losses_and_what_nobody_knows() {
+    fn forks_exits_losses_and_unknown_records_are_parsed() {
         let trailer = [pair(1, 1), 4, pair(0, 0)];
         let with = |kind, own: &[u64]| record(kind, 0, &[own, &trailer].concat());
-        let kin = Kin {
+        let task = TaskEvent {
             pid: 20,
             parent: 10,
             tid: 21,
@@ -459,8 +463,8 @@ mod tests {
             } => ("unknown", None, u64::from(it)),
             other => panic!("{other:?}"),
         };
-        assert_eq!(body(&with(7, &own)), ("fork", Some(kin), 0));
-        assert_eq!(body(&with(4, &own)), ("exit", Some(kin), 0));
+        assert_eq!(body(&with(7, &own)), ("fork", Some(task), 0));
+        assert_eq!(body(&with(4, &own)), ("exit", Some(task), 0));
         assert_eq!(body(&with(2, &[1, 17])), ("lost", None, 17));
         assert_eq!(body(&with(13, &[18])), ("lost", None, 18));
         assert_eq!(body(&with(5, &[4, 1, 1])), ("throttle", None, 0));
@@ -469,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_record_is_an_error_or_nothing() {
+    fn truncated_record_is_an_error() {
         let whole = record(9, 2, &[1, pair(10, 11), 2, 0, 1, 0x40_1000]);
         for len in 0..whole.len() {
             let mut all = Records::new(&whole[..len]);
@@ -479,11 +483,11 @@ mod tests {
             );
             assert_eq!(all.next(), None);
         }
-        // A length shorter than the header would go round for ever.
+        // A length shorter than the header would loop for ever.
         let mut zero = whole;
         zero[6..8].copy_from_slice(&7_u16.to_ne_bytes());
         assert_eq!(Records::new(&zero).count(), 1);
-        // One that is whole, but shorter than its kind.
+        // A complete record that is too short for its type.
         for kind in [2, 3, 4, 5, 7, 9, 10, 13] {
             for words in 0..4 {
                 let _ = Records::new(&record(kind, 0, &[0; 4][..words])).count();

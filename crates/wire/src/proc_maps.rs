@@ -1,4 +1,4 @@
-//! What is mapped where: the lines of `/proc/PID/maps`.
+//! Memory mappings: the lines of `/proc/PID/maps`.
 //!
 //! Source: `show_map_vma` of `fs/proc/task_mmu.c`, proc_pid_maps(5).
 //!
@@ -15,23 +15,23 @@
 
 use alloc::vec::Vec;
 
-/// A line.
+/// A mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// From here
+    /// Start address
     pub start: u64,
-    /// to here
+    /// End address, exclusive
     pub end: u64,
-    /// Where in the file it begins
+    /// Offset in the file
     pub offset: u64,
-    /// The device of the file
+    /// Device of the file: major, minor
     pub device: (u32, u32),
-    /// Its inode; 0: there is no file
+    /// Inode of the file; 0 without a file
     pub inode: u64,
     path: &'a [u8],
 }
 
-/// The executable mappings, by their addresses; what is no line of such a file is passed over.
+/// Iterates over the executable mappings, in order of address; invalid lines are skipped.
 pub fn executable(maps: &[u8]) -> impl Iterator<Item = Line<'_>> {
     maps.split(|&byte| byte == b'\n')
         .filter_map(Line::parse_executable)
@@ -60,10 +60,10 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// The file's name, as the process would see it; `[vdso]` and the like; empty for memory without a file.
+    /// Returns the path as the process sees it; `[vdso]` and similar; empty for anonymous memory.
     #[must_use]
     pub fn path(&self) -> Vec<u8> {
-        // Only newlines are written otherwise.
+        // The kernel escapes only newlines.
         let mut path = Vec::with_capacity(self.path.len());
         let mut rest = self.path;
         while let Some((&first, after)) = rest.split_first() {
@@ -103,7 +103,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn files_the_vdso_and_memory_without_a_file() {
+    fn files_vdso_and_anonymous_memory_are_listed() {
         let file = b"00400000-00401000 r-xp 00000000 00:2f 9 /tmp/a\\012b c (deleted)\n\
             7f0000000000-7f0000001000 rwxp 00000000 00:00 0 \n\
             7f0000002000-7f0000003000 rw-p 00000000 00:00 0\n\
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_passed_over() {
+    fn invalid_line_is_skipped() {
         for line in [
             "",
             " ",

@@ -1,5 +1,4 @@
-//! What `/proc/PID` tells about a process: its `stat`, its cgroups, and where its links to sockets and namespaces
-//! lead.
+//! Files of `/proc/PID`: `stat`, cgroups, mounts, and the targets of links to sockets and namespaces.
 //!
 //! Source: `fs/proc/array.c` (`do_task_stat`), `kernel/cgroup/cgroup.c` (`proc_cgroup_show`), proc(5), cgroups(7).
 //!
@@ -16,24 +15,24 @@ use crate::{Error, Layer};
 /// The first columns of `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat<'a> {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// Its name: any bytes, parentheses, blanks, newlines and escape sequences among them. Mostly at
-    /// most 15, but kernel threads' may be longer. The kernel itself changes nothing about it here.
+    /// Name: any bytes, including parentheses, blanks, newlines and escape sequences. Usually at
+    /// most 15 bytes, but kernel threads' may be longer. The kernel does not escape it here.
     pub comm: &'a [u8],
-    /// A letter: `R` running, `S` sleeping, `D` waiting for a disk or the like, `Z` zombie, `T` stopped, ...
+    /// State, a letter: `R` running, `S` sleeping, `D` waiting for a disk or similar, `Z` zombie, `T` stopped, ...
     pub state: u8,
-    /// Its parent, 0 for none (that we may see).
+    /// Parent process id; 0 for none, or one that is not visible.
     pub parent: u32,
-    /// Its process group; 0 for one outside of our pid namespace.
+    /// Process group id; 0 for one outside of our pid namespace.
     pub group: u32,
 }
 
 impl<'a> Stat<'a> {
-    /// Over the file as it was read; a part that holds the first five columns is enough.
+    /// Parses the file's content; a part with the first five columns is enough.
     ///
     /// # Errors
-    /// When one of them is missing or not what it should be.
+    /// If one of these columns is missing or invalid.
     pub fn parse(stat: &'a [u8]) -> Result<Self, Error> {
         let broken = |offset, needed, got| Error {
             layer: Layer::ProcPidStat,
@@ -79,7 +78,7 @@ impl<'a> Stat<'a> {
     }
 }
 
-/// When the process of this `stat` began, in ticks since boot: column 22.
+/// Returns the start time of the process of this `stat`, in ticks since boot: column 22.
 #[must_use]
 pub fn start_ticks(stat: &[u8]) -> Option<u64> {
     let close = stat.iter().rposition(|&byte| byte == b')')?;
@@ -88,8 +87,8 @@ pub fn start_ticks(stat: &[u8]) -> Option<u64> {
     decimal_u64(column)
 }
 
-/// How many files the process of this `/proc/PID/limits` may have open: the soft `RLIMIT_NOFILE`, and the hard one, up to
-/// which it may be raised, if there is one. `None`: it does not say, or there is no limit.
+/// Returns the limit of open files in a `/proc/PID/limits`: the soft `RLIMIT_NOFILE`, and the hard one if there is one.
+/// `None` if the line is missing or there is no limit.
 ///
 /// ```
 /// use sockeye_wire::proc_pid::open_files_max;
@@ -107,16 +106,16 @@ pub fn open_files_max(limits: &[u8]) -> Option<(u64, Option<u64>)> {
     Some((soft, words.next().and_then(decimal_u64)))
 }
 
-/// A mount of a namespace, as a line of `/proc/PID/mountinfo` tells.
+/// A mount of a network namespace, from a line of `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetnsMount {
     /// The inode in `net:[N]`.
     pub inode: u64,
-    /// Where it is, below the root of the process; any bytes but NUL.
+    /// Mount point below the root of the process; any bytes but NUL.
     pub path: alloc::vec::Vec<u8>,
 }
 
-/// The mounts of network namespaces in `/proc/PID/mountinfo`; other lines are passed over.
+/// Iterates over the mounts of network namespaces in `/proc/PID/mountinfo`; other lines are skipped.
 ///
 /// ```
 /// use sockeye_wire::proc_pid::netns_mounts;
@@ -138,7 +137,8 @@ pub fn netns_mounts(mountinfo: &[u8]) -> impl Iterator<Item = NetnsMount> + '_ {
     })
 }
 
-/// Blanks, tabs, newlines and backslashes are `\040` and the like (`mangle_path()` of `fs/seq_file.c`).
+/// Decodes octal escapes: blanks, tabs, newlines and backslashes are written as `\040` (`mangle_path()` of
+/// `fs/seq_file.c`).
 fn unescape(path: &[u8]) -> alloc::vec::Vec<u8> {
     let mut out = alloc::vec::Vec::with_capacity(path.len());
     let mut rest = path;
@@ -155,24 +155,24 @@ fn unescape(path: &[u8]) -> alloc::vec::Vec<u8> {
     out
 }
 
-/// One line of `/proc/PID/cgroup`: where the process is in one hierarchy of cgroups.
+/// A line of `/proc/PID/cgroup`: the cgroup of the process in one hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CgroupLine<'a> {
-    /// Number of the hierarchy; 0 is version 2.
+    /// Id of the hierarchy; 0 is version 2.
     pub hierarchy: u32,
     /// `cpu,cpuacct`, `name=systemd`; empty for version 2.
     pub controllers: &'a [u8],
-    /// Path below the root of our cgroup namespace; any bytes but newline. Begins with `/..` outside of it, and ends
-    /// with ` (deleted)` when the folder is gone.
+    /// Path below the root of our cgroup namespace; any bytes but newline. It starts with `/..` outside of it, and ends
+    /// with ` (deleted)` if the cgroup is removed.
     pub path: &'a [u8],
 }
 
-/// The lines of `/proc/PID/cgroup`; what is no such line is passed over.
+/// Iterates over the lines of `/proc/PID/cgroup`; invalid lines are skipped.
 pub fn cgroup_lines(file: &[u8]) -> impl Iterator<Item = CgroupLine<'_>> {
     file.split(|&byte| byte == b'\n').filter_map(|line| {
         let colon = line.iter().position(|&byte| byte == b':')?;
         let (hierarchy, rest) = (decimal(&line[..colon])?, &line[colon + 1..]);
-        // The name of a hierarchy may hold a colon, and a path always begins with a slash.
+        // The name of a hierarchy may contain a colon; a path always starts with a slash.
         let end = rest.windows(2).position(|pair| pair == b":/")?;
         let (controllers, path) = (&rest[..end], &rest[end + 1..]);
         Some(CgroupLine {
@@ -183,21 +183,21 @@ pub fn cgroup_lines(file: &[u8]) -> impl Iterator<Item = CgroupLine<'_>> {
     })
 }
 
-/// The inode in `socket:[N]`, where a link of `/proc/PID/fd` leads to a socket.
+/// Returns the inode in `socket:[N]`, the target of a socket's link in `/proc/PID/fd`.
 #[must_use]
 #[inline]
 pub fn socket_inode(target: &[u8]) -> Option<u64> {
     bracketed(target.strip_prefix(b"socket:[")?)
 }
 
-/// The inode in `net:[N]`, where `/proc/PID/ns/net` leads.
+/// Returns the inode in `net:[N]`, the target of `/proc/PID/ns/net`.
 #[must_use]
 #[inline]
 pub fn netns_inode(target: &[u8]) -> Option<u64> {
     bracketed(target.strip_prefix(b"net:[")?)
 }
 
-/// The inode in `mnt:[N]`, or in the link of any other kind of namespace.
+/// Returns the inode in `mnt:[N]`, or in the link of any other type of namespace.
 #[must_use]
 pub fn namespace_inode(target: &[u8]) -> Option<u64> {
     let open = target.iter().position(|&byte| byte == b'[')?;
@@ -213,7 +213,7 @@ fn decimal(digits: &[u8]) -> Option<u32> {
     u32::try_from(decimal_u64(digits)?).ok()
 }
 
-/// All of `digits` as a number: at least one, nothing else, no overflow.
+/// Parses decimal digits: at least one, nothing else, no overflow.
 #[inline]
 fn decimal_u64(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_anything_in_them() {
+    fn name_may_contain_any_bytes() {
         for comm in [
             &b"nginx"[..],
             b"",
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_ones() {
+    fn broken_stat_is_an_error() {
         for bad in [
             &b""[..],
             b"1",
@@ -287,12 +287,12 @@ mod tests {
                 bad.escape_ascii()
             );
         }
-        // A buffer that ends within the group would yield another group; the file always goes on.
+        // A buffer that ends within the group would yield another group; the file always has more columns.
         assert_eq!(Stat::parse(b"1 (a) S 1 12").map(|stat| stat.group), Ok(12));
     }
 
     #[test]
-    fn starts() {
+    fn start_time_is_read() {
         let stat = b"1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 77 1000 1\n";
         assert_eq!(start_ticks(stat), Some(77));
         for bad in [
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_of_namespaces() {
+    fn namespace_mounts_are_listed() {
         let file = b"1 2 0:4 net:[5] /a\\134b\\012 rw - nsfs nsfs rw\n1 2 0:4 mnt:[6] /m rw - nsfs nsfs rw\n\n1 2 0:4 net:[7]\n1 2 0:4 net:[8] /x\\9 rw";
         let found: alloc::vec::Vec<_> = netns_mounts(file)
             .map(|mount| (mount.inode, mount.path))
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_cgroups() {
+    fn cgroup_lines_are_parsed() {
         let file = b"12:cpu,cpuacct:/docker/1f\n1:name=systemd:/a:b/c\n3:name=a:b:c:/d\n\n0::/\n7:pids\nx::/\n1:a:b\n:::\n5::";
         let found: alloc::vec::Vec<_> = cgroup_lines(file)
             .map(|line| (line.hierarchy, line.controllers, line.path))
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn link_targets() {
+    fn link_targets_are_parsed() {
         assert_eq!(socket_inode(b"socket:[0]"), Some(0));
         assert_eq!(netns_inode(b"net:[4026531840]"), Some(4_026_531_840));
         for other in [

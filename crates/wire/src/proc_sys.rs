@@ -1,4 +1,4 @@
-//! Values of `/proc/sys`: numbers between blanks, and lists of ports.
+//! Values of `/proc/sys`: numbers separated by blanks, and lists of ports.
 //!
 //! Source: `kernel/sysctl.c` (`proc_dointvec`, `proc_do_large_bitmap`).
 //!
@@ -11,7 +11,7 @@
 
 use crate::proc_net::{decimal, words};
 
-/// The numbers of a value that has `N` of them; `None` if it has more, fewer, or something else.
+/// Parses a value with exactly `N` numbers; `None` for anything else.
 #[must_use]
 pub fn numbers<const N: usize>(value: &[u8]) -> Option<[u64; N]> {
     let mut all = words(value);
@@ -22,8 +22,8 @@ pub fn numbers<const N: usize>(value: &[u8]) -> Option<[u64; N]> {
     all.next().is_none().then_some(numbers)
 }
 
-/// How many of the numbers from `first` to `last` are in a list such as `8080,9148-9150`, in which none comes twice.
-/// `None` if it is no such list; an empty one has none.
+/// Returns how many of the numbers from `first` to `last` are in a list such as `8080,9148-9150` without duplicates.
+/// `None` if it is not such a list; 0 for an empty one.
 #[must_use]
 pub fn count_listed(list: &[u8], first: u16, last: u16) -> Option<u32> {
     let number = |text: &[u8]| u16::try_from(decimal(text)?).ok();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_several_numbers() {
+    fn value_with_wrong_count_is_none() {
         assert_eq!(numbers(b"32768\t60999\n"), Some([32768, 60999]));
         assert_eq!(numbers(b"1\n"), Some([1]));
         assert_eq!(numbers::<2>(b"1\n"), None);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_ports() {
+    fn listed_ports_are_counted() {
         let count = |list: &[u8]| count_listed(list, 100, 200);
         assert_eq!(count(b"\n"), Some(0));
         assert_eq!(count(b"1-99,100,150-155,200,201-300\n"), Some(8));

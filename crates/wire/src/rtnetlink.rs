@@ -1,4 +1,4 @@
-//! `NETLINK_ROUTE`: interfaces and their addresses, queueing disciplines, tables of neighbours.
+//! `NETLINK_ROUTE`: interfaces and their addresses, queueing disciplines, neighbour tables.
 //!
 //! ```text
 //! struct ifinfomsg { u8 family, pad; u16 type; i32 index; u32 flags, change; }    16
@@ -42,9 +42,9 @@ pub struct Link<'a> {
     pub address: &'a [u8],
     /// `IFLA_MAP`
     pub map: Option<Map>,
-    /// `IFLA_MASTER`: the index of the bridge, bond or the like that it is a port of
+    /// `IFLA_MASTER`: the index of the bridge, bond or similar that it is a port of
     pub master: Option<u32>,
-    /// `IFLA_IFALIAS`: a note that somebody left; empty: none
+    /// `IFLA_IFALIAS`: a description set by the administrator; empty for none
     pub alias: &'a [u8],
     /// `IFLA_LINKINFO`
     pub info: LinkInfo<'a>,
@@ -58,8 +58,8 @@ pub struct Link<'a> {
     pub parent_device: &'a [u8],
 }
 
-/// `struct rtnl_link_ifmap { u64 mem_start, mem_end, base_addr; u16 irq; u8 dma, port; }`: what a card on a bus
-/// occupies.
+/// `struct rtnl_link_ifmap { u64 mem_start, mem_end, base_addr; u16 irq; u8 dma, port; }`: hardware resources of an
+/// adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the struct's names
 pub struct Map {
@@ -83,7 +83,7 @@ impl Map {
 }
 
 impl<'a> Link<'a> {
-    /// Over the payload of an `RTM_NEWLINK`.
+    /// Parses the payload of an `RTM_NEWLINK`.
     ///
     /// # Errors
     /// When it is shorter than `struct ifinfomsg`, or the envelope of an attribute is broken.
@@ -127,7 +127,7 @@ impl<'a> Link<'a> {
         Ok(link)
     }
 
-    /// The request for all of them.
+    /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETLINK, sequence).payload(&[0; 16]).finish()
@@ -146,7 +146,7 @@ pub struct InterfaceAddress {
 }
 
 impl InterfaceAddress {
-    /// Over the payload of an `RTM_NEWADDR`; `None` if it is of no family we know.
+    /// Parses the payload of an `RTM_NEWADDR`; `None` if its family is unknown.
     ///
     /// # Errors
     /// When it is shorter than `struct ifaddrmsg`, or the envelope of an attribute is broken.
@@ -168,14 +168,14 @@ impl InterfaceAddress {
         }))
     }
 
-    /// The request for all of them.
+    /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETADDR, sequence).payload(&[0; 8]).finish()
     }
 }
 
-/// In network order, of the family that has this length.
+/// Parses an address in network order; the length decides the family.
 fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = || Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?));
     v4().or_else(|| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)))
@@ -186,18 +186,18 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
 pub struct Address<'a> {
     /// `ifa_prefixlen`
     pub prefix_len: u8,
-    /// `IFA_LABEL`: the name of its interface, perhaps with a colon and more behind it
+    /// `IFA_LABEL`: the name of its interface, possibly with a colon and a suffix
     pub label: &'a [u8],
     /// `IFA_LOCAL`, in network order
     pub local: [u8; 4],
-    /// `IFA_ADDRESS`: of a point-to-point link the other end, else the same
+    /// `IFA_ADDRESS`: of a point-to-point link the peer's address, else the same as `local`
     pub address: [u8; 4],
     /// `IFA_BROADCAST`
     pub broadcast: Option<[u8; 4]>,
 }
 
 impl<'a> Address<'a> {
-    /// Over the payload of an `RTM_NEWADDR`.
+    /// Parses the payload of an `RTM_NEWADDR`.
     ///
     /// # Errors
     /// When it is shorter than `struct ifaddrmsg`, or the envelope of an attribute is broken.
@@ -224,7 +224,7 @@ impl<'a> Address<'a> {
         Ok(found)
     }
 
-    /// The request for all of them.
+    /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         let fixed = [AF_INET, 0, 0, 0, 0, 0, 0, 0];
@@ -232,14 +232,14 @@ impl<'a> Address<'a> {
     }
 }
 
-/// Up to the first NUL.
+/// Returns the bytes before the first NUL.
 fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// `RTM_NEWLINK`: what [`Link::dump`] is answered with
+/// `RTM_NEWLINK`: the answer to [`Link::dump`]
 pub const RTM_NEWLINK: u16 = 16;
-/// `RTM_NEWADDR`: what [`Address::dump`] is answered with
+/// `RTM_NEWADDR`: the answer to [`Address::dump`]
 pub const RTM_NEWADDR: u16 = 20;
 const RTM_GETLINK: u16 = 18;
 const RTM_GETADDR: u16 = 22;
@@ -258,7 +258,7 @@ const IFA_LOCAL: u16 = 2;
 const IFA_LABEL: u16 = 3;
 const IFA_BROADCAST: u16 = 4;
 
-/// What tests build messages from.
+/// Builders of test messages.
 #[cfg(test)]
 pub(crate) mod build {
     use alloc::vec::Vec;
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link() {
+    fn link_is_parsed() {
         let mut bytes = alloc::vec![0, 0];
         bytes.extend(772_u16.to_ne_bytes());
         bytes.extend(1_i32.to_ne_bytes());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address() {
+    fn address_is_parsed() {
         let mut bytes = alloc::vec![2, 24, 0, 0, 4, 0, 0, 0];
         bytes.extend(attribute(IFA_LOCAL, &[10, 0, 0, 1]));
         bytes.extend(attribute(IFA_LABEL, b"eth0:1\0"));

@@ -1,7 +1,7 @@
-//! What the program that looks for owners by the kernel's iterator over descriptors writes: `bpf/task_file.bpf.c`,
-//! from this side.
+//! Output of the BPF program that finds socket owners with the kernel's `task_file` iterator: mirrors
+//! `bpf/task_file.bpf.c`.
 //!
-//! Records follow each other without anything between them, in native byte order.
+//! Records are contiguous, in native byte order.
 //!
 //! ```
 //! use sockeye_wire::task_file;
@@ -14,24 +14,24 @@
 
 use crate::bytes::{array, ne_u32, ne_u64};
 
-/// A descriptor of a socket, and whose it is: `struct record`.
+/// A descriptor of a socket, with its owner: `struct record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record {
-    /// The cgroup v2 of the task.
+    /// Id of the task's cgroup v2.
     pub cgroup: u64,
-    /// The process's number in our pid namespace; 0: it is not to be seen from there.
+    /// Process id in our pid namespace; 0 if the process is not visible there.
     pub pid: u32,
-    /// Its group's number, likewise.
+    /// Process group id, likewise.
     pub pgid: u32,
-    /// Its number in the first pid namespace.
+    /// Process id in the initial pid namespace.
     pub tgid: u32,
     /// The descriptor.
     pub descriptor: u32,
     /// The inode of the socket.
     pub inode: u32,
-    /// Its user.
+    /// User id.
     pub uid: u32,
-    /// The inode of its network namespace; 0: it is ending.
+    /// The inode of its network namespace; 0 if the task is exiting.
     pub netns: u32,
     /// The process's name, padded with NULs.
     pub comm: [u8; 16],
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// The records that `bytes` begins with; what is left over is the beginning of one.
+/// Iterates over the records in `bytes`; an incomplete last record is ignored.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record> {
     bytes.chunks_exact(RECORD_BYTES).filter_map(Record::read)
 }
@@ -67,7 +67,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn a_record_and_the_beginning_of_another() {
+    fn incomplete_last_record_is_ignored() {
         let mut bytes = Vec::new();
         bytes.extend(0x1122_3344_5566_7788_u64.to_ne_bytes());
         for number in [1_u32, 2, 3, 4, 5, 6, 7, 0] {

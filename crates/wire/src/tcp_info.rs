@@ -6,18 +6,18 @@
 
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 
-/// As much of `struct tcp_info` as the kernel gave.
+/// `struct tcp_info`, as much of it as the kernel returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpInfo<'a>(&'a [u8]);
 
 impl<'a> TcpInfo<'a> {
-    /// Over the payload of `INET_DIAG_INFO`, or what `getsockopt(TCP_INFO)` filled.
+    /// Parses the payload of `INET_DIAG_INFO`, or what `getsockopt(TCP_INFO)` filled.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes as they came.
+    /// The unparsed bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.0
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_lie_one_after_the_other_up_to_the_end() {
+    fn fields_are_contiguous_up_to_the_end() {
         let mut end = 0;
         for &(name, offset, size, _) in FIELDS {
             // Bytes 6 and 7 are bit fields, with accessors of their own.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn each_accessor_reads_its_own_bytes() {
+    fn each_accessor_reads_its_offset() {
         let bytes = patterned();
         let info = TcpInfo::new(&bytes);
         assert_eq!(info.ca_state(), Some(1));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_kernels_struct_lacks_the_newer_fields() {
+    fn older_struct_lacks_newer_fields() {
         let bytes = patterned();
         let info = TcpInfo::new(&bytes[..232]); // 5.4
         assert_eq!((info.snd_wnd(), info.rcv_wnd()), (Some(228), None));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bit_fields() {
+    fn bit_fields_are_read_in_both_byte_orders() {
         let mut bytes = [0; LEN];
         bytes[6] = if cfg!(target_endian = "big") { 0x7a } else { 0xa7 };
         bytes[7] = if cfg!(target_endian = "big") {

@@ -4,8 +4,8 @@
 //! struct unix_diag_req { u8 family, protocol; u16 pad; u32 states, ino, show, cookie[2]; }      24
 //! struct unix_diag_msg { u8 family, type, state, pad; u32 ino, cookie[2]; }                     16
 //! ```
-//! Source: `include/uapi/linux/unix_diag.h`, `net/unix/diag.c`. The kernel tells only of sockets that
-//! a file holds: a connection nobody has accepted yet is missing here, though `/proc/net/unix` has it.
+//! Source: `include/uapi/linux/unix_diag.h`, `net/unix/diag.c`. The kernel reports only sockets with a
+//! file: a connection that is not accepted yet is missing here, although `/proc/net/unix` has it.
 
 use crate::bytes::{ne_halves, ne_u32, split_fixed};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
@@ -13,7 +13,7 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// One socket as the kernel describes it: the fixed part checked, attributes not yet looked at.
+/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub struct UnixDiag<'a> {
     fixed: &'a [u8; MESSAGE_LEN],
@@ -21,7 +21,7 @@ pub struct UnixDiag<'a> {
 }
 
 impl<'a> UnixDiag<'a> {
-    /// Over the payload of one netlink message.
+    /// Parses the payload of one netlink message.
     ///
     /// # Errors
     /// When it is shorter than `struct unix_diag_msg`.
@@ -45,7 +45,8 @@ impl<'a> UnixDiag<'a> {
 
     /// `udiag_state`: the kernel's TCP state number, 1 connected, 7 not, 10 listening.
     ///
-    /// A datagram socket that somebody connected *to* is 1 as well; only [`attribute::PEER`] tells.
+    /// A datagram socket that another one is connected *to* is 1 as well; only [`attribute::PEER`] shows the
+    /// difference.
     #[must_use]
     pub const fn state(&self) -> u8 {
         self.fixed[2]
@@ -65,7 +66,7 @@ impl<'a> UnixDiag<'a> {
         ne_halves(self.fixed, 8).unwrap_or_default()
     }
 
-    /// What follows the fixed part: [`attribute`].
+    /// The attributes after the fixed part: [`attribute`].
     #[must_use]
     #[inline]
     pub const fn attributes(&self) -> Attributes<'a> {
@@ -73,17 +74,17 @@ impl<'a> UnixDiag<'a> {
     }
 }
 
-/// What to ask for.
+/// Parameters of a dump request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
-    /// Bits `1 << state` of the states wanted.
+    /// States to return: bits `1 << state`.
     pub states: u32,
     /// Bits of [`show`].
     pub show: u32,
 }
 
 impl Query {
-    /// The request for every socket of the namespace in these states.
+    /// Returns a request for every socket of the namespace in these states.
     #[must_use]
     pub fn dump(&self, sequence: u32) -> Vec<u8> {
         let mut payload = [0; 24];
@@ -120,31 +121,31 @@ pub mod attribute {
     pub const NAME: u16 = 0;
     /// [`super::Vfs`]; missing if it is not bound to a path
     pub const VFS: u16 = 1;
-    /// `u32`: the peer's inode, 0 for one that no file holds yet; missing if there is no peer
+    /// `u32`: the peer's inode, 0 if it has no file yet; missing if there is no peer
     pub const PEER: u16 = 2;
-    /// Of a listener: an array of `u32`, the inodes of those who wait to be accepted
+    /// Of a listener: an array of `u32`, the inodes of the connections waiting to be accepted
     pub const ICONS: u16 = 3;
     /// [`super::Queues`]
     pub const RQLEN: u16 = 4;
     /// [`crate::inet_diag::SkMemInfo`]
     pub const MEMINFO: u16 = 5;
-    /// `u8`: bit 0 receiving is shut, bit 1 sending is shut; always there
+    /// `u8`: bit 0 receiving is shut down, bit 1 sending is shut down; always present
     pub const SHUTDOWN: u16 = 6;
-    /// `u32`: who made it, since Linux 5.3
+    /// `u32`: user id of the creator, since Linux 5.3
     pub const UID: u16 = 7;
 }
 
-/// `sun_path`: what a UNIX socket is bound to.
+/// `sun_path`: the name that a UNIX socket is bound to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name<'a> {
-    /// A path, without the NUL that ends it.
+    /// A path, without the terminating NUL.
     Path(&'a [u8]),
-    /// An abstract name, without the NUL that introduces it. Any byte may be in it, NUL too.
+    /// An abstract name, without its leading NUL. It may contain any byte, also NUL.
     Abstract(&'a [u8]),
 }
 
 impl<'a> Name<'a> {
-    /// Over the attribute's payload; `None` if it is empty.
+    /// Parses the attribute's payload; `None` if it is empty.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Option<Self> {
         Some(match payload {
@@ -155,7 +156,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// `struct unix_diag_vfs`: the file a path leads to.
+/// `struct unix_diag_vfs`: the file of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Vfs {
     /// `udiag_vfs_ino`: the lower half of the inode number
@@ -165,7 +166,7 @@ pub struct Vfs {
 }
 
 impl Vfs {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -178,15 +179,15 @@ impl Vfs {
 /// `struct unix_diag_rqlen`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Queues {
-    /// `udiag_rqueue`: bytes to be read (of a datagram socket those of the first datagram), or of a
+    /// `udiag_rqueue`: bytes to read (of a datagram socket those of the first datagram), or of a
     /// listener the connections waiting to be accepted
     pub receive: u32,
-    /// `udiag_wqueue`: memory of what was sent and not yet read, or of a listener its backlog
+    /// `udiag_wqueue`: memory of data sent and not read yet, or of a listener its backlog
     pub send: u32,
 }
 
 impl Queues {
-    /// Over the attribute's payload; `None` if it is too short.
+    /// Parses the attribute's payload; `None` if it is too short.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         Some(Self {
@@ -196,7 +197,8 @@ impl Queues {
     }
 }
 
-/// The inodes of [`attribute::ICONS`], 0 for a peer that is gone. A rest too short for one is left out.
+/// Iterates over the inodes of [`attribute::ICONS`], 0 for a peer that is gone. Trailing bytes too short for one are
+/// ignored.
 pub fn waiting(payload: &[u8]) -> impl Iterator<Item = u32> + '_ {
     payload.chunks_exact(4).filter_map(|word| ne_u32(word, 0))
 }
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_field() {
+    fn each_field_is_read() {
         let mut bytes = message();
         bytes.extend_from_slice(&5_u16.to_ne_bytes());
         bytes.extend_from_slice(&attribute::SHUTDOWN.to_ne_bytes());
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_message_is_an_error_at_every_length() {
+    fn truncated_message_is_an_error() {
         let bytes = message();
         for len in 0..bytes.len() {
             let error = UnixDiag::parse(&bytes[..len]).unwrap_err();
@@ -240,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_the_kernels_layout() {
+    fn request_has_the_kernels_layout() {
         let bytes = Query {
             states: 0xfff,
             show: show::NAME | show::PEER,
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_each_sort() {
+    fn names_of_each_kind_are_parsed() {
         assert_eq!(Name::parse(b""), None);
         assert_eq!(Name::parse(b"/run/x y\0"), Some(Name::Path(b"/run/x y")));
         assert_eq!(Name::parse(b"rel"), Some(Name::Path(b"rel")));
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn short_attributes_are_none() {
+    fn truncated_attributes_are_none() {
         assert_eq!((Vfs::parse(&[0; 7]), Queues::parse(&[0; 7])), (None, None));
         let mut words = 5_u32.to_ne_bytes().to_vec();
         words.extend_from_slice(&[1, 2]);

@@ -1,8 +1,7 @@
-//! What `inet_diag` tells, to CAP_NET_ADMIN, of what sits upon or beside a TCP connection: kernel TLS, an MPTCP
-//! subflow, the keys of RFC 2385.
+//! What `inet_diag` reports, with CAP_NET_ADMIN, about protocols on top of a TCP connection: kernel TLS, MPTCP
+//! subflows, and the keys of RFC 2385.
 //!
-//! Sources: `include/uapi/linux/{tls,mptcp,tcp}.h`. All of it is nested in, or lies in, attributes of
-//! [`crate::inet_diag`].
+//! Sources: `include/uapi/linux/{tls,mptcp,tcp}.h`. All of it is in attributes of [`crate::inet_diag`].
 
 use crate::bytes::{array, ne_u16};
 use crate::netlink::Attributes;
@@ -10,20 +9,20 @@ use crate::netlink::Attributes;
 /// Kernel TLS, `TLS_INFO_*` (Linux 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tls {
-    /// As on the wire: 0x0303 is TLS 1.2
+    /// Version as on the wire: 0x0303 is TLS 1.2
     pub version: Option<u16>,
     /// `TLS_CIPHER_*`
     pub cipher: Option<u16>,
-    /// `TLS_CONF_*`: how what is sent is encrypted
+    /// `TLS_CONF_*`: where sent data is encrypted
     pub transmit: Option<u16>,
-    /// `TLS_CONF_*`: how what is received is decrypted
+    /// `TLS_CONF_*`: where received data is decrypted
     pub receive: Option<u16>,
-    /// Whether `sendfile` does without a copy (Linux 5.19)
+    /// Whether `sendfile` avoids a copy (Linux 5.19)
     pub zero_copy_sendfile: bool,
 }
 
 impl Tls {
-    /// Over the payload of [`crate::inet_diag::ulp::TLS`].
+    /// Parses the payload of [`crate::inet_diag::ulp::TLS`].
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         let mut tls = Self::default();
@@ -46,26 +45,26 @@ impl Tls {
 pub struct Subflow {
     /// `MPTCP_SUBFLOW_FLAG_*`
     pub flags: Option<u32>,
-    /// The connection's name at the peer
+    /// The connection's token at the peer
     pub remote_token: Option<u32>,
-    /// The connection's name here
+    /// The connection's token on this host
     pub local_token: Option<u32>,
-    /// Number of the peer's address
+    /// Id of the peer's address
     pub remote_id: Option<u8>,
-    /// Number of our address
+    /// Id of our address
     pub local_id: Option<u8>,
-    /// Where the current mapping begins, in the connection
+    /// Start of the current mapping in the connection's sequence space
     pub map_sequence: Option<u64>,
-    /// Where it begins, in the subflow
+    /// Start of the current mapping in the subflow
     pub map_subflow_sequence: Option<u32>,
-    /// What the subflow's sequence numbers begin with
+    /// First sequence number of the subflow
     pub subflow_offset: Option<u32>,
-    /// Bytes of the mapping
+    /// Length of the mapping in bytes
     pub map_len: Option<u32>,
 }
 
 impl Subflow {
-    /// Over the payload of [`crate::inet_diag::ulp::MPTCP`].
+    /// Parses the payload of [`crate::inet_diag::ulp::MPTCP`].
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         let mut subflow = Self::default();
@@ -76,7 +75,7 @@ impl Subflow {
                 4 => subflow.map_sequence = attribute.u64(),
                 5 => subflow.map_subflow_sequence = attribute.u32(),
                 6 => subflow.subflow_offset = attribute.u32(),
-                // A u16 since it is there, whatever its siblings are.
+                // It has been a u16 from the start, unlike its siblings.
                 7 => subflow.map_len = attribute.u16().map(u32::from),
                 8 => subflow.flags = attribute.u32(),
                 9 => subflow.remote_id = attribute.u8(),
@@ -93,15 +92,15 @@ impl Subflow {
 pub struct Md5Key<'a> {
     /// `AF_INET` or `AF_INET6`
     pub family: u8,
-    /// Bits of `address` that count
+    /// Significant bits of `address`
     pub prefix_len: u8,
-    /// Of an IPv4 address the first four bytes
+    /// Address; an IPv4 address is in the first four bytes
     pub address: [u8; 16],
     /// The secret
     pub key: &'a [u8],
 }
 
-/// The keys in [`crate::inet_diag::attribute::MD5SIG`]. A rest too short for one is left out.
+/// The keys in [`crate::inet_diag::attribute::MD5SIG`]. Trailing bytes too short for one are ignored.
 pub fn md5_keys(payload: &[u8]) -> impl Iterator<Item = Md5Key<'_>> + '_ {
     payload.chunks_exact(MD5_KEY_LEN).filter_map(|key| {
         let len = usize::from(ne_u16(key, 2)?).min(MD5_SECRET_MAX);
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn tls_and_subflows() {
+    fn tls_and_subflow_attributes_are_parsed() {
         let bytes = attributes(&[
             (1, &0x0304_u16.to_ne_bytes()),
             (3, &2_u16.to_ne_bytes()),
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_cut_to_what_is_there() {
+    fn key_longer_than_its_field_is_cut() {
         let mut bytes = alloc::vec![2, 24];
         bytes.extend_from_slice(&300_u16.to_ne_bytes());
         bytes.extend_from_slice(&[10, 0, 0, 0]);

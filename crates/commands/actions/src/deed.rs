@@ -1,5 +1,6 @@
 //! What is done to many sockets: shown first, asked for, done, and told, with every failure.
 
+use crate::output::TargetLayout;
 use crate::targets::Targets;
 use anyhow::Context;
 use clap::Args;
@@ -8,7 +9,9 @@ use sockeye_console::confirm;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{Pid, Protocol};
-use sockeye_output::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact, Format, Style, harmless};
+use sockeye_output::listing::{Align, Column, Value};
+use sockeye_output::socket::{Sockets, further_value};
+use sockeye_output::{Format, SocketWriter, Style, harmless};
 use sockeye_query::args::Common;
 use sockeye_query::listing::{self, Listing};
 use std::borrow::Cow;
@@ -148,19 +151,17 @@ impl Deed {
         mut out: impl Write,
         style: Style,
     ) -> io::Result<()> {
-        let layout = AnnexedLayout {
+        let layout = TargetLayout {
             format: Format::Table,
             style,
             ..layout(common, listing, targets)
         };
-        let mut writer = AnnexedWriter::new(&mut out, layout);
+        let mut writer = SocketWriter::with_columns(&mut out, layout.listing());
         writer.begin()?;
         for &place in meant.iter().take(SHOWN_MAX) {
-            targets.with_entry(&targets.all[place], |entry| {
-                writer.row(entry, listing.lookup, &[])
-            })?;
+            targets.with_entry(&targets.all[place], |entry| writer.row(entry, listing.lookup))?;
         }
-        writer.finish(&sockeye_output::Summary::default(), |_| ())?;
+        writer.finish(&sockeye_output::Summary::default())?;
         let more = meant.len().saturating_sub(SHOWN_MAX);
         if more > 0 {
             writeln!(out, "... and {more} more")?;
@@ -178,12 +179,12 @@ impl Deed {
         dry_run: bool,
     ) -> anyhow::Result<()> {
         let is_bare = dry_run && common.format == FormatArg::Table;
-        let layout = AnnexedLayout {
-            annexes: if is_bare { &[] } else { ANNEXES },
+        let layout = TargetLayout {
+            more: if is_bare { &[] } else { COLUMNS },
             style: stdout::style(common.color),
             ..layout(common, listing, targets)
         };
-        let mut writer = AnnexedWriter::new(stdout::open()?, layout);
+        let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
         let sources = listing::sources(&targets.told);
         let mut write = || -> io::Result<()> {
             writer.begin()?;
@@ -191,11 +192,11 @@ impl Deed {
                 if is_bare && *outcome != Outcome::Untried {
                     continue;
                 }
-                let facts = [Fact::Text(outcome.name(self.done)), outcome.reason()];
-                let facts = if is_bare { &[][..] } else { &facts };
-                targets.with_entry(target, |entry| writer.row(entry, listing.lookup, facts))?;
+                let values = [Value::Word(outcome.name(self.done)), outcome.reason()];
+
+                targets.with_entry(target, |entry| writer.row_with(entry, listing.lookup, &values))?;
             }
-            writer.finish(&listing::summary(&targets.told, &sources), |object| {
+            writer.finish_with(&listing::summary(&targets.told, &sources), |object| {
                 object.boolean("dry_run", Some(dry_run));
                 let how_many =
                     |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|one| is_it(one)).count() as u64;
@@ -285,15 +286,15 @@ impl Deed {
     }
 }
 
-fn layout(common: &Common, listing: &Listing<'_>, targets: &Targets) -> AnnexedLayout {
+fn layout(common: &Common, listing: &Listing<'_>, targets: &Targets) -> TargetLayout {
     let first = targets.all.first().map(|target| target.protocol);
-    AnnexedLayout {
+    TargetLayout {
         format: common.format.into(),
         netid: targets.all.iter().any(|target| Some(target.protocol) != first),
         netns: listing.lookup.places.are_many(),
         width: stdout::width(),
         no_header: common.no_header,
-        ..AnnexedLayout::default()
+        ..TargetLayout::default()
     }
 }
 
@@ -312,10 +313,10 @@ impl Outcome {
         }
     }
 
-    fn reason(&self) -> Fact<'_> {
+    fn reason(&self) -> Value<'_> {
         match self {
-            Self::LeftOut(reason) | Self::Failed(reason) => Fact::Text(reason),
-            _ => Fact::Absent,
+            Self::LeftOut(reason) | Self::Failed(reason) => Value::Text(reason.as_bytes()),
+            _ => Value::Absent,
         }
     }
 }
@@ -394,17 +395,17 @@ fn places(outcomes: &[Outcome], is_it: impl Fn(&Outcome) -> bool) -> Vec<usize> 
 }
 
 const NOTHING_MATCHES: &str = "nothing matches the filter";
-const ANNEXES: &[Annex] = &[
-    Annex {
-        name: "outcome",
-        header: "Outcome",
-        align: Align::Left,
-    },
-    Annex {
-        name: "reason",
-        header: "Reason",
-        align: Align::Left,
-    },
+/// The columns besides those of all sockets: what was done.
+static COLUMNS: &[Column<Sockets>] = &[
+    Column::<Sockets>::value("outcome", "Outcome", Align::Left, "What was done", further_value),
+    Column::<Sockets>::value(
+        "reason",
+        "Reason",
+        Align::Left,
+        "Why it was not done",
+        further_value,
+    )
+    .index(1),
 ];
 /// So many sockets are shown before the question.
 const SHOWN_MAX: usize = 20;

@@ -10,7 +10,7 @@ use sockeye_measure::{
     Cache, Chart, Column, Curve, Fall, Line, Partial, Point, Report, Scale, Table, Unit, Value, ending_cache,
 };
 use sockeye_sys::interrupts::Interrupts;
-use sockeye_sys::memory::{BYTES_MIN, Deed, libc_name};
+use sockeye_sys::memory::{BYTES_MIN, MemoryOp, libc_name};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -98,15 +98,15 @@ impl MemoryArgs {
                 sizes::text(available)
             )));
         }
-        let mut deeds = Vec::new();
-        for (name, deed) in FUNCTIONS {
+        let mut ops = Vec::new();
+        for (name, op) in FUNCTIONS {
             if self.functions.is_empty() || self.functions.contains(&name) {
-                deeds.push(deed);
+                ops.push(op);
             }
         }
         Ok(MemoryPlan {
             sizes,
-            deeds,
+            ops,
             repeats: usize::try_from(self.repeats).unwrap_or(usize::MAX),
             time: self.time,
         })
@@ -132,8 +132,8 @@ fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report {
         report.setting("caches", "caches", Unit::Text, Value::Text(each.join(", ")));
     }
     if for_eyes {
-        for &deed in &plan.deeds {
-            report.tables.push(compact(function_name(deed), &rates.curves));
+        for &op in &plan.ops {
+            report.tables.push(compact(function_name(op), &rates.curves));
         }
     } else {
         report.tables.push(every_point(&rates.curves));
@@ -148,9 +148,9 @@ fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report {
     }
     sentences(&mut report, rates, &falls, &caches);
     report.charts = plan
-        .deeds
+        .ops
         .iter()
-        .map(|&deed| chart(function_name(deed), &rates.curves, &falls))
+        .map(|&op| chart(function_name(op), &rates.curves, &falls))
         .collect();
     if rates.is_partial {
         report.partial = Some(Partial {
@@ -494,11 +494,11 @@ fn rate_text(bytes_per_s: f64) -> String {
     }
 }
 
-const FUNCTIONS: [(FunctionArg, Deed); 4] = [
-    (FunctionArg::Memset, Deed::Set),
-    (FunctionArg::Memcpy, Deed::Copy),
-    (FunctionArg::Memmove, Deed::Move),
-    (FunctionArg::Overlap, Deed::Shift),
+const FUNCTIONS: [(FunctionArg, MemoryOp); 4] = [
+    (FunctionArg::Memset, MemoryOp::Set),
+    (FunctionArg::Memcpy, MemoryOp::Copy),
+    (FunctionArg::Memmove, MemoryOp::Move),
+    (FunctionArg::Overlap, MemoryOp::Shift),
 ];
 /// More rows than this do not fit on a screen.
 const ROWS_MAX: usize = 24;

@@ -1,69 +1,73 @@
-//! Options as GNU's `getopt_long` reads them, for those who come with fingers and scripts that know it.
+//! Options as GNU's `getopt_long` reads them.
 //!
-//! clap reads what is ours. A drop-in has to accept what its original accepts: bundles (`-tanp`), values that stick
-//! to their option (`-Atcp`), unambiguous beginnings of long names (`--num`), operands in between; and has to
-//! refuse in the original's words, as in glibc's `posix/getopt.c`.
+//! clap reads Sockeye's own options. A drop-in has to accept what its original accepts: bundles (`-tanp`), values attached
+//! to their option (`-Atcp`), unambiguous prefixes of long names (`--num`), operands between options; and it has to
+//! report errors in the original's words, as in glibc's `posix/getopt.c`.
+//!
+//! Written here although `getopts` (two packages more) and `lexopt` (one) exist. Neither takes unambiguous prefixes of long names,
+//! and neither reports errors in glibc's words, which scripts compare.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// Whether a value follows an option.
+/// Whether an option has an argument (`no_argument` and `required_argument` of `getopt.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Takes {
-    /// No
-    Nothing,
-    /// In the same word or the next
-    Value,
+pub(crate) enum Argument {
+    /// None.
+    No,
+    /// The rest of the word, or the next word.
+    Required,
 }
 
-/// What a tool knows: its options of one character, and those with a name.
+/// The options of a tool.
 #[derive(Debug)]
-pub(crate) struct Options<K: 'static> {
-    /// `-t`
-    pub(crate) short: &'static [(u8, Takes, K)],
-    /// `--tcp`
-    pub(crate) long: &'static [(&'static str, Takes, K)],
+pub(crate) struct OptionTable<K: 'static> {
+    /// Options of one character: `-t`.
+    pub(crate) short: &'static [(u8, Argument, K)],
+    /// Options with a name: `--tcp`.
+    pub(crate) long: &'static [(&'static str, Argument, K)],
 }
 
-/// Words of a command line that are being read: options come out one by one, what is left are the operands.
+/// Reads the words of a command line: options one by one, then the operands.
 #[derive(Debug)]
-pub(crate) struct Words<'a, K: 'static> {
-    known: &'a Options<K>,
-    left: VecDeque<OsString>,
-    /// What is left of a bundle.
+pub(crate) struct OptionReader<'a, K: 'static> {
+    known: &'a OptionTable<K>,
+    /// Words not read yet.
+    words: VecDeque<OsString>,
+    /// Letters of the current bundle that are not read yet.
     bundle: VecDeque<u8>,
     operands: Vec<OsString>,
-    /// The first operand ends the options (`POSIXLY_CORRECT`).
+    /// Whether the first operand ends the options (`POSIXLY_CORRECT`).
     posix: bool,
 }
 
-impl<'a, K: Copy + PartialEq> Words<'a, K> {
-    pub(crate) fn new(known: &'a Options<K>, words: &[OsString]) -> Self {
+impl<'a, K: Copy + PartialEq> OptionReader<'a, K> {
+    pub(crate) fn new(known: &'a OptionTable<K>, words: &[OsString]) -> Self {
         Self {
             known,
-            left: words.iter().cloned().collect(),
+            words: words.iter().cloned().collect(),
             bundle: VecDeque::new(),
             operands: Vec::new(),
             posix: std::env::var_os("POSIXLY_CORRECT").is_some(),
         }
     }
 
-    /// What is no option, in its order. To be asked when no option is left.
+    /// Returns the operands in their order. To be called after [`Self::next`] has returned `None`.
     pub(crate) fn operands(self) -> Vec<OsString> {
         self.operands
     }
 
-    /// The next option, with its value if it takes one.
-    pub(crate) fn next(&mut self) -> Option<Result<(K, Option<OsString>), Mistake>> {
+    /// Returns the next option, with its argument if it has one.
+    pub(crate) fn next(&mut self) -> Option<Result<(K, Option<OsString>), OptionError>> {
         if let Some(letter) = self.bundle.pop_front() {
             return Some(self.short(letter));
         }
-        while let Some(word) = self.left.pop_front() {
+        while let Some(word) = self.words.pop_front() {
             match word.as_bytes() {
                 b"--" => {
-                    self.operands.extend(self.left.drain(..));
+                    self.operands.extend(self.words.drain(..));
                     return None;
                 }
                 [b'-', b'-', name @ ..] => return Some(self.long(name)),
@@ -74,7 +78,7 @@ impl<'a, K: Copy + PartialEq> Words<'a, K> {
                 _ => {
                     self.operands.push(word);
                     if self.posix {
-                        self.operands.extend(self.left.drain(..));
+                        self.operands.extend(self.words.drain(..));
                     }
                 }
             }
@@ -82,37 +86,43 @@ impl<'a, K: Copy + PartialEq> Words<'a, K> {
         None
     }
 
-    fn short(&mut self, letter: u8) -> Result<(K, Option<OsString>), Mistake> {
+    fn short(&mut self, letter: u8) -> Result<(K, Option<OsString>), OptionError> {
         let found = self.known.short.iter().find(|(known, ..)| *known == letter);
-        let Some(&(_, takes, option)) = found else {
-            return Err(Mistake::Invalid(letter));
+        let Some(&(_, argument, option)) = found else {
+            return Err(OptionError::InvalidLetter(letter));
         };
-        let value = match takes {
-            Takes::Nothing => None,
-            Takes::Value if !self.bundle.is_empty() => {
+        let value = match argument {
+            Argument::No => None,
+            Argument::Required if !self.bundle.is_empty() => {
                 Some(OsString::from_vec(self.bundle.drain(..).collect()))
             }
-            Takes::Value => Some(self.left.pop_front().ok_or(Mistake::ShortWantsValue(letter))?),
+            Argument::Required => Some(
+                self.words
+                    .pop_front()
+                    .ok_or(OptionError::ShortNeedsValue(letter))?,
+            ),
         };
         Ok((option, value))
     }
 
-    fn long(&mut self, word: &[u8]) -> Result<(K, Option<OsString>), Mistake> {
+    fn long(&mut self, word: &[u8]) -> Result<(K, Option<OsString>), OptionError> {
         let mut parts = word.splitn(2, |byte| *byte == b'=');
         let name = parts.next().unwrap_or_default();
-        let stuck = parts.next();
-        let (name, takes, option) = self.named(name, word)?;
-        let value = match (takes, stuck) {
-            (Takes::Nothing, None) => None,
-            (Takes::Nothing, Some(_)) => return Err(Mistake::NoValueAllowed(name)),
-            (Takes::Value, Some(value)) => Some(OsStr::from_bytes(value).to_owned()),
-            (Takes::Value, None) => Some(self.left.pop_front().ok_or(Mistake::LongWantsValue(name))?),
+        let attached = parts.next();
+        let (name, argument, option) = self.find(name, word)?;
+        let value = match (argument, attached) {
+            (Argument::No, None) => None,
+            (Argument::No, Some(_)) => return Err(OptionError::NoValueAllowed(name)),
+            (Argument::Required, Some(value)) => Some(OsStr::from_bytes(value).to_owned()),
+            (Argument::Required, None) => {
+                Some(self.words.pop_front().ok_or(OptionError::LongNeedsValue(name))?)
+            }
         };
         Ok((option, value))
     }
 
-    /// The option with this name, or the only one whose name begins so. Several that mean the same are one.
-    fn named(&self, name: &[u8], word: &[u8]) -> Result<(&'static str, Takes, K), Mistake> {
+    /// Finds the option with this name, or the only one whose name begins with it. Several that mean the same are one.
+    fn find(&self, name: &[u8], word: &[u8]) -> Result<(&'static str, Argument, K), OptionError> {
         let all = self.known.long;
         if let Some(exact) = all.iter().find(|(known, ..)| known.as_bytes() == name) {
             return Ok(*exact);
@@ -122,21 +132,21 @@ impl<'a, K: Copy + PartialEq> Words<'a, K> {
             .filter(|(known, ..)| known.as_bytes().starts_with(name));
         let first = begin.next();
         match first {
-            None => Err(Mistake::Unrecognized(lossy(word))),
-            Some(first) if begin.all(|(_, takes, option)| (*takes, *option) == (first.1, first.2)) => {
+            None => Err(OptionError::Unrecognized(lossy(word))),
+            Some(first) if begin.all(|(_, argument, option)| (*argument, *option) == (first.1, first.2)) => {
                 Ok(*first)
             }
             Some(first) => {
-                // Whatever means the same as the first is not worth its words.
+                // glibc leaves out other names of the first candidate.
                 let names = all
                     .iter()
-                    .filter(|(known, takes, option)| {
-                        let differs = (*takes, *option) != (first.1, first.2);
+                    .filter(|(known, argument, option)| {
+                        let differs = (*argument, *option) != (first.1, first.2);
                         known.as_bytes().starts_with(name) && (*known == first.0 || differs)
                     })
                     .map(|(known, ..)| *known)
                     .collect();
-                Err(Mistake::Ambiguous(lossy(word), names))
+                Err(OptionError::Ambiguous(lossy(word), names))
             }
         }
     }
@@ -146,25 +156,25 @@ fn lossy(word: &[u8]) -> String {
     String::from_utf8_lossy(word).into_owned()
 }
 
-/// What `getopt_long` says of a wrong option; the tool's name and a colon go before it.
+/// An invalid option, with `getopt_long`'s message; the caller puts the tool's name and a colon before it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    Invalid(u8),
-    ShortWantsValue(u8),
-    LongWantsValue(&'static str),
+pub(crate) enum OptionError {
+    InvalidLetter(u8),
+    ShortNeedsValue(u8),
+    LongNeedsValue(&'static str),
     NoValueAllowed(&'static str),
     Unrecognized(String),
     Ambiguous(String, Vec<&'static str>),
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invalid(letter) => write!(f, "invalid option -- '{}'", char::from(*letter)),
-            Self::ShortWantsValue(letter) => {
+            Self::InvalidLetter(letter) => write!(f, "invalid option -- '{}'", char::from(*letter)),
+            Self::ShortNeedsValue(letter) => {
                 write!(f, "option requires an argument -- '{}'", char::from(*letter))
             }
-            Self::LongWantsValue(name) => write!(f, "option '--{name}' requires an argument"),
+            Self::LongNeedsValue(name) => write!(f, "option '--{name}' requires an argument"),
             Self::NoValueAllowed(name) => write!(f, "option '--{name}' doesn't allow an argument"),
             Self::Unrecognized(word) => write!(f, "unrecognized option '--{word}'"),
             Self::Ambiguous(word, names) => {
@@ -179,35 +189,35 @@ impl fmt::Display for Mistake {
 mod tests {
     use super::*;
 
-    const KNOWN: Options<char> = Options {
+    const KNOWN: OptionTable<char> = OptionTable {
         short: &[
-            (b't', Takes::Nothing, 't'),
-            (b'n', Takes::Nothing, 'n'),
-            (b'A', Takes::Value, 'A'),
+            (b't', Argument::No, 't'),
+            (b'n', Argument::No, 'n'),
+            (b'A', Argument::Required, 'A'),
         ],
         long: &[
-            ("numeric", Takes::Nothing, 'n'),
-            ("numerical", Takes::Nothing, 'n'),
-            ("nope", Takes::Nothing, 'N'),
-            ("socket", Takes::Value, 'A'),
-            ("query", Takes::Value, 'A'),
-            ("summary", Takes::Nothing, 's'),
-            ("context", Takes::Nothing, 'Z'),
-            ("contexts", Takes::Nothing, 'z'),
+            ("numeric", Argument::No, 'n'),
+            ("numerical", Argument::No, 'n'),
+            ("nope", Argument::No, 'N'),
+            ("socket", Argument::Required, 'A'),
+            ("query", Argument::Required, 'A'),
+            ("summary", Argument::No, 's'),
+            ("context", Argument::No, 'Z'),
+            ("contexts", Argument::No, 'z'),
         ],
     };
 
-    /// Options with their values, operands, and the first mistake.
-    fn check(line: &str, options: &str, operands: &str, mistake: Option<&str>) {
+    /// Checks options with their arguments, operands, and the first error.
+    fn check(line: &str, options: &str, operands: &str, error: Option<&str>) {
         let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
-        let mut words = Words::new(&KNOWN, &words);
+        let mut words = OptionReader::new(&KNOWN, &words);
         let (mut found, mut wrong) = (Vec::new(), None);
         while let Some(option) = words.next() {
             match option {
                 Ok((key, None)) => found.push(key.to_string()),
                 Ok((key, Some(value))) => found.push(format!("{key}={}", value.display())),
-                Err(mistake) => {
-                    wrong.get_or_insert(mistake.to_string());
+                Err(error) => {
+                    wrong.get_or_insert(error.to_string());
                 }
             }
         }
@@ -222,13 +232,13 @@ mod tests {
                 rest.join(" ").as_str(),
                 wrong.as_deref()
             ),
-            (options, operands, mistake),
+            (options, operands, error),
             "{line}"
         );
     }
 
     #[test]
-    fn bundles_values_and_operands_in_between() {
+    fn bundles_arguments_and_operands_are_separated() {
         check("-tn state", "t n", "state", None);
         check("sport = :22 -tAudp -n", "t A=udp n", "sport = :22", None);
         check("-A tcp -- -t", "A=tcp", "-t", None);
@@ -237,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn long_names_may_be_cut_where_they_are_still_clear() {
+    fn unambiguous_prefixes_of_long_names_are_accepted() {
         check("--num --socket=tcp --query udp", "n A=tcp A=udp", "", None);
         check("--socket= x", "A=", "x", None);
         check("--context", "Z", "", None);
     }
 
     #[test]
-    fn mistakes_are_told_in_the_words_of_glibc() {
+    fn errors_have_the_words_of_glibc() {
         check("-ty", "t", "", Some("invalid option -- 'y'"));
         check("-tA", "t", "", Some("option requires an argument -- 'A'"));
         check("--socket", "", "", Some("option '--socket' requires an argument"));

@@ -2,7 +2,16 @@
 //! binary is called by one of these names.
 //!
 //! What it deliberately does not do: improve on them. What is the same and what is not is in `docs/dropins/`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `tool.rs` | which tool a command line asks for |
+//! | `ss/`, `netstat/`, `lstf/` | each tool: `options.rs` reads its command line, `run.rs` goes from options to output |
+//! | `output/` | the layouts of the three tools: values in, bytes out; no file, clock, environment or stdout |
+//! | `getopt.rs` | GNU's `getopt_long`, for `ss` and `netstat` |
+//! | `errno.rs` | texts of system errors |
 
+mod errno;
 mod getopt;
 mod lstf;
 mod netstat;

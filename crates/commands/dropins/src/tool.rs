@@ -1,23 +1,24 @@
-//! Other tools' names, under which we answer as they do: `sockeye ss -tan`, or a link called `ss`.
+//! Which tool a command line asks for: `sockeye ss -tan`, or a link called `ss`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A tool that we stand in for.
+/// A tool that this crate replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
-    /// Of iproute2
+    /// `ss` of iproute2.
     Ss,
-    /// Of net-tools
+    /// `netstat` of net-tools.
     Netstat,
-    /// `github.com/yuuki/lstf`
+    /// `lstf` of `github.com/yuuki/lstf`.
     Lstf,
 }
 
 impl Tool {
-    /// Which tool is meant, and the words for it: the name that we were called by counts, then the first word.
-    pub fn called(words: &[OsString]) -> Option<(Self, &[OsString])> {
+    /// Returns the tool and its arguments; `None` for a command of Sockeye itself. The file name of `words[0]` decides, then
+    /// the first argument.
+    pub fn from_command_line(words: &[OsString]) -> Option<(Self, &[OsString])> {
         let (program, rest) = words.split_first()?;
         if let Some(tool) = Path::new(program).file_name().and_then(Self::named) {
             return Some((tool, rest));
@@ -26,7 +27,7 @@ impl Tool {
         Some((Self::named(command)?, rest))
     }
 
-    /// Runs the tool with its arguments.
+    /// Runs the tool with its arguments and returns its exit status.
     pub fn run(self, words: &[OsString]) -> ExitCode {
         match self {
             Self::Ss => crate::ss::run(words),
@@ -50,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_counts_then_the_first_word() {
+    fn program_name_decides_before_first_argument() {
         let check = |line: &str, expected: Option<(Tool, usize)>| {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let found = Tool::called(&words).map(|(tool, rest)| (tool, rest.len()));
+            let found = Tool::from_command_line(&words).map(|(tool, rest)| (tool, rest.len()));
             assert_eq!(found, expected, "{line}");
         };
         check("/usr/local/bin/ss -t state", Some((Tool::Ss, 2)));

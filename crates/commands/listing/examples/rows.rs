@@ -2,11 +2,12 @@
 
 #![allow(clippy::disallowed_methods)] // the crate is pure, its timing is not
 
-use sockeye_listing::output::{FlowLayout, FlowWriter};
+use sockeye_listing::output::{FlowLayout, FlowRow};
 use sockeye_model::{
     Algorithm, Comm, Cookie, Direction, Endpoint, Entry, Family, Fd, Flow, FlowKey, Inode, NoNames, Owner,
     Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo, Totals, Uid,
 };
+use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Summary};
 use std::error::Error;
 use std::io::sink;
@@ -118,7 +119,7 @@ fn flows(format: Format) -> std::io::Result<()> {
         format,
         ..FlowLayout::default()
     };
-    let mut listing = FlowWriter::new(sink(), layout);
+    let mut listing = ListingWriter::new(sink(), layout.listing());
     let mut flow = Flow::new(FlowKey {
         netns: None,
         direction: Direction::Active,
@@ -135,7 +136,12 @@ fn flows(format: Format) -> std::io::Result<()> {
         flow.key.peer = Some(Ipv4Addr::from(0x0a00_0001 + row).into());
         flow.connections = row;
         flow.states[1] = row;
-        listing.row(&flow, &NoNames)?;
+        listing.row(&FlowRow {
+            flow: &flow,
+            names: &NoNames,
+            protocol: Protocol::Tcp,
+            has_owners: false,
+        })?;
     }
     listing.finish(&Summary::default())
 }

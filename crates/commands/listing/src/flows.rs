@@ -1,7 +1,7 @@
 //! `sockeye flows`: who talks to whom.
 
 use crate::args::{FlowOptions, FlowsArgs, Peers};
-use crate::output::{FlowColumn, FlowDetails, FlowLayout, FlowWriter};
+use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use crate::values::Sorting;
 use anyhow::Context;
 use sockeye_console::notes;
@@ -10,6 +10,7 @@ use sockeye_console::usage::Usage;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::Format;
+use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
@@ -34,7 +35,7 @@ pub fn all(options: &FlowOptions) -> anyhow::Result<()> {
 
 fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     if options.columns.as_deref() == Some("help") {
-        return stdout::write_lines(FlowColumn::ALL.iter().map(|column| column.name()));
+        return stdout::write_lines(columns_help::<Flows>());
     }
     let columns = options.columns.as_deref().map(columns).transpose()?;
     let peers = match options.filter_peers {
@@ -45,9 +46,9 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     let wants_netns = options.group_by == GroupBy::Netns || listing::names_netns(words);
     let lookup = Lookup::new(&options.common, !options.common.numeric, wants_netns)?;
     let mut listing = Listing::new(&options.common, words, peers, &lookup)?;
-    let shown = columns.as_deref().unwrap_or_default();
-    let any = |which: &[FlowColumn]| shown.iter().any(|column| which.contains(column));
-    let owners = any(&[FlowColumn::Owners]) || options.sort.key == SortKey::Process;
+    let shown = columns.iter().flatten();
+    let needs = shown.fold(Detail::NONE, |needs, column| needs | column.needs);
+    let owners = needs.contains(Detail::OWNERS) || options.sort.key == SortKey::Process;
     if owners || options.group_by == GroupBy::Process {
         listing.want_owners();
     }
@@ -56,7 +57,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         let text = "sockeye: --sort: a rate is what changes between two samples: give -w SECONDS\n";
         return Err(Usage(text.to_owned()).into());
     }
-    let totals = options.info || any(TOTALS) || measure == Measure::Totals;
+    let totals = options.info || needs.contains(Detail::TCP_INFO) || measure == Measure::Totals;
     let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
     let states = listing
         .filter()
@@ -83,7 +84,6 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
                 info: options.info,
                 rates: false,
             },
-            protocol,
             style: stdout::style(options.common.color),
             width: stdout::width(),
             no_header: options.common.no_header,
@@ -222,14 +222,20 @@ impl Watch<'_> {
             // One header is enough for a file of many samples.
             layout.no_header |= layout.format == Format::Csv && sample > 1;
         }
-        let mut writer = FlowWriter::new(stdout::open()?, layout);
+        let has_owners = layout.details.owners;
+        let mut writer = ListingWriter::new(stdout::open()?, layout.listing());
         let sources = listing::sources(told);
         writer
             .begin()
             .and_then(|()| {
-                flows
-                    .iter()
-                    .try_for_each(|flow| writer.row(flow, self.listing.lookup))
+                flows.iter().try_for_each(|flow| {
+                    writer.row(&FlowRow {
+                        flow,
+                        names: self.listing.lookup,
+                        protocol: self.protocol,
+                        has_owners,
+                    })
+                })
             })
             .and_then(|()| writer.finish(&listing::summary(told, &sources)))
             .context(stdout::WRITING)?;
@@ -238,17 +244,6 @@ impl Watch<'_> {
     }
 }
 
-/// Columns that show sums and medians of tcp_info.
-const TOTALS: &[FlowColumn] = &[
-    FlowColumn::Measured,
-    FlowColumn::Sent,
-    FlowColumn::Received,
-    FlowColumn::Rtt,
-    FlowColumn::Retrans,
-    FlowColumn::DeliveryRate,
-    FlowColumn::DeliveryRateMedian,
-];
-
-fn columns(list: &str) -> anyhow::Result<Vec<FlowColumn>> {
-    FlowColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
+fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Flows>>> {
+    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
 }

@@ -7,7 +7,8 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::Usage;
 use sockeye_model::{Endpoint, ProtocolSet};
-use sockeye_output::{Details, Format, SocketColumn, SocketLayout, SocketWriter, SortKey};
+use sockeye_output::listing::{Column, columns_help, parse_columns};
+use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Sockets, SortKey};
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_query::lookup::Lookup;
 use sockeye_source::Detail;
@@ -20,7 +21,7 @@ use std::ops::ControlFlow;
 /// If the filter or an option is wrong, nothing could be listed, or output failed.
 pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     if args.columns.as_deref() == Some("help") {
-        return stdout::write_lines(SocketColumn::all().into_iter().map(SocketColumn::name));
+        return stdout::write_lines(columns_help::<Sockets>());
     }
     let columns = args.columns.as_deref().map(columns).transpose()?;
     let sort = args
@@ -31,10 +32,13 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .map_err(|error| Usage::unknown_column("--sort", "sockets", error))?;
     let lookup = Lookup::new(&args.common, args.resolve, listing::names_netns(&args.filter))?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
-    let process = SocketColumn::Process;
-    if columns.iter().flatten().any(|column| *column == process)
-        || sort.is_some_and(|key| key.column == process)
-    {
+    let named = columns
+        .iter()
+        .flatten()
+        .copied()
+        .chain(sort.map(|key| key.column));
+    let needs = named.fold(Detail::NONE, |needs, column| needs | column.needs);
+    if needs.contains(Detail::OWNERS) {
         listing.want_owners();
     }
     let filter = listing.filter();
@@ -46,14 +50,10 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         protocols,
         families: listing.families(),
         states,
-        detail: detail(args, columns.as_deref(), sort, lookup.places.are_many()),
+        detail: needs | detail(args, lookup.places.are_many()),
         scope: Scope::Matching,
     };
-    let marks = args.extended
-        || columns
-            .iter()
-            .flatten()
-            .any(|column| *column == SocketColumn::Mark);
+    let marks = args.extended || columns.iter().flatten().any(|column| column.name == "mark");
     if marks && !listing.sees_marks {
         notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
     }
@@ -127,20 +127,10 @@ fn protocols(args: &SocketsArgs) -> ProtocolSet {
         })
 }
 
-/// What the kernel has to be asked for beyond the addresses.
-fn detail(
-    args: &SocketsArgs,
-    columns: Option<&[SocketColumn]>,
-    sort: Option<SortKey>,
-    everywhere: bool,
-) -> Detail {
-    let shown = columns
-        .unwrap_or_default()
-        .iter()
-        .copied()
-        .chain(sort.map(|key| key.column));
-    let all = args.common.format != FormatArg::Table || columns.is_some();
-    let rows = Detail::QUEUES
+/// Returns what has to be asked of the kernel because of flags; columns say what they need themselves.
+fn detail(args: &SocketsArgs, everywhere: bool) -> Detail {
+    let all = args.common.format != FormatArg::Table || args.columns.is_some();
+    Detail::QUEUES
         | Detail::TIMER.when(all || args.timers)
         | Detail::INODE.when(all || args.extended || args.common.processes)
         | (Detail::USER | Detail::OPTIONS).when(all || args.extended)
@@ -148,24 +138,9 @@ fn detail(
         | Detail::COOKIE.when(args.extended && !everywhere)
         | (Detail::TCP_INFO | Detail::CONGESTION).when(args.info)
         | Detail::MEMORY.when(args.memory)
-        | Detail::SERVICE_CLASS.when(args.extended);
-    shown.fold(rows, |detail, column| detail | needed_by(column))
+        | Detail::SERVICE_CLASS.when(args.extended)
 }
 
-fn needed_by(column: SocketColumn) -> Detail {
-    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
-    cheap
-        | match column {
-            SocketColumn::Cookie => Detail::COOKIE,
-            SocketColumn::Tcp(_) | SocketColumn::Mptcp(_) | SocketColumn::Ulp => Detail::TCP_INFO,
-            SocketColumn::Memory | SocketColumn::Drops => Detail::MEMORY,
-            SocketColumn::Congestion | SocketColumn::CongestionInfo => Detail::CONGESTION,
-            SocketColumn::ClassId | SocketColumn::Tos | SocketColumn::Tclass => Detail::SERVICE_CLASS,
-            _ => Detail::NONE,
-        }
-}
-
-fn columns(list: &str) -> anyhow::Result<Vec<SocketColumn>> {
-    SocketColumn::parse_list(list)
-        .map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
+fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Sockets>>> {
+    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
 }

@@ -5,7 +5,7 @@ use super::spell;
 use super::workers::{self, Outcome};
 use anyhow::anyhow;
 use clap::Args;
-use sockeye_act::netns::{Addresses, Folder, Maker, NoTarget, Subnet, Target};
+use sockeye_act::netns::{Addresses, Folder, LinkTarget, Maker, Subnet, TargetError};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::Usage;
@@ -80,7 +80,7 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<ExitCode> {
     let threads = workers::count(args.threads, wanted.len());
     let guard = Guard::start(args.verbose);
     let outcome = workers::run(wanted.len(), threads, args.keep_going, "made", |thread| {
-        let link = target.as_ref().map(Target::open).transpose()?;
+        let link = target.as_ref().map(LinkTarget::open).transpose()?;
         let mut maker = Maker::new(&folder, guard.slot(thread))
             .loopback_up(args.up)
             .link(link);
@@ -88,7 +88,7 @@ pub(super) fn run(args: &AddArgs) -> anyhow::Result<ExitCode> {
         Ok(move |place: usize| {
             let addresses = addresses.and_then(|all| all.get(place).copied());
             let made = maker.make(&wanted.name(place), addresses)?;
-            Ok(u64::from(made.over_remains))
+            Ok(u64::from(made.replaced_leftover))
         })
     });
     if args.verbose {
@@ -212,18 +212,18 @@ fn print(wanted: &Wanted) -> anyhow::Result<()> {
     stdout::write(&text)
 }
 
-fn target(name: &str) -> anyhow::Result<Target> {
-    Target::find(name).map_err(|error| match error {
-        NoTarget::Nothing => anyhow!(
+fn target(name: &str) -> anyhow::Result<LinkTarget> {
+    LinkTarget::find(name).map_err(|error| match error {
+        TargetError::NotFound => anyhow!(
             "--veth-to {name:?}: neither a bridge nor a network namespace is called so: `ip link add {name} type bridge`, or `sockeye ns add {name}`, makes one"
         ),
-        NoTarget::NoBridge => anyhow!("--veth-to {name:?}: that interface is no bridge, and no network namespace is called so"),
-        NoTarget::Refused(refusal) => anyhow::Error::new(refusal).context(format!("look for the bridge {name:?}")),
+        TargetError::NotABridge => anyhow!("--veth-to {name:?}: that interface is no bridge, and no network namespace is called so"),
+        TargetError::Refused(refusal) => anyhow::Error::new(refusal).context(format!("look for the bridge {name:?}")),
     })
 }
 
 /// Free addresses, for all that are wanted or for none, and the lock under which they are free.
-fn reserve(target: &Target, subnet: Subnet, count: usize) -> anyhow::Result<(OwnedFd, Vec<Addresses>)> {
+fn reserve(target: &LinkTarget, subnet: Subnet, count: usize) -> anyhow::Result<(OwnedFd, Vec<Addresses>)> {
     let lock = target.lock().map_err(|failure| workers::explained(&failure))?;
     let taken = target.taken().map_err(|failure| workers::explained(&failure))?;
     let found = if target.has_addresses() {
@@ -234,7 +234,7 @@ fn reserve(target: &Target, subnet: Subnet, count: usize) -> anyhow::Result<(Own
     let addresses = found.map_err(|full| {
         anyhow!(
             "--subnet has free addresses for {} network namespaces, not for {count}; nothing was made",
-            full.room
+            full.available
         )
     })?;
     Ok((lock, addresses))
@@ -254,7 +254,7 @@ fn start(text: &str) -> Result<u32, String> {
 
 fn subnet(text: &str) -> Result<Subnet, String> {
     text.parse()
-        .map_err(|bad: sockeye_act::netns::BadSubnet| bad.to_string())
+        .map_err(|bad: sockeye_act::netns::SubnetParseError| bad.to_string())
 }
 
 const COUNT_MAX: u32 = 10_000_000;

@@ -5,8 +5,8 @@ use super::spell;
 use super::workers::{self, Outcome};
 use anyhow::Context;
 use clap::Args;
-use sockeye_act::netns::{Farewell, remove};
-use sockeye_act::{Manner, end};
+use sockeye_act::netns::{FreedWaiter, remove};
+use sockeye_act::{Termination, end};
 use sockeye_console::confirm;
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -86,7 +86,7 @@ pub(super) fn run(args: &DelArgs) -> anyhow::Result<ExitCode> {
     let begun = Instant::now();
     let farewell = args
         .wait
-        .then(|| Farewell::of_all(&names))
+        .then(|| FreedWaiter::of_all(&names))
         .transpose()
         .map_err(|failure| workers::explained(&failure))?;
     let outcome = delete(&names, args.threads);
@@ -125,7 +125,7 @@ fn delete(names: &[NetnsName], threads: Option<usize>) -> Outcome {
 
 /// Waits until what was deleted is freed, and tells; whether it is.
 fn await_end(
-    farewell: Farewell,
+    farewell: FreedWaiter,
     names: &[NetnsName],
     outcome: &Outcome,
     patience: Duration,
@@ -250,15 +250,15 @@ fn end_all(
     let mut quiet = 0;
     loop {
         let manner = if begun.elapsed() < GRACE {
-            Manner::Polite
+            Termination::Request
         } else {
-            Manner::Force
+            Termination::Kill
         };
         let mut left = false;
         for &netns in namespaces.difference(&kept) {
             for pid in others(residents.of(netns)) {
                 left = true;
-                if manner == Manner::Polite && !asked.insert(pid) {
+                if manner == Termination::Request && !asked.insert(pid) {
                     continue;
                 }
                 if let Err(errno) = end(pid, manner, || is_in_netns(pid, netns))
@@ -277,7 +277,7 @@ fn end_all(
         if is_over || quiet >= QUIET_LOOKS || begun.elapsed() > GRACE + FORCE_TAKES {
             return Ok(residents);
         }
-        sleep(if manner == Manner::Polite && left {
+        sleep(if manner == Termination::Request && left {
             LOOK_INTERVAL
         } else {
             SHORT_INTERVAL

@@ -75,7 +75,7 @@ pub(super) fn run(args: &GuardArgs) -> anyhow::Result<()> {
         while poll(&mut polled, None) == Err(Errno::INTR) {}
     }
     let journal = io::stdin().as_fd().try_clone_to_owned()?;
-    Journal::of_another(journal)
-        .put_right()
+    Journal::from_file(journal)
+        .recover()
         .context("put right what was half done")
 }

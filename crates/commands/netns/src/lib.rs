@@ -107,7 +107,7 @@ fn refuse_empty(prefix: &OsStr) -> Result<(), Usage> {
     Ok(())
 }
 
-fn bad_name(name: &OsStr, bad: sockeye_model::BadNetnsName) -> Usage {
+fn bad_name(name: &OsStr, bad: sockeye_model::InvalidNetnsName) -> Usage {
     Usage(format!(
         "sockeye: {name:?} is no name of a network namespace: {bad}\n"
     ))

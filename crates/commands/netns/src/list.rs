@@ -1,6 +1,6 @@
 //! `sockeye ns list`: every network namespace, who lives in it, and what keeps it.
 
-use crate::output::{NetnsColumn, NetnsGaps, NetnsLayout, NetnsSortKey, NetnsWriter, push_name_line};
+use crate::output::{Namespaces, NetnsGaps, NetnsLayout, push_name_line, sort};
 use anyhow::Context;
 use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
@@ -10,6 +10,8 @@ use sockeye_console::usage::Usage;
 use sockeye_filter::join_words;
 use sockeye_filter::netns::{self, Filter};
 use sockeye_model::Namespace;
+use sockeye_output::SortKey;
+use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::SourceArg;
 use sockeye_query::lookup;
@@ -88,13 +90,13 @@ impl Default for ListArgs {
 
 pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     if args.columns.as_deref() == Some("help") {
-        return stdout::write_lines(NetnsColumn::ALL.iter().map(|column| column.name()));
+        return stdout::write_lines(columns_help::<Namespaces>());
     }
     let columns = args.columns.as_deref().map(columns).transpose()?;
-    let sort = args.sort.as_deref().map(sort_key).transpose()?;
+    let key = args.sort.as_deref().map(sort_key).transpose()?;
     let text = join_words(&args.filter);
     let filter = netns::parse(&text).map_err(|error| Usage(error.render(&text)))?;
-    if args.names && !args.leaked && filter.is_empty() && sort.is_none() && args.format == FormatArg::Table {
+    if args.names && !args.leaked && filter.is_empty() && key.is_none() && args.format == FormatArg::Table {
         return print_names(
             names()
                 .context("read the folder of names, /run/netns")?
@@ -102,7 +104,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
                 .map(|name| name.as_bytes()),
         );
     }
-    let mut found = look(args, &filter, columns.as_deref(), sort)?;
+    let mut found = look(args, &filter, columns.as_deref(), key)?;
     let unjudged = found
         .namespaces
         .iter()
@@ -111,8 +113,8 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     found
         .namespaces
         .retain(|one| filter.matches(one) && (!args.leaked || one.is_leaked() == Some(true)));
-    if let Some(sort) = sort {
-        sort.sort(&mut found.namespaces);
+    if let Some(key) = key {
+        sort(&mut found.namespaces, key);
     }
     if args.names && args.format == FormatArg::Table {
         let names = found.namespaces.iter().flat_map(|one| &one.names);
@@ -127,13 +129,15 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
 fn look(
     args: &ListArgs,
     filter: &Filter,
-    columns: Option<&[NetnsColumn]>,
-    sort: Option<NetnsSortKey>,
+    columns: Option<&[&Column<Namespaces>]>,
+    key: Option<SortKey<Namespaces>>,
 ) -> anyhow::Result<Survey> {
     let names = SystemNames::new(NameKinds::ALL);
     let engine = lookup::engine(&args.btf)?;
-    let shows_container = columns.is_some_and(|columns| columns.contains(&NetnsColumn::Container))
-        || sort.is_some_and(|sort| sort.column() == NetnsColumn::Container);
+    let named = columns.unwrap_or_default().iter().copied();
+    let shows_container = named
+        .chain(key.map(|key| key.column))
+        .any(|column| column.name == "container");
     let is_data = args.format != FormatArg::Table && columns.is_none();
     let progress: Mutex<Option<Progress>> = Mutex::new(None);
     let step = |all: usize| {
@@ -164,11 +168,15 @@ fn print_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> anyhow::Result<()> 
     stdout::write(&text)
 }
 
-fn print(args: &ListArgs, columns: Option<Vec<NetnsColumn>>, found: &Survey) -> anyhow::Result<()> {
+fn print(
+    args: &ListArgs,
+    columns: Option<Vec<&'static Column<Namespaces>>>,
+    found: &Survey,
+) -> anyhow::Result<()> {
     let layout = NetnsLayout {
         format: Format::from(args.format),
         columns,
-        keepers: args.leaked,
+        holders: args.leaked,
         style: stdout::style(args.color),
         width: stdout::width(),
         no_header: args.no_header,
@@ -191,16 +199,19 @@ fn print(args: &ListArgs, columns: Option<Vec<NetnsColumn>>, found: &Survey) -> 
         processes_hidden: found.hidden,
         sockets_seen: found.socket_scan_error.is_none(),
     };
-    let mut writer = NetnsWriter::new(stdout::open()?, layout);
+    let mut writer = ListingWriter::new(stdout::open()?, layout.listing());
     writer
         .begin()
         .and_then(|()| {
             found
                 .namespaces
                 .iter()
-                .try_for_each(|one: &Namespace| writer.row(one))
+                .try_for_each(|one: &Namespace| writer.row(&one))
         })
-        .and_then(|()| writer.finish(&summary, &gaps))
+        .and_then(|()| {
+            let is_incomplete = summary.is_incomplete() || gaps.is_incomplete();
+            writer.finish_with(&summary, is_incomplete, |fields| gaps.push_fields(fields))
+        })
         .context(stdout::WRITING)
 }
 
@@ -208,12 +219,12 @@ fn report(args: &ListArgs, found: &Survey, unjudged: usize) {
     crate::notes::namespaces(found, args.leaked.then_some(unjudged), args.verbose);
 }
 
-fn columns(list: &str) -> anyhow::Result<Vec<NetnsColumn>> {
-    NetnsColumn::parse_list(list).map_err(|error| Usage::unknown_column("--columns", "ns list", error).into())
+fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Namespaces>>> {
+    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "ns list", error).into())
 }
 
-fn sort_key(text: &str) -> anyhow::Result<NetnsSortKey> {
-    NetnsSortKey::parse(text).map_err(|error| Usage::unknown_column("--sort", "ns list", error).into())
+fn sort_key(text: &str) -> anyhow::Result<SortKey<Namespaces>> {
+    SortKey::parse(text).map_err(|error| Usage::unknown_column("--sort", "ns list", error).into())
 }
 
 const EXAMPLES: &str = "\

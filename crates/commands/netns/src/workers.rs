@@ -1,6 +1,6 @@
 //! The same act for many names, on several threads.
 
-use sockeye_act::netns::Failure;
+use sockeye_act::netns::NetnsError;
 use sockeye_console::notes;
 use sockeye_console::progress::Progress;
 use sockeye_sys::interrupts::Interrupts;
@@ -14,7 +14,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Outcome {
     states: Vec<State>,
-    failures: Vec<(usize, Failure)>,
+    failures: Vec<(usize, NetnsError)>,
     /// How many were done.
     pub(super) done: usize,
     /// What the acts counted.
@@ -38,10 +38,10 @@ pub(super) fn run<A>(
     threads: usize,
     keep_going: bool,
     what: &'static str,
-    begin: impl Fn(usize) -> Result<A, Failure> + Sync,
+    begin: impl Fn(usize) -> Result<A, NetnsError> + Sync,
 ) -> Outcome
 where
-    A: FnMut(usize) -> Result<u64, Failure>,
+    A: FnMut(usize) -> Result<u64, NetnsError>,
 {
     let mut outcome = Outcome {
         states: vec![State::NotTried; count],
@@ -112,13 +112,13 @@ where
 }
 
 impl Outcome {
-    fn note_all(&mut self, results: Vec<(usize, Result<u64, Failure>)>) {
+    fn note_all(&mut self, results: Vec<(usize, Result<u64, NetnsError>)>) {
         for (place, done) in results {
             self.note(place, done);
         }
     }
 
-    fn note(&mut self, place: usize, done: Result<u64, Failure>) {
+    fn note(&mut self, place: usize, done: Result<u64, NetnsError>) {
         let state = match done {
             Ok(noted) => {
                 self.done += 1;
@@ -172,7 +172,7 @@ impl Outcome {
 }
 
 /// A failure with what may help.
-pub(super) fn explained(failure: &Failure) -> anyhow::Error {
+pub(super) fn explained(failure: &NetnsError) -> anyhow::Error {
     match failure.remedy() {
         Some(remedy) => anyhow::anyhow!("cannot {failure}; {remedy}"),
         None => anyhow::anyhow!("cannot {failure}"),

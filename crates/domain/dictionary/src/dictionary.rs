@@ -65,7 +65,7 @@ pub(crate) struct Messages<'d> {
     pieces: Option<AhoCorasick>,
 }
 
-/// A log line whose entry is known.
+/// A log line with a known entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MatchedLine<'d, 'l> {
     pub(crate) entry: &'d Entry<'static>,

@@ -1,5 +1,5 @@
-//! What every socket that a filter accepts has in common: one range of ports and one prefix for each end,
-//! families, namespaces. Enough for a source to pass over most of the others before it reads them.
+//! Bounds on the sockets that a filter accepts: one range of ports and one prefix for each endpoint,
+//! families, namespaces. With them a source can skip most other sockets before it reads them.
 //!
 //! Each condition is a box of sockets or is inside one. `and` intersects boxes, `or` takes the smallest box
 //! around both, `not` is pushed down to the conditions, as in [`crate::compile`].
@@ -13,51 +13,51 @@ use sockeye_model::{Endpoint, Family, NetnsInode, ProtocolSet, Socket};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
-/// Where the IP sockets are that a filter accepts: **what it accepts is within its bounds**, so that a source
-/// may pass over everything else. The inverse holds only if they are [`exact`](Self::exact).
+/// A box that contains all IP sockets that a filter accepts, so that a source may skip everything else. Only if it is
+/// [`exact`](Self::exact), all IP sockets in it are accepted.
 ///
-/// They are about IP sockets (TCP, UDP, RAW, MPTCP) and no others; those of other families are in no bounds.
-/// The state of a socket is no part of them: [`Filter::states`](crate::Filter::states) has it.
+/// Bounds are about IP sockets (TCP, UDP, RAW, MPTCP); sockets of other families are in no bounds.
+/// They do not contain the state: [`Filter::states`](crate::Filter::states) has it.
 ///
-/// What [`Filter::bounds`](crate::Filter::bounds), [`Bounds::and`] and [`Bounds::or`] return is the smallest
-/// such box, so that equal boxes are equal values: ranges are not empty, families that the prefixes rule out
-/// are not there, the prefixes of IPv4 alone are at least `::ffff:0:0/96`; or all of it is [`Bounds::NOTHING`].
+/// [`Filter::bounds`](crate::Filter::bounds), [`Bounds::and`] and [`Bounds::or`] return the smallest
+/// such box, so that equal boxes are equal values: ranges are not empty, families that the prefixes exclude
+/// are not set, IPv4-only prefixes are at least `::ffff:0:0/96`; or the value is [`Bounds::NOTHING`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     /// Sockets of `AF_INET` may match.
     pub v4: bool,
-    /// Sockets of `AF_INET6` may match, also those that talk IPv4 by v4-mapped addresses.
+    /// Sockets of `AF_INET6` may match, including those with v4-mapped addresses.
     pub v6: bool,
-    /// Port of our end, 0 being that of a socket without.
+    /// Local port; 0 is a socket without one.
     pub local_port: RangeInclusive<u16>,
-    /// Port of the other end, 0 being that of a socket without.
+    /// Peer's port; 0 is a socket without one.
     pub peer_port: RangeInclusive<u16>,
-    /// Address of our end.
+    /// Local address.
     pub local: Prefix128,
-    /// Address of the other end; without one it is `::` or `0.0.0.0` (here `::ffff:0.0.0.0`).
+    /// Peer's address; without one it is `::` or `0.0.0.0` (here `::ffff:0.0.0.0`).
     pub peer: Prefix128,
-    /// The only namespaces, in ascending order, at most [`Bounds::NETNS_MAX`]; `None`: any, also one that
-    /// nobody told.
+    /// The only namespaces, in ascending order, at most [`Bounds::NETNS_MAX`]; `None`: any, including an
+    /// unknown one.
     pub netns: Option<Vec<NetnsInode>>,
-    /// Every IP socket within the bounds and in one of [`Filter::states`](crate::Filter::states) is accepted:
-    /// [`Filter::matches`](crate::Filter::matches) need not run. Otherwise it has to.
+    /// Whether every IP socket within the bounds and in one of [`Filter::states`](crate::Filter::states) is accepted, so that
+    /// [`Filter::matches`](crate::Filter::matches) need not run.
     pub exact: bool,
 }
 
-/// The beginning of an address of 128 bits, IPv4 ones being mapped: `::ffff:a.b.c.d`.
+/// A prefix of 128-bit addresses; IPv4 addresses are mapped: `::ffff:a.b.c.d`.
 ///
-/// An address is in it if `address & mask == bits`. Both are numbers, as of
+/// It contains an address if `address & mask == bits`. Both are numbers, as from
 /// [`Ipv6Addr::to_bits`](std::net::Ipv6Addr::to_bits); their `to_be_bytes()` are the bytes in network order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prefix128 {
-    /// The address; 0 where `mask` is.
+    /// The address; bits outside `mask` are 0.
     pub bits: u128,
-    /// Ones from the left, as many as the prefix is long.
+    /// As many leading ones as the prefix is long.
     pub mask: u128,
 }
 
 impl Bounds {
-    /// Every IP socket, exactly: what the empty filter says.
+    /// Every IP socket, exactly: the bounds of the empty filter.
     pub const EVERYTHING: Self = Self {
         v4: true,
         v6: true,
@@ -69,7 +69,7 @@ impl Bounds {
         exact: true,
     };
 
-    /// No socket, exactly. A program that is given these bounds as they are lists nothing as well.
+    /// No socket, exactly. A program with these values lists nothing either.
     pub const NOTHING: Self = Self {
         v4: false,
         v6: false,
@@ -81,16 +81,16 @@ impl Bounds {
         exact: true,
     };
 
-    /// More namespaces than this are not kept: any of them is then within the bounds, which are not exact.
+    /// Maximum number of namespaces. With more the bounds allow any namespace and are not exact.
     pub const NETNS_MAX: usize = 64;
 
-    /// Nothing is known.
+    /// Every IP socket, not exactly.
     const INEXACT: Self = Self {
         exact: false,
         ..Self::EVERYTHING
     };
 
-    /// Whether no socket is within: nobody has to be asked.
+    /// Whether no socket is within, so that no source need be used.
     #[must_use]
     pub fn is_impossible(&self) -> bool {
         !(self.v4 || self.v6)
@@ -99,7 +99,7 @@ impl Bounds {
             || self.netns.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether the socket is within: never, if it is none of IP or lacks an end.
+    /// Whether the socket is within. A socket of another family or without endpoints never is.
     #[must_use]
     pub fn contains(&self, socket: &Socket) -> bool {
         let family = match socket.family {
@@ -114,14 +114,14 @@ impl Bounds {
         family
             && end(&socket.local, &self.local_port, self.local)
             && end(&socket.peer, &self.peer_port, self.peer)
-            && self.netns.as_ref().is_none_or(|wanted| {
+            && self.netns.as_ref().is_none_or(|expected| {
                 socket
                     .netns
-                    .is_some_and(|netns| wanted.binary_search(&netns).is_ok())
+                    .is_some_and(|netns| expected.binary_search(&netns).is_ok())
             })
     }
 
-    /// What is within both.
+    /// Returns the intersection of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let (Some(local), Some(peer)) = (self.local.and(other.local), self.peer.and(other.peer)) else {
@@ -149,7 +149,7 @@ impl Bounds {
         .smallest()
     }
 
-    /// The smallest bounds around both: exact if there is nothing in between.
+    /// Returns the smallest bounds around both; exact if there is nothing in between.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self.is_impossible(), other.is_impossible()) {
@@ -177,7 +177,7 @@ impl Bounds {
         both
     }
 
-    /// Of one family, exactly.
+    /// Returns the exact bounds of one family.
     const fn family(inet: Inet) -> Self {
         Self {
             v4: matches!(inet, Inet::V4),
@@ -186,7 +186,7 @@ impl Bounds {
         }
     }
 
-    /// What of it is of that family.
+    /// Returns the part of one family.
     fn of(&self, inet: Inet) -> Self {
         self.clone().and(Self::family(inet))
     }
@@ -195,7 +195,7 @@ impl Bounds {
         if all { Self::EVERYTHING } else { Self::NOTHING }
     }
 
-    /// Without what its other parts rule out.
+    /// Reduces each part by what the others exclude.
     fn smallest(mut self) -> Self {
         match (
             self.local.and(Prefix128::MAPPED),
@@ -209,15 +209,15 @@ impl Bounds {
             _ => self.v4 = false,
         }
         if self.is_impossible() {
-            // Of nothing everything is true: also bounds that were not exact are so when they are empty.
+            // Empty bounds are always exact.
             Self::NOTHING
         } else {
             self
         }
     }
 
-    /// Whether each socket within is accepted by one of two filters, `a` and `b` being their bounds. All
-    /// three are of one family.
+    /// Whether each socket within is accepted by one of two filters with the bounds `a` and `b`. All
+    /// three have one and the same family.
     fn is_filled_by(&self, a: &Self, b: &Self) -> bool {
         if self.is_impossible() || (a.exact && self.same_box(a)) || (b.exact && self.same_box(b)) {
             return true;
@@ -225,13 +225,13 @@ impl Bounds {
         if !(a.exact && b.exact) || a.is_impossible() || b.is_impossible() {
             return false;
         }
-        // Neither is all of it. Side by side they are, if they differ in one respect and touch in that.
+        // Neither is all of it. They are adjacent if they differ in one property only and touch there.
         let differences = [
             (a.local_port != b.local_port).then(|| touch(&a.local_port, &b.local_port)),
             (a.peer_port != b.peer_port).then(|| touch(&a.peer_port, &b.peer_port)),
             (a.local != b.local).then(|| a.local.is_other_half(b.local)),
             (a.peer != b.peer).then(|| a.peer.is_other_half(b.peer)),
-            // A set has no gaps, unless it became too big to be kept.
+            // A set has no gaps, unless it exceeded its maximum.
             (a.netns != b.netns).then_some(self.netns.is_some()),
         ];
         let mut differences = differences.into_iter().flatten();
@@ -257,7 +257,7 @@ impl Prefix128 {
     /// Every IPv4 address: `::ffff:0.0.0.0/96`.
     pub const MAPPED: Self = Self::new(0xffff_0000_0000, 96);
 
-    /// The first `len` bits (at most 128) of an address.
+    /// Creates a prefix of the first `len` bits (at most 128) of an address.
     const fn new(address: u128, len: u32) -> Self {
         let mask = match u128::MAX.checked_shl(128 - len) {
             Some(mask) => mask,
@@ -269,7 +269,7 @@ impl Prefix128 {
         }
     }
 
-    /// Whether the address begins so; an IPv4 one is mapped first.
+    /// Whether it contains the address; an IPv4 address is mapped first.
     #[must_use]
     pub fn contains(self, ip: IpAddr) -> bool {
         let address = match ip {
@@ -279,20 +279,20 @@ impl Prefix128 {
         address.to_bits() & self.mask == self.bits
     }
 
-    /// What is in both: the longer one, or nothing.
+    /// Returns the intersection: the longer one, or `None`.
     fn and(self, other: Self) -> Option<Self> {
         let common = self.mask & other.mask;
         ((self.bits ^ other.bits) & common == 0).then_some(if self.mask > other.mask { self } else { other })
     }
 
-    /// What both begin with.
+    /// Returns the longest prefix that contains both.
     fn or(self, other: Self) -> Self {
         let same = (self.bits ^ other.bits).leading_zeros();
         let len = self.mask.leading_ones().min(other.mask.leading_ones());
         Self::new(self.bits, same.min(len))
     }
 
-    /// Whether they differ in their last bit only: together they are all of a prefix one shorter.
+    /// Whether they differ in their last bit only, so that together they are a prefix shorter by one bit.
     const fn is_other_half(self, other: Self) -> bool {
         let last = self.mask & self.mask.wrapping_neg();
         self.mask == other.mask && self.bits ^ other.bits == last
@@ -310,16 +310,16 @@ impl From<Net> for Prefix128 {
     }
 }
 
-/// `confined_to`: as [`crate::Filter`] has it.
+/// Returns the bounds of an expression. `confined_to` is that of [`crate::Filter`].
 pub(crate) fn bounds(expr: &Expr, confined_to: Option<Family>) -> Bounds {
     let confined = confined_to.map_or(Bounds::EVERYTHING, |confined| family(confined, true));
     confined.and(of_expr(expr, true, true))
 }
 
-/// Of an expression or, if not `positive`, of its negation.
+/// Returns the bounds of an expression or, if not `positive`, of its negation.
 ///
-/// `is_top`: it has to hold for every socket. What is said of states there and of nothing else is all in
-/// [`crate::Filter::states`]; what is said of them elsewhere is not.
+/// `is_top` means that it has to match for every accepted socket. Conditions there that are about states only are completely
+/// in [`crate::Filter::states`]; others are not.
 fn of_expr(expr: &Expr, positive: bool, is_top: bool) -> Bounds {
     if is_top && is_of_states(expr) {
         return Bounds::EVERYTHING;
@@ -348,19 +348,19 @@ fn is_of_states(expr: &Expr) -> bool {
     }
 }
 
-/// Of a condition or, if not `positive`, of its negation. What is absent fulfils no condition of ours and
-/// therefore every negated one, so that little can be said of those.
+/// Returns the bounds of a condition or, if not `positive`, of its negation. An absent value matches no condition and
+/// therefore every negated one, so most negations have no bounds.
 fn of_test(test: &Test, positive: bool) -> Bounds {
     match test {
         Test::Port(side, ports) => port(*side, *ports, positive),
         Test::Host(host) => of_host(host, positive),
-        Test::Family(wanted) => family(*wanted, positive),
+        Test::Family(expected) => family(*expected, positive),
         Test::Peers(classes) => peers(*classes, positive),
-        // Never of an IP socket.
+        // Never matches an IP socket.
         Test::Unix { .. } | Test::Netlink { .. } | Test::Packet { .. } | Test::Vsock { .. } => {
             Bounds::all_or_nothing(!positive)
         }
-        // Whether its port was chosen by the kernel, the port does not tell.
+        // The port does not show whether the kernel chose it.
         Test::Autobound(ports) => Bounds {
             exact: false,
             ..port(Side::Source, *ports, positive)
@@ -396,7 +396,7 @@ fn of_test(test: &Test, positive: bool) -> Bounds {
     }
 }
 
-/// All of its parts hold; negated, one of them does not.
+/// Returns the bounds of a host condition: all of its parts match; negated, at least one does not.
 fn of_host(host: &Host, positive: bool) -> Bounds {
     let parts = [
         host.family.map(|inet| family(inet.into(), positive)),
@@ -411,7 +411,8 @@ fn of_host(host: &Host, positive: bool) -> Bounds {
     }
 }
 
-/// An IPv4 network holds v4-mapped addresses too, an IPv6 one no socket of IPv4, `::/0` included.
+/// Returns the bounds of a prefix. An IPv4 prefix contains v4-mapped addresses too; an IPv6 prefix, even `::/0`, contains no
+/// IPv4 socket.
 fn of_net(side: Side, net: Net, positive: bool) -> Bounds {
     match (net, positive) {
         (Net::V6 { len: 0, .. }, false) => Bounds::family(Inet::V4),
@@ -456,10 +457,10 @@ fn family(family: Family, positive: bool) -> Bounds {
     .smallest()
 }
 
-/// Of bits of [`PeerClass`]; negated, of the other ones and of what is no peer.
+/// Returns the bounds of classes of peers (bits of [`PeerClass`]); negated, of the others and of the unspecified address.
 fn peers(classes: u8, positive: bool) -> Bounds {
-    let wanted = |class: PeerClass| (classes & class.bit() != 0) == positive;
-    if wanted(PeerClass::Public) {
+    let selects = |class: PeerClass| (classes & class.bit() != 0) == positive;
+    if selects(PeerClass::Public) {
         return Bounds::INEXACT; // nearly everything
     }
     let mut nets = Vec::new();
@@ -467,10 +468,10 @@ fn peers(classes: u8, positive: bool) -> Bounds {
         nets.extend(v4.iter().map(|&(net, len)| Net::v4(net, len)));
         nets.extend(v6.iter().map(|&(net, len)| Net::v6(net, len)));
     };
-    if wanted(PeerClass::Loopback) {
+    if selects(PeerClass::Loopback) {
         add(LOOPBACK_V4, LOOPBACK_V6);
     }
-    if wanted(PeerClass::Private) {
+    if selects(PeerClass::Private) {
         add(PRIVATE_V4, PRIVATE_V6);
     }
     if !positive {
@@ -481,7 +482,7 @@ fn peers(classes: u8, positive: bool) -> Bounds {
         .fold(Bounds::NOTHING, Bounds::or)
 }
 
-/// In either; `None` is any.
+/// Returns the union; `None` is any namespace.
 fn any_netns(a: Option<&[NetnsInode]>, b: Option<&[NetnsInode]>) -> Option<Vec<NetnsInode>> {
     let mut all = [a?, b?].concat();
     all.sort_unstable();
@@ -489,7 +490,7 @@ fn any_netns(a: Option<&[NetnsInode]>, b: Option<&[NetnsInode]>) -> Option<Vec<N
     (all.len() <= Bounds::NETNS_MAX).then_some(all)
 }
 
-/// Whether no port lies between them.
+/// Whether there is no port between the ranges.
 fn touch(a: &RangeInclusive<u16>, b: &RangeInclusive<u16>) -> bool {
     let (start, end) = (*a.start().max(b.start()), *a.end().min(b.end()));
     u32::from(start) <= u32::from(end) + 1

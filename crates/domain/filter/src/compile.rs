@@ -1,27 +1,27 @@
-//! The part of an expression that the kernel can decide, as `inet_diag` bytecode.
+//! Compiles the part of an expression that the kernel can evaluate to `inet_diag` bytecode.
 //!
-//! 1. [`lower`](Lowering::lower): negations are pushed down to the conditions; what the kernel cannot decide
-//!    becomes "yes", in either polarity, so that the program accepts at least what the expression does.
-//! 2. [`Formula::simplify`]: "yes" and "no" are eliminated, which drops the branches that cannot be decided.
+//! 1. [`lower`](Lowering::lower): negations are pushed down to the conditions; a condition that the kernel cannot evaluate
+//!    becomes true, also under a negation, so that the program accepts at least what the expression does.
+//! 2. [`Formula::simplify`]: constants are eliminated, which drops the branches that cannot be evaluated.
 //! 3. [`emit`]: short-circuit code with forward jumps.
 //!
-//! A port that is equal to something is asked for by `S_COND` without an address, not by `S_EQ` (Linux 4.16):
-//! every kernel knows the former, and it is a single operation as well.
+//! Equality of ports is tested by `S_COND` without an address, not by `S_EQ` (Linux 4.16):
+//! every kernel has the former, and it is a single operation too.
 
 use crate::expr::{Expr, Host, Net, Ports, Side, Test};
 use crate::peers::{
     LOOPBACK_V4, LOOPBACK_V6, PRIVATE_V4, PRIVATE_V6, PeerClass, UNSPECIFIED_V4, UNSPECIFIED_V6,
 };
-use crate::{Kernel, Program};
+use crate::{KernelFeatures, Program};
 use sockeye_model::{Family, ProtocolSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End, LEN_MAX, Label, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// `confined_to`: as [`crate::Filter`] has it.
-pub(crate) fn compile(expr: &Expr, confined_to: Option<Family>, kernel: Kernel) -> Program {
+/// Compiles an expression. `confined_to` is that of [`crate::Filter`].
+pub(crate) fn compile(expr: &Expr, confined_to: Option<Family>, kernel: KernelFeatures) -> Program {
     let mut lowering = Lowering { kernel, exact: true };
     let mut all = vec![lowering.family(confined_to)];
-    // States that hold for the whole expression are decided by the states that are asked for.
+    // States that apply to the whole expression are tested by the requested states.
     match expr {
         Expr::Test(Test::State(_)) => {}
         Expr::And(parts) => all.extend(
@@ -51,23 +51,23 @@ pub(crate) fn compile(expr: &Expr, confined_to: Option<Family>, kernel: Kernel) 
             bytecode,
             exact: lowering.exact,
         },
-        None => Program::default(), // too long: ours to judge
+        None => Program::default(), // too long: evaluated by us
     }
 }
 
-/// What is left of an expression: negations only at conditions.
+/// A lowered expression: negations only at conditions.
 #[derive(Debug, Clone, PartialEq)]
 enum Formula {
     Const(bool),
-    /// The condition holds, or does not.
+    /// A condition, and whether it has to hold or not.
     Leaf(Condition, bool),
     And(Vec<Self>),
     Or(Vec<Self>),
 }
 
 struct Lowering {
-    kernel: Kernel,
-    /// Nothing was left out so far.
+    kernel: KernelFeatures,
+    /// Whether no condition was dropped so far.
     exact: bool,
 }
 
@@ -93,7 +93,7 @@ impl Lowering {
         }
     }
 
-    /// What of a TCP, UDP or RAW socket is to be asked; `None`: the kernel cannot answer.
+    /// Lowers a condition for TCP, UDP or RAW sockets; `None` if the kernel cannot evaluate it.
     fn test(&self, test: &Test) -> Option<Formula> {
         let leaf = |condition| Some(Formula::Leaf(condition, true));
         match test {
@@ -114,7 +114,7 @@ impl Lowering {
             Test::Unix { .. } | Test::Netlink { .. } | Test::Packet { .. } | Test::Vsock { .. } => {
                 Some(Formula::Const(false))
             }
-            // Which protocol it is run for is not known here.
+            // The protocol of the dump is not known here.
             Test::Protocol(protocols) => {
                 (!protocols.intersects(ProtocolSet::INET)).then_some(Formula::Const(false))
             }
@@ -136,7 +136,7 @@ impl Lowering {
             Some(Net::V4 { address, len }) => Prefix::Inet(address.to_be_bytes(), len),
             Some(Net::V6 { address, len }) => Prefix::Inet6(address.to_be_bytes(), len),
         };
-        // One port goes into the same operation.
+        // A single port fits into the same operation.
         let (one, others) = match host.ports {
             None => (None, Formula::Const(true)),
             Some(Ports { low, high }) if low == high => (Some(low), Formula::Const(true)),
@@ -150,9 +150,9 @@ impl Lowering {
         Formula::And(vec![family, others, Formula::Leaf(host, true)])
     }
 
-    /// An empty IPv6 prefix holds for every IPv6 socket and for no other; of IPv4 that is not so, as it
-    /// also holds for v4-mapped addresses.
-    #[allow(clippy::unused_self)] // all questions are put the same way
+    /// Lowers a family. An empty IPv6 prefix matches exactly the IPv6 sockets; an empty IPv4 prefix would also match v4-mapped
+    /// addresses.
+    #[allow(clippy::unused_self)] // same form as its siblings
     fn family(&self, family: Option<Family>) -> Formula {
         let is_v6 = Condition::Host {
             end: End::Source,
@@ -189,9 +189,9 @@ fn port(end: End, Ports { low, high }: Ports) -> Formula {
 }
 
 fn peers(classes: u8) -> Formula {
-    let wanted = |class: PeerClass| classes & class.bit() != 0;
-    // "Public" is what is nothing else.
-    let invert = wanted(PeerClass::Public);
+    let selects = |class: PeerClass| classes & class.bit() != 0;
+    // "Public" is everything that is in no other class.
+    let invert = selects(PeerClass::Public);
     let mut any = Vec::new();
     let mut add = |v4: &[(Ipv4Addr, u8)], v6: &[(Ipv6Addr, u8)]| {
         let v4 = v4.iter().map(|&(net, len)| Prefix::Inet(net.octets(), len));
@@ -201,10 +201,10 @@ fn peers(classes: u8) -> Formula {
             Formula::Leaf(Condition::Host { end, prefix, port }, true)
         }));
     };
-    if wanted(PeerClass::Loopback) != invert {
+    if selects(PeerClass::Loopback) != invert {
         add(LOOPBACK_V4, LOOPBACK_V6);
     }
-    if wanted(PeerClass::Private) != invert {
+    if selects(PeerClass::Private) != invert {
         add(PRIVATE_V4, PRIVATE_V6);
     }
     if invert {
@@ -235,7 +235,7 @@ impl Formula {
         }
     }
 
-    /// Without constants, unless it is one.
+    /// Eliminates constants, unless the whole is one.
     fn simplify(self) -> Self {
         let (inner, is_and) = match self {
             Self::And(inner) => (inner, true),
@@ -259,18 +259,18 @@ impl Formula {
     }
 }
 
-/// Where to go on.
+/// A jump target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Target {
-    /// With what is written next
+    /// The next instruction
     Next,
     Label(Label),
 }
 
-/// Writes code that arrives at `yes` or `no`, of which at most one is `Next`.
+/// Emits code that ends at `yes` or `no`, of which at most one is `Next`.
 fn emit(assembler: &mut Assembler, formula: &Formula, yes: Target, no: Target) {
     if assembler.len() > LEN_MAX {
-        return; // It is lost anyway.
+        return; // too long anyway
     }
     match formula {
         Formula::Leaf(condition, true) => emit_condition(assembler, condition, yes, no),
@@ -282,7 +282,7 @@ fn emit(assembler: &mut Assembler, formula: &Formula, yes: Target, no: Target) {
         }
         Formula::And(inner) | Formula::Or(inner) => {
             let is_and = matches!(formula, Formula::And(_));
-            // All but the last leave for `out` as soon as they decide the whole.
+            // All but the last jump to `out` as soon as they determine the result.
             let out = if is_and { no } else { yes };
             let (out, end) = match out {
                 Target::Label(label) => (label, None),

@@ -1,15 +1,15 @@
-//! Connections of which nothing but the ends is known, as captures tell them.
+//! Filters for connections of which only the endpoints are known, as in a capture.
 
 use crate::Filter;
 use crate::expr::{Expr, Test};
 use sockeye_model::Entry;
 
 impl Filter {
-    /// Whether a connection matches, whichever of its ends is taken for the source; `there` and `back` are the same
-    /// connection, seen from either end.
+    /// Whether a connection matches with either of its endpoints as the source; `there` and `back` are the same
+    /// connection, seen from either endpoint.
     ///
-    /// All of the expression has to hold in one and the same direction, but what is denied must hold in neither:
-    /// `not dport = :443` leaves out all connections with port 443 at either end.
+    /// The whole expression has to match in the same direction, but a negated part must match in neither:
+    /// `not dport = :443` excludes all connections with port 443 at either endpoint.
     #[must_use]
     pub fn matches_either_way(&self, there: &Entry<'_>, back: &Entry<'_>) -> bool {
         if self.is_empty() {
@@ -21,17 +21,17 @@ impl Filter {
         is_of_family && (holds(self.expr(), there, back) || holds(self.expr(), back, there))
     }
 
-    /// The first condition that is about more than the ends of a connection, as it was understood: nothing that was
-    /// captured can tell whether it holds.
+    /// Returns the canonical form of the first condition on more than the endpoints, which a capture cannot decide; `None` if
+    /// there is none.
     #[must_use]
-    pub fn beyond_ends(&self) -> Option<String> {
+    pub fn beyond_endpoints(&self) -> Option<String> {
         let mut found = None;
         self.expr().visit(&mut |test| {
-            let is_about_ends = matches!(
+            let is_about_endpoints = matches!(
                 test,
                 Test::Port(..) | Test::Host(_) | Test::Family(_) | Test::Protocol(_) | Test::Peers(_)
             );
-            if !is_about_ends && found.is_none() {
+            if !is_about_endpoints && found.is_none() {
                 found = Some(test.to_string());
             }
         });
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn either_direction_will_do_but_one_for_all() {
+    fn all_conditions_match_in_the_same_direction() {
         check("", true);
         check("dport = :443", true);
         check("sport = :443", true);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_holds_in_neither() {
+    fn negated_condition_matches_in_neither_direction() {
         check("not dport = :443", false);
         check("dport != :443", false);
         check("not dport = :80", true);
@@ -90,8 +90,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_capture_tells_is_named() {
-        let beyond = |text| parse(text, &NoResolve).unwrap().beyond_ends();
+    fn condition_beyond_endpoints_is_returned() {
+        let beyond = |text| parse(text, &NoResolve).unwrap().beyond_endpoints();
         assert_eq!(beyond("sport = :80 and ( src 10.0.0.0/8 or dport > 1024 )"), None);
         assert_eq!(beyond("sport = :80 and cwnd > 5").as_deref(), Some("cwnd > 5"));
         assert!(beyond("state established").is_some());

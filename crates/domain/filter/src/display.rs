@@ -1,4 +1,4 @@
-//! The canonical form of an expression, which parses to the same tree.
+//! Display of an expression in its canonical form, which parses to the same tree.
 
 use crate::expr::{Compare, Expr, FAMILIES, Host, Inet, Net, Ports, Side, TIMERS, Test, TextField};
 use crate::lexer;
@@ -8,7 +8,7 @@ use std::fmt::{self, Display as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 impl fmt::Display for Filter {
-    /// The whole expression on one line, names already looked up; nothing for the filter that matches all.
+    /// Writes the whole expression on one line, with names replaced by numbers; nothing for the empty filter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.expr() {
             Expr::All => Ok(()),
@@ -25,7 +25,7 @@ impl fmt::Display for Expr {
             Self::And(all) => joined(f, all, " and "),
             Self::Or(any) => joined(f, any, " or "),
             Self::Not(inner) => {
-                // `sport != :80` is how people write it.
+                // The usual form is `sport != :80`.
                 if let Self::Test(test) = &**inner
                     && test.fmt_compared(f, true)?
                 {
@@ -107,15 +107,14 @@ impl fmt::Display for Test {
                     f.write_str("peers = all")
                 }
             }
-            // All others are compared.
+            // `fmt_compared` prints all others.
             _ => Ok(()),
         }
     }
 }
 
 impl Test {
-    /// Prints a test that is compared by `=` or, negated, by `!=`; gives `false` for other tests, having
-    /// printed nothing.
+    /// Prints a test with `=` or, negated, `!=`; prints nothing and returns `false` for other tests.
     fn fmt_compared(&self, f: &mut fmt::Formatter<'_>, negated: bool) -> Result<bool, fmt::Error> {
         let mut word = |word: &str| write!(f, "{word} {} ", if negated { "!=" } else { "=" });
         match self {
@@ -198,7 +197,7 @@ impl Test {
     }
 }
 
-/// `false`, with nothing printed, for what cannot be told by one operator.
+/// Prints a condition on ports; prints nothing and returns `false` if it needs more than one operator.
 fn fmt_ports(
     f: &mut fmt::Formatter<'_>,
     side: Side,
@@ -251,7 +250,7 @@ impl<T: fmt::Display> fmt::Display for OrStar<T> {
     }
 }
 
-/// A value with backslashes where the lexer needs them.
+/// A value with the backslashes that the lexer needs.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,29 +1,29 @@
-//! What was wrong with an expression, where, and what would have been right.
+//! Parse errors: their position, what was found and what was expected.
 
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-/// A mistake in a filter expression.
+/// An error in a filter expression.
 ///
-/// Displayed as one line; [`ParseError::render`] puts a caret under it. Both are safe to print, whatever
-/// the expression contained.
+/// Its display form is one line; [`ParseError::render`] adds the expression with a caret. Both are safe to print,
+/// whatever the expression contained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// Where, in bytes of the text.
+    /// Position, in bytes of the text.
     pub span: Range<usize>,
-    /// What stands there; `None`: the text ends.
+    /// The text there; `None` at the end.
     pub found: Option<String>,
-    /// What could have stood there: `a port`, `')'`.
+    /// The alternatives that were expected: `a port`, `')'`.
     pub expected: Vec<String>,
-    /// What stands before it, where that helps.
+    /// The text before it, where that helps.
     pub after: Option<String>,
-    /// What was perhaps meant.
+    /// A suggestion.
     pub hint: Option<String>,
 }
 
 impl ParseError {
-    /// The message, the expression and a caret, three lines each ended by a newline; of a long expression
-    /// the part around the mistake.
+    /// Returns the message, the expression and a caret, as three lines that each end with a newline; of a long expression
+    /// only the part around the error.
     #[must_use]
     pub fn render(&self, text: &str) -> String {
         let mut out = format!("sockeye: filter: {self}\n");
@@ -74,7 +74,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The word among `known` that `word` may be a slip of, as a question: `did you mean 'eth0'?`
+/// Returns a suggestion if `word` may be a typo of one among `known`: `did you mean 'eth0'?`
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if word.len() > 24 {
@@ -94,7 +94,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, known)| format!("did you mean '{known}'?"))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Returns the edit distance: insertions, deletions, replacements and swaps of adjacent letters.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let mut rows = [
@@ -119,7 +119,7 @@ fn distance(a: &str, b: &str) -> usize {
     rows[1][b.len()]
 }
 
-/// Text from the user on its way back to a terminal.
+/// Text from the user, escaped for a terminal.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -135,7 +135,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// `char`, unless it could move the cursor, change the terminal, reverse or hide text. Always one column.
+/// Replaces a character that could move the cursor, change the terminal, reverse or hide text. Always one column.
 fn harmless(char: char) -> char {
     match char {
         '\t' | '\n' | '\r' => ' ',
@@ -145,7 +145,7 @@ fn harmless(char: char) -> char {
     }
 }
 
-/// The last place at or before `at` where a character begins.
+/// Returns the last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_the_text_reaches_the_terminal_as_control() {
+    fn control_characters_are_replaced() {
         assert_eq!(
             error(8..20).render("dport = \u{1b}[31mx\u{202e}\n\ty"),
             "sockeye: filter: expected a port, '*' or a service after '=', found '?[31mx?'\n\
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_shown_around_the_mistake() {
+    fn long_text_is_shown_around_the_error() {
         let text = format!("{}é)", "sport = 80 or ".repeat(5000));
         let rendered = error(70_002..70_003).render(&text);
         let lines: Vec<_> = rendered.lines().collect();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn any_span_can_be_rendered() {
+    fn any_span_renders_without_panic() {
         let text = "é".repeat(100);
         for start in 0..210 {
             for end in [0, start, start + 1, start + 300] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_recognized() {
+    fn typos_have_a_suggestion() {
         let check = |word: &str, expected: Option<&str>| {
             let known = ["established", "time-wait", "dport", "rtt"];
             assert_eq!(

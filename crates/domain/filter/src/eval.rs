@@ -1,4 +1,4 @@
-//! Does this socket match? No allocation, no look-up: a walk over the tree.
+//! Evaluates an expression for a socket, without allocation or look-ups.
 
 use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test, TextField};
 use crate::field::Field;
@@ -36,24 +36,24 @@ impl Test {
             },
             Self::Netlink {
                 side,
-                protocol: wanted,
-                port: wanted_port,
+                protocol: expected,
+                port: expected_port,
             } => match *side.of(socket) {
                 Endpoint::Netlink { protocol, port, .. } => {
-                    wanted.is_none_or(|wanted| wanted == protocol)
-                        && wanted_port.is_none_or(|wanted| wanted == port)
+                    expected.is_none_or(|expected| expected == protocol)
+                        && expected_port.is_none_or(|expected| expected == port)
                 }
                 _ => false,
             },
             Self::Packet {
                 side,
-                ethertype: wanted,
-                interface: wanted_interface,
+                ethertype: expected,
+                interface: expected_interface,
             } => match *side.of(socket) {
                 Endpoint::Packet { ethertype, interface } => {
-                    wanted.is_none_or(|wanted| wanted == ethertype)
-                        && wanted_interface
-                            .is_none_or(|wanted| wanted == interface.map_or(0, |interface| interface.0))
+                    expected.is_none_or(|expected| expected == ethertype)
+                        && expected_interface
+                            .is_none_or(|expected| expected == interface.map_or(0, |interface| interface.0))
                 }
                 _ => false,
             },
@@ -62,18 +62,18 @@ impl Test {
             Self::Device(index) => socket.interface.map_or(0, |interface| interface.0) == *index,
             Self::Fwmark { mark, mask } => socket.mark.unwrap_or(0) & mask == *mark,
             Self::Cgroup { id, .. } => socket.cgroup == Some(*id),
-            Self::Number(field, compare, wanted) => match field {
+            Self::Number(field, compare, expected) => match field {
                 Field::Pid => any_or_none(entry.owners, compare.is_negated(), |owner| {
                     let value = owner.process.pid.0.into();
-                    compare.positive().holds(value, *wanted)
+                    compare.positive().holds(value, *expected)
                 }),
                 Field::Pgid => any_or_none(entry.owners, compare.is_negated(), |owner| {
                     let pgid = owner.process.pgid;
-                    pgid.is_some_and(|pgid| compare.positive().holds(pgid.0.into(), *wanted))
+                    pgid.is_some_and(|pgid| compare.positive().holds(pgid.0.into(), *expected))
                 }),
                 field => field
                     .of(socket)
-                    .is_some_and(|value| compare.holds(value, *wanted)),
+                    .is_some_and(|value| compare.holds(value, *expected)),
             },
             Self::Text {
                 field: TextField::Owner,
@@ -132,8 +132,8 @@ impl Host {
 }
 
 impl Net {
-    /// As the kernel has it: an IPv4 network also contains the v4-mapped addresses of IPv6 sockets, an IPv6
-    /// network no address of an IPv4 socket; which is true of the empty prefixes as well.
+    /// Whether the prefix contains the address, by the kernel's rule: an IPv4 prefix also contains the v4-mapped addresses of
+    /// IPv6 sockets, an IPv6 prefix no address of an IPv4 socket; that applies to empty prefixes too.
     #[inline]
     pub(crate) fn contains(self, ip: IpAddr) -> bool {
         match (self, ip) {
@@ -154,24 +154,24 @@ const fn agree(a: u32, b: u32, len: u8) -> bool {
     (a ^ b).leading_zeros() >= len as u32
 }
 
-/// Whether any owner is so; negated, whether there are owners and none is.
-fn any_or_none(owners: Option<&[Owner]>, negated: bool, is_so: impl Fn(&Owner) -> bool) -> bool {
-    owners.is_some_and(|owners| !owners.is_empty() && owners.iter().any(is_so) != negated)
+/// Whether any owner matches; negated, whether there are owners and none matches.
+fn any_or_none(owners: Option<&[Owner]>, negated: bool, matches: impl Fn(&Owner) -> bool) -> bool {
+    owners.is_some_and(|owners| !owners.is_empty() && owners.iter().any(matches) != negated)
 }
 
-/// Literally, as far as `len_max` bytes of the wanted name; or as a pattern, which without a wildcard may
-/// match anywhere.
-pub(crate) fn text_matches(text: &[u8], wanted: &[u8], like: bool, len_max: usize) -> bool {
+/// Compares literally with the first `len_max` bytes of `expected`; or matches it as a pattern, which without a wildcard may
+/// match any part.
+pub(crate) fn text_matches(text: &[u8], expected: &[u8], like: bool, len_max: usize) -> bool {
     if !like {
-        text == &wanted[..wanted.len().min(len_max)]
-    } else if glob::has_wildcard(wanted) {
-        glob::matches(wanted, |at| text.get(at).copied(), false)
+        text == &expected[..expected.len().min(len_max)]
+    } else if glob::has_wildcard(expected) {
+        glob::matches(expected, |at| text.get(at).copied(), false)
     } else {
-        wanted.is_empty() || text.windows(wanted.len()).any(|part| part == wanted)
+        expected.is_empty() || text.windows(expected.len()).any(|part| part == expected)
     }
 }
 
-/// As `ss` shows the name: `@` for the NUL that begins an abstract one.
+/// Matches the name as `ss` prints it: with `@` for the NUL of an abstract name.
 fn unix_matches(pattern: &str, name: Option<&UnixName>) -> bool {
     let name = name.map_or(&[][..], |name| name.as_bytes());
     let shown = |at: usize| name.get(at).map(|&byte| if byte == 0 { b'@' } else { byte });
@@ -182,7 +182,7 @@ fn is_autobound(local: &Endpoint, ports: Ports) -> bool {
     match local {
         Endpoint::Inet { port, .. } => ports.contains(port.0),
         Endpoint::Unix { name: None, .. } => true,
-        // What the kernel chooses (`unix_autobind()`): NUL and five hexadecimal digits.
+        // A name chosen by the kernel (`unix_autobind()`) is a NUL and five hexadecimal digits.
         Endpoint::Unix { name: Some(name), .. } => match name.as_bytes() {
             [0, digits @ ..] => {
                 digits.len() == 5 && digits.iter().all(|digit| b"0123456789abcdef".contains(digit))
@@ -190,11 +190,11 @@ fn is_autobound(local: &Endpoint, ports: Ports) -> bool {
             _ => false,
         },
         Endpoint::Packet { ethertype, interface } => *ethertype == 0 && interface.is_none(),
-        // The kernel chooses negative numbers where a pid is taken (`netlink_autobind()`).
+        // The kernel chooses negative numbers if the pid is in use (`netlink_autobind()`).
         Endpoint::Netlink { port, .. } => *port > i32::MAX as u32,
         Endpoint::None => false,
     }
 }
 
-/// `TASK_COMM_LEN` without its NUL: the kernel cuts names longer than this.
+/// `TASK_COMM_LEN` without its NUL: the kernel truncates longer names.
 const COMM_LEN: usize = 15;

@@ -1,13 +1,13 @@
-//! The tree an expression becomes.
+//! The syntax tree of an expression.
 
 use crate::field::Field;
 use sockeye_model::{CgroupId, Family, ProtocolSet, StateSet, TimerKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// An expression. `And` and `Or` hold at least two, none of which is of their own kind.
+/// An expression. `And` and `Or` have at least two operands, none of their own kind.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
-    /// Everything: the empty filter, `src *`
+    /// Matches everything: the empty filter, `src *`
     All,
     And(Vec<Self>),
     Or(Vec<Self>),
@@ -36,14 +36,14 @@ pub(crate) enum Test {
         ethertype: Option<u16>,
         interface: Option<u32>,
     },
-    /// Understood, never true: no source of ours knows vsock.
+    /// Accepted but never true: no source of ours lists vsock.
     Vsock {
         side: Side,
         cid: Option<u32>,
         port: Option<u32>,
     },
     Autobound(Ports),
-    /// 0: bound to none
+    /// Interface index; 0: bound to none
     Device(u32),
     Fwmark {
         mark: u32,
@@ -57,11 +57,11 @@ pub(crate) enum Test {
     Text {
         field: TextField,
         negated: bool,
-        /// Pattern, not literal
+        /// Whether the value is a pattern
         like: bool,
         value: Box<str>,
     },
-    /// `None`: no timer runs
+    /// `None`: no running timer
     Timer(Option<TimerKind>),
     Protocol(ProtocolSet),
     Family(Family),
@@ -69,11 +69,11 @@ pub(crate) enum Test {
     Peers(u8),
 }
 
-/// An address, a port or both, of IPv4 or IPv6 sockets.
+/// A condition on address, port or both of an IP endpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Host {
     pub(crate) side: Side,
-    /// Named by a prefix, `inet:` or `inet6:`
+    /// Family of a prefix `inet:` or `inet6:`
     pub(crate) family: Option<Inet>,
     pub(crate) net: Option<Net>,
     pub(crate) ports: Option<Ports>,
@@ -91,14 +91,14 @@ pub(crate) enum Side {
     Destination,
 }
 
-/// The beginning of an address; the other bits are zero.
+/// An address prefix; the other bits are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Net {
     V4 { address: u32, len: u8 },
     V6 { address: u128, len: u8 },
 }
 
-/// Ports from `low` to `high`; none when `low` is greater, and then they are 1 and 0.
+/// Ports from `low` to `high`; an empty range is 1 to 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ports {
     pub(crate) low: u16,
@@ -122,7 +122,7 @@ pub(crate) enum TextField {
 }
 
 impl Expr {
-    /// Both, flattened.
+    /// Joins both by `and`, flattened.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut all = match self {
             Self::And(all) => all,
@@ -135,7 +135,7 @@ impl Expr {
         Self::And(all)
     }
 
-    /// Either, flattened.
+    /// Joins both by `or`, flattened.
     pub(crate) fn or(self, other: Self) -> Self {
         let mut any = match self {
             Self::Or(any) => any,
@@ -153,7 +153,7 @@ impl Expr {
         Self::Not(Box::new(self))
     }
 
-    /// Levels of nesting; a test alone has one.
+    /// Returns the levels of nesting; a single test has one.
     pub(crate) fn depth(&self) -> usize {
         match self {
             Self::All | Self::Test(_) => 1,
@@ -243,12 +243,12 @@ impl Compare {
         }
     }
 
-    /// Of several values: whether none may be equal, rather than any be so.
+    /// Whether none of several values may match, instead of at least one.
     pub(crate) const fn is_negated(self) -> bool {
         matches!(self, Self::NotEqual)
     }
 
-    /// What is then asked of each.
+    /// Returns the comparison for each of several values.
     pub(crate) const fn positive(self) -> Self {
         match self {
             Self::NotEqual => Self::Equal,
@@ -269,7 +269,7 @@ impl Compare {
     }
 }
 
-/// Names after `family =`, the first of a family being the one it is printed by. 40 is `AF_VSOCK`.
+/// Names after `family =`; the first of a family is printed. 40 is `AF_VSOCK`.
 pub(crate) const FAMILIES: &[(&str, Family)] = &[
     ("inet", Family::Inet),
     ("inet6", Family::Inet6),
@@ -280,7 +280,7 @@ pub(crate) const FAMILIES: &[(&str, Family)] = &[
     ("vsock", Family::Unknown(40)),
 ];
 
-/// Names after `timer =`, the first of a kind being the one it is printed by.
+/// Names after `timer =`; the first of a kind is printed.
 pub(crate) const TIMERS: &[(&str, Option<TimerKind>)] = &[
     ("off", None),
     ("none", None),

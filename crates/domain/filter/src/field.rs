@@ -1,4 +1,4 @@
-//! The numbers a socket has, by the names filters know them by.
+//! The numeric fields of a socket and their names in filters.
 
 use crate::Needs;
 use crate::units::Quantity;
@@ -6,12 +6,12 @@ use sockeye_model::{Queues, Socket};
 
 macro_rules! fields {
     ($($name:literal $(| $alias:literal)* => $field:ident, $kind:ident, $needs:ident;)*) => {
-        /// A number that a socket may have. `Pid` and `Pgid` it has as many of as it has owners.
+        /// A numeric field of a socket. `Pid` and `Pgid` have one value per owner.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Field { $($field,)* }
 
         impl Field {
-            /// All, by name; a field's first name is the one it is printed by.
+            /// All fields by name; the first name of a field is printed.
             pub(crate) const NAMES: &[(&str, Self)] =
                 &[$(($name, Self::$field), $(($alias, Self::$field),)*)*];
 
@@ -79,7 +79,7 @@ fields! {
 }
 
 impl Field {
-    /// Its value, in the unit of its kind; `None` where nobody said. Not for `Pid` and `Pgid`.
+    /// Returns the value in the unit of its kind; `None` if absent. Not for `Pid` and `Pgid`.
     #[inline]
     pub(crate) fn of(self, socket: &Socket) -> Option<u64> {
         let info = socket.tcp_info.as_ref();

@@ -5,23 +5,23 @@ use crate::expr::{Expr, Test, TextField};
 use crate::field::Field;
 use sockeye_model::{Entry, Family, NetnsInode, Protocol, StateSet};
 
-/// An expression, ready to judge sockets. The default one matches everything.
+/// A parsed expression. The default one matches everything.
 ///
-/// Displayed, it is an expression again, in a canonical form, which parses to an equal filter. Control
-/// characters in names are kept in it: make them harmless before it reaches a terminal.
+/// Its display form is an expression in a canonical form, which parses to an equal filter. It keeps control
+/// characters in names: escape them before they reach a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     expr: Expr,
-    /// The family that all host conditions name which name one: as in `ss`, the listing is then confined to
-    /// it. Where they name different ones (of which `ss` says that results "will probably be unexpected"),
-    /// each family holds for its own condition.
+    /// The family that all host conditions with a family name: as in `ss`, the listing is restricted to
+    /// it. If they name different ones (for which `ss` documents that results "will probably be unexpected"),
+    /// each family applies to its own condition.
     pub(crate) confined_to: Option<Family>,
     states: Option<StateSet>,
     needs: Needs,
 }
 
-/// What has to be asked for before a filter can be judged. What was not asked for is absent, and a condition
-/// on it does not hold.
+/// The details that a filter needs. A detail that was not requested is absent, and a condition on it does not
+/// match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// `INET_DIAG_INFO`: `rtt`, `idle`, ...
@@ -32,23 +32,23 @@ pub struct Needs {
     pub congestion: bool,
     /// [`Entry::owners`]: `owner`, `pid`, `pgid`
     pub owners: bool,
-    /// `SO_MARK`, which the kernel tells CAP_NET_ADMIN only. Without it `fwmark` judges by 0, as `ss` does.
+    /// `SO_MARK`, which the kernel reports only with CAP_NET_ADMIN. Without it `fwmark` compares with 0, as in `ss`.
     pub mark: bool,
     /// `INET_DIAG_CGROUP_ID` (Linux 5.9)
     pub cgroup: bool,
     /// [`sockeye_model::Socket::netns`]
     pub netns: bool,
-    /// `autobound` of IP sockets: only the kernel knows whether a port was chosen by it, and only
-    /// [`Filter::program`] asks. [`Filter::matches`] alone goes by the range of ephemeral ports.
+    /// `autobound` of IP sockets: only the kernel knows whether it chose a port, and only
+    /// [`Filter::program`] tests it. [`Filter::matches`] uses the range of ephemeral ports.
     pub kernel_only: bool,
 }
 
-/// What may be in a program for the kernel that will run it.
+/// The conditions that the kernel supports in a program.
 ///
-/// One dump tells: `EPERM` means that `net_admin` must be off; `EINVAL`, that the kernel is older than one of
-/// the conditions, so that [`Kernel::OLDEST`] is due.
+/// One dump shows it: `EPERM` means that `net_admin` must be off; `EINVAL`, that the kernel lacks one of
+/// the conditions, so that [`KernelFeatures::OLDEST`] is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kernel {
+pub struct KernelFeatures {
     /// We have CAP_NET_ADMIN, and Linux is 4.8 or later: `fwmark`.
     pub net_admin: bool,
     /// Linux 4.8: `dev`.
@@ -57,19 +57,19 @@ pub struct Kernel {
     pub cgroup_condition: bool,
 }
 
-impl Kernel {
-    /// Everything.
+impl KernelFeatures {
+    /// All conditions.
     pub const FULL: Self = Self {
         net_admin: true,
         device_condition: true,
         cgroup_condition: true,
     };
-    /// What any user of a recent kernel may ask.
+    /// All conditions that need no right, on a recent kernel.
     pub const UNPRIVILEGED: Self = Self {
         net_admin: false,
         ..Self::FULL
     };
-    /// What every kernel understands that has `inet_diag`.
+    /// The conditions of every kernel with `inet_diag`.
     pub const OLDEST: Self = Self {
         net_admin: false,
         device_condition: false,
@@ -77,14 +77,14 @@ impl Kernel {
     };
 }
 
-/// The part of a filter the kernel decides, for dumps of TCP, UDP, UDP-Lite, RAW and MPTCP.
+/// The part of a filter that the kernel evaluates, for dumps of TCP, UDP, UDP-Lite, RAW and MPTCP.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Program {
-    /// For [`sockeye_wire::inet_diag::Query::bytecode`]. Empty: the kernel can decide nothing, or the program
-    /// became too long.
+    /// For [`sockeye_wire::inet_diag::Query::bytecode`]. Empty if the kernel cannot evaluate any part, or the program
+    /// is too long.
     pub bytecode: Vec<u8>,
-    /// With this program and [`Filter::states`] asked for, what comes back is the whole answer:
-    /// [`Filter::matches`] need not run. Otherwise it has to.
+    /// Whether a dump with this program and [`Filter::states`] has exactly the matching sockets, so that
+    /// [`Filter::matches`] need not run.
     pub exact: bool,
 }
 
@@ -109,16 +109,15 @@ impl Filter {
         }
     }
 
-    /// Whether it is the empty expression, which matches everything.
+    /// Whether the expression is empty, so that it matches everything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.expr == Expr::All
     }
 
-    /// Whether the socket is to be listed. Does not allocate.
+    /// Whether the socket matches. Does not allocate.
     ///
-    /// Of what is absent (`None`) no condition of ours holds, neither `=` nor `!=`; `not ( ... )` then does.
-    /// `ss`'s conditions go on as in `ss`: no interface is index 0, no mark is 0, and `!=` is `not ... =`.
+    /// See the [crate] for absent values (`None`).
     #[must_use]
     #[inline]
     pub fn matches(&self, entry: &Entry<'_>) -> bool {
@@ -127,60 +126,60 @@ impl Filter {
             && self.expr.matches(entry)
     }
 
-    /// The states to ask for: all that a matching socket can be in. `None`: the expression names no state
-    /// at all, so whatever is listed by default is meant.
+    /// Returns the states to request: all that a matching socket can be in. `None`: the expression names no state,
+    /// so the default of the caller applies.
     #[must_use]
     pub const fn states(&self) -> Option<StateSet> {
         self.states
     }
 
-    /// What else to ask for.
+    /// Returns the other details to request.
     #[must_use]
     pub const fn needs(&self) -> Needs {
         self.needs
     }
 
-    /// What the kernel can decide of it.
+    /// Compiles the part that the kernel can evaluate.
     ///
-    /// The program lists every socket that [`Filter::matches`] lists, with one exception: see
-    /// [`Needs::kernel_only`]. It is right for both address families at once.
+    /// The program accepts every socket that [`Filter::matches`] accepts, with one exception: see
+    /// [`Needs::kernel_only`]. It works for both address families at once.
     #[must_use]
-    pub fn program(&self, kernel: Kernel) -> Program {
+    pub fn program(&self, kernel: KernelFeatures) -> Program {
         compile::compile(&self.expr, self.confined_to, kernel)
     }
 
-    /// In which families, ports, prefixes and namespaces the IP sockets are that can match: for a source that
-    /// can pass over all others, but cannot run [`Filter::program`].
+    /// Returns bounds on families, ports, addresses and namespaces of matching IP sockets, for a source that
+    /// can skip all others but cannot run [`Filter::program`].
     ///
     /// Every IP socket that [`Filter::matches`] accepts is within them, whatever its protocol. Conditions on
-    /// anything else do not narrow them and make them inexact, but for states: those that hold for the whole
-    /// expression are decided by asking for [`Filter::states`]. `autobound` is its range of ports and never
-    /// exact, for whether the kernel chose a port only the kernel knows.
+    /// anything else do not narrow them and make them inexact, except states that apply to the whole
+    /// expression: requesting [`Filter::states`] tests those. `autobound` becomes its range of ports and is never
+    /// exact, because only the kernel knows whether it chose a port.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         bounds::bounds(&self.expr, self.confined_to)
     }
 
-    /// Whether any socket of this protocol could match: if not, it need not be dumped.
+    /// Whether a socket of this protocol can match; if not, the protocol need not be dumped.
     #[must_use]
     pub fn may_match(&self, protocol: Protocol) -> bool {
         let confined = self
             .confined_to
             .map_or(Some(true), |family| family_of(protocol, family));
-        confined != Some(false) && judge(&self.expr, &|test| test.of_protocol(protocol)) != Some(false)
+        confined != Some(false) && evaluate(&self.expr, &|test| test.of_protocol(protocol)) != Some(false)
     }
 
-    /// Whether any socket in this network namespace could match: if not, it need not be entered.
+    /// Whether a socket in this network namespace can match; if not, the namespace need not be entered.
     #[must_use]
     pub fn may_match_in(&self, netns: NetnsInode) -> bool {
         let of_netns = |test: &Test| match test {
-            Test::Number(Field::Netns, compare, wanted) => Some(compare.holds(netns.0.into(), *wanted)),
+            Test::Number(Field::Netns, compare, expected) => Some(compare.holds(netns.0.into(), *expected)),
             _ => None,
         };
-        judge(&self.expr, &of_netns) != Some(false)
+        evaluate(&self.expr, &of_netns) != Some(false)
     }
 
-    /// What both match.
+    /// Returns a filter that matches what both match.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self.expr == Expr::All, other.expr == Expr::All) {
@@ -191,7 +190,7 @@ impl Filter {
         let confinements = [self.confined_to, other.confined_to];
         let mut expr = self.expr.and(other.expr);
         let both = Self::new(expr.clone());
-        // What one side is confined to it stays confined to, also where the other names another family.
+        // Each side keeps its restriction to a family, also if the other names another one.
         for family in confinements.into_iter().flatten() {
             if both.confined_to != Some(family) {
                 expr = Expr::Test(Test::Family(family)).and(expr);
@@ -212,7 +211,7 @@ impl Default for Filter {
 }
 
 impl Needs {
-    /// What either needs.
+    /// Returns what either needs.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self {
@@ -250,7 +249,7 @@ impl Test {
         }
     }
 
-    /// What can be said knowing only the protocol.
+    /// Returns the result if the protocol alone determines it.
     fn of_protocol(&self, protocol: Protocol) -> Option<bool> {
         let only_if = |possible: bool| if possible { None } else { Some(false) };
         match self {
@@ -265,7 +264,7 @@ impl Test {
         }
     }
 
-    /// The family a host condition is prefixed with.
+    /// Returns the family prefix of a host condition.
     fn named_family(&self) -> Option<Family> {
         match self {
             Self::Host(host) => host.family.map(Family::from),
@@ -278,7 +277,7 @@ impl Test {
     }
 }
 
-/// States in which a socket can match `expr` (or, if not `positive`, its negation).
+/// Returns the states in which a socket can match `expr` (or, if not `positive`, its negation).
 fn possible_states(expr: &Expr, positive: bool) -> StateSet {
     let inner = |inner: &[Expr], all: bool| {
         let sets = inner.iter().map(|inner| possible_states(inner, positive));
@@ -304,12 +303,12 @@ fn possible_states(expr: &Expr, positive: bool) -> StateSet {
     }
 }
 
-/// What can be said of all, knowing so much of each condition.
-fn judge(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
+/// Evaluates an expression with three-valued conditions; `None` if the result is unknown.
+fn evaluate(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
     let any = |inner: &[Expr], decisive: bool| {
         let mut answer = Some(!decisive);
         for inner in inner {
-            match judge(inner, known) {
+            match evaluate(inner, known) {
                 Some(value) if value == decisive => return Some(decisive),
                 Some(_) => {}
                 None => answer = None,
@@ -319,14 +318,14 @@ fn judge(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
     };
     match expr {
         Expr::All => Some(true),
-        Expr::Not(inner) => judge(inner, known).map(|value| !value),
+        Expr::Not(inner) => evaluate(inner, known).map(|value| !value),
         Expr::And(parts) => any(parts, false),
         Expr::Or(parts) => any(parts, true),
         Expr::Test(test) => known(test),
     }
 }
 
-/// Whether sockets of this protocol are of that family; `None`: some are.
+/// Whether sockets of this protocol belong to that family; `None` if only some do.
 fn family_of(protocol: Protocol, family: Family) -> Option<bool> {
     match protocol {
         Protocol::Unknown(_) => None,

@@ -1,13 +1,13 @@
-//! Patterns as `fnmatch(3)` reads them, without its flags: `*` and `?` also match `/` and a leading dot. There
-//! are no `[.a.]` and `[=a=]`.
+//! Patterns as in `fnmatch(3)` without flags: `*` and `?` also match `/` and a leading dot. `[.a.]` and `[=a=]` are not
+//! supported.
 
-/// Whether all of `text` matches.
+/// Whether the whole of `text` matches.
 ///
 /// `*` any bytes, `?` one byte, `[a-z]`, `[!a-z]` and `[[:digit:]]` one of a set, `\` the next byte itself.
-/// A set that is not closed is an ordinary `[`; one of an unknown class and a last `\` match nothing. Takes at most text times pattern steps.
+/// An unclosed set is an ordinary `[`; a set with an unknown class and a final `\` match nothing. Takes at most text times pattern steps.
 pub(crate) fn matches(pattern: &[u8], text: impl Fn(usize) -> Option<u8>, fold_case: bool) -> bool {
     let (mut at_pattern, mut at_text) = (0, 0);
-    // Where to go on if what follows the last star did not match: a star only ever grows.
+    // Where to continue if the pattern after the last star did not match: a star only grows.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at_pattern) == Some(&b'*') {
@@ -64,13 +64,13 @@ fn one(pattern: &[u8], byte: u8, fold_case: bool) -> (bool, usize) {
     }
 }
 
-/// A set after its `[`: whether `byte` is in it, and its length with the `]`. `None`: it is not closed.
+/// Parses a set after its `[`: whether it contains `byte`, and its length with the `]`. `None` if it is not closed.
 fn set(pattern: &[u8], byte: u8, fold_case: bool) -> Option<(bool, usize)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let mut at = usize::from(negated);
     let first = at;
     let mut found = false;
-    // Letters and ranges are folded, classes are not: no `a` is in `[[:upper:]]`.
+    // Case folding applies to letters and ranges, not to classes: `[[:upper:]]` does not contain `a`.
     let fold = |byte: u8| {
         if fold_case {
             byte.to_ascii_lowercase()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_match_as_fnmatch_has_it() {
+    fn patterns_match_as_in_fnmatch() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("", "a", false),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_explode() {
+    fn many_stars_take_bounded_time() {
         check(&"*a".repeat(50), &"a".repeat(49), false);
         check(&format!("{}b", "*a".repeat(50)), &"a".repeat(108), false);
     }

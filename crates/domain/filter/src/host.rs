@@ -1,19 +1,19 @@
-//! `[FAMILY:]ADDRESS[:PORT]`, as `ss` reads it after `src`, `dst`, `sport` and `dport`.
+//! The parser of `[FAMILY:]ADDRESS[:PORT]` after `src`, `dst`, `sport` and `dport`, as in `ss`.
 
 use crate::Resolve;
 use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test};
 use sockeye_model::iproute2;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What a host condition turned out to be, before its operator is applied.
+/// A parsed host condition, before its operator is applied.
 pub(crate) enum Condition {
-    /// Any of these addresses (all if empty) and one of these ports (all if `None`), of IP sockets.
+    /// An IP endpoint with any of these addresses (all if empty) and one of these ports (all if `None`).
     Inet {
         family: Option<Inet>,
         nets: Vec<Net>,
         ports: Option<Ports>,
     },
-    /// Of another family.
+    /// An endpoint of another family.
     Other(Test),
 }
 
@@ -48,9 +48,9 @@ impl Condition {
     }
 }
 
-/// Reads `text`; the error says what was expected in its place.
+/// Parses `text`; the error is what was expected instead.
 ///
-/// `is_port`: after `sport` or `dport`, where there is no address.
+/// `is_port` means after `sport` or `dport`, where there is no address.
 pub(crate) fn parse(
     text: &str,
     side: Side,
@@ -63,7 +63,7 @@ pub(crate) fn parse(
     }
     for (prefix, read) in OTHERS {
         if let Some(rest) = text.strip_prefix(prefix) {
-            // These split at the first colon, unlike addresses of IP.
+            // These split at the first colon, unlike IP addresses.
             let (address, port) = match (is_port, rest.split_once(':')) {
                 (true, _) => ("", rest.strip_prefix(':').unwrap_or(rest)),
                 (false, Some(both)) => both,
@@ -105,8 +105,7 @@ fn inet(
     let condition = match (parsed, ports(port, resolve)) {
         (Some(nets), Ok(ports)) => Condition::Inet { family, nets, ports },
         (parsed, ports) => {
-            // An IPv6 address without brackets: `ss` takes its last group for a port, and so do we where
-            // that makes sense.
+            // An IPv6 address without brackets: `ss` takes its last group for a port, and so do we if that is valid.
             if !text.starts_with('[')
                 && let Some(nets) = nets(text, family)
             {
@@ -122,7 +121,7 @@ fn inet(
     Ok(condition)
 }
 
-/// Address and port, each possibly empty.
+/// Splits into address and port; each may be empty.
 fn split(text: &str) -> Result<(&str, &str), &'static str> {
     if let Some(rest) = text.strip_prefix('[') {
         let (address, port) = rest.split_once(']').ok_or("an IPv6 address in [ ]")?;
@@ -138,7 +137,7 @@ fn split(text: &str) -> Result<(&str, &str), &'static str> {
     })
 }
 
-/// Addresses that need no looking up; empty for "any".
+/// Parses a numeric address or prefix; empty for "any", `None` if it has to be looked up.
 fn nets(text: &str, family: Option<Inet>) -> Option<Vec<Net>> {
     if matches!(text, "" | "*" | "any" | "all" | "default") {
         return Some(Vec::new());
@@ -160,7 +159,7 @@ fn nets(text: &str, family: Option<Inet>) -> Option<Vec<Net>> {
     }
 }
 
-/// One to four numbers, those missing at the end being 0: `10.1` is `10.1.0.0`. Hexadecimal and octal too.
+/// Parses one to four numbers, also hexadecimal and octal; missing ones at the end are 0: `10.1` is `10.1.0.0`.
 fn ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut parts = text.split('.');
@@ -173,7 +172,7 @@ fn ipv4(text: &str) -> Option<Ipv4Addr> {
     parts.next().is_none().then(|| octets.into())
 }
 
-/// A number of bits, or a dotted mask.
+/// Parses a number of bits, or a dotted mask.
 fn prefix_len(text: &str, max: u8) -> Option<u8> {
     if let Some(len) = number(text) {
         return u8::try_from(len).ok().filter(|&len| len <= max);
@@ -205,7 +204,7 @@ fn look_up(name: &str, family: Option<Inet>, resolve: &dyn Resolve) -> Result<Ve
     }
 }
 
-/// `None` is any port.
+/// Parses ports; `None` is any port.
 fn ports(text: &str, resolve: &dyn Resolve) -> Result<Option<Ports>, &'static str> {
     if text.is_empty() || text == "*" {
         return Ok(None);
@@ -303,10 +302,10 @@ fn vsock(
     })
 }
 
-/// What [`device`] wants.
+/// The expected argument of [`device`].
 pub(crate) const DEVICE: &str = "the name or index of an interface";
 
-/// An interface by name, by index, or as `ifINDEX`.
+/// Parses an interface: a name, an index, or `ifINDEX`.
 pub(crate) fn device(text: &str, resolve: &dyn Resolve) -> Option<u32> {
     resolve.interface(text).map(|index| index.0).or_else(|| {
         number(text)
@@ -316,7 +315,7 @@ pub(crate) fn device(text: &str, resolve: &dyn Resolve) -> Option<u32> {
     })
 }
 
-/// As C writes numbers: decimal, `0x` hexadecimal, or with a leading 0 octal.
+/// Parses a number in C syntax: decimal, hexadecimal (`0x`) or octal (`0`).
 pub(crate) fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (&text[2..], 16),
@@ -329,7 +328,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, radix).ok()
 }
 
-/// A number of 32 bits, of which the upper half may be written as negative numbers.
+/// Parses a 32-bit number; the upper half may be written as negative numbers.
 pub(crate) fn signed(text: &str) -> Option<u32> {
     match text.strip_prefix('-') {
         Some(negative) => {
@@ -340,12 +339,12 @@ pub(crate) fn signed(text: &str) -> Option<u32> {
     }
 }
 
-/// An address that somebody wrote where a condition should be.
+/// Whether a word in place of a condition looks like an address.
 pub(crate) fn looks_like_address(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok() || (text.contains('.') && nets(text, None).is_some())
 }
 
-/// A netlink protocol by the name that `ss` has for it.
+/// Finds a netlink protocol by its name in `ss`.
 pub(crate) fn netlink_protocol_of_ss(name: &str) -> Option<(u8, &'static str)> {
     let is_ours = |name| matches!(name, "route" | "sock_diag" | "netfilter");
     let known = iproute2::NETLINK_PROTOCOLS
@@ -354,7 +353,7 @@ pub(crate) fn netlink_protocol_of_ss(name: &str) -> Option<(u8, &'static str)> {
     known.filter(|(_, known)| !is_ours(*known)).copied()
 }
 
-/// An EtherType by the name that `ss` 6.1 has for it, in any case of letters.
+/// Finds an EtherType by its name in `ss` 6.1, in any case.
 pub(crate) fn ethertype_of_ss(name: &str) -> Option<u16> {
     let is_later = |name| matches!(name, "cfm");
     let known = iproute2::ETHERTYPES

@@ -1,18 +1,18 @@
-//! Words, operators and parentheses.
+//! The tokenizer: words, operators and parentheses.
 //!
-//! `ss` wants a space around each; here that is only needed where two words meet. What a word is depends on
-//! where it stands: `80)` after `dport =` is a value and a parenthesis, `unix:/a(b)` one value.
+//! `ss` needs a space around each; here only adjacent words need one. The extent of a word depends on
+//! its position: `80)` after `dport =` is a value and a parenthesis, `unix:/a(b)` is one value.
 
 use std::ops::Range;
 
-/// The rest of a text that is being read.
+/// A text and the position in it.
 #[derive(Debug, Clone)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
 }
 
-/// What stands where a condition or a connective may stand.
+/// A token where a condition or a connective is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token<'a> {
     Open,
@@ -38,12 +38,12 @@ pub(crate) enum Operator {
     NotLike,
 }
 
-/// Which characters end a value, besides space and a parenthesis that it did not open.
+/// Which characters end a value, apart from space and a parenthesis that it did not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ValueKind {
-    /// `&` and `|` do, unless it begins with `unix:`.
+    /// `&` and `|` end it, unless it begins with `unix:`.
     Host,
-    /// Nothing else: names and paths.
+    /// No other character: names and paths.
     Name,
 }
 
@@ -63,12 +63,12 @@ impl<'a> Lexer<'a> {
         self.text.get(span).unwrap_or_default()
     }
 
-    /// The next token without taking it.
+    /// Returns the next token without consuming it.
     pub(crate) fn peek(&self) -> (Token<'a>, Range<usize>) {
         self.clone().next()
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub(crate) fn next(&mut self) -> (Token<'a>, Range<usize>) {
         self.skip_space();
         let start = self.at;
@@ -99,11 +99,11 @@ impl<'a> Lexer<'a> {
         (token, start..self.at)
     }
 
-    /// Takes an operator, if one is next.
+    /// Consumes an operator, if one is next.
     pub(crate) fn operator(&mut self) -> Option<(Operator, Range<usize>)> {
         self.skip_space();
         let start = self.at;
-        // Escaped for a shell that was not there: ss takes it, and it stands in old scripts.
+        // Escaped for a shell although there is none: ss accepts it, and old scripts contain it.
         let escaped = matches!(&self.text.as_bytes()[start..], [b'\\', b'<' | b'>', ..]);
         let start = start + usize::from(escaped);
         let rest = &self.text[start..];
@@ -135,7 +135,7 @@ impl<'a> Lexer<'a> {
         Some((operator, start..self.at))
     }
 
-    /// Takes a value; `None` where none stands.
+    /// Consumes a value; `None` if there is none.
     pub(crate) fn value(&mut self, kind: ValueKind) -> Option<Value> {
         self.skip_space();
         let start = self.at;
@@ -183,12 +183,12 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Where the next token, or what stands for it, lies: for messages about something else expected there.
+    /// Returns the extent of the next token, for an error about what was expected there.
     pub(crate) fn rest_of_word(&self) -> Range<usize> {
         let mut ahead = self.clone();
         let (token, span) = ahead.next();
         match token {
-            // What looks like a word to one is part of a longer value to the other.
+            // A word token may be part of a longer value.
             Token::Word(_) | Token::Not => {
                 let rest = &self.text[span.start..];
                 let len = rest
@@ -200,7 +200,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Space, and from a `#` where a token could begin to the end of its line.
+    /// Skips space and comments: from a `#` at the beginning of a token to the end of the line.
     fn skip_space(&mut self) {
         loop {
             let rest = &self.text[self.at..];
@@ -214,7 +214,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether `word` is a connective, which has to be escaped to be a value.
+/// Whether `word` is a connective, which must be escaped as a value.
 pub(crate) fn is_operator_word(word: &str) -> bool {
     matches!(word, "and" | "or" | "not" | "&" | "&&" | "|" | "||" | "!")
 }
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_end_where_they_should() {
+    fn value_extent_depends_on_kind() {
         for (text, kind, expected) in [
             (":443) and", ValueKind::Host, Some(":443")),
             ("  80&&x", ValueKind::Host, Some("80")),

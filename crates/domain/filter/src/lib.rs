@@ -1,22 +1,23 @@
-//! `ss`'s filter expressions, and ours: parsed once, decided by the kernel where it can, by us for the rest.
+//! Filter expressions in the language of `ss`, with extensions: parsed once, evaluated by the kernel as far as possible
+//! and by this crate for the rest.
 //!
-//! A [`Filter`] answers five questions: does this socket match ([`Filter::matches`]), which states have to be
-//! asked for ([`Filter::states`]), what else ([`Filter::needs`]), which part of it can the kernel decide
-//! before a socket is even copied to us ([`Filter::program`]), and, for sources that run no such program,
-//! within which ports, prefixes and namespaces is all that matches ([`Filter::bounds`]).
+//! A [`Filter`] provides: whether a socket matches ([`Filter::matches`]), the states to request
+//! ([`Filter::states`]), the other details to request ([`Filter::needs`]), the part that the kernel can evaluate
+//! before it copies a socket to us ([`Filter::program`]), and, for sources that run no such program,
+//! bounds on ports, addresses and namespaces ([`Filter::bounds`]).
 //!
-//! What it deliberately does not do: read anything (names are looked up through [`Resolve`]), know the time,
-//! or choose defaults: which states are listed when nobody names one is the caller's business.
+//! What it deliberately does not do: read anything (names are looked up through [`Resolve`]), use the time,
+//! or choose defaults: the caller decides which states are listed if the filter names none.
 //!
 //! ```
-//! use sockeye_filter::{Kernel, NoResolve, parse};
+//! use sockeye_filter::{KernelFeatures, NoResolve, parse};
 //! use sockeye_model::{Endpoint, Entry, Port, Protocol, Socket, State};
 //!
 //! let filter = parse("state established and ( dport = :443 or dst 10.0.0.0/8 )", &NoResolve).unwrap();
 //! let mut socket = Socket::new(Protocol::Tcp, State::Established);
 //! socket.peer = Endpoint::inet([10, 1, 2, 3].into(), Port(5432));
 //! assert!(filter.matches(&Entry::new(&socket)));
-//! assert!(filter.program(Kernel::UNPRIVILEGED).exact); // the kernel can decide all of it
+//! assert!(filter.program(KernelFeatures::UNPRIVILEGED).exact); // the kernel can decide all of it
 //!
 //! let text = "dport = )";
 //! let error = parse(text, &NoResolve).unwrap_err();
@@ -28,8 +29,8 @@
 //! ```
 //!
 //! # Bounds
-//! [`Bounds`] are one box: a range of ports and a prefix for each end, families, namespaces. They never
-//! exclude what `matches` accepts, and often say all there is to say, which they then claim:
+//! [`Bounds`] are one box: a range of ports and a prefix for each endpoint, families, namespaces. They never
+//! exclude a socket that `matches` accepts. Often they are exact:
 //!
 //! ```
 //! use sockeye_filter::{Bounds, NoResolve, Prefix128, parse};
@@ -37,68 +38,68 @@
 //! let bounds = |text| parse(text, &NoResolve).unwrap().bounds();
 //! let both = bounds("sport = :443 and dst 10.0.0.0/8");
 //! assert_eq!((both.local_port, both.exact), (443..=443, true));
-//! assert!(both.v4 && both.v6); // a v4-mapped connection is one of an IPv6 socket
+//! assert!(both.v4 && both.v6); // a v4-mapped connection belongs to an IPv6 socket
 //! assert_eq!(both.peer.mask.count_ones(), 104); // ::ffff:10.0.0.0/104
 //!
-//! let either = bounds("sport = :80 or sport = :443"); // what is in between as well
+//! let either = bounds("sport = :80 or sport = :443"); // includes what is in between
 //! assert_eq!((either.local_port, either.exact), (80..=443, false));
 //! assert_eq!(bounds("sport = :80 and owner = nginx").exact, false);
-//! assert_eq!(bounds("sport = :80 or dport = :80").peer, Prefix128::ANY); // nothing can be said
+//! assert_eq!(bounds("sport = :80 or dport = :80").peer, Prefix128::ANY); // no bound is possible
 //! assert_eq!(bounds("sport = :80 and sport = :443"), Bounds::NOTHING);
 //! ```
 //!
-//! Decided exactly: comparisons of ports, hosts and their prefixes, `family`, `netns =`, states that hold
-//! for the whole expression, and what `and`, `or` and `not` make of them as long as that is a box again.
-//! Where a condition leaves the choice, they are wider: `not sport = :80` is bounded by nothing.
+//! Exact bounds exist for comparisons of ports, hosts and prefixes, `family`, `netns =`, states that apply
+//! to the whole expression, and combinations of these by `and`, `or` and `not` that are again a box.
+//! Otherwise bounds are wider than the filter: `not sport = :80` has none.
 //!
 //! # The language
 //! Conditions are joined by `and` (`&`, `&&`, or nothing at all), `or` (`|`, `||`), `not` (`!`) and
-//! parentheses. `and` and `or` bind alike, **from left to right**: `a or b and c` is `( a or b ) and c`. That
-//! is what `ss` does, whatever its manual says of precedence. States at the very beginning hold for all that
+//! parentheses. `and` and `or` have equal precedence, **from left to right**: `a or b and c` is `( a or b ) and c`.
+//! That is what `ss` does, in contrast to its manual. States at the very beginning apply to everything that
 //! follows. `#` begins a comment, `\` makes the next character an ordinary one. `=` may be left out.
 //!
 //! | `ss`'s words | |
 //! |---|---|
-//! | `state S`, `exclude S` | a run of them is united from left to right; also inside an expression. The states of TCP, `all`, `connected`, `synchronized`, `bucket`, `big`, `bound-inactive` |
-//! | `src H`, `dst H` | `[FAMILY:]ADDRESS[/PREFIX][:PORT]`, also `!=`. An IPv6 address with a port wants brackets. A host's name stands for all its addresses |
+//! | `state S`, `exclude S` | consecutive ones are united from left to right; also inside an expression. The states of TCP, `all`, `connected`, `synchronized`, `bucket`, `big`, `bound-inactive` |
+//! | `src H`, `dst H` | `[FAMILY:]ADDRESS[/PREFIX][:PORT]`, also `!=`. An IPv6 address with a port needs brackets. A host name means all its addresses |
 //! | `sport P`, `dport P` | `=` `!=` `<` `<=` `>` `>=` or `eq` `ne` ...; a number, a service, or (ours) a range `8000-8999` |
 //! | `dev I` | the interface it is bound to, by name or index; 0: none |
 //! | `fwmark M[/MASK]`, `cgroup PATH`, `autobound` | as in `ss` |
 //!
 //! FAMILY is `inet`, `inet6`, `unix` (a pattern for the name, in any case of letters), `netlink`
-//! (`PROTOCOL:PORT`), `link` (`ETHERTYPE:INTERFACE`) or `vsock` (understood; nothing is ever found). As in
-//! `ss`, the listing is confined to a family that is named; if several are, each holds for its own condition.
+//! (`PROTOCOL:PORT`), `link` (`ETHERTYPE:INTERFACE`) or `vsock` (accepted; never matches). As in
+//! `ss`, the listing is restricted to a family that is named; if several are, each applies to its own condition.
 //!
 //! | our words | |
 //! |---|---|
-//! | `owner` `congestion` | `=` `!=` literally; `~` `!~` a pattern (`ngin*`), or without wildcards any part of the name. Names of processes count up to their 15th byte, which is all the kernel keeps |
+//! | `owner` `congestion` | `=` `!=` literally; `~` `!~` a pattern (`ngin*`), or without wildcards any part of the name. Process names are compared up to 15 bytes, which is all that the kernel stores |
 //! | `pid` `pgid` `uid` `netns` `inode` `cookie` `mark` | numbers, all six comparisons; `uid` and `netns` also by name |
-//! | `idle` `lastsnd` `lastrcv` `lastack` `rtt` `rttvar` `min_rtt` `rcv_rtt` `rto` `ato` | times: `us` `ms` `s` `m` (minutes) `h` `d`. `idle`: since data was last sent or received, whichever is later; keepalives are no data |
-//! | `recvq` `sendq` `mss` `pmtu` `bytes_sent` `bytes_acked` `bytes_received` `bytes_retrans` `notsent` `snd_wnd` `rcv_wnd` `rcvbuf` `sndbuf` `rmem` `wmem` | bytes: bare, `k` `M` `G` (1000) or `Ki` `Mi` `Gi` (1024). The queues of a listener are, as in `ss`, connections |
-//! | `retrans` (in its life) `lost` `unacked` `sacked` `cwnd` `ssthresh` `reordering` `drops` `backlog` (of a listener) | counts |
-//! | `delivery_rate` `pacing_rate` | `kbit` `Mbit` `Gbit` (also `Mbps`, `Mbit/s`) or `kB/s` `MB/s`; all a second |
+//! | `idle` `lastsnd` `lastrcv` `lastack` `rtt` `rttvar` `min_rtt` `rcv_rtt` `rto` `ato` | times: `us` `ms` `s` `m` (minutes) `h` `d`. `idle`: since data was last sent or received, whichever is later; keepalive probes are no data |
+//! | `recvq` `sendq` `mss` `pmtu` `bytes_sent` `bytes_acked` `bytes_received` `bytes_retrans` `notsent` `snd_wnd` `rcv_wnd` `rcvbuf` `sndbuf` `rmem` `wmem` | bytes: no unit, `k` `M` `G` (1000) or `Ki` `Mi` `Gi` (1024). The queues of a listener count connections, as in `ss` |
+//! | `retrans` (since the start) `lost` `unacked` `sacked` `cwnd` `ssthresh` `reordering` `drops` `backlog` (of a listener) | counts |
+//! | `delivery_rate` `pacing_rate` | `kbit` `Mbit` `Gbit` (also `Mbps`, `Mbit/s`) or `kB/s` `MB/s`; all per second |
 //! | `timer` | `on` `keepalive` `timewait` `persist` `off` |
 //! | `proto` `family` | as in `ss`'s Netid column, and `unix`, `packet`; `inet` `inet6` `unix` ... |
 //! | `peers` | `public` `private` `loopback` ([`PeerClass`]), `all`, `none` |
 //! | `interface` | `dev` |
 //!
-//! **What is absent** (not asked for, not told, unknown to this kernel) equals nothing and differs from
-//! nothing: no condition of ours holds of it, `!=` neither, and `not ( ... )` therefore does. `ss`'s own words
-//! go on as in `ss`: no interface is 0, no mark is 0, and `!=` is `not ... =`.
+//! **Absent values** (not requested, not reported, unknown to this kernel) match no condition of the second table, not even
+//! `!=`; so `not ( ... )` matches. The words of `ss` treat them as `ss` does: no interface is 0, no mark is 0, and `!=` is
+//! `not ... =`.
 //!
-//! # Where we differ from `ss`
-//! ([`ss`] does not.)
-//! - `ss` takes a socket only if the kernel's bytecode *and* its own evaluation accept it, and the two compare
+//! # Differences from `ss`
+//! (The module [`ss`] has none.)
+//! - `ss` accepts a socket only if the kernel's bytecode *and* its own evaluation accept it, and the two compare
 //!   addresses of different families differently. Its own compares the leading bits whatever the family, so
-//!   that `not src 0.0.0.0` also hides sockets on `[::]`, and `dev = 0 and src 0.0.0.0` (where it sends no
-//!   bytecode) finds them. Here both ways mean what the kernel means: an IPv4 prefix holds for IPv4 and
-//!   v4-mapped addresses, an IPv6 prefix for sockets of IPv6.
-//! - `autobound` is "the kernel chose the port, out of the ephemeral range". `not autobound` is its opposite;
+//!   that `not src 0.0.0.0` also hides sockets on `[::]`, and `dev = 0 and src 0.0.0.0` (for which it sends no
+//!   bytecode) finds them. Here the kernel's rule always applies: an IPv4 prefix matches IPv4 and
+//!   v4-mapped addresses, an IPv6 prefix matches IPv6 sockets.
+//! - `autobound` means "the kernel chose the port from the ephemeral range". `not autobound` is its opposite;
 //!   `ss` then also hides accepted connections.
-//! - `sport` and `dport` without a family are ports of IP. In `ss` they also match pids of netlink sockets,
+//! - `sport` and `dport` without a family are IP ports. In `ss` they also match pids of netlink sockets,
 //!   inodes of UNIX sockets and indices of PACKET sockets.
 //! - Ports over 65535, and `>=` of "any port", are refused.
-//! - `connected` and `synchronized` are what `ss -h` says, without sockets that are merely bound.
+//! - `connected` and `synchronized` are as `ss -h` documents them, without bound sockets.
 
 // Tests name the crate as its users do.
 #[cfg(test)]
@@ -129,30 +130,30 @@ mod units;
 
 pub use bounds::{Bounds, Prefix128};
 pub use error::{ParseError, nearest};
-pub use filter::{Filter, Kernel, Needs, Program};
+pub use filter::{Filter, KernelFeatures, Needs, Program};
 pub use peers::PeerClass;
 pub use resolve::{NoResolve, Resolve};
 pub use units::Quantity;
 
-/// Reads an expression. An empty one matches everything.
+/// Parses an expression. An empty one matches everything.
 ///
-/// See the [crate] for the language. Errors name the place and what was expected there.
+/// See the [crate] for the language.
 ///
 /// # Errors
-/// At the first thing that cannot be understood or looked up.
+/// The position of the first error in syntax or of an unknown name, and what was expected there.
 pub fn parse(text: &str, resolve: &dyn Resolve) -> Result<Filter, ParseError> {
     parse::parse(text, resolve).map(Filter::new)
 }
 
-/// Reads an expression from the words of a command line; spaces within them separate as well, as in `ss`.
+/// Parses an expression from the words of a command line; spaces within them separate tokens too, as in `ss`.
 ///
 /// # Errors
-/// As [`parse()`]; to be rendered over [`join_words`].
+/// As [`parse()`]; positions refer to [`join_words`].
 pub fn parse_words<S: AsRef<str>>(words: &[S], resolve: &dyn Resolve) -> Result<Filter, ParseError> {
     parse(&join_words(words), resolve)
 }
 
-/// The text that [`parse_words`] reads, over which its errors are rendered.
+/// Returns the text that [`parse_words`] parses and to which its errors refer.
 #[must_use]
 pub fn join_words<S: AsRef<str>>(words: &[S]) -> String {
     let mut text = String::new();

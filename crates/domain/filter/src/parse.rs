@@ -1,7 +1,7 @@
-//! Text to tree, by the grammar of `misc/ssfilter.y` with what we added.
+//! The parser, by the grammar of `misc/ssfilter.y` with our extensions.
 //!
 //! ```text
-//! filter  = [ states ] [ list ]          the leading states hold for the whole list
+//! filter  = [ states ] [ list ]          the leading states apply to the whole list
 //! list    = expr { [ "and" | "or" ] expr }     from left to right: no precedence, as in ss
 //! expr    = "(" list ")" | "not" expr | states | condition
 //! states  = ( "state" | "exclude" ) NAME { ( "state" | "exclude" ) NAME }
@@ -17,7 +17,7 @@ use crate::{ParseError, PeerClass, Resolve, states};
 use sockeye_model::{ProtocolSet, StateSet};
 use std::ops::Range;
 
-/// How deep an expression may be nested; a change between `and` and `or` is a level, too.
+/// Maximum nesting of an expression; a change between `and` and `or` is a level too.
 pub(crate) const DEPTH_MAX: usize = 200;
 
 pub(crate) fn parse(text: &str, resolve: &dyn Resolve) -> Result<Expr, ParseError> {
@@ -36,11 +36,11 @@ pub(crate) fn parse(text: &str, resolve: &dyn Resolve) -> Result<Expr, ParseErro
 struct Parser<'a> {
     lexer: Lexer<'a>,
     resolve: &'a dyn Resolve,
-    /// Of open parentheses and `not`s
+    /// Number of open parentheses and `not`s
     depth: usize,
 }
 
-/// A condition's word and, once it was read, its operator: what a value stands after.
+/// The word of a condition and its operator, if there is one: the text before a value.
 struct Head<'a> {
     word: &'a str,
     operator: Option<(Operator, Range<usize>)>,
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A run of states, united and excluded as `ss` does it.
+    /// Parses consecutive states, united and excluded as in `ss`.
     fn states(&mut self, first: &'a str) -> Result<Expr, ParseError> {
         let mut word = first;
         let mut set: Option<StateSet> = None;
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
             set = Some(match set {
                 None if added => named,
                 Some(set) if added => set.or(named),
-                // As in ss, of what -a lists: sockets merely bound have to be asked for.
+                // As in ss, excluded from the states of -a: bound sockets must be requested explicitly.
                 None => StateSet::ALL.and(named.complement()),
                 Some(set) => set.and(named.complement()),
             });
@@ -237,7 +237,7 @@ impl<'a> Parser<'a> {
             .as_ref()
             .map_or(Operator::Equal, |&(operator, _)| operator);
         if !matches!(operator, Operator::Equal | Operator::NotEqual) {
-            // More or less than a single port; than "any port" or a range there is no such thing.
+            // Only a single port can be compared by order, not "any port" or a range.
             let host::Condition::Inet {
                 ports: Some(ports), ..
             } = &mut condition
@@ -270,7 +270,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A condition that knows `=` and `!=`, the latter being `not` the former.
+    /// Parses a condition that allows `=` and `!=`, which is `not` `=`.
     fn equal(
         &mut self,
         word: &'a str,
@@ -288,7 +288,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// As [`Self::equal`], with names to choose from.
+    /// Parses a condition as [`Self::equal`] does, with suggestions from `names`.
     fn named(
         &mut self,
         word: &'a str,
@@ -347,12 +347,12 @@ impl<'a> Parser<'a> {
         let number = field.kind().parse(&value.text);
         let numbers: Vec<u64> = match field {
             Field::Netns if !number.is_some_and(|number| is_netns_inode(&value.text, number)) => {
-                let called = self.resolve.netns(&value.text);
-                let called: Vec<u64> = called.into_iter().map(|netns| netns.0.into()).collect();
-                if called.is_empty() {
+                let labelled = self.resolve.netns(&value.text);
+                let labelled: Vec<u64> = labelled.into_iter().map(|netns| netns.0.into()).collect();
+                if labelled.is_empty() {
                     number.into_iter().collect()
                 } else {
-                    called
+                    labelled
                 }
             }
             Field::Uid => {
@@ -372,7 +372,7 @@ impl<'a> Parser<'a> {
         let tests = numbers
             .into_iter()
             .map(|number| Expr::Test(Test::Number(field, compare, number)));
-        // Not to be several means to be none of them.
+        // `!=` several numbers means none of them.
         let all = if head.is(Operator::NotEqual) {
             Expr::and
         } else {
@@ -387,7 +387,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The operator after a condition's word, if there is one; it has to be one of `allowed`.
+    /// Parses the operator after a condition's word, if there is one; it has to be one of `allowed`.
     fn head(&mut self, word: &'a str, allowed: &[Operator]) -> Result<Head<'a>, ParseError> {
         let operator = self.lexer.operator();
         match operator {
@@ -466,8 +466,8 @@ impl<'a> Parser<'a> {
 }
 
 impl Head<'_> {
-    fn is(&self, wanted: Operator) -> bool {
-        matches!(self.operator, Some((operator, _)) if operator == wanted)
+    fn is(&self, expected: Operator) -> bool {
+        matches!(self.operator, Some((operator, _)) if operator == expected)
     }
 }
 
@@ -486,7 +486,7 @@ impl Operator {
     }
 }
 
-/// Whether a number is certainly no name: containers may be called `101`, and twelve digits of an id may all be decimal.
+/// Whether a number is certainly no name: a container may have the name `101`, and twelve digits of an id may all be decimal.
 /// The kernel numbers namespaces from `PROC_DYNAMIC_FIRST` (`include/linux/proc_fs.h`).
 fn is_netns_inode(text: &str, number: u64) -> bool {
     text.len() < 12 && number >= 0xf000_0000
@@ -503,7 +503,7 @@ pub(crate) const COMPARISONS: [Operator; 6] = [
 
 const ALL_CLASSES: u8 = PeerClass::Public.bit() | PeerClass::Private.bit() | PeerClass::Loopback.bit();
 
-/// Words that begin a condition, besides the names of [`Field`]s.
+/// Words that begin a condition, apart from the names of [`Field`]s.
 pub(crate) const WORDS: &[&str] = &[
     "state",
     "exclude",

@@ -1,12 +1,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where a peer is, judged by its address alone. Each address is in exactly one class, but for the
-/// unspecified ones (`0.0.0.0`, `::`), which are no peer.
+/// A class of peers, by address. Each address is in exactly one class, except the unspecified
+/// ones (`0.0.0.0`, `::`), which are no peer.
 ///
 /// A v4-mapped address counts as the IPv4 address in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PeerClass {
-    /// Everything else.
+    /// All other addresses.
     Public,
     /// Not routed in the internet: RFC 1918 (`10/8`, `172.16/12`, `192.168/16`), carrier-grade NAT
     /// (`100.64/10`, RFC 6598), link-local (`169.254/16`, `fe80::/10`), unique local (`fc00::/7`, RFC 4193).
@@ -16,7 +16,7 @@ pub enum PeerClass {
 }
 
 impl PeerClass {
-    /// The class of an address; `None` for the unspecified ones.
+    /// Returns the class of an address; `None` for an unspecified one.
     #[must_use]
     pub fn of(ip: IpAddr) -> Option<Self> {
         let ip = match ip {
@@ -35,7 +35,7 @@ impl PeerClass {
         })
     }
 
-    /// Its name in filters.
+    /// The name in filters.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,9 +76,9 @@ pub(crate) const PRIVATE_V6: &[(Ipv6Addr, u8)] = &[
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
 ];
-/// What is no peer.
+/// The unspecified address: no peer.
 pub(crate) const UNSPECIFIED_V4: &[(Ipv4Addr, u8)] = &[(Ipv4Addr::UNSPECIFIED, 32)];
-/// What is no peer.
+/// The unspecified address: no peer.
 pub(crate) const UNSPECIFIED_V6: &[(Ipv6Addr, u8)] = &[(Ipv6Addr::UNSPECIFIED, 128)];
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_address_has_its_class() {
+    fn each_address_has_one_class() {
         for (ip, expected) in [
             ("8.8.8.8", Some(PeerClass::Public)),
             ("10.255.255.255", Some(PeerClass::Private)),

@@ -2,10 +2,10 @@
 
 use sockeye_model::{State, StateSet};
 
-/// Every name, its set, in the order in which sets are printed: single states first.
+/// All names with their sets, in the order of printing: single states first.
 ///
-/// `connected` and `synchronized` are as `ss(8)` describes them, without sockets that are merely bound; `all`,
-/// `big` and what `exclude` starts from are with them.
+/// `connected` and `synchronized` are as `ss(8)` documents them, without bound sockets; `all` includes them, `big` does
+/// not.
 pub(crate) const NAMES: &[(&str, StateSet)] = &[
     ("established", one(State::Established)),
     ("syn-sent", one(State::SynSent)),
@@ -33,10 +33,10 @@ pub(crate) const NAMES: &[(&str, StateSet)] = &[
     ("bound", one(State::BoundInactive)),
 ];
 
-/// How many of [`NAMES`] are single states.
+/// Number of single states in [`NAMES`].
 pub(crate) const SINGLE: usize = 12;
 
-/// The set with this name: in any case, with `_` for `-` if one likes.
+/// Returns the set with this name, in any case, with `_` or `-`; `None` if unknown.
 pub(crate) fn named(name: &str) -> Option<StateSet> {
     let name = name.replace('_', "-");
     NAMES
@@ -45,7 +45,7 @@ pub(crate) fn named(name: &str) -> Option<StateSet> {
         .map(|&(_, set)| set)
 }
 
-/// Names whose sets unite to `set`.
+/// Returns names whose union is `set`.
 pub(crate) fn names_of(set: StateSet) -> Vec<&'static str> {
     match NAMES.iter().find(|&&(_, known)| known == set) {
         Some(&(name, _)) => vec![name],
@@ -61,7 +61,7 @@ const fn one(state: State) -> StateSet {
     StateSet::EMPTY.with(state)
 }
 
-/// The kernel's own distinction between the two is none of the user's business; neither is it `ss`'s.
+/// The kernel's distinction between the two is internal; `ss` does not make it either.
 const SYN_RECV: StateSet = one(State::SynRecv).with(State::NewSynRecv);
 const BUCKET: StateSet = SYN_RECV.with(State::TimeWait);
 const BIG: StateSet = StateSet::ALL
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_sets_and_back() {
+    fn names_and_sets_round_trip() {
         assert_eq!(named("ESTABLISHED"), Some(one(State::Established)));
         assert_eq!(named("time_wait"), Some(one(State::TimeWait)));
         assert_eq!(named("new-syn-recv"), None);

@@ -1,6 +1,6 @@
 //! Numbers with units: `10m`, `1.5M`, `10Mbit`.
 
-/// What a number measures, which decides the units it takes and the one it is kept in.
+/// The kind of a number, which determines its units and the unit in which it is stored.
 ///
 /// ```
 /// use sockeye_filter::Quantity;
@@ -10,20 +10,20 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
-    /// Kept in microseconds. A unit is a must, but for 0.
+    /// A time, stored in microseconds. It needs a unit, except 0.
     Time,
-    /// Kept in bytes: bare, or with k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024), and perhaps a B behind.
+    /// Bytes: without unit, or with k, M, G, T (1000) or Ki, Mi, Gi, Ti (1024), and an optional B.
     Bytes,
-    /// Kept in bits a second. A unit is a must, but for 0: bit, kbit, ... or B/s, kB/s, ...
+    /// A rate, stored in bits per second. It needs a unit, except 0: bit, kbit, ... or B/s, kB/s, ...
     Rate,
-    /// A count: bare or with k, M, G, T.
+    /// A count: without unit or with k, M, G, T.
     Count,
-    /// A name: a decimal or 0x... number.
+    /// An identifier: a decimal or 0x... number.
     Id,
 }
 
 impl Quantity {
-    /// What to write, for error messages.
+    /// Returns what is expected, for error messages.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Quantity {
         }
     }
 
-    /// Reads a number; `None` when it is not one of this kind, or too big.
+    /// Parses a number; `None` if it is not of this kind, or too large.
     #[must_use]
     pub fn parse(self, text: &str) -> Option<u64> {
         if let Some(hex) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -55,7 +55,7 @@ impl Quantity {
         }
         let is_zero = number.bytes().all(|byte| byte == b'0' || byte == b'.');
         let (scale, divisor) = self.scale(unit, is_zero)?;
-        // 15 digits behind the point are more than any unit has.
+        // No unit has more than 15 decimal places.
         let fraction = &fraction[..fraction.len().min(15)];
         let mantissa: u128 = [whole, fraction].concat().parse().ok()?;
         let shifted = mantissa.checked_mul(scale)?;
@@ -63,7 +63,7 @@ impl Quantity {
         u64::try_from(value).ok()
     }
 
-    /// By what to multiply and to divide, to get to the unit kept.
+    /// Returns multiplier and divisor of a unit to the stored one.
     fn scale(self, unit: &str, is_zero: bool) -> Option<(u128, u128)> {
         match self {
             Self::Time => Some(match unit {
@@ -94,7 +94,7 @@ impl Quantity {
         }
     }
 
-    /// The unit a kept number is printed with.
+    /// The unit with which a stored number is printed.
     pub(crate) const fn unit(self) -> &'static str {
         match self {
             Self::Time => "us",
@@ -124,7 +124,7 @@ mod tests {
     use super::Quantity;
 
     #[test]
-    fn numbers_come_with_units() {
+    fn numbers_parse_with_units() {
         for (kind, text, expected) in [
             (Quantity::Time, "50ms", Some(50_000)),
             (Quantity::Time, "10m", Some(600_000_000)),

@@ -69,24 +69,24 @@ impl Curve {
         let mut start = 0;
         while let Some(fall) = first_fall(&smooth, start) {
             start = fall.down;
-            let told = fall.to_fall(&smooth);
-            if !self.is_clear(told.last_bytes, told.first_bytes) {
+            let found = fall.to_fall(&smooth);
+            if !self.is_clear(found.last_bytes, found.first_bytes) {
                 continue;
             }
             match falls.last_mut() {
                 // The same slope continues.
                 Some(before)
-                    if !before.is_cliff && !told.is_cliff && before.first_bytes == told.last_bytes =>
+                    if !before.is_cliff && !found.is_cliff && before.first_bytes == found.last_bytes =>
                 {
-                    (before.first_bytes, before.after) = (told.first_bytes, told.after);
+                    (before.first_bytes, before.after) = (found.first_bytes, found.after);
                 }
                 // Further down at the end of a cliff.
                 Some(before)
-                    if before.is_cliff && told.last_bytes <= before.first_bytes.saturating_mul(2) =>
+                    if before.is_cliff && found.last_bytes <= before.first_bytes.saturating_mul(2) =>
                 {
-                    before.after = told.after;
+                    before.after = found.after;
                 }
-                _ => falls.push(told),
+                _ => falls.push(found),
             }
         }
         falls
@@ -106,7 +106,7 @@ impl Curve {
     }
 }
 
-/// The cache whose size is near a drop, if any; `streams`: number of memory areas that the function uses.
+/// The cache with a size near a drop, if any; `streams`: number of memory areas that the function uses.
 #[must_use]
 pub fn ending_cache<'a>(fall: &Fall, streams: u64, caches: &'a [Cache]) -> Option<&'a Cache> {
     let low = fall.last_bytes.saturating_mul(streams);

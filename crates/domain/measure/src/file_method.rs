@@ -116,12 +116,12 @@ pub fn rank_file_methods(all: &[&FileTransfers], plain: &str) -> Option<FileRank
             ways.len() - 1
         });
         for (turn, rate) in transfers.rates().all().iter().enumerate() {
-            let beside = match &base {
+            let plain_rate = match &base {
                 Some(base) => base.all().get(turn).copied().or_else(|| base.median()),
                 None => Some(1.0),
             };
-            if let Some(beside) = beside {
-                ways[place].1.push(rate / beside);
+            if let Some(plain_rate) = plain_rate {
+                ways[place].1.push(rate / plain_rate);
             }
         }
     }

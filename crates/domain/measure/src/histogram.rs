@@ -1,11 +1,14 @@
 //! How often which delay was seen, in fixed memory.
+//!
+//! The buckets are those of the crate `hdrhistogram`. What it tells only as exactly as a bucket (shortest, longest, mean) is
+//! kept here to the nanosecond, and the rank of a percentile is computed in whole numbers, not in floating point.
 
 use std::fmt;
 
 /// Delays in nanoseconds, counted in buckets that are never wider than a thousandth of what they hold.
 ///
-/// Up to 2048 ns each nanosecond has a bucket; from there on each doubling is divided into 1024 of them (the log-linear
-/// layout of Gil Tene's HdrHistogram, three significant figures). It reaches to nine hours; whatever is longer is counted
+/// Up to 2048 ns each nanosecond has a bucket; from there on each doubling is divided into 1024 of them (HdrHistogram with
+/// three significant figures). It reaches to nine hours; whatever is longer is counted
 /// in the last bucket. Memory does not grow, and taking one costs a shift and an addition.
 ///
 /// It corrects nothing. Where requests have a schedule, a delay has to be counted from the time at which the request should
@@ -19,10 +22,9 @@ use std::fmt;
 /// assert_eq!(delays.percentile(Histogram::P50), Some(500_223));
 /// assert_eq!(delays.max(), Some(1_000_000));
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 pub struct Histogram {
-    counts: Box<[u64]>,
-    count: u64,
+    counts: hdrhistogram::Histogram<u64>,
     sum: u128,
     min: u64,
     max: u64,
@@ -44,8 +46,8 @@ impl Histogram {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            counts: vec![0; BUCKETS].into_boxed_slice(),
-            count: 0,
+            counts: hdrhistogram::Histogram::new_with_bounds(1, LONGEST, SIGNIFICANT_FIGURES)
+                .expect("bounds that are in order, and at most five figures"),
             sum: 0,
             min: u64::MAX,
             max: 0,
@@ -54,8 +56,7 @@ impl Histogram {
 
     /// Counts a delay.
     pub fn record(&mut self, ns: u64) {
-        self.counts[bucket_of(ns)] += 1;
-        self.count += 1;
+        self.counts.saturating_record(ns);
         self.sum += u128::from(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
@@ -63,10 +64,7 @@ impl Histogram {
 
     /// Adds what another one has counted.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
-        }
-        self.count += other.count;
+        self.counts.add(&other.counts).expect("all have the same bounds");
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -75,25 +73,25 @@ impl Histogram {
     /// How many delays there are.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.len()
     }
 
     /// The shortest, to the nanosecond.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
+        (self.count() > 0).then_some(self.min)
     }
 
     /// The longest, to the nanosecond.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
+        (self.count() > 0).then_some(self.max)
     }
 
     /// The mean of all, exactly.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+        (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
     }
 
     /// So many millionths of all took at most so long: the upper end of the bucket, so that it is never told too short, and
@@ -101,16 +99,14 @@ impl Histogram {
     #[must_use]
     pub fn percentile(&self, ppm: u32) -> Option<u64> {
         let ppm = u128::from(ppm.min(1_000_000));
-        let rank = (u128::from(self.count) * ppm).div_ceil(1_000_000).max(1);
+        let rank = (u128::from(self.count()) * ppm).div_ceil(1_000_000).max(1);
         let mut below = 0_u128;
-        for (index, count) in self.counts.iter().enumerate() {
-            below += u128::from(*count);
+        for bucket in self.counts.iter_recorded() {
+            below += u128::from(bucket.count_at_value());
             if below >= rank {
-                let top = if index + 1 == BUCKETS {
-                    self.max
-                } else {
-                    top_of(index)
-                };
+                let top = bucket.value_iterated_to();
+                // The last bucket has those too that are longer than any.
+                let top = if top >= LONGEST { self.max } else { top };
                 return Some(top.clamp(self.min, self.max));
             }
         }
@@ -123,7 +119,7 @@ impl Histogram {
     pub fn tail(&self) -> Vec<(f64, u64)> {
         let mut points = Vec::new();
         let mut one_in = 1.0_f64;
-        while one_in <= self.count as f64 {
+        while one_in <= self.count() as f64 {
             let ppm = 1e6 - 1e6 / one_in;
             let Some(ns) = self.percentile(ppm.round() as u32) else {
                 break;
@@ -147,7 +143,7 @@ impl Default for Histogram {
 impl fmt::Debug for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Histogram")
-            .field("count", &self.count)
+            .field("count", &self.count())
             .field("min", &self.min())
             .field("p50", &self.percentile(Self::P50))
             .field("p99", &self.percentile(Self::P99))
@@ -156,27 +152,9 @@ impl fmt::Debug for Histogram {
     }
 }
 
-/// The first 2048 by themselves; then the leading one and the ten bits behind it, each doubling after the other.
-fn bucket_of(ns: u64) -> usize {
-    let ns = ns.min(LONGEST);
-    let shift = (u64::BITS - ns.leading_zeros()).saturating_sub(HELD_BITS);
-    (shift as usize) * HALF + (ns >> shift) as usize
-}
-
-/// The longest delay in a bucket.
-fn top_of(bucket: usize) -> u64 {
-    let shift = (bucket / HALF).saturating_sub(1);
-    let held = (bucket - shift * HALF) as u64;
-    ((held + 1) << shift) - 1
-}
-
-/// Bits of a number that are held: 2048 values, the upper half of which is used again and again.
-const HELD_BITS: u32 = 11;
-const HALF: usize = 1 << (HELD_BITS - 1);
 /// Nine and three quarters of an hour.
-const LONGEST: u64 = (1 << LONGEST_BITS) - 1;
-const LONGEST_BITS: u32 = 45;
-const BUCKETS: usize = (LONGEST_BITS - HELD_BITS + 2) as usize * HALF;
+const LONGEST: u64 = (1 << 45) - 1;
+const SIGNIFICANT_FIGURES: u8 = 3;
 /// Four points for each doubling.
 const STEP: f64 = 1.189_207_115_002_721;
 
@@ -196,17 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_each_other_without_gaps() {
-        let mut next = 0;
-        for bucket in 0..BUCKETS {
-            let top = top_of(bucket);
-            assert_eq!(bucket_of(next), bucket, "first of {bucket}");
-            assert_eq!(bucket_of(top), bucket, "last of {bucket}");
-            assert!(top - next <= next / 1000, "{next} to {top} is too wide");
-            next = top + 1;
+    fn a_bucket_is_never_wider_than_a_thousandth() {
+        for ns in (0..45).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + (1_u64 << bits) / 3]) {
+            let mut histogram = Histogram::new();
+            histogram.record(ns);
+            histogram.record(u64::MAX);
+            let top = histogram.percentile(Histogram::P50).unwrap();
+            assert!(ns <= top && top - ns <= ns / 1000, "{ns} in one up to {top}");
         }
-        assert_eq!(next, LONGEST + 1);
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
     }
 
     #[test]

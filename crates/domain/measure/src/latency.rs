@@ -143,7 +143,7 @@ impl Latency {
             "rate-not-reached",
             format!(
                 "The requested rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
-                 never went out, whose delays are missing here; {reason}.",
+                 were never sent: their delays are missing here; {reason}.",
                 self.unsent
             ),
         ))
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn spans_have_few_digits() {
-        let told: Vec<String> = [999, 12_345, 1_234_567, 2_500_000_000].map(duration).into();
-        assert_eq!(told, ["999ns", "12.3us", "1.2ms", "2.50s"]);
+        let texts: Vec<String> = [999, 12_345, 1_234_567, 2_500_000_000].map(duration).into();
+        assert_eq!(texts, ["999ns", "12.3us", "1.2ms", "2.50s"]);
     }
 }

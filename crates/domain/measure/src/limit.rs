@@ -293,8 +293,8 @@ impl LimitAnalysis<'_> {
         } else {
             (of_receiver, self.receiver, "receives")
         };
-        if let Some((wanted, had)) = busiest.filter(|&(wanted, _)| wanted >= BUSY_PERMILLE) {
-            let waited = wanted.saturating_sub(had);
+        if let Some((needed, had)) = busiest.filter(|&(needed, _)| needed >= BUSY_PERMILLE) {
+            let waited = needed.saturating_sub(had);
             let others = if waited >= WAITED_PERMILLE {
                 format!(
                     ", and waited for one for {}: others used it",
@@ -334,10 +334,10 @@ impl LimitAnalysis<'_> {
         let share = |lane: &&StreamTransfer| {
             let side = side(lane)?;
             let worked = side.cpu_user_us?.saturating_add(side.cpu_system_us?);
-            let wanted = worked.saturating_add(side.cpu_waited_us.unwrap_or(0));
+            let needed = worked.saturating_add(side.cpu_waited_us.unwrap_or(0));
             let wall = side.cpu_wall_us.filter(|&us| us >= SHORTEST_US)?;
             Some((
-                wanted.saturating_mul(1000) / wall,
+                needed.saturating_mul(1000) / wall,
                 worked.saturating_mul(1000) / wall,
             ))
         };
@@ -863,7 +863,7 @@ fn time(us: u64) -> String {
 const SHARE_SHOWN_PERMILLE: f64 = 100.0;
 /// A thread that is busier than this is the limit.
 const BUSY_PERMILLE: u64 = 900;
-/// A host whose processors are idle for less than this.
+/// A host with less idle processor time than this.
 const IDLE_PERMILLE: u64 = 30;
 const SATURATED_PERMILLE: u64 = 970;
 /// From here on, waiting for a processor is reported.

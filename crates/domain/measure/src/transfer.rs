@@ -387,10 +387,10 @@ mod tests {
             rtt_us: Some(7),
             ..Sender::default()
         };
-        let mut told = Vec::new();
-        sender.visit(|name, value| told.push((name, value)));
-        assert_eq!(told, [("rtt_us", 7)]);
-        let heard = Sender::find(|name| (name == "rtt_us").then_some(7));
-        assert_eq!(heard, sender);
+        let mut numbers = Vec::new();
+        sender.visit(|name, value| numbers.push((name, value)));
+        assert_eq!(numbers, [("rtt_us", 7)]);
+        let parsed = Sender::find(|name| (name == "rtt_us").then_some(7));
+        assert_eq!(parsed, sender);
     }
 }

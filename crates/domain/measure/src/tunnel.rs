@@ -28,7 +28,7 @@ pub struct QueueAdvice {
     pub still_drops: bool,
 }
 
-/// Recommends the shortest queue with few drops whose rate is near the best. A longer one would only delay
+/// Recommends the shortest queue with few drops and a rate near the best. A longer one would only delay
 /// packets. A longer queue carries at least the rate of a shorter one: a lower measured rate shows a busy
 /// machine. If all lengths drop, or the rate without drops is low, the shortest with a rate near the best is
 /// recommended.

@@ -5,8 +5,8 @@ use sockeye_wire::walk::Congestion;
 /// Name of a congestion control algorithm (`TCP_CA_NAME_MAX` is 16).
 pub type Algorithm = ShortText<16>;
 
-/// What an algorithm tells about itself. Gains and shares are in the kernel's fixed point, its
-/// denominator in the name.
+/// The private data of a congestion control algorithm. Gains and shares are in the kernel's fixed point; the field names
+/// have the denominator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // named in the kernel's terms
 pub enum CongestionInfo {
@@ -32,8 +32,8 @@ pub enum CongestionInfo {
 }
 
 impl CongestionInfo {
-    /// What a walk over TCP's tables read of a socket's congestion control: the algorithm's name, and what it
-    /// tells of itself.
+    /// Converts the congestion control of a walk's record: the algorithm's name, and its private data. Each is `None` if
+    /// unknown.
     #[must_use]
     pub fn from_walk(congestion: &Congestion<'_>) -> (Option<Algorithm>, Option<Self>) {
         let name = Algorithm::from_c(&congestion.algorithm());
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_walk_read() {
+    fn walk_record_has_algorithm_and_bbr() {
         let mut section = [0; 40];
         let read = |section: &[u8]| CongestionInfo::from_walk(&Congestion::new(section).unwrap());
         assert_eq!(read(&section), (None, None), "a socket without an algorithm");

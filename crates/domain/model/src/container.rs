@@ -2,18 +2,18 @@ use crate::ShortText;
 use core::fmt::{self, Write as _};
 use sockeye_wire::proc_pid::cgroup_lines;
 
-/// A container, as the path of its cgroup tells.
+/// A container, identified by the path of its cgroup.
 ///
-/// Container runtimes give each container a cgroup whose name is or holds the container's id or name. There is no
-/// standard for it; the patterns known here are listed at [`Container::from_cgroup`].
+/// Container runtimes give each container a cgroup whose name is or contains the container's id or name. There is no
+/// standard for it; [`Container::from_cgroup`] lists the known patterns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Container {
-    /// Who made it, as far as the path tells.
+    /// The runtime, as far as the path shows it.
     pub runtime: Runtime,
     name: ShortText<255>,
 }
 
-/// Who makes containers.
+/// A container runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Runtime {
     /// Docker, also as the runtime of Kubernetes
@@ -26,7 +26,7 @@ pub enum Runtime {
     Podman,
     /// Kubernetes by a runtime that the path does not name
     Kubernetes,
-    /// `systemd-nspawn`, or whatever else registered a machine with `systemd-machined`
+    /// `systemd-nspawn`, or another program that registered a machine with `systemd-machined`
     Nspawn,
     /// LXC, LXD, Incus, Proxmox VE
     Lxc,
@@ -36,12 +36,12 @@ pub enum Runtime {
     Garden,
     /// A step of a BuildKit build
     Buildkit,
-    /// The folder is named by an id as container runtimes make them, and nothing says which.
+    /// Unknown: the folder is named by an id, as container runtimes do.
     Other,
 }
 
 impl Runtime {
-    /// Its name in lower case.
+    /// The name, in lower case.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl fmt::Display for Runtime {
 }
 
 impl Container {
-    /// The container whose cgroup this is or is below of; of nested ones, the innermost.
+    /// Returns the container whose cgroup contains this path; the innermost of nested ones; `None` if there is none.
     ///
     /// `path` is the third column of `/proc/PID/cgroup` or a path below the cgroup mount. `ID` is 64 hexadecimal
     /// digits, `NAME` anything.
@@ -116,9 +116,9 @@ impl Container {
         }
     }
 
-    /// The container that `/proc/PID/cgroup` tells about.
+    /// Returns the container of a process from its `/proc/PID/cgroup`; `None` if there is none.
     ///
-    /// With version 1 a process has a cgroup in each of several hierarchies, and not every runtime uses all of
+    /// With cgroups v1 a process has a cgroup in each of several hierarchies, and not every runtime uses all of
     /// them: the line that names its runtime wins, then the first.
     #[must_use]
     pub fn from_cgroup_file(file: &[u8]) -> Option<Self> {
@@ -155,7 +155,7 @@ impl Container {
             (_, b"lxc" | b"lxc.payload") => return Some(Self::new(Runtime::Lxc, folder)),
             (_, b"garden") => return Some(Self::new(Runtime::Garden, folder)),
             (_, b"buildkit") => return Some(Self::new(Runtime::Buildkit, folder)),
-            // `ctr` has no folder of its own but containerd's namespace, and `default` is a name others may use.
+            // `ctr` uses containerd's namespace as the folder, and others may use the name `default` too.
             (b"/default", _) => return Some(Self::new(Runtime::Containerd, folder)),
             _ => {}
         }
@@ -165,7 +165,7 @@ impl Container {
                 .filter(|name| !name.is_empty())?;
             return Some(Self::unescaped(Runtime::Nspawn, name));
         }
-        // A runtime that was told to use systemd, by one that does not.
+        // A runtime configured for systemd under one that is not.
         let mut parts = folder.rsplit(|&byte| byte == b':');
         if let (Some(id), Some(prefix), Some(_)) = (parts.next(), parts.next(), parts.next()) {
             return Self::prefixed(prefix, id);
@@ -217,7 +217,7 @@ impl Container {
         }
     }
 
-    /// systemd's `unit_name_unescape()`, but for the dash, which no machine's name has a slash for.
+    /// Decodes as systemd's `unit_name_unescape()`, but keeps `-`, since a machine name has no slash.
     fn unescaped(runtime: Runtime, escaped: &[u8]) -> Self {
         let mut plain = [0; 255];
         let mut len = 0;
@@ -234,34 +234,34 @@ impl Container {
         Self::new(runtime, &plain[..len])
     }
 
-    /// Its name or id, whole: any bytes.
+    /// Returns the full name or id: any bytes.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
-    /// Its name; of an id, the first twelve digits, which is what the runtimes' own tools print.
+    /// Returns the name, or the first twelve digits of the id, as the runtimes' own tools print it.
     #[must_use]
     pub fn short_name(&self) -> &[u8] {
         let name = self.name();
         if self.has_id() { &name[..SHORT_LEN] } else { name }
     }
 
-    /// Whether it is known by an id only, not by a name.
+    /// Whether only the id is known, no name.
     #[must_use]
     pub fn has_id(&self) -> bool {
         is_id(self.name())
     }
 
-    /// Whether somebody who typed `text` means it: its name, or at least the first twelve digits of its id.
+    /// Whether `text` is its name, or at least the first twelve digits of its id.
     #[must_use]
     pub fn matches_text(&self, text: &[u8]) -> bool {
         text == self.name() || self.has_id() && text.len() >= SHORT_LEN && self.name().starts_with(text)
     }
 }
 
-/// The [short name](Container::short_name). Bytes that are not UTF-8 are shown as U+FFFD; control characters are
-/// left to whoever prints.
+/// Writes the [short name](Container::short_name). U+FFFD replaces invalid UTF-8; control characters are
+/// left to the caller.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.short_name().utf8_chunks() {
@@ -274,9 +274,9 @@ impl fmt::Display for Container {
     }
 }
 
-/// 256 bits in hexadecimal digits, as Docker, containerd, CRI-O and Podman name containers.
+/// Length of an id: 256 bits in hexadecimal digits, as Docker, containerd, CRI-O and Podman use.
 const ID_LEN: usize = 64;
-/// As `docker ps`, `podman ps` and `crictl ps` cut them (crictl: to 13).
+/// Length of a short id in `docker ps`, `podman ps` and `crictl ps` (crictl: 13).
 const SHORT_LEN: usize = 12;
 
 fn is_id(text: &[u8]) -> bool {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_as_runtimes_make_them() {
+    fn known_cgroup_paths_are_containers() {
         use Runtime as R;
         for (path, runtime, name) in [
             ("/docker/ID", R::Docker, "ID"),
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn of_nested_ones_the_innermost() {
+    fn innermost_container_wins() {
         use Runtime as R;
         for (path, runtime) in [
             ("/docker/OUTER/docker/ID", R::Docker),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container() {
+    fn other_paths_are_no_containers() {
         for path in [
             "",
             "/",
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn short_names_and_what_was_typed() {
+    fn names_and_id_prefixes_match() {
         let container = Container::from_cgroup(format!("/docker/{ID}").as_bytes()).unwrap();
         assert_eq!(container.to_string(), "9ec39b91f3d7");
         assert!(container.matches_text(ID.as_bytes()) && container.matches_text(&ID.as_bytes()[..12]));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_hierarchies_the_most_telling() {
+    fn line_with_known_runtime_wins() {
         let file = format!("0::/../{ID}\n9:name=systemd:/\n4:memory:/docker/{ID}\n");
         let container = Container::from_cgroup_file(file.as_bytes()).unwrap();
         assert_eq!(
@@ -516,8 +516,8 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_will_do() {
-        // Pieces of patterns in any order: every boundary of the parser is met.
+    fn arbitrary_bytes_do_not_panic() {
+        // Pieces of patterns in any order reach every boundary of the parser.
         let pieces: [&[u8]; 16] = [
             b"/",
             b":",

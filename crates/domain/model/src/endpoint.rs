@@ -1,30 +1,30 @@
 use crate::{Inode, InterfaceIndex, Port, ShortText};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One end of a socket, in the terms of its family.
+/// An endpoint of a socket, in the terms of its family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// No such end: the peer of a socket that has none.
+    /// No endpoint: the socket has no peer.
     None,
     /// An IP address and a port.
     Inet {
-        /// As the socket holds it: an IPv6 socket talking IPv4 shows a v4-mapped address.
+        /// Address as the socket stores it: an IPv6 socket with an IPv4 peer has a v4-mapped address.
         ip: IpAddr,
-        /// 0 where none is bound yet
+        /// Port; 0 if none is bound
         port: Port,
     },
     /// A UNIX socket.
     Unix {
-        /// What it is bound to, if to anything.
+        /// Its name; `None` if it has none or it is unknown.
         name: Option<UnixName>,
-        /// Which socket it is.
+        /// Its inode; `None` if unknown.
         inode: Option<Inode>,
     },
-    /// What a PACKET socket listens to.
+    /// A PACKET socket.
     Packet {
         /// EtherType in host order; 3 is every protocol (`ETH_P_ALL`)
         ethertype: u16,
-        /// `None`: every interface
+        /// Interface; `None` means all
         interface: Option<InterfaceIndex>,
     },
     /// A NETLINK socket.
@@ -33,22 +33,22 @@ pub enum Endpoint {
         protocol: u8,
         /// Its port id, often but not always a pid; 0 is the kernel
         port: u32,
-        /// Of a peer: the multicast group it stands for, if any
+        /// Multicast group of a peer; `None` if it is a unicast port
         group: Option<u32>,
     },
 }
 
-/// What a UNIX socket is bound to: a path, or after a NUL byte an abstract name.
+/// The name of a UNIX socket: a path, or a NUL byte and an abstract name.
 pub type UnixName = ShortText<108>;
 
 impl Endpoint {
-    /// An address and port.
+    /// Creates an IP endpoint.
     #[must_use]
     pub const fn inet(ip: IpAddr, port: Port) -> Self {
         Self::Inet { ip, port }
     }
 
-    /// From the 16 bytes the kernel uses for both families.
+    /// Converts the 16 bytes that the kernel uses for both families.
     #[must_use]
     pub fn from_wire(is_v6: bool, bytes: [u8; 16], port: u16) -> Self {
         let ip = if is_v6 {
@@ -59,7 +59,7 @@ impl Endpoint {
         Self::Inet { ip, port: Port(port) }
     }
 
-    /// The IP address, where there is one.
+    /// Returns the IP address; `None` for other families.
     #[must_use]
     pub const fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -68,7 +68,7 @@ impl Endpoint {
         }
     }
 
-    /// The port, where there is one.
+    /// Returns the port; `None` for other families.
     #[must_use]
     pub const fn port(&self) -> Option<Port> {
         match self {

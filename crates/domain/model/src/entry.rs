@@ -1,16 +1,16 @@
 use crate::{Owner, Socket};
 
-/// A socket and what was looked up about it elsewhere: what filters judge and renderers print.
+/// A socket with its owners: the input of filters and renderers.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// The socket.
     pub socket: &'a Socket,
-    /// Who holds it; empty when nobody (visible to us) does, `None` when nobody was asked.
+    /// Its owners, sorted by pid and descriptor; empty if it has none that we can see, `None` if they were not looked up.
     pub owners: Option<&'a [Owner]>,
 }
 
 impl<'a> Entry<'a> {
-    /// A socket whose owners nobody asked for.
+    /// Creates an entry without owners.
     #[must_use]
     pub const fn new(socket: &'a Socket) -> Self {
         Self { socket, owners: None }

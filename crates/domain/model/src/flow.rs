@@ -1,82 +1,81 @@
 use crate::{NetnsInode, Port, Process, State, Uid};
 use std::net::IpAddr;
 
-/// Connections that belong together: between the same hosts, in the same direction, for the same service.
+/// A group of connections: by default between the same hosts, in the same direction, to the same service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// What they have in common.
+    /// The common properties.
     pub key: FlowKey,
-    /// How many there are.
+    /// Number of connections.
     pub connections: u32,
-    /// How many are in each state, by the state's number; see [`Flow::in_state`].
+    /// Number of connections per state, indexed by the state's number; see [`Flow::in_state`].
     pub states: [u32; 14],
-    /// Who holds them, each process once, in the order of their pids. Empty when nobody was asked or
-    /// nobody holds them.
+    /// Owner processes, each once, sorted by pid; empty if there are none or they were not looked up.
     pub owners: Vec<Process>,
-    /// What TCP counted over all of them, if it was asked.
+    /// Statistics of TCP over all connections; `None` if not requested.
     pub totals: Option<Totals>,
-    /// What changed between two samples, if there were two and connections could be told apart.
+    /// Changes since the previous sample; `None` without one, or if connections have no cookies.
     pub rates: Option<Rates>,
 }
 
-/// What the connections of a flow have in common. `None`: they may differ there (`many`).
+/// The common properties of the connections of a flow. `None` means that they may differ (`many`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
-    /// The namespace, where more than one is being looked at.
+    /// Network namespace; `None` if only one is listed.
     pub netns: Option<NetnsInode>,
-    /// Who connected to whom.
+    /// Direction of the connections.
     pub direction: Direction,
-    /// Our address; v4-mapped ones as IPv4.
+    /// Local address; v4-mapped addresses as IPv4.
     pub local: Option<IpAddr>,
-    /// The peer's address, or the first of its prefix; v4-mapped ones as IPv4.
+    /// Peer's address, or the first of its prefix; v4-mapped addresses as IPv4.
     pub peer: Option<IpAddr>,
-    /// Length of the peer's prefix where flows are grouped by prefix.
+    /// Length of the peer's prefix, if flows are grouped by prefix.
     pub peer_prefix: Option<u8>,
-    /// Port of the service: ours when passive, the peer's when active.
+    /// Port of the service: the local one when passive, the peer's when active.
     pub port: Option<Port>,
-    /// The process, where flows are grouped by process.
+    /// Process, if flows are grouped by process.
     pub process: Option<Process>,
-    /// The user, where flows are grouped by user.
+    /// User, if flows are grouped by user.
     pub uid: Option<Uid>,
 }
 
-/// Who connected to whom.
+/// The direction in which a connection was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// We connected to the peer.
+    /// Outgoing: the local host connected to the peer.
     Active,
-    /// The peer connected to us: we listen on the local port, at that address.
+    /// Incoming: the peer connected to a listener at the local address and port.
     Passive,
 }
 
-/// By what connections are folded.
+/// The property by which connections are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupBy {
-    /// Both addresses and the service's port.
+    /// Both addresses and the port of the service.
     Host,
-    /// The service's port.
+    /// The port of the service.
     Port,
-    /// The process that holds them; a connection of several processes counts with each.
+    /// The owner process; a connection with several owners counts for each.
     Process,
-    /// The user who made them.
+    /// The user.
     Uid,
     /// The network namespace.
     Netns,
-    /// As `Host`, the peer's address cut to a prefix.
+    /// As `Host`, with the peer's address reduced to a prefix.
     Prefix {
-        /// Bits of an IPv4 address, at most 32
+        /// Prefix length for IPv4, at most 32
         v4: u8,
-        /// Bits of an IPv6 address, at most 128
+        /// Prefix length for IPv6, at most 128
         v6: u8,
     },
 }
 
-/// Sums and medians of tcp_info over the connections that have it; `None` where no source told any value.
+/// Sums and medians of tcp_info over the connections that have it; `None` if no connection has the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Connections counted here.
+    /// Number of connections with tcp_info.
     pub measured: u32,
-    /// Sum of `tcpi_bytes_acked`: data the peers have got.
+    /// Sum of `tcpi_bytes_acked`: bytes acknowledged by the peers.
     pub bytes_acked: Option<u64>,
     /// Sum of `tcpi_bytes_received`.
     pub bytes_received: Option<u64>,
@@ -90,7 +89,7 @@ pub struct Totals {
     pub delivery_rate_bytes_per_s_median: Option<u64>,
 }
 
-/// Changes between two samples, per second.
+/// Changes per second between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
     /// Data acknowledged by the peers.
@@ -99,14 +98,14 @@ pub struct Rates {
     pub received_bytes_per_s: f64,
     /// Segments retransmitted.
     pub retrans_segs_per_s: f64,
-    /// Connections there now and not before.
+    /// Connections in the second sample only.
     pub opened_per_s: f64,
-    /// Connections there before and not now, or in TIME_WAIT now.
+    /// Connections in the first sample only, or in TIME_WAIT in the second.
     pub closed_per_s: f64,
 }
 
 impl Flow {
-    /// A flow of no connections yet.
+    /// Creates a flow without connections.
     #[must_use]
     pub const fn new(key: FlowKey) -> Self {
         Self {
@@ -119,7 +118,7 @@ impl Flow {
         }
     }
 
-    /// How many connections are in `state`.
+    /// Returns the number of connections in `state`.
     #[must_use]
     pub fn in_state(&self, state: State) -> u32 {
         self.states.get(usize::from(state.number())).copied().unwrap_or(0)

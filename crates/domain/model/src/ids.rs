@@ -1,4 +1,4 @@
-//! Numbers that could be swapped by mistake, each with a type of its own.
+//! Newtypes for numbers that could be mixed up.
 
 use core::fmt;
 
@@ -19,22 +19,22 @@ macro_rules! ids {
 ids! {
     /// A TCP or UDP port; of a RAW socket, the protocol number it listens to.
     Port(u16);
-    /// Inode of a socket in sockfs: what `/proc/PID/fd` shows as `socket:[N]`.
+    /// Inode of a socket in sockfs: `/proc/PID/fd` shows it as `socket:[N]`.
     Inode(u32);
-    /// The kernel's name for a socket, never reused while the host is up (`SO_COOKIE`).
+    /// Identifier of a socket, never reused until reboot (`SO_COOKIE`).
     Cookie(u64);
     /// Index of a network interface within its namespace.
     InterfaceIndex(u32);
-    /// Inode of a network namespace in nsfs: what `/proc/PID/ns/net` shows as `net:[N]`.
+    /// Inode of a network namespace in nsfs: `/proc/PID/ns/net` shows it as `net:[N]`.
     NetnsInode(u32);
-    /// A user, as our own user namespace names him.
+    /// A user id in our user namespace.
     Uid(u32);
-    /// A process (the kernel's thread group), as our own pid namespace names it.
+    /// A process id (the kernel's thread group id) in our pid namespace.
     Pid(u32);
-    /// A process group.
+    /// A process group id.
     Pgid(u32);
-    /// A file descriptor of some process.
+    /// A file descriptor number of a process.
     Fd(u32);
-    /// A cgroup v2: the inode of its folder in cgroupfs.
+    /// Id of a cgroup v2: the inode of its folder in cgroupfs.
     CgroupId(u64);
 }

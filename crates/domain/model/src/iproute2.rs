@@ -1,7 +1,7 @@
-//! Names that only iproute2 gives: `ip` and `ss` show and understand them (`lib/ll_proto.c`, `lib/rt_names.c`).
+//! Names that only iproute2 defines: `ip` and `ss` print and parse them (`lib/ll_proto.c`, `lib/rt_names.c`).
 
-/// Protocols of netlink (`include/uapi/linux/netlink.h`), and what `/etc/iproute2/nl_protos` calls them where nobody changed it.
-/// Of several names the first is shown.
+/// Netlink protocols (`include/uapi/linux/netlink.h`) with their names in the default `/etc/iproute2/nl_protos`.
+/// Of several names the first is printed.
 pub const NETLINK_PROTOCOLS: &[(u8, &str)] = &[
     (0, "rtnl"),
     (0, "route"),
@@ -29,7 +29,7 @@ pub const NETLINK_PROTOCOLS: &[(u8, &str)] = &[
     (21, "crypto"),
 ];
 
-/// EtherTypes (`include/uapi/linux/if_ether.h`). Of several names the first is shown.
+/// EtherTypes (`include/uapi/linux/if_ether.h`). Of several names the first is printed.
 pub const ETHERTYPES: &[(u16, &str)] = &[
     (0x0060, "loop"),
     (0x0200, "pup"),

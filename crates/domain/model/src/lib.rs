@@ -1,11 +1,12 @@
-//! What a socket *means*: the one record every source fills and every filter, fold and renderer reads.
+//! The record of a socket, which every source fills and every filter, fold and renderer reads; and the records of
+//! flows, network namespaces, containers and vitals.
 //!
-//! `wire` says what the kernel said; here it becomes what we know. Numbers get units, zeros that mean
-//! "nobody knows" become `None`, a listener's two queues get names of their own, and a value without a
-//! name survives as `Unknown(n)`.
+//! `wire` has what the kernel reports; this crate has what it means. Numbers get units, zeros that mean
+//! "unknown" become `None`, a listener's two queues get their own names, and a value without a
+//! name is kept as `Unknown(n)`.
 //!
-//! What it deliberately does not do: ask the kernel anything, look names up, print, or allocate. A
-//! [`Socket`] is a fixed-size value that lives on the stack for as long as its row is being made.
+//! What it deliberately does not do: query the kernel, look up names, or print. A [`Socket`] is a fixed-size value
+//! without allocations; one value is reused for all sockets of a dump.
 //!
 //! ```
 //! use sockeye_model::{Endpoint, Port, Protocol, Socket, State};
@@ -13,7 +14,7 @@
 //! let mut socket = Socket::new(Protocol::Tcp, State::Listen);
 //! socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(80));
 //! assert_eq!(socket.local.port(), Some(Port(80)));
-//! assert_eq!(socket.tcp_info, None); // not asked for, or not known to this kernel
+//! assert_eq!(socket.tcp_info, None); // not requested, or unknown to this kernel
 //! ```
 
 // Tests name the crate as its users do.
@@ -22,6 +23,8 @@ extern crate self as sockeye_model;
 
 mod congestion;
 mod container;
+mod detail;
+mod diag_details;
 mod endpoint;
 mod entry;
 mod flow;
@@ -35,7 +38,6 @@ mod names;
 mod namespace;
 mod netns_name;
 mod owner;
-mod particulars;
 mod protocol;
 mod protocol_set;
 mod socket;
@@ -49,22 +51,23 @@ mod vitals;
 
 pub use congestion::{Algorithm, CongestionInfo};
 pub use container::{Container, Runtime};
+pub use detail::Detail;
+pub use diag_details::{DiagDetails, Fanout, Instruction, Md5Key, PacketInfo, Ring, Subflow, Tls, Vfs};
 pub use endpoint::{Endpoint, UnixName};
 pub use entry::Entry;
 pub use flow::{Direction, Flow, FlowKey, GroupBy, Rates, Totals};
-pub use from_wire::WalkedKernel;
+pub use from_wire::WalkLayout;
 pub use ids::{CgroupId, Cookie, Fd, Inode, InterfaceIndex, NetnsInode, Pgid, Pid, Port, Uid};
 pub use losses::Losses;
 pub use memory::Memory;
 pub use mptcp::MptcpInfo;
 pub use names::{Names, NoNames};
 pub use namespace::{
-    Age, AgeFrom, DescriptorKeeper, Few, KEEPERS_MAX, Keepers, MountKeeper, Namespace, SocketKeeper,
-    ThreadKeeper, natural_order,
+    Age, AgeFrom, DescriptorHolder, HOLDERS_MAX, MountHolder, Namespace, NetnsHolders, SocketHolder,
+    ThreadHolder, TruncatedList, natural_order,
 };
-pub use netns_name::{BadNetnsName, NetnsName};
+pub use netns_name::{InvalidNetnsName, NetnsName};
 pub use owner::{Comm, Owner, Process};
-pub use particulars::{Fanout, Instruction, Md5Key, PacketInfo, Particulars, Ring, Subflow, Tls, Vfs};
 pub use protocol::{Family, Protocol};
 pub use protocol_set::ProtocolSet;
 pub use socket::{Options, Queues, Shutdown, Socket, Ulp};

@@ -1,31 +1,30 @@
-/// What a listing could not see, or saw while it changed. All zeros: nothing is known to be missing.
+/// Counts of what a listing could not read, or read while it changed. All zeros: nothing is known to be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses {
-    /// Dumps the kernel marked as interrupted, or that overran, and that were repeated.
+    /// Dumps that were repeated because the kernel marked them as interrupted, or because of an overrun.
     pub repeated_dumps: u64,
     /// Dumps that were still incomplete after the last repetition.
     pub incomplete_dumps: u64,
-    /// Receptions that failed for want of buffer space (`ENOBUFS`).
+    /// Receives that failed with `ENOBUFS`.
     pub overruns: u64,
     /// Messages that did not fit into the buffer.
     pub truncated_messages: u64,
-    /// Messages or lines that could not be understood, each skipped.
+    /// Malformed messages or lines; each was skipped.
     pub broken_records: u64,
     /// Protocols that no source could list.
     pub unlisted_protocols: u64,
-    /// Chains of the kernel's hash tables that would not hold still while we walked over them: sockets
-    /// may be missing.
+    /// Hash chains of the kernel that kept changing during the walk: sockets may be missing.
     pub unsettled_chains: u64,
     /// Processes whose descriptors we may not read.
     pub unreadable_processes: u64,
-    /// Processes that ended while they were being read: what they held may be missing.
+    /// Processes that ended while they were read: their descriptors may be missing.
     pub vanished_processes: u64,
     /// Network namespaces that could not be entered.
     pub unreadable_namespaces: u64,
 }
 
 impl Losses {
-    /// Each counter with its name.
+    /// Returns each counter with its name.
     #[must_use]
     pub fn counters(&self) -> [(&'static str, u64); 10] {
         [
@@ -42,7 +41,7 @@ impl Losses {
         ]
     }
 
-    /// Whether all is zero.
+    /// Whether all counters are zero.
     #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Self::default()

@@ -1,6 +1,6 @@
 use sockeye_wire::inet_diag::{MemoryInfo, SkMemInfo};
 
-/// Bytes of memory a socket holds and may hold, and what it lost (`ss -m`).
+/// Memory use and limits of a socket, and its drops (`ss -m`).
 ///
 /// Source: `sock_diag_put_meminfo()`, `SK_MEMINFO_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -9,9 +9,9 @@ pub struct Memory {
     pub rmem_alloc_bytes: Option<u32>,
     /// Limit of received data (`sk_rcvbuf`)
     pub rcvbuf_bytes: Option<u32>,
-    /// Handed to the layers below (`sk_wmem_alloc`)
+    /// Passed to the lower layers (`sk_wmem_alloc`)
     pub wmem_alloc_bytes: Option<u32>,
-    /// Limit of data to be sent (`sk_sndbuf`)
+    /// Limit of data to send (`sk_sndbuf`)
     pub sndbuf_bytes: Option<u32>,
     /// Reserved ahead (`sk_forward_alloc`)
     pub fwd_alloc_bytes: Option<u32>,
@@ -19,9 +19,9 @@ pub struct Memory {
     pub wmem_queued_bytes: Option<u32>,
     /// Options, filters and the like (`sk_omem_alloc`)
     pub optmem_bytes: Option<u32>,
-    /// Waiting while the socket was locked (`sk_backlog.len`)
+    /// Queued while the socket was locked (`sk_backlog.len`)
     pub backlog_bytes: Option<u32>,
-    /// Packets dropped for want of room (`sk_drops`)
+    /// Packets dropped because a buffer was full (`sk_drops`)
     pub drops: Option<u32>,
 }
 
@@ -42,7 +42,7 @@ impl From<SkMemInfo<'_>> for Memory {
 }
 
 impl From<MemoryInfo> for Memory {
-    /// The older four numbers, for kernels before 3.6.
+    /// Converts the older four numbers of kernels before 3.6.
     fn from(info: MemoryInfo) -> Self {
         Self {
             rmem_alloc_bytes: Some(info.rmem),

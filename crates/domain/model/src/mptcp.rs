@@ -2,7 +2,7 @@ use sockeye_wire::inet_diag::MptcpInfo as Wire;
 
 macro_rules! mptcp_info {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $wire:ident;)*) => {
-        /// What the kernel knows about an MPTCP connection; `None` where this kernel does not say.
+        /// The state of an MPTCP connection; `None` if this kernel does not report a field.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct MptcpInfo {
             $($(#[$doc])* pub $name: Option<$type>,)*
@@ -29,7 +29,7 @@ mptcp_info! {
     subflows: u8 = subflows;
     /// Addresses announced to the peer
     add_addr_signal: u8 = add_addr_signal;
-    /// Announced addresses taken up
+    /// Announced addresses accepted
     add_addr_accepted: u8 = add_addr_accepted;
     /// Limit of `subflows`
     subflows_max: u8 = subflows_max;
@@ -39,9 +39,9 @@ mptcp_info! {
     add_addr_accepted_max: u8 = add_addr_accepted_max;
     /// Bit 0: fell back to TCP; bit 1: the peer's key was received
     flags: u32 = flags;
-    /// Names the connection to the peer
+    /// Token that identifies the connection to the peer
     token: u32 = token;
-    /// Next data sequence number to be sent
+    /// Next data sequence number to send
     write_seq: u64 = write_seq;
     /// Oldest data sequence number not acknowledged
     snd_una: u64 = snd_una;
@@ -53,7 +53,7 @@ mptcp_info! {
     local_addr_max: u8 = local_addr_max;
     /// 1 when checksums are on
     csum_enabled: u8 = csum_enabled;
-    /// Retransmissions at the level of MPTCP
+    /// Retransmissions by MPTCP
     retransmits: u32 = retransmits;
     /// Bytes of these
     bytes_retrans: u64 = bytes_retrans;
@@ -63,12 +63,12 @@ mptcp_info! {
     bytes_received: u64 = bytes_received;
     /// Bytes acknowledged
     bytes_acked: u64 = bytes_acked;
-    /// Subflows in all
+    /// Number of subflows
     subflows_total: u8 = subflows_total;
-    /// Milliseconds since data was sent
+    /// Milliseconds since data was last sent
     last_data_sent_ms: u32 = last_data_sent;
-    /// Milliseconds since data was received
+    /// Milliseconds since data was last received
     last_data_recv_ms: u32 = last_data_recv;
-    /// Milliseconds since an acknowledgement was received
+    /// Milliseconds since an acknowledgement was last received
     last_ack_recv_ms: u32 = last_ack_recv;
 }

@@ -1,38 +1,38 @@
 use crate::{CgroupId, InterfaceIndex, NetnsInode, Port, Protocol, Uid};
 use std::net::IpAddr;
 
-/// Names for numbers, where the reader wants names and somebody knows them.
+/// A source of names for numbers.
 ///
-/// The pure crates ask; who answers (files, resolver, kernel) is none of their business. `None`: print
-/// the number.
+/// Pure crates use this trait; its implementations may read files or query a resolver or the kernel. Each method returns
+/// `None` if the number is to be printed.
 pub trait Names {
-    /// The interface with this index, in the namespace with this inode (`None`: our own).
+    /// Returns the name of this interface, in the namespace with this inode (`None`: our own).
     fn interface(&self, _index: InterfaceIndex, _netns: Option<NetnsInode>) -> Option<&str> {
         None
     }
-    /// The service at this port.
+    /// Returns the name of the service at this port.
     fn service(&self, _protocol: Protocol, _port: Port) -> Option<&str> {
         None
     }
-    /// The host with this address.
+    /// Returns the name of the host with this address.
     fn host(&self, _ip: IpAddr) -> Option<&str> {
         None
     }
-    /// The user with this number.
+    /// Returns the name of this user.
     fn user(&self, _uid: Uid) -> Option<&str> {
         None
     }
-    /// Path of this cgroup below the cgroup v2 mount: `/system.slice/nginx.service`.
+    /// Returns the path of this cgroup below the cgroup v2 mount: `/system.slice/nginx.service`.
     fn cgroup(&self, _id: CgroupId) -> Option<&str> {
         None
     }
-    /// The network namespace with this inode.
+    /// Returns the label of the network namespace with this inode.
     fn netns(&self, _inode: NetnsInode) -> Option<&str> {
         None
     }
 }
 
-/// Nobody knows any name.
+/// A source without any name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoNames;
 

@@ -1,140 +1,139 @@
 use crate::{Fd, NetnsInode, NetnsName, Pid, Process};
 use core::cmp::Ordering;
 
-/// A network namespace: what it is called, who lives in it, and what keeps it.
+/// A network namespace: its names, its processes, and what keeps it alive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Namespace {
-    /// Which one.
+    /// Its inode.
     pub inode: NetnsInode,
-    /// All names it was given (`ip netns`); what somebody chose before what a machine made up, then in their natural order.
+    /// All names in `/run/netns` (`ip netns`): names given by a user before generated ones, each in natural order.
     pub names: Vec<NetnsName>,
-    /// The name or short id of the container that lives in it, where that was looked for and is known.
+    /// Name or short id of its container; `None` if there is none or it was not looked up.
     pub container: Option<Box<str>>,
-    /// What a listing calls it: a chosen name, else its container's, else a name that was made up, else its first
-    /// process's. `None`: it has none of these.
-    pub called: Option<Box<str>>,
-    /// The number that our own namespace gave it (`ip netns set`).
+    /// Label in listings: a given name, else that of its container, else a generated name, else that of its first process.
+    /// `None` if it has none of these.
+    pub label: Option<Box<str>>,
+    /// Its nsid in our own namespace (`ip netns set`); `None` if it has none.
     #[doc(alias = "nsid")]
     pub id: Option<i32>,
-    /// Processes whose first thread lives in it, of those that could be read. `None`: none of these, but there are others.
+    /// Number of processes whose first thread is in it. `None` if no readable process is, but some could not be read.
     pub processes: Option<u32>,
-    /// Threads that live in it, likewise.
+    /// Number of threads in it; `None` likewise.
     pub threads: Option<u32>,
-    /// Sockets of user space, of all protocols. TIME_WAIT and the kernel's own are not counted.
+    /// Number of user space sockets of all protocols, without TIME_WAIT and the kernel's own.
     pub sockets: Option<u64>,
-    /// Network interfaces, the loopback among them.
+    /// Number of network interfaces, including loopback.
     pub interfaces: Option<u32>,
-    /// How old it is.
+    /// Its age; `None` if unknown.
     pub age: Option<Age>,
-    /// Whether it is the one that we are in.
+    /// Whether it is our own namespace.
     pub is_own: bool,
-    /// What holds it open, besides the processes that live in it.
-    pub keepers: Keepers,
+    /// What keeps it alive, apart from its names and its processes.
+    pub holders: NetnsHolders,
 }
 
-/// How old a namespace is, as far as anybody knows: the kernel keeps no time of its making.
+/// The age of a namespace, as far as known: the kernel does not store the time of its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age {
-    /// Seconds.
+    /// Age in seconds.
     pub seconds: u64,
-    /// How it is known.
+    /// The evidence.
     pub from: AgeFrom,
 }
 
-/// How the age of a namespace is known.
+/// The evidence for the age of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgeFrom {
-    /// It has a name or another mount since then. Whoever makes one to last mounts it at once, so that it is hardly older.
+    /// Its name or another mount is that old. A persistent namespace is mounted at its creation, so that it is hardly older.
     Mount,
-    /// Somebody holds it open since then, at the least.
-    Held,
-    /// Its oldest process began then. One that moved in later may be older than the namespace.
+    /// A descriptor has held it open at least that long.
+    Descriptor,
+    /// Its oldest process is that old. A process that entered later may be older than the namespace.
     Process,
 }
 
 impl AgeFrom {
-    /// Its name in JSON.
+    /// The name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mount => "mount",
-            Self::Held => "held",
+            Self::Descriptor => "held",
             Self::Process => "process",
         }
     }
 }
 
-/// What holds a namespace open besides its names and the processes that live in it: of each kind the first few, and how
-/// many there are.
+/// What keeps a namespace alive, apart from its names and its processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Keepers {
-    /// Mounts that are not its names.
-    pub mounts: Few<MountKeeper>,
-    /// Descriptors.
-    pub descriptors: Few<DescriptorKeeper>,
-    /// Threads of processes that live elsewhere.
-    pub threads: Few<ThreadKeeper>,
-    /// Processes elsewhere that hold sockets of it, if that could be seen.
-    pub sockets: Few<SocketKeeper>,
+pub struct NetnsHolders {
+    /// Mounts other than its names.
+    pub mounts: TruncatedList<MountHolder>,
+    /// Descriptors of the namespace.
+    pub descriptors: TruncatedList<DescriptorHolder>,
+    /// Threads whose process is in another namespace.
+    pub threads: TruncatedList<ThreadHolder>,
+    /// Processes of other namespaces with sockets in it; empty without BPF.
+    pub sockets: TruncatedList<SocketHolder>,
 }
 
-/// The first few of many.
+/// A list that keeps only its first items, and the total.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Few<T> {
-    /// These, [`KEEPERS_MAX`] at most.
+pub struct TruncatedList<T> {
+    /// The first items, at most [`HOLDERS_MAX`].
     pub first: Vec<T>,
-    /// How many there are.
+    /// Number of all items.
     pub total: u64,
 }
 
-/// So many keepers of each kind are told one by one.
-pub const KEEPERS_MAX: usize = 8;
+/// Maximum number of holders of each kind that are listed.
+pub const HOLDERS_MAX: usize = 8;
 
 /// A mount of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MountKeeper {
-    /// Whose mount namespace it is in: one of the processes there. `None`: it is in ours.
+pub struct MountHolder {
+    /// A process of its mount namespace; `None` if that is ours.
     pub process: Option<Process>,
-    /// Where, as that process sees it.
+    /// Mount point, as that process sees it.
     pub path: Box<[u8]>,
 }
 
 /// A descriptor of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DescriptorKeeper {
-    /// Who has it.
+pub struct DescriptorHolder {
+    /// The owner.
     pub process: Process,
-    /// Its number.
+    /// The descriptor.
     pub fd: Fd,
 }
 
-/// A thread that lives in a namespace while its process lives in another.
+/// A thread in another namespace than its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ThreadKeeper {
+pub struct ThreadHolder {
     /// The process.
     pub process: Process,
     /// The thread.
     pub tid: Pid,
 }
 
-/// A process that holds sockets of a namespace in which it does not live.
+/// A process with sockets in another namespace than its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SocketKeeper {
-    /// Who.
+pub struct SocketHolder {
+    /// The owner.
     pub process: Process,
-    /// So many.
+    /// Number of sockets.
     pub sockets: u64,
 }
 
 impl Namespace {
-    /// One of which nothing else is known.
+    /// Creates a namespace of which nothing else is known.
     #[must_use]
     pub fn new(inode: NetnsInode) -> Self {
         Self {
             inode,
             names: Vec::new(),
             container: None,
-            called: None,
+            label: None,
             id: None,
             processes: None,
             threads: None,
@@ -142,12 +141,12 @@ impl Namespace {
             interfaces: None,
             age: None,
             is_own: false,
-            keepers: Keepers::default(),
+            holders: NetnsHolders::default(),
         }
     }
 
-    /// Whether nobody lives in it: no process and no thread. `None`: it could not be judged for want of rights. Ours is
-    /// never leaked.
+    /// Whether it has neither a process nor a thread; `None` if our rights do not suffice to know. Our own is never
+    /// leaked.
     #[must_use]
     pub fn is_leaked(&self) -> Option<bool> {
         if self.is_own {
@@ -162,8 +161,8 @@ impl Namespace {
     }
 }
 
-impl Keepers {
-    /// Whether there is none.
+impl NetnsHolders {
+    /// Whether there is no holder.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.mounts.total == 0
@@ -173,17 +172,17 @@ impl Keepers {
     }
 }
 
-impl<T> Few<T> {
-    /// One more, which is kept if it is among the first.
+impl<T> TruncatedList<T> {
+    /// Adds an item; it is dropped but counted if the list is full.
     pub fn push(&mut self, one: T) {
         self.total += 1;
-        if self.first.len() < KEEPERS_MAX {
+        if self.first.len() < HOLDERS_MAX {
             self.first.push(one);
         }
     }
 }
 
-impl<T> Default for Few<T> {
+impl<T> Default for TruncatedList<T> {
     fn default() -> Self {
         Self {
             first: Vec::new(),
@@ -192,7 +191,7 @@ impl<T> Default for Few<T> {
     }
 }
 
-/// The order of names in which `web2` comes before `web10`: digits count as the number they are.
+/// Compares names in natural order: digits compare as numbers, so that `web2` comes before `web10`.
 #[must_use]
 pub fn natural_order(a: &[u8], b: &[u8]) -> Ordering {
     let (mut left, mut right) = (a, b);
@@ -220,7 +219,7 @@ pub fn natural_order(a: &[u8], b: &[u8]) -> Ordering {
     }
 }
 
-/// The digits in front, without leading zeros, and what follows them.
+/// Splits off the leading digits, without leading zeros.
 fn number(text: &[u8]) -> (&[u8], &[u8]) {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, rest) = text.split_at(len);
@@ -233,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_in_their_natural_order() {
+    fn digits_compare_as_numbers() {
         let mut names = [
             "web10", "web2", "web", "web02", "a", "web2b", "web2a10", "web2a9", "1", "09", "10", "é", "web2",
         ];
@@ -245,14 +244,14 @@ mod tests {
                 "é"
             ]
         );
-        // More digits than any number has.
+        // More digits than an integer type holds.
         let long = "9".repeat(400);
         assert_eq!(natural_order(long.as_bytes(), b"10"), Ordering::Greater);
         assert_eq!(natural_order(b"x0", b"x00"), Ordering::Less);
     }
 
     #[test]
-    fn only_what_could_be_judged_is_leaked() {
+    fn namespace_with_unknown_processes_is_not_judged() {
         let mut namespace = Namespace::new(NetnsInode(1));
         assert_eq!(namespace.is_leaked(), None);
         for (processes, threads, expected) in [
@@ -272,11 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn few_of_many() {
-        let mut few = Few::default();
+    fn items_beyond_the_maximum_are_counted_only() {
+        let mut list = TruncatedList::default();
         for number in 0..100 {
-            few.push(number);
+            list.push(number);
         }
-        assert_eq!((few.first.len(), few.total, few.first[7]), (KEEPERS_MAX, 100, 7));
+        assert_eq!(
+            (list.first.len(), list.total, list.first[7]),
+            (HOLDERS_MAX, 100, 7)
+        );
     }
 }

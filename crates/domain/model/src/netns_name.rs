@@ -3,91 +3,91 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The name of a network namespace, as `ip netns` keeps it: that of a file in `/run/netns`.
+/// The name of a network namespace for `ip netns`: a file name in `/run/netns`.
 ///
 /// ```
-/// use sockeye_model::{BadNetnsName, NetnsName};
+/// use sockeye_model::{InvalidNetnsName, NetnsName};
 ///
 /// assert_eq!(NetnsName::new("web1").unwrap().path(), std::path::Path::new("/run/netns/web1"));
-/// assert_eq!(NetnsName::new("../web"), Err(BadNetnsName::Slash));
+/// assert_eq!(NetnsName::new("../web"), Err(InvalidNetnsName::Slash));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetnsName(OsString);
 
-/// Why no network namespace can be called so.
+/// Why a name is invalid for a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadNetnsName {
+pub enum InvalidNetnsName {
     /// It is empty.
     Empty,
-    /// `.` and `..` are the folder and that above it.
+    /// It is `.` or `..`.
     Dots,
-    /// Names are files in one folder.
+    /// It contains a slash.
     Slash,
-    /// A control character, C1 ones (U+0080 to U+009F) too: it would steer the terminals of all who list it. Also NUL, which
-    /// ends a path.
+    /// It contains a control character, including C1 (U+0080 to U+009F), which could control the terminal of a listing; or a
+    /// NUL, which ends a path.
     Control,
-    /// So many bytes; a file's name has 255 at most (`NAME_MAX`).
+    /// It has so many bytes; a file name has at most 255 (`NAME_MAX`).
     Long(usize),
 }
 
 impl NetnsName {
-    /// The folder of names; `/var/run` is a link to `/run` wherever iproute2 is told otherwise.
+    /// The folder of names. `/var/run` is a link to `/run`.
     pub const FOLDER: &str = "/run/netns";
 
-    /// A name that may be given.
+    /// Checks a new name.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub fn new(name: impl Into<OsString>) -> Result<Self, BadNetnsName> {
+    /// Why it is invalid.
+    pub fn new(name: impl Into<OsString>) -> Result<Self, InvalidNetnsName> {
         let name = Self::of_file(name)?;
         let has_control = name.0.as_bytes().utf8_chunks().any(|chunk| {
-            // Not UTF-8: what a terminal of eight-bit characters takes it for.
+            // Not UTF-8: as an eight-bit terminal would interpret it.
             let is_c1 = |byte: &u8| (0x80..=0x9f).contains(byte);
             chunk.valid().chars().any(char::is_control) || chunk.invalid().iter().any(is_c1)
         });
         if has_control {
-            return Err(BadNetnsName::Control);
+            return Err(InvalidNetnsName::Control);
         }
         Ok(name)
     }
 
-    /// A name that may have been given by others, who need not have cared for control characters.
+    /// Checks an existing name, which may contain control characters.
     ///
     /// # Errors
-    /// What makes it no name of a file.
-    pub fn of_file(name: impl Into<OsString>) -> Result<Self, BadNetnsName> {
+    /// Why it is no file name.
+    pub fn of_file(name: impl Into<OsString>) -> Result<Self, InvalidNetnsName> {
         let name = name.into();
         match name.as_bytes() {
-            [] => Err(BadNetnsName::Empty),
-            b"." | b".." => Err(BadNetnsName::Dots),
-            bytes if bytes.contains(&b'/') => Err(BadNetnsName::Slash),
-            bytes if bytes.contains(&0) => Err(BadNetnsName::Control),
-            bytes if bytes.len() > NAME_MAX => Err(BadNetnsName::Long(bytes.len())),
+            [] => Err(InvalidNetnsName::Empty),
+            b"." | b".." => Err(InvalidNetnsName::Dots),
+            bytes if bytes.contains(&b'/') => Err(InvalidNetnsName::Slash),
+            bytes if bytes.contains(&0) => Err(InvalidNetnsName::Control),
+            bytes if bytes.len() > NAME_MAX => Err(InvalidNetnsName::Long(bytes.len())),
             _ => Ok(Self(name)),
         }
     }
 
-    /// As it was given.
+    /// Returns the name.
     #[must_use]
     pub fn as_os_str(&self) -> &OsStr {
         &self.0
     }
 
-    /// The file that stands for it.
+    /// Returns the path of its file.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         Path::new(Self::FOLDER).join(&self.0)
     }
 }
 
-/// With U+FFFD for what is not UTF-8; a control character is still one.
+/// Writes the name. U+FFFD replaces invalid UTF-8; control characters are kept.
 impl fmt::Display for NetnsName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0.to_string_lossy())
     }
 }
 
-impl fmt::Display for BadNetnsName {
+impl fmt::Display for InvalidNetnsName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("it is empty"),
@@ -99,7 +99,7 @@ impl fmt::Display for BadNetnsName {
     }
 }
 
-impl std::error::Error for BadNetnsName {}
+impl std::error::Error for InvalidNetnsName {}
 
 /// `NAME_MAX` of `include/uapi/linux/limits.h`
 const NAME_MAX: usize = 255;
@@ -110,13 +110,13 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     #[track_caller]
-    fn check(name: &[u8], expected: Option<BadNetnsName>) {
+    fn check(name: &[u8], expected: Option<InvalidNetnsName>) {
         let found = NetnsName::new(OsString::from_vec(name.to_vec()));
         assert_eq!(found.err(), expected, "{}", name.escape_ascii());
     }
 
     #[test]
-    fn names_that_may_be_given() {
+    fn new_names_have_no_control_characters() {
         for good in [
             "web1",
             "a b",
@@ -130,27 +130,27 @@ mod tests {
             check(good.as_bytes(), None);
         }
         check(b"\xff", None);
-        check(b"", Some(BadNetnsName::Empty));
-        check(b".", Some(BadNetnsName::Dots));
-        check(b"..", Some(BadNetnsName::Dots));
-        check(b"a/b", Some(BadNetnsName::Slash));
-        check(b"/", Some(BadNetnsName::Slash));
-        check(b"a\nb", Some(BadNetnsName::Control));
-        check(b"\x1b[31m", Some(BadNetnsName::Control));
-        check(b"\x7f", Some(BadNetnsName::Control));
-        check(b"a\0", Some(BadNetnsName::Control));
-        check("\u{9b}31m".as_bytes(), Some(BadNetnsName::Control));
-        check(b"\x9b31m", Some(BadNetnsName::Control));
-        check(&[b'x'; 256], Some(BadNetnsName::Long(256)));
+        check(b"", Some(InvalidNetnsName::Empty));
+        check(b".", Some(InvalidNetnsName::Dots));
+        check(b"..", Some(InvalidNetnsName::Dots));
+        check(b"a/b", Some(InvalidNetnsName::Slash));
+        check(b"/", Some(InvalidNetnsName::Slash));
+        check(b"a\nb", Some(InvalidNetnsName::Control));
+        check(b"\x1b[31m", Some(InvalidNetnsName::Control));
+        check(b"\x7f", Some(InvalidNetnsName::Control));
+        check(b"a\0", Some(InvalidNetnsName::Control));
+        check("\u{9b}31m".as_bytes(), Some(InvalidNetnsName::Control));
+        check(b"\x9b31m", Some(InvalidNetnsName::Control));
+        check(&[b'x'; 256], Some(InvalidNetnsName::Long(256)));
     }
 
     #[test]
-    fn names_that_others_gave() {
+    fn existing_names_may_have_control_characters() {
         assert_eq!(
             NetnsName::of_file("a\nb").map(|name| name.to_string()),
             Ok("a\nb".to_owned())
         );
-        assert_eq!(NetnsName::of_file("a\0"), Err(BadNetnsName::Control));
-        assert_eq!(NetnsName::of_file(".."), Err(BadNetnsName::Dots));
+        assert_eq!(NetnsName::of_file("a\0"), Err(InvalidNetnsName::Control));
+        assert_eq!(NetnsName::of_file(".."), Err(InvalidNetnsName::Dots));
     }
 }

@@ -1,24 +1,24 @@
 use crate::{Fd, Pgid, Pid, ShortText};
 
-/// Name of a process as the kernel keeps it: at most 15 bytes, any but NUL.
+/// Name of a process (comm): at most 15 bytes, any but NUL.
 pub type Comm = ShortText<16>;
 
-/// A process, as far as a listing of sockets cares.
+/// A process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// Its number (the kernel's thread group).
+    /// Process id (the kernel's thread group id).
     pub pid: Pid,
-    /// Its process group, where it could be read.
+    /// Process group; `None` if unknown.
     pub pgid: Option<Pgid>,
-    /// Its name.
+    /// Name; empty if unknown.
     pub comm: Comm,
 }
 
-/// One descriptor of one process through which a socket is held open.
+/// A descriptor through which a process owns a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// Who holds it.
+    /// The process.
     pub process: Process,
-    /// By which descriptor.
+    /// The descriptor.
     pub fd: Fd,
 }

@@ -1,6 +1,6 @@
 use core::fmt;
 
-/// What a socket speaks: the kernel's family and type together, as `ss`'s Netid column tells them.
+/// The protocol of a socket: the kernel's family and type together, like the Netid column of `ss`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the names say it all
 pub enum Protocol {
@@ -18,12 +18,12 @@ pub enum Protocol {
     /// PACKET sockets of type DGRAM
     PacketDgram,
     Netlink,
-    /// A UNIX or PACKET socket of a type this program has no name for
+    /// A UNIX or PACKET socket of an unknown type
     Unknown(u8),
 }
 
 impl Protocol {
-    /// Name, as `ss` prints it in its Netid column.
+    /// The name in the Netid column of `ss`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +51,7 @@ impl Protocol {
         )
     }
 
-    /// Whether its endpoints are UNIX names.
+    /// Whether its endpoints are UNIX socket names.
     #[must_use]
     pub const fn is_unix(self) -> bool {
         matches!(self, Self::UnixStream | Self::UnixDgram | Self::UnixSeqpacket)
@@ -64,7 +64,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Address family of the socket itself. An `Inet6` socket may well talk IPv4, from a v4-mapped address.
+/// Address family of a socket. An `Inet6` socket may have an IPv4 peer, with v4-mapped addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum Family {
@@ -73,12 +73,12 @@ pub enum Family {
     Inet6,
     Netlink,
     Packet,
-    /// A number this program has no name for
+    /// An unknown number
     Unknown(u8),
 }
 
 impl Family {
-    /// From `AF_*`.
+    /// Converts from `AF_*`.
     #[must_use]
     pub const fn from_number(number: u8) -> Self {
         match number {
@@ -91,7 +91,7 @@ impl Family {
         }
     }
 
-    /// `AF_*`.
+    /// Returns the `AF_*` number.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -104,7 +104,7 @@ impl Family {
         }
     }
 
-    /// Name, as `ss -f` takes it.
+    /// The name for `ss -f`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

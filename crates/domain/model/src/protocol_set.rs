@@ -1,19 +1,19 @@
 use crate::Protocol;
 
-/// A set of protocols: one bit for each that has a name.
+/// A set of protocols, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProtocolSet(u16);
 
 impl ProtocolSet {
-    /// None of them.
+    /// No protocol.
     pub const EMPTY: Self = Self(0);
-    /// All of them.
+    /// All protocols.
     pub const ALL: Self = Self((1 << Self::PROTOCOLS.len()) - 1);
     /// UNIX sockets of every type.
     pub const UNIX: Self = Self::of(&[Protocol::UnixStream, Protocol::UnixDgram, Protocol::UnixSeqpacket]);
     /// PACKET sockets of both types.
     pub const PACKET: Self = Self::of(&[Protocol::PacketRaw, Protocol::PacketDgram]);
-    /// Everything with IP addresses.
+    /// All protocols with IP addresses.
     pub const INET: Self = Self::of(&[
         Protocol::Tcp,
         Protocol::Mptcp,
@@ -22,7 +22,7 @@ impl ProtocolSet {
         Protocol::Raw,
     ]);
 
-    /// Every protocol that has a name; its place is its bit.
+    /// All protocols with a name; the index is the bit.
     pub const PROTOCOLS: [Protocol; 11] = [
         Protocol::Tcp,
         Protocol::Mptcp,
@@ -37,8 +37,7 @@ impl ProtocolSet {
         Protocol::Netlink,
     ];
 
-    /// What may be typed, with what it stands for. Of two names for the same the first is the one it is
-    /// printed by.
+    /// The names of sets in filters and options. Of several names for one set the first is printed.
     pub const NAMES: [(&'static str, Self); 21] = [
         ("all", Self::ALL),
         ("inet", Self::INET),
@@ -63,7 +62,7 @@ impl ProtocolSet {
         ("nl", Self::of(&[Protocol::Netlink])),
     ];
 
-    /// These protocols.
+    /// Creates a set of these protocols.
     #[must_use]
     pub const fn of(protocols: &[Protocol]) -> Self {
         let (mut bits, mut place) = (0, 0);
@@ -74,7 +73,7 @@ impl ProtocolSet {
         Self(bits)
     }
 
-    /// The set with this name in [`ProtocolSet::NAMES`].
+    /// Returns the set with this name in [`ProtocolSet::NAMES`].
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES
@@ -83,7 +82,7 @@ impl ProtocolSet {
             .map(|&(_, set)| set)
     }
 
-    /// Its name, if it has one.
+    /// Returns the name; `None` if the set has none.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         Self::NAMES
@@ -92,45 +91,45 @@ impl ProtocolSet {
             .map(|&(name, _)| name)
     }
 
-    /// Both sets.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those of its protocols that `keep` says yes to.
+    /// Returns the protocols for which `keep` returns true.
     #[must_use]
     pub fn retain(self, keep: impl Fn(Protocol) -> bool) -> Self {
         let kept = self.iter().filter(|&protocol| keep(protocol));
         kept.fold(Self::EMPTY, |all, protocol| Self(all.0 | Self::bit(protocol)))
     }
 
-    /// Its protocols.
+    /// Iterates over its protocols.
     pub fn iter(self) -> impl Iterator<Item = Protocol> {
         Self::PROTOCOLS
             .into_iter()
             .filter(move |&protocol| self.contains(protocol))
     }
 
-    /// Whether any of `other` is in it.
+    /// Whether it has a protocol in common with `other`.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is one protocol, so that a listing need not name it in each row.
+    /// Whether it has one protocol only, so that a listing need not repeat it in each row.
     #[must_use]
     pub const fn is_single(self) -> bool {
         self.0.is_power_of_two()
     }
 
-    /// Whether `protocol` is in it. One without a name is in none.
+    /// Whether it contains `protocol`. No set contains an unknown protocol.
     #[must_use]
     pub const fn contains(self, protocol: Protocol) -> bool {
         self.0 & Self::bit(protocol) != 0
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_protocol_has_a_bit_and_a_name_of_its_own() {
+    fn protocols_have_distinct_bits_and_names() {
         for (place, protocol) in ProtocolSet::PROTOCOLS.into_iter().enumerate() {
             let one = ProtocolSet::of(&[protocol]);
             assert_eq!(one, ProtocolSet(1 << place));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn sets() {
+    fn sets_are_found_by_name() {
         let set = ProtocolSet::UNIX.or(ProtocolSet::of(&[Protocol::Tcp]));
         assert_eq!(set.retain(Protocol::is_unix), ProtocolSet::UNIX);
         assert!(set.intersects(ProtocolSet::INET) && !set.intersects(ProtocolSet::PACKET));

@@ -3,98 +3,98 @@ use crate::{
     NetnsInode, Protocol, ShortText, State, TcpInfo, Timer, Uid,
 };
 
-/// One socket, whatever its family and whoever told of it.
+/// A socket of any family, from any source.
 ///
-/// Each `None` is something the source did not say: it was not asked, may not tell, or does not know.
+/// A field is `None` if the source did not report it: it was not requested, not permitted, or is unknown to the source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Socket {
-    /// What it speaks.
+    /// Its protocol.
     pub protocol: Protocol,
     /// Its address family.
     pub family: Family,
     /// Its state.
     pub state: State,
-    /// Our end.
+    /// Local endpoint.
     pub local: Endpoint,
-    /// The other end.
+    /// Endpoint of the peer.
     pub peer: Endpoint,
     /// The interface it is bound to (`SO_BINDTODEVICE`), or that a PACKET socket listens on.
     pub interface: Option<InterfaceIndex>,
-    /// The network namespace it lives in; `None` where only one is being looked at.
+    /// Its network namespace; `None` if only one is listed.
     pub netns: Option<NetnsInode>,
-    /// Its inode; `None` when no file holds it (TIME_WAIT, SYN_RECV, orphans).
+    /// Its inode; `None` without a file (TIME_WAIT, SYN_RECV, orphans).
     pub inode: Option<Inode>,
-    /// Its name for life.
+    /// Its cookie, which identifies it until reboot.
     pub cookie: Option<Cookie>,
-    /// Who made it. A socket without a file may not remember: TIME_WAIT never does.
+    /// Its user; `None` if unknown. A socket without a file may have none: one in TIME_WAIT never has.
     pub uid: Option<Uid>,
-    /// What waits in it.
+    /// Its queues.
     pub queues: Queues,
-    /// What it waits for; `None`: no timer runs, or the source does not know.
+    /// Its timer; `None` if none runs or it is unknown.
     pub timer: Option<Timer>,
-    /// Firewall mark (`SO_MARK`); told to CAP_NET_ADMIN only.
+    /// Firewall mark (`SO_MARK`); only reported with CAP_NET_ADMIN.
     pub mark: Option<u32>,
-    /// Its cgroup v2.
+    /// Its cgroup (v2).
     pub cgroup: Option<CgroupId>,
-    /// Its net_cls class or priority.
+    /// net_cls class or priority.
     pub class_id: Option<u32>,
     /// IPv4 type of service.
     pub tos: Option<u8>,
     /// IPv6 traffic class.
     pub tclass: Option<u8>,
-    /// Which halves are shut down.
+    /// The directions that are shut down.
     pub shutdown: Option<Shutdown>,
     /// `IPV6_V6ONLY`, of listening and unconnected sockets.
     pub v6only: Option<bool>,
     /// Other options.
     pub options: Option<Options>,
-    /// Its memory.
+    /// Memory use and limits.
     pub memory: Option<Memory>,
-    /// Its congestion control.
+    /// Congestion control algorithm.
     pub congestion: Option<Algorithm>,
-    /// What that tells about itself.
+    /// Private data of the congestion control.
     pub congestion_info: Option<CongestionInfo>,
-    /// A protocol layered upon TCP.
+    /// Upper layer protocol on TCP.
     pub ulp: Option<Ulp>,
-    /// What TCP knows.
+    /// tcp_info.
     pub tcp_info: Option<TcpInfo>,
-    /// What MPTCP knows.
+    /// Info of an MPTCP connection.
     pub mptcp_info: Option<MptcpInfo>,
-    /// References held to it (procfs only).
+    /// Reference count (procfs only).
     pub references: Option<u32>,
 }
 
-/// What waits in a socket. The kernel uses the same two numbers for different things.
+/// The queues of a socket. The kernel reports two numbers, whose meaning depends on the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queues {
-    /// The source does not say.
+    /// Not reported.
     Unknown,
-    /// Of a connected or unconnected socket.
+    /// Queues of a connected or unconnected socket.
     Data {
         /// Received, not yet read.
         receive_bytes: u32,
         /// Sent or to be sent, not yet acknowledged.
         send_bytes: u32,
     },
-    /// Of a listener.
+    /// Queue of a listener.
     Accept {
-        /// Connections established and waiting for `accept`.
+        /// Established connections that wait for `accept`.
         waiting: u32,
-        /// How many may wait; `None` where the source does not know.
+        /// Maximum of `waiting`; `None` if unknown.
         backlog: Option<u32>,
     },
 }
 
-/// Halves of a connection that were shut down.
+/// The directions of a connection that are shut down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shutdown {
-    /// No more will be received.
+    /// Receiving is shut down.
     pub receive: bool,
-    /// No more will be sent.
+    /// Sending is shut down.
     pub send: bool,
 }
 
-/// Socket options as the kernel reports them together (Linux 5.10): bits in the order of
+/// Socket options that the kernel reports together (Linux 5.10), as bits in the order of
 /// `struct inet_diag_sockopt`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options(pub u16);
@@ -115,7 +115,7 @@ impl Options {
         "defer_connect",
     ];
 
-    /// Whether the option with this place in [`Options::NAMES`] is set.
+    /// Whether the option with this index in [`Options::NAMES`] is set.
     #[must_use]
     pub const fn is_set(self, place: usize) -> bool {
         place < 16 && self.0 & 1 << place != 0
@@ -126,7 +126,7 @@ impl Options {
 pub type Ulp = ShortText<16>;
 
 impl Socket {
-    /// A socket of which nothing else is known.
+    /// Creates a socket of which nothing else is known.
     #[must_use]
     #[inline]
     pub const fn new(protocol: Protocol, state: State) -> Self {
@@ -161,15 +161,15 @@ impl Socket {
         }
     }
 
-    /// Forgets everything, for the next socket to be read into the same place.
+    /// Resets the value, so that the next socket can be read into it.
     ///
-    /// As [`Socket::new`], but writes only the marks of absence: a socket is over a kilobyte, and a dump
+    /// Same result as [`Socket::new`], but this writes only the discriminants: a socket has over a kilobyte, and a dump
     /// of 100,000 must not copy 100,000 of them.
     #[inline]
     pub const fn clear(&mut self, protocol: Protocol, state: State) {
         self.protocol = protocol;
         self.state = state;
-        // By name, so that a new field is not forgotten here.
+        // Destructured, so that a new field cannot be forgotten here.
         let Self {
             protocol: _,
             state: _,
@@ -226,8 +226,8 @@ impl Socket {
         *references = None;
     }
 
-    /// Milliseconds since data was last sent or received, whichever is later; keepalives are no data. `None` also where
-    /// nothing ever was: of a connection that is being made the kernel tells how long the host is up.
+    /// Milliseconds since data was last sent or received, whichever is later; keepalive probes are no data. `None` also if
+    /// there was no data yet: for a connection in setup the kernel reports the uptime of the host.
     #[must_use]
     pub fn idle_ms(&self) -> Option<u32> {
         if matches!(
@@ -249,8 +249,8 @@ impl Socket {
         }
     }
 
-    /// Whether it waits for others to connect or to send: a TCP or UNIX listener, or a bound UDP socket
-    /// that is not connected.
+    /// Whether it waits for connections or datagrams: a TCP or UNIX listener, or a bound UDP socket
+    /// without a peer.
     #[must_use]
     pub fn is_listener(&self) -> bool {
         match self.protocol {
@@ -263,7 +263,7 @@ impl Socket {
 }
 
 impl Shutdown {
-    /// From the kernel's bits: 1 receive, 2 send.
+    /// Converts the kernel's bits: 1 receive, 2 send.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self {
@@ -279,7 +279,7 @@ mod tests {
     use crate::Port;
 
     #[test]
-    fn who_never_spoke_is_not_idle() {
+    fn connection_without_data_is_not_idle() {
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
         assert_eq!(socket.idle_ms(), None);
         socket.tcp_info = Some(TcpInfo {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn cleared_is_as_good_as_new() {
+    fn cleared_socket_equals_new_one() {
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
         socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(1));
         socket.tcp_info = Some(TcpInfo::default());

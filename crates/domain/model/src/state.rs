@@ -23,12 +23,12 @@ pub enum State {
     NewSynRecv,
     /// Bound to a port, neither listening nor connected (Linux 6.8)
     BoundInactive,
-    /// A number this program has no name for
+    /// An unknown number
     Unknown(u8),
 }
 
 impl State {
-    /// All states that have a name, in the order of their numbers.
+    /// All known states, in the order of their numbers.
     pub const ALL: [Self; 13] = [
         Self::Established,
         Self::SynSent,
@@ -45,7 +45,7 @@ impl State {
         Self::BoundInactive,
     ];
 
-    /// From the kernel's number.
+    /// Converts from the kernel's number.
     #[must_use]
     pub const fn from_number(number: u8) -> Self {
         match number {
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// The kernel's number.
+    /// Returns the kernel's number.
     #[must_use]
     pub const fn number(self) -> u8 {
         match self {
@@ -75,7 +75,7 @@ impl State {
         }
     }
 
-    /// Short name, as `ss` prints it in its State column.
+    /// The name in the State column of `ss`.
     #[must_use]
     pub const fn short_name(self) -> &'static str {
         match self {
@@ -95,7 +95,7 @@ impl State {
         }
     }
 
-    /// Name in JSON and in filters: `time_wait`.
+    /// The name in JSON and in filters: `time_wait`.
     #[must_use]
     pub const fn snake_name(self) -> &'static str {
         match self {
@@ -125,27 +125,27 @@ impl fmt::Display for State {
     }
 }
 
-/// A set of states: bit `1 << number` for each, the form in which the kernel is asked.
+/// A set of states: bit `1 << number` for each, as in requests to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StateSet(u32);
 
 impl StateSet {
-    /// No state at all.
+    /// No state.
     pub const EMPTY: Self = Self(0);
-    /// Every state of a full socket, and those of embryonic and dying ones.
+    /// All states of TCP, without bound sockets.
     pub const ALL: Self = Self(0x1fff & !1);
-    /// As [`StateSet::ALL`], and sockets merely bound (Linux 6.8 and later know them; others pass over the bit).
+    /// [`StateSet::ALL`] and bound sockets (Linux 6.8; older kernels ignore the bit).
     pub const ALL_AND_BOUND: Self = Self(0x3fff & !1);
-    /// What `ss` lists unasked: all but listening, unconnected, TIME_WAIT and SYN_RECV.
+    /// The default of `ss`: all but listening, unconnected, TIME_WAIT and SYN_RECV.
     pub const SS_DEFAULT: Self = Self::ALL
         .without(State::Listen)
         .without(State::Close)
         .without(State::TimeWait)
         .without(State::SynRecv)
         .without(State::NewSynRecv);
-    /// What `ss -l` lists: listening and unconnected.
+    /// The states of `ss -l`: listening and unconnected.
     pub const LISTENING: Self = Self::EMPTY.with(State::Listen).with(State::Close);
-    /// What belongs into host flows: neither half-open, nor listening, nor unconnected.
+    /// The states of connections in flows: neither half-open, nor listening, nor unconnected.
     pub const FLOWS: Self = Self::ALL
         .without(State::Listen)
         .without(State::Close)
@@ -153,31 +153,31 @@ impl StateSet {
         .without(State::SynRecv)
         .without(State::NewSynRecv);
 
-    /// From bits `1 << number`.
+    /// Creates a set from bits `1 << number`.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }
 
-    /// Bits `1 << number`.
+    /// Returns the bits `1 << number`.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// This set and `state`.
+    /// Returns this set with `state`.
     #[must_use]
     pub const fn with(self, state: State) -> Self {
         Self(self.0 | Self::bit(state))
     }
 
-    /// This set but for `state`.
+    /// Returns this set without `state`.
     #[must_use]
     pub const fn without(self, state: State) -> Self {
         Self(self.0 & !Self::bit(state))
     }
 
-    /// Whether `state` is in it. One without a name is in a set that leaves no state out.
+    /// Whether it contains `state`. An unknown state is contained in a set that has all known states.
     #[must_use]
     pub const fn contains(self, state: State) -> bool {
         match state {
@@ -186,25 +186,25 @@ impl StateSet {
         }
     }
 
-    /// What is in both.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in either.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What of [`StateSet::ALL_AND_BOUND`] is not in it.
+    /// Returns the states of [`StateSet::ALL_AND_BOUND`] that are not in it.
     #[must_use]
     pub const fn complement(self) -> Self {
         Self(!self.0 & Self::ALL_AND_BOUND.0)
     }
 
-    /// Whether nothing is in it.
+    /// Whether it is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_there_and_back() {
+    fn numbers_round_trip() {
         for number in 0..=u8::MAX {
             assert_eq!(State::from_number(number).number(), number);
         }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_the_kernels_bits() {
+    fn sets_have_the_bits_of_the_kernel() {
         assert_eq!(
             StateSet::EMPTY
                 .with(State::Established)

@@ -5,10 +5,9 @@ use sockeye_wire::walk::TcpRaw;
 
 macro_rules! tcp_info {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $wire:ident;)*) => {
-        /// What the kernel knows about one TCP connection; `None` where this kernel does not say, or where
-        /// its number means "unknown".
+        /// The state of a TCP connection; `None` if this kernel does not report a field, or its number means "unknown".
         ///
-        /// Field names are the kernel's (`tcpi_...`) with the unit behind them.
+        /// Field names are the kernel's (`tcpi_...`) with the unit at the end.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct TcpInfo {
             $($(#[$doc])* pub $name: Option<$type>,)*
@@ -50,7 +49,7 @@ tcp_info! {
     options: u8 = options;
     /// Window scale of the peer
     snd_wscale: u8 = snd_wscale;
-    /// Window scale of ours
+    /// Our window scale
     rcv_wscale: u8 = rcv_wscale;
     /// Whether the delivery rate was limited by the application having nothing to send
     delivery_rate_app_limited: bool = delivery_rate_app_limited;
@@ -66,21 +65,21 @@ tcp_info! {
     rcv_mss_bytes: u32 = rcv_mss;
     /// Segments in flight or lost, not acknowledged
     unacked_segs: u32 = unacked;
-    /// Segments of these that SACK reported
+    /// Of these, segments that SACK reported
     sacked_segs: u32 = sacked;
-    /// Segments of these taken for lost
+    /// Of these, segments considered lost
     lost_segs: u32 = lost;
-    /// Segments of these retransmitted
+    /// Of these, segments retransmitted
     retrans_segs: u32 = retrans;
     /// Forward acknowledged segments (0 since Linux 4.15)
     fackets_segs: u32 = fackets;
-    /// Since data was sent
+    /// Time since data was last sent
     last_data_sent_ms: u32 = last_data_sent;
-    /// Since an ACK was sent (the kernel does not remember: always 0)
+    /// Time since an ACK was last sent (the kernel does not store it: always 0)
     last_ack_sent_ms: u32 = last_ack_sent;
-    /// Since data was received
+    /// Time since data was last received
     last_data_recv_ms: u32 = last_data_recv;
-    /// Since an ACK was received
+    /// Time since an ACK was last received
     last_ack_recv_ms: u32 = last_ack_recv;
     /// Path MTU
     pmtu_bytes: u32 = pmtu;
@@ -88,7 +87,7 @@ tcp_info! {
     rcv_ssthresh_bytes: u32 = rcv_ssthresh;
     /// Smoothed round trip time
     rtt_us: u32 = rtt;
-    /// Its mean deviation
+    /// Mean deviation of the round trip time
     rttvar_us: u32 = rttvar;
     /// Slow start threshold; 2147483647 is "none yet"
     snd_ssthresh_segs: u32 = snd_ssthresh;
@@ -96,17 +95,17 @@ tcp_info! {
     snd_cwnd_segs: u32 = snd_cwnd;
     /// Maximum segment size advertised
     advmss_bytes: u32 = advmss;
-    /// Reordering tolerated before a segment is taken for lost
+    /// Reordering tolerated before a segment is considered lost
     reordering_segs: u32 = reordering;
-    /// Round trip time as the receiver estimates it
+    /// Round trip time estimated by the receiver
     rcv_rtt_us: u32 = rcv_rtt;
-    /// Space for received data that auto-tuning aims at
+    /// Target of receive buffer auto-tuning
     rcv_space_bytes: u32 = rcv_space;
-    /// Retransmissions in the connection's life
+    /// Retransmissions since the start of the connection
     total_retrans_segs: u32 = total_retrans;
     /// Pacing rate; 18446744073709551615 is "unlimited"
     pacing_rate_bytes_per_s: u64 = pacing_rate;
-    /// Its limit (`SO_MAX_PACING_RATE`); 18446744073709551615 is "unlimited"
+    /// Limit of the pacing rate (`SO_MAX_PACING_RATE`); 18446744073709551615 is "unlimited"
     max_pacing_rate_bytes_per_s: u64 = max_pacing_rate;
     /// Data acknowledged by the peer
     bytes_acked: u64 = bytes_acked;
@@ -116,15 +115,15 @@ tcp_info! {
     segs_out: u32 = segs_out;
     /// Segments received
     segs_in: u32 = segs_in;
-    /// Data in the send queue that was not sent even once
+    /// Data in the send queue that was not sent yet
     notsent_bytes: u32 = notsent_bytes;
-    /// Smallest round trip time of the last minutes (`net.ipv4.tcp_min_rtt_wlen`); absent while none was measured
+    /// Smallest round trip time of the last minutes (`net.ipv4.tcp_min_rtt_wlen`); `None` if none was measured
     min_rtt_us: u32 = min_rtt;
-    /// Segments received that held data
+    /// Segments received with data
     data_segs_in: u32 = data_segs_in;
-    /// Segments sent that held data
+    /// Segments sent with data
     data_segs_out: u32 = data_segs_out;
-    /// Latest rate at which data was delivered
+    /// Latest delivery rate
     delivery_rate_bytes_per_s: u64 = delivery_rate;
     /// Time with data in flight or waiting to be sent
     busy_time_us: u64 = busy_time;
@@ -150,13 +149,13 @@ tcp_info! {
     snd_wnd_bytes: u32 = snd_wnd;
     /// Window we advertise
     rcv_wnd_bytes: u32 = rcv_wnd;
-    /// Changes of the transmit hash after trouble on the path
+    /// Changes of the transmit hash after path problems
     rehash: u32 = rehash;
     /// Retransmission timeouts
     total_rto: u16 = total_rto;
     /// Of these, recoveries that ended
     total_rto_recoveries: u16 = total_rto_recoveries;
-    /// Time spent in them
+    /// Time spent in these recoveries
     total_rto_time_ms: u32 = total_rto_time;
     /// Segments received that were marked by ECN (AccECN)
     received_ce_segs: u32 = received_ce;
@@ -179,22 +178,22 @@ tcp_info! {
 }
 
 impl TcpInfo {
-    /// What the wire says, for a socket in `state`.
+    /// Converts the kernel's struct, for a socket in `state`.
     ///
-    /// Of a listener the kernel puts the accept queue and the backlog into `tcpi_unacked` and
+    /// For a listener the kernel stores the accept queue and the backlog in `tcpi_unacked` and
     /// `tcpi_sacked`; they are [`crate::Queues::Accept`] here and absent from this struct.
     #[must_use]
     pub fn from_wire(wire: &Wire<'_>, state: State) -> Self {
         Self::read(wire).known(state)
     }
 
-    /// The same from what a walk over TCP's tables read in the socket itself.
+    /// Converts the fields that a walk read from the kernel's socket.
     #[must_use]
     pub fn from_walk(raw: &TcpRaw<'_>, state: State) -> Self {
         Self::read_raw(raw).known(state)
     }
 
-    /// Without numbers that mean something else.
+    /// Replaces numbers with another meaning by `None`.
     fn known(mut self, state: State) -> Self {
         self.min_rtt_us = self.min_rtt_us.filter(|&us| us != u32::MAX);
         if state == State::Listen {
@@ -203,7 +202,7 @@ impl TcpInfo {
         self
     }
 
-    /// The congestion state machine's state.
+    /// Returns the state of congestion control.
     #[must_use]
     pub fn ca_state(&self) -> Option<CaState> {
         self.ca_state.map(CaState::from_number)
@@ -213,22 +212,22 @@ impl TcpInfo {
 /// State of TCP's congestion control (`enum tcp_ca_state`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CaState {
-    /// All is well
+    /// No problem
     Open,
-    /// Duplicate ACKs or SACKs: something is going on
+    /// Duplicate ACKs or SACKs
     Disorder,
-    /// The window was cut after ECN or local congestion
+    /// Window reduced after ECN or local congestion
     Cwr,
     /// Fast recovery
     Recovery,
     /// After a retransmission timeout
     Loss,
-    /// A number this program has no name for
+    /// An unknown number
     Unknown(u8),
 }
 
 impl CaState {
-    /// From the kernel's number.
+    /// Converts from the kernel's number.
     #[must_use]
     pub const fn from_number(number: u8) -> Self {
         match number {
@@ -261,8 +260,8 @@ mod tests {
     use sockeye_wire::tcp_info::{FIELDS, LEN};
 
     #[test]
-    fn every_field_of_the_wire_is_here() {
-        // The wire's table lacks the four bit fields and has `state`, which the socket itself has.
+    fn every_wire_field_has_a_name() {
+        // The wire's table lacks the four bit fields and has `state`, which is a field of the socket.
         assert_eq!(TcpInfo::NAMES.len(), FIELDS.len() - 1 + 4);
         let mut all_present = 0;
         let bytes = [1; LEN];
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_is_none() {
+    fn unknown_numbers_are_none() {
         let bytes = [0xff; LEN];
         assert_eq!(
             TcpInfo::from_wire(&Wire::new(&bytes), State::Established).min_rtt_us,
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_walk_reads_the_same_fields() {
-        let now = sockeye_wire::walk::Moment {
+        let now = sockeye_wire::walk::KernelClock {
             hz: 250,
             jiffies: 1 << 32,
             ktime_ns: 0,

@@ -1,10 +1,10 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-/// Up to `N` bytes (at most 255) of text from outside, held in place.
+/// Up to `N` bytes (at most 255) of text from outside, without allocation.
 ///
-/// The bytes are as they came: not necessarily UTF-8, possibly with control characters. Whoever
-/// prints them makes them harmless first.
+/// The bytes are unchanged: not necessarily UTF-8, possibly with control characters, which
+/// a renderer must escape.
 #[derive(Clone, Copy)]
 pub struct ShortText<const N: usize> {
     len: u8,
@@ -12,7 +12,7 @@ pub struct ShortText<const N: usize> {
 }
 
 impl<const N: usize> ShortText<N> {
-    /// The first `N` bytes of `text`.
+    /// Copies the first `N` bytes of `text`.
     #[must_use]
     pub fn new(text: &[u8]) -> Self {
         const { assert!(N <= 255) };
@@ -25,7 +25,7 @@ impl<const N: usize> ShortText<N> {
         }
     }
 
-    /// The first `N` bytes of `start` and `end` together.
+    /// Copies the first `N` bytes of `start` and `end` together.
     #[must_use]
     pub fn joined(start: &[u8], end: &[u8]) -> Self {
         let mut text = Self::new(start);
@@ -36,13 +36,13 @@ impl<const N: usize> ShortText<N> {
         text
     }
 
-    /// The bytes up to the first NUL, as the kernel hands out C strings.
+    /// Copies the bytes up to the first NUL of a C string.
     #[must_use]
     pub fn from_c(text: &[u8]) -> Self {
         Self::new(text.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keeps_what_fits_and_compares_by_it() {
+    fn longer_text_is_truncated() {
         let text = ShortText::<4>::new(b"abcdef");
         assert_eq!(text.as_bytes(), b"abcd");
         assert_eq!(text, ShortText::new(b"abcdzz"));

@@ -1,18 +1,18 @@
 use core::fmt;
 
-/// The timer a socket is waiting on, where one runs.
+/// The running timer of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timer {
-    /// What happens when it fires.
+    /// Its kind.
     pub kind: TimerKind,
-    /// Milliseconds until then; 0 when it is due or just overdue.
+    /// Milliseconds until it fires; 0 if it is due.
     pub expires_ms: u32,
     /// Retransmissions or unanswered probes so far.
     pub retransmits: u32,
 }
 
-/// What a socket's timer is for. With "off", which is the absence of a [`Timer`], these are the six
-/// that `ss -o` and `netstat -o` tell apart.
+/// The kind of a socket's timer. With "off", the absence of a [`Timer`], these are the six kinds
+/// that `ss -o` and `netstat -o` distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimerKind {
     /// Retransmission, tail loss probe or reordering timer (`on`)
@@ -23,12 +23,12 @@ pub enum TimerKind {
     TimeWait,
     /// Zero window probe (`persist`, netstat: `probe`)
     ZeroWindowProbe,
-    /// A number this program has no name for
+    /// An unknown number
     Unknown(u8),
 }
 
 impl Timer {
-    /// From the kernel's three numbers; `None` when no timer runs.
+    /// Converts the kernel's three numbers; `None` if no timer runs.
     #[must_use]
     pub const fn from_numbers(kind: u8, expires_ms: u32, retransmits: u32) -> Option<Self> {
         let kind = match kind {
@@ -39,7 +39,7 @@ impl Timer {
             4 => TimerKind::ZeroWindowProbe,
             unknown => TimerKind::Unknown(unknown),
         };
-        // The kernel subtracts jiffies without looking: a timer overdue by a tick shows as 49 days.
+        // The kernel's subtraction of jiffies wraps: a timer overdue by a tick shows as 49 days.
         let overdue = expires_ms > u32::MAX / 2;
         Some(Self {
             kind,
@@ -50,7 +50,7 @@ impl Timer {
 }
 
 impl TimerKind {
-    /// Name as `ss -o` prints it.
+    /// The name in `ss -o`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_overdue_timer_is_due_now() {
+    fn overdue_timer_is_zero() {
         assert_eq!(Timer::from_numbers(0, 5, 5), None);
         assert_eq!(
             Timer::from_numbers(1, 200, 2).map(|t| (t.expires_ms, t.retransmits)),

@@ -520,7 +520,7 @@ mod tests {
     use crate::judge::tests::{call, of, wait};
     use crate::profile::{Cpu, CpuStack, Frame, Partial};
 
-    fn report(a: &Profile, b: &Profile) -> Report {
+    fn report_of(a: &Profile, b: &Profile) -> Report {
         Difference {
             a_name: "a.json",
             a,
@@ -550,19 +550,19 @@ mod tests {
             call("read", 10, 100),
             call("mmap", 3, 90),
         ]);
-        let report = report(&a, &b);
-        assert_eq!((report.command, report.bench), ("prof", "diff"));
-        let rows: Vec<_> = report.tables[0].rows.iter().map(|row| row[0].clone()).collect();
+        let compared = report_of(&a, &b);
+        assert_eq!((compared.command, compared.bench), ("prof", "diff"));
+        let rows: Vec<_> = compared.tables[0].rows.iter().map(|row| row[0].clone()).collect();
         assert_eq!(rows, ["openat".into(), "mmap".into(), "poll".into()]);
-        assert_eq!(report.tables[0].rows[0][3], Value::Real(-780_000_000.0));
-        assert_eq!(report.tables[0].rows[1][1], Value::Absent);
-        assert_eq!(report.tables[0].rows[1][7], "new".into());
-        assert_eq!(report.tables[0].rows[2][7], "gone".into());
+        assert_eq!(compared.tables[0].rows[0][3], Value::Real(-780_000_000.0));
+        assert_eq!(compared.tables[0].rows[1][1], Value::Absent);
+        assert_eq!(compared.tables[0].rows[1][7], "new".into());
+        assert_eq!(compared.tables[0].rows[2][7], "gone".into());
         assert_eq!(
-            text(&report, "biggest-change"),
+            text(&compared, "biggest-change"),
             "The biggest change: openat: 780ms less: 800ms in A, 20.0ms in B; 1/40 of it."
         );
-        assert_eq!(text(&report, "other-duration"), "");
+        assert_eq!(text(&compared, "other-duration"), "");
     }
 
     #[test]
@@ -570,21 +570,23 @@ mod tests {
         let (mut a, mut b) = (of(1000), of(2000));
         a.waits = Some(vec![wait(Reason::Network, "recvmsg", 10, 100)]);
         b.waits = Some(vec![wait(Reason::Network, "recvmsg", 20, 600)]);
-        let told = report(&a, &b);
-        assert!(text(&told, "other-duration").contains("those of a second"));
-        assert_eq!(told.tables[0].columns[2].key, "a_ns_per_s");
-        assert_eq!(told.tables[0].rows[0][4], Value::Real(200_000_000.0));
-        assert_eq!(told.tables[0].rows[0][7], Value::Real(0.0));
-        assert!(text(&told, "biggest-change").contains("waiting (network in recvmsg): 200ms more a second"));
+        let compared = report_of(&a, &b);
+        assert!(text(&compared, "other-duration").contains("those of a second"));
+        assert_eq!(compared.tables[0].columns[2].key, "a_ns_per_s");
+        assert_eq!(compared.tables[0].rows[0][4], Value::Real(200_000_000.0));
+        assert_eq!(compared.tables[0].rows[0][7], Value::Real(0.0));
+        assert!(
+            text(&compared, "biggest-change").contains("waiting (network in recvmsg): 200ms more a second")
+        );
         // Commands are compared as a whole.
         for profile in [&mut a, &mut b] {
             profile.processes[0].began = true;
             profile.processes[0].ended = true;
         }
-        let told = report(&a, &b);
-        assert_eq!(told.tables[0].columns[2].key, "a_total_ns");
-        assert_eq!(told.tables[0].rows[0][4], Value::Real(500_000_000.0));
-        assert!(text(&told, "whole-runs").contains("whole runs"));
+        let compared = report_of(&a, &b);
+        assert_eq!(compared.tables[0].columns[2].key, "a_total_ns");
+        assert_eq!(compared.tables[0].rows[0][4], Value::Real(500_000_000.0));
+        assert!(text(&compared, "whole-runs").contains("whole runs"));
     }
 
     #[test]
@@ -610,12 +612,12 @@ mod tests {
             });
             profile
         };
-        let told = report(&of_samples(50, 50, 99), &of_samples(150, 50, 199));
-        assert_eq!(told.tables[0].rows[0][0], "f".into());
-        assert_eq!(told.tables[0].rows[0][4], Value::Real(250.0));
-        assert!(text(&told, "other-rate").contains("99"));
-        assert!(text(&told, "biggest-change").contains("75.0 % of the samples in B, 50.0 % in A"));
-        let same = report(&of_samples(5, 5, 99), &of_samples(50, 50, 99));
+        let compared = report_of(&of_samples(50, 50, 99), &of_samples(150, 50, 199));
+        assert_eq!(compared.tables[0].rows[0][0], "f".into());
+        assert_eq!(compared.tables[0].rows[0][4], Value::Real(250.0));
+        assert!(text(&compared, "other-rate").contains("99"));
+        assert!(text(&compared, "biggest-change").contains("75.0 % of the samples in B, 50.0 % in A"));
+        let same = report_of(&of_samples(5, 5, 99), &of_samples(50, 50, 99));
         assert!(same.tables[0].rows.is_empty());
         assert!(!text(&same, "no-change").is_empty());
     }
@@ -633,8 +635,8 @@ mod tests {
             code: "interrupted".to_owned(),
             text: "interrupted after 1 s".to_owned(),
         });
-        let told = report(&a, &b);
-        let codes: Vec<_> = told.sentences.iter().map(|one| one.code).collect();
+        let compared = report_of(&a, &b);
+        let codes: Vec<_> = compared.sentences.iter().map(|one| one.code).collect();
         assert_eq!(
             codes,
             [
@@ -647,7 +649,7 @@ mod tests {
                 "losses"
             ]
         );
-        let nothing = report(&Profile::default(), &Profile::default());
+        let nothing = report_of(&Profile::default(), &Profile::default());
         assert_eq!(nothing.tables, []);
     }
 }

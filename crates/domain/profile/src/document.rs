@@ -22,11 +22,11 @@ impl Profile {
         struct Document<'a> {
             #[serde(flatten)]
             profile: &'a Profile,
-            sentences: Vec<Said>,
+            sentences: Vec<Conclusion>,
         }
         line(&Document {
             profile: self,
-            sentences: said(self),
+            sentences: conclusions(self),
         })
     }
 
@@ -77,7 +77,7 @@ impl Profile {
 struct Summary {
     #[serde(flatten)]
     profile: serde_json::Map<String, serde_json::Value>,
-    sentences: Vec<Said>,
+    sentences: Vec<Conclusion>,
 }
 
 impl Summary {
@@ -125,22 +125,22 @@ impl Summary {
         fields.remove("frames");
         Self {
             profile: fields,
-            sentences: said(profile),
+            sentences: conclusions(profile),
         }
     }
 }
 
 #[derive(Serialize)]
-struct Said {
+struct Conclusion {
     code: &'static str,
     text: String,
     remedies: Vec<String>,
 }
 
-fn said(profile: &Profile) -> Vec<Said> {
+fn conclusions(profile: &Profile) -> Vec<Conclusion> {
     let sentences = profile.sentences().into_iter();
     sentences
-        .map(|sentence| Said {
+        .map(|sentence| Conclusion {
             code: sentence.code,
             text: sentence.text,
             remedies: sentence.remedies,

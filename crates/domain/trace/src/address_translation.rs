@@ -3,7 +3,7 @@
 //! A path that changes the initial sequence numbers must change all later ones as well; so the numbers of
 //! both ends, 64 random bits, identify a connection. The options of the SYN and its answer must be the same
 //! too, except for the MSS, which routers lower. If the first capture has two such connections, neither is
-//! taken; nor is one whose own addresses occur in the first capture.
+//! taken; nor is one with addresses that occur in the first capture.
 
 use crate::pairing::EndPair;
 use foldhash::{HashMap, HashSet};
@@ -23,7 +23,7 @@ pub(crate) struct TranslatedConnections {
     strangers: HashSet<EndPair>,
 }
 
-/// A segment of the second capture whose connection is not known yet.
+/// A segment of the second capture with a still unknown connection.
 #[derive(Debug)]
 pub(crate) struct HeldSegment {
     pub(crate) frame: u64,

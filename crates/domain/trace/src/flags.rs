@@ -118,7 +118,7 @@ pub struct SegmentNotes {
     pub flags: Flags,
     /// Number of its connection, in the order of first segments (`tcp.stream`)
     pub connection: u32,
-    /// The frame whose data it acknowledges (`acks_frame`)
+    /// The frame with the acknowledged data (`acks_frame`)
     pub acks_frame: Option<u64>,
     /// Time since that frame (`ack_rtt`), in nanoseconds
     pub ack_rtt_ns: Option<u64>,

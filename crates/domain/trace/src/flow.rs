@@ -198,7 +198,7 @@ impl Flow {
         if has_ack && !sender.is_repeated() {
             let scale = self.rules.sides[from].scale;
             let window = match scale {
-                // tshark would use it as the window of all following segments, whose scale is unknown.
+                // tshark would use it as the window of all following segments, which have an unknown scale.
                 _ if segment.flags.has(TcpFlags::SYN) && self.handshake.is_scale_cut => None,
                 _ if segment.flags.has(TcpFlags::SYN) => Some(u32::from(segment.window)),
                 Scale::By(shift) => Some(u32::from(segment.window) << shift),

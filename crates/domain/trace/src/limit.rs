@@ -3,9 +3,9 @@
 //! Inferred from packets alone, after Zhang and others 2002 (T-RAT), Siekkinen and others 2005 and 2008, and Timmer and
 //! others 2005, with the exclusive order of Linux's `tcp_info` (`busy_time`, `rwnd_limited`, `sndbuf_limited`). The time
 //! of a direction is that of its connection, from the first packet to the last. Each moment belongs to the first limit
-//! in this list whose condition holds, by the sender's knowledge at that moment:
+//! in this list with a true condition, by the sender's knowledge at that moment:
 //!
-//! 1. Setup: until the handshake's last ACK, or the first ACK of a connection whose beginning was not captured.
+//! 1. Setup: until the handshake's last ACK, or the first ACK if the beginning was not captured.
 //! 2. Timeout: from the last progress (new data sent or acknowledged) until the oldest segment is retransmitted, if that
 //!    took at least 150 ms and one and a half round trips; and from there until that segment is acknowledged.
 //! 3. Receiver window: less than a full segment more fits into the window, and there is more to send, also during fast
@@ -30,7 +30,7 @@
 //! Drops in a local queue have no share. A capture sees what was handed to the device, not what its queue or the ring of
 //! a TUN device dropped: such a segment is missing like any other lost one, and the time until its retransmission is
 //! recovery or timeout. The waits at losses show that a queue of a few segments overflows, near or far
-//! ([`Verdict::queue_segs`]); drop counters of the host show whose queue it is.
+//! ([`Verdict::queue_segs`]); drop counters of the host show which queue it is.
 //!
 //! A sender that paces (BBR always, others on request) is not limited by a full window until its pacing allows the next
 //! segment; `tcp_info` counts like this, and so do the shares here. Near the sender, pacing shows where a segment is sent

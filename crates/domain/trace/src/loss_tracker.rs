@@ -595,7 +595,7 @@ impl LossTracker {
         {
             return;
         }
-        let evidence = "the receiver said that it got it twice (DSACK)";
+        let evidence = "the receiver reported a duplicate (DSACK)";
         let blamed = |resent: &Resent| !matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Twice(_));
         let place = (self
             .resent

@@ -468,7 +468,7 @@ impl DirectionState {
     }
 }
 
-/// Frames whose time, converted to the other clock, is within the time of the other capture.
+/// Frames with a time that, converted to the other clock, is within the time of the other capture.
 fn inside(frames: Vec<(u64, u64)>, span: Option<(u64, u64)>, shift_ns: i64) -> Vec<u64> {
     let Some((begin_ns, end_ns)) = span else {
         return Vec::new();

@@ -415,7 +415,7 @@ pub(crate) struct Budget {
     pub(crate) refused: u64,
     /// Points of graphs that still fit
     pub(crate) points_left: usize,
-    /// Segments whose points did not fit
+    /// Segments with points that did not fit
     pub(crate) points_refused: u64,
 }
 

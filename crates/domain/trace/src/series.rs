@@ -11,7 +11,7 @@ pub struct Series {
     pub backward: SideSeries,
     /// Events of the connection
     pub events: Vec<Event>,
-    /// Segments whose points did not fit
+    /// Segments with points that did not fit
     pub segments_left_out: u64,
 }
 

@@ -7,7 +7,7 @@ use crate::sequence::before;
 pub(crate) struct TimestampEcho {
     /// The receiver's timestamp in its last segment
     last: u32,
-    /// Timestamp whose echo is awaited, and when it was captured
+    /// Timestamp of the awaited echo, and when it was captured
     awaited: Option<(u32, u64)>,
     /// Shortest time so far
     pub(crate) shortest_ns: Option<u64>,

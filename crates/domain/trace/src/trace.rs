@@ -35,7 +35,7 @@ pub struct Trace {
 /// What to keep, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Connections whose graph points are kept
+    /// Connections to keep graph points of
     pub series: Keep,
     /// Most points of unfinished connections together. With [`Keep::All`], the connections with the fewest
     /// points lose theirs when the limit is reached; otherwise later points are dropped
@@ -113,7 +113,7 @@ pub struct Counters {
     pub unacked_left_out: u64,
     /// Segments missing in graphs, because too many points were kept
     pub points_left_out: u64,
-    /// Connections whose points were dropped in favour of others
+    /// Connections that lost their points in favour of others
     pub series_forgotten: u64,
     /// Segments with a time before that of the previous one
     pub times_backwards: u64,
@@ -343,9 +343,9 @@ impl Trace {
         let mut kept: Vec<_> = self.flows.iter().enumerate().filter_map(points).collect();
         kept.sort_unstable();
         kept.pop();
-        let wanted = self.options.series_points_max / 4;
+        let goal = self.options.series_points_max / 4;
         for (points, place) in kept {
-            if self.room.points_left >= wanted {
+            if self.room.points_left >= goal {
                 break;
             }
             if let Some(flow) = self.flows[place].as_mut() {
@@ -355,7 +355,7 @@ impl Trace {
             }
         }
         // One connection needs all of the budget: a new search would find nothing.
-        self.is_full_of_points = self.room.points_left < wanted;
+        self.is_full_of_points = self.room.points_left < goal;
     }
 
     fn give_out(&mut self, place: u32) {

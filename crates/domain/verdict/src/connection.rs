@@ -129,12 +129,15 @@ impl ConnectionCheck<'_> {
 
     /// Whether this peer sent anything during that time, on this connection or on another.
     fn received_within(&self, stalled_ms: u64) -> bool {
-        let heard = [self.info.last_ack_recv_ms, self.info.last_data_recv_ms];
+        let received_ms = [self.info.last_ack_recv_ms, self.info.last_data_recv_ms];
         // Packets that were in flight when the segment was sent do not count: subtract one round trip and a
         // margin.
         let margin_ms = self.info.rtt_us.map_or(0, |rtt| u64::from(rtt) / 1000) + MARGIN_MS;
         let since_ms = stalled_ms.saturating_sub(margin_ms);
-        heard.into_iter().flatten().any(|ms| u64::from(ms) < since_ms)
+        received_ms
+            .into_iter()
+            .flatten()
+            .any(|ms| u64::from(ms) < since_ms)
             || (self.peer_is_alive(since_ms) && !self.carried_full_size())
     }
 

@@ -14,7 +14,7 @@ pub struct Meaning {
     pub counter: Counter,
     /// Severity of a finding
     pub severity: Severity,
-    /// Counters whose sum is the whole that it is compared with
+    /// Counters of the whole: it is compared with their sum
     pub of: &'static [Counter],
     /// Whether it moves on every host: then only its share is judged
     pub may_move: bool,
@@ -237,7 +237,7 @@ meanings! {
         "Packets were dropped since the way back to their senders leads elsewhere (rp_filter): asymmetric routes, or forged addresses."
         Some("sysctl net.ipv4.conf.all.rp_filter");
     IpInHdrErrors Warning [IpInReceives] share []
-        "Packets with damaged headers, or whose TTL ran out here (a routing loop), were dropped."
+        "Packets with damaged headers, or with a TTL that ran out here (a routing loop), were dropped."
         None;
     IpInAddrErrors Notice [IpInReceives] share []
         "Packets for addresses that are not ours came in, and forwarding is off."
@@ -282,7 +282,7 @@ meanings! {
         "Datagrams came in for ports without a listener."
         Some("ss -uan");
     Ip6InHdrErrors Warning [Ip6InReceives] share []
-        "IPv6 packets with damaged headers, or whose hop limit ran out here (a routing loop), were dropped."
+        "IPv6 packets with damaged headers, or with a hop limit that ran out here (a routing loop), were dropped."
         None;
     Ip6InTooBigErrors Warning [Ip6InReceives] share [MtuBlackHole]
         "IPv6 packets were too long for the next link: ICMP informs the senders, if it gets through."

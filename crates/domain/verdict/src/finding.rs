@@ -88,7 +88,7 @@ impl Facts {
         all: [None; FACTS_MAX],
     };
 
-    /// A list of those facts whose value is known.
+    /// A list of the facts with a known value.
     #[must_use]
     pub fn new(facts: &[(&'static str, Option<u64>)]) -> Self {
         let mut all = Self::NONE;

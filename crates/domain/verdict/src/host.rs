@@ -190,10 +190,10 @@ fn orphans(host: &HostVitals, limits: &Limits) -> Option<Finding> {
 
 /// Twice the limit, as prlimit(1) takes it: only the soft limit, if the hard one allows it.
 fn doubled_limit(files: &OpenFiles) -> String {
-    let wanted = files.fill.max.saturating_mul(2);
+    let limit = files.fill.max.saturating_mul(2);
     match files.hard_max {
-        Some(hard) if hard < wanted => format!("{wanted}:{wanted}"),
-        _ => format!("{wanted}:"),
+        Some(hard) if hard < limit => format!("{limit}:{limit}"),
+        _ => format!("{limit}:"),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Snapshot<'a> {
     /// Connections with unacknowledged data: judged when all peers are known.
     silent: Vec<(Socket, Option<Owner>)>,
     recent_peers: RecentPeers,
-    /// Both ends of connections whose owner does not read, as the peer's socket has them.
+    /// Both ends of connections that are not read, as the peer's socket has them.
     unread: HashSet<(Endpoint, Endpoint), FixedState>,
     samples: Option<CounterSamples>,
     seen: Coverage,

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 pub(crate) struct SymptomGroups {
     groups: HashMap<Key, Group, FixedState>,
-    /// Sockets whose group did not fit.
+    /// Sockets of groups that did not fit.
     pub(crate) left_out: u64,
 }
 

@@ -1,41 +1,41 @@
 use rustix::io::Errno;
 use sockeye_model::{Cookie, Family, Protocol, Socket};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{InetDiag, SocketId, attribute, destroy, destroy_exact};
 use sockeye_wire::netlink::{Messages, NLMSG_ERROR};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Closes sockets of others, whoever holds them: their programs read `ECONNABORTED`, their peers a reset.
+/// Closes sockets of any process: their programs read `ECONNABORTED`, and their peers receive a reset.
 ///
-/// By `SOCK_DESTROY` (Linux 4.5, `CONFIG_INET_DIAG_DESTROY`; UDP and RAW 4.6 and 4.10), for CAP_NET_ADMIN, in the network
-/// namespace of the thread that opened it.
+/// It uses `SOCK_DESTROY` (Linux 4.5, `CONFIG_INET_DIAG_DESTROY`; UDP and RAW 4.6 and 4.10), which needs CAP_NET_ADMIN,
+/// in the network namespace of the thread that opened it.
 #[derive(Debug)]
-pub struct Closer {
-    socket: DiagSocket,
+pub struct SocketCloser {
+    socket: NetlinkSocket,
     sequence: u32,
 }
 
-/// What became of a socket.
+/// Result of closing a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is closed.
+pub enum CloseOutcome {
+    /// The socket is closed.
     Closed,
-    /// It had gone already, or is of a kind that the kernel does not close: a listener's request, TIME_WAIT on old
-    /// kernels, MPTCP.
-    Spared,
+    /// The socket did not exist any more, or is of a kind that the kernel does not close: a connection request,
+    /// TIME_WAIT on old kernels, MPTCP.
+    Skipped,
 }
 
-/// A socket to be closed, by its addresses, and by its cookie, which no other will ever have.
+/// A socket to close, identified by its addresses and its cookie, which is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Condemned {
+pub struct CloseTarget {
     id: SocketId,
     cookie: Cookie,
     protocol: u8,
     raw_protocol: u8,
 }
 
-impl Condemned {
-    /// `None`: of a kind that the kernel does not close, or without a cookie, so that nobody could say which one is meant.
+impl CloseTarget {
+    /// Returns `None` for a socket of a kind that the kernel does not close, or without a cookie to identify it.
     #[must_use]
     pub fn new(socket: &Socket) -> Option<Self> {
         let local_port = socket.local.port()?.0;
@@ -56,7 +56,7 @@ impl Condemned {
             cookie: socket.cookie?,
             protocol: number(socket.protocol)?,
             raw_protocol: match socket.protocol {
-                // What it listens to stands where others have their port.
+                // The local port of a raw socket is its IP protocol.
                 Protocol::Raw => u8::try_from(local_port).ok()?,
                 _ => 0,
             },
@@ -64,26 +64,26 @@ impl Condemned {
     }
 }
 
-impl Closer {
-    /// Opens a way to the kernel.
+impl SocketCloser {
+    /// Opens a `sock_diag` connection.
     ///
     /// # Errors
     /// The errno of `socket(2)`.
     pub fn open() -> Result<Self, Errno> {
         Ok(Self {
-            socket: DiagSocket::open()?,
+            socket: NetlinkSocket::open()?,
             sequence: 0,
         })
     }
 
-    /// Closes the socket of this protocol that `message` is about: the payload of what `sock_diag` said of it, whose
-    /// cookie makes sure that it is no other by now.
+    /// Closes the socket of this protocol that `message` describes: the payload of its `sock_diag` message, which has
+    /// the cookie that identifies it.
     ///
     /// # Errors
     /// The kernel's errno: `EPERM` without CAP_NET_ADMIN.
-    pub fn close(&mut self, protocol: Protocol, message: Option<&[u8]>) -> Result<Fate, Errno> {
+    pub fn close(&mut self, protocol: Protocol, message: Option<&[u8]>) -> Result<CloseOutcome, Errno> {
         let (Some(number), Some(message)) = (number(protocol), message) else {
-            return Ok(Fate::Spared);
+            return Ok(CloseOutcome::Skipped);
         };
         let raw = if protocol == Protocol::Raw {
             raw_protocol(message)
@@ -92,51 +92,56 @@ impl Closer {
         };
         self.sequence += 1;
         let Some(request) = destroy(message, number, raw, self.sequence) else {
-            return Ok(Fate::Spared);
+            return Ok(CloseOutcome::Skipped);
         };
         self.socket.send(&request)?;
         match self.outcome()? {
-            0 => Ok(Fate::Closed),
+            0 => Ok(CloseOutcome::Closed),
             code => match errno(code) {
-                Errno::OPNOTSUPP | Errno::NOENT => Ok(Fate::Spared),
+                Errno::OPNOTSUPP | Errno::NOENT => Ok(CloseOutcome::Skipped),
                 errno => Err(errno),
             },
         }
     }
 
-    /// Closes many, and tells of each whether it is closed, in their order.
+    /// Closes many sockets. Returns the result for each, in the same order.
     ///
-    /// Of what could not be closed the kernel says `ENOENT`: it has gone, or another one has its addresses by now;
-    /// `EOPNOTSUPP`: it closes none of this kind; `EPERM`: CAP_NET_ADMIN is missing in this network namespace.
-    pub fn close_all(&mut self, sockets: &[Condemned]) -> Vec<Result<(), Errno>> {
+    /// An error is `ENOENT` if the socket is gone, or another one has its addresses now; `EOPNOTSUPP` if the kernel
+    /// does not close this kind; `EPERM` if CAP_NET_ADMIN is missing in this network namespace.
+    pub fn close_all(&mut self, sockets: &[CloseTarget]) -> Vec<Result<(), Errno>> {
         let mut outcomes = vec![Err(Errno::NOENT); sockets.len()];
         let mut left: Vec<usize> = (0..sockets.len()).collect();
-        // Of several at one address without a peer (SO_REUSEPORT) the kernel looks up one, the same each time: once that
-        // is closed the next comes up. So what it took for another is tried again as long as that helps.
+        // Of several sockets at one address without a peer (SO_REUSEPORT) the kernel always finds the same one; after
+        // that one is closed it finds the next. So `ENOENT` is retried as long as a round closes sockets.
         loop {
             for batch in left.chunks(BATCH) {
                 self.close_batch(sockets, batch, &mut outcomes);
             }
-            let closed = left.iter().filter(|&&place| outcomes[place].is_ok()).count();
-            left.retain(|&place| sockets[place].id.peer_port == 0 && outcomes[place] == Err(Errno::NOENT));
+            let closed = left.iter().filter(|&&index| outcomes[index].is_ok()).count();
+            left.retain(|&index| sockets[index].id.peer_port == 0 && outcomes[index] == Err(Errno::NOENT));
             if left.is_empty() || closed == 0 {
                 return outcomes;
             }
         }
     }
 
-    /// Sends the requests for these in one datagram, and reads what the kernel says of each.
-    fn close_batch(&mut self, sockets: &[Condemned], places: &[usize], outcomes: &mut [Result<(), Errno>]) {
+    /// Sends the requests for these sockets in one datagram, and reads the kernel's answer to each.
+    fn close_batch(
+        &mut self,
+        sockets: &[CloseTarget],
+        indexes: &[usize],
+        outcomes: &mut [Result<(), Errno>],
+    ) {
         let first = self.sequence.wrapping_add(1);
-        let mut requests = Vec::with_capacity(places.len() * REQUEST_BYTES);
-        for &place in places {
+        let mut requests = Vec::with_capacity(indexes.len() * REQUEST_BYTES);
+        for &index in indexes {
             self.sequence = self.sequence.wrapping_add(1);
-            let Condemned {
+            let CloseTarget {
                 id,
                 cookie,
                 protocol,
                 raw_protocol,
-            } = sockets[place];
+            } = sockets[index];
             requests.extend(destroy_exact(
                 &id,
                 cookie.0,
@@ -145,17 +150,17 @@ impl Closer {
                 self.sequence,
             ));
         }
-        let mut answered = vec![false; places.len()];
+        let mut answered = vec![false; indexes.len()];
         let mut buffer = [0; 8192];
-        let mut left = places.len();
+        let mut left = indexes.len();
         let sent = self.socket.send(&requests);
         while left > 0 {
             let received = match sent.and_then(|()| self.socket.receive(&mut buffer)) {
                 Ok(received) => received,
                 Err(errno) => {
-                    for (&place, answered) in places.iter().zip(&answered) {
+                    for (&index, answered) in indexes.iter().zip(&answered) {
                         if !answered {
-                            outcomes[place] = Err(errno);
+                            outcomes[index] = Err(errno);
                         }
                     }
                     return;
@@ -168,7 +173,7 @@ impl Closer {
                 }
                 answered[nth] = true;
                 left -= 1;
-                outcomes[places[nth]] = match message.outcome() {
+                outcomes[indexes[nth]] = match message.outcome() {
                     Ok(outcome) if outcome.code == 0 => Ok(()),
                     Ok(outcome) => Err(errno(outcome.code)),
                     Err(_) => Err(Errno::BADMSG),
@@ -177,7 +182,7 @@ impl Closer {
         }
     }
 
-    /// The kernel acknowledges each request, in order.
+    /// Receives the kernel's answer to the last request: 0 or a negative errno.
     fn outcome(&self) -> Result<i32, Errno> {
         let mut buffer = [0; 8192];
         loop {
@@ -194,7 +199,7 @@ impl Closer {
     }
 }
 
-/// As `sock_diag` numbers what it can close.
+/// Returns the protocol number in `sock_diag` requests; `None` for protocols that it cannot close.
 const fn number(protocol: Protocol) -> Option<u8> {
     match protocol {
         Protocol::Tcp => Some(6),
@@ -216,7 +221,7 @@ fn errno(code: i32) -> Errno {
     Errno::from_raw_os_error(code.saturating_neg().clamp(0, ERRNO_MAX))
 }
 
-/// The IP protocol of a RAW socket.
+/// Returns the IP protocol of a raw socket; 0 if unknown.
 fn raw_protocol(message: &[u8]) -> u8 {
     let wire = InetDiag::parse(message).ok();
     let mut attributes = wire.iter().flat_map(InetDiag::attributes).flatten();
@@ -224,8 +229,8 @@ fn raw_protocol(message: &[u8]) -> u8 {
     found.and_then(|attribute| attribute.u8()).unwrap_or(0)
 }
 
-/// Each is acknowledged by a message of about a kilobyte of kernel memory, and together they must fit a receive buffer of
-/// 208 KiB.
+/// Requests per datagram. Each answer takes about a kilobyte of kernel memory, and all must fit a receive buffer of 208
+/// KiB.
 const BATCH: usize = 64;
 /// A header and `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 72;

@@ -1,30 +1,37 @@
-//! Network interfaces of one's own: made, given addresses, brought up.
+//! Network interfaces: creating them, adding addresses, bringing them up.
 
-use crate::route::{Refusal, Route};
+use crate::route::{Route, RouteError};
 use rustix::io::Errno;
 use sockeye_wire::rtnetlink::Link;
 use sockeye_wire::rtnetlink::change::{self, VethPair};
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The interfaces of the network namespace that the calling thread was in, wherever it goes afterwards.
+/// The interfaces of a network namespace.
 #[derive(Debug)]
 pub struct Interfaces(Route);
 
 impl Interfaces {
-    /// Those of the calling thread's network namespace.
+    /// Opens the calling thread's current network namespace.
     ///
     /// # Errors
-    /// Where netlink is forbidden, or no descriptor is left.
-    pub fn open() -> Result<Self, Refusal> {
+    /// If netlink is forbidden, or no descriptor can be created.
+    pub fn open() -> Result<Self, RouteError> {
         Route::open().map(Self)
     }
 
-    /// Makes a veth pair, one end of it here and up, the other in `peer_netns` and down. Both end with either namespace.
+    /// Creates a veth pair: one end here and up, the other in `peer_netns` and down. Both disappear with either
+    /// namespace.
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN in both; `EEXIST` if there is an interface of that name; `EOPNOTSUPP` without veth.
-    pub fn pair(&mut self, name: &str, peer_name: &str, peer_netns: BorrowedFd<'_>) -> Result<(), Refusal> {
+    /// `EPERM` without CAP_NET_ADMIN in both; `EEXIST` if there is an interface of that name; `EOPNOTSUPP` without
+    /// veth.
+    pub fn pair(
+        &mut self,
+        name: &str,
+        peer_name: &str,
+        peer_netns: BorrowedFd<'_>,
+    ) -> Result<(), RouteError> {
         let pair = VethPair {
             name,
             master: None,
@@ -34,11 +41,11 @@ impl Interfaces {
         self.0.act(|sequence| pair.request(sequence))
     }
 
-    /// The number of the interface of this name.
+    /// Returns the index of the interface with this name.
     ///
     /// # Errors
     /// `ENODEV` if there is none.
-    pub fn index(&mut self, name: &str) -> Result<i32, Refusal> {
+    pub fn index(&mut self, name: &str) -> Result<i32, RouteError> {
         let mut index = None;
         self.0.ask(
             |sequence| change::find(name, sequence),
@@ -47,12 +54,12 @@ impl Interfaces {
         index.ok_or_else(|| Errno::NODEV.into())
     }
 
-    /// Whether packets get out by the interface of this name: it is up, has a carrier, and the kernel has made its queues
-    /// ready, which takes up to a second after the carrier came.
+    /// Whether the interface with this name can send packets: it is up, has a carrier, and its queues are active, which
+    /// takes up to a second after the carrier appears.
     ///
     /// # Errors
     /// `ENODEV` if there is none.
-    pub fn is_running(&mut self, name: &str) -> Result<bool, Refusal> {
+    pub fn is_running(&mut self, name: &str) -> Result<bool, RouteError> {
         let mut flags = None;
         self.0.ask(
             |sequence| change::find(name, sequence),
@@ -62,38 +69,38 @@ impl Interfaces {
         Ok(flags & IFF_RUNNING != 0)
     }
 
-    /// Brings it up.
+    /// Brings the interface up.
     ///
     /// # Errors
     /// `EPERM` without CAP_NET_ADMIN.
-    pub fn bring_up(&mut self, index: i32) -> Result<(), Refusal> {
+    pub fn bring_up(&mut self, index: i32) -> Result<(), RouteError> {
         self.0.act(|sequence| Some(change::bring_up(index, sequence)))
     }
 
-    /// Gives it an address, usable at once.
+    /// Adds an address, which is usable at once.
     ///
     /// # Errors
-    /// `EEXIST` if it has it; `EPERM` without CAP_NET_ADMIN.
-    pub fn add_address(&mut self, index: i32, ip: IpAddr, prefix_len: u8) -> Result<(), Refusal> {
+    /// `EEXIST` if the interface has it already; `EPERM` without CAP_NET_ADMIN.
+    pub fn add_address(&mut self, index: i32, ip: IpAddr, prefix_len: u8) -> Result<(), RouteError> {
         let index = u32::try_from(index).map_err(|_| Errno::NODEV)?;
         self.0
             .act(|sequence| change::add_address(index, ip, prefix_len, sequence))
     }
 
-    /// Lets so many packets wait at it (`txqueuelen`).
+    /// Sets the length of its transmit queue in packets (`txqueuelen`).
     ///
     /// # Errors
-    /// `EPERM` without CAP_NET_ADMIN; `ENOMEM` where there is no memory for a queue of that length.
-    pub fn set_queue_length(&mut self, index: i32, packets: u32) -> Result<(), Refusal> {
+    /// `EPERM` without CAP_NET_ADMIN; `ENOMEM` if there is no memory for a queue of that length.
+    pub fn set_queue_length(&mut self, index: i32, packets: u32) -> Result<(), RouteError> {
         self.0
             .act(|sequence| change::set_queue_length(index, packets, sequence))
     }
 
-    /// Lets its packets have so many bytes at most.
+    /// Sets its MTU in bytes.
     ///
     /// # Errors
-    /// `EINVAL` if that is less or more than it can; `EPERM` without CAP_NET_ADMIN.
-    pub fn set_mtu(&mut self, index: i32, bytes: u32) -> Result<(), Refusal> {
+    /// `EINVAL` outside the device's range; `EPERM` without CAP_NET_ADMIN.
+    pub fn set_mtu(&mut self, index: i32, bytes: u32) -> Result<(), RouteError> {
         self.0.act(|sequence| change::set_mtu(index, bytes, sequence))
     }
 }

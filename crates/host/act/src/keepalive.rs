@@ -1,20 +1,20 @@
-use crate::holder::Borrowed;
+use crate::borrow::BorrowedSocket;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use std::fmt;
 use std::time::Duration;
 
-/// When TCP asks a silent peer whether it is still there, and when it gives it up.
+/// TCP keepalive settings: when idle connections are probed, and when they are closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Seconds of silence before the first probe (`TCP_KEEPIDLE`).
+    /// Idle seconds before the first probe (`TCP_KEEPIDLE`).
     pub time_s: u32,
     /// Seconds between probes (`TCP_KEEPINTVL`).
     pub interval_s: u32,
-    /// So many probes without an answer end the connection (`TCP_KEEPCNT`).
+    /// Number of unanswered probes after which the connection is closed (`TCP_KEEPCNT`).
     pub probes: u32,
-    /// How long what was sent, or a probe, may stay unanswered (`TCP_USER_TIMEOUT`), in milliseconds; 0: as the system
-    /// has it. `None`: as it is.
+    /// Longest time in milliseconds that data or a probe may stay unacknowledged (`TCP_USER_TIMEOUT`); 0 for the
+    /// system's default; `None` to leave it unchanged.
     pub user_timeout_ms: Option<u32>,
 }
 
@@ -27,52 +27,52 @@ impl Keepalive {
     pub const USER_TIMEOUT_MS_MAX: u32 = i32::MAX as u32;
 }
 
-/// What is to be changed; what is `None` stays as it is.
+/// A change of keepalive settings; fields that are `None` stay unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Change {
-    /// As of [`Keepalive`].
+pub struct KeepaliveChange {
+    /// As in [`Keepalive`].
     pub time_s: Option<u32>,
-    /// As of [`Keepalive`].
+    /// As in [`Keepalive`].
     pub interval_s: Option<u32>,
-    /// As of [`Keepalive`].
+    /// As in [`Keepalive`].
     pub probes: Option<u32>,
-    /// As of [`Keepalive`].
+    /// As in [`Keepalive`].
     pub user_timeout_ms: Option<u32>,
 }
 
-/// How a socket has it, the system's settings counted in where it has none of its own.
+/// The keepalive settings in effect on a socket: its own, or the system's defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effective {
-    /// Whether it asks at all (`SO_KEEPALIVE`).
+pub struct EffectiveKeepalive {
+    /// Whether keepalive is on (`SO_KEEPALIVE`).
     pub is_on: bool,
-    /// When; without a user timeout where the kernel does not tell it (MPTCP).
+    /// The times; the user timeout is `None` if the kernel does not report it (MPTCP).
     pub times: Keepalive,
 }
 
-/// Which call failed, and how.
+/// A failed call on a socket option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OptionFailure {
-    /// The option as the kernel's headers call it.
+pub struct SocketOptionError {
+    /// Name of the option in the kernel's headers.
     pub option: &'static str,
     /// The errno of `getsockopt(2)` or `setsockopt(2)`.
     pub errno: Errno,
 }
 
-impl Borrowed {
-    /// How this TCP socket has it.
+impl BorrowedSocket {
+    /// Returns the keepalive settings in effect on this TCP socket.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` or `ENOPROTOOPT` where it is no TCP socket.
-    pub fn keepalive(&self) -> Result<Effective, OptionFailure> {
+    /// `EOPNOTSUPP` or `ENOPROTOOPT` if it is not a TCP socket.
+    pub fn keepalive(&self) -> Result<EffectiveKeepalive, SocketOptionError> {
         let fd = &self.fd;
-        Ok(Effective {
+        Ok(EffectiveKeepalive {
             is_on: sockopt::socket_keepalive(fd).map_err(at("SO_KEEPALIVE"))?,
             times: Keepalive {
                 time_s: seconds(sockopt::tcp_keepidle(fd).map_err(at("TCP_KEEPIDLE"))?),
                 interval_s: seconds(sockopt::tcp_keepintvl(fd).map_err(at("TCP_KEEPINTVL"))?),
                 probes: sockopt::tcp_keepcnt(fd).map_err(at("TCP_KEEPCNT"))?,
                 user_timeout_ms: match sockopt::tcp_user_timeout(fd) {
-                    // MPTCP keeps it to itself.
+                    // MPTCP does not report it.
                     Err(Errno::OPNOTSUPP | Errno::NOPROTOOPT) => None,
                     read => Some(read.map_err(at("TCP_USER_TIMEOUT"))?),
                 },
@@ -80,25 +80,26 @@ impl Borrowed {
         })
     }
 
-    /// Has it ask, with what `change` makes of how it had it; how it had it. The times come first, so that it never asks
-    /// at others; if one of them is refused, those before it are put back.
+    /// Turns keepalive on, with the change that `change` makes from the current settings. Returns the previous
+    /// settings. The times are set first, so that keepalive never runs with other times; if one of them fails, the ones
+    /// before it are restored.
     ///
     /// # Errors
-    /// What the first call that failed said.
+    /// The first call that failed.
     pub fn set_keepalive(
         &self,
-        change: impl FnOnce(&Effective) -> Change,
-    ) -> Result<Effective, OptionFailure> {
+        change: impl FnOnce(&EffectiveKeepalive) -> KeepaliveChange,
+    ) -> Result<EffectiveKeepalive, SocketOptionError> {
         let before = self.keepalive()?;
         let change = change(&before);
         let done = self
-            .make(&change)
+            .apply(&change)
             .and_then(|()| sockopt::set_socket_keepalive(&self.fd, true).map_err(at("SO_KEEPALIVE")));
         let Err(failure) = done else {
             return Ok(before);
         };
-        // As well as can be: where the system's setting held, its value is now the socket's own.
-        let _ = self.make(&Change {
+        // Not exact: where the system's default applied, the socket now has that value as its own.
+        let _ = self.apply(&KeepaliveChange {
             time_s: change.time_s.and(Some(before.times.time_s)),
             interval_s: change.interval_s.and(Some(before.times.interval_s)),
             probes: change.probes.and(Some(before.times.probes)),
@@ -107,28 +108,28 @@ impl Borrowed {
         Err(failure)
     }
 
-    /// Has it ask no more; its times stay as they are. The user timeout goes back to the system's with `all`, and stays
-    /// otherwise. Whether it has one then.
+    /// Turns keepalive off; its times stay unchanged. With `all` the user timeout is reset to the system's default.
+    /// Returns whether the socket still has a user timeout.
     ///
     /// # Errors
-    /// What the call said, and nothing is changed.
-    pub fn unset_keepalive(&self, all: bool) -> Result<bool, OptionFailure> {
+    /// The call that failed; nothing is changed then.
+    pub fn unset_keepalive(&self, all: bool) -> Result<bool, SocketOptionError> {
         if all {
             sockopt::set_tcp_user_timeout(&self.fd, 0).map_err(at("TCP_USER_TIMEOUT"))?;
         }
         sockopt::set_socket_keepalive(&self.fd, false).map_err(at("SO_KEEPALIVE"))?;
-        // MPTCP keeps it to itself.
+        // MPTCP does not report it.
         Ok(!all && sockopt::tcp_user_timeout(&self.fd).is_ok_and(|ms| ms > 0))
     }
 
-    fn make(&self, change: &Change) -> Result<(), OptionFailure> {
+    fn apply(&self, change: &KeepaliveChange) -> Result<(), SocketOptionError> {
         let fd = &self.fd;
-        let whole = |seconds: u32| Duration::from_secs(seconds.into());
+        let duration = |seconds: u32| Duration::from_secs(seconds.into());
         if let Some(time) = change.time_s {
-            sockopt::set_tcp_keepidle(fd, whole(time)).map_err(at("TCP_KEEPIDLE"))?;
+            sockopt::set_tcp_keepidle(fd, duration(time)).map_err(at("TCP_KEEPIDLE"))?;
         }
         if let Some(interval) = change.interval_s {
-            sockopt::set_tcp_keepintvl(fd, whole(interval)).map_err(at("TCP_KEEPINTVL"))?;
+            sockopt::set_tcp_keepintvl(fd, duration(interval)).map_err(at("TCP_KEEPINTVL"))?;
         }
         if let Some(probes) = change.probes {
             sockopt::set_tcp_keepcnt(fd, probes).map_err(at("TCP_KEEPCNT"))?;
@@ -140,20 +141,20 @@ impl Borrowed {
     }
 }
 
-impl fmt::Display for OptionFailure {
+impl fmt::Display for SocketOptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.option, self.errno)
     }
 }
 
-impl std::error::Error for OptionFailure {
+impl std::error::Error for SocketOptionError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.errno)
     }
 }
 
-fn at(option: &'static str) -> impl Fn(Errno) -> OptionFailure {
-    move |errno| OptionFailure { option, errno }
+fn at(option: &'static str) -> impl Fn(Errno) -> SocketOptionError {
+    move |errno| SocketOptionError { option, errno }
 }
 
 fn seconds(time: Duration) -> u32 {
@@ -163,7 +164,7 @@ fn seconds(time: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Holder;
+    use crate::SocketOwner;
     use sockeye_model::{Fd, Inode, Pid};
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::AsRawFd;
@@ -172,14 +173,14 @@ mod tests {
         Inode(u32::try_from(rustix::fs::fstat(fd).unwrap().st_ino).unwrap())
     }
 
-    fn borrow(socket: &(impl std::os::fd::AsFd + AsRawFd)) -> Borrowed {
-        let holder = Holder::open(Pid(std::process::id())).unwrap();
+    fn borrow(socket: &(impl std::os::fd::AsFd + AsRawFd)) -> BorrowedSocket {
+        let owner = SocketOwner::open(Pid(std::process::id())).unwrap();
         let fd = Fd(u32::try_from(socket.as_raw_fd()).unwrap());
-        holder.borrow(fd, inode(socket)).unwrap().unwrap()
+        owner.borrow(fd, inode(socket)).unwrap().unwrap()
     }
 
     #[test]
-    fn what_is_set_is_what_is_read() {
+    fn settings_are_read_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let borrowed = borrow(&client);
@@ -191,7 +192,7 @@ mod tests {
             probes: 5,
             user_timeout_ms: None,
         };
-        let change = Change {
+        let change = KeepaliveChange {
             time_s: Some(61),
             interval_s: Some(7),
             probes: Some(5),
@@ -210,10 +211,10 @@ mod tests {
         assert!(!borrowed.unset_keepalive(false).unwrap());
         assert!(!borrowed.keepalive().unwrap().is_on);
         assert_eq!(borrowed.keepalive().unwrap().times, after.times);
-        // What is not given stays, and the user timeout is told of, and goes if that is wanted.
-        let timeout = Change {
+        // Fields that are not given stay; a user timeout is reported, and reset with `all`.
+        let timeout = KeepaliveChange {
             user_timeout_ms: Some(900),
-            ..Change::default()
+            ..KeepaliveChange::default()
         };
         borrowed.set_keepalive(|_| timeout).unwrap();
         let with_timeout = Keepalive {
@@ -227,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_time_leaves_nothing_half_done() {
+    fn failed_change_is_rolled_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let borrowed = borrow(&listener);
         let before = borrowed.keepalive().unwrap();
-        let bad = Change {
+        let bad = KeepaliveChange {
             time_s: Some(9),
             interval_s: Some(9),
             probes: Some(Keepalive::PROBES_MAX + 1),
@@ -245,14 +246,14 @@ mod tests {
     #[test]
     fn another_socket_is_not_borrowed() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let holder = Holder::open(Pid(std::process::id())).unwrap();
+        let owner = SocketOwner::open(Pid(std::process::id())).unwrap();
         let fd = Fd(u32::try_from(socket.as_raw_fd()).unwrap());
         let other = Inode(inode(&socket).0.wrapping_add(1));
-        assert!(holder.borrow(fd, other).unwrap().is_none());
-        assert!(holder.borrow(Fd(u32::MAX >> 1), other).unwrap().is_none());
+        assert!(owner.borrow(fd, other).unwrap().is_none());
+        assert!(owner.borrow(Fd(u32::MAX >> 1), other).unwrap().is_none());
         assert!(borrow(&socket).keepalive().is_err(), "UDP has no keepalive");
         assert!(
-            Holder::open(Pid(u32::MAX))
+            SocketOwner::open(Pid(u32::MAX))
                 .unwrap()
                 .borrow(fd, other)
                 .unwrap()

@@ -1,31 +1,33 @@
-//! What changes the host: closing sockets, setting options of others' sockets, giving keepalive to the new connections of a cgroup, ending processes, making, removing and entering network namespaces, making interfaces.
+//! Everything that changes the host: closing sockets, setting options of other processes' sockets, enabling keepalive
+//! for new connections of a cgroup, ending processes, creating, removing and entering network namespaces, creating
+//! interfaces.
 //!
-//! What it deliberately does not do: choose which sockets, or ask whether it may. Whoever calls has named them.
+//! What it deliberately does not do: select the targets, or ask for confirmation. The caller names them.
 //!
 //! ```
-//! use sockeye_act::{Closer, Fate};
+//! use sockeye_act::{CloseOutcome, SocketCloser};
 //! use sockeye_model::Protocol;
 //!
-//! let mut closer = Closer::open().unwrap();
-//! // Without the kernel's message about a socket nobody can say which one is meant.
-//! assert_eq!(closer.close(Protocol::Tcp, None), Ok(Fate::Spared));
+//! let mut closer = SocketCloser::open().unwrap();
+//! // Without the kernel's message about a socket, the socket is unknown.
+//! assert_eq!(closer.close(Protocol::Tcp, None), Ok(CloseOutcome::Skipped));
 //! ```
 
+mod borrow;
 mod close;
 mod end;
-mod holder;
 mod interfaces;
 mod keepalive;
-mod keeper;
+mod keepalive_program;
 pub mod netns;
 /// Programs, found and started as `execvp(3)` does.
 pub mod program;
 mod route;
 
-pub use close::{Closer, Condemned, Fate};
-pub use end::{Manner, end};
-pub use holder::{Borrowed, Holder};
+pub use borrow::{BorrowedSocket, SocketOwner};
+pub use close::{CloseOutcome, CloseTarget, SocketCloser};
+pub use end::{Termination, end};
 pub use interfaces::{Interfaces, LOOPBACK};
-pub use keepalive::{Change, Effective, Keepalive, OptionFailure};
-pub use keeper::{CannotKeep, KeepStep, Keeper};
-pub use route::Refusal;
+pub use keepalive::{EffectiveKeepalive, Keepalive, KeepaliveChange, SocketOptionError};
+pub use keepalive_program::{KeepaliveProgram, KeepaliveProgramError, KeepaliveProgramStep};
+pub use route::RouteError;

@@ -1,54 +1,54 @@
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::fmt;
 
-/// A conversation with the kernel's routing half, one request at a time.
+/// A `NETLINK_ROUTE` connection for one request at a time.
 #[derive(Debug)]
 pub(crate) struct Route {
-    socket: DiagSocket,
+    socket: NetlinkSocket,
     sequence: u32,
     buffer: Box<[u8; BUFFER_BYTES]>,
 }
 
-/// Why the kernel did not do it.
+/// The kernel's answer to a request that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Its error.
+pub struct RouteError {
+    /// The error.
     pub errno: Errno,
-    /// Its own words, where it gave any.
-    pub words: Option<Box<str>>,
+    /// The kernel's message (extended ack), if it sent one.
+    pub message: Option<Box<str>>,
 }
 
 impl Route {
-    /// In the network namespace of the calling thread, wherever that goes afterwards.
-    pub(crate) fn open() -> Result<Self, Refusal> {
+    /// Opens a connection to the calling thread's current network namespace. It stays there if the thread moves.
+    pub(crate) fn open() -> Result<Self, RouteError> {
         Ok(Self {
-            socket: DiagSocket::open_route()?,
+            socket: NetlinkSocket::open_route()?,
             sequence: 0,
             buffer: Box::new([0; BUFFER_BYTES]),
         })
     }
 
-    /// Has something done. A request that cannot be laid out is one the kernel would find too long.
-    pub(crate) fn act(&mut self, request: impl FnOnce(u32) -> Option<Vec<u8>>) -> Result<(), Refusal> {
-        self.converse(request, |_, _| {})
+    /// Sends a request that changes something. A request that cannot be encoded is too long: `EMSGSIZE`.
+    pub(crate) fn act(&mut self, request: impl FnOnce(u32) -> Option<Vec<u8>>) -> Result<(), RouteError> {
+        self.exchange(request, |_, _| {})
     }
 
-    /// Asks for one thing or for all, and hands the answers to `take`: kind of message, payload.
+    /// Sends a query for one object or a dump, and calls `take` with the type and payload of each answer.
     pub(crate) fn ask(
         &mut self,
         request: impl FnOnce(u32) -> Option<Vec<u8>>,
         take: impl FnMut(u16, &[u8]),
-    ) -> Result<(), Refusal> {
-        self.converse(request, take)
+    ) -> Result<(), RouteError> {
+        self.exchange(request, take)
     }
 
-    fn converse(
+    fn exchange(
         &mut self,
         request: impl FnOnce(u32) -> Option<Vec<u8>>,
         mut take: impl FnMut(u16, &[u8]),
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RouteError> {
         self.sequence += 1;
         let request = request(self.sequence).ok_or(Errno::MSGSIZE)?;
         self.socket.send(&request)?;
@@ -68,16 +68,16 @@ impl Route {
                         if outcome.code == 0 {
                             return Ok(());
                         }
-                        return Err(Refusal {
+                        return Err(RouteError {
                             errno: Errno::from_raw_os_error(
                                 outcome.code.saturating_neg().clamp(1, ERRNO_MAX),
                             ),
-                            words: outcome.message.map(Into::into),
+                            message: outcome.message.map(Into::into),
                         });
                     }
                     kind => {
                         take(kind, message.payload);
-                        // The answer to a question for one thing comes alone, without an acknowledgement.
+                        // A query for one object is answered by one message, without an acknowledgement.
                         if message.flags & NLM_F_MULTI == 0 {
                             return Ok(());
                         }
@@ -88,22 +88,22 @@ impl Route {
     }
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for RouteError {
     fn from(errno: Errno) -> Self {
-        Self { errno, words: None }
+        Self { errno, message: None }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RouteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.words {
-            Some(words) => write!(f, "{} ({words})", self.errno),
+        match &self.message {
+            Some(message) => write!(f, "{} ({message})", self.errno),
             None => self.errno.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Refusal {
+impl std::error::Error for RouteError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.errno)
     }
@@ -111,7 +111,7 @@ impl std::error::Error for Refusal {
 
 /// The kernel fills at most 32 KiB of it.
 const BUFFER_BYTES: usize = 32 * 1024;
-/// `include/uapi/linux/netlink.h`: more of the same answer follow.
+/// `include/uapi/linux/netlink.h`: the message is part of a multi-part answer.
 const NLM_F_MULTI: u16 = 2;
 /// The kernel's own limit (`include/linux/err.h`).
 const ERRNO_MAX: i32 = 4095;

@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_measure::{Cache, Curve, Point, Repeats};
-use sockeye_sys::memory::{Arena, Deed, Way, is_there};
+use sockeye_sys::memory::{BufferPair, MemoryOp, Method, is_supported};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub struct MemoryPlan {
     /// In ascending order, each at least [`BYTES_MIN`](sockeye_sys::memory::BYTES_MIN).
     pub sizes: Vec<u64>,
     /// What is done.
-    pub deeds: Vec<Deed>,
+    pub ops: Vec<MemoryOp>,
     /// How often each point is measured.
     pub repeats: usize,
     /// How long all of it may take, about.
@@ -39,9 +39,9 @@ impl MemoryPlan {
     /// `ENOMEM` where there is not as much memory.
     pub fn measure(&self, mut go_on: impl FnMut(u32) -> bool) -> Result<Rates, Errno> {
         let longest = self.sizes.iter().copied().max().unwrap_or_default();
-        let mut arena = Arena::new(usize::try_from(longest).map_err(|_| Errno::NOMEM)?)?;
-        let lines = lines(&self.deeds);
-        let mut curves: Vec<Curve> = lines.iter().map(|&(deed, way)| self.empty(deed, way)).collect();
+        let mut arena = BufferPair::new(usize::try_from(longest).map_err(|_| Errno::NOMEM)?)?;
+        let lines = lines(&self.ops);
+        let mut curves: Vec<Curve> = lines.iter().map(|&(op, way)| self.empty(op, way)).collect();
         let all = self.sizes.len() * lines.len() * self.repeats;
         let slice = (self.time / u32::try_from(all.max(1)).unwrap_or(u32::MAX)).max(SLICE_MIN);
         // How many calls fill a slice, as far as is known.
@@ -49,9 +49,9 @@ impl MemoryPlan {
         let mut done = 0;
         for _ in 0..self.repeats {
             for (place, &size) in self.sizes.iter().enumerate() {
-                for (line, &(deed, way)) in lines.iter().enumerate() {
+                for (line, &(op, way)) in lines.iter().enumerate() {
                     let bytes = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
-                    let rate = rate(&mut arena, deed, way, bytes, slice, &mut calls[line][place])?;
+                    let rate = rate(&mut arena, op, way, bytes, slice, &mut calls[line][place])?;
                     curves[line].points[place].rates.push(rate);
                     done += 1;
                     let share = u32::try_from(done * 1000 / all).unwrap_or(1000);
@@ -70,14 +70,14 @@ impl MemoryPlan {
         })
     }
 
-    fn empty(&self, deed: Deed, way: Way) -> Curve {
+    fn empty(&self, op: MemoryOp, way: Method) -> Curve {
         let point = |&bytes| Point {
             bytes,
             rates: Repeats::default(),
         };
         Curve {
-            function: function_name(deed),
-            method: way_name(way),
+            function: function_name(op),
+            method: method_name(way),
             points: self.sizes.iter().map(point).collect(),
         }
     }
@@ -143,52 +143,58 @@ fn cgroup_limits() -> Vec<u64> {
 
 /// What the function is called.
 #[must_use]
-pub const fn function_name(deed: Deed) -> &'static str {
-    match deed {
-        Deed::Set => "memset",
-        Deed::Copy => "memcpy",
-        Deed::Move => "memmove",
-        Deed::Shift => "overlap",
+pub const fn function_name(op: MemoryOp) -> &'static str {
+    match op {
+        MemoryOp::Set => "memset",
+        MemoryOp::Copy => "memcpy",
+        MemoryOp::Move => "memmove",
+        MemoryOp::Shift => "overlap",
     }
 }
 
 /// What the way is called.
 #[must_use]
-pub const fn way_name(way: Way) -> &'static str {
+pub const fn method_name(way: Method) -> &'static str {
     match way {
-        Way::Libc => "libc",
-        Way::Rep => "rep",
-        Way::Avx2 => "avx2",
-        Way::Avx512 => "avx512",
-        Way::NonTemporal => "nt",
+        Method::Libc => "libc",
+        Method::Rep => "rep",
+        Method::Avx2 => "avx2",
+        Method::Avx512 => "avx512",
+        Method::NonTemporal => "nt",
     }
 }
 
 /// Each function in each way that there is here.
-fn lines(deeds: &[Deed]) -> Vec<(Deed, Way)> {
-    const WAYS: [Way; 5] = [Way::Libc, Way::Rep, Way::Avx2, Way::Avx512, Way::NonTemporal];
-    let ways = |deed| {
+fn lines(ops: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
+    const WAYS: [Method; 5] = [
+        Method::Libc,
+        Method::Rep,
+        Method::Avx2,
+        Method::Avx512,
+        Method::NonTemporal,
+    ];
+    let ways = |op| {
         WAYS.into_iter()
-            .filter(move |&way| is_there(deed, way))
-            .map(move |way| (deed, way))
+            .filter(move |&way| is_supported(op, way))
+            .map(move |way| (op, way))
     };
-    deeds.iter().flat_map(|&deed| ways(deed)).collect()
+    ops.iter().flat_map(|&op| ways(op)).collect()
 }
 
 /// Bytes a second of processor time. Bytes that are copied count once.
 fn rate(
-    arena: &mut Arena,
-    deed: Deed,
-    way: Way,
+    arena: &mut BufferPair,
+    op: MemoryOp,
+    way: Method,
     bytes: usize,
     slice: Duration,
     calls: &mut u64,
 ) -> Result<f64, Errno> {
     // What was done before left something else in the caches.
-    arena.run(deed, way, bytes, 1)?;
+    arena.run(op, way, bytes, 1)?;
     loop {
         let start = processor_time();
-        arena.run(deed, way, bytes, *calls)?;
+        arena.run(op, way, bytes, *calls)?;
         let took = processor_time().saturating_sub(start);
         let rate = bytes as f64 * *calls as f64 / took.as_secs_f64().max(1e-9);
         if took >= slice / 2 || *calls >= CALLS_MAX {
@@ -240,7 +246,7 @@ mod tests {
     fn every_point_is_measured() {
         let plan = MemoryPlan {
             sizes: vec![64, 1000, 4096],
-            deeds: vec![Deed::Set, Deed::Copy, Deed::Move, Deed::Shift],
+            ops: vec![MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift],
             repeats: 2,
             time: Duration::from_millis(20),
         };

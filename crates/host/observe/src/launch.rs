@@ -3,7 +3,7 @@
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use sockeye_sys::held_program::HeldProgram;
+use sockeye_sys::paused_program::PausedProgram;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
@@ -18,7 +18,7 @@ use std::process::{Child, Command, ExitStatus};
 /// before its first step. Dropped, or if we end, it ends.
 #[derive(Debug)]
 pub struct Launch {
-    held: HeldProgram,
+    held: PausedProgram,
     name: OsString,
 }
 
@@ -62,7 +62,7 @@ impl Launch {
         if let Some(output) = output {
             command.stdout(output);
         }
-        let held = HeldProgram::start(command).map_err(failed)?;
+        let held = PausedProgram::start(command).map_err(failed)?;
         Ok(Self { held, name })
     }
 
@@ -76,9 +76,9 @@ impl Launch {
     ///
     /// # Errors
     /// When it cannot be run after all: the interpreter that it names is missing.
-    pub fn let_go(self) -> Result<Launched, NotLaunched> {
+    pub fn resume(self) -> Result<Launched, NotLaunched> {
         let name = self.name;
-        let child = self.held.let_go().map_err(|error| NotLaunched { name, error })?;
+        let child = self.held.resume().map_err(|error| NotLaunched { name, error })?;
         Ok(Launched { child, status: None })
     }
 }
@@ -213,7 +213,7 @@ mod tests {
     fn a_command_ends_with_its_own_code() {
         let launch = Launch::prepare(&words(&["sh", "-c", "exit 7"]), None).unwrap();
         let pid = launch.pid();
-        let mut launched = launch.let_go().unwrap();
+        let mut launched = launch.resume().unwrap();
         let end = launched.end().unwrap();
         let mut fds = [rustix::event::PollFd::new(&end, rustix::event::PollFlags::IN)];
         rustix::event::poll(&mut fds, None).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_command_that_a_signal_ended() {
         let launch = Launch::prepare(&words(&["sh", "-c", "kill -9 $$"]), None).unwrap();
-        let status = launch.let_go().unwrap().wait().unwrap();
+        let status = launch.resume().unwrap().wait().unwrap();
         assert_eq!(Launched::exit_code(status), 137);
     }
 
@@ -257,7 +257,7 @@ mod tests {
             assert!(written.success());
             let launched = Launch::prepare(&[file.into(), "9".into()], None)
                 .unwrap()
-                .let_go();
+                .resume();
             launched.map(|mut launched| launched.wait().unwrap())
         };
         let bare = script("bare", "exit $1");

@@ -182,7 +182,7 @@ impl Session {
             sampler.begin();
         }
         if let Some(launch) = launch {
-            let launched = launch.let_go().map_err(NotStarted::Command)?;
+            let launched = launch.resume().map_err(NotStarted::Command)?;
             let end = launched.end().ok();
             session.command = Some(Command { launched, end });
         }

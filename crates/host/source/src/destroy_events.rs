@@ -1,12 +1,12 @@
-//! Sockets as they are closed: the kernel tells CAP_NET_ADMIN of each TCP and UDP socket that it frees (Linux 4.5).
+//! Events of destroyed sockets: the kernel reports each TCP and UDP socket that it frees (Linux 4.5, CAP_NET_ADMIN).
 
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{InetDiag, SOCK_DIAG_BY_FAMILY, attribute};
 use sockeye_wire::netlink::Messages;
 
-/// A group of sockets to be told of, `SKNLGRP_INET*_DESTROY`.
+/// A multicast group of events, `SKNLGRP_INET*_DESTROY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it all
 pub enum Group {
@@ -16,16 +16,16 @@ pub enum Group {
     Udp6 = 4,
 }
 
-/// Listens to the kernel, in the network namespace of the thread that opened it.
+/// A subscription to the events of the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct DestroyEvents {
-    socket: DiagSocket,
+    socket: NetlinkSocket,
     buffer: Vec<u8>,
-    place: Socket,
+    event: Socket,
 }
 
 impl DestroyEvents {
-    /// Begins to listen.
+    /// Subscribes to the groups.
     ///
     /// # Errors
     /// The errno of `socket(2)` or `bind(2)`: `EPERM` without CAP_NET_ADMIN.
@@ -34,14 +34,14 @@ impl DestroyEvents {
             .iter()
             .fold(0, |bits, group| bits | 1 << (*group as u32 - 1));
         Ok(Self {
-            socket: DiagSocket::listen(bits)?,
+            socket: NetlinkSocket::listen(bits)?,
             buffer: vec![0; BUFFER_LEN],
-            place: Socket::new(Protocol::Tcp, State::Close),
+            event: Socket::new(Protocol::Tcp, State::Close),
         })
     }
 
-    /// Waits for what is told next, and hands each socket of it to `take`, with the payload of its message. Says how
-    /// often the kernel told more than we could take in, so that some are missing.
+    /// Waits for the next events and passes each socket to `take`, with the payload of its message. Returns how many times
+    /// events were lost (`ENOBUFS`, truncated or malformed messages).
     ///
     /// # Errors
     /// The errno of `recv(2)`.
@@ -61,8 +61,8 @@ impl DestroyEvents {
             let Some(wire) = wire.filter(|_| message.kind == SOCK_DIAG_BY_FAMILY) else {
                 continue;
             };
-            match self.place.read_inet_diag(&wire, protocol(&wire)) {
-                Ok(()) => take(&self.place, message.payload),
+            match self.event.read_inet_diag(&wire, protocol(&wire)) {
+                Ok(()) => take(&self.event, message.payload),
                 Err(_) => lost += 1,
             }
         }
@@ -70,7 +70,7 @@ impl DestroyEvents {
     }
 }
 
-/// The message says which it is about.
+/// The protocol attribute of the message; TCP if it is missing.
 fn protocol(wire: &InetDiag<'_>) -> Protocol {
     let mut attributes = wire.attributes().flatten();
     match attributes

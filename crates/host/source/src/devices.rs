@@ -1,12 +1,12 @@
-//! Interfaces and their IPv4 addresses, as rtnetlink tells them; and the other files of `/proc/net`.
+//! Interfaces and their IPv4 addresses from rtnetlink; and any file of `/proc/net`.
 //!
-//! Not from `/sys/class/net`: that shows the namespace it was mounted in, and flags without those that the kernel
-//! works out (`RUNNING`).
+//! `/sys/class/net` is not used: it shows the namespace in which it was mounted, and lacks the flags that the kernel
+//! computes (`RUNNING`).
 
 use crate::dump::{self, Dump};
 use crate::outcome::Reason;
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::Message;
 pub use sockeye_wire::rtnetlink::Map;
 use sockeye_wire::rtnetlink::{self, RTM_NEWADDR, RTM_NEWLINK};
@@ -15,12 +15,12 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 
-/// The interfaces of the namespace that we are in.
+/// The interfaces of the calling thread's network namespace.
 #[derive(Debug, Default, Clone)]
 pub struct Devices {
-    /// In the kernel's order.
+    /// Interfaces, in the kernel's order.
     pub links: Vec<Link>,
-    /// Likewise, those of one interface together.
+    /// IPv4 addresses, in the kernel's order; those of one interface are adjacent.
     pub addresses: Vec<Address>,
 }
 
@@ -33,36 +33,36 @@ pub struct Link {
     pub kind: u16,
     /// `IFF_*`
     pub flags: u32,
-    /// Largest packet, in bytes
+    /// MTU in bytes; `None` if the kernel does not report it
     pub mtu: Option<i32>,
-    /// Packets that may wait to be sent
+    /// Length of the send queue in packets; `None` if the kernel does not report it
     pub queue_len: Option<i32>,
     /// Its hardware address
     pub address: Vec<u8>,
-    /// What it occupies on its bus
+    /// Its resources on the bus (`struct ifmap`)
     pub map: Map,
 }
 
 /// An IPv4 address of an interface.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// Name of the interface, perhaps with a colon and more behind it
+    /// Name of the interface, optionally with an alias suffix (`eth0:1`)
     pub label: Vec<u8>,
     /// The address
     pub local: Ipv4Addr,
-    /// Of a point-to-point link the other end, else the same
+    /// The peer of a point-to-point link, else the same as `local`
     pub peer: Ipv4Addr,
-    /// `None`: it has none
+    /// Broadcast address; `None` if there is none
     pub broadcast: Option<Ipv4Addr>,
-    /// Bits of its prefix
+    /// Prefix length in bits
     pub prefix_len: u8,
 }
 
 impl Devices {
-    /// Asks the kernel. A message that makes no sense is passed over.
+    /// Reads them from the kernel. Malformed messages are skipped.
     ///
     /// # Errors
-    /// When netlink is forbidden or broken, or the answer breaks off each time.
+    /// When netlink is forbidden or broken, or the dump is incomplete.
     pub fn read() -> Result<Self, Reason> {
         let mut devices = Self::default();
         all(&rtnetlink::Link::dump(SEQUENCE), &mut |message| {
@@ -97,10 +97,10 @@ impl Devices {
     }
 }
 
-/// One dump. That an interface came or went meanwhile is no reason to ask again: who lists them sees what there is.
+/// Runs one dump. It is not repeated when an interface was added or removed meanwhile.
 fn all(request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Result<(), Reason> {
     let failed = |errno: Errno| Reason::System("open an rtnetlink socket", errno);
-    let socket = DiagSocket::open_route().map_err(failed)?;
+    let socket = NetlinkSocket::open_route().map_err(failed)?;
     let status = dump::run(&[Dump { socket, request }], SEQUENCE, &mut |message| {
         take(message);
         ControlFlow::Continue(())
@@ -110,10 +110,10 @@ fn all(request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Result<(), Reason>
 
 const SEQUENCE: u32 = 1;
 
-/// The whole of a file of `/proc/net`: `route`, `snmp`, `sctp/snmp`...
+/// Reads a file of `/proc/net`: `route`, `snmp`, `sctp/snmp`...
 ///
 /// # Errors
-/// Those of reading it.
+/// When it cannot be read.
 pub fn net_file(name: &str) -> io::Result<Vec<u8>> {
     fs::read(format!("/proc/net/{name}"))
 }

@@ -1,32 +1,31 @@
-//! One netlink dump as a stream: the kernel fills a buffer on one thread while another thread reads the
-//! buffer before.
+//! A netlink dump as a stream: one thread receives into a buffer while another parses the previous one.
 
 use crate::outcome::Reason;
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::ops::ControlFlow;
 use std::sync::mpsc::sync_channel;
 
-/// How a dump went.
+/// The status of a finished dump.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct DumpStatus {
-    /// The kernel said that what it dumped changed meanwhile, or messages were lost on the way.
+    /// The kernel set `NLM_F_DUMP_INTR` (the table changed during the dump), or messages were lost.
     pub(crate) interrupted: bool,
-    /// `ENOBUFS`
+    /// Receives that failed with `ENOBUFS`
     pub(crate) overruns: u64,
     /// Datagrams longer than the buffer
     pub(crate) truncated: u64,
-    /// Envelopes that did not add up; what followed them in the same buffer is lost
+    /// Malformed message headers; the rest of the same buffer is lost
     pub(crate) broken: u64,
-    /// The reader of the stream had enough
+    /// The caller stopped the dump
     pub(crate) stopped: bool,
-    /// What ended it before its end
+    /// What ended the dump early; `None` if nothing did
     pub(crate) failure: Option<Reason>,
 }
 
 impl DumpStatus {
-    /// A dump that did not even begin.
+    /// A dump that could not start.
     pub(crate) fn failed(reason: Reason) -> Self {
         Self {
             failure: Some(reason),
@@ -35,17 +34,17 @@ impl DumpStatus {
     }
 }
 
-/// A request and the socket to put it to.
+/// A request, and the socket to send it to.
 #[derive(Debug)]
 pub(crate) struct Dump<'a> {
-    pub(crate) socket: DiagSocket,
+    pub(crate) socket: NetlinkSocket,
     pub(crate) request: &'a [u8],
 }
 
-/// Sends each request and hands every message of the answers to `take`, until all dumps are done or
-/// `take` breaks off. Several dumps run at once; which message comes first is chance.
+/// Sends each request and passes every message of the replies to `take`, until all dumps are done or
+/// `take` breaks. Several dumps run at once; their messages interleave in no fixed order.
 ///
-/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for each dump; where the reader is
+/// Memory is bounded by [`BUFFERS`] buffers of [`BUFFER_LEN`] bytes for each dump; if the reader is
 /// slower than the kernel, the kernel waits.
 pub(crate) fn run(
     dumps: &[Dump<'_>],
@@ -62,8 +61,7 @@ pub(crate) fn run(
         sequence,
         take,
     };
-    // 1. Of a single dump, the first buffers on this thread: on most hosts they are the whole answer, or it
-    // is a refusal.
+    // 1. For a single dump, the first buffers on this thread: on most hosts they are the whole reply, or an error.
     if let [dump] = dumps {
         let mut buffer = vec![0; BUFFER_LEN];
         for _ in 0..2 {
@@ -73,8 +71,7 @@ pub(crate) fn run(
         }
     }
 
-    // 2. The rest with the kernel working ahead on threads of its own. Buffers go round in circles, one
-    // for each dump.
+    // 2. The rest with one receiving thread per dump. Each dump reuses its own buffers.
     let (filled_in, filled) = sync_channel::<(usize, Vec<u8>, Fill)>(BUFFERS * dumps.len());
     std::thread::scope(move |scope| {
         let mut circles = Vec::with_capacity(dumps.len());
@@ -92,10 +89,10 @@ pub(crate) fn run(
             };
             let thread = std::thread::Builder::new().name("kernel".into());
             if thread.stack_size(STACK_LEN).spawn_scoped(scope, reader).is_err() {
-                // No thread to be had: this dump is read by this one, before the others go on.
+                // The thread could not be started: this thread reads the dump before the others continue.
                 let mut buffer = vec![0; BUFFER_LEN];
                 while reading.one(&dump.socket, &mut buffer).is_continue() {}
-                if reading.has_enough() {
+                if reading.is_over() {
                     return reading.status;
                 }
             } else {
@@ -108,20 +105,19 @@ pub(crate) fn run(
         drop(filled_in);
         for (place, buffer, fill) in filled {
             reading.buffer(&buffer, &fill);
-            if reading.has_enough() {
+            if reading.is_over() {
                 break;
             }
-            // The dump may have ended already; then nobody wants the buffer.
+            // The dump may have ended already; then the buffer is not needed.
             let _ = circles[place].send(buffer);
         }
         reading.status
     })
 }
 
-/// Likewise, of one dump, on the calling thread alone and into a buffer of its own, for answers that are short. The socket
-/// may be asked again.
+/// Runs one dump on the calling thread into the given buffer, for short replies. The socket can be used again.
 pub(crate) fn run_here(
-    socket: &DiagSocket,
+    socket: &NetlinkSocket,
     request: &[u8],
     sequence: u32,
     buffer: &mut Vec<u8>,
@@ -143,7 +139,7 @@ pub(crate) fn run_here(
     reading.status
 }
 
-/// What one `recv` brought.
+/// The result of one `recv`.
 #[derive(Debug, Clone, Copy)]
 enum Fill {
     Bytes { len: usize, truncated: bool },
@@ -151,7 +147,7 @@ enum Fill {
 }
 
 impl Fill {
-    fn receive(socket: &DiagSocket, buffer: &mut [u8]) -> Self {
+    fn receive(socket: &NetlinkSocket, buffer: &mut [u8]) -> Self {
         match socket.receive(buffer) {
             Ok(received) => Self::Bytes {
                 len: received.len,
@@ -161,7 +157,7 @@ impl Fill {
         }
     }
 
-    /// Whether nothing follows: the last message is an end or an error, or receiving failed for good.
+    /// Whether the dump ends here: with `NLMSG_DONE`, an error message, or a receive error other than `ENOBUFS`.
     fn ends_dump(&self, buffer: &[u8], sequence: u32) -> bool {
         match *self {
             Self::Bytes { len, .. } => {
@@ -170,7 +166,7 @@ impl Fill {
                         .flatten()
                         .any(|message| ends(&message, sequence))
             }
-            // After an overrun the kernel goes on with the dump.
+            // After an overrun the kernel continues the dump.
             Self::Lost(errno) => errno != Errno::NOBUFS,
         }
     }
@@ -184,19 +180,19 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
-    fn one(&mut self, socket: &DiagSocket, buffer: &mut [u8]) -> ControlFlow<()> {
+    fn one(&mut self, socket: &NetlinkSocket, buffer: &mut [u8]) -> ControlFlow<()> {
         let fill = Fill::receive(socket, buffer);
         let last = fill.ends_dump(buffer, self.sequence);
         self.buffer(buffer, &fill);
-        if last || self.has_enough() {
+        if last || self.is_over() {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     }
 
-    /// Whether nothing more is to be read: nobody wants more, or one of the dumps failed.
-    const fn has_enough(&self) -> bool {
+    /// Whether to stop reading: the caller stopped the dump, or one of the dumps failed.
+    const fn is_over(&self) -> bool {
         self.status.stopped || self.status.failure.is_some()
     }
 
@@ -243,12 +239,12 @@ impl Reading<'_> {
     }
 }
 
-/// Whether `message` ends the dump with this number.
+/// Whether `message` ends the dump with this sequence number.
 fn ends(message: &Message<'_>, sequence: u32) -> bool {
     message.sequence == sequence && (message.kind == NLMSG_DONE || message.kind == NLMSG_ERROR)
 }
 
-/// What the kernel had against the request, from the message that ends the dump.
+/// The kernel's error, from the message that ends the dump; `None` if the dump succeeded.
 fn refusal(end: &Message<'_>) -> Option<Reason> {
     match end.outcome() {
         Ok(outcome) if outcome.code == 0 => None,
@@ -262,9 +258,9 @@ fn refusal(end: &Message<'_>) -> Option<Reason> {
 
 /// The kernel never fills more than 32 KiB at once (`netlink_dump`), so a larger buffer gains nothing.
 const BUFFER_LEN: usize = 32 * 1024;
-/// How far the kernel may be ahead of the reader.
+/// Buffers per dump: how far the receiving thread may be ahead of the reader.
 const BUFFERS: usize = 8;
-/// A reader's stack holds next to nothing.
+/// The receiving threads need little stack.
 const STACK_LEN: usize = 64 * 1024;
 /// The kernel's own limit (`include/linux/err.h`).
 const MAX_ERRNO: i32 = 4095;
@@ -283,7 +279,7 @@ mod tests {
         bytes
     }
 
-    /// Reads what was received, as answers to request 7; the reader stops after `most` messages.
+    /// Reads the received buffers as replies to request 7; the caller stops after `most` messages.
     fn read(received: &[(Vec<u8>, Fill)], most: usize) -> (DumpStatus, usize) {
         let mut taken = 0;
         let mut take = |_: &Message<'_>| {
@@ -317,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_other_requests_are_passed_over() {
+    fn replies_to_other_requests_are_skipped() {
         let bytes = [
             message(20, 0, 6, &[]),
             message(20, 0, 7, &[]),
@@ -329,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn interruption_loss_and_truncation_are_told() {
+    fn interruption_loss_and_truncation_are_reported() {
         let cut = message(20, 0, 7, &[]);
         let received = [
             whole(message(20, 0x10, 7, &[])),
@@ -361,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_keep_their_errno_and_whoever_has_enough_stops() {
+    fn refusal_keeps_errno_and_caller_stops_dump() {
         let refusal = message(
             NLMSG_ERROR,
             0,
@@ -389,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_dump_ends() {
+    fn done_error_and_end_of_file_end_a_dump() {
         let ends = |bytes: Vec<u8>| whole(bytes.clone()).1.ends_dump(&bytes, 7);
         assert!(ends(
             [message(20, 0, 7, &[]), message(NLMSG_DONE, 0, 7, &[0; 4])].concat()

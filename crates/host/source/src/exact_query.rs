@@ -1,25 +1,25 @@
-//! One socket at a time from `sock_diag`: for what only that can tell.
+//! Queries single sockets by `sock_diag`, for what a BPF walk cannot read.
 
 use crate::ladder::extensions;
 use crate::query::{NetnsScope, Query};
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, SocketId};
 use sockeye_wire::netlink::Messages;
 use sockeye_wire::walk::Record;
 use std::ops::Range;
 
-/// Asks for single sockets in the place that a query is about.
+/// Queries single sockets in the namespace of a query.
 ///
-/// A walk reads what TCP knows; an upper layer (TLS, MPTCP), or a congestion control that we do not know from
-/// inside, tells of itself by code of its own, which only the kernel can run. Such sockets are few. One that has
-/// gone by the time it is asked for stays as it was read.
+/// A walk reads the fields of TCP. An upper layer (TLS, MPTCP) or a congestion control whose layout we do not know
+/// reports its state by its own code, which only the kernel can run. Such sockets are few. A socket that is closed
+/// before it is queried keeps what the walk read.
 pub(crate) struct ExactQuery<'a> {
     query: &'a Query<'a>,
-    socket: Option<Result<DiagSocket, ()>>,
+    socket: Option<Result<NetlinkSocket, ()>>,
     sequence: u32,
     buffer: Vec<u8>,
-    /// Questions that the kernel did not answer.
+    /// Queries without a reply.
     pub(crate) unanswered: u64,
 }
 
@@ -34,21 +34,22 @@ impl<'a> ExactQuery<'a> {
         }
     }
 
-    /// Adds to `place` what `sock_diag` says of it beyond what `record` has, and gives the message that said it.
-    pub(crate) fn ask(&mut self, record: &Record<'_>, place: &mut Socket) -> Option<&[u8]> {
-        // From outside nobody is asked: there each namespace would have to be entered.
+    /// Completes `socket`, which was read from `record`, from `sock_diag`, and returns the payload of the reply; `None` if the
+    /// socket is gone, or the query covers all namespaces.
+    pub(crate) fn ask(&mut self, record: &Record<'_>, socket: &mut Socket) -> Option<&[u8]> {
+        // With all namespaces, each would have to be entered.
         if matches!(self.query.scope, NetnsScope::All) {
             return None;
         }
-        match self.answer(record) {
+        match self.query_one(record) {
             Ok(Some((found, message))) => {
-                // Moments have passed, and of several listeners at one address the kernel picks whichever it likes: it
-                // must be the same socket.
+                // The socket may have been replaced meanwhile, and of several listeners at one address the kernel returns any:
+                // it must be the same socket.
                 if (found.local, found.peer, found.state, found.inode)
-                    == (place.local, place.peer, place.state, place.inode)
+                    == (socket.local, socket.peer, socket.state, socket.inode)
                 {
-                    (place.cookie, place.ulp) = (found.cookie, found.ulp);
-                    (place.congestion, place.congestion_info) = (found.congestion, found.congestion_info);
+                    (socket.cookie, socket.ulp) = (found.cookie, found.ulp);
+                    (socket.congestion, socket.congestion_info) = (found.congestion, found.congestion_info);
                     return self.buffer.get(message);
                 }
             }
@@ -58,11 +59,11 @@ impl<'a> ExactQuery<'a> {
         None
     }
 
-    /// What the kernel says of one socket, and where in the buffer; `None`: that there is none.
-    fn answer(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
+    /// Queries one socket. Returns it with the position of the payload in the buffer; `None` if there is no such socket.
+    fn query_one(&mut self, record: &Record<'_>) -> Result<Option<(Socket, Range<usize>)>, ()> {
         let query = self.query;
         let opened = self.socket.get_or_insert_with(|| {
-            let opened = query.inside(DiagSocket::open);
+            let opened = query.inside(NetlinkSocket::open);
             opened.map_err(drop).and_then(|socket| socket.map_err(drop))
         });
         let Ok(socket) = opened else { return Err(()) };
@@ -85,7 +86,7 @@ impl<'a> ExactQuery<'a> {
             .send(&request.exact(&id, TCP, self.sequence))
             .map_err(drop)?;
         self.buffer.resize(BUFFER_BYTES, 0);
-        // What was asked before and came too late is passed over.
+        // Late replies to earlier queries are skipped.
         for _ in 0..LATE_MAX {
             let received = socket.receive(&mut self.buffer).map_err(drop)?;
             let message = Messages::new(self.buffer.get(..received.len).unwrap_or_default())
@@ -96,7 +97,7 @@ impl<'a> ExactQuery<'a> {
                 continue;
             }
             if message.kind != SOCK_DIAG_BY_FAMILY {
-                return Ok(None); // an error, which is ENOENT for one that has gone
+                return Ok(None); // an error: ENOENT if the socket is gone
             }
             let mut found = Socket::new(Protocol::Tcp, State::Close);
             let wire = InetDiag::parse(message.payload).map_err(drop)?;
@@ -108,11 +109,11 @@ impl<'a> ExactQuery<'a> {
     }
 }
 
-/// So many answers that came too late are passed over.
+/// Number of late replies that are skipped.
 const LATE_MAX: u32 = 16;
 
 /// `IPPROTO_TCP`
 const TCP: u8 = 6;
 
-/// One message of one socket.
+/// Longest reply.
 const BUFFER_BYTES: usize = 8192;

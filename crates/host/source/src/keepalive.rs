@@ -1,18 +1,18 @@
 use std::fs::read_to_string;
 
-/// What sockets do that have no times of their own: `net.ipv4.tcp_keepalive_*`, of one network namespace.
+/// The keepalive defaults of a network namespace: `net.ipv4.tcp_keepalive_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeepaliveSettings {
-    /// `tcp_keepalive_time`
+    /// `tcp_keepalive_time`, in seconds
     pub time_s: u32,
-    /// `tcp_keepalive_intvl`
+    /// `tcp_keepalive_intvl`, in seconds
     pub interval_s: u32,
     /// `tcp_keepalive_probes`
     pub probes: u32,
 }
 
 impl KeepaliveSettings {
-    /// Those of the calling thread's network namespace; `None` if they cannot be read.
+    /// Reads the settings of the calling thread's network namespace; `None` if they cannot be read.
     #[must_use]
     pub fn read() -> Option<Self> {
         let read = |name| {

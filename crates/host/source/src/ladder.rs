@@ -1,16 +1,17 @@
-//! The ladder of sources: the best source that works, and why not a better one.
+//! The ladder of sources: finds the best source that works, and records why a better one does not.
 
+use crate::Detail;
 use crate::bpf::{self, BpfEngine, Selection, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
 use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
-use crate::query::{Choice, Detail, End, Families, NetnsScope, Query};
+use crate::query::{Choice, End, Families, NetnsScope, Query};
 use crate::repeat::{self, Ending, Seen};
 use crate::split_dump;
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
 use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
 use sockeye_wire::netlink::Message;
 use sockeye_wire::netlink_diag::{self, NetlinkDiag};
@@ -18,14 +19,13 @@ use sockeye_wire::packet_diag::{self, PacketDiag};
 use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::ops::ControlFlow;
 
-/// Hands every socket that `query` asks for to `take`, each once, with whether the kernel ran the
-/// query's program over it, until `take` breaks off.
+/// Passes every socket that `query` selects to `take`, each once, until `take` breaks.
 ///
-/// A protocol that no source can list does not end the others' listing: its entry in [`QueryOutcome::used`] says
-/// why, and it is counted as a loss, unless kernels may lack it (MPTCP, UDP-Lite).
+/// A protocol that no source can list does not end the listing: its entry in [`QueryOutcome::used`] has the reason,
+/// and it counts as a loss unless a kernel may lack it (MPTCP, UDP-Lite).
 ///
 /// # Errors
-/// When the namespace cannot be entered, or nothing at all of what is asked for can be listed.
+/// When the namespace cannot be entered, or none of the protocols can be listed.
 pub fn list(
     engine: &BpfEngine,
     query: &Query<'_>,
@@ -36,7 +36,7 @@ pub fn list(
     })
 }
 
-/// As [`list`], with what the kernel said of each socket beside it.
+/// Lists as [`list`] does, and passes the kernel's netlink message with each socket.
 ///
 /// # Errors
 /// As [`list`].
@@ -46,7 +46,7 @@ pub fn list_with_message(
     take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
 ) -> Result<QueryOutcome, Error> {
     let everywhere = matches!(query.scope, NetnsScope::All);
-    let query = &hashed(query);
+    let query = &without_unhashed(query);
     let mut fallback = Fallback {
         engine,
         query,
@@ -55,15 +55,15 @@ pub fn list_with_message(
         sequence: 0,
     };
     if everywhere {
-        fallback.held();
+        fallback.owned_sockets();
     }
     for listing in LISTINGS {
-        // What one pass has told already, or not.
+        // The pass over descriptors covers them.
         if everywhere && listing.kind.walk().is_none() {
             continue;
         }
         if query.protocols.intersects(listing.protocols) && !fallback.outcome.stopped {
-            fallback.listing(listing)?;
+            fallback.list_protocols(listing)?;
         }
     }
     let QueryOutcome { used, losses, .. } = &fallback.outcome;
@@ -73,9 +73,9 @@ pub fn list_with_message(
     Ok(fallback.outcome)
 }
 
-/// The same query, without a state in which nothing is to be found: of TCP alone, unconnected sockets are in no table
-/// of the kernel's, but a dump that asks for them goes through the table of all connections.
-fn hashed<'a>(query: &Query<'a>) -> Query<'a> {
+/// The query without the state `Close` if it is for TCP alone: unconnected TCP sockets are in no table of the kernel,
+/// but a dump that asks for them reads the table of all connections.
+fn without_unhashed<'a>(query: &Query<'a>) -> Query<'a> {
     let is_tcp_alone = query.protocols == ProtocolSet::of(&[Protocol::Tcp]);
     let states = query.states.without(State::Close);
     Query {
@@ -88,8 +88,8 @@ fn hashed<'a>(query: &Query<'a>) -> Query<'a> {
     }
 }
 
-/// Whether `source` works, or why not.
-pub(crate) fn try_rung(
+/// Tests whether `source` works, without listing.
+pub(crate) fn try_source(
     engine: &BpfEngine,
     listing: &Listing,
     source: SourceKind,
@@ -115,7 +115,7 @@ pub(crate) fn try_rung(
     };
     let outcome = match source {
         SourceKind::Walk => fallback.walk(listing),
-        _ => fallback.netlink_rung(listing, source),
+        _ => fallback.by_netlink(listing, source),
     };
     match outcome {
         Ok(_) => Ok(()),
@@ -127,17 +127,17 @@ pub(crate) fn try_rung(
     }
 }
 
-/// Protocols that the kernel lists together.
+/// A group of protocols that the kernel lists together.
 pub(crate) struct Listing {
     pub(crate) what: &'static str,
     protocols: ProtocolSet,
     kind: Kind,
-    /// Kernels may lack it.
+    /// Whether a kernel may lack it.
     optional: bool,
 }
 
 impl Listing {
-    /// No source has answered yet.
+    /// The report of a protocol before any source was tried.
     const fn unanswered(&self) -> ProtocolSource {
         ProtocolSource {
             what: self.what,
@@ -159,7 +159,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The walk over its tables, if there is one.
+    /// The BPF walk over its tables; `None` if there is none.
     const fn walk(self) -> Option<Walk> {
         match self {
             Self::Inet(Protocol::Tcp, _) => Some(Walk::Tcp),
@@ -228,11 +228,11 @@ struct Fallback<'a> {
     sequence: u32,
 }
 
-/// Why a source did not outcome. Nothing was handed out then.
+/// Why a source failed before it passed on a socket.
 enum Failure {
-    /// The next source may do better.
+    /// The next source may work.
     Source(Reason),
-    /// No source can.
+    /// No source can work.
     Namespace(Error),
 }
 
@@ -248,17 +248,17 @@ impl From<Error> for Failure {
     }
 }
 
-/// How a source answered: to the end, or why not.
-type Outcome = Option<Reason>;
+/// Why a listing stopped early; `None` if it is complete.
+type EndedEarly = Option<Reason>;
 
 impl Fallback<'_> {
-    fn listing(&mut self, listing: &Listing) -> Result<(), Error> {
+    fn list_protocols(&mut self, listing: &Listing) -> Result<(), Error> {
         let mut used = listing.unanswered();
         for source in sources(listing, self.query) {
             let outcome = match source {
                 SourceKind::Walk => self.walk(listing),
-                SourceKind::Descriptors => Err(Reason::NoTable.into()), // see `held`: it is no source of one protocol
-                SourceKind::OnePass | SourceKind::DiagV2 => self.netlink_rung(listing, source),
+                SourceKind::Descriptors => Err(Reason::NoTable.into()), // it covers several protocols: see `owned_sockets`
+                SourceKind::OnePass | SourceKind::DiagV2 => self.by_netlink(listing, source),
                 SourceKind::Procfs => self.procfs(listing),
             };
             match outcome {
@@ -267,7 +267,7 @@ impl Fallback<'_> {
                     break;
                 }
                 Err(Failure::Source(reason)) => used.not_used.push((source, reason)),
-                // What is not to be entered may still be read from outside.
+                // `/proc/PID/net` may be readable although the namespace cannot be entered.
                 Err(Failure::Namespace(Error::Namespace(_, errno)))
                     if source != SourceKind::Procfs && self.process().is_some() =>
                 {
@@ -277,7 +277,7 @@ impl Fallback<'_> {
                 Err(Failure::Namespace(error)) => return Err(error),
             }
         }
-        // Of all places at once it is no loss: whoever asked goes from place to place then.
+        // With all namespaces at once it is no loss: the caller lists one namespace after the other then.
         let is_lost =
             used.source.is_none() && !listing.optional && !matches!(self.query.scope, NetnsScope::All);
         self.outcome.losses.unlisted_protocols += u64::from(is_lost);
@@ -285,33 +285,33 @@ impl Fallback<'_> {
         Ok(())
     }
 
-    /// Lists what the descriptors of all processes lead to: every protocol that has no walk in one pass.
-    fn held(&mut self) {
+    /// Lists the sockets that processes have descriptors of: every protocol without a walk, in one pass.
+    fn owned_sockets(&mut self) {
         let query = self.query;
-        let wanted: Vec<_> = LISTINGS
+        let listings: Vec<_> = LISTINGS
             .iter()
             .filter(|listing| query.protocols.intersects(listing.protocols) && listing.kind.walk().is_none())
             .collect();
-        if wanted.is_empty() {
+        if listings.is_empty() {
             return;
         }
         let mut walked = WalkStats::default();
         let take = &mut *self.take;
-        let request = Selection {
+        let selection = Selection {
             protocols: query
                 .protocols
-                .retain(|one| wanted.iter().any(|listing| listing.protocols.contains(one))),
+                .retain(|one| listings.iter().any(|listing| listing.protocols.contains(one))),
             families: query.families,
             states: query.states,
             detail: query.detail,
             netns: None,
         };
-        let outcome = self.engine.owned_sockets(&request, &mut walked, &mut |socket| {
+        let outcome = self.engine.owned_sockets(&selection, &mut walked, &mut |socket| {
             take(socket, DumpContext::only(SourceKind::Descriptors))
         });
-        // One pass may break off, of however many protocols.
-        let outcome = self.walked(&walked, outcome);
-        for listing in wanted {
+        // An incomplete pass counts once, for all its protocols.
+        let outcome = self.add_walk(&walked, outcome);
+        for listing in listings {
             let mut used = listing.unanswered();
             match &outcome {
                 Ok(ended_early) => {
@@ -323,7 +323,7 @@ impl Fallback<'_> {
         }
     }
 
-    /// A process in the place that is looked into.
+    /// A process in the namespace of the query, if one is known.
     fn process(&self) -> Option<Pid> {
         match self.query.scope {
             NetnsScope::One(netns) => netns.process,
@@ -331,8 +331,8 @@ impl Fallback<'_> {
         }
     }
 
-    /// Walks over the tables of TCP or UDP, if that tells what is asked for.
-    fn walk(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    /// Walks over the tables of TCP or UDP, if a walk reports what the query asks for.
+    fn walk(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let walk = listing.kind.walk().ok_or(Reason::NoTable)?;
         let in_use = match walk {
@@ -358,15 +358,15 @@ impl Fallback<'_> {
             };
             take(socket, context)
         })?;
-        Ok(self.walked(&walked, outcome)?)
+        Ok(self.add_walk(&walked, outcome)?)
     }
 
-    /// Takes note of what BPF said; whoever was told of sockets already can go to no other source.
-    fn walked(
+    /// Adds up the result of a BPF source. After the first socket there is no fallback to another source.
+    fn add_walk(
         &mut self,
         walked: &WalkStats,
         outcome: Result<(), bpf::Unavailable>,
-    ) -> Result<Outcome, Reason> {
+    ) -> Result<EndedEarly, Reason> {
         self.outcome.losses += walked.losses;
         self.outcome.rewalked_chains += walked.rewalked;
         self.outcome.stopped |= walked.stopped;
@@ -381,15 +381,15 @@ impl Fallback<'_> {
         Ok(Some(reason))
     }
 
-    fn netlink_rung(&mut self, listing: &Listing, source: SourceKind) -> Result<Outcome, Failure> {
+    fn by_netlink(&mut self, listing: &Listing, source: SourceKind) -> Result<EndedEarly, Failure> {
         match source {
             SourceKind::OnePass => self.netlink(listing, source, AF_UNSPEC),
             _ => self.each_family(listing),
         }
     }
 
-    /// `sock_diag` v2 is asked for one family of IP at a time.
-    fn each_family(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    /// Lists by `sock_diag` v2, one address family at a time.
+    fn each_family(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let families = match listing.kind {
             Kind::Inet(..) => {
                 let Families { v4, v6 } = self.query.families;
@@ -401,15 +401,15 @@ impl Fallback<'_> {
         for family in families.into_iter().flatten() {
             match self.netlink(listing, SourceKind::DiagV2, family) {
                 Ok(outcome) => ended_early = ended_early.or(outcome),
-                // The first half is out and must not be listed twice. A kernel without IPv6 has no second
-                // one; whatever else went wrong is a loss.
+                // The first family is out and must not be listed twice. That a kernel has no IPv6 is no loss; any
+                // other failure is.
                 Err(Failure::Source(reason)) if listed => {
                     if !reason.is_absence() {
                         self.outcome.losses.incomplete_dumps += 1;
                         ended_early = ended_early.or(Some(reason));
                     }
                 }
-                Err(unavailable) => return Err(unavailable),
+                Err(failure) => return Err(failure),
             }
             if self.outcome.stopped {
                 break;
@@ -419,15 +419,15 @@ impl Fallback<'_> {
         Ok(ended_early)
     }
 
-    /// Lists by netlink. What the kernel refuses is asked again more simply: not in halves, and without a
-    /// program; then we judge each socket ourselves. Marks in a program need CAP_NET_ADMIN, old kernels
-    /// know fewer instructions, and a program may be longer than a message can be.
-    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<Outcome, Failure> {
+    /// Lists by netlink. If the kernel refuses a request, a simpler one follows: first without halves, then without the
+    /// program; the caller filters then. The kernel refuses marks in a program without CAP_NET_ADMIN, instructions that
+    /// it does not know, and programs that are longer than a message.
+    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<EndedEarly, Failure> {
         let program = match listing.kind {
             Kind::Inet(..) => self.query.program,
             _ => &[],
         };
-        // Where few are wanted, two walks of the kernel's would only stand in each other's way.
+        // For few sockets, two dumps at once would only disturb each other.
         let halves = if source == SourceKind::OnePass && !is_narrow(self.query) {
             split_dump::programs(self.query, program)
         } else {
@@ -446,7 +446,7 @@ impl Fallback<'_> {
                 .map(|program| request(listing.kind, source, family, self.query, program, self.sequence))
                 .collect();
             let Some(requests) = requests else { continue };
-            // Halves alone judge nothing.
+            // The programs of the halves filter nothing.
             let kernel_verdict = if program.is_empty() || programs.iter().any(Vec::is_empty) {
                 KernelVerdict::NotRun
             } else {
@@ -460,17 +460,17 @@ impl Fallback<'_> {
         refusal.map_or(Ok(None), |reason| Err(reason.into()))
     }
 
-    /// Puts the requests all at once, and again as long as the kernel interrupts the dump.
+    /// Sends all requests at once, and again while the kernel reports the dump as interrupted.
     fn dump(
         &mut self,
         listing: &Listing,
         source: SourceKind,
         requests: &[Vec<u8>],
         kernel_verdict: KernelVerdict,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let netns = query.scope.inode();
-        // The kernel tells of a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
+        // The kernel reports a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
         let mut seen = match listing.kind {
             Kind::Netlink if !query.detail.contains(Detail::REPEATS) => Seen::with_repeats(),
             _ => Seen::default(),
@@ -480,7 +480,7 @@ impl Fallback<'_> {
         let mut place = Socket::new(Protocol::Tcp, State::Close);
         let mut unreachable = None;
         let ending = repeat::until_complete(&mut seen, &mut self.outcome.losses, |seen| {
-            let opened = query.inside(|| requests.iter().map(|_| DiagSocket::open()).collect());
+            let opened = query.inside(|| requests.iter().map(|_| NetlinkSocket::open()).collect());
             let sockets: Result<Vec<_>, Errno> = opened.unwrap_or_else(|error| {
                 unreachable = Some(error);
                 Err(Errno::PERM)
@@ -503,7 +503,7 @@ impl Fallback<'_> {
                         return ControlFlow::Continue(());
                     }
                 }
-                if !wanted(&place, query) || !seen.insert(&place) {
+                if !matches(&place, query) || !seen.insert(&place) {
                     return ControlFlow::Continue(());
                 }
                 place.netns = netns;
@@ -532,7 +532,7 @@ impl Fallback<'_> {
         }
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<Outcome, Failure> {
+    fn procfs(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let netns = query.scope.inode();
         let only_listeners = query.states == StateSet::EMPTY.with(State::Listen);
@@ -544,13 +544,13 @@ impl Fallback<'_> {
             };
             let file = match opened? {
                 Ok(file) => file,
-                // A kernel without IPv6 lacks its table; the other one stands.
+                // A kernel without IPv6 lacks the second table.
                 Err(Errno::NOENT) if listed => continue,
                 Err(errno) => return Err(Reason::File("open", table.path(), errno).into()),
             };
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
-                if !wanted(&socket, query) {
+                if !matches(&socket, query) {
                     return ControlFlow::Continue(());
                 }
                 listed = true;
@@ -580,7 +580,7 @@ impl Fallback<'_> {
     }
 }
 
-/// The files of procfs that list these sockets.
+/// The files of `/proc/net` that list these sockets.
 fn tables(kind: Kind, query: &Query<'_>) -> Result<&'static [procfs::Table], Reason> {
     let tables = match kind {
         Kind::Inet(protocol, _) => procfs::Table::inet(protocol, query.families),
@@ -595,7 +595,7 @@ fn tables(kind: Kind, query: &Query<'_>) -> Result<&'static [procfs::Table], Rea
     }
 }
 
-/// The sources to try for `listing`, best first.
+/// Returns the sources to try for `listing`, best first.
 pub(crate) fn sources(listing: &Listing, query: &Query<'_>) -> impl Iterator<Item = SourceKind> + use<> {
     let is_tcp = matches!(listing.kind, Kind::Inet(Protocol::Tcp, _));
     let tcp_of_both = is_tcp && query.families == Families::BOTH;
@@ -651,7 +651,7 @@ fn request(
             };
             Some(request.dump(sequence))
         }
-        // The queues of these are told as part of their memory.
+        // The queues of PACKET and NETLINK sockets are part of their memory.
         Kind::Packet => {
             use packet_diag::show::{FANOUT, FILTER, INFO, MEMINFO, RING_CFG};
             let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), RING_CFG | FANOUT | FILTER);
@@ -686,7 +686,7 @@ pub(crate) fn extensions(detail: Detail) -> u8 {
     bits
 }
 
-/// Reads the socket in `message` into `socket`; `None` if it holds none.
+/// Reads the socket in `message` into `socket`; `None` if the message is not about a socket.
 #[inline]
 fn decode(
     message: &Message<'_>,
@@ -699,11 +699,11 @@ fn decode(
     }
     let payload = message.payload;
     let read = match kind {
-        // In place: of these there may be very many.
+        // In place: there may be very many of these.
         Kind::Inet(protocol, _) => {
             return Some(InetDiag::parse(payload).and_then(|wire| {
                 socket.read_inet_diag_head(&wire, protocol);
-                // Whether it takes IPv4 too is told behind the head.
+                // Whether it accepts IPv4 too is in the attributes.
                 let is_v6_wildcard = socket.family == Family::Inet6
                     && matches!(socket.state, State::Listen | State::Close | State::BoundInactive);
                 if heads_only && !is_v6_wildcard {
@@ -720,11 +720,11 @@ fn decode(
     Some(read.map(|read| *socket = read))
 }
 
-/// Whether the query wants it: some sources tell of more than they were asked for.
+/// Whether the query selects the socket: some sources return more than was asked for.
 #[inline]
-fn wanted(socket: &Socket, query: &Query<'_>) -> bool {
+fn matches(socket: &Socket, query: &Query<'_>) -> bool {
     query.states.contains(socket.state)
-        // A type without a name can only be of a family that was asked for.
+        // A type without a name can only belong to a family of the query.
         && (query.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
         && match socket.family {
             Family::Inet => query.families.v4,
@@ -733,8 +733,8 @@ fn wanted(socket: &Socket, query: &Query<'_>) -> bool {
         }
 }
 
-/// Whether few sockets are likely to be wanted of many: the kernel passes over the others by a program, by a port, or by
-/// their states, in less time than our own programs take to load.
+/// Whether the query probably selects few of many sockets: the kernel skips the others by a program, a port or their
+/// states in less time than our BPF programs take to load.
 fn is_narrow(query: &Query<'_>) -> bool {
     !query.program.is_empty()
         || only_port(query.ends.local) != 0
@@ -742,7 +742,7 @@ fn is_narrow(query: &Query<'_>) -> bool {
         || !query.states.contains(State::Established)
 }
 
-/// The port of an end that can have but one; 0 where it may be any.
+/// The port of an endpoint that allows one port only; 0 if it allows several.
 fn only_port(end: End) -> u16 {
     if end.port_min == end.port_max {
         end.port_min
@@ -751,7 +751,7 @@ fn only_port(end: End) -> u16 {
     }
 }
 
-/// With fewer sockets a dump is over before the program is loaded.
+/// With fewer sockets a dump ends before the program is loaded.
 const WORTH_A_WALK: u64 = 8_000;
 
 const AF_UNSPEC: u8 = 0;

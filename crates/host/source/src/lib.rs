@@ -1,11 +1,10 @@
-//! Where sockets come from: the ladder of sources, the owners of sockets, and the names of things; and packets, out of
-//! capture files.
+//! Reads sockets, their owners and the names of things from the kernel; and packets from capture files.
 //!
-//! Ask a [`Query`] of [`list`]; it climbs down the ladder (one-pass netlink dump, `sock_diag` v2,
-//! `/proc/net`) until a source answers, streams the sockets, and says in its [`QueryOutcome`] which source that
-//! was, why not a better one, and what was lost on the way.
+//! [`list`] takes a [`Query`]. It tries the sources in the order of the ladder (walk by BPF, one-pass netlink dump,
+//! `sock_diag` v2, `/proc/net`) until one works, streams the sockets, and returns a [`QueryOutcome`]: which source was
+//! used, why a better one was not, and what was lost.
 //!
-//! What it deliberately does not do: judge, fold or print sockets, or keep them.
+//! What it deliberately does not do: judge, fold or print sockets, or store them.
 //!
 //! ```
 //! use sockeye_model::{ProtocolSet, StateSet};
@@ -23,12 +22,12 @@
 //!     scope: NetnsScope::Own,
 //! };
 //! let mut sockets = 0;
-//! let outcome = list(&BpfEngine::default(), &query, &mut |_socket, _kernel_filter| {
+//! let outcome = list(&BpfEngine::default(), &query, &mut |_socket, _kernel_verdict| {
 //!     sockets += 1;
 //!     ControlFlow::Continue(())
 //! })
 //! .unwrap();
-//! println!("{sockets} TCP sockets, told by {}", outcome.used[0].source.unwrap());
+//! println!("{sockets} TCP sockets, read by {}", outcome.used[0].source.unwrap());
 //! ```
 
 // Tests name the crate as its users do.
@@ -66,14 +65,15 @@ pub use keepalive::KeepaliveSettings;
 pub use ladder::{list, list_with_message};
 pub use outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 pub use probe::{Probe, ProbeResult, probe};
-pub use query::{Choice, Detail, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use query::{Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use sockeye_model::Detail;
 pub use split_dump::ephemeral_ports;
 pub use unsupported::refusal;
 
-/// Runs `act` inside another network namespace, on a thread of its own.
+/// Runs `act` inside another network namespace, on a separate thread.
 ///
 /// # Errors
 /// When the namespace cannot be entered.
-pub fn within<T: Send>(place: OpenNetns<'_>, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
-    sockeye_sys::netns::within(place.fd, act).map_err(|errno| Error::Namespace(place.inode, errno))
+pub fn within<T: Send>(netns: OpenNetns<'_>, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    sockeye_sys::netns::within(netns.fd, act).map_err(|errno| Error::Namespace(netns.inode, errno))
 }

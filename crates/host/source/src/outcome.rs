@@ -1,17 +1,17 @@
-//! What a source says beside the sockets: where they came from, what was lost, why nothing came.
+//! The result of a listing apart from the sockets: the sources used, the losses, the errors.
 
 use rustix::io::Errno;
 use sockeye_model::{Losses, NetnsInode};
 use std::fmt;
 
-/// One source of the ladder of sources, best first.
+/// A source of sockets; the order is that of the ladder, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
-    /// A walk over the kernel's tables by a BPF program of our own.
+    /// A walk over the kernel's hash tables by our BPF program.
     Walk,
-    /// What the descriptors of all processes lead to, by a BPF program of our own.
+    /// A pass over the descriptors of all processes by our BPF program.
     Descriptors,
-    /// `TCPDIAG_GETSOCK`: IPv4 and IPv6 in one walk of the kernel.
+    /// `TCPDIAG_GETSOCK`: IPv4 and IPv6 in one dump.
     OnePass,
     /// `SOCK_DIAG_BY_FAMILY`.
     DiagV2,
@@ -20,7 +20,7 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
-    /// Name, as `doctor`, `-v` and JSON show it.
+    /// The name in `doctor`, `-v` and JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -31,10 +31,8 @@ impl SourceKind {
             Self::Procfs => "procfs",
         }
     }
-}
 
-impl SourceKind {
-    /// What it costs, as measured (docs/BENCHMARKS.md), and what it covers.
+    /// The measured cost (docs/BENCHMARKS.md) and the coverage, as `doctor` shows them.
     #[must_use]
     pub const fn coverage(self) -> &'static str {
         match self {
@@ -59,29 +57,29 @@ impl fmt::Display for SourceKind {
     }
 }
 
-/// Whether a socket was let through by the query's program.
+/// Whether the kernel applied the query's program to a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelVerdict {
-    /// The kernel ran the program.
+    /// The kernel ran the program and the socket passed.
     Passed,
-    /// There is none, or the source does not run it, or the kernel refused it.
+    /// There is no program, the source does not run it, or the kernel refused it.
     NotRun,
 }
 
-/// What comes context with a socket that is handed out.
+/// What a source adds to each socket.
 #[derive(Debug, Clone, Copy)]
 pub struct DumpContext<'a> {
-    /// Whether the query's program ran.
+    /// Whether the kernel applied the query's program.
     pub kernel_verdict: KernelVerdict,
-    /// Where it came from.
+    /// The source that reported the socket.
     pub source: SourceKind,
-    /// The payload of the kernel's message about it, for what a [`sockeye_model::Socket`] has no room for; `None` where
-    /// the source was not netlink.
+    /// The payload of the kernel's netlink message, for attributes that [`sockeye_model::Socket`] lacks; `None` if the
+    /// source is not netlink.
     pub message: Option<&'a [u8]>,
 }
 
 impl DumpContext<'_> {
-    /// Nothing but where it came from.
+    /// A context with no more than the source.
     pub(crate) const fn only(source: SourceKind) -> Self {
         Self {
             kernel_verdict: KernelVerdict::NotRun,
@@ -91,23 +89,23 @@ impl DumpContext<'_> {
     }
 }
 
-/// Where the sockets of one protocol came from.
+/// The source that was used for one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProtocolSource {
-    /// What was asked for: `tcp`, `udp`, `unix`...
+    /// The protocol: `tcp`, `udp`, `unix`...
     pub what: &'static str,
-    /// Kernels may lack it, so that no answer is no loss.
+    /// Whether a kernel may lack the protocol, so that no result is no loss.
     pub optional: bool,
-    /// The source that answered; `None` if none did.
+    /// The source that was used; `None` if none worked.
     pub source: Option<SourceKind>,
-    /// The better sources that did not answer, each with the reason.
+    /// The better sources that were not used, each with the reason.
     pub not_used: Vec<(SourceKind, Reason)>,
-    /// Why the answer ended before its end, if it did.
+    /// Why the listing is incomplete; `None` if it is complete.
     pub ended_early: Option<Reason>,
 }
 
 impl ProtocolSource {
-    /// Whether the sockets are those of a namespace that could not be entered.
+    /// Whether the sockets were read from outside a namespace that could not be entered.
     #[must_use]
     pub fn is_from_outside(&self) -> bool {
         self.source == Some(SourceKind::Procfs)
@@ -118,35 +116,35 @@ impl ProtocolSource {
     }
 }
 
-/// Why a source did not answer, or not to the end.
+/// Why a source was not used, or stopped early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// An operation on a netlink socket failed.
     System(&'static str, Errno),
-    /// The kernel refused the request: errno, and its own words where it has any.
+    /// The kernel refused the request: errno, and the text of the extended ack if there is one.
     Refused(Errno, Option<String>),
     /// An operation on a file failed.
     File(&'static str, &'static str, Errno),
-    /// There is no file that lists these sockets.
+    /// No file of `/proc/net` lists these sockets.
     NoTable,
-    /// No BPF program of ours runs here.
+    /// Our BPF program does not run here.
     Bpf(Box<crate::bpf::Unavailable>),
-    /// It is not worth its start: there are only so many sockets.
+    /// There are only so many sockets: a dump ends before a program is loaded.
     FewSockets(u64),
-    /// Few sockets are wanted of many, and netlink passes over the others faster.
+    /// The query selects few of many sockets; netlink skips the others faster.
     NarrowQuery,
-    /// It is not worth its start: there are few processes with few files.
+    /// There are few processes with few files: reading `/proc` ends before a program is loaded.
     FewProcesses,
-    /// Another source was named.
+    /// The user named another source.
     NotSelected,
-    /// It does not tell what is asked for.
+    /// The source does not report what the query asks for.
     NotReported(&'static str),
-    /// The dump ended without the kernel's saying that it was done.
+    /// The dump ended without `NLMSG_DONE`.
     Unfinished,
 }
 
 impl Reason {
-    /// Whether this kernel has not got what was asked for.
+    /// Whether this kernel lacks the source or the protocol.
     #[must_use]
     pub fn is_absence(&self) -> bool {
         match self {
@@ -163,7 +161,7 @@ impl Reason {
         }
     }
 
-    /// Whether something forbids it.
+    /// Whether a missing right is the cause.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         match self {
@@ -192,7 +190,7 @@ impl fmt::Display for Reason {
             Self::NoTable => f.write_str("has no table for it"),
             Self::Bpf(unavailable) => unavailable.fmt(f),
             Self::FewSockets(count) => write!(f, "not worth its start for {count} sockets"),
-            Self::NarrowQuery => f.write_str("netlink passes over what is not wanted faster"),
+            Self::NarrowQuery => f.write_str("netlink skips the other sockets faster"),
             Self::FewProcesses => f.write_str("not worth its start for few processes"),
             Self::NotSelected => f.write_str("another source was named"),
             Self::NotReported(what) => write!(f, "does not tell {what}; --source auto asks netlink for it"),
@@ -201,31 +199,30 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a source says when it has told all its sockets.
+/// The result of a listing apart from the sockets.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOutcome {
-    /// What could not be seen.
+    /// What could not be read.
     pub losses: Losses,
-    /// Where each protocol's sockets came from.
+    /// The source of each protocol.
     pub used: Vec<ProtocolSource>,
-    /// Chains of the kernel's tables that were walked again, since somebody moved a socket under our hands; what came
-    /// of it is whole.
+    /// Hash chains that were walked again because a socket moved during the walk. Their sockets are complete.
     pub rewalked_chains: u64,
-    /// Whether the reader of the sockets had enough before the end.
+    /// Whether the caller stopped the listing before its end.
     pub stopped: bool,
 }
 
-/// No socket could be listed.
+/// An error that prevents a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
     /// The namespace could not be entered.
     Namespace(NetnsInode, Errno),
-    /// Every source was tried in vain, for every protocol asked for.
+    /// Every source failed for every protocol of the query.
     NoSource(Vec<ProtocolSource>),
 }
 
 impl Error {
-    /// Whether it was for want of a free descriptor.
+    /// Whether the cause is a lack of free descriptors (`EMFILE`, `ENFILE`).
     #[must_use]
     pub fn lacks_descriptors(&self) -> bool {
         let lacks = |errno: Errno| matches!(errno, Errno::MFILE | Errno::NFILE);

@@ -1,35 +1,36 @@
-//! What each source of the ladder can do here, without listing anything.
+//! Tests which sources work here, without listing anything.
 
+use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind, Unavailable};
 use crate::ladder;
 use crate::outcome::{Reason, SourceKind};
-use crate::query::{Choice, Detail, Ends, Families, NetnsScope, Query};
+use crate::query::{Choice, Ends, Families, NetnsScope, Query};
 use rustix::io::Errno;
 use sockeye_model::{ProtocolSet, StateSet};
 use std::os::fd::AsFd;
 
-/// Whether one source can list the sockets of one protocol.
+/// The test of one source for one protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Probe {
-    /// Which sockets: `tcp`, `udp`, `unix`...; `all netns`: those of all namespaces at once
+    /// The protocol: `tcp`, `udp`, `unix`...; or `all netns`: all namespaces at once
     pub what: &'static str,
-    /// By which source.
+    /// The tested source.
     pub source: SourceKind,
-    /// What was found.
+    /// The result.
     pub result: ProbeResult,
 }
 
-/// Whether it works.
+/// The result of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// It works.
+    /// The source works.
     Works,
-    /// It does not, for this reason.
+    /// The source does not work, for this reason.
     Fails(Reason),
 }
 
-/// Tries every source for every protocol. Netlink is asked for no state at all, and files are only opened,
-/// so that it costs next to nothing however many sockets there are.
+/// Tests every source for every protocol. Netlink requests select no state and files are only opened, so the cost does
+/// not depend on the number of sockets.
 #[must_use]
 pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
     let query = Query {
@@ -47,7 +48,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
             what: listing.what,
             source,
             result: {
-                // Whether it works, not whether it would be worth it now.
+                // The test is whether it works, not whether it pays off now.
                 let choice = if source == SourceKind::Walk {
                     Choice::Bpf
                 } else {
@@ -57,12 +58,12 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
                     choice,
                     ..query.clone()
                 };
-                ladder::try_rung(engine, listing, source, &query).into()
+                ladder::try_source(engine, listing, source, &query).into()
             },
         })
     });
     let mut probes: Vec<_> = probes.collect();
-    // Every namespace: those sources that tell of all at once, then those that go from one to the next.
+    // All namespaces: first the sources that list them at once, then those that list one after the other.
     let bpf = |outcome: Result<(), Unavailable>| {
         outcome
             .map_err(|unavailable| Reason::Bpf(Box::new(unavailable)))
@@ -83,7 +84,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
     probes
 }
 
-/// Whether we may enter network namespaces, by entering the one we are in.
+/// Tests the right to enter network namespaces by entering our own.
 fn may_enter() -> Result<(), Reason> {
     let path = "/proc/thread-self/ns/net";
     let file = std::fs::File::open(path)

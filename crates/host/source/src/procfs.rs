@@ -1,8 +1,8 @@
-//! The last rung of the ladder: the text files of `/proc/net`.
+//! The last source of the ladder: the text files of `/proc/net`.
 //!
-//! They cost the kernel three times what a dump costs, hand out at most a page a read, and know less: no
-//! cookie, mark, cgroup or backlog, nothing of tcp_info. But they are there on every kernel, and where
-//! a sandbox forbids netlink.
+//! They cost the kernel three times as much as a dump, return at most a page per read, and have less: no
+//! cookie, mark, cgroup, backlog or tcp_info. But every kernel has them, and a sandbox that forbids netlink may
+//! still allow them.
 
 use crate::query::Families;
 use crate::repeat::Seen;
@@ -12,7 +12,7 @@ use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_hea
 use std::fs::File;
 use std::ops::ControlFlow;
 
-/// One file.
+/// A file of `/proc/net`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Table {
     Tcp,
@@ -29,7 +29,7 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    /// The files that list `protocol`; empty if none does (MPTCP).
+    /// Returns the files that list `protocol`; empty if none does (MPTCP).
     pub(crate) fn inet(protocol: Protocol, families: Families) -> &'static [Self] {
         let both: &'static [Self; 2] = match protocol {
             Protocol::Tcp => &[Self::Tcp, Self::Tcp6],
@@ -82,12 +82,12 @@ impl Table {
     }
 }
 
-/// How a file was read.
+/// The status after a file was read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadStatus {
-    /// Lines that could not be understood.
+    /// Lines that could not be parsed.
     pub(crate) broken: u64,
-    /// The reader of the sockets had enough.
+    /// The caller stopped the reading.
     pub(crate) stopped: bool,
 }
 
@@ -97,15 +97,15 @@ pub(crate) fn open(table: Table) -> Result<File, Errno> {
     open(table.path(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
 }
 
-/// The same of the namespace that another process is in.
+/// Opens a table of another process's network namespace.
 pub(crate) fn open_of(table: Table, process: Pid) -> Result<File, Errno> {
     use rustix::fs::{Mode, OFlags, open};
     let path = table.path().replacen("thread-self", &process.to_string(), 1);
     open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(File::from)
 }
 
-/// Hands every socket of the table to `take`. With `only_listeners` it ends where the listeners end, if
-/// the table is in that order.
+/// Passes every socket of the table to `take`. With `only_listeners` it stops after the listeners, if they come first in
+/// this table.
 pub(crate) fn read(
     file: &File,
     table: Table,
@@ -132,7 +132,7 @@ pub(crate) fn read(
             // The end of the file ends its last line.
             _ if got == 0 => filled,
             Some(newline) => newline + 1,
-            // A line longer than the buffer is no line of these files.
+            // These files have no line longer than the buffer.
             None if filled == buffer.len() => {
                 lines.status.broken += 1;
                 filled = 0;
@@ -169,9 +169,9 @@ impl Lines<'_> {
             if self.only_listeners && self.table.has_listeners_first() && socket.state != State::Listen {
                 return ControlFlow::Break(());
             }
-            // Between two reads the kernel remembers its place as a number of sockets to skip in a hash chain
-            // (`tcp_seek_last_pos`): those opened meanwhile stand at the front, and push others behind that
-            // place a second time. On a busy host the same connection came a hundred times.
+            // Between two reads the kernel stores its position as a number of sockets to skip in a hash chain
+            // (`tcp_seek_last_pos`). New sockets are inserted at the front and push others behind that position, so that they
+            // are listed again. On a busy host the same connection was listed a hundred times.
             if !self.seen.insert(&socket) {
                 continue;
             }
@@ -184,5 +184,5 @@ impl Lines<'_> {
     }
 }
 
-/// The kernel hands out at most a page at a time of most of these files.
+/// The kernel returns at most a page per read for most of these files.
 const BUFFER_LEN: usize = 32 * 1024;

@@ -1,4 +1,4 @@
-//! A dump that the kernel interrupts is repeated, and what it handed out already is not handed out again.
+//! Repeats a dump that the kernel interrupted, and drops the sockets that were passed on already.
 
 use crate::dump::DumpStatus;
 use crate::outcome::Reason;
@@ -10,8 +10,8 @@ use std::hash::{Hash, Hasher};
 /// Runs `dump` until it is not interrupted, at most [`TRIES`] times, and counts what went wrong.
 ///
 /// # Errors
-/// When a dump fails before any socket was seen, so that another source may be asked instead. After that a
-/// failure is counted and told: what is out must not be listed twice.
+/// When a dump fails before the first socket, so that the caller can fall back to another source. A later failure is
+/// counted and returned as [`Ending::Failed`]: no socket must be listed twice.
 pub(crate) fn until_complete(
     seen: &mut Seen,
     losses: &mut Losses,
@@ -46,29 +46,28 @@ pub(crate) fn until_complete(
 /// How a dump ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All is out.
+    /// All sockets were passed on.
     Complete,
-    /// The reader had enough.
+    /// The caller stopped it.
     Stopped,
-    /// The kernel interrupted each try: sockets may be missing.
+    /// The kernel interrupted every try: sockets may be missing.
     Interrupted,
-    /// It failed after some sockets were out.
+    /// It failed after the first socket.
     Failed(Reason),
 }
 
-/// Which sockets were handed out: 8 bytes a socket, and a hash table only when there is something to
-/// repeat.
+/// The sockets that were passed on: 8 bytes each, and a hash table only when sockets may repeat.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Whether what comes may have come before.
+    /// Whether a socket may come again.
     repeats: bool,
-    /// Those that came while nothing could repeat.
+    /// Sockets that came while none could repeat.
     order: Vec<u64>,
     set: HashSet<u64>,
 }
 
 impl Seen {
-    /// For a source that repeats itself.
+    /// An empty set for a source that may report a socket twice.
     pub(crate) fn with_repeats() -> Self {
         Self {
             repeats: true,
@@ -76,7 +75,7 @@ impl Seen {
         }
     }
 
-    /// Notes `socket`, and says whether it is new.
+    /// Adds `socket`; returns whether it is new.
     #[inline]
     pub(crate) fn insert(&mut self, socket: &Socket) -> bool {
         let Some(identity) = identity(socket) else {
@@ -89,7 +88,7 @@ impl Seen {
         true
     }
 
-    /// The next dump may repeat all that came so far.
+    /// Prepares for a dump that may repeat all sockets so far.
     fn remember(&mut self) {
         self.repeats = true;
         self.set.extend(self.order.drain(..));
@@ -100,8 +99,8 @@ impl Seen {
     }
 }
 
-/// The cookie where there is one, for it is never reused; else what tells sockets of procfs apart. `None`
-/// where nothing does.
+/// A hash that identifies the socket: its cookie, which is never reused, else what distinguishes sockets of procfs. `None`
+/// if nothing distinguishes it.
 #[inline]
 fn identity(socket: &Socket) -> Option<u64> {
     if let Some(cookie) = socket.cookie {
@@ -109,18 +108,19 @@ fn identity(socket: &Socket) -> Option<u64> {
     }
     let mut hasher = DefaultHasher::new();
     match (socket.protocol, socket.inode) {
-        // TCP in TIME_WAIT and SYN_RECV has no inode; no two have the same ends. Nor have NETLINK sockets.
+        // TCP sockets in TIME_WAIT and SYN_RECV have no inode, but their endpoints are unique. So are those of NETLINK
+        // sockets.
         (Protocol::Tcp | Protocol::Netlink, inode) => {
             (inode, [&socket.local, &socket.peer]).hash(&mut hasher);
         }
         (_, Some(inode)) => inode.hash(&mut hasher),
-        // UNIX connections not yet accepted look all the same.
+        // UNIX connections that are not accepted yet all look the same.
         (_, None) => return None,
     }
     Some(hasher.finish())
 }
 
-/// How often a dump is tried before it is told as incomplete.
+/// Number of tries before a dump counts as incomplete.
 const TRIES: u32 = 4;
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
     use rustix::io::Errno;
     use sockeye_model::{Cookie, Endpoint, State};
 
-    /// A kernel that lists these cookies at each call, and says how each call went.
+    /// Runs against a fake kernel that lists these cookies at each call and returns this status.
     fn check(
         calls: &[(&[u64], DumpStatus)],
         listed: &[u64],
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_dump_adds_only_what_was_missed() {
+    fn repeated_dump_adds_only_missed_sockets() {
         let losses = Losses {
             repeated_dumps: 1,
             ..Losses::default()
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn after_four_interruptions_it_is_told_as_incomplete() {
+    fn four_interruptions_are_an_incomplete_dump() {
         let losses = Losses {
             repeated_dumps: 3,
             incomplete_dumps: 1,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_falls_to_the_next_source_only_while_nothing_is_out() {
+    fn failure_is_an_error_only_before_the_first_socket() {
         let reason = Reason::System("receive", Errno::AGAIN);
         let failed = DumpStatus {
             failure: Some(reason.clone()),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_loss_is_counted_and_enough_is_enough() {
+    fn stopped_dump_counts_losses_and_is_not_repeated() {
         let status = DumpStatus {
             interrupted: true,
             overruns: 1,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_that_repeats_itself_is_listed_once() {
+    fn socket_without_cookie_is_listed_once() {
         let mut seen = Seen::with_repeats();
         let mut socket = Socket::new(Protocol::Netlink, State::Close);
         socket.local = Endpoint::Netlink {
@@ -236,7 +236,7 @@ mod tests {
         assert!(seen.insert(&socket));
         assert!(
             !seen.insert(&socket),
-            "told apart by its ends where there is no cookie"
+            "identified by its endpoints if there is no cookie"
         );
     }
 }

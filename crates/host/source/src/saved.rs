@@ -1,4 +1,4 @@
-//! What the kernel said of TCP, saved to a file by `ss -D` and read again.
+//! Files of netlink messages about TCP sockets, as `ss -D` writes them and `TCPDIAG_FILE` names them.
 
 use crate::outcome::{DumpContext, KernelVerdict, SourceKind};
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use std::fmt;
 use std::io::{self, Read};
 
-/// A message with this payload, as it stands in such a file.
+/// Returns a message with this payload in the format of such a file.
 #[must_use]
 pub fn message(payload: &[u8]) -> Vec<u8> {
     let len = u32::try_from(HEADER_LEN + payload.len()).unwrap_or(u32::MAX);
@@ -23,7 +23,7 @@ pub fn message(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What ends such a file.
+/// The message that ends such a file.
 pub const END: [u8; 20] = {
     let mut end = [0; 20];
     end[if cfg!(target_endian = "little") { 0 } else { 3 }] = 20;
@@ -32,11 +32,11 @@ pub const END: [u8; 20] = {
     end
 };
 
-/// Hands each socket of a file to `take`, up to the end that it tells; what lies behind is not looked at. Of a message with
-/// attributes that cannot be understood, what stands before them is told.
+/// Passes each socket of a file to `take`, up to `NLMSG_DONE`; later bytes are ignored. Of a message with malformed
+/// attributes, the fields before them are used.
 ///
 /// # Errors
-/// When it ends before its end, cannot be read, or is no such file; what came before was handed out.
+/// When the file ends early, cannot be read, or has another format. The sockets before the error were passed on.
 pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, DumpContext<'_>)) -> Result<(), Broken> {
     let mut socket = Socket::new(Protocol::Tcp, State::Close);
     let mut bytes = vec![0; HEADER_LEN];
@@ -61,7 +61,7 @@ pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, DumpContext<'_>))
             }
             _ => {
                 let wire = InetDiag::parse(message.payload).map_err(|_| Broken::NoMessage)?;
-                // Its head is read before its attributes.
+                // On an error the head has been read: it comes before the attributes.
                 let _ = socket.read_inet_diag(&wire, Protocol::Tcp);
                 let context = DumpContext {
                     kernel_verdict: KernelVerdict::NotRun,
@@ -74,16 +74,16 @@ pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, DumpContext<'_>))
     }
 }
 
-/// What is wrong with a file.
+/// An error in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
-    /// It ends where more should follow.
+    /// It ends in the middle.
     Short,
-    /// It cannot be read: what of it, and why.
+    /// It cannot be read: the part, and the errno.
     Unreadable(&'static str, Errno),
-    /// Something in it is no message about a socket.
+    /// A message in it is not about a socket.
     NoMessage,
-    /// The kernel's refusal was saved in it.
+    /// It contains an error message of the kernel.
     Error(Errno),
 }
 
@@ -99,7 +99,7 @@ impl Broken {
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // ss's words.
+            // The texts of ss.
             Self::Short => f.write_str("Unexpected EOF reading $TCPDIAG_FILE"),
             Self::Unreadable(what, errno) => {
                 let error = io::Error::from(*errno).to_string();
@@ -117,12 +117,12 @@ impl fmt::Display for Broken {
 impl std::error::Error for Broken {}
 
 const HEADER_LEN: usize = 16;
-/// ss itself has room for so much.
+/// The buffer of ss.
 const MESSAGE_MAX: usize = 16 * 1024;
 /// The kernel's own limit (`include/linux/err.h`).
 const ERRNO_MAX: i32 = 4095;
 const NLM_F_MULTI: u16 = 2;
-/// ss's own
+/// The sequence number of ss
 const SEQUENCE: u32 = 123_456;
 
 #[cfg(test)]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_to_the_end_it_tells() {
+    fn file_is_read_up_to_done() {
         let one = message(&[2; 72]);
         check(&END, Ok(()), 0);
         check(&[&one[..], &END, &one].concat(), Ok(()), 1);

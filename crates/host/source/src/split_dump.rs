@@ -1,9 +1,9 @@
-//! One big dump as two halves at once, on two cores.
+//! Splits a large dump into two halves that run at once on two cores.
 //!
-//! The kernel's dump runs on one core, and is most of what a listing costs. Two dumps at once, each with
-//! a program that lets through one half of the sockets, take both cores; both walk the whole hash table,
-//! but filling in the messages costs more than walking. Which half a socket belongs to follows from its
-//! ports, which never change, so each is listed exactly once. docs/BENCHMARKS.md has the measurements.
+//! A dump runs on one core and is most of the cost of a listing. Two dumps at once, each with a program that accepts one
+//! half of the sockets, use both cores. Both walk the whole hash table, but filling in the messages costs more than
+//! walking. The ports of a socket decide its half; they never change, so each socket is listed exactly once.
+//! docs/BENCHMARKS.md has the measurements.
 
 use crate::query::Query;
 use sockeye_model::{State, StateSet};
@@ -11,10 +11,10 @@ use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
 use std::ops::RangeInclusive;
 
-/// The programs of the two halves, each followed by the query's own; `None` where one dump is better:
-/// few sockets, one core.
+/// Returns the programs of the two halves, each followed by the query's program; `None` if one dump is better:
+/// few sockets, or one core.
 pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]> {
-    // Listeners have a small table of their own.
+    // Listeners have a separate, small table.
     if query
         .states
         .and(StateSet::EMPTY.with(State::Listen).complement())
@@ -48,9 +48,8 @@ pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]
     Some([upper.finish_with(program)?, lower.finish_with(program)?])
 }
 
-/// Whether this release of the kernel runs two dumps at once. Before Linux 6.9 a mutex let one wait for
-/// the other ("inet_diag: remove three mutexes in diag dumps", E. Dumazet, January 2024), and halves
-/// would only cost a second walk.
+/// Whether this kernel release runs two dumps at once. Before Linux 6.9 a mutex serialized them ("inet_diag: remove
+/// three mutexes in diag dumps", E. Dumazet, January 2024), and halves would only cost a second walk.
 fn dumps_run_at_once(release: &str) -> bool {
     let mut numbers = release
         .split(|c: char| !c.is_ascii_digit())
@@ -61,9 +60,9 @@ fn dumps_run_at_once(release: &str) -> bool {
     }
 }
 
-/// The port that halves the calling thread's namespace, if it has enough sockets to be worth it.
+/// The port that splits the sockets of the calling thread's namespace in half; `None` if there are too few sockets.
 ///
-/// One end of a connection nearly always has an ephemeral port, and these are evenly spread.
+/// One endpoint of a connection nearly always has an ephemeral port, and these are evenly distributed.
 fn middle() -> Option<u16> {
     if tcp_sockets_in_use()? < WORTH_HALVING {
         return None;
@@ -72,19 +71,19 @@ fn middle() -> Option<u16> {
     Some(ports.start().midpoint(*ports.end())).filter(|&middle| middle > 0)
 }
 
-/// TCP sockets of the calling thread's network namespace, about; `None` if that cannot be read.
+/// Returns about how many TCP sockets the calling thread's network namespace has; `None` if unknown.
 pub(crate) fn tcp_sockets_in_use() -> Option<u64> {
     sockets_in_use(["TCP: ", "TCP6: "])
 }
 
-/// Likewise, of UDP.
+/// Returns about how many UDP sockets the calling thread's network namespace has; `None` if unknown.
 pub(crate) fn udp_sockets_in_use() -> Option<u64> {
     sockets_in_use(["UDP: ", "UDP6: "])
 }
 
 /// The sum of these lines of `sockstat` and `sockstat6`.
 fn sockets_in_use([v4, v6]: [&str; 2]) -> Option<u64> {
-    // IPv6 sockets, talking IPv4 or not, are counted in a file of their own, which may be missing.
+    // IPv6 sockets, including those with IPv4 peers, are counted in a separate file, which may be missing.
     let v4 = in_use(v4, &read_to_string("/proc/thread-self/net/sockstat").ok()?)?;
     let v6 = read_to_string("/proc/thread-self/net/sockstat6")
         .ok()
@@ -92,8 +91,8 @@ fn sockets_in_use([v4, v6]: [&str; 2]) -> Option<u64> {
     Some(v4 + v6.unwrap_or(0))
 }
 
-/// Of which ports the kernel chooses, in the calling thread's network namespace
-/// (`net.ipv4.ip_local_port_range`); `None` if that cannot be read.
+/// Returns the ephemeral ports of the calling thread's network namespace (`net.ipv4.ip_local_port_range`); `None` if
+/// they cannot be read.
 #[must_use]
 pub fn ephemeral_ports() -> Option<RangeInclusive<u16>> {
     let range = read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
@@ -117,7 +116,7 @@ fn in_use(line: &str, sockstat: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// Fewer are listed in less time than two walks over the hash table may take.
+/// Fewer sockets are listed in less time than two walks over the hash table may take.
 const WORTH_HALVING: u64 = 10_000;
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn releases() {
+    fn release_6_9_and_later_run_dumps_at_once() {
         assert!(dumps_run_at_once("6.18.44-fc") && dumps_run_at_once("6.9.0") && dumps_run_at_once("7.0"));
         assert!(
             !dumps_run_at_once("6.8.12-generic") && !dumps_run_at_once("5.15.0") && !dumps_run_at_once("")
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_in_use() {
+    fn time_wait_counts_as_in_use_and_malformed_text_is_none() {
         let text = "sockets: used 18\nTCP: inuse 5 orphan 1 tw 588 alloc 2 mem 60\nUDP: inuse 0 mem 256\n";
         assert_eq!(in_use("TCP: ", text), Some(593));
         assert_eq!(in_use("UDP: ", text), Some(0));

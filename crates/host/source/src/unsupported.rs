@@ -1,15 +1,15 @@
-//! Protocols that a kernel may lack, and that nothing here lists.
+//! Protocols that a kernel may lack and no source here lists.
 
 use rustix::io::Errno;
 use sockeye_model::Family;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::Query;
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 
-/// Why the kernel does not list the sockets of this family and protocol, in the network namespace of the calling thread;
-/// `None` if it would.
+/// Returns the kernel's error for a dump of this family and protocol in the network namespace of the calling thread;
+/// `None` if the kernel would list the sockets.
 ///
-/// The oldest kind of request is asked for DCCP too, as `ss` does in the end: kernels without it say more then.
+/// For DCCP the oldest request type is tried last, as `ss` does: a kernel without DCCP returns another errno then.
 #[must_use]
 pub fn refusal(family: Family, protocol: u8) -> Option<Errno> {
     let query = Query {
@@ -19,18 +19,18 @@ pub fn refusal(family: Family, protocol: u8) -> Option<Errno> {
         bytecode: &[],
     };
     let request = query.v2(family.number(), protocol.into(), SEQUENCE)?;
-    let refused = answer(&request).err()?;
+    let refused = first_reply(&request).err()?;
     if protocol != DCCP {
         return Some(refused);
     }
     let mut request = query.one_pass(SEQUENCE)?;
     request[4..6].copy_from_slice(&DCCPDIAG_GETSOCK.to_ne_bytes());
-    answer(&request).err()
+    first_reply(&request).err()
 }
 
 /// Puts a request, and looks at the beginning of the answer.
-fn answer(request: &[u8]) -> Result<(), Errno> {
-    let socket = DiagSocket::open()?;
+fn first_reply(request: &[u8]) -> Result<(), Errno> {
+    let socket = NetlinkSocket::open()?;
     socket.send(request)?;
     let mut buffer = vec![0; 32 * 1024];
     let received = socket.receive(&mut buffer)?;
@@ -49,7 +49,7 @@ fn answer(request: &[u8]) -> Result<(), Errno> {
 const SEQUENCE: u32 = 1;
 /// `IPPROTO_DCCP`
 const DCCP: u8 = 33;
-/// Gone since Linux 6.16
+/// Removed in Linux 6.16
 const DCCPDIAG_GETSOCK: u16 = 19;
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcp_is_not_refused_and_nonsense_is() {
+    fn tcp_is_listed_and_an_unknown_family_is_refused() {
         assert_eq!(refusal(Family::Inet, 6), None);
         assert!(refusal(Family::Unknown(250), 0).is_some());
     }

@@ -1,17 +1,17 @@
-//! Going from one network namespace to the next, on as many threads as are useful.
+//! Visits many network namespaces, on as many threads as are useful.
 
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Hands out the numbers below `count`, each once, to threads that may visit namespaces. Each calls `work` once with the
-/// numbers that it gets; what came of them is returned in their order. `None`: no thread could be had for it.
+/// Distributes the numbers below `count`, each once, to threads that may visit namespaces. Each thread calls `work` once
+/// with an iterator over its numbers. Returns the results in the order of the numbers; `None` if no thread could visit.
 pub(crate) fn spread<T: Send>(
     count: usize,
-    work: impl Fn(&mut Visitor, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
+    work: impl Fn(&mut NetnsThread, &mut dyn Iterator<Item = usize>, &mut Vec<(usize, T)>) + Sync,
 ) -> Vec<Option<T>> {
     let next = AtomicUsize::new(0);
-    let work = |visitor: &mut Visitor| {
+    let work = |visitor: &mut NetnsThread| {
         let mut numbers = std::iter::from_fn(|| {
             let number = next.fetch_add(1, Ordering::Relaxed);
             (number < count).then_some(number)
@@ -24,11 +24,15 @@ pub(crate) fn spread<T: Send>(
     let useful = (count / VISITS_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
     thread::scope(|scope| {
-        // A thread that cannot be started is done without: the others take its share.
+        // If a thread cannot be started, the others take its share.
         let others: Vec<_> = (1..useful)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, || visiting(work)).ok())
+            .map_while(|_| {
+                thread::Builder::new()
+                    .spawn_scoped(scope, || on_netns_thread(work))
+                    .ok()
+            })
             .collect();
-        let mut parts = vec![visiting(work)];
+        let mut parts = vec![on_netns_thread(work)];
         for other in others {
             parts.push(
                 other
@@ -44,7 +48,7 @@ pub(crate) fn spread<T: Send>(
 }
 
 const THREADS_MAX: usize = 8;
-/// For fewer a thread is not worth its start.
+/// Fewer visits do not justify another thread.
 const VISITS_PER_THREAD: usize = 32;
 
 #[cfg(test)]
@@ -52,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_once() {
+    fn each_number_is_visited_once() {
         for count in [0, 1, 31, 1000] {
             let found = spread(count, |_, numbers, found| {
                 found.extend(numbers.map(|number| (number, number)));

@@ -1,16 +1,17 @@
-//! The rung that walks over the kernel's own tables of TCP and UDP.
+//! The source that walks over the kernel's hash tables of TCP and UDP.
 
+use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind, Unavailable, WalkStats};
 use crate::exact_query::ExactQuery;
 use crate::names;
 use crate::outcome::Error;
-use crate::query::{Detail, Families, NetnsScope, Query};
+use crate::query::{Families, NetnsScope, Query};
 use rustix::io::Errno;
-use sockeye_model::{Protocol, Socket, State, StateSet, WalkedKernel};
+use sockeye_model::{Protocol, Socket, State, StateSet, WalkLayout};
 use sockeye_wire::walk::{Request, Table, detail};
 use std::ops::ControlFlow;
 
-/// What is asked for that a walk does not tell.
+/// Returns what the query asks for and a walk cannot report; `None` if there is nothing.
 pub(crate) fn unsupported(query: &Query<'_>) -> Option<&'static str> {
     [
         (Detail::COOKIE, "the cookie of each socket"),
@@ -20,17 +21,17 @@ pub(crate) fn unsupported(query: &Query<'_>) -> Option<&'static str> {
     .find_map(|(flag, what)| query.detail.contains(flag).then_some(what))
 }
 
-/// What there is a walk for.
+/// A protocol with a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Walk {
     Tcp,
     Udp,
 }
 
-/// Takes a socket, with the message that netlink said of it, if it was asked.
+/// Takes a socket, with the payload of its netlink message if netlink was queried for it.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&Socket, Option<&[u8]>) -> ControlFlow<()>;
 
-/// Hands every socket of the protocol that `query` asks for to `take`, with the message of those that netlink was asked for.
+/// Passes every socket of the protocol that `query` selects to `take`.
 pub(crate) fn walk(
     engine: &BpfEngine,
     walk: Walk,
@@ -65,7 +66,7 @@ pub(crate) fn walk(
             "our own namespace has no inode",
         )));
     };
-    let kernel = WalkedKernel {
+    let kernel = WalkLayout {
         service_class: query.detail.contains(Detail::SERVICE_CLASS),
         netns: !matches!(query.scope, NetnsScope::Own),
         ..tables.kernel()
@@ -78,7 +79,7 @@ pub(crate) fn walk(
         netns,
         local: query.ends.local,
         peer: query.ends.peer,
-        ..Request::EVERYTHING
+        ..Request::ALL
     };
     let listeners = StateSet::EMPTY.with(State::Listen);
     let bound = StateSet::EMPTY.with(State::BoundInactive);
@@ -95,14 +96,14 @@ pub(crate) fn walk(
     let mut exact = ExactQuery::new(query);
     for (nth, found) in found.iter().enumerate() {
         for &(table, states) in passes {
-            // Of TCP's only connections are in a table of a namespace's own: inet_pernet_hashinfo_alloc() of
+            // A namespace can have its own table of TCP connections only, not of listeners: inet_pernet_hashinfo_alloc() of
             // net/ipv4/inet_hashtables.c.
             let is_shared = matches!(table, Table::Listening | Table::Bound);
             if states.is_empty() || walked.stopped || (is_shared && nth > 0) {
                 continue;
             }
-            // An IPv6 wildcard takes IPv4 or not: without that its address cannot be shown. Of all namespaces at once there may be
-            // more of these than of all others, and whoever wants to know asks for options.
+            // Without the options it is unknown whether an IPv6 wildcard accepts IPv4, and its address cannot be shown. With
+            // all namespaces there may be more of these sockets than of all others; the query asks for options if it needs them.
             let is_everywhere = matches!(query.scope, NetnsScope::All);
             let options = if v6 && table != Table::Established && !is_everywhere {
                 detail::OPTIONS
@@ -117,9 +118,9 @@ pub(crate) fn walk(
             };
             let outcome = tables.walk(found, &request, walked, &mut |record, now| {
                 match walk {
-                    Walk::Tcp => place.read_walked(record, now, &kernel),
-                    // It says of itself what it is, like one that a descriptor led to.
-                    Walk::Udp => place.read_held(record, Some(now), &kernel),
+                    Walk::Tcp => place.read_walk_record(record, now, &kernel),
+                    // The record itself has the protocol, as one of a pass over descriptors does.
+                    Walk::Udp => place.read_by_descriptor(record, Some(now), &kernel),
                 }
                 let message = if record.needs_diag() {
                     exact.ask(record, &mut place)
@@ -130,7 +131,7 @@ pub(crate) fn walk(
             });
             match outcome {
                 Ok(()) => {}
-                // The namespace whose table it was has ended, and its sockets with it.
+                // The namespace of this table is gone, and its sockets with it.
                 Err(Unavailable::Run(Errno::FAULT) | Unavailable::Lacks(_)) if nth > 0 => {}
                 Err(_) => return Ok(outcome),
             }

@@ -1,10 +1,10 @@
-//! `NETLINK_EXT_ACK` (Linux 4.12): with an error the kernel also sends its reason in words.
+//! `NETLINK_EXT_ACK` (Linux 4.12): the kernel adds a message in words to each error.
 
 use crate::socket_option;
 use rustix::io::Errno;
 use std::os::fd::BorrowedFd;
 
-/// Asks for the kernel's own words with each error.
+/// Asks for the kernel's message with each error.
 ///
 /// # Errors
 /// The errno of `setsockopt(2)`: `ENOPROTOOPT` on older kernels.

@@ -1,4 +1,4 @@
-//! Signals that ask the program to end, noticed instead of obeyed.
+//! Handlers of `SIGINT` and `SIGTERM` that record the signal instead of ending the program.
 #![allow(unsafe_code)]
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -8,18 +8,19 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// `SIGINT` and `SIGTERM` are taken note of, the first time. The second time each does what it did before.
+/// The installed handlers of `SIGINT` and `SIGTERM`. The first signal is recorded; a second one of the same number has
+/// its default effect.
 ///
-/// One that was ignored stays ignored (`nohup`, `&` in a script). Programs that are started meanwhile have the usual
-/// dispositions: handlers do not outlive `execve(2)`.
+/// A signal that was ignored stays ignored (`nohup`, `&` in a script). Programs started in the meantime get the default
+/// dispositions: handlers do not survive `execve(2)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Interrupts(BorrowedFd<'static>);
 
 impl Interrupts {
-    /// From now on.
+    /// Installs the handlers.
     ///
     /// # Errors
-    /// When there is no descriptor left.
+    /// If no descriptor can be created.
     pub fn catch() -> io::Result<Self> {
         let event = match EVENT.get() {
             Some(event) => event,
@@ -36,29 +37,29 @@ impl Interrupts {
         Ok(Self(event.as_fd()))
     }
 
-    /// The first signal that came, by its number.
+    /// Returns the number of the first signal that arrived, or `None`.
     #[must_use]
     pub fn caught(&self) -> Option<i32> {
         Some(CAUGHT.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
     }
 }
 
-/// Readable once a signal came. Not to be read: everybody who polls shall see it.
+/// The descriptor is readable once a signal has arrived. Do not read from it: every poller must see it.
 impl AsFd for Interrupts {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0
     }
 }
 
-/// A handler has no other way to anything: these are the crate's only statics that change.
+/// A handler can reach nothing but statics: these are the crate's only mutable ones.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 static EVENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
-/// Never closed: a handler may be running.
+/// Never closed, because a handler may be running.
 static EVENT: OnceLock<OwnedFd> = OnceLock::new();
 
 fn handle(signal: i32) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: with a null pointer for the new action, it only writes the old one to where there is room for it.
+    // SAFETY: with a null pointer for the new action, the call only writes the old one, to memory of its size.
     if unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -67,27 +68,28 @@ fn handle(signal: i32) -> io::Result<()> {
     if old.sa_sigaction == libc::SIG_IGN {
         return Ok(());
     }
-    // SAFETY: a `sigaction` of nothing but zeros is one: an empty mask, no flags, SIG_DFL.
+    // SAFETY: an all-zero `sigaction` is valid: an empty mask, no flags, SIG_DFL.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
-    new.sa_sigaction = note as extern "C" fn(i32) as libc::sighandler_t;
+    new.sa_sigaction = record as extern "C" fn(i32) as libc::sighandler_t;
     new.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-    // SAFETY: `new` is a whole `sigaction`, whose handler does nothing that a handler must not (see there).
+    // SAFETY: `new` is a complete `sigaction`, whose handler is async-signal-safe (see there).
     if unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Only atomics and `write(2)`, which signal-safety(7) allows; whoever was interrupted finds its errno unchanged.
-extern "C" fn note(signal: i32) {
+/// The signal handler. It uses only atomics and `write(2)`, which signal-safety(7) allows, and restores errno for the
+/// interrupted code.
+extern "C" fn record(signal: i32) {
     let _ = CAUGHT.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
     let one = 1_u64.to_ne_bytes();
-    // SAFETY: it has no conditions.
+    // SAFETY: no preconditions.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: it points to this thread's own errno, which lives as long as the thread and which nobody else refers to.
+    // SAFETY: it points to this thread's errno, which lives as long as the thread and which nothing else refers to.
     let errno = unsafe { &mut *errno };
     let before = *errno;
-    // SAFETY: the eventfd is never closed, and `one` is as long as is told. A full counter is no harm: it is readable.
+    // SAFETY: the eventfd is never closed, and `one` has the given length. A full counter is harmless: it is readable.
     unsafe {
         libc::write(
             EVENT_NUMBER.load(Ordering::SeqCst),

@@ -1,33 +1,36 @@
-//! System calls as safe functions: netlink sockets, network namespaces, mounts of a thread's own, signals, BPF programs, packet rings.
+//! System calls as safe functions: netlink sockets, network namespaces, private mounts, signals, BPF programs, packet
+//! rings.
 //!
 //! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
-//! the socket option of extended acknowledgements, `bpf(2)`, memory shared with a BPF program, packet sockets and their rings,
-//! `unshare(2)`, events of perf and their rings, signal handlers, programs that wait before they begin, TUN devices,
-//! options of TCP sockets, the processor time of threads, `io_uring(7)`, files sent out of memory, and loops over memory in
-//! assembly. Functions take borrowed descriptors and return owned ones.
+//! the socket option of extended acknowledgements, `bpf(2)`, memory shared with a BPF program, packet sockets and their
+//! rings,
+//! `unshare(2)`, perf events and their rings, signal handlers, programs that wait before `execve(2)`, TUN devices, TCP
+//! socket options, the processor time of threads, `io_uring(7)`, sending from mapped files, and memory loops in
+//! assembly.
+//! Functions take borrowed descriptors and return owned ones.
 //!
-//! What it deliberately does not do: understand what it carries. Bytes go out and come in.
+//! What it deliberately does not do: interpret the bytes that it sends and receives.
 //!
 //! ```
-//! let socket = sockeye_sys::netlink::DiagSocket::open().unwrap();
+//! let socket = sockeye_sys::netlink::NetlinkSocket::open().unwrap();
 //! assert!(socket.send(b"not a netlink message").is_ok()); // the kernel drops it silently
 //! ```
 
 pub mod bpf;
-pub mod called;
 pub mod descriptors;
 mod extended_ack;
 pub mod file_window;
-pub mod held_program;
 pub mod interrupts;
 pub mod io_ring;
-pub mod mapped;
+pub mod mapped_file;
 pub mod memory;
 pub mod mounts;
 pub mod netlink;
 pub mod netns;
 pub mod packet_ring;
+pub mod paused_program;
 pub mod perf;
+pub mod probe_targets;
 mod processor_time;
 mod socket_option;
 pub mod tcp;

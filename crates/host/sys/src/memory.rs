@@ -1,4 +1,4 @@
-//! Memory set, copied and moved: by the C library, and by loops of our own beside it.
+//! Setting, copying and moving memory, for benchmarks: with the C library and with hand-written loops.
 #![allow(unsafe_code)]
 
 use rustix::io::Errno;
@@ -7,53 +7,53 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::ptr::NonNull;
 
-/// Two stretches of memory of the same size, of pages that are all there, to set and to copy.
+/// Two buffers of the same size with all pages present, to set and to copy.
 #[derive(Debug)]
-pub struct Arena {
+pub struct BufferPair {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-/// What is done with memory.
+/// A memory operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
-    /// `memset`: one stretch is filled.
+pub enum MemoryOp {
+    /// `memset` of one buffer.
     Set,
-    /// `memcpy`: one is copied to the other.
+    /// `memcpy` from one buffer to the other.
     Copy,
-    /// `memmove`, between stretches that have nothing in common.
+    /// `memmove` between buffers that do not overlap.
     Move,
-    /// `memmove` to [`SHIFT`] bytes further up, within one stretch: it has to begin at the end.
+    /// `memmove` to an address [`SHIFT`] bytes higher in the same buffer, which must copy backwards.
     Shift,
 }
 
-/// Who does it.
+/// An implementation of the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum Method {
     /// The C library that this program is linked with.
     Libc,
-    /// One instruction of the processor: `rep stosb`, `rep movsb`.
+    /// One processor instruction: `rep stosb`, `rep movsb`.
     Rep,
     /// A loop over registers of 32 bytes.
     Avx2,
     /// A loop over registers of 64 bytes.
     Avx512,
-    /// Stores that go past the caches (`movntdq`).
+    /// Stores that bypass the caches (`movntdq`).
     NonTemporal,
 }
 
-impl Arena {
-    /// One whose stretches are of up to so many bytes.
+impl BufferPair {
+    /// Allocates two buffers of at least `bytes_max` bytes.
     ///
     /// # Errors
-    /// `ENOMEM` where there is not as much memory.
+    /// `ENOMEM` if there is not enough memory.
     pub fn new(bytes_max: usize) -> Result<Self, Errno> {
-        let stretch = bytes_max.max(BYTES_MIN).next_multiple_of(PAGE);
-        let bytes = stretch
+        let buffer = bytes_max.max(BYTES_MIN).next_multiple_of(PAGE);
+        let bytes = buffer
             .checked_mul(2)
             .and_then(|both| both.checked_add(PAGE))
             .ok_or(Errno::NOMEM)?;
-        // SAFETY: a new private mapping at a place that the kernel chooses.
+        // SAFETY: a new private mapping at an address that the kernel chooses.
         let start = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -63,65 +63,65 @@ impl Arena {
             )
         }?;
         let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
-        // Pages that were never written to are all the same one.
-        // SAFETY: the mapping is that long, and nobody else has it.
+        // Pages that were never written to all map to the zero page.
+        // SAFETY: the mapping is that long, and nothing else refers to it.
         unsafe { std::ptr::write_bytes(start.as_ptr(), 0x5a, bytes) };
         Ok(Self { start, bytes })
     }
 
-    /// The longest stretch that there is room for.
+    /// Returns the size of each buffer in bytes.
     #[must_use]
     pub const fn bytes_max(&self) -> usize {
         (self.bytes - PAGE) / 2
     }
 
-    /// Does it so many times, with stretches of `bytes`.
+    /// Runs the operation `times` times on `bytes` bytes.
     ///
     /// # Errors
-    /// `EINVAL` for fewer than [`BYTES_MIN`] bytes, or more than there are; `ENOSYS` for what [`is_there`] denies.
-    pub fn run(&mut self, deed: Deed, way: Way, bytes: usize, times: u64) -> Result<(), Errno> {
+    /// `EINVAL` for fewer than [`BYTES_MIN`] bytes, or more than [`Self::bytes_max`]; `ENOSYS` if not [`is_supported`].
+    pub fn run(&mut self, op: MemoryOp, method: Method, bytes: usize, times: u64) -> Result<(), Errno> {
         if !(BYTES_MIN..=self.bytes_max()).contains(&bytes) {
             return Err(Errno::INVAL);
         }
-        let act = act(deed, way).ok_or(Errno::NOSYS)?;
+        let run = implementation(op, method).ok_or(Errno::NOSYS)?;
         let to = self.start.as_ptr();
-        let from = if deed == Deed::Shift {
+        let from = if op == MemoryOp::Shift {
             to
         } else {
             to.wrapping_add(self.bytes_max() + PAGE)
         };
-        let to = if deed == Deed::Shift {
+        let to = if op == MemoryOp::Shift {
             to.wrapping_add(SHIFT)
         } else {
             to
         };
-        for turn in 0..times {
+        for round in 0..times {
             let (to, from) = (black_box(to), black_box(from));
-            // SAFETY: both stretches lie within the mapping (the second begins a page behind the first's longest, and
-            // the shift is less than a page); they overlap for no deed but `Shift`; the processor knows the way.
-            unsafe { act(to, from, bytes, turn as u8) };
+            // SAFETY: both buffers are within the mapping (the second begins a page behind the first one's end, and the
+            // shift is less than a page); they overlap for no operation but `Shift`; the processor supports the method.
+            unsafe { run(to, from, bytes, round as u8) };
         }
         black_box(self.start.as_ptr());
         Ok(())
     }
 
-    /// What is in the stretch that was written to.
+    /// The target of the operation, its first `bytes` bytes.
     #[must_use]
-    pub fn written(&self, deed: Deed, bytes: usize) -> &[u8] {
-        let offset = if deed == Deed::Shift { SHIFT } else { 0 };
-        // SAFETY: it is within the mapping, all of which was written to, and nobody writes while it is borrowed.
+    pub fn written(&self, op: MemoryOp, bytes: usize) -> &[u8] {
+        let offset = if op == MemoryOp::Shift { SHIFT } else { 0 };
+        // SAFETY: it is within the mapping, all of which is initialised, and nothing writes while it is borrowed.
         let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) };
         &all[offset..][..bytes.min(self.bytes_max())]
     }
 
-    /// Fills what is copied from.
-    pub fn fill(&mut self, deed: Deed, content: impl Fn(usize) -> u8) {
-        let offset = if deed == Deed::Shift {
+    /// Fills the source of the operation.
+    pub fn fill(&mut self, op: MemoryOp, content: impl Fn(usize) -> u8) {
+        let offset = if op == MemoryOp::Shift {
             0
         } else {
             self.bytes_max() + PAGE
         };
-        // SAFETY: it is the whole mapping, which nobody else has as long as we are borrowed.
+        // SAFETY: it is the whole mapping, which nothing else refers to while `self` is borrowed mutably.
         let all = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) };
         for (index, byte) in all[offset..].iter_mut().enumerate() {
             *byte = content(index);
@@ -129,20 +129,20 @@ impl Arena {
     }
 }
 
-impl Drop for Arena {
+impl Drop for BufferPair {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
 }
 
-/// Whether this processor, and this program, can do it that way.
+/// Whether this processor and this build support the operation with this method.
 #[must_use]
-pub fn is_there(deed: Deed, way: Way) -> bool {
-    act(deed, way).is_some()
+pub fn is_supported(op: MemoryOp, method: Method) -> bool {
+    implementation(op, method).is_some()
 }
 
-/// The C library that this program is linked with, and its version where it tells.
+/// Returns the name of the C library that this program is linked with, and its version if it is glibc.
 #[must_use]
 pub fn libc_name() -> String {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -163,38 +163,38 @@ pub fn libc_name() -> String {
     }
 }
 
-/// To, from, how many bytes, what to fill with.
+/// An implementation: target, source, number of bytes, fill byte.
 ///
-/// To be called where `to` may be written and `from` be read for that many bytes, which are at least [`BYTES_MIN`]; where they
-/// overlap, only with what [`act`] gives for `Shift`, `from` being the lower.
-type Act = unsafe fn(*mut u8, *const u8, usize, u8);
+/// The target must be writable and the source readable for that many bytes, at least [`BYTES_MIN`]. They may overlap
+/// only for the implementation that [`implementation`] returns for `Shift`, and the source must then be the lower one.
+type Implementation = unsafe fn(*mut u8, *const u8, usize, u8);
 
-/// Who does it, if this processor and this program can.
-fn act(deed: Deed, way: Way) -> Option<Act> {
-    match (deed, way) {
-        (Deed::Set, Way::Libc) => Some(libc_set),
-        (Deed::Copy, Way::Libc) => Some(libc_copy),
-        (Deed::Move | Deed::Shift, Way::Libc) => Some(libc_move),
-        (deed, way) => own::act(deed, way),
+/// Returns the implementation, or `None` if this processor or this build does not support it.
+fn implementation(op: MemoryOp, method: Method) -> Option<Implementation> {
+    match (op, method) {
+        (MemoryOp::Set, Method::Libc) => Some(libc_set),
+        (MemoryOp::Copy, Method::Libc) => Some(libc_copy),
+        (MemoryOp::Move | MemoryOp::Shift, Method::Libc) => Some(libc_move),
+        (op, method) => own::implementation(op, method),
     }
 }
 
 /// # Safety
-/// As of [`Act`].
+/// As for [`Implementation`].
 unsafe fn libc_set(to: *mut u8, _: *const u8, bytes: usize, byte: u8) {
     // SAFETY: as the caller promises.
     unsafe { libc::memset(to.cast(), i32::from(byte), bytes) };
 }
 
 /// # Safety
-/// As of [`Act`].
+/// As for [`Implementation`].
 unsafe fn libc_copy(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
     // SAFETY: as the caller promises.
     unsafe { libc::memcpy(to.cast(), from.cast(), bytes) };
 }
 
 /// # Safety
-/// As of [`Act`].
+/// As for [`Implementation`].
 unsafe fn libc_move(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
     // SAFETY: as the caller promises.
     unsafe { libc::memmove(to.cast(), from.cast(), bytes) };
@@ -202,45 +202,45 @@ unsafe fn libc_move(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod own {
-    use super::{Act, Deed, Way};
+    use super::{Implementation, MemoryOp, Method};
 
-    pub(super) fn act(_: Deed, _: Way) -> Option<Act> {
+    pub(super) fn implementation(_: MemoryOp, _: Method) -> Option<Implementation> {
         None
     }
 }
 
-/// In assembly: a compiler would make calls of the C library out of loops like these.
+/// Written in assembly, because a compiler would turn loops like these into calls of the C library.
 #[cfg(target_arch = "x86_64")]
 mod own {
-    use super::{Act, Deed, Way};
+    use super::{Implementation, MemoryOp, Method};
     use std::arch::{asm, is_x86_feature_detected};
 
-    /// What lies apart is moved as it is copied: it would be the same loop. Backwards, neither `rep` nor stores past the
-    /// caches have a speed that anybody would want.
-    pub(super) fn act(deed: Deed, way: Way) -> Option<Act> {
+    /// `Move` has no implementation here: without overlap it is the loop of `Copy`. `Shift` has none with `rep` or
+    /// non-temporal stores, which are far too slow backwards.
+    pub(super) fn implementation(op: MemoryOp, method: Method) -> Option<Implementation> {
         let (avx2, avx512) = (
             is_x86_feature_detected!("avx2"),
             is_x86_feature_detected!("avx512f"),
         );
-        match (deed, way) {
-            (Deed::Set, Way::Rep) => Some(rep_set),
-            (Deed::Set, Way::NonTemporal) => Some(non_temporal_set),
-            (Deed::Set, Way::Avx2) if avx2 => Some(avx2_set),
-            (Deed::Set, Way::Avx512) if avx512 => Some(avx512_set),
-            (Deed::Copy, Way::Rep) => Some(rep_copy),
-            (Deed::Copy, Way::NonTemporal) => Some(non_temporal_copy),
-            (Deed::Copy, Way::Avx2) if avx2 => Some(avx2_copy),
-            (Deed::Copy, Way::Avx512) if avx512 => Some(avx512_copy),
-            (Deed::Shift, Way::Avx2) if avx2 => Some(avx2_shift),
-            (Deed::Shift, Way::Avx512) if avx512 => Some(avx512_shift),
+        match (op, method) {
+            (MemoryOp::Set, Method::Rep) => Some(rep_set),
+            (MemoryOp::Set, Method::NonTemporal) => Some(non_temporal_set),
+            (MemoryOp::Set, Method::Avx2) if avx2 => Some(avx2_set),
+            (MemoryOp::Set, Method::Avx512) if avx512 => Some(avx512_set),
+            (MemoryOp::Copy, Method::Rep) => Some(rep_copy),
+            (MemoryOp::Copy, Method::NonTemporal) => Some(non_temporal_copy),
+            (MemoryOp::Copy, Method::Avx2) if avx2 => Some(avx2_copy),
+            (MemoryOp::Copy, Method::Avx512) if avx512 => Some(avx512_copy),
+            (MemoryOp::Shift, Method::Avx2) if avx2 => Some(avx2_shift),
+            (MemoryOp::Shift, Method::Avx512) if avx512 => Some(avx512_shift),
             _ => None,
         }
     }
 
     /// # Safety
-    /// As of [`Act`].
+    /// As for [`Implementation`].
     unsafe fn rep_set(to: *mut u8, _: *const u8, bytes: usize, byte: u8) {
-        // SAFETY: it writes `bytes` from `to` on; the direction flag is clear, as everywhere.
+        // SAFETY: it writes `bytes` bytes from `to`; the direction flag is clear, as everywhere.
         unsafe {
             asm!("rep stosb", inout("rdi") to => _, inout("rcx") bytes => _, in("al") byte,
                  options(nostack, preserves_flags));
@@ -248,7 +248,7 @@ mod own {
     }
 
     /// # Safety
-    /// As of [`Act`].
+    /// As for [`Implementation`].
     unsafe fn rep_copy(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
         // SAFETY: it reads and writes `bytes`; the direction flag is clear, as everywhere.
         unsafe {
@@ -257,11 +257,12 @@ mod own {
         }
     }
 
-    /// A loop that takes four registers a turn, then one, and at last the end, which may have been written in part.
+    /// Defines a loop that stores four registers per iteration, then single ones, and at last one that ends with the
+    /// buffer and may overlap bytes already written.
     macro_rules! set {
         ($name:ident, $width:literal, $feature:literal, $prepare:literal, $store:literal, $plain:literal, $register:literal, $finish:literal) => {
             /// # Safety
-            /// As of [`Act`], and the processor knows the registers.
+            /// As for [`Implementation`], and the processor must have the registers.
             #[target_feature(enable = $feature)]
             unsafe fn $name(to: *mut u8, _: *const u8, bytes: usize, byte: u8) {
                 let word = u64::from(byte) * 0x0101_0101_0101_0101;
@@ -302,14 +303,15 @@ mod own {
         };
     }
 
-    /// As `set`, with a source.
+    /// Defines a copying loop, otherwise as `set`.
     macro_rules! copy {
         ($name:ident, $width:literal, $feature:literal, $load:literal, $store:literal, $plain:literal, $register:literal, $finish:literal) => {
             /// # Safety
-            /// As of [`Act`], and the processor knows the registers.
+            /// As for [`Implementation`], and the processor must have the registers.
             #[target_feature(enable = $feature)]
             unsafe fn $name(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
-                // SAFETY: it reads and writes `bytes`, which are at least one register's, and leaves neither stretch.
+                // SAFETY: it reads and writes `bytes`, which are at least one register's, and stays within both
+                // buffers.
                 unsafe {
                     asm!(
                         concat!($load, " ", $register, "4, [rsi + rdx - ", $width, "]"),
@@ -352,15 +354,16 @@ mod own {
         };
     }
 
-    /// From the end to the beginning, for a target that begins above the source and within it. The beginning is read
-    /// first, and written last.
+    /// Defines a copying loop from the end to the beginning, for a target that begins inside the source. The beginning
+    /// is read first and written last.
     macro_rules! shift {
         ($name:ident, $width:literal, $feature:literal, $load:literal, $register:literal) => {
             /// # Safety
-            /// As of [`Act`], and the processor knows the registers.
+            /// As for [`Implementation`], and the processor must have the registers.
             #[target_feature(enable = $feature)]
             unsafe fn $name(to: *mut u8, from: *const u8, bytes: usize, _: u8) {
-                // SAFETY: it reads and writes `bytes`, which are at least one register's, and leaves neither stretch.
+                // SAFETY: it reads and writes `bytes`, which are at least one register's, and stays within both
+                // buffers.
                 unsafe {
                     asm!(
                         concat!($load, " ", $register, "4, [rsi]"),
@@ -459,9 +462,9 @@ mod own {
     shift!(avx512_shift, "64", "avx512f", "vmovdqu64", "zmm");
 }
 
-/// The shortest stretch: a register of AVX-512.
+/// Smallest size in bytes: one AVX-512 register.
 pub const BYTES_MIN: usize = 64;
-/// How far [`Deed::Shift`] moves.
+/// Distance in bytes between source and target of [`MemoryOp::Shift`].
 pub const SHIFT: usize = 64;
 const PAGE: usize = 4096;
 
@@ -469,32 +472,38 @@ const PAGE: usize = 4096;
 mod tests {
     use super::*;
 
-    const DEEDS: [Deed; 4] = [Deed::Set, Deed::Copy, Deed::Move, Deed::Shift];
-    const WAYS: [Way; 5] = [Way::Libc, Way::Rep, Way::Avx2, Way::Avx512, Way::NonTemporal];
+    const OPS: [MemoryOp; 4] = [MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift];
+    const METHODS: [Method; 5] = [
+        Method::Libc,
+        Method::Rep,
+        Method::Avx2,
+        Method::Avx512,
+        Method::NonTemporal,
+    ];
 
-    /// Also around the widths of registers, and nothing beside the stretch is touched.
+    /// Covers sizes around the register widths, and checks that the byte after the target is unchanged.
     #[test]
-    fn every_way_does_what_it_should() {
-        let mut arena = Arena::new(8192).unwrap();
-        for deed in DEEDS {
-            for way in WAYS.into_iter().filter(|&way| is_there(deed, way)) {
+    fn every_method_gives_the_same_result() {
+        let mut buffers = BufferPair::new(8192).unwrap();
+        for op in OPS {
+            for method in METHODS.into_iter().filter(|&method| is_supported(op, method)) {
                 for bytes in [
                     64, 65, 79, 80, 127, 128, 129, 255, 256, 257, 511, 1000, 4097, 8192,
                 ] {
                     let content = |index: usize| (index * 7 + index / 251) as u8;
-                    arena.fill(deed, content);
-                    let behind = arena.written(deed, 8192)[bytes.min(8191)];
-                    arena.run(deed, way, bytes, 1).unwrap();
-                    let expected: Vec<u8> = match deed {
-                        Deed::Set => vec![0; bytes],
+                    buffers.fill(op, content);
+                    let behind = buffers.written(op, 8192)[bytes.min(8191)];
+                    buffers.run(op, method, bytes, 1).unwrap();
+                    let expected: Vec<u8> = match op {
+                        MemoryOp::Set => vec![0; bytes],
                         _ => (0..bytes).map(content).collect(),
                     };
-                    assert_eq!(arena.written(deed, bytes), expected, "{deed:?} {way:?} {bytes}");
+                    assert_eq!(buffers.written(op, bytes), expected, "{op:?} {method:?} {bytes}");
                     if bytes < 8192 {
                         assert_eq!(
-                            arena.written(deed, 8192)[bytes],
+                            buffers.written(op, 8192)[bytes],
                             behind,
-                            "{deed:?} {way:?} {bytes}"
+                            "{op:?} {method:?} {bytes}"
                         );
                     }
                 }
@@ -503,15 +512,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
-        let mut arena = Arena::new(4096).unwrap();
-        assert_eq!(arena.run(Deed::Set, Way::Libc, 63, 1), Err(Errno::INVAL));
+    fn bad_size_or_method_is_refused() {
+        let mut buffers = BufferPair::new(4096).unwrap();
+        assert_eq!(buffers.run(MemoryOp::Set, Method::Libc, 63, 1), Err(Errno::INVAL));
         assert_eq!(
-            arena.run(Deed::Set, Way::Libc, arena.bytes_max() + 1, 1),
+            buffers.run(MemoryOp::Set, Method::Libc, buffers.bytes_max() + 1, 1),
             Err(Errno::INVAL)
         );
-        assert_eq!(arena.run(Deed::Move, Way::Rep, 64, 1), Err(Errno::NOSYS));
-        assert!(Arena::new(usize::MAX - 5000).is_err());
+        assert_eq!(buffers.run(MemoryOp::Move, Method::Rep, 64, 1), Err(Errno::NOSYS));
+        assert!(BufferPair::new(usize::MAX - 5000).is_err());
         assert!(!libc_name().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Mounts that only the calling thread sees, or nobody.
+//! Private and detached mounts.
 #![allow(unsafe_code)]
 
 use rustix::fd::OwnedFd;
@@ -8,45 +8,45 @@ use rustix::mount::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Gives the calling thread, and whatever it starts from now on, a copy of the mounts, to be changed apart from
-/// everybody else's.
+/// Gives the calling thread, and the threads and processes that it starts later, their own copy of the mount table.
 ///
-/// What is mounted there is still propagated where the original mounts were shared: make them private or slave first.
-/// The thread's working directory, root and umask are its own from now on as well (the kernel implies `CLONE_FS`).
+/// Mounts made there still propagate where the original mounts were shared: make them private or slave first.
+/// The thread also gets its own working directory, root and umask (the kernel implies `CLONE_FS`).
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN; `ENOSPC` beyond `user.max_mnt_namespaces`; `ENOMEM`.
 #[doc(alias = "CLONE_NEWNS")]
 pub fn unshare() -> Result<(), Errno> {
-    // SAFETY: the descriptor table stays shared (no `CLONE_FILES`), so that no descriptor changes its meaning.
+    // SAFETY: the descriptor table stays shared (no `CLONE_FILES`), so every descriptor keeps its meaning.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
 }
 
-/// A procfs that is mounted nowhere, below whose root files may be opened. It is gone with the descriptor.
+/// Creates a procfs that is mounted nowhere and returns its root directory. It is released with the last descriptor in
+/// it.
 ///
-/// What has been looked up in it is remembered by it alone (since Linux 5.8), while the one at `/proc` never forgets:
-/// there the settings of each network namespace are found the more slowly, the more namespaces were looked into, by
-/// whomever.
-///
-/// # Errors
-/// `EPERM` without CAP_SYS_ADMIN, or where parts of the `/proc` that is there are hidden; `ENOSYS` before Linux 5.2.
-pub fn unmounted_procfs() -> Result<OwnedFd, Errno> {
-    unmounted("proc", &[])
-}
-
-/// The cgroups of version 2, mounted nowhere; gone with the descriptor, and with all that were opened in it.
-///
-/// All mounts of it share their options (`nsdelegate`), which are those of the latest one: `options` have to be those of
-/// the one that there is.
+/// It has a dentry cache of its own (since Linux 5.8). The one at `/proc` keeps its entries: the more network
+/// namespaces any process has looked into, the slower lookups of each one's settings become.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `ENODEV` without cgroups; `EINVAL` for an option that there is not; `ENOSYS` before
-/// Linux 5.2.
-pub fn unmounted_cgroups(options: &[&str]) -> Result<OwnedFd, Errno> {
-    unmounted("cgroup2", options)
+/// `EPERM` without CAP_SYS_ADMIN, or where parts of the existing `/proc` are hidden; `ENOSYS` before Linux 5.2.
+pub fn detached_procfs() -> Result<OwnedFd, Errno> {
+    detached("proc", &[])
 }
 
-fn unmounted(kind: &str, options: &[&str]) -> Result<OwnedFd, Errno> {
+/// Creates a mount of cgroup v2 at no place and returns its root directory. It is released with the last descriptor in
+/// it.
+///
+/// All cgroup v2 mounts share their options (`nsdelegate`), and the latest mount decides them: `options` must be those
+/// of the existing mount.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN; `ENODEV` without cgroup v2; `EINVAL` for an unknown option; `ENOSYS` before Linux
+/// 5.2.
+pub fn detached_cgroups(options: &[&str]) -> Result<OwnedFd, Errno> {
+    detached("cgroup2", options)
+}
+
+fn detached(kind: &str, options: &[&str]) -> Result<OwnedFd, Errno> {
     let context = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
     for option in options {
         fsconfig_set_flag(&context, *option)?;

@@ -1,4 +1,4 @@
-//! A socket to the kernel's `sock_diag`, to its routing half, or to generic netlink.
+//! Netlink sockets: `sock_diag`, route and generic netlink.
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -9,24 +9,24 @@ use rustix::net::{
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// A `NETLINK_SOCK_DIAG` socket. It asks about the network namespace it was opened in, wherever its
-/// user goes afterwards.
+/// A connection to a netlink family. It stays in the network namespace that it was opened in, even if the calling
+/// thread moves to another one.
 #[derive(Debug)]
-pub struct DiagSocket {
+pub struct NetlinkSocket {
     fd: OwnedFd,
 }
 
-/// What came in.
+/// The size of a received datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    /// Bytes of it in the buffer.
+    /// Number of bytes in the buffer.
     pub len: usize,
-    /// Whether it was longer than the buffer; the rest is lost.
+    /// Whether the datagram was longer than the buffer; the rest is lost.
     pub truncated: bool,
 }
 
-impl DiagSocket {
-    /// Opens one in the calling thread's network namespace.
+impl NetlinkSocket {
+    /// Opens a `NETLINK_SOCK_DIAG` socket in the calling thread's network namespace.
     ///
     /// # Errors
     /// The errno of `socket(2)`: `EPROTONOSUPPORT` where the kernel has no `sock_diag`, `EPERM` or
@@ -35,19 +35,19 @@ impl DiagSocket {
         Self::open_protocol(Some(netlink::SOCK_DIAG))
     }
 
-    /// Opens one to `NETLINK_ROUTE` instead, which is dumped the same way.
+    /// Opens a `NETLINK_ROUTE` socket.
     ///
     /// # Errors
-    /// As [`DiagSocket::open`].
+    /// As [`NetlinkSocket::open`].
     pub fn open_route() -> Result<Self, Errno> {
-        // NETLINK_ROUTE is 0, which is what no protocol means.
+        // NETLINK_ROUTE is 0, the default protocol.
         Self::open_protocol(None)
     }
 
-    /// Opens one to `NETLINK_GENERIC` instead, which is dumped the same way.
+    /// Opens a `NETLINK_GENERIC` socket.
     ///
     /// # Errors
-    /// As [`DiagSocket::open`].
+    /// As [`NetlinkSocket::open`].
     pub fn open_generic() -> Result<Self, Errno> {
         Self::open_protocol(Some(netlink::GENERIC))
     }
@@ -59,18 +59,18 @@ impl DiagSocket {
             SocketFlags::CLOEXEC,
             protocol,
         )?;
-        // The kernel answers at once or not at all; nothing of ours may hang on it for ever.
-        sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(PATIENCE))?;
-        // Older kernels give the errno alone, which is no reason to do without it.
+        // The kernel answers at once or not at all: a timeout keeps a missing answer from blocking us for ever.
+        sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, Some(RECEIVE_TIMEOUT))?;
+        // Older kernels send the errno alone, which is enough to work with.
         let _ = crate::extended_ack::request(fd.as_fd());
         Ok(Self { fd })
     }
 
-    /// Opens one that is told of what happens, and waits for it as long as it takes. `groups` has a bit for each
-    /// multicast group, the lowest for group 1.
+    /// Opens a `NETLINK_SOCK_DIAG` socket that receives notifications and waits for them without a timeout. Bit 0 of
+    /// `groups` is multicast group 1, bit 1 is group 2, and so on.
     ///
     /// # Errors
-    /// As [`DiagSocket::open`], and the errno of `bind(2)`: `EPERM` without CAP_NET_ADMIN.
+    /// As [`NetlinkSocket::open`], and the errno of `bind(2)`: `EPERM` without CAP_NET_ADMIN.
     pub fn listen(groups: u32) -> Result<Self, Errno> {
         let socket = Self::open()?;
         bind(&socket.fd, &SocketAddrNetlink::new(0, groups))?;
@@ -89,7 +89,7 @@ impl DiagSocket {
     /// Receives one datagram of messages into `buffer`.
     ///
     /// # Errors
-    /// The errno of `recv(2)`; `ENOBUFS` says that messages were lost, `EAGAIN` that none came for ten
+    /// The errno of `recv(2)`; `ENOBUFS` means that messages were lost, `EAGAIN` that none arrived within ten
     /// seconds.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received, Errno> {
         loop {
@@ -107,4 +107,4 @@ impl DiagSocket {
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,7 +1,11 @@
-//! Packets as they pass an interface: a packet socket whose ring the kernel shares with us (`TPACKET_V3`, Linux 3.2).
+//! Packet capture on an interface: a packet socket with a ring that the kernel shares with us (`TPACKET_V3`, Linux
+//! 3.2).
 //!
 //! The kernel fills one block of the ring after the other and hands each over by its status word; whoever drops a
 //! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
+//!
+//! Written here because the known way to a packet ring is libpcap, a C library (crate `pcap`: two packages more). It does not hand
+//! over whole blocks, so each packet would be copied or asked for by a call.
 #![allow(unsafe_code)]
 
 use crate::socket_option;
@@ -14,98 +18,98 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A packet socket and its ring, of the network namespace that it was opened in.
+/// A packet socket with its ring, in the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct PacketRing {
     fd: OwnedFd,
     start: NonNull<u8>,
     block_bytes: usize,
     blocks: usize,
-    /// The block that the kernel hands over next.
+    /// Index of the block that the kernel hands over next.
     next: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone and is not bound to a thread; what the kernel writes there is
-// only looked at once its status word says that it is ours.
+// read only after its status word says that the block is ours.
 unsafe impl Send for PacketRing {}
 
-/// How a ring is to be.
+/// Options of a packet ring.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan<'a> {
-    /// The index of one interface; `None`: of all.
+pub struct RingOptions<'a> {
+    /// Index of the interface; `None` for all interfaces.
     pub interface: Option<u32>,
-    /// Without headers of the link layer (`SOCK_DGRAM`): packets begin with those of the network layer.
+    /// Whether link-layer headers are removed (`SOCK_DGRAM`), so that packets begin with the network layer.
     pub is_cooked: bool,
-    /// Only what comes in; asked of kernels that know it (Linux 4.20), see [`Packet::passage`].
+    /// Whether to receive incoming packets only. Kernels before Linux 4.20 ignore it: see [`Packet::packet_type`].
     pub ignores_outgoing: bool,
-    /// Also packets to other stations.
+    /// Whether to receive packets for other hosts as well.
     pub is_promiscuous: bool,
-    /// Which packets, and how many bytes of each; empty: all of all.
+    /// Classic BPF program that selects packets and the captured length of each; empty for all packets, whole.
     pub filter: &'a [Instruction],
-    /// Bytes of a block: a power of two, at least a page, and more than the longest packet.
+    /// Size of a block in bytes: a power of two, at least a page, and more than the longest packet.
     pub block_bytes: u32,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
-    /// For how long at most a block waits until it is full, once it holds a packet.
+    /// Longest time in milliseconds from a block's first packet until it is handed over.
     pub wait_ms: u32,
 }
 
 /// An instruction of classic BPF, as `struct sock_filter` has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does
+    /// Operation code
     pub code: u16,
-    /// How many instructions to skip if its condition holds
+    /// Number of instructions to skip if its condition holds
     pub yes: u8,
-    /// If it does not
+    /// Number of instructions to skip if it does not hold
     pub no: u8,
     /// Its operand
     pub operand: u32,
 }
 
-/// What the kernel refused.
+/// A failed system call while setting up a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Refusal {
-    /// What was asked of it, to be read after "cannot"
+pub struct RingError {
+    /// Name of the operation, which follows "cannot"
     pub operation: &'static str,
-    /// Its answer
+    /// The kernel's error
     pub errno: Errno,
 }
 
-impl Refusal {
-    /// Whether a smaller ring may do.
+impl RingError {
+    /// Whether the ring is too large: a smaller one may succeed.
     #[must_use]
-    pub fn is_for_want_of_room(&self) -> bool {
+    pub fn is_out_of_memory(&self) -> bool {
         self.errno == Errno::NOMEM && matches!(self.operation, SET_UP | MAP)
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot {}: {}", self.operation, self.errno)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for RingError {}
 
-/// Counts since they were last asked for.
+/// Packet counts since the last [`PacketRing::statistics`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Packets that passed the filter, those that were dropped included
+    /// Packets that passed the filter, including the dropped ones
     pub passed: u32,
-    /// Of these, those that found no room in the ring
+    /// Packets that passed the filter and were dropped because the ring was full
     pub dropped: u32,
-    /// How often the ring was full
+    /// Number of times that the ring became full
     pub freezes: u32,
 }
 
 impl PacketRing {
-    /// Opens a socket in the calling thread's network namespace and has it filled from now on.
+    /// Opens a socket in the calling thread's network namespace and starts receiving.
     ///
     /// # Errors
-    /// What the kernel refused: the socket itself with `EPERM` without CAP_NET_RAW, the ring with `ENOMEM` if it is too
-    /// large, `bind` with `ENODEV` if the interface is gone, its state with `ENETDOWN` if it is down.
-    pub fn open(plan: &Plan<'_>) -> Result<Self, Refusal> {
+    /// The first operation that failed: opening the socket with `EPERM` without CAP_NET_RAW, the ring with `ENOMEM` if
+    /// it is too large, `bind` with `ENODEV` if the interface is gone, its state with `ENETDOWN` if it is down.
+    pub fn open(plan: &RingOptions<'_>) -> Result<Self, RingError> {
         let kind = if plan.is_cooked {
             SocketType::DGRAM
         } else {
@@ -113,10 +117,10 @@ impl PacketRing {
         };
         // Without a protocol nothing is received until everything is set up.
         let fd = socket_with(AddressFamily::PACKET, kind, SocketFlags::CLOEXEC, None)
-            .map_err(refused("open a packet socket"))?;
+            .map_err(failed("open a packet socket"))?;
         let set = |option, value: u32| socket_option::set(fd.as_fd(), libc::SOL_PACKET, option, &[value]);
-        set(libc::PACKET_VERSION, TPACKET_V3).map_err(refused("ask for a packet ring of version 3"))?;
-        // Room before each packet would only be needed to put VLAN tags back in place.
+        set(libc::PACKET_VERSION, TPACKET_V3).map_err(failed("ask for a packet ring of version 3"))?;
+        // No space is reserved before each packet: only putting VLAN tags back in place would need it.
         if plan.ignores_outgoing {
             let _ = set(PACKET_IGNORE_OUTGOING, 1);
         }
@@ -130,16 +134,16 @@ impl PacketRing {
             0, // features
         ];
         socket_option::set(fd.as_fd(), libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
-            .map_err(refused(SET_UP))?;
+            .map_err(failed(SET_UP))?;
         if !plan.filter.is_empty() {
-            attach(fd.as_fd(), plan.filter).map_err(refused("attach the packet filter"))?;
+            attach(fd.as_fd(), plan.filter).map_err(failed("attach the packet filter"))?;
         }
         let (block_bytes, blocks) = (plan.block_bytes as usize, plan.blocks as usize);
-        let bytes = block_bytes.checked_mul(blocks).ok_or(Refusal {
+        let bytes = block_bytes.checked_mul(blocks).ok_or(RingError {
             operation: MAP,
             errno: Errno::OVERFLOW,
         })?;
-        // SAFETY: a new mapping at a place that the kernel chooses, shared with nobody but the kernel.
+        // SAFETY: a new mapping at an address that the kernel chooses, shared only with the kernel.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -150,10 +154,10 @@ impl PacketRing {
                 0,
             )
         }
-        .map_err(refused(MAP))?;
+        .map_err(failed(MAP))?;
         let ring = Self {
             fd,
-            start: NonNull::new(start.cast()).ok_or(Refusal {
+            start: NonNull::new(start.cast()).ok_or(RingError {
                 operation: MAP,
                 errno: Errno::FAULT,
             })?,
@@ -161,9 +165,9 @@ impl PacketRing {
             blocks,
             next: 0,
         };
-        bind_to(ring.fd.as_fd(), plan.interface.unwrap_or(0)).map_err(refused("bind the packet socket"))?;
+        bind_to(ring.fd.as_fd(), plan.interface.unwrap_or(0)).map_err(failed("bind the packet socket"))?;
         if let Some(errno) = ring.failure() {
-            return Err(Refusal {
+            return Err(RingError {
                 operation: "receive from the interface",
                 errno,
             });
@@ -177,12 +181,12 @@ impl PacketRing {
                 libc::PACKET_ADD_MEMBERSHIP,
                 &request,
             )
-            .map_err(refused("switch the interface to promiscuous mode"))?;
+            .map_err(failed("switch the interface to promiscuous mode"))?;
         }
         Ok(ring)
     }
 
-    /// The next block, if the kernel has handed it over.
+    /// Returns the next block, or `None` if the kernel has not handed it over yet.
     pub fn block(&mut self) -> Option<Block<'_>> {
         let start = self.next * self.block_bytes;
         let status = self.status(start);
@@ -193,7 +197,7 @@ impl PacketRing {
         Some(Block { ring: self, start })
     }
 
-    /// Lets nothing more in; what is in the ring already stays.
+    /// Stops receiving, by a filter that rejects everything; packets already in the ring stay.
     ///
     /// # Errors
     /// The errno of `setsockopt(2)`.
@@ -207,7 +211,7 @@ impl PacketRing {
         attach(self.fd.as_fd(), &[nothing])
     }
 
-    /// What was counted since the last time.
+    /// Returns and resets the packet counts.
     ///
     /// # Errors
     /// The errno of `getsockopt(2)`.
@@ -233,13 +237,13 @@ impl PacketRing {
         })
     }
 
-    /// What went wrong with the socket since the last time: `ENETDOWN` when its interface went down or away.
+    /// Returns and clears the socket's pending error: `ENETDOWN` if its interface went down or was removed.
     #[must_use]
     pub fn failure(&self) -> Option<Errno> {
         sockopt::socket_error(&self.fd).ok()?.err()
     }
 
-    /// What an interface is called now; `None`: there is none with this index.
+    /// Returns an interface's current name; `None` if no interface has this index.
     #[must_use]
     pub fn interface_name(&self, index: u32) -> Option<String> {
         index_to_name(&self.fd, index).ok()
@@ -248,13 +252,13 @@ impl PacketRing {
     fn status(&self, block: usize) -> &AtomicU32 {
         // SAFETY: `block` is the start of one of the ring's blocks, each of which is at least a page.
         let word = unsafe { self.start.as_ptr().add(block + BLOCK_STATUS) };
-        // SAFETY: it is aligned, as blocks begin at pages; it lives as long as the ring; the kernel, the only other
-        // one to touch it, reads and writes it whole.
+        // SAFETY: it is aligned, as blocks begin at pages; it lives as long as the ring; the kernel, its only other
+        // user, reads and writes it as one word.
         unsafe { AtomicU32::from_ptr(word.cast()) }
     }
 }
 
-/// Readable when a block was handed over.
+/// The descriptor is readable when a block was handed over.
 impl AsFd for PacketRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
@@ -263,12 +267,12 @@ impl AsFd for PacketRing {
 
 impl Drop for PacketRing {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.block_bytes * self.blocks) };
     }
 }
 
-/// A block of the ring, until it is dropped.
+/// A block of the ring; dropping it returns it to the kernel.
 #[derive(Debug)]
 pub struct Block<'a> {
     ring: &'a mut PacketRing,
@@ -276,7 +280,7 @@ pub struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// The packets in it, in the order in which they came.
+    /// The packets in the block, in order of arrival.
     #[must_use]
     pub fn packets(&self) -> Packets<'_> {
         let bytes = self.bytes();
@@ -288,7 +292,7 @@ impl Block<'_> {
         }
     }
 
-    /// Whether the kernel has handed over the next one as well.
+    /// Whether the kernel has handed over the next block as well.
     #[must_use]
     pub fn is_followed(&self) -> bool {
         let next = self.ring.status(self.ring.next * self.ring.block_bytes);
@@ -304,16 +308,16 @@ impl Block<'_> {
     fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is the start of one of the ring's blocks.
         let start = unsafe { self.ring.start.as_ptr().add(self.start) };
-        // SAFETY: that many bytes are mapped there, and stay so as long as the ring, which is borrowed; the kernel
-        // writes nothing to a block between handing it over (`PacketRing::block` has seen that) and getting it back
-        // (`drop`), and neither does anybody else.
+        // SAFETY: that many bytes are mapped there, and stay mapped as long as the ring, which is borrowed; the kernel
+        // does not write to a block between handing it over (`PacketRing::block` has checked that) and getting it back
+        // (`drop`), and this process never does.
         unsafe { std::slice::from_raw_parts(start, self.ring.block_bytes) }
     }
 }
 
 impl Drop for Block<'_> {
     fn drop(&mut self) {
-        // All was read from it before the kernel may write again.
+        // Release: our reads come before the kernel's next write.
         self.ring
             .status(self.start)
             .store(TP_STATUS_KERNEL, Ordering::Release);
@@ -329,7 +333,7 @@ pub struct Packets<'a> {
 }
 
 impl Packets<'_> {
-    /// How many should follow; what makes no sense ends the block early.
+    /// Returns the number of packets that have not been read; not 0 at the end if a bad record ended the block early.
     #[must_use]
     pub const fn left(&self) -> u32 {
         self.left
@@ -348,7 +352,7 @@ impl<'a> Iterator for Packets<'a> {
         let (packet, next) = Packet::parse(record)?;
         self.left -= 1;
         if self.left > 0 {
-            // A record that does not go on would be told for ever.
+            // A record whose next offset does not advance would repeat for ever.
             if next < HEADER_BYTES {
                 self.at = usize::MAX;
             } else {
@@ -359,33 +363,34 @@ impl<'a> Iterator for Packets<'a> {
     }
 }
 
-/// A packet in the ring.
+/// A captured packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// What of it was captured, without a VLAN tag that the interface took off
+    /// The captured bytes, without a VLAN tag that the interface removed
     pub bytes: &'a [u8],
-    /// How long it was
+    /// Length of the whole packet in bytes
     pub original_len: u32,
-    /// When it passed, in nanoseconds since 1970
+    /// Capture time in nanoseconds since 1970
     pub time_ns: u64,
-    /// The VLAN tag that the interface took off: its kind (`0x8100`, `0x88a8`), and what it said
+    /// The VLAN tag that the interface removed: its protocol (`0x8100`, `0x88a8`) and its value (TCI)
     pub vlan: Option<(u16, u16)>,
     /// Index of the interface
     pub interface: u32,
-    /// What kind of interface it is (`ARPHRD_*`)
+    /// Hardware type of the interface (`ARPHRD_*`)
     pub hardware: u16,
-    /// What follows the header of the link layer (`ETH_P_*`)
+    /// Protocol of the payload of the link layer (`ETH_P_*`)
     pub protocol: u16,
-    /// To whom it went (`PACKET_*`)
-    pub passage: Passage,
-    /// The sender's address on the link, as far as it fits
+    /// Direction and kind of destination (`PACKET_*`)
+    pub packet_type: PacketType,
+    /// Link-layer address of the sender, at most 8 bytes of it
     pub address: [u8; 8],
-    /// How long that is
+    /// Length of that address in bytes
     pub address_len: u8,
 }
 
 impl<'a> Packet<'a> {
-    /// A record of the ring (`struct tpacket3_hdr`, `struct sockaddr_ll`, the packet), and where the next one begins.
+    /// Parses a record of the ring (`struct tpacket3_hdr`, `struct sockaddr_ll`, the packet). Returns the packet and
+    /// the offset of the next record.
     #[inline]
     fn parse(record: &'a [u8]) -> Option<(Self, usize)> {
         let head: &[u8; HEADER_BYTES + ADDRESS_BYTES] = record.first_chunk()?;
@@ -409,7 +414,7 @@ impl<'a> Packet<'a> {
             protocol: u16::from_be_bytes([head[50], head[51]]),
             interface: long(52),
             hardware: short(56),
-            passage: Passage(head[58]),
+            packet_type: PacketType(head[58]),
             address,
             address_len: head[59],
         };
@@ -417,26 +422,26 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Which way a packet passed, and to whom (`sll_pkttype`).
+/// Direction and kind of destination of a packet (`sll_pkttype`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Passage(pub u8);
+pub struct PacketType(pub u8);
 
-impl Passage {
-    /// From us (`PACKET_OUTGOING`)
+impl PacketType {
+    /// Sent by this host (`PACKET_OUTGOING`)
     pub const OUTGOING: Self = Self(4);
 }
 
-/// Whether the kernel would run this program, asked of a socket that receives nothing.
+/// Checks that the kernel accepts this program, by attaching it to a socket that receives nothing.
 ///
 /// # Errors
-/// `EINVAL`: it would not.
+/// `EINVAL` if the kernel rejects the program.
 pub fn check(program: &[Instruction]) -> Result<(), Errno> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     attach(socket.as_fd(), program)
 }
 
-fn refused(operation: &'static str) -> impl Fn(Errno) -> Refusal {
-    move |errno| Refusal { operation, errno }
+fn failed(operation: &'static str) -> impl Fn(Errno) -> RingError {
+    move |errno| RingError { operation, errno }
 }
 
 fn checked(result: i32) -> Result<(), Errno> {
@@ -484,7 +489,7 @@ fn bind_to(fd: BorrowedFd<'_>, interface: u32) -> Result<(), Errno> {
         sll_halen: 0,
         sll_addr: [0; 8],
     };
-    // SAFETY: the kernel reads as many bytes as it is told, which is how long the address is.
+    // SAFETY: the kernel reads as many bytes as the given length, which is the size of the address.
     let result = unsafe {
         libc::bind(
             fd.as_raw_fd(),
@@ -517,7 +522,7 @@ const HEADER_BYTES: usize = 48;
 /// `struct sockaddr_ll`
 const ADDRESS_BYTES: usize = 20;
 const _: () = assert!(size_of::<libc::sockaddr_ll>() == ADDRESS_BYTES);
-/// Has no meaning in version 3, but has to divide a block, and to hold a header.
+/// Unused in version 3, but must divide a block's size and be large enough for a header.
 const FRAME_BYTES: u32 = 2048;
 
 /// `include/uapi/linux/if_packet.h`
@@ -554,13 +559,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read() {
+    fn record_is_parsed() {
         let bytes = record(60, 68, TP_STATUS_VLAN_VALID | TP_STATUS_VLAN_TPID_VALID);
         let (packet, next) = Packet::parse(&bytes).unwrap();
         assert_eq!((packet.bytes.len(), packet.original_len), (60, 1500));
         assert_eq!(packet.time_ns, 7_000_000_009);
         assert_eq!(packet.vlan, Some((0x88a8, 0x2005)));
-        assert_eq!(packet.passage, Passage::OUTGOING);
+        assert_eq!(packet.packet_type, PacketType::OUTGOING);
         assert_eq!((packet.protocol, packet.interface, next), (0x0800, 3, 128));
         assert_eq!(
             Packet::parse(&record(60, 68, TP_STATUS_VLAN_VALID))
@@ -573,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_ends_a_block() {
+    fn bad_record_ends_the_block() {
         assert!(Packet::parse(&record(61, 68, 0)).is_none());
         assert!(Packet::parse(&record(u32::MAX, 68, 0)).is_none());
         assert!(Packet::parse(&record(0, u16::MAX, 0)).is_none());
@@ -582,7 +587,7 @@ mod tests {
         let bytes = record(60, 68, 0);
         assert_eq!(packets(&bytes, 0, 1000).count(), 1);
         assert_eq!(packets(&bytes, usize::MAX, 1).count(), 0);
-        // One that says it is followed by itself.
+        // A record whose next offset points at itself.
         let mut stuck = record(60, 68, 0);
         stuck[0..4].fill(0);
         let mut stuck = packets(&stuck, 0, 1000);

@@ -1,4 +1,8 @@
 //! Events of `perf_event_open(2)`: counted, sampled into rings, or a place to attach a BPF program to.
+//!
+//! Written here although `perf-event2` (six packages more) and `perf-event-open` (thirteen) exist: both bring bindings of their own
+//! beside those of rustix, and records of their own. The layout of records is `sockeye_wire::perf`'s, which reads them in place, so
+//! that what is left to a library is one system call and the two ends of a ring.
 #![allow(unsafe_code)]
 
 use rustix::io::{Errno, read};
@@ -9,46 +13,46 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An event, as long as its descriptor is open.
+/// An open perf event.
 #[derive(Debug)]
 pub struct Event(OwnedFd);
 
-/// Whose passing it is that counts.
+/// The tasks that an event covers.
 #[derive(Debug, Clone, Copy)]
-pub enum Whom<'a> {
-    /// Whoever runs on the processor.
-    Everybody,
-    /// One thread, by its number; with [`flag::INHERIT`] those too that it starts from now on. 0: the calling one.
+pub enum PerfTarget<'a> {
+    /// All tasks on the processor.
+    AllTasks,
+    /// One thread, by its id, and with [`flag::INHERIT`] the threads that it starts later; 0 for the calling thread.
     Thread(u32),
-    /// Whoever is in a cgroup, by its open folder, or in one below.
+    /// The tasks of a cgroup, by its open directory, and of the cgroups below it.
     Cgroup(BorrowedFd<'a>),
 }
 
-/// Which event, and what is told of it. Begin with [`Attributes::new`]: what is not set asks for nothing.
+/// Which event, and what it reports. Start with [`Attributes::new`]: fields that are not set request nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Attributes {
     /// `type`: one of [`kind`], or the number in `/sys/bus/event_source/devices/NAME/type`.
     pub kind: u32,
     /// Which event of that kind.
     pub config: u64,
-    /// Every so many events; with [`flag::FREQ`] so many samples a second.
+    /// Number of events per sample; with [`flag::FREQ`] the number of samples per second.
     pub sample_period: u64,
-    /// What a sample consists of: `PERF_SAMPLE_*`.
+    /// Fields of a sample: bits of `PERF_SAMPLE_*`.
     pub sample_type: u64,
-    /// What `read(2)` gives: `PERF_FORMAT_*`.
+    /// Fields that `read(2)` returns: bits of `PERF_FORMAT_*`.
     pub read_format: u64,
     /// Bits of [`flag`], or'ed.
     pub flags: u64,
-    /// Readable after so many samples; with [`flag::WATERMARK`] after so many bytes.
+    /// Number of samples before the event becomes readable; with [`flag::WATERMARK`] the number of bytes.
     pub wakeup: u32,
-    /// Whose time records bear, with [`flag::USE_CLOCKID`]: `CLOCK_MONOTONIC` is 1.
+    /// Clock of the records' timestamps, with [`flag::USE_CLOCKID`]: `CLOCK_MONOTONIC` is 1.
     pub clock: i32,
-    /// How many frames a call chain has at most; 0: as many as `kernel.perf_event_max_stack` says.
+    /// Most frames of a call chain; 0 for `kernel.perf_event_max_stack`.
     pub sample_max_stack: u16,
 }
 
 impl Attributes {
-    /// An event of a kind, and nothing else.
+    /// Returns attributes of an event, with all other fields unset.
     #[must_use]
     pub fn new(kind: u32, config: u64) -> Self {
         Self {
@@ -60,18 +64,24 @@ impl Attributes {
 }
 
 impl Event {
-    /// Opens one, on one processor or (`None`) on whichever its thread runs.
+    /// Opens an event on one processor or (`None`) on whichever one its thread runs.
     ///
     /// # Errors
-    /// `EACCES` or `EPERM` where `kernel.perf_event_paranoid` or a sandbox is in the way; `ESRCH` without such a thread;
-    /// `ENODEV` for a processor that is off; `EINVAL`, `EOPNOTSUPP` for what this kernel does not know; `EMFILE`.
+    /// `EACCES` or `EPERM` where `kernel.perf_event_paranoid` or a sandbox forbids it; `ESRCH` without such a thread;
+    /// `ENODEV` for a processor that is offline; `EINVAL`, `EOPNOTSUPP` for what this kernel does not support;
+    /// `EMFILE`.
     #[doc(alias = "perf_event_open")]
-    pub fn open(attributes: &Attributes, whom: Whom<'_>, processor: Option<u32>) -> Result<Self, Errno> {
-        open(&AttributesAsTheyLie::of(attributes), whom, processor)
+    pub fn open(
+        attributes: &Attributes,
+        target: PerfTarget<'_>,
+        processor: Option<u32>,
+    ) -> Result<Self, Errno> {
+        open(&RawAttributes::of(attributes), target, processor)
     }
 
-    /// Opens one of a dynamic probe: `attributes` of the kind in `/sys/bus/event_source/devices/uprobe/type` (or
-    /// `kprobe`), at `offset` in the file at `path` (or behind the beginning of the function of that name).
+    /// Opens the event of a dynamic probe: `attributes` with the kind in `/sys/bus/event_source/devices/uprobe/type`
+    /// (or
+    /// `kprobe`), at `offset` in the file at `path` (or from the start of the kernel function with that name).
     ///
     /// # Errors
     /// As [`Event::open`]; `ENOENT` without such a file.
@@ -79,18 +89,18 @@ impl Event {
         attributes: &Attributes,
         path: &CStr,
         offset: u64,
-        whom: Whom<'_>,
+        target: PerfTarget<'_>,
         processor: Option<u32>,
     ) -> Result<Self, Errno> {
-        let attributes = AttributesAsTheyLie {
+        let attributes = RawAttributes {
             config1: path.as_ptr().expose_provenance() as u64,
             config2: offset,
-            ..AttributesAsTheyLie::of(attributes)
+            ..RawAttributes::of(attributes)
         };
-        open(&attributes, whom, processor)
+        open(&attributes, target, processor)
     }
 
-    /// Has it count from now on, if it began with [`flag::DISABLED`].
+    /// Starts counting, for an event opened with [`flag::DISABLED`].
     ///
     /// # Errors
     /// The errno of `ioctl(2)`.
@@ -98,7 +108,7 @@ impl Event {
         self.control(PERF_EVENT_IOC_ENABLE, 0)
     }
 
-    /// Has it rest.
+    /// Stops counting.
     ///
     /// # Errors
     /// The errno of `ioctl(2)`.
@@ -106,24 +116,24 @@ impl Event {
         self.control(PERF_EVENT_IOC_DISABLE, 0)
     }
 
-    /// Has its records go into the ring of another event of the same processor.
+    /// Redirects its records into the ring of another event on the same processor.
     ///
     /// # Errors
-    /// `EINVAL` if that is of another processor, or clock, or has no ring.
-    pub fn record_with(&self, other: &Self) -> Result<(), Errno> {
+    /// `EINVAL` if that event has another processor or clock, or no ring.
+    pub fn set_output(&self, other: &Self) -> Result<(), Errno> {
         self.control(PERF_EVENT_IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
     }
 
-    /// Has a BPF program run whenever it happens.
+    /// Runs a BPF program at each event.
     ///
     /// # Errors
-    /// `EINVAL` if it is a program of the wrong kind; `EEXIST` if there is one already.
+    /// `EINVAL` for a program of the wrong type; `EEXIST` if one is attached already.
     pub fn run(&self, program: BorrowedFd<'_>) -> Result<(), Errno> {
         self.control(PERF_EVENT_IOC_SET_BPF, program.as_raw_fd() as libc::c_ulong)
     }
 
-    /// Has only those of a tracepoint's passes count that `filter`, as the file `filter` in its folder takes it, is true
-    /// of.
+    /// Restricts a tracepoint event to hits that match `filter`, in the syntax of the file `filter` in the tracepoint's
+    /// directory.
     ///
     /// # Errors
     /// `EINVAL` if it has no such field.
@@ -136,7 +146,7 @@ impl Event {
         Ok(())
     }
 
-    /// How often it happened so far; for events without a [`Attributes::read_format`].
+    /// Returns the number of events so far; for events without a [`Attributes::read_format`].
     ///
     /// # Errors
     /// The errno of `read(2)`.
@@ -149,7 +159,7 @@ impl Event {
     }
 
     fn control(&self, operation: libc::Ioctl, argument: libc::c_ulong) -> Result<(), Errno> {
-        // SAFETY: the operations that are asked for here take a number: of a descriptor that is open, or none.
+        // SAFETY: the operations used here take a number: an open descriptor, or nothing.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), operation, argument) };
         if done != 0 {
             return Err(last());
@@ -164,23 +174,23 @@ impl AsFd for Event {
     }
 }
 
-fn open(attributes: &AttributesAsTheyLie, whom: Whom<'_>, processor: Option<u32>) -> Result<Event, Errno> {
+fn open(attributes: &RawAttributes, target: PerfTarget<'_>, processor: Option<u32>) -> Result<Event, Errno> {
     let processor = match processor.map(libc::c_int::try_from) {
         None => ANY_PROCESSOR,
         Some(number) => number.map_err(|_| Errno::INVAL)?,
     };
-    let (whose, flags) = match whom {
-        Whom::Everybody => (-1, 0),
-        Whom::Thread(number) => (libc::pid_t::try_from(number).map_err(|_| Errno::SRCH)?, 0),
-        Whom::Cgroup(folder) => (folder.as_raw_fd(), PERF_FLAG_PID_CGROUP),
+    let (pid, flags) = match target {
+        PerfTarget::AllTasks => (-1, 0),
+        PerfTarget::Thread(number) => (libc::pid_t::try_from(number).map_err(|_| Errno::SRCH)?, 0),
+        PerfTarget::Cgroup(folder) => (folder.as_raw_fd(), PERF_FLAG_PID_CGROUP),
     };
-    // SAFETY: the structure is as long as it says of itself, and the kernel only reads it, and the string that a
-    // probe's address leads to, which its caller borrows; the rest are numbers.
+    // SAFETY: the structure has the size in its field `size`, and the kernel only reads it, and the path of a probe
+    // that it points to, which the caller borrows; the rest are numbers.
     let made = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const *attributes,
-            whose,
+            pid,
             processor,
             NO_GROUP,
             PERF_FLAG_FD_CLOEXEC | flags,
@@ -190,20 +200,20 @@ fn open(attributes: &AttributesAsTheyLie, whom: Whom<'_>, processor: Option<u32>
         .ok()
         .filter(|&number| number >= 0)
         .ok_or_else(last)?;
-    // SAFETY: the call made this descriptor just now, and nobody else knows of it.
+    // SAFETY: the call has just created this descriptor, and nothing else refers to it.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     Ok(Event(fd))
 }
 
-/// Where the kernel writes an event's records, shared with us.
+/// The ring buffer into which the kernel writes an event's records, shared with us.
 ///
-/// A page that says from where to where there is something to read, and then a ring of bytes. The kernel never writes over
-/// what was not read: it drops, and says so in a later record.
+/// A page with the positions of head and tail, and then the ring of bytes. The kernel never overwrites unread records:
+/// it drops new ones, and reports the loss in a later record.
 #[derive(Debug)]
 pub struct Ring {
     start: NonNull<u8>,
     page_bytes: usize,
-    /// Of the ring alone: a power of two.
+    /// Size of the ring without the first page: a power of two.
     bytes: usize,
 }
 
@@ -211,10 +221,10 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Gives an event a ring of so many pages, a power of two.
+    /// Maps the ring of an event, with this number of pages, a power of two.
     ///
     /// # Errors
-    /// `EPERM` if that is more than `kernel.perf_event_mlock_kb` allows; `EINVAL` for an event that cannot have one.
+    /// `EPERM` beyond `kernel.perf_event_mlock_kb`; `EINVAL` for an event that cannot have a ring.
     pub fn of(event: &Event, pages: u32) -> Result<Self, Errno> {
         let page_bytes = rustix::param::page_size();
         if !pages.is_power_of_two() {
@@ -222,7 +232,7 @@ impl Ring {
         }
         let bytes = (pages as usize).checked_mul(page_bytes).ok_or(Errno::NOMEM)?;
         let whole = bytes.checked_add(page_bytes).ok_or(Errno::NOMEM)?;
-        // SAFETY: a new mapping at a place that the kernel chooses, shared with nobody but the kernel.
+        // SAFETY: a new mapping at an address that the kernel chooses, shared only with the kernel.
         let start = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -240,45 +250,45 @@ impl Ring {
         })
     }
 
-    /// Appends all records that are there to `into`, and gives their room back to the kernel. Says how many bytes.
+    /// Moves all available records to the end of `into`, and returns their length in bytes.
     pub fn take(&mut self, into: &mut Vec<u8>) -> usize {
-        // What the kernel wrote before it moved the head is there once we have seen the head.
+        // Acquire: the records before the head are visible once the head is.
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
         let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
-        // Both only ever grow. More than all of it cannot be there.
-        let there =
-            usize::try_from(head.wrapping_sub(tail)).map_or(self.bytes, |there| there.min(self.bytes));
+        // Both only grow, and never differ by more than the ring's size.
+        let available = usize::try_from(head.wrapping_sub(tail))
+            .map_or(self.bytes, |available| available.min(self.bytes));
         let at = (tail % self.bytes as u64) as usize;
-        let first = there.min(self.bytes - at);
+        let first = available.min(self.bytes - at);
         into.extend_from_slice(self.readable(at, first));
-        into.extend_from_slice(self.readable(0, there - first));
-        // We have read all of it before the kernel sees that we have.
+        into.extend_from_slice(self.readable(0, available - first));
+        // Release: our reads come before the kernel's next writes there.
         self.word(DATA_TAIL).store(head, Ordering::Release);
-        there
+        available
     }
 
     fn readable(&self, at: usize, bytes: usize) -> &[u8] {
         assert!(at <= self.bytes && bytes <= self.bytes - at);
-        // SAFETY: the ring begins behind the first page, and its length is checked in the line above.
+        // SAFETY: the ring begins after the first page, and its length is checked in the line above.
         let start = unsafe { self.start.as_ptr().add(self.page_bytes + at) };
-        // SAFETY: it is within the mapping; the kernel does not write to what lies between tail and head, and only that
-        // is asked for.
+        // SAFETY: it is within the mapping; the kernel does not write between tail and head, and callers read only
+        // there.
         unsafe { std::slice::from_raw_parts(start, bytes) }
     }
 
-    /// A word of the first page.
+    /// Returns a word of the first page.
     fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: both offsets lie within the first page.
+        // SAFETY: both offsets are within the first page.
         let word = unsafe { self.start.as_ptr().add(offset) };
-        // SAFETY: a page is aligned, the offsets are multiples of 8, and the kernel too reads and writes these words as a
-        // whole; they live as long as the mapping does.
+        // SAFETY: a page is aligned, the offsets are multiples of 8, and the kernel also reads and writes these words
+        // as one; they live as long as the mapping.
         unsafe { AtomicU64::from_ptr(word.cast()) }
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and nobody borrows from it any more.
+        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.page_bytes + self.bytes) };
     }
 }
@@ -286,7 +296,7 @@ impl Drop for Ring {
 /// `struct perf_event_attr` of `linux/perf_event.h`, as Linux 4.8 has it (`PERF_ATTR_SIZE_VER5`).
 #[repr(C)]
 #[derive(Default)]
-struct AttributesAsTheyLie {
+struct RawAttributes {
     kind: u32,
     size: u32,
     config: u64,
@@ -296,9 +306,9 @@ struct AttributesAsTheyLie {
     flags: u64,
     wakeup: u32,
     breakpoint_type: u32,
-    /// Of uprobes the address of the path, a C string.
+    /// Of uprobes: address of the path, a C string.
     config1: u64,
-    /// Of uprobes the offset in the file.
+    /// Of uprobes: offset in the file.
     config2: u64,
     branch_sample_type: u64,
     sample_regs_user: u64,
@@ -310,9 +320,9 @@ struct AttributesAsTheyLie {
     reserved: u16,
 }
 
-const _: () = assert!(size_of::<AttributesAsTheyLie>() == 112);
+const _: () = assert!(size_of::<RawAttributes>() == 112);
 
-impl AttributesAsTheyLie {
+impl RawAttributes {
     fn of(attributes: &Attributes) -> Self {
         Self {
             kind: attributes.kind,
@@ -344,15 +354,15 @@ pub mod kind {
 
 /// Events of [`kind::SOFTWARE`]: `enum perf_sw_ids`.
 pub mod software {
-    /// `PERF_COUNT_SW_CPU_CLOCK`: nanoseconds of a processor.
+    /// `PERF_COUNT_SW_CPU_CLOCK`: a processor's clock in nanoseconds.
     pub const CPU_CLOCK: u64 = 0;
-    /// `PERF_COUNT_SW_DUMMY`: never happens, but has records of processes.
+    /// `PERF_COUNT_SW_DUMMY`: never counts, but can report process records.
     pub const DUMMY: u64 = 9;
 }
 
 /// Bits of [`Attributes::flags`].
 pub mod flag {
-    /// The flags are a bit field, which begins at the lowest bit of a little-endian machine, and the highest of others.
+    /// A bit of the C bit field, which begins at the lowest bit on little-endian machines and at the highest on others.
     const fn bit(number: u32) -> u64 {
         if cfg!(target_endian = "big") {
             1 << (63 - number)
@@ -361,33 +371,33 @@ pub mod flag {
         }
     }
 
-    /// Rests until it is enabled.
+    /// Does not count until it is enabled.
     pub const DISABLED: u64 = bit(0);
-    /// Threads that a thread starts later are watched like itself.
+    /// Also covers threads and processes that the thread starts later.
     pub const INHERIT: u64 = bit(1);
-    /// Not in the kernel.
+    /// Excludes kernel mode.
     pub const EXCLUDE_KERNEL: u64 = bit(5);
-    /// Not below the kernel.
+    /// Excludes the hypervisor.
     pub const EXCLUDE_HV: u64 = bit(6);
-    /// Not while the processor has nothing to do.
+    /// Excludes the idle task.
     pub const EXCLUDE_IDLE: u64 = bit(7);
-    /// Records of executable mappings.
+    /// Reports executable mappings.
     pub const MMAP: u64 = bit(8);
-    /// Records of names.
+    /// Reports changes of process names.
     pub const COMM: u64 = bit(9);
-    /// The period is a frequency.
+    /// The sample period is a frequency.
     pub const FREQ: u64 = bit(10);
-    /// Records of forks and exits.
+    /// Reports forks and exits.
     pub const TASK: u64 = bit(13);
-    /// Readable after so many bytes, not samples.
+    /// The wakeup threshold is in bytes, not samples.
     pub const WATERMARK: u64 = bit(14);
-    /// Every record ends with who, when and where.
+    /// Every record ends with thread, time and processor, as selected by the sample type.
     pub const SAMPLE_ID_ALL: u64 = bit(18);
-    /// Records of mappings tell the inode.
+    /// Mapping records have the inode.
     pub const MMAP2: u64 = bit(23);
-    /// Records of names tell whether it was an exec.
+    /// Name records say whether an exec changed the name.
     pub const COMM_EXEC: u64 = bit(24);
-    /// Times are those of [`super::Attributes::clock`].
+    /// Timestamps are of [`super::Attributes::clock`].
     pub const USE_CLOCKID: u64 = bit(25);
 }
 
@@ -417,20 +427,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_has_whole_records_of_our_own_clock() {
+    fn ring_returns_whole_records_after_wrapping() {
         let attributes = Attributes {
             sample_period: 1_000_000,
             sample_type: 1, // PERF_SAMPLE_IP
             flags: flag::EXCLUDE_KERNEL,
             ..Attributes::new(kind::SOFTWARE, software::CPU_CLOCK)
         };
-        let Ok(event) = Event::open(&attributes, Whom::Thread(0), None) else {
+        let Ok(event) = Event::open(&attributes, PerfTarget::Thread(0), None) else {
             return; // a sandbox without perf
         };
         let mut ring = Ring::of(&event, 1).unwrap();
         let mut bytes = vec![];
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-        // More than a ring holds, so that it goes round.
+        // More than the ring's size, so that it wraps around.
         while bytes.len() <= 3 * 4096 && std::time::Instant::now() < deadline {
             ring.take(&mut bytes);
             std::hint::black_box(bytes.len());
@@ -449,14 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn bad_thread_and_ring_size_are_refused() {
         let attributes = Attributes {
             flags: flag::EXCLUDE_KERNEL,
             ..Attributes::new(kind::SOFTWARE, software::DUMMY)
         };
-        let refused = Event::open(&attributes, Whom::Thread(u32::MAX), None).unwrap_err();
+        let refused = Event::open(&attributes, PerfTarget::Thread(u32::MAX), None).unwrap_err();
         assert_eq!(refused, Errno::SRCH);
-        if let Ok(event) = Event::open(&attributes, Whom::Thread(0), None) {
+        if let Ok(event) = Event::open(&attributes, PerfTarget::Thread(0), None) {
             assert_eq!(Ring::of(&event, 3).unwrap_err(), Errno::INVAL);
         }
     }

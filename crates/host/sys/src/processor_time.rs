@@ -1,35 +1,35 @@
-//! How long processors worked for a thread, and where.
+//! Processor time of threads and processes.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// Time on a processor.
+/// Processor time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
-    /// In the program itself
+    /// Time in user mode
     pub user: Duration,
-    /// In the kernel on its behalf
+    /// Time in the kernel
     pub system: Duration,
 }
 
 impl ProcessorTime {
-    /// Of the calling thread, since it began; none where the kernel does not tell.
+    /// Returns the time of the calling thread since it started; 0 if the kernel does not report it.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self::of(libc::RUSAGE_THREAD)
     }
 
-    /// Of all threads of this process, those that ended as well.
+    /// Returns the time of all threads of this process, including threads that have ended.
     #[must_use]
     pub fn of_this_process() -> Self {
         Self::of(libc::RUSAGE_SELF)
     }
 
-    fn of(whom: libc::c_int) -> Self {
+    fn of(who: libc::c_int) -> Self {
         let mut usage = MaybeUninit::<libc::rusage>::uninit();
-        // SAFETY: there is room for a `struct rusage`, which the call fills or leaves alone.
-        let result = unsafe { libc::getrusage(whom, usage.as_mut_ptr()) };
+        // SAFETY: `usage` has the size of a `struct rusage`, which the call fills or leaves alone.
+        let result = unsafe { libc::getrusage(who, usage.as_mut_ptr()) };
         if result != 0 {
             return Self::default();
         }
@@ -41,13 +41,13 @@ impl ProcessorTime {
         }
     }
 
-    /// Both.
+    /// Returns the sum of user and kernel time.
     #[must_use]
     pub fn total(&self) -> Duration {
         self.user + self.system
     }
 
-    /// What came to it since then.
+    /// Returns the time that was added since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_takes_time() {
+    fn busy_loop_takes_processor_time() {
         let before = ProcessorTime::of_this_thread();
         let mut work = 0_u64;
         while ProcessorTime::of_this_thread().since(&before).total() < Duration::from_millis(20) {

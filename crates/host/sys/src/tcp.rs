@@ -1,22 +1,22 @@
-//! What one socket tells of itself, and how fast it may send: options that rustix has no call for.
+//! TCP socket options that rustix has no call for.
 
 use crate::socket_option::{read, set};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// `TCP_INFO` of a socket, as much of it as the kernel has.
+/// Reads `TCP_INFO` of a socket, as much of it as the kernel has.
 ///
 /// # Errors
-/// The errno of `getsockopt(2)`: `EOPNOTSUPP` of what is not TCP.
-pub fn info(socket: impl AsFd, room: &mut [u8; INFO_LEN_MAX]) -> Result<&[u8], Errno> {
-    let len = read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, room)?;
-    Ok(&room[..len])
+/// The errno of `getsockopt(2)`: `EOPNOTSUPP` if it is not a TCP socket.
+pub fn info(socket: impl AsFd, buffer: &mut [u8; INFO_LEN_MAX]) -> Result<&[u8], Errno> {
+    let len = read(socket, libc::IPPROTO_TCP, libc::TCP_INFO, buffer)?;
+    Ok(&buffer[..len])
 }
 
-/// Room for `struct tcp_info`, with air for kernels to come.
+/// Size of a buffer for `struct tcp_info`, with space for the fields of later kernels.
 pub const INFO_LEN_MAX: usize = 512;
 
-/// `SO_MAX_PACING_RATE`: the socket sends no more than so many bytes a second.
+/// Sets `SO_MAX_PACING_RATE`: the most bytes per second that the socket sends.
 ///
 /// # Errors
 /// The errno of `setsockopt(2)`.
@@ -24,17 +24,18 @@ pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_s: u64) -> Result<(), Er
     set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes_per_s)
 }
 
-/// `TCP_MAXSEG`: the largest segment that is sent now, in bytes.
+/// Reads `TCP_MAXSEG`: the size of the largest segment that is sent now, in bytes.
 ///
 /// # Errors
-/// It is no TCP socket.
+/// The errno of `getsockopt(2)` if it is not a TCP socket.
 pub fn max_segment(socket: impl AsFd) -> Result<u32, Errno> {
     let mut value = [0; size_of::<libc::c_int>()];
     read(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &mut value)?;
     Ok(libc::c_int::from_ne_bytes(value).unsigned_abs())
 }
 
-/// `TCP_MAXSEG`: the largest segment, in both directions if it is set before the connection is made.
+/// Sets `TCP_MAXSEG`: the size of the largest segment, in bytes; in both directions if it is set before the connection
+/// is made.
 ///
 /// # Errors
 /// `EINVAL`: below 88 or above 32767.
@@ -43,7 +44,7 @@ pub fn set_max_segment(socket: impl AsFd, bytes: u32) -> Result<(), Errno> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, &value)
 }
 
-/// `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2): an address is bound without a port, which is picked when the socket is connected.
+/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2): `bind(2)` chooses an address only; `connect(2)` chooses the port.
 ///
 /// # Errors
 /// The errno of `setsockopt(2)`.
@@ -58,24 +59,24 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
     #[test]
-    fn sockets_tell_and_are_told() {
+    fn options_are_set_and_read_back() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let mut room = [0; INFO_LEN_MAX];
+        let mut buffer = [0; INFO_LEN_MAX];
         // ESTABLISHED, and longer than the oldest structure.
-        let told = info(&stream, &mut room).unwrap();
-        assert!(told.len() > 100 && told[0] == 1);
+        let tcp_info = info(&stream, &mut buffer).unwrap();
+        assert!(tcp_info.len() > 100 && tcp_info[0] == 1);
         set_max_pacing_rate(&stream, 1_000_000).unwrap();
-        let told = info(&stream, &mut room).unwrap();
-        assert_eq!(told[112..120], 1_000_000_u64.to_ne_bytes());
+        let tcp_info = info(&stream, &mut buffer).unwrap();
+        assert_eq!(tcp_info[112..120], 1_000_000_u64.to_ne_bytes());
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert!(info(&datagrams, &mut room).is_err());
-        crate::udp_offload::cut_into(&datagrams, 1000).unwrap();
+        assert!(info(&datagrams, &mut buffer).is_err());
+        crate::udp_offload::set_segment_size(&datagrams, 1000).unwrap();
         set_bind_without_port(&stream).unwrap();
     }
 
     #[test]
-    fn segments_are_told_and_bounded() {
+    fn segment_size_is_read_and_bounded() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         set_max_segment(&listener, 1000).unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,4 +1,7 @@
 //! TUN and TAP devices: network interfaces whose packets a program reads and writes.
+//!
+//! Written here because `tun` is under WTFPL, which deny.toml does not allow, and `tun-rs` adds 14 packages. A device is opened and
+//! given queues here; addresses and routes are netlink's, which the binary speaks anyway.
 #![allow(unsafe_code)]
 
 use rustix::fs::{Mode, OFlags, open};
@@ -6,36 +9,36 @@ use rustix::io::Errno;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl, opcode};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Makes a TUN device of this name in the network namespace of the calling thread; it goes with its descriptor. Each
-/// `read` gives one packet, each `write` takes one, without any header before it.
+/// Creates a TUN device with this name in the network namespace of the calling thread; it is removed when its
+/// descriptor is closed. Each `read` returns one packet and each `write` sends one, without a header.
 ///
 /// # Errors
-/// No `/dev/net/tun`, no CAP_NET_ADMIN (`EPERM`), a name that is taken (`EBUSY`), or one of more than 15 bytes
-/// (`ENAMETOOLONG`).
+/// `ENOENT` without `/dev/net/tun`, `EPERM` without CAP_NET_ADMIN, `EBUSY` if the name is taken, `ENAMETOOLONG` beyond
+/// 15 bytes.
 pub fn make(name: &str) -> Result<OwnedFd, Errno> {
     queue(name, Kind::default())
 }
 
-/// What is to be made.
+/// Kind of a TUN or TAP device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kind {
-    /// Ethernet frames instead of IP packets.
+    /// Whether the device carries Ethernet frames (TAP) instead of IP packets (TUN).
     #[doc(alias = "IFF_TAP")]
     pub is_tap: bool,
-    /// A `struct virtio_net_hdr` stands before each packet, so that it may be one of up to 64 KiB that is still to be
-    /// cut, without its checksum: see [`set_offload`].
+    /// Whether a `struct virtio_net_hdr` precedes each packet, which may then be up to 64 KiB long, not yet segmented
+    /// and without its checksum: see [`set_offload`].
     #[doc(alias = "IFF_VNET_HDR")]
     pub has_header: bool,
-    /// The device may have several queues, each with its own descriptor.
+    /// Whether the device may have several queues, each with its own descriptor.
     #[doc(alias = "IFF_MULTI_QUEUE")]
     pub has_queues: bool,
 }
 
-/// A queue of the device of this name in the network namespace of the calling thread. The first makes the device, which
-/// goes with the last; more than one takes [`Kind::has_queues`].
+/// Opens a queue of the device with this name in the network namespace of the calling thread. The first queue creates
+/// the device, and closing the last one removes it; more than one queue needs [`Kind::has_queues`].
 ///
 /// # Errors
-/// As [`make`]; `EINVAL` if the device is there and of another kind, `E2BIG` beyond 256 queues.
+/// As for [`make`]; `EINVAL` if the device exists with another kind, `E2BIG` beyond 256 queues.
 #[doc(alias = "TUNSETIFF")]
 pub fn queue(name: &str, kind: Kind) -> Result<OwnedFd, Errno> {
     let mut flags = IFF_NO_PI | if kind.is_tap { IFF_TAP } else { IFF_TUN };
@@ -65,8 +68,8 @@ pub fn queue(name: &str, kind: Kind) -> Result<OwnedFd, Errno> {
     Ok(device)
 }
 
-/// Lets the kernel hand over packets whose checksum is to be worked out and, up to 64 KiB long, which are to be cut into
-/// segments of TCP. Only for one with [`Kind::has_header`]: the header says what is to be done.
+/// Lets the kernel deliver TCP packets of up to 64 KiB that still need segmentation and a checksum. Only for a device
+/// with [`Kind::has_header`]: the header says what is left to do.
 ///
 /// # Errors
 /// The errno of `ioctl(2)`.
@@ -78,7 +81,7 @@ pub fn set_offload(device: impl AsFd) -> Result<(), Errno> {
     unsafe { ioctl(device, set) }
 }
 
-/// Sets the length of the header before each packet: [`HEADER_LEN`], or more, of which the rest means nothing here.
+/// Sets the length in bytes of the header before each packet: [`HEADER_LEN`], or more with unused bytes at its end.
 ///
 /// # Errors
 /// The errno of `ioctl(2)`: `EINVAL` if it is shorter.

@@ -1,15 +1,15 @@
-//! Many UDP datagrams by one system call: cut by the kernel on the way out, put together on the way in.
+//! UDP segmentation and receive offload: many datagrams in one system call.
 
 use crate::socket_option::set;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-/// What is sent at once is cut into datagrams of this many bytes; 0: no longer.
+/// Makes the kernel split each send into datagrams of `bytes` bytes; 0 turns that off.
 ///
 /// # Errors
 /// `ENOPROTOOPT` before Linux 4.18.
 #[doc(alias = "UDP_SEGMENT")]
-pub fn cut_into(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
+pub fn set_segment_size(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
     set(
         socket,
         libc::IPPROTO_UDP,
@@ -18,13 +18,13 @@ pub fn cut_into(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
     )
 }
 
-/// Datagrams of the same size that came one behind the other are received at once. Where one ends and the next begins
-/// is not told here.
+/// Makes the kernel merge consecutive datagrams of the same size into one receive. The segment size, a control message,
+/// is not available here.
 ///
 /// # Errors
 /// `ENOPROTOOPT` before Linux 5.0.
 #[doc(alias = "UDP_GRO")]
-pub fn put_together(socket: impl AsFd) -> Result<(), Errno> {
+pub fn enable_gro(socket: impl AsFd) -> Result<(), Errno> {
     let on: libc::c_int = 1;
     set(socket, libc::IPPROTO_UDP, libc::UDP_GRO, &on)
 }

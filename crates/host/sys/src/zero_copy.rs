@@ -1,4 +1,4 @@
-//! `MSG_ZEROCOPY`: pages that are lent to the kernel, and what it says about them afterwards.
+//! `MSG_ZEROCOPY`: pages lent to the kernel, and its notifications when it has finished with them.
 //!
 //! ```text
 //! cmsghdr           size_t cmsg_len, int cmsg_level, int cmsg_type
@@ -12,45 +12,45 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The kernel is done with what some calls in a row had lent to it.
+/// A notification that the kernel has released the pages of consecutive `send(2)` calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion {
     /// Number of the first call, from 0.
     pub first: u32,
-    /// Of the last.
+    /// Number of the last call.
     pub last: u32,
-    /// It made a copy after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
+    /// Whether the kernel copied the data after all (`SO_EE_CODE_ZEROCOPY_COPIED`).
     pub copied: bool,
 }
 
 impl Completion {
-    /// How many calls it is about.
+    /// Returns the number of calls that it covers.
     #[must_use]
     pub const fn calls(self) -> u64 {
         self.last.wrapping_sub(self.first) as u64 + 1
     }
 }
 
-/// Allows `MSG_ZEROCOPY` on a socket.
+/// Enables `MSG_ZEROCOPY` on a socket.
 ///
 /// # Errors
 /// `ENOPROTOOPT` before Linux 4.14.
-pub fn allow(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+pub fn enable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
     let one: libc::c_int = 1;
     socket_option::set(socket, libc::SOL_SOCKET, SO_ZEROCOPY, &one)
 }
 
-/// The next completion, if one has come; does not wait.
+/// Returns the next completion, or `None` if there is none yet; does not wait.
 ///
 /// # Errors
 /// The errno of `recvmsg(2)`.
 pub fn completion(socket: BorrowedFd<'_>) -> Result<Option<Completion>, Errno> {
     let mut control = [0_u64; CONTROL_WORDS];
-    // SAFETY: a `msghdr` of nothing but zeros is one: no name, no bytes, no control data.
+    // SAFETY: an all-zero `msghdr` is valid: no name, no data, no control data.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: `message` is a whole `msghdr`; its one buffer is as long as it says, and lives through the call.
+    // SAFETY: `message` is a complete `msghdr`; its only buffer has the stated length and lives through the call.
     let received = unsafe {
         libc::recvmsg(
             socket.as_raw_fd(),
@@ -66,7 +66,7 @@ pub fn completion(socket: BorrowedFd<'_>) -> Result<Option<Completion>, Errno> {
     }
     let bytes: Vec<u8> = control.iter().flat_map(|word| word.to_ne_bytes()).collect();
     let len = (message.msg_controllen as usize).min(bytes.len());
-    // What else there may be on the queue was read by this, too.
+    // Other errors on the queue are read and discarded here as well.
     Ok(parse(&bytes[..len]))
 }
 
@@ -97,7 +97,7 @@ fn parse(mut control: &[u8]) -> Option<Completion> {
 fn word(bytes: &[u8], at: usize) -> Option<usize> {
     let bytes = bytes.get(at..at.checked_add(LENGTH_BYTES)?)?;
     let len = usize::from_ne_bytes(bytes.try_into().ok()?);
-    // Shorter than itself it would never end.
+    // A message shorter than its own header would loop for ever.
     (HEADER_BYTES..=CONTROL_WORDS * 8).contains(&len).then_some(len)
 }
 
@@ -112,7 +112,7 @@ fn last_errno() -> Errno {
 const SO_ZEROCOPY: libc::c_int = 60;
 const SO_EE_ORIGIN_ZEROCOPY: u8 = 5;
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
-/// `cmsg_len`, by which messages are also aligned.
+/// Size of `cmsg_len`, which is also the alignment of messages.
 const LENGTH_BYTES: usize = size_of::<usize>();
 const HEADER_BYTES: usize = LENGTH_BYTES + 8;
 const CONTROL_WORDS: usize = 32;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_among_control_messages() {
+    fn completion_is_found_among_control_messages() {
         let expected = Completion {
             first: 3,
             last: 5,
@@ -152,19 +152,19 @@ mod tests {
         let v6 = message(libc::SOL_IPV6, libc::IPV6_RECVERR, &error(5, 0, 7, 7));
         let found = parse(&[other, v6].concat()).unwrap();
         assert_eq!((found.first, found.copied, found.calls()), (7, false, 1));
-        // An ICMP error is none.
+        // An ICMP error is not a completion.
         assert_eq!(
             parse(&message(libc::SOL_IP, libc::IP_RECVERR, &error(2, 1, 3, 5))),
             None
         );
-        // Cut short anywhere, and of lengths that lie.
+        // Truncated anywhere, and with wrong lengths.
         for len in 0..HEADER_BYTES + 16 {
             assert_eq!(parse(&v4[..len]), None, "{len}");
         }
         for len in [0, 1, HEADER_BYTES - 1, usize::MAX] {
-            let mut lying = v4.clone();
-            lying[..LENGTH_BYTES].copy_from_slice(&len.to_ne_bytes());
-            assert_eq!(parse(&lying), None, "{len}");
+            let mut wrong = v4.clone();
+            wrong[..LENGTH_BYTES].copy_from_slice(&len.to_ne_bytes());
+            assert_eq!(parse(&wrong), None, "{len}");
         }
     }
 }

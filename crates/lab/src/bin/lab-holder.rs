@@ -1,11 +1,11 @@
-//! A process that takes a name, opens sockets, says what it opened, and stays until its stdin closes.
+//! A process that sets its name, opens sockets, reports them, and runs until its stdin closes.
 //!
 //! `lab-holder COMM [WHAT NAME]...`, where WHAT is one of `tcp-listen`, `tcp-pair`, `tcp-connect`,
 //! `udp-bind`, `udp-connect` (NAME an address with a port) and `unix-listen` (NAME a path, or `@` and an
-//! abstract name). For each socket a line `socket WHAT INODE LOCAL PEER`, then `ready`; on failure a line
-//! `error ...`. Stderr is left alone: the parent may have put a socket to be shared there.
+//! abstract name). It prints a line `socket WHAT INODE LOCAL PEER` for each socket, then `ready`; on failure
+//! a line `error ...`. Stderr is not used: the parent may have put a shared socket there.
 //!
-//! Only the standard library is used, since the build script compiles this file by itself.
+//! Only the standard library is used, since the build script compiles this file without dependencies.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 fn hold(comm: &OsStr, mut arguments: impl Iterator<Item = OsString>) -> Result<(), Box<dyn Error>> {
-    // The kernel cuts it at 15 bytes; a failure would leave the binary's name.
+    // The kernel cuts the name at 15 bytes; without it, `comm` would be the binary's name.
     std::fs::write("/proc/self/comm", comm.as_bytes())?;
     let mut held = Vec::new();
     while let (Some(what), Some(name)) = (arguments.next(), arguments.next()) {
@@ -48,26 +48,26 @@ fn open(what: &str, name: &OsStr, held: &mut Vec<OwnedFd>) -> Result<(), Box<dyn
     match what {
         "tcp-listen" => {
             let listener = TcpListener::bind(address()?)?;
-            tell("tcp-listen", &listener, &listener.local_addr()?, &"-")?;
+            report("tcp-listen", &listener, &listener.local_addr()?, &"-")?;
             held.push(listener.into());
         }
         "tcp-connect" => {
             let stream = TcpStream::connect(address()?)?;
-            tell("tcp-client", &stream, &stream.local_addr()?, &stream.peer_addr()?)?;
+            report("tcp-client", &stream, &stream.local_addr()?, &stream.peer_addr()?)?;
             held.push(stream.into());
         }
         "tcp-pair" => {
             let listener = TcpListener::bind(address()?)?;
             let client = TcpStream::connect(listener.local_addr()?)?;
             let (server, _) = listener.accept()?;
-            tell("tcp-listen", &listener, &listener.local_addr()?, &"-")?;
-            tell("tcp-client", &client, &client.local_addr()?, &client.peer_addr()?)?;
-            tell("tcp-server", &server, &server.local_addr()?, &server.peer_addr()?)?;
+            report("tcp-listen", &listener, &listener.local_addr()?, &"-")?;
+            report("tcp-client", &client, &client.local_addr()?, &client.peer_addr()?)?;
+            report("tcp-server", &server, &server.local_addr()?, &server.peer_addr()?)?;
             held.extend([listener.into(), client.into(), OwnedFd::from(server)]);
         }
         "udp-bind" => {
             let socket = UdpSocket::bind(address()?)?;
-            tell("udp", &socket, &socket.local_addr()?, &"-")?;
+            report("udp", &socket, &socket.local_addr()?, &"-")?;
             held.push(socket.into());
         }
         "udp-connect" => {
@@ -79,7 +79,7 @@ fn open(what: &str, name: &OsStr, held: &mut Vec<OwnedFd>) -> Result<(), Box<dyn
             };
             let socket = UdpSocket::bind(any)?;
             socket.connect(address)?;
-            tell("udp", &socket, &socket.local_addr()?, &socket.peer_addr()?)?;
+            report("udp", &socket, &socket.local_addr()?, &socket.peer_addr()?)?;
             held.push(socket.into());
         }
         "unix-listen" => {
@@ -87,8 +87,8 @@ fn open(what: &str, name: &OsStr, held: &mut Vec<OwnedFd>) -> Result<(), Box<dyn
                 [b'@', rest @ ..] => UnixListener::bind_addr(&SocketAddr::from_abstract_name(rest)?)?,
                 path => UnixListener::bind(OsStr::from_bytes(path))?,
             };
-            // Its name may hold any byte; the parent knows it.
-            tell("unix-listen", &listener, &"-", &"-")?;
+            // The name may have any byte; the parent knows it.
+            report("unix-listen", &listener, &"-", &"-")?;
             held.push(listener.into());
         }
         other => return Err(format!("unknown: {other}").into()),
@@ -96,8 +96,8 @@ fn open(what: &str, name: &OsStr, held: &mut Vec<OwnedFd>) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// One line on a socket; its inode is in the link `/proc/self/fd/N -> socket:[INODE]`.
-fn tell(
+/// Prints the line of a socket; its inode is in the link `/proc/self/fd/N -> socket:[INODE]`.
+fn report(
     what: &str,
     socket: &impl AsRawFd,
     local: &dyn std::fmt::Display,
@@ -113,7 +113,7 @@ fn tell(
     Ok(())
 }
 
-/// A parent that is gone is noticed by stdin, therefore a failed write is no matter.
+/// Prints a line; a failed write is ignored, because the end of stdin shows a dead parent.
 fn say(line: &str) {
     let mut stdout = std::io::stdout();
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());

@@ -18,7 +18,7 @@ struct Traces {
 fn live(lab: Lab, end: impl FnOnce()) -> Traces {
     let (one, other) = (lab.namespace("one"), lab.namespace("other"));
     let link = lab.link(&one, &other);
-    let pair = link.lane().established();
+    let pair = link.net_path().established();
     let kept = lab
         .process("kept")
         .in_namespace(&one)

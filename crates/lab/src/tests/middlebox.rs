@@ -1,6 +1,6 @@
 //! What a middlebox does to packets, as those see it that they reach.
 
-use sockeye_lab::{Lab, Middlebox, Namespace, Pair, Toward, Weather, need};
+use sockeye_lab::{Impairment, Lab, Middlebox, Namespace, Pair, Toward, need};
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
@@ -53,8 +53,8 @@ fn numbered(pair: &Pair, count: u16) -> Vec<u16> {
 fn packets_pass_as_they_come() {
     let Road { road, .. } = &need!(road("middlebox", 1));
     let all: Vec<u16> = (0..200).collect();
-    assert_eq!(numbered(&road.lane().udp_connected(), 200), all);
-    assert_eq!(numbered(&road.lane6().udp_connected(), 200), all);
+    assert_eq!(numbered(&road.net_path().udp_connected(), 200), all);
+    assert_eq!(numbered(&road.net_path6().udp_connected(), 200), all);
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn some_get_lost_and_the_same_for_the_same_seed() {
             // Nothing but ours is to be under way.
             namespace.sysctl("ipv6/conf/all/disable_ipv6", "1");
         }
-        let pair = road.lane().udp_connected();
+        let pair = road.net_path().udp_connected();
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 loss_permille: 300,
-                ..Weather::default()
+                ..Impairment::default()
             },
         );
         Ok::<_, sockeye_lab::Skip>(numbered(&pair, 300))
@@ -86,12 +86,12 @@ fn some_get_lost_and_the_same_for_the_same_seed() {
 #[test]
 fn some_are_late_and_some_come_twice() {
     let Road { road, .. } = &need!(road("middlebox_order", 3));
-    let pair = road.lane().udp_connected();
-    let late = Weather {
+    let pair = road.net_path().udp_connected();
+    let late = Impairment {
         late: Duration::from_millis(20),
         late_permille: 200,
-        twice_permille: 100,
-        ..Weather::default()
+        duplicate_permille: 100,
+        ..Impairment::default()
     };
     road.set_both(late);
     let arrived = numbered(&pair, 300);
@@ -109,19 +109,19 @@ fn some_are_late_and_some_come_twice() {
 #[test]
 fn all_take_as_long_as_the_path_is_and_the_rate_allows() {
     let Road { road, .. } = &need!(road("middlebox_delay", 4));
-    road.set_both(Weather {
+    road.set_both(Impairment {
         delay: Duration::from_millis(30),
-        ..Weather::default()
+        ..Impairment::default()
     });
     let begun = Instant::now();
-    let pair = road.lane6().established();
+    let pair = road.net_path6().established();
     assert!(begun.elapsed() >= Duration::from_millis(60));
     road.set(
         Toward::Server,
-        Weather {
+        Impairment {
             bytes_per_s: 1_000_000,
             queue_bytes: 100_000,
-            ..Weather::default()
+            ..Impairment::default()
         },
     );
     let begun = Instant::now();

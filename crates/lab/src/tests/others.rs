@@ -1,7 +1,7 @@
 //! UDP, raw, packet, netlink and UNIX sockets against `ss` and `/proc/net`.
 
 use super::ss;
-use sockeye_lab::{Family, Lab, Namespace, Protocol, SocketOptions, Specimen, State, UnixKind, UnixName};
+use sockeye_lab::{Family, Lab, LabSocket, Namespace, Protocol, SocketOptions, State, UnixKind, UnixName};
 use sockeye_lab::{need, program};
 
 fn one(purpose: &str) -> Result<(Lab, Namespace), sockeye_lab::Skip> {
@@ -12,9 +12,9 @@ fn one(purpose: &str) -> Result<(Lab, Namespace), sockeye_lab::Skip> {
 }
 
 /// Whether a file below /proc/net has the inode as a word.
-fn in_proc(specimen: &Specimen, file: &str) -> bool {
-    let inode = specimen.inode.to_string();
-    specimen
+fn in_proc(lab_socket: &LabSocket, file: &str) -> bool {
+    let inode = lab_socket.inode.to_string();
+    lab_socket
         .namespace
         .proc_net(file)
         .lines()
@@ -39,15 +39,15 @@ fn udp() {
     );
     let link = lab.link(&namespace, &lab.namespace("other"));
     let mapped = namespace.loopback_mapped();
-    for lane in [
+    for net_path in [
         namespace.loopback(),
         namespace.loopback6(),
         mapped,
-        link.lane(),
-        link.lane6(),
+        link.net_path(),
+        link.net_path6(),
     ] {
-        let pair = lane.udp_connected();
-        for end in pair.specimens() {
+        let pair = net_path.udp_connected();
+        for end in pair.lab_sockets() {
             assert_eq!(end.state, State::Established);
             ss::check(end);
         }
@@ -107,14 +107,14 @@ fn unix() {
         assert_eq!(pair.client.peer_inode, Some(pair.server.inode));
 
         let said = namespace.output("ss", &["-Hxan"]);
-        for specimen in named
-            .specimens()
-            .chain(hidden.specimens())
-            .chain(pair.specimens())
+        for lab_socket in named
+            .lab_sockets()
+            .chain(hidden.lab_sockets())
+            .chain(pair.lab_sockets())
         {
-            assert!(in_proc(specimen, "unix"));
+            assert!(in_proc(lab_socket, "unix"));
             // Netid State Recv-Q Send-Q Name Inode PeerName PeerInode
-            let inode = specimen.inode.to_string();
+            let inode = lab_socket.inode.to_string();
             let line = said
                 .lines()
                 .map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -126,20 +126,23 @@ fn unix() {
                 UnixKind::Seqpacket => "u_seq",
             };
             assert_eq!(line[0], netid);
-            assert_eq!(line[1], specimen.state.ss_word(), "{line:?}");
+            assert_eq!(line[1], lab_socket.state.ss_word(), "{line:?}");
             assert_eq!(
                 line[2..4],
-                [specimen.recv_queue.to_string(), specimen.send_queue.to_string()],
+                [
+                    lab_socket.recv_queue.to_string(),
+                    lab_socket.send_queue.to_string()
+                ],
                 "{line:?}"
             );
-            match &specimen.name {
+            match &lab_socket.name {
                 Some(UnixName::Path(path)) => assert_eq!(line[4], path.to_str().unwrap()),
                 Some(UnixName::Abstract(name)) => {
                     assert_eq!(line[4], format!("@{}", String::from_utf8_lossy(name)));
                 }
                 _ => assert_eq!(line[4], "*"),
             }
-            if let Some(peer) = specimen.peer_inode {
+            if let Some(peer) = lab_socket.peer_inode {
                 assert_eq!(line[7], peer.to_string(), "{line:?}");
             }
         }

@@ -64,14 +64,14 @@ fn another_user_in_a_group_of_its_own_opens_everything() {
     assert_eq!((process.group(), process.uid()), (process.pid(), 65534));
     let sockets = process.sockets();
     assert_eq!(sockets.len(), 9);
-    let mut expected: Vec<u64> = sockets.iter().map(|specimen| specimen.inode).collect();
+    let mut expected: Vec<u64> = sockets.iter().map(|lab_socket| lab_socket.inode).collect();
     let mut found = inodes(&process);
     expected.sort_unstable();
     found.sort_unstable();
     assert_eq!(found, expected);
-    for specimen in &sockets[..7] {
-        assert_eq!((specimen.uid, specimen.pid), (65534, Some(process.pid())));
-        ss::check(specimen);
+    for lab_socket in &sockets[..7] {
+        assert_eq!((lab_socket.uid, lab_socket.pid), (65534, Some(process.pid())));
+        ss::check(lab_socket);
     }
     assert_eq!(
         (sockets[7].name.as_ref(), sockets[8].name.as_ref()),
@@ -95,9 +95,9 @@ fn a_socket_of_two_processes() {
     let first = lab.process("first").sharing(&listener).start();
     let second = lab.process("second").taking(listener).start();
     assert_eq!((inodes(&first), inodes(&second)), (vec![inode], vec![inode]));
-    let specimen = &second.sockets()[0];
-    assert_eq!((specimen.pid, specimen.inode), (Some(second.pid()), inode));
-    assert!(specimen.fd().is_none());
+    let lab_socket = &second.sockets()[0];
+    assert_eq!((lab_socket.pid, lab_socket.inode), (Some(second.pid()), inode));
+    assert!(lab_socket.fd().is_none());
     let said = namespace.output("ss", &["-Htlnp"]);
     for process in [&first, &second] {
         assert!(said.contains(&format!("pid={},", process.pid())), "{said}");

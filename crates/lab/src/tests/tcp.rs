@@ -1,7 +1,7 @@
-//! Every TCP maker against `ss`, over every kind of lane.
+//! Every TCP maker against `ss`, over every kind of path.
 
 use super::ss;
-use sockeye_lab::{Family, Lab, Lane, Link, Namespace, Pair, SocketOptions, State, Timer, Toward, need};
+use sockeye_lab::{Family, Lab, Link, Namespace, NetPath, Pair, SocketOptions, State, Timer, Toward, need};
 use sockeye_lab::{congestion_control, program, wait_until};
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ fn linked(purpose: &str) -> Result<(Lab, Namespace, Namespace, Link), sockeye_la
     Ok((lab, client, server, link))
 }
 
-fn link_lanes(link: &Link) -> [Lane; 3] {
-    [link.lane(), link.lane6(), link.lane_mapped()]
+fn link_lanes(link: &Link) -> [NetPath; 3] {
+    [link.net_path(), link.net_path6(), link.net_path_mapped()]
 }
 
-fn every_lane(client: &Namespace, link: &Link) -> Vec<Lane> {
+fn every_lane(client: &Namespace, link: &Link) -> Vec<NetPath> {
     let mut lanes = vec![client.loopback(), client.loopback6(), client.loopback_mapped()];
     lanes.extend(link_lanes(link));
     lanes
@@ -34,14 +34,14 @@ fn check_pair(pair: &Pair, client: State, server: State) {
 #[test]
 fn established() {
     let (_lab, client, _server, link) = need!(linked("established"));
-    for lane in every_lane(&client, &link) {
-        let pair = lane.established();
+    for net_path in every_lane(&client, &link) {
+        let pair = net_path.established();
         check_pair(&pair, State::Established, State::Established);
         ss::check(pair.listener.as_ref().unwrap());
-        let second = lane.established_to(pair.listener.as_ref().unwrap());
+        let second = net_path.established_to(pair.listener.as_ref().unwrap());
         check_pair(&second, State::Established, State::Established);
     }
-    let pair = link.lane_mapped().established();
+    let pair = link.net_path_mapped().established();
     assert_eq!(
         (pair.client.family, pair.server.family),
         (Family::Inet, Family::Inet6)
@@ -54,21 +54,21 @@ fn proc_and_inet_diag_agree() {
     let (_lab, client, server, link) = need!(linked("agree"));
     let listener = server.tcp_listener("[::]:0", &SocketOptions::new());
     let pairs = [
-        link.lane().unread(5),
-        link.lane_mapped().unread(6),
-        link.lane6().half_closed(),
+        link.net_path().unread(5),
+        link.net_path_mapped().unread(6),
+        link.net_path6().half_closed(),
     ];
-    let (gone, calling) = (link.lane_mapped().time_wait(), link.lane6().syn_sent());
+    let (gone, calling) = (link.net_path_mapped().time_wait(), link.net_path6().syn_sent());
     let mut all: Vec<_> = pairs
         .iter()
-        .flat_map(Pair::specimens)
+        .flat_map(Pair::lab_sockets)
         .chain([&gone, &calling, &listener])
         .collect();
     let rows = [client.tcp_rows(), server.tcp_rows()].concat();
     assert_eq!(rows.len(), all.len());
-    all.retain(|specimen| specimen.state != State::SynSent);
-    for specimen in all {
-        let mut row = specimen.row().unwrap();
+    all.retain(|lab_socket| lab_socket.state != State::SynSent);
+    for lab_socket in all {
+        let mut row = lab_socket.row().unwrap();
         if row.state == State::Listen {
             row.send_queue = 0;
         }
@@ -79,12 +79,12 @@ fn proc_and_inet_diag_agree() {
 #[test]
 fn link_local() {
     let (_lab, client, server, link) = need!(linked("link_local"));
-    let pair = link.lane_link_local().established();
+    let pair = link.net_path_link_local().established();
     let filter = format!("sport = :{}", pair.server.port());
     let said = server.output("ss", &["-Htane", "state", "established", &filter]);
     let words: Vec<&str> = said.split_whitespace().collect();
     let (client_device, server_device) = link.devices();
-    let ip = |specimen: &sockeye_lab::Specimen| specimen.local.unwrap().ip();
+    let ip = |lab_socket: &sockeye_lab::LabSocket| lab_socket.local.unwrap().ip();
     assert_eq!(
         words[2],
         format!("[{}]%{server_device}:{}", ip(&pair.server), pair.server.port())
@@ -97,12 +97,12 @@ fn link_local() {
     );
     assert_eq!(pair.client.row().unwrap().inode, pair.client.inode);
     assert_eq!(
-        link.lane_link_local().half_closed().server.state,
+        link.net_path_link_local().half_closed().server.state,
         State::CloseWait
     );
-    assert_eq!(link.lane_link_local().syn_recv().server.state, State::SynRecv);
+    assert_eq!(link.net_path_link_local().syn_recv().server.state, State::SynRecv);
     assert_eq!(
-        link.lane_link_local().udp_connected().server.state,
+        link.net_path_link_local().udp_connected().server.state,
         State::Established
     );
 }
@@ -126,51 +126,51 @@ fn listeners() {
 #[test]
 fn time_wait_and_half_closed() {
     let (_lab, client, _server, link) = need!(linked("time_wait"));
-    for lane in every_lane(&client, &link) {
-        let gone = lane.time_wait();
+    for net_path in every_lane(&client, &link) {
+        let gone = net_path.time_wait();
         assert_eq!((gone.state, gone.inode), (State::TimeWait, 0));
         ss::check(&gone);
-        check_pair(&lane.half_closed(), State::FinWait2, State::CloseWait);
-        check_pair(&lane.orphaned(), State::FinWait2, State::CloseWait);
+        check_pair(&net_path.half_closed(), State::FinWait2, State::CloseWait);
+        check_pair(&net_path.orphaned(), State::FinWait2, State::CloseWait);
     }
 }
 
 #[test]
 fn syn_sent() {
     let (_lab, _client, _server, link) = need!(linked("syn_sent"));
-    for lane in link_lanes(&link) {
-        ss::check(&lane.syn_sent());
+    for net_path in link_lanes(&link) {
+        ss::check(&net_path.syn_sent());
     }
 }
 
 #[test]
 fn syn_recv() {
     let (_lab, _client, _server, link) = need!(linked("syn_recv"));
-    for lane in link_lanes(&link) {
-        check_pair(&lane.syn_recv(), State::SynSent, State::SynRecv);
+    for net_path in link_lanes(&link) {
+        check_pair(&net_path.syn_recv(), State::SynSent, State::SynRecv);
     }
 }
 
 #[test]
 fn fins_lost_on_the_way() {
     let (_lab, _client, _server, link) = need!(linked("fins"));
-    for lane in link_lanes(&link) {
-        check_pair(&lane.fin_wait1(), State::FinWait1, State::Established);
+    for net_path in link_lanes(&link) {
+        check_pair(&net_path.fin_wait1(), State::FinWait1, State::Established);
     }
-    for lane in link_lanes(&link) {
-        check_pair(&lane.closing(), State::Closing, State::FinWait1);
+    for net_path in link_lanes(&link) {
+        check_pair(&net_path.closing(), State::Closing, State::FinWait1);
     }
-    for lane in link_lanes(&link) {
-        check_pair(&lane.last_ack(), State::FinWait2, State::LastAck);
+    for net_path in link_lanes(&link) {
+        check_pair(&net_path.last_ack(), State::FinWait2, State::LastAck);
     }
 }
 
 #[test]
 fn a_cut_lane_can_be_mended() {
     let (_lab, _client, _server, link) = need!(linked("mend"));
-    for lane in [link.lane(), link.lane6()] {
-        let pair = lane.fin_wait1();
-        lane.mend(Toward::Server);
+    for net_path in [link.net_path(), link.net_path6()] {
+        let pair = net_path.fin_wait1();
+        net_path.mend(Toward::Server);
         pair.client
             .wait_row("the retransmitted FIN", |row| row.state == State::FinWait2);
         assert_eq!(ss::line_of(&pair.server).state, "CLOSE-WAIT");
@@ -180,8 +180,8 @@ fn a_cut_lane_can_be_mended() {
 #[test]
 fn queues_of_known_length() {
     let (_lab, client, _server, link) = need!(linked("queues"));
-    for lane in every_lane(&client, &link) {
-        let pair = lane.unread(1234);
+    for net_path in every_lane(&client, &link) {
+        let pair = net_path.unread(1234);
         assert_eq!(pair.server.recv_queue, 1234);
         check_pair(&pair, State::Established, State::Established);
     }
@@ -190,8 +190,8 @@ fn queues_of_known_length() {
 #[test]
 fn retransmitting() {
     let (_lab, _client, _server, link) = need!(linked("retransmitting"));
-    for lane in [link.lane(), link.lane6()] {
-        let pair = lane.retransmitting(777);
+    for net_path in [link.net_path(), link.net_path6()] {
+        let pair = net_path.retransmitting(777);
         let line = ss::check(&pair.client);
         assert_eq!(line.send_queue, 777);
         // timer:(on,TIME,RETRANSMISSIONS)
@@ -209,8 +209,8 @@ fn retransmitting() {
 #[test]
 fn zero_window() {
     let (_lab, client, _server, link) = need!(linked("zero_window"));
-    for lane in [client.loopback(), link.lane(), link.lane6()] {
-        let pair = lane.zero_window();
+    for net_path in [client.loopback(), link.net_path(), link.net_path6()] {
+        let pair = net_path.zero_window();
         assert_eq!(pair.client.timer, Timer::Persist);
         let line = ss::line_of(&pair.client);
         assert_eq!((line.timer(), line.recv_queue), ("persist", 0), "{line:?}");
@@ -222,8 +222,8 @@ fn zero_window() {
 #[test]
 fn keepalive() {
     let (_lab, client, _server, link) = need!(linked("keepalive"));
-    for lane in [client.loopback(), link.lane6()] {
-        let pair = lane.keepalive(Duration::from_secs(3600));
+    for net_path in [client.loopback(), link.net_path6()] {
+        let pair = net_path.keepalive(Duration::from_secs(3600));
         let line = ss::check(&pair.client);
         // The whole hour, if the look is quick.
         let timer = line.word("timer").unwrap();
@@ -238,15 +238,15 @@ fn keepalive() {
 #[test]
 fn full_accept_queue() {
     let (_lab, client, _server, link) = need!(linked("full_queue"));
-    for lane in [client.loopback(), link.lane_mapped()] {
-        let full = lane.full_accept_queue(1);
+    for net_path in [client.loopback(), link.net_path_mapped()] {
+        let full = net_path.full_accept_queue(1);
         let line = ss::check(&full.listener);
         assert_eq!((line.recv_queue, line.send_queue), (2, 1));
         assert_eq!((full.queued.len(), full.unaccepted.len()), (2, 2));
         full.queued
             .iter()
             .chain(&full.unaccepted)
-            .for_each(|specimen| drop(ss::check(specimen)));
+            .for_each(|lab_socket| drop(ss::check(lab_socket)));
         ss::check(&full.left_out);
     }
 }
@@ -301,14 +301,14 @@ fn bound_and_idle() {
 #[test]
 fn mptcp() {
     let (_lab, client, _server, link) = need!(linked("mptcp"));
-    for lane in [client.loopback(), link.lane()] {
-        let pair = need!(lane.mptcp());
-        for end in pair.specimens() {
+    for net_path in [client.loopback(), link.net_path()] {
+        let pair = need!(net_path.mptcp());
+        for end in pair.lab_sockets() {
             let line = ss::line_of(end);
             assert_eq!(line.state, end.state.ss_word(), "{line:?}");
             assert_eq!(line.word("ino"), Some(&end.inode.to_string()[..]), "{line:?}");
         }
-        let tcp = ss::lines(lane.client(), "-t");
+        let tcp = ss::lines(net_path.client(), "-t");
         let subflow = pair.client.local.unwrap().to_string();
         wait_until("the subflow", || tcp.iter().any(|line| line.local == subflow));
     }

@@ -1,4 +1,7 @@
 //! PNG (RFC 2083): eight bits a colour, one image chunk.
+//!
+//! Written here although the crate `png` exists: it adds four packages and a second `miniz_oxide`, to read pictures of every kind,
+//! which nobody here does. Deflate, the part that is work, is `miniz_oxide`'s.
 
 use super::raster::Bitmap;
 use std::io::{self, Write};

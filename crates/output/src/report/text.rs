@@ -1,8 +1,8 @@
 //! A report for people: what was asked for, the figures, what they mean, how quiet the machine was.
 
 use super::{ReportLayout, figure, noise};
-use crate::column::Align;
 use crate::format::Style;
+use crate::listing::Align;
 use crate::table::{self, Heading, Tint};
 use crate::text::push_clean;
 use crate::wrap::push_wrapped;

@@ -380,7 +380,7 @@ pub(crate) fn full_namespace() -> Namespace {
         .map(|name| NetnsName::of_file(name).unwrap())
         .to_vec();
     namespace.container = Some("shop\u{202e}".into());
-    namespace.called = Some("web1".into());
+    namespace.label = Some("web1".into());
     namespace.id = Some(i32::MAX);
     namespace.processes = Some(0);
     namespace.threads = Some(0);
@@ -390,21 +390,21 @@ pub(crate) fn full_namespace() -> Namespace {
         seconds: u64::MAX,
         from: AgeFrom::Mount,
     });
-    let keepers = &mut namespace.keepers;
-    keepers.mounts.push(MountKeeper {
+    let holders = &mut namespace.holders;
+    holders.mounts.push(MountHolder {
         process: None,
         path: (*b"/run/docker/netns/x\xff").into(),
     });
-    keepers.mounts.push(MountKeeper {
+    holders.mounts.push(MountHolder {
         process: Some(process),
         path: (*b"/y").into(),
     });
-    keepers.descriptors.push(DescriptorKeeper { process, fd: Fd(7) });
-    keepers.threads.push(ThreadKeeper {
+    holders.descriptors.push(DescriptorHolder { process, fd: Fd(7) });
+    holders.threads.push(ThreadHolder {
         process,
         tid: Pid(124),
     });
-    keepers.sockets.push(SocketKeeper { process, sockets: 3 });
+    holders.sockets.push(SocketHolder { process, sockets: 3 });
     namespace
 }
 

@@ -1,7 +1,8 @@
 //! Sockets as JSON follow their schema, and the schema follows the model.
 
 use super::fixtures::{self, AllNames, EvilNames, LOSSY};
-use super::schema_check::{check, check_keys, compiled};
+use super::schema_check::{check, check_columns, check_keys, compiled};
+use crate::socket::Sockets;
 use crate::{Format, SocketLayout, SocketWriter, SortKey, Summary};
 use serde_json::Value;
 use sockeye_model::{Entry, Losses, Memory, MptcpInfo, Names, NoNames, TcpInfo};
@@ -9,7 +10,12 @@ use std::collections::BTreeSet;
 
 const SOCKETS: &str = include_str!("../../../../docs/schema/sockets.schema.json");
 
-fn sockets(format: Format, sort: Option<SortKey>, names: &dyn Names, summary: &Summary<'_>) -> String {
+fn sockets(
+    format: Format,
+    sort: Option<SortKey<Sockets>>,
+    names: &dyn Names,
+    summary: &Summary<'_>,
+) -> String {
     let owners = fixtures::odd_owners();
     let mut out = Vec::new();
     let layout = SocketLayout {
@@ -95,4 +101,9 @@ fn schema_describes_exactly_the_keys_that_are_written() {
         }
     }
     check_keys(SOCKETS, &documents);
+}
+
+#[test]
+fn every_column_has_its_fields_in_the_schema() {
+    check_columns::<Sockets>(SOCKETS, "socket");
 }

@@ -1,6 +1,7 @@
 //! Checks of JSON output against its schema.
 #![allow(dead_code, reason = "each test uses some of these")]
 
+use super::output::listing::Record;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, Value as Json, json};
 use std::collections::BTreeSet;
@@ -121,4 +122,43 @@ fn gather_properties(schema: &Value, names: &mut BTreeSet<String>) {
     for (_, value) in fields.iter().filter(|(key, _)| *key != "properties") {
         gather_properties(value, names);
     }
+}
+
+/// Checks that each JSON field of each column is described in the definition `row` of `schema`, that names, CSV fields
+/// and headings are unique, and that each column says what it shows.
+#[track_caller]
+pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
+    let schema: Value = serde_json::from_str(schema).unwrap();
+    let (mut names, mut fields) = (BTreeSet::new(), BTreeSet::new());
+    for column in R::columns() {
+        assert!(names.insert(column.name), "{column:?} twice");
+        assert!(!column.about.is_empty(), "{column:?} has no description");
+        for field in column.csv_fields() {
+            assert!(fields.insert(*field), "CSV field {field} twice");
+        }
+        for path in column.json_paths() {
+            let mut at = &schema["$defs"][row];
+            for name in path.split('.') {
+                at = described(&schema, at, name)
+                    .unwrap_or_else(|| panic!("{path} of {column:?} is not in the schema"));
+            }
+        }
+    }
+}
+
+/// Returns the property `name` of an object's schema, or the schema that it refers to.
+fn described<'a>(schema: &'a Value, object: &'a Value, name: &str) -> Option<&'a Value> {
+    let referred = |at: &'a Value| match at.get("$ref").and_then(Value::as_str) {
+        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap_or(at),
+        None => at,
+    };
+    let object = referred(object);
+    let alternatives = ["oneOf", "anyOf", "allOf"].into_iter();
+    let alternatives = alternatives
+        .filter_map(|key| object.get(key).and_then(Value::as_array))
+        .flatten();
+    let mut candidates = std::iter::once(object).chain(alternatives.map(referred));
+    candidates
+        .find_map(|one| one.get("properties")?.get(name))
+        .map(referred)
 }

@@ -3,6 +3,7 @@
 use super::fixtures::{
     self, AllNames, EvilNames, Full, check_golden, connection, inet, owner, without_escapes,
 };
+use crate::listing::{Record, find_column, named_columns, parse_columns};
 use crate::*;
 use sockeye_model::*;
 use std::io;
@@ -79,7 +80,7 @@ fn table(details: Details) -> SocketLayout {
 }
 
 fn columns(format: Format, list: &str) -> SocketLayout {
-    let columns = Some(SocketColumn::parse_list(list).unwrap());
+    let columns = Some(parse_columns(list).unwrap());
     SocketLayout {
         format,
         columns,
@@ -186,7 +187,7 @@ fn nothing_from_outside_reaches_the_terminal_as_it_is() {
         .into_iter()
         .map(|socket| (socket, Some(fixtures::odd_owners())))
         .collect();
-    let all = Some(SocketColumn::all());
+    let all = Some(Sockets::columns().iter().collect());
     for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
         let details = Details {
             info: true,
@@ -226,7 +227,7 @@ fn sorted_by_value_in_every_format() {
     ] {
         for format in [Format::Table, Format::Csv, Format::Jsonl, Format::Json] {
             let mut layout = columns(format, "inode");
-            layout.columns = Some(vec![SocketColumn::Inode, SocketColumn::Netid]);
+            layout.columns = Some(named_columns(&["inode", "netid"]));
             layout.sort = Some(SortKey::parse(key).unwrap());
             let text = render(layout, &rows, &NoNames);
             let inodes: Vec<&str> = match format {
@@ -403,5 +404,83 @@ fn json_ends_with_what_was_lost_and_read() {
         }
         listing.finish(&summary).unwrap();
         check_golden(name, &String::from_utf8(out).unwrap());
+    }
+}
+
+#[test]
+fn every_column_is_found_by_its_name() {
+    for column in Sockets::columns() {
+        assert_eq!(find_column(column.name), Ok(column));
+    }
+}
+
+#[test]
+fn columns_are_found_by_the_names_people_type() {
+    let list = parse_columns::<Sockets>("state, rtt,cwnd,Recv-Q,retrans,").unwrap();
+    let names: Vec<_> = list.iter().map(|column| column.name).collect();
+    assert_eq!(
+        names,
+        ["state", "rtt_us", "snd_cwnd_segs", "recv_q", "total_retrans_segs"]
+    );
+    let tcp_info = parse_columns::<Sockets>("tcp_info").unwrap();
+    assert_eq!(tcp_info.len(), TcpInfo::NAMES.len());
+    assert!(parse_columns::<Sockets>(" , ").is_err());
+}
+
+#[test]
+fn unknown_column_is_reported_with_the_nearest_name() {
+    let error = parse_columns::<Sockets>("local,pear").unwrap_err().to_string();
+    assert!(
+        error.starts_with("unknown column 'pear'; did you mean 'peer'? (known: netid, "),
+        "{error}"
+    );
+    let error = find_column::<Sockets>("\x1b[2Jzzzzzzzzzzz").unwrap_err();
+    assert_eq!(error.nearest, None);
+    assert!(
+        error.to_string().starts_with("unknown column '\\x1b[2Jzz"),
+        "{error}"
+    );
+}
+
+#[test]
+fn sort_keys_have_a_direction() {
+    for (text, descending) in [
+        ("recv_q", false),
+        ("-recv_q", true),
+        ("Recv-Q:desc", true),
+        ("recv_q:asc", false),
+    ] {
+        let key = SortKey::<Sockets>::parse(text).unwrap();
+        assert_eq!(
+            (key.column.name, key.descending),
+            ("recv_q", descending),
+            "{text}"
+        );
+    }
+    assert!(SortKey::<Sockets>::parse("-").is_err());
+}
+
+#[test]
+fn addresses_are_sorted_by_value_and_absent_ones_come_last() {
+    let key = SortKey::<Sockets>::parse("local").unwrap();
+    let at = |ip: &str| {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        socket.local = Endpoint::inet(ip.parse().unwrap(), Port(1));
+        key.column.sort_value(&socket::SocketRow {
+            entry: Entry::new(&socket),
+            names: &NoNames,
+            tcp: socket::TcpValues::NONE,
+            more: &[],
+        })
+    };
+    let (nine, ten, mapped, v6) = (at("9.0.0.1"), at("10.0.0.1"), at("::ffff:9.0.0.2"), at("::1"));
+    assert!(nine < mapped && mapped < ten && ten < v6);
+    for text in ["local", "-local"] {
+        let key = SortKey::<Sockets>::parse(text).unwrap();
+        assert_eq!(
+            key.compare(None, nine.as_ref()),
+            std::cmp::Ordering::Greater,
+            "{text}"
+        );
     }
 }

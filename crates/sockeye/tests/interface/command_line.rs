@@ -243,8 +243,8 @@ fn arguments_that_are_not_utf8_are_a_mistake() {
 fn flags_of_ss_stand_together_and_of_a_and_l_the_last_counts() {
     let lab = need!(Lab::new("flags"));
     let here = lab.namespace("here");
-    let lane = here.loopback();
-    let pair = lane.established();
+    let net_path = here.loopback();
+    let pair = net_path.established();
     let client = pair.client.local.expect("an address").to_string();
     let listener = pair
         .listener

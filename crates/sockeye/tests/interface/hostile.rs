@@ -112,10 +112,10 @@ fn unix_names_of_odd_bytes_are_shown_harmless_and_told_exactly() {
 fn a_listing_amid_sockets_that_come_and_go_is_whole() {
     let lab = need!(Lab::new("churn"));
     let here = lab.namespace("here");
-    let lane = here.loopback();
-    let steady = lane.established();
+    let net_path = here.loopback();
+    let steady = net_path.established();
     // More than procfs hands out at once.
-    let _others: Vec<_> = (0..40).map(|_| lane.established()).collect();
+    let _others: Vec<_> = (0..40).map(|_| net_path.established()).collect();
     let steady_port = steady.client.port();
     let (stop, made) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {

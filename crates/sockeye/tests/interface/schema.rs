@@ -3,7 +3,7 @@
 use crate::fixtures::live::{linked, sockeye};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
-use sockeye_lab::{Lab, Namespace, Pair, Process, Skip, SocketOptions, Specimen, UnixKind, need};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, Process, Skip, SocketOptions, UnixKind, need};
 use sockeye_verdict::Rule;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const DEEDS: &str = include_str!("../../../../docs/schema/deeds.schema.json");
 struct Rich {
     namespace: Namespace,
     _pairs: Vec<Pair>,
-    _specimens: Vec<Specimen>,
+    _specimens: Vec<LabSocket>,
     _processes: Vec<Process>,
     lab: Lab,
 }
@@ -29,7 +29,7 @@ impl Rich {
         let (lab, client, _server, link) = linked(purpose)?;
         let plain = SocketOptions::new();
         let odd = b"odd\n\x1b[1m\xff \"name\"";
-        let mut specimens = vec![
+        let mut lab_sockets = vec![
             client.tcp_listener("[::]:0", &plain),
             client.tcp_listener("0.0.0.0:0", &SocketOptions::new().device("lo").mark(7)),
             client.tcp_bound("127.0.0.1:0", &plain),
@@ -42,18 +42,18 @@ impl Rich {
             client.netlink(15),
             client.unix_bound(UnixKind::Stream, &lab.unix_abstract(odd)),
             client.unix_bound(UnixKind::Datagram, &lab.unix_path(odd)),
-            link.lane().time_wait(),
-            link.lane6().syn_sent(),
+            link.net_path().time_wait(),
+            link.net_path6().syn_sent(),
         ];
-        specimens.extend(client.udp_lite_bound("127.0.0.1:0", &plain));
+        lab_sockets.extend(client.udp_lite_bound("127.0.0.1:0", &plain));
         let mut pairs = vec![
             client.loopback_mapped().unread(99),
             client.loopback6().zero_window(),
             client.loopback().keepalive(Duration::from_secs(600)),
-            link.lane_link_local().established(),
-            link.lane().retransmitting(10),
-            link.lane().half_closed(),
-            link.lane().closing(),
+            link.net_path_link_local().established(),
+            link.net_path().retransmitting(10),
+            link.net_path().half_closed(),
+            link.net_path().closing(),
             client.loopback().udp_connected(),
             client.unix_pair(UnixKind::Seqpacket),
         ];
@@ -74,7 +74,7 @@ impl Rich {
         Ok(Self {
             namespace: client,
             _pairs: pairs,
-            _specimens: specimens,
+            _specimens: lab_sockets,
             _processes: processes,
             lab,
         })

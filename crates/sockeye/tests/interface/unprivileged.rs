@@ -290,7 +290,7 @@ fn more_namespaces_than_descriptors_are_listed() {
 
 /// The binary where everyone may execute it.
 fn for_all(lab: &Lab) -> PathBuf {
-    lab.for_everyone(std::path::Path::new(SOCKEYE))
+    lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
 }
 
 /// Runs a program to which `socket(AF_NETLINK, ...)` answers EAFNOSUPPORT, as service managers and

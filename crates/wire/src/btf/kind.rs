@@ -1,13 +1,13 @@
-//! The kinds of types, and how long each is.
+//! The kinds of types, and their lengths.
 
 use super::Btf;
 
-/// How long a type is, by kind: bytes for each, and for each of the elements it counts. 0 where that is not known.
+/// Length of a type by kind: fixed bytes, and bytes per counted element. 0 if unknown.
 pub(super) type Lengths = [(u16, u8); 128];
 
 pub(super) fn lengths(btf: &Btf<'_>) -> Lengths {
     let mut lengths = [(0, 0); 128];
-    // struct btf_layout { __u8 info_sz, elem_sz; __u16 flags; }, 7.1: for kinds that came after us.
+    // struct btf_layout { __u8 info_sz, elem_sz; __u16 flags; }, 7.1: for kinds that are unknown here.
     let described = btf.layouts.chunks_exact(4).skip(1);
     for (length, described) in lengths.iter_mut().skip(1).zip(described) {
         *length = (HEAD_BYTES as u16 + u16::from(described[0]), described[1]);

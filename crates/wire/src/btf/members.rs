@@ -1,4 +1,4 @@
-//! A closer look at single types: what they consist of, and where it lies.
+//! Members of single types: their offsets and sizes.
 
 use super::kind::{
     ARRAY, CONST, COUNT_MASK, DECL_TAG, ENUM, ENUM64, FLOAT, HEAD_BYTES, INT, KIND_MASK, Lengths, PTR,
@@ -9,13 +9,13 @@ use super::scan::{CHECKPOINT_TYPES, enumerator_value};
 use super::{Bits, Btf, FieldAt};
 use alloc::vec::Vec;
 
-/// A blob whose types have all been passed over once, so that any of them can be found.
+/// A blob after the pass over its types, in which any type can be found by id.
 pub(super) struct Members<'a> {
     pub(super) btf: Btf<'a>,
     pub(super) lengths: Lengths,
-    /// Where every 16th type lies.
+    /// Offset of every 16th type.
     pub(super) checkpoints: Vec<u32>,
-    /// As big as a `long`; no blob says so itself.
+    /// Size of a pointer, taken from `long`, because BTF does not have it.
     pub(super) pointer_bytes: Option<u32>,
 }
 
@@ -28,17 +28,17 @@ pub(super) struct Type {
     pub(super) size_or_type: u32,
 }
 
-/// A member, from the start of the struct that was asked for.
+/// A member, with its offset from the start of the queried struct.
 #[derive(Clone, Copy)]
 struct Member {
     type_id: u32,
     offset_bits: u64,
-    /// 0 if it is no bit field.
+    /// 0 if it is not a bit field.
     size_bits: u32,
 }
 
 impl Members<'_> {
-    /// The type at `at` of the section.
+    /// Returns the type at `at` in the section.
     pub(super) fn at(&self, at: u32) -> Option<Type> {
         let at = at as usize;
         let info = self.btf.type_word(at.checked_add(4)?)?;
@@ -50,7 +50,7 @@ impl Members<'_> {
         })
     }
 
-    /// Where the member at the end of `path` lies in `this`.
+    /// Returns offset and size of the member at the end of `path` in `this`.
     pub(super) fn field(&self, this: Type, path: &str) -> Option<FieldAt> {
         let mut steps_left = STEPS_MAX;
         let mut inside = this;
@@ -65,24 +65,24 @@ impl Members<'_> {
                     offset_bits,
                     ..member
                 })?;
-                // A member outside of its struct is none.
+                // A member outside of its struct is invalid.
                 let end = found.offset_bytes.checked_add(found.size_bytes)?;
                 return (end <= this.size_or_type).then_some(found);
             }
             if member.size_bits != 0 {
                 return None;
             }
-            inside = self.plain(member.type_id)?;
+            inside = self.resolved(member.type_id)?;
             for _ in 0..DEPTH_MAX {
                 if inside.kind != ARRAY {
                     break;
                 }
-                inside = self.plain(self.btf.type_word(inside.at + HEAD_BYTES)?)?;
+                inside = self.resolved(self.btf.type_word(inside.at + HEAD_BYTES)?)?;
             }
         }
     }
 
-    /// The value of the enumerator `name` of `this`.
+    /// Returns the value of the enumerator `name` of `this`.
     pub(super) fn enumerator(&self, this: Type, name: &Name<'_>) -> Option<i64> {
         let bytes = match this.kind {
             ENUM => 8,
@@ -95,14 +95,14 @@ impl Members<'_> {
             .and_then(|at| enumerator_value(&self.btf, this.info, at))
     }
 
-    /// The member called `name`, of `this` or of the unnamed structs and unions in it.
+    /// Returns the member `name` of `this`, or of the unnamed structs and unions in it.
     fn member(&self, this: Type, name: &Name<'_>, depth_left: u32, steps_left: &mut u32) -> Option<Member> {
         if !matches!(this.kind, STRUCT | UNION) {
             return None;
         }
         *steps_left = steps_left.checked_sub(u32::try_from(this.count()).ok()?)?;
-        // Its own members first: none of them has to be looked up.
-        let mut all = (0..this.count()).map(|place| this.at + HEAD_BYTES + place * MEMBER_BYTES);
+        // Direct members first: they need no type lookup.
+        let mut all = (0..this.count()).map(|index| this.at + HEAD_BYTES + index * MEMBER_BYTES);
         if let Some(at) = all.clone().find(|&at| self.named(at, name)) {
             return self.member_at(this, at);
         }
@@ -113,7 +113,7 @@ impl Members<'_> {
             }
             let unnamed = self.member_at(this, at)?;
             *steps_left = steps_left.checked_sub(UNNAMED_STEPS)?;
-            let found = self.member(self.plain(unnamed.type_id)?, name, depth_left, steps_left)?;
+            let found = self.member(self.resolved(unnamed.type_id)?, name, depth_left, steps_left)?;
             Some(Member {
                 offset_bits: unnamed.offset_bits.checked_add(found.offset_bits)?,
                 ..found
@@ -138,10 +138,10 @@ impl Members<'_> {
     }
 
     fn field_at(&self, member: Member) -> Option<FieldAt> {
-        let this = self.plain(member.type_id)?;
+        let this = self.resolved(member.type_id)?;
         let (mut offset_bits, mut size_bits) = (member.offset_bits, member.size_bits);
         if this.kind == INT && size_bits == 0 {
-            // Before 4.20 a bit field was known by its type: an integer of fewer bits than its bytes hold.
+            // Before 4.20 a bit field had a special type: an integer with fewer bits than its bytes have.
             let int = self.btf.type_word(this.at + HEAD_BYTES)?;
             let (int_offset, int_bits) = (int >> 16 & 0xff, int & 0xff);
             if u64::from(int_bits) != u64::from(this.size_or_type) * 8 {
@@ -168,11 +168,11 @@ impl Members<'_> {
         })
     }
 
-    /// How big a value of the type is.
+    /// Returns the size of a value of the type.
     fn size_bytes(&self, mut id: u32) -> Option<u32> {
         let mut elements = 1_u32;
         for _ in 0..DEPTH_MAX {
-            let this = self.plain(id)?;
+            let this = self.resolved(id)?;
             let one = match this.kind {
                 INT | STRUCT | UNION | ENUM | ENUM64 | FLOAT => this.size_or_type,
                 PTR => self.pointer_bytes?,
@@ -189,8 +189,8 @@ impl Members<'_> {
         None
     }
 
-    /// The type behind typedefs, qualifiers and tags.
-    fn plain(&self, mut id: u32) -> Option<Type> {
+    /// Resolves typedefs, qualifiers and tags.
+    fn resolved(&self, mut id: u32) -> Option<Type> {
         for _ in 0..DEPTH_MAX {
             let this = self.by_id(id)?;
             match this.kind {
@@ -202,9 +202,9 @@ impl Members<'_> {
     }
 
     fn by_id(&self, id: u32) -> Option<Type> {
-        let place = id.checked_sub(1)? as usize;
-        let mut at = *self.checkpoints.get(place / CHECKPOINT_TYPES)? as usize;
-        for _ in 0..place % CHECKPOINT_TYPES {
+        let index = id.checked_sub(1)? as usize;
+        let mut at = *self.checkpoints.get(index / CHECKPOINT_TYPES)? as usize;
+        for _ in 0..index % CHECKPOINT_TYPES {
             let info = self.btf.type_word(at.checked_add(4)?)?;
             let (fixed, each) = self.lengths[(info >> 24 & KIND_MASK) as usize];
             let len = u64::from(fixed) + u64::from(each) * u64::from(info & COUNT_MASK);
@@ -231,12 +231,13 @@ impl Type {
     }
 }
 
-/// The smallest aligned word that holds the bits. None does if they straddle two of eight bytes, in a packed struct.
+/// Returns the smallest aligned word that contains the bits; `None` if they cross a word of eight bytes, in a packed
+/// struct.
 fn bit_field(offset_bits: u64, size_bits: u32, little_endian: bool) -> Option<FieldAt> {
     [8_u32, 16, 32, 64].into_iter().find_map(|word_bits| {
         let before = u32::try_from(offset_bits % u64::from(word_bits)).ok()?;
         let after = word_bits.checked_sub(before.checked_add(size_bits)?)?;
-        // BTF counts bits in the order of memory: from the lowest on little-endian machines, from the highest on others.
+        // BTF counts bits in memory order: from the lowest on little-endian machines, from the highest on others.
         let shift = if little_endian { before } else { after };
         Some(FieldAt {
             offset_bytes: u32::try_from((offset_bits - u64::from(before)) / 8).ok()?,
@@ -254,7 +255,7 @@ fn bit_field(offset_bits: u64, size_bits: u32, little_endian: bool) -> Option<Fi
 const MEMBER_BYTES: usize = 12;
 /// Typedefs of typedefs, unnamed structs in unnamed structs, arrays of arrays. The kernel's verifier allows 32.
 const DEPTH_MAX: u32 = 32;
-/// Members looked at for one question. The biggest struct has a few hundred; only a forged blob needs more.
+/// Most members checked for one query. The largest struct has a few hundred; only a forged blob has more.
 const STEPS_MAX: u32 = 16_384;
-/// What looking up the type of one unnamed member counts as.
+/// Steps that looking up the type of one unnamed member counts as.
 const UNNAMED_STEPS: u32 = 32;

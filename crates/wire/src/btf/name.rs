@@ -1,7 +1,7 @@
 //! Names, compared eight bytes at a time.
 //!
-//! A pass over all strings of a kernel, to learn where the wanted ones stand, takes as long as the pass over the
-//! types. So there is none: a name is looked at where a type of an interesting kind points at it.
+//! A pass over all strings of a kernel, to find the queried ones, would take as long as the pass over the types. So
+//! a name is checked only where a type of a queried kind refers to it.
 
 /// A name to look for in the strings.
 #[derive(Debug, Clone, Copy)]
@@ -9,12 +9,12 @@ pub(super) struct Name<'q> {
     pub(super) text: &'q [u8],
     /// The first eight bytes, the first lowest; zeros after its end.
     pub(super) head: u64,
-    /// The bytes of `head` that count: the text and the NUL that ends it.
+    /// The significant bytes of `head`: the text and its NUL.
     mask: u64,
 }
 
 impl<'q> Name<'q> {
-    /// `None` for what no type can be called.
+    /// Returns `None` for a text that cannot be a type's name.
     pub(super) fn new(text: &'q str) -> Option<Self> {
         let text = text.as_bytes();
         if text.is_empty() || text.contains(&0) {
@@ -35,7 +35,7 @@ impl<'q> Name<'q> {
         })
     }
 
-    /// Whether this is the string at `at`.
+    /// Whether the string at `at` is this name.
     #[inline]
     pub(super) fn is_at(&self, strings: &[u8], at: u32) -> bool {
         let Some(rest) = strings.get(at as usize..) else {
@@ -51,7 +51,7 @@ impl<'q> Name<'q> {
     }
 }
 
-/// The first eight bytes of the string at `at`, the first lowest, zeros after its end; 0 past the section.
+/// Returns the first eight bytes of the string at `at`, the first one lowest, zeros after its end; 0 past the section.
 #[inline]
 pub(super) fn head(strings: &[u8], at: u32) -> u64 {
     let Some(rest) = strings.get(at as usize..) else {
@@ -64,7 +64,7 @@ pub(super) fn head(strings: &[u8], at: u32) -> u64 {
             .rev()
             .fold(0, |word, &byte| word << 8 | u64::from(byte)),
     };
-    // The highest bit of each byte that is zero, and perhaps of some above it, which do not count.
+    // The highest bit of each zero byte, and possibly of some bytes above it, which do not matter.
     let zeros = word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
     if zeros == 0 {
         return word;

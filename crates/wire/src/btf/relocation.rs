@@ -1,11 +1,11 @@
-//! CO-RE relocations: what a compiled BPF program wants to know of the kernel it will run in.
+//! CO-RE relocations: what a compiled BPF program needs to know about the running kernel's types.
 //!
-//! clang writes an object's own types into its section `.BTF`, and into `.BTF.ext` a record for each
-//! instruction that holds something of a kernel's type: "the place of member 3 of type 17". [`read`] turns each
-//! record into a [`Relocation`] by name; its [`question`](Relocation::question) is put to the kernel's BTF, and
-//! [`value`](Relocation::value) is what belongs into the instruction.
+//! clang writes an object's types into its section `.BTF`, and into `.BTF.ext` a record for each instruction that
+//! depends on a kernel type: "the offset of member 3 of type 17". [`read`] turns each record into a [`Relocation`]
+//! by name; its [`query`](Relocation::query) is answered by the kernel's BTF, and [`value`](Relocation::value)
+//! is the number to write into the instruction.
 //!
-//! What it deliberately does not do: change instructions, or follow pointers and arrays, which our
+//! What it deliberately does not do: change instructions, or follow pointers and arrays, which the
 //! programs read step by step.
 //!
 //! Source: `Documentation/bpf/llvm_reloc.rst` and `tools/lib/bpf/relo_core.c` of Linux 6.12.
@@ -14,60 +14,60 @@ use super::kind::{
     CONST, COUNT_MASK, ENUM, HEAD_BYTES, INT, KIND_MASK, PTR, RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION,
     VOLATILE, lengths,
 };
-use super::{Answer, Question, TypeKind, word};
+use super::{Answer, Query, TypeKind, word};
 use crate::Layer;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// One instruction's wish.
+/// The relocation of one instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relocation<'a> {
-    /// The section that the instruction is in.
+    /// Name of the instruction's section.
     pub section: &'a str,
-    /// Where the instruction begins in it.
+    /// Offset of the instruction in the section.
     pub offset_bytes: u32,
-    /// What is asked.
-    pub wish: Wish,
-    /// About what.
-    pub subject: Subject<'a>,
+    /// Property of the target to write into the instruction.
+    pub kind: RelocationKind,
+    /// The field or type.
+    pub target: RelocationTarget<'a>,
 }
 
-/// What an instruction wants to hold (`enum bpf_core_relo_kind`).
+/// The property of a field or type that an instruction needs (`enum bpf_core_relo_kind`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// Where a field begins.
+pub enum RelocationKind {
+    /// Offset of a field in bytes.
     FieldOffset,
-    /// How long it is.
+    /// Size of a field in bytes.
     FieldSize,
-    /// 1 if it exists, else 0.
+    /// 1 if a field exists, else 0.
     FieldExists,
-    /// By how much to shift it to the left in 64 bits.
+    /// Number of bits to shift a field to the left in 64 bits.
     FieldLeftShift,
-    /// By how much to shift it to the right after that.
+    /// Number of bits to shift it to the right after that.
     FieldRightShift,
-    /// The number of a type in the kernel's BTF.
+    /// Id of a type in the kernel's BTF.
     TypeId,
-    /// How long a type is.
+    /// Size of a type in bytes.
     TypeSize,
 }
 
-/// What a relocation is about.
+/// The field or type of a relocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject<'a> {
+pub enum RelocationTarget<'a> {
     /// A field.
     Field {
         /// Name of the struct or union.
         structure: &'a str,
-        /// Members from there, dots between them.
+        /// Member names, separated by dots.
         path: String,
-        /// How long the object's own declaration of it is, if it is a number or a pointer and no bit field: a field
-        /// of another size is not the one that was meant.
+        /// Size of the field in the object's declaration, if it is a number or a pointer and not a bit field: a kernel
+        /// field of another size does not match.
         size_bytes: Option<u32>,
     },
     /// A type.
     Type {
-        /// Of which kind.
+        /// Kind of the type.
         kind: TypeKind,
         /// Its name.
         name: &'a str,
@@ -75,57 +75,59 @@ pub enum Subject<'a> {
 }
 
 impl Relocation<'_> {
-    /// What to ask the kernel's BTF.
+    /// Returns the query for the kernel's BTF.
     #[must_use]
-    pub fn question(&self) -> Question<'_> {
-        match (&self.subject, self.wish) {
-            (Subject::Field { structure, path, .. }, _) => Question::Field { structure, path },
-            (&Subject::Type { name, .. }, Wish::TypeSize) => Question::Size { structure: name },
-            (&Subject::Type { kind, name }, _) => Question::Type { kind, name },
+    pub fn query(&self) -> Query<'_> {
+        match (&self.target, self.kind) {
+            (RelocationTarget::Field { structure, path, .. }, _) => Query::Field { structure, path },
+            (&RelocationTarget::Type { name, .. }, RelocationKind::TypeSize) => {
+                Query::Size { structure: name }
+            }
+            (&RelocationTarget::Type { kind, name }, _) => Query::Type { kind, name },
         }
     }
 
-    /// What belongs into the instruction; `None`: this kernel has not got it, and the instruction must not be
-    /// reached.
+    /// Returns the number for the instruction; `None` if this kernel lacks the field or type, and the instruction must
+    /// not be reached.
     #[must_use]
     pub fn value(&self, answer: Option<Answer>) -> Option<u32> {
         let field = match answer {
             Some(Answer::Field(field)) => Some(field),
-            Some(Answer::Type(id)) if self.wish == Wish::TypeId => return Some(id.0),
-            Some(Answer::Size(bytes)) if self.wish == Wish::TypeSize => return Some(bytes),
+            Some(Answer::Type(id)) if self.kind == RelocationKind::TypeId => return Some(id.0),
+            Some(Answer::Size(bytes)) if self.kind == RelocationKind::TypeSize => return Some(bytes),
             _ => None,
         };
-        let field = field.filter(|field| match &self.subject {
-            Subject::Field {
+        let field = field.filter(|field| match &self.target {
+            RelocationTarget::Field {
                 size_bytes: Some(declared),
                 ..
             } => field.bits.is_none() && field.size_bytes == *declared,
             _ => true,
         });
-        if self.wish == Wish::FieldExists {
+        if self.kind == RelocationKind::FieldExists {
             return Some(u32::from(field.is_some()));
         }
         let field = field?;
-        // Of a bit field, `offset_bytes` and `size_bytes` are those of the number that holds it.
+        // For a bit field, `offset_bytes` and `size_bytes` are those of the word that contains it.
         let bits = || match field.bits {
             Some(bits) => Some((u32::from(bits.shift), u32::from(bits.size))),
             None => Some((0, field.size_bytes.checked_mul(8)?)),
         };
-        match self.wish {
-            Wish::FieldOffset => Some(field.offset_bytes),
-            Wish::FieldSize => Some(field.size_bytes),
-            // As the kernels that we read are little-endian: the lowest bit comes first.
-            Wish::FieldLeftShift => {
+        match self.kind {
+            RelocationKind::FieldOffset => Some(field.offset_bytes),
+            RelocationKind::FieldSize => Some(field.size_bytes),
+            // For little-endian kernels, the only supported ones: the lowest bit comes first.
+            RelocationKind::FieldLeftShift => {
                 let (shift, size) = bits()?;
                 64_u32.checked_sub(shift.checked_add(size)?)
             }
-            Wish::FieldRightShift => 64_u32.checked_sub(bits()?.1),
-            Wish::FieldExists | Wish::TypeId | Wish::TypeSize => None,
+            RelocationKind::FieldRightShift => 64_u32.checked_sub(bits()?.1),
+            RelocationKind::FieldExists | RelocationKind::TypeId | RelocationKind::TypeSize => None,
         }
     }
 }
 
-/// Reads the relocations of an object: its own types, and the section `.BTF.ext` beside them.
+/// Reads the relocations of an object from its types and its section `.BTF.ext`.
 ///
 /// ```c
 /// struct btf_ext_header {
@@ -137,7 +139,7 @@ impl Relocation<'_> {
 /// ```
 ///
 /// # Errors
-/// When a section ends too early, or asks for something that is not one of [`Wish`] of a [`Subject`].
+/// If a section is truncated, or a record is not a [`RelocationKind`] of a [`RelocationTarget`].
 pub fn read<'a>(types: &super::Btf<'a>, ext: &[u8]) -> Result<Vec<Relocation<'a>>, Error> {
     let types = Types::new(types)?;
     let word = |at: usize| {
@@ -150,7 +152,7 @@ pub fn read<'a>(types: &super::Btf<'a>, ext: &[u8]) -> Result<Vec<Relocation<'a>
     };
     let header_bytes = word(4)? as usize;
     if header_bytes < HEADER_BYTES {
-        return Ok(Vec::new()); // from before there were relocations
+        return Ok(Vec::new()); // older than relocations
     }
     let mut at = header_bytes.saturating_add(word(24)? as usize);
     let end = at.saturating_add(word(28)? as usize);
@@ -169,23 +171,23 @@ pub fn read<'a>(types: &super::Btf<'a>, ext: &[u8]) -> Result<Vec<Relocation<'a>
         at = at.saturating_add(8);
         for _ in 0..records {
             let unknown = Error::Unknown { at };
-            let [offset_bytes, id, access, wish] = [
+            let [offset_bytes, id, access, kind] = [
                 word(at)?,
                 word(at.saturating_add(4))?,
                 word(at.saturating_add(8))?,
                 word(at.saturating_add(12))?,
             ];
-            let wish = Wish::from_number(wish).ok_or(unknown)?;
+            let kind = RelocationKind::from_number(kind).ok_or(unknown)?;
             let access = types.string(access).ok_or(unknown)?;
-            let subject = match wish {
-                Wish::TypeId | Wish::TypeSize => types.subject(id),
+            let target = match kind {
+                RelocationKind::TypeId | RelocationKind::TypeSize => types.target(id),
                 _ => types.field(id, access),
             };
             relocations.push(Relocation {
                 section,
                 offset_bytes,
-                wish,
-                subject: subject.ok_or(unknown)?,
+                kind,
+                target: target.ok_or(unknown)?,
             });
             at = at.saturating_add(record_bytes);
         }
@@ -197,9 +199,9 @@ pub fn read<'a>(types: &super::Btf<'a>, ext: &[u8]) -> Result<Vec<Relocation<'a>
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// Its types or its `.BTF.ext` are broken.
+    /// Its types or its `.BTF.ext` are invalid.
     Btf(super::Error),
-    /// The record at this offset of `.BTF.ext` asks for something that is not known here.
+    /// The record at this offset of `.BTF.ext` has an unknown kind.
     Unknown {
         /// In bytes.
         at: usize,
@@ -232,7 +234,7 @@ impl core::error::Error for Error {
     }
 }
 
-impl Wish {
+impl RelocationKind {
     const fn from_number(number: u32) -> Option<Self> {
         Some(match number {
             0 => Self::FieldOffset,
@@ -247,7 +249,7 @@ impl Wish {
     }
 }
 
-/// The types of an object, by number. There are a few hundred.
+/// The types of an object, by id. There are a few hundred.
 struct Types<'a> {
     btf: super::Btf<'a>,
     offsets: Vec<usize>,
@@ -283,7 +285,7 @@ impl<'a> Types<'a> {
         core::str::from_utf8(rest.get(..end)?).ok()
     }
 
-    /// The type with this number: where it lies, its kind, its members, and its size or the type it refers to.
+    /// Returns the type with this id.
     fn by_id(&self, id: u32) -> Option<Type> {
         let at = *self.offsets.get(id.checked_sub(1)? as usize)?;
         let info = self.btf.type_word(at + 4)?;
@@ -296,8 +298,8 @@ impl<'a> Types<'a> {
         })
     }
 
-    /// The type behind typedefs, qualifiers and tags.
-    fn plain(&self, mut id: u32) -> Option<Type> {
+    /// Resolves typedefs, qualifiers and tags.
+    fn resolved(&self, mut id: u32) -> Option<Type> {
         for _ in 0..DEPTH_MAX {
             let this = self.by_id(id)?;
             match this.kind {
@@ -313,23 +315,23 @@ impl<'a> Types<'a> {
             .filter(|name| !name.is_empty())
     }
 
-    fn subject(&self, id: u32) -> Option<Subject<'a>> {
-        let this = self.plain(id)?;
+    fn target(&self, id: u32) -> Option<RelocationTarget<'a>> {
+        let this = self.resolved(id)?;
         let kind = match this.kind {
             STRUCT => TypeKind::Struct,
             UNION => TypeKind::Union,
             _ => return None,
         };
-        Some(Subject::Type {
+        Some(RelocationTarget::Type {
             kind,
             name: self.name(&this)?,
         })
     }
 
-    /// `access` is "0:" and the numbers of members, colons between them: the place of a member in its struct, and of
-    /// that one's in its own.
-    fn field(&self, id: u32, access: &str) -> Option<Subject<'a>> {
-        let outermost = self.plain(id)?;
+    /// Resolves an access string to a field: "0:" and member indexes, separated by colons, each in the struct of the
+    /// one before.
+    fn field(&self, id: u32, access: &str) -> Option<RelocationTarget<'a>> {
+        let outermost = self.resolved(id)?;
         let structure = self.name(&outermost)?;
         let mut steps = access.split(':');
         if steps.next()? != "0" {
@@ -337,15 +339,15 @@ impl<'a> Types<'a> {
         }
         let (mut this, mut path, mut size_bytes) = (outermost, String::new(), None);
         for (depth, step) in (0..).zip(steps) {
-            // No struct is in itself, but a broken one may be.
+            // No valid struct contains itself, but a broken one may.
             if depth == DEPTH_MAX {
                 return None;
             }
-            let place: u32 = step.parse().ok()?;
-            if !matches!(this.kind, STRUCT | UNION) || place >= this.members {
+            let index: u32 = step.parse().ok()?;
+            if !matches!(this.kind, STRUCT | UNION) || index >= this.members {
                 return None;
             }
-            let at = this.at + HEAD_BYTES + place as usize * MEMBER_BYTES;
+            let at = this.at + HEAD_BYTES + index as usize * MEMBER_BYTES;
             let name = self.string(self.btf.type_word(at)?)?;
             if !name.is_empty() {
                 if !path.is_empty() {
@@ -354,14 +356,14 @@ impl<'a> Types<'a> {
                 path.push_str(name);
             }
             let is_bits = this.has_bit_fields && self.btf.type_word(at + 8)? >> 24 != 0;
-            this = self.plain(self.btf.type_word(at + 4)?)?;
+            this = self.resolved(self.btf.type_word(at + 4)?)?;
             size_bytes = match this.kind {
                 INT | ENUM if !is_bits => Some(this.size_or_type),
                 PTR => Some(POINTER_BYTES),
                 _ => None,
             };
         }
-        (!path.is_empty()).then_some(Subject::Field {
+        (!path.is_empty()).then_some(RelocationTarget::Field {
             structure,
             path,
             size_bytes,
@@ -383,9 +385,9 @@ const HEADER_BYTES: usize = 32;
 const RECORD_BYTES: usize = 16;
 /// `struct btf_member`
 const MEMBER_BYTES: usize = 12;
-/// Of BPF, which the object was compiled for.
+/// Size of a pointer of BPF, for which the object was compiled.
 const POINTER_BYTES: u32 = 8;
-/// Typedefs of typedefs, or structs in structs; more are a loop.
+/// Most nested typedefs or structs; more are a loop.
 const DEPTH_MAX: u32 = 32;
 
 #[cfg(test)]

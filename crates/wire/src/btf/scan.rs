@@ -1,30 +1,30 @@
-//! The pass over all types: which of them are asked for, and where each lies.
+//! The pass over all types, which finds the queried ones.
 
 use super::kind::{
     COUNT_MASK, ENUM, ENUM64, FUNC, HEAD_BYTES, INT, KIND_MASK, STRUCT, TYPEDEF, UNION, lengths,
 };
 use super::members::Members;
 use super::name::Name;
-use super::wanted::{Space, Wanted};
-use super::{Answer, Answers, Btf, Error, Question, TypeId, TypeKind};
+use super::name_index::{NameIndex, Space};
+use super::{Answer, Answers, Btf, Error, Query, TypeId, TypeKind};
 use crate::Layer;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// See [`Btf::answer`].
-pub(super) fn answer(btf: &Btf<'_>, questions: &[Question<'_>]) -> Result<Answers, Error> {
-    let wanted = Wanted::new(questions);
+pub(super) fn answer(btf: &Btf<'_>, queries: &[Query<'_>]) -> Result<Answers, Error> {
+    let index = NameIndex::new(queries);
     let found = if btf.little_endian {
-        scan::<true>(btf, &wanted)?
+        scan::<true>(btf, &index)?
     } else {
-        scan::<false>(btf, &wanted)?
+        scan::<false>(btf, &index)?
     };
-    let mut answers = vec![None; questions.len()];
-    for (group, candidates) in wanted.groups.iter().zip(&found.candidates) {
-        let places = wanted.places.get(group.places.clone()).unwrap_or_default();
+    let mut answers = vec![None; queries.len()];
+    for (group, candidates) in index.groups.iter().zip(&found.candidates) {
+        let indexes = index.indexes.get(group.indexes.clone()).unwrap_or_default();
         if group.space == Space::Enumerator {
-            for &place in places {
-                if let (Some(answer), Some(first)) = (answers.get_mut(place), candidates.first()) {
+            for &query in indexes {
+                if let (Some(answer), Some(first)) = (answers.get_mut(query), candidates.first()) {
                     *answer = Some(Answer::Enumerator(first.value));
                 }
             }
@@ -32,19 +32,19 @@ pub(super) fn answer(btf: &Btf<'_>, questions: &[Question<'_>]) -> Result<Answer
         }
         let mut best: Option<(usize, Vec<Option<Answer>>)> = None;
         for candidate in candidates {
-            let answer = |&place: &usize| one(&found.members, candidate, questions.get(place)?);
-            let of_this: Vec<_> = places.iter().map(answer).collect();
+            let answer = |&query: &usize| one(&found.members, candidate, queries.get(query)?);
+            let of_this: Vec<_> = indexes.iter().map(answer).collect();
             let count = of_this.iter().flatten().count();
             if best.as_ref().is_none_or(|(most, _)| count > *most) {
                 best = Some((count, of_this));
             }
-            if count == places.len() {
+            if count == indexes.len() {
                 break;
             }
         }
         let best = best.into_iter().flat_map(|(_, answers)| answers);
-        for (&place, answer) in places.iter().zip(best) {
-            if let Some(slot) = answers.get_mut(place) {
+        for (&query, answer) in indexes.iter().zip(best) {
+            if let Some(slot) = answers.get_mut(query) {
                 *slot = answer;
             }
         }
@@ -52,15 +52,13 @@ pub(super) fn answer(btf: &Btf<'_>, questions: &[Question<'_>]) -> Result<Answer
     Ok(Answers(answers))
 }
 
-/// What one type has to say to a question about its name.
-fn one(members: &Members<'_>, candidate: &Candidate, question: &Question<'_>) -> Option<Answer> {
+/// Returns one type's answer to a query with its name.
+fn one(members: &Members<'_>, candidate: &Candidate, query: &Query<'_>) -> Option<Answer> {
     let this = members.at(candidate.at)?;
-    match *question {
-        Question::Field { path, .. } => members.field(this, path).map(Answer::Field),
-        Question::Size { .. } => {
-            matches!(this.kind, STRUCT | UNION).then_some(Answer::Size(this.size_or_type))
-        }
-        Question::Type { kind, .. } => {
+    match *query {
+        Query::Field { path, .. } => members.field(this, path).map(Answer::Field),
+        Query::Size { .. } => matches!(this.kind, STRUCT | UNION).then_some(Answer::Size(this.size_or_type)),
+        Query::Type { kind, .. } => {
             let same = match kind {
                 TypeKind::Struct => this.kind == STRUCT,
                 TypeKind::Union => this.kind == UNION,
@@ -70,7 +68,7 @@ fn one(members: &Members<'_>, candidate: &Candidate, question: &Question<'_>) ->
             };
             same.then_some(Answer::Type(TypeId(candidate.id)))
         }
-        Question::Enumerator { name, .. } => members
+        Query::Enumerator { name, .. } => members
             .enumerator(this, &Name::new(name)?)
             .map(Answer::Enumerator),
     }
@@ -78,27 +76,27 @@ fn one(members: &Members<'_>, candidate: &Candidate, question: &Question<'_>) ->
 
 struct Found<'a> {
     members: Members<'a>,
-    /// For each group, in the order of the types.
+    /// Candidates of each group, in the order of the types.
     candidates: Vec<Vec<Candidate>>,
 }
 
-/// A type (or enumerator) of a name that is asked for.
+/// A type (or enumerator) with a queried name.
 struct Candidate {
     id: u32,
     at: u32,
-    /// Of an enumerator.
+    /// Value of an enumerator, else 0.
     value: i64,
 }
 
 impl Candidate {
-    /// The section is shorter than 4 GiB: its length is a `u32` of the header.
+    /// The offset fits: the section's length is a `u32` of the header.
     const fn new(id: u32, at: usize, value: i64) -> Self {
         let at = at as u32;
         Self { id, at, value }
     }
 }
 
-fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, wanted: &Wanted<'_>) -> Result<Found<'a>, Error> {
+fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, index: &NameIndex<'_>) -> Result<Found<'a>, Error> {
     let read = |bytes: [u8; 4]| {
         if LITTLE_ENDIAN {
             u32::from_le_bytes(bytes)
@@ -109,7 +107,7 @@ fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, wanted: &Wanted<'_>) -> Re
     let lengths = lengths(btf);
     let types = btf.types;
     let mut candidates: Vec<Vec<Candidate>> = Vec::new();
-    candidates.resize_with(wanted.groups.len(), Vec::new);
+    candidates.resize_with(index.groups.len(), Vec::new);
     let mut checkpoints = Vec::with_capacity(types.len() / (HEAD_BYTES * CHECKPOINT_TYPES) + 1);
     let longs = ["long unsigned int", "unsigned long", "long int", "long"].map(Name::new);
     let mut pointer_bytes = None;
@@ -132,7 +130,7 @@ fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, wanted: &Wanted<'_>) -> Re
         let kind = (info >> 24 & KIND_MASK) as usize;
         let count = info & COUNT_MASK;
         let len = if kind == FUNC as usize {
-            // Nearly half of all types. A guess of the branch predictor here spares the wait for `lengths`.
+            // Nearly half of all types are functions. A predicted branch here avoids waiting for `lengths`.
             HEAD_BYTES
         } else {
             let (fixed, each) = lengths[kind];
@@ -152,7 +150,7 @@ fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, wanted: &Wanted<'_>) -> Re
         if ((id - 1) as usize).is_multiple_of(CHECKPOINT_TYPES) {
             checkpoints.push(at as u32);
         }
-        if wanted.kinds[kind] {
+        if index.kinds[kind] {
             let name_at = read([n0, n1, n2, n3]);
             let kind = kind as u32;
             if kind == INT {
@@ -161,16 +159,16 @@ fn scan<'a, const LITTLE_ENDIAN: bool>(btf: &Btf<'a>, wanted: &Wanted<'_>) -> Re
                     pointer_bytes = Some(read([s0, s1, s2, s3]));
                 }
             } else {
-                wanted.find(btf.strings, name_at, Space::of(kind), |group| {
+                index.find(btf.strings, name_at, Space::of(kind), |group| {
                     push(&mut candidates, group, Candidate::new(id, at, 0));
                 });
             }
-            if wanted.enumerators && matches!(kind, ENUM | ENUM64) {
+            if index.enumerators && matches!(kind, ENUM | ENUM64) {
                 for entry_at in (at + HEAD_BYTES..at + len).step_by(if kind == ENUM { 8 } else { 12 }) {
                     let Some(name_at) = btf.type_word(entry_at) else {
                         break;
                     };
-                    wanted.find(btf.strings, name_at, Space::Enumerator, |group| {
+                    index.find(btf.strings, name_at, Space::Enumerator, |group| {
                         if let Some(value) = enumerator_value(btf, info, entry_at) {
                             push(&mut candidates, group, Candidate::new(id, at, value));
                         }
@@ -200,7 +198,8 @@ fn push(candidates: &mut [Vec<Candidate>], group: usize, candidate: Candidate) {
     }
 }
 
-/// The value of the enumerator at `at`. A negative one is known by the flag of its enum, which kernels before 6.0 never set.
+/// Returns the value of the enumerator at `at`. Negative values need the flag of their enum, which kernels before 6.0
+/// never set.
 pub(super) fn enumerator_value(btf: &Btf<'_>, info: u32, at: usize) -> Option<i64> {
     let low = btf.type_word(at + 4)?;
     Some(if info >> 24 & KIND_MASK == ENUM64 {
@@ -212,7 +211,7 @@ pub(super) fn enumerator_value(btf: &Btf<'_>, info: u32, at: usize) -> Option<i6
     })
 }
 
-/// Of so many types the place of one is kept: 32 KB for a kernel instead of 500, and a few steps to the others.
+/// Number of types per stored offset: 32 KB for a kernel instead of 500, and a few steps to the others.
 pub(super) const CHECKPOINT_TYPES: usize = 16;
-/// Types of one name that are looked at.
+/// Most types of one name that are considered.
 const CANDIDATES_MAX: usize = 16;

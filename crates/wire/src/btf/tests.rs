@@ -55,7 +55,7 @@ impl Blob {
         }
     }
 
-    /// Every mention of a name is a string of its own: nobody may rely on one text standing at one place.
+    /// Each use of a name adds a new string: the same text may be at several offsets.
     pub(super) fn name(&mut self, name: &str) {
         let at = if name.is_empty() {
             0
@@ -214,28 +214,28 @@ pub(super) fn kernel(little_endian: bool) -> Blob {
     blob
 }
 
-fn field<'q>(structure: &'q str, path: &'q str) -> Question<'q> {
-    Question::Field { structure, path }
+fn field<'q>(structure: &'q str, path: &'q str) -> Query<'q> {
+    Query::Field { structure, path }
 }
 
-fn of_type(kind: TypeKind, name: &str) -> Question<'_> {
-    Question::Type { kind, name }
+fn of_type(kind: TypeKind, name: &str) -> Query<'_> {
+    Query::Type { kind, name }
 }
 
-fn enumerator<'q>(enumeration: Option<&'q str>, name: &'q str) -> Question<'q> {
-    Question::Enumerator { enumeration, name }
+fn enumerator<'q>(enumeration: Option<&'q str>, name: &'q str) -> Query<'q> {
+    Query::Enumerator { enumeration, name }
 }
 
-fn ask(blob: &Blob, question: Question<'_>) -> Option<Answer> {
+fn ask(blob: &Blob, query: Query<'_>) -> Option<Answer> {
     let bytes = blob.finish();
-    let answers = Btf::parse(&bytes).unwrap().answer(&[question]).unwrap();
+    let answers = Btf::parse(&bytes).unwrap().answer(&[query]).unwrap();
     answers.get(0)
 }
 
 /// Offset, size, size of an element, bits.
 type Place = (u32, u32, Option<u32>, Option<(u8, u8)>);
 
-/// Where a field of `sock` lies.
+/// Checks the place of a field of `sock`.
 #[track_caller]
 fn check(path: &str, expected: Option<Place>) {
     let found = ask(&kernel(true), field("sock", path));
@@ -251,7 +251,7 @@ fn check(path: &str, expected: Option<Place>) {
 }
 
 #[test]
-fn a_path_goes_through_unnamed_members_typedefs_and_qualifiers() {
+fn path_resolves_unnamed_members_typedefs_and_qualifiers() {
     check("__sk_common", Some((0, 16, None, None)));
     check("__sk_common.family", Some((8, 4, None, None)));
     check("__sk_common.state", Some((12, 1, None, None)));
@@ -262,7 +262,7 @@ fn a_path_goes_through_unnamed_members_typedefs_and_qualifiers() {
 }
 
 #[test]
-fn a_path_does_not_go_through_pointers_numbers_or_nothing() {
+fn path_through_pointer_or_number_is_none() {
     check("pointer", Some((16, 8, None, None)));
     for path in [
         "pointer.x",
@@ -284,7 +284,7 @@ fn a_path_does_not_go_through_pointers_numbers_or_nothing() {
 }
 
 #[test]
-fn arrays_have_elements() {
+fn array_has_element_size() {
     check("rows", Some((40, 24, Some(12), None)));
     check("commons", Some((64, 64, Some(16), None)));
     check("commons.state", Some((64 + 12, 1, None, None)));
@@ -292,7 +292,7 @@ fn arrays_have_elements() {
 }
 
 #[test]
-fn bit_fields_lie_in_the_smallest_aligned_word() {
+fn bit_field_is_in_the_smallest_aligned_word() {
     check("low", Some((24, 1, None, Some((0, 3)))));
     check("high", Some((24, 1, None, Some((3, 5)))));
     check("across", Some((24, 4, None, Some((13, 7)))));
@@ -302,7 +302,7 @@ fn bit_fields_lie_in_the_smallest_aligned_word() {
 }
 
 #[test]
-fn bit_fields_of_the_other_byte_order_are_counted_from_the_top() {
+fn big_endian_bit_fields_are_counted_from_the_top() {
     let blob = kernel(false);
     for (path, offset, size, shift, bits) in [
         ("low", 24, 1, 5, 3),
@@ -323,7 +323,7 @@ fn bit_fields_of_the_other_byte_order_are_counted_from_the_top() {
 
 /// Before 4.20 structs had no flag, and integers fewer bits than bytes.
 #[test]
-fn bit_fields_of_old_are_known_by_their_integer() {
+fn old_bit_fields_are_integers_of_fewer_bits() {
     let mut blob = Blob::new(true);
     let five = blob.int("unsigned int", 4, 2 << 16 | 5);
     blob.structure(STRUCT, "old", 4, &[("five", five, 9)]);
@@ -337,7 +337,7 @@ fn bit_fields_of_old_are_known_by_their_integer() {
 }
 
 #[test]
-fn a_pointer_is_as_big_as_a_long() {
+fn pointer_size_is_that_of_long() {
     for (name, size) in [("unsigned long", Some(4)), ("int", None)] {
         let mut blob = Blob::new(true);
         blob.int(name, 4, 32);
@@ -353,20 +353,20 @@ fn a_pointer_is_as_big_as_a_long() {
 }
 
 #[test]
-fn types_sizes_and_enumerators_have_answers() {
+fn types_sizes_and_enumerators_are_found() {
     let blobs = [true, false].map(|little_endian| kernel(little_endian).finish());
     let number = |value| Some(Answer::Enumerator(value));
     let id = |id| Some(Answer::Type(TypeId(id)));
-    for (question, expected) in [
-        (Question::Size { structure: "sock" }, Some(Answer::Size(0x100))),
+    for (query, expected) in [
+        (Query::Size { structure: "sock" }, Some(Answer::Size(0x100))),
         (
-            Question::Size {
+            Query::Size {
                 structure: "sock_common",
             },
             Some(Answer::Size(16)),
         ),
-        (Question::Size { structure: "state" }, None),
-        (Question::Size { structure: "" }, None),
+        (Query::Size { structure: "state" }, None),
+        (Query::Size { structure: "" }, None),
         (of_type(TypeKind::Struct, "sock"), id(25)),
         (of_type(TypeKind::Func, "sock"), id(6)),
         (of_type(TypeKind::Union, "sock"), None),
@@ -387,25 +387,25 @@ fn types_sizes_and_enumerators_have_answers() {
         (enumerator(None, "state"), None),
     ] {
         for bytes in &blobs {
-            let answers = Btf::parse(bytes).unwrap().answer(&[question]).unwrap();
-            assert_eq!(answers.get(0), expected, "{question:?}");
+            let answers = Btf::parse(bytes).unwrap().answer(&[query]).unwrap();
+            assert_eq!(answers.get(0), expected, "{query:?}");
         }
     }
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_questions() {
+fn answers_have_the_order_of_the_queries() {
     let bytes = kernel(true).finish();
-    let questions = [
+    let queries = [
         enumerator(None, "TIME_WAIT"),
         field("sock", "low"),
         field("none", "low"),
         of_type(TypeKind::Struct, "sock"),
-        Question::Size { structure: "sock" },
+        Query::Size { structure: "sock" },
         field("sock", "low"),
     ];
-    let answers = Btf::parse(&bytes).unwrap().answer(&questions).unwrap();
-    assert_eq!(answers.iter().len(), questions.len());
+    let answers = Btf::parse(&bytes).unwrap().answer(&queries).unwrap();
+    assert_eq!(answers.iter().len(), queries.len());
     assert_eq!(answers.enumerator(0), Some(6));
     assert_eq!(answers.field(1).map(|at| at.offset_bytes), Some(24));
     assert_eq!(answers.get(2), None);
@@ -416,7 +416,7 @@ fn answers_come_in_the_order_of_the_questions() {
 }
 
 #[test]
-fn of_several_definitions_one_answers_all() {
+fn one_of_several_definitions_answers_all() {
     let mut blob = Blob::new(true);
     let int = blob.int("int", 4, 32);
     blob.structure(STRUCT, "twice", 4, &[("a", int, 0)]);
@@ -424,15 +424,15 @@ fn of_several_definitions_one_answers_all() {
     blob.structure(STRUCT, "twice", 16, &[("b", int, 96), ("a", int, 0)]);
     let bytes = blob.finish();
     let (a, b, none) = (field("twice", "a"), field("twice", "b"), field("twice", "c"));
-    let size = Question::Size { structure: "twice" };
+    let size = Query::Size { structure: "twice" };
     let id = of_type(TypeKind::Struct, "twice");
-    for (questions, offset, expected) in [
+    for (queries, offset, expected) in [
         (vec![a, size, id], 0, (4, 2)),
         (vec![a, size, id, b], 4, (12, 3)),
         (vec![a, size, id, none, b], 4, (12, 3)),
         (vec![a, size, id, none], 0, (4, 2)),
     ] {
-        let answers = Btf::parse(&bytes).unwrap().answer(&questions).unwrap();
+        let answers = Btf::parse(&bytes).unwrap().answer(&queries).unwrap();
         assert_eq!(answers.field(0).unwrap().offset_bytes, offset);
         assert_eq!(
             (answers.size_bytes(1).unwrap(), answers.type_id(2).unwrap().0),
@@ -443,7 +443,7 @@ fn of_several_definitions_one_answers_all() {
 
 /// Names that agree in their first eight bytes, or are the end of one another.
 #[test]
-fn names_are_compared_whole() {
+fn whole_names_are_compared() {
     let mut blob = Blob::new(true);
     let names = ["inet_sock", "inet_soc", "inet_sockets", "inet_so", "k", "et_sock"];
     for (size, name) in (1..).zip(names) {
@@ -456,22 +456,22 @@ fn names_are_compared_whole() {
     blob.types[at..at + 4].copy_from_slice(&end.to_le_bytes());
     for (size, name) in (1..).zip(names) {
         assert_eq!(
-            ask(&blob, Question::Size { structure: name }),
+            ask(&blob, Query::Size { structure: name }),
             Some(Answer::Size(size)),
             "{name}"
         );
     }
     assert_eq!(
-        ask(&blob, Question::Size { structure: "ck" }),
+        ask(&blob, Query::Size { structure: "ck" }),
         Some(Answer::Size(77))
     );
     for name in ["inet_sockx", "inet_", "inet_socket", "sock", "k\0et_sock"] {
-        assert_eq!(ask(&blob, Question::Size { structure: name }), None, "{name}");
+        assert_eq!(ask(&blob, Query::Size { structure: name }), None, "{name}");
     }
 }
 
 #[test]
-fn cycles_end() {
+fn cyclic_types_terminate() {
     let mut blob = Blob::new(true);
     blob.head(TYPEDEF, "a", 0, 2);
     blob.head(TYPEDEF, "b", 0, 1);
@@ -501,7 +501,7 @@ fn cycles_end() {
 }
 
 #[test]
-fn a_wide_forgery_costs_a_bounded_number_of_steps() {
+fn wide_forged_types_take_bounded_steps() {
     let mut blob = Blob::new(true);
     let this = blob.count + 1;
     blob.structure(
@@ -514,7 +514,7 @@ fn a_wide_forgery_costs_a_bounded_number_of_steps() {
 }
 
 #[test]
-fn sizes_that_overflow_are_no_sizes() {
+fn overflowing_size_is_none() {
     let mut blob = Blob::new(true);
     let int = blob.int("int", 4, 32);
     let big = blob.array(int, u32::MAX);
@@ -535,7 +535,7 @@ fn sizes_that_overflow_are_no_sizes() {
 }
 
 #[test]
-fn names_past_the_strings_are_nobodys() {
+fn name_past_the_strings_is_ignored() {
     let mut blob = kernel(true);
     blob.structure(STRUCT, "", 5, &[("", 1, 0)]);
     let at = blob.types.len() - 24;
@@ -543,14 +543,14 @@ fn names_past_the_strings_are_nobodys() {
         blob.types[at..at + 4].copy_from_slice(&broken.to_le_bytes());
         blob.types[at + 12..at + 16].copy_from_slice(&broken.to_le_bytes());
         assert_eq!(
-            ask(&blob, Question::Size { structure: "sock" }),
+            ask(&blob, Query::Size { structure: "sock" }),
             Some(Answer::Size(0x100))
         );
     }
 }
 
 #[test]
-fn a_kind_nobody_knows_is_an_error_with_its_place() {
+fn unknown_kind_is_an_error_with_its_offset() {
     let mut blob = kernel(true);
     let at = 24 + blob.types.len();
     let id = blob.head(21, "new", 2, 0);
@@ -595,7 +595,7 @@ fn a_kind_nobody_knows_is_an_error_with_its_place() {
 }
 
 #[test]
-fn what_is_not_btf_is_said() {
+fn bad_magic_or_version_is_an_error() {
     let good = kernel(true).finish();
     assert_eq!(Btf::parse(b"\x7fELF").unwrap_err(), Error::Magic([0x7f, b'E']));
     let mut other = good.clone();
@@ -630,7 +630,7 @@ fn what_is_not_btf_is_said() {
 
 /// Found by fuzzing: it was said to need 0 bytes where it had 0.
 #[test]
-fn an_empty_section_past_the_end_is_missing_from_the_end_on() {
+fn empty_section_past_the_end_is_missing_from_the_end() {
     let mut blob = kernel(true).finish();
     let len = blob.len();
     blob[8..12].copy_from_slice(&(len as u32).to_le_bytes()); // type_off
@@ -646,7 +646,7 @@ fn an_empty_section_past_the_end_is_missing_from_the_end_on() {
 
 /// Cut at every byte, a blob is refused; with its last types cut off, too.
 #[test]
-fn truncation_is_an_error_and_never_a_panic() {
+fn truncated_blob_is_an_error() {
     for little_endian in [true, false] {
         let blob = kernel(little_endian);
         let whole = blob.finish();
@@ -679,9 +679,9 @@ fn truncation_is_an_error_and_never_a_panic() {
 
 /// Each byte of a blob changed to several others: whatever comes, it comes without a panic.
 #[test]
-fn single_wrong_bytes_do_no_harm() {
+fn changed_bytes_never_panic() {
     let good = kernel(true).finish();
-    let questions = [
+    let queries = [
         field("sock", "__sk_common.daddr"),
         field("sock", "commons.state"),
         field("sock", "across"),
@@ -692,7 +692,7 @@ fn single_wrong_bytes_do_no_harm() {
         for wrong in [0, 1, 0x7f, 0x80, 0xff, good[at] ^ 1] {
             let mut bytes = good.clone();
             bytes[at] = wrong;
-            let _ = Btf::parse(&bytes).map(|btf| btf.answer(&questions));
+            let _ = Btf::parse(&bytes).map(|btf| btf.answer(&queries));
         }
     }
 }

@@ -1,73 +1,74 @@
-//! A captured packet, from its link header down to TCP.
+//! Decoding a captured packet, from its link header to TCP.
 
 use super::{LinkType, Segment, link, network, transport, tunnel};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 use core::net::IpAddr;
 
-/// What a packet is, as far as we look into it.
+/// A decoded packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant)] // most packets are segments, and nothing is kept
+#[allow(clippy::large_enum_variant)] // most packets are segments, and values are short-lived
 pub enum Decoded {
     /// A TCP segment.
     Segment(Segment),
-    /// A part of an IP packet that was cut up.
+    /// A fragment of an IP packet.
     Fragment(Fragment),
     /// UDP.
     Datagram {
-        /// Who sent it
+        /// Source address
         source: IpAddr,
         /// Its port
         source_port: u16,
-        /// To whom
+        /// Destination address
         destination: IpAddr,
         /// Its port
         destination_port: u16,
     },
-    /// Something else over IP.
+    /// Another IP protocol.
     Ip {
-        /// Who sent it
+        /// Source address
         source: IpAddr,
-        /// To whom
+        /// Destination address
         destination: IpAddr,
-        /// What it is (`IPPROTO_ICMP`, ...)
+        /// Protocol number (`IPPROTO_ICMP`, ...)
         protocol: u8,
     },
-    /// Something else: ARP, spanning tree, ... `None`: not even its kind is told.
+    /// A packet without IP: ARP, spanning tree, ...
     Other {
-        /// Its kind (`ETH_P_ARP`, ...)
+        /// Ethertype (`ETH_P_ARP`, ...); `None` if unknown
         ethertype: Option<u16>,
     },
 }
 
-/// A part of an IP packet.
+/// A fragment of an IP packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fragment {
-    /// Who sent it
+    /// Source address
     pub source: IpAddr,
-    /// To whom
+    /// Destination address
     pub destination: IpAddr,
-    /// What the whole is (`IPPROTO_TCP`, ...)
+    /// Protocol of the whole packet (`IPPROTO_TCP`, ...)
     pub protocol: u8,
-    /// Which whole it belongs to, among those of the same addresses and protocol
+    /// Identification of the whole packet, for the same addresses and protocol
     pub id: u32,
-    /// Where in the whole it begins, in bytes
+    /// Offset in the whole packet's payload in bytes
     pub offset: u32,
-    /// How long it is, in bytes, without the IP header
+    /// Length in bytes, without the IP header
     pub len: u32,
-    /// Whether others follow
+    /// Whether more fragments follow
     pub has_more: bool,
-    /// In the first one of a TCP segment, its header; its `payload_len` is what this part carries
+    /// In the first fragment of a TCP segment, its header; `payload_len` counts this fragment's payload
     pub segment: Option<Segment>,
 }
 
-/// Finds the TCP segment in a packet, of which `bytes` were captured and which was `original_len` bytes long.
+/// Decodes a packet of `original_len` bytes, of which `bytes` were captured, down to TCP.
 ///
-/// Looks through VLAN tags, MPLS and `PPPoE`, and through at most eight tunnels: GRE, VXLAN, Geneve, IP in IP of both
-/// versions. Addresses are the innermost ones.
+/// It decodes VLAN tags, MPLS and `PPPoE`, and at most eight nested tunnels: GRE, VXLAN, Geneve, IP in IP of both
+/// versions.
+/// Addresses are the innermost ones.
 ///
 /// # Errors
-/// When a header was cut off by the capture, or cannot be what it claims to be. The offset is in `bytes`.
+/// If a header is truncated by the capture, or invalid. The offset is in `bytes`.
 #[inline]
 pub fn decode(link_type: LinkType, bytes: &[u8], original_len: u32) -> Result<Decoded, Error> {
     let mut walk = Walk {
@@ -101,24 +102,24 @@ pub fn decode(link_type: LinkType, bytes: &[u8], original_len: u32) -> Result<De
     })
 }
 
-/// What comes next in a packet.
-#[allow(clippy::large_enum_variant)] // it lives in registers and on the stack, once
+/// The next header of a packet.
+#[allow(clippy::large_enum_variant)] // one value at a time, on the stack
 pub(super) enum Next {
     /// An Ethernet header
     Ethernet,
-    /// What this number of Ethernet's says
+    /// The payload of this ethertype
     Ethertype(u16),
     /// A protocol number of PPP
     Ppp,
-    /// IPv4 or IPv6, as its first half byte says
+    /// IPv4 or IPv6, according to its first four bits
     Ip,
-    /// What the IP header said
+    /// The payload of this IP header
     Protocol(Ip),
-    /// It ends here
+    /// The end of decoding
     Done(Decoded),
 }
 
-/// What an IP header said.
+/// The fields of an IP header.
 #[derive(Clone, Copy)]
 pub(super) struct Ip {
     pub(super) source: IpAddr,
@@ -127,9 +128,9 @@ pub(super) struct Ip {
     pub(super) id: Option<u16>,
     pub(super) ttl: u8,
     pub(super) ecn: u8,
-    /// `destination` is not the last one, so that the checksum is made with another.
+    /// Whether `destination` is not the final one, so that the checksum includes another address.
     pub(super) is_routed: bool,
-    /// The first part of a packet that was cut up: which, and where its content begins and ends
+    /// For a first fragment: identification, and start and end of its payload
     pub(super) first_of: Option<(u32, usize, usize)>,
 }
 
@@ -143,17 +144,17 @@ impl Ip {
     }
 }
 
-/// A place in a packet.
+/// A position in a packet.
 pub(super) struct Walk<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) at: usize,
-    /// Where what is looked at ends, whether captured or not
+    /// End of the current layer, whether captured or not
     pub(super) end: usize,
     pub(super) tunnels: u8,
 }
 
 impl<'a> Walk<'a> {
-    /// The next `N` bytes, which stay ahead.
+    /// Returns the next `N` bytes without consuming them.
     #[inline]
     pub(super) fn peek<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], Error> {
         self.bytes
@@ -162,7 +163,7 @@ impl<'a> Walk<'a> {
             .ok_or_else(|| self.short(layer, N))
     }
 
-    /// What was captured from here on.
+    /// Returns the captured bytes from here.
     #[inline]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.bytes.get(self.at..).unwrap_or_default()
@@ -184,7 +185,8 @@ impl<'a> Walk<'a> {
         be_u32(self.bytes, self.at + ahead).ok_or_else(|| self.short(layer, ahead + 4))
     }
 
-    /// Into a tunnel; what is inside begins with `next`. Too deep a tunnel is told as what carries it.
+    /// Enters a tunnel, in which `next` is the first header. A tunnel that is nested too deep is returned as its outer
+    /// packet.
     pub(super) fn enter(&mut self, header_len: usize, next: Next, outer: &Ip) -> Next {
         if self.tunnels >= TUNNELS_MAX {
             return Next::Done(outer.other());
@@ -192,7 +194,7 @@ impl<'a> Walk<'a> {
         self.tunnels += 1;
         self.at += header_len;
         if outer.first_of.is_some() {
-            // The outer packet goes on in other fragments: how long the inner one is, only it knows.
+            // The outer packet continues in other fragments: only the inner header has the inner length.
             self.end = usize::MAX / 2;
         }
         next
@@ -224,9 +226,9 @@ pub(super) mod protocol {
     pub(in crate::packet) const MOBILITY: u8 = 135;
 }
 
-/// Headers of any kind in one packet, IPv6's extensions not counted.
+/// Most headers of one packet, without IPv6 extensions.
 const LAYERS_MAX: usize = 64;
-/// Tunnels in one another
+/// Most nested tunnels
 const TUNNELS_MAX: u8 = 8;
 
 #[cfg(test)]

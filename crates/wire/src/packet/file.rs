@@ -1,14 +1,14 @@
-//! What capture files of all formats have in common.
+//! Reading capture files of any format.
 
 use super::{LinkType, pcap, pcapng};
 use crate::{Error, Layer};
 use core::fmt;
 use core::ops::Range;
 
-/// Reads a capture file, whatever its format, out of bytes that somebody else brings.
+/// A reader of a capture file of any format; the caller supplies the bytes.
 ///
-/// It is told what lies at the current place of the file, and says what that is and how many bytes of it are used up. It
-/// keeps nothing of the bytes but the descriptions of interfaces.
+/// Each step gets the bytes at the current position, and returns what they are and how many of them are consumed. The
+/// reader keeps only the descriptions of interfaces.
 ///
 /// ```
 /// use sockeye_wire::packet::{LinkType, Reader, Step, pcap};
@@ -17,7 +17,7 @@ use core::ops::Range;
 /// pcap::header(&mut file, LinkType::ETHERNET, 0, pcap::Resolution::Nanoseconds);
 /// pcap::packet(&mut file, pcap::Resolution::Nanoseconds, 1_700_000_000_000_000_001, &[1, 2, 3], 60);
 /// let mut reader = Reader::new(&file).unwrap().expect("enough bytes");
-/// let Ok(Step::Pass(header)) = reader.step(&file) else { panic!("the header comes first") };
+/// let Ok(Step::Skip(header)) = reader.step(&file) else { panic!("the header comes first") };
 /// let Ok(Step::Packet(record)) = reader.step(&file[header as usize..]) else { panic!("then a packet") };
 /// assert_eq!((record.time_ns, record.captured.len(), record.original_len), (1_700_000_000_000_000_001, 3, 60));
 /// ```
@@ -34,10 +34,10 @@ enum Format {
 }
 
 impl Reader {
-    /// A reader for the format that these first bytes of a file are of; `None`: they are too few to tell.
+    /// Creates a reader for the format of these first bytes; `None` if they are too few.
     ///
     /// # Errors
-    /// When they are of no format that is known here.
+    /// If the format is unknown.
     pub fn new(first: &[u8]) -> Result<Option<Self>, FileError> {
         let Some(magic) = first.first_chunk::<4>() else {
             return Ok(None);
@@ -52,10 +52,10 @@ impl Reader {
         Ok(Some(Self { format, offset: 0 }))
     }
 
-    /// What lies at the current place of the file. Call it next with what lies behind the bytes it used up.
+    /// Parses the bytes at the current position. Call it next with the bytes after the consumed ones.
     ///
     /// # Errors
-    /// When the bytes cannot be what they claim to be, so that what follows cannot be found.
+    /// If the bytes are invalid, so that the next record cannot be found.
     #[inline]
     pub fn step(&mut self, bytes: &[u8]) -> Result<Step, FileError> {
         let step = match &mut self.format {
@@ -64,98 +64,100 @@ impl Reader {
         };
         match &step {
             Ok(Step::Packet(record)) => self.offset += record.used as u64,
-            Ok(Step::Pass(used) | Step::NoPacket(used)) => self.offset += used,
+            Ok(Step::Skip(used) | Step::NotAPacket(used)) => self.offset += used,
             Ok(Step::Needs(_)) | Err(_) => {}
         }
         step
     }
 
-    /// Bytes of the file that are behind us.
+    /// Returns the current position in the file in bytes.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The interfaces that the file has named up to here, counted through all its sections. A pcap file has none.
+    /// Returns the interfaces described so far, numbered through all sections. A pcap file has none.
     #[must_use]
-    pub fn interfaces(&self) -> &[pcapng::Described] {
+    pub fn interfaces(&self) -> &[pcapng::InterfaceDescription] {
         match &self.format {
             Format::Pcap(_) => &[],
             Format::Pcapng(pcapng) => pcapng.interfaces(),
         }
     }
 
-    /// What could not be handed out up to here.
+    /// Returns the counts of packets that were skipped or changed so far.
     #[must_use]
-    pub const fn passed_over(&self) -> PassedOver {
+    pub const fn skipped(&self) -> SkippedPackets {
         match &self.format {
-            Format::Pcap(pcap) => pcap.passed_over(),
-            Format::Pcapng(pcapng) => pcapng.passed_over(),
+            Format::Pcap(pcap) => pcap.skipped(),
+            Format::Pcapng(pcapng) => pcapng.skipped(),
         }
     }
 }
 
-/// What lies at a place of a file.
+/// The result of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// A packet.
     Packet(Record),
-    /// Nothing to hand out. So many bytes are used up, which may be more than there were: what is missing is to be skipped.
-    Pass(u64),
-    /// As [`Self::Pass`], but Wireshark gives it a frame number: something that is no packet, like a block of somebody's own.
-    NoPacket(u64),
-    /// More bytes are needed. If there are none, the file ends in the middle of something, and this says of what.
+    /// No packet. The number of consumed bytes may exceed the given ones: then skip the missing ones as well.
+    Skip(u64),
+    /// As [`Self::Skip`], for a block that is not a packet but gets a frame number in Wireshark, such as a custom
+    /// block.
+    NotAPacket(u64),
+    /// More bytes are needed. At the end of the file this is the error: the file is truncated.
     Needs(Error),
 }
 
-/// A packet of a file; ranges are of the bytes it was found in.
+/// A packet of a file; ranges refer to the bytes of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// When it was captured, in nanoseconds since 1970. A packet without a time (pcapng's simple ones) has that of the one before.
+    /// Capture time in nanoseconds since 1970. A packet without a time (pcapng's simple packet) has the time of the
+    /// previous one.
     pub time_ns: u64,
-    /// What it begins with
+    /// Type of its link header
     pub link_type: LinkType,
-    /// Where it was captured, in [`Reader::interfaces`]; 0 in a pcap file
+    /// Index of the interface in [`Reader::interfaces`]; 0 in a pcap file
     pub interface: u32,
-    /// How long it was
+    /// Length of the whole packet in bytes
     pub original_len: u32,
-    /// What of it was captured
+    /// The captured bytes
     pub captured: Range<usize>,
-    /// pcapng's options: what else is known of it, for [`pcapng::Options`]
+    /// The bytes of pcapng's options, for [`pcapng::Options`]
     pub options: Range<usize>,
-    /// Whether numbers in the options have their most significant byte first
+    /// Whether numbers in the options are big-endian
     pub is_big_endian: bool,
-    /// Bytes it takes in the file
+    /// Length of the record in the file in bytes
     pub used: usize,
 }
 
-/// Packets of a file that were not handed out, or not as they were; each a count.
+/// Counts of packets that were skipped, or returned with changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PassedOver {
-    /// Longer than [`PACKET_LEN_MAX`]
+pub struct SkippedPackets {
+    /// Skipped: longer than [`PACKET_LEN_MAX`]
     pub too_long: u64,
-    /// Of interfaces that the file does not describe
+    /// Skipped: of interfaces that the file does not describe
     pub of_unknown_interfaces: u64,
-    /// Handed out, but without a time of their own
+    /// Returned with the time of another packet, because they have none
     pub without_time: u64,
 }
 
-/// Why a file cannot be read on.
+/// Why reading a file failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileError {
-    /// It begins like no format that is known here.
+    /// The format is unknown.
     Unknown {
         /// Its first bytes
         magic: [u8; 4],
     },
-    /// It is of a version that is not known here.
+    /// The version of the format is unknown.
     Version {
         /// Major
         major: u16,
         /// Minor
         minor: u16,
     },
-    /// Something in it is not as long as it claims.
+    /// A record has an invalid length.
     Broken(Error),
 }
 
@@ -185,7 +187,7 @@ impl core::error::Error for FileError {
     }
 }
 
-/// The step that asks for `needed` bytes at `offset`.
+/// Returns the step that requests `needed` bytes at `offset`.
 #[inline]
 pub(super) fn needs(layer: Layer, offset: u64, needed: usize, got: usize) -> Step {
     Step::Needs(error(layer, offset, needed, got))
@@ -204,8 +206,8 @@ fn error(layer: Layer, offset: u64, needed: usize, got: usize) -> Error {
     }
 }
 
-/// Packets of which more was captured are passed over, as the longest of real ones are (`MAXIMUM_SNAPLEN` of libpcap).
+/// Most captured bytes of a packet; longer packets are skipped (`MAXIMUM_SNAPLEN` of libpcap).
 pub const PACKET_LEN_MAX: usize = 256 * 1024;
 
-/// What claims to be longer is no packet, but a broken file.
+/// A longer packet means a broken file.
 pub(super) const CLAIM_MAX: usize = 16 * 1024 * 1024;

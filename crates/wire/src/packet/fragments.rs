@@ -1,37 +1,37 @@
-//! Segments that IP cut up, told as one.
+//! TCP segments from IP fragments.
 
 use super::{Fragment, Segment};
 use core::net::IpAddr;
 
-/// Adds up the fragments of TCP segments. Only what tells how long the whole is, is kept, and only of the last
-/// [`Self::WHOLES_MAX`] that are not complete.
+/// A table of fragmented TCP segments. It keeps only their headers and lengths, not their data, and only the last
+/// [`Self::PARTIALS_MAX`] that are not complete.
 ///
-/// A segment is told with the fragment that completes it, as Wireshark does. Whether fragments overlap is not looked at: one
-/// that was captured twice may complete a whole of which another is missing.
+/// A segment is returned with the fragment that completes it, as in Wireshark. Overlaps are not detected: a fragment
+/// that was captured twice may complete a segment of which another fragment is missing.
 #[derive(Debug, Clone)]
 pub struct Fragments {
-    wholes: [Option<Whole>; Self::WHOLES_MAX],
+    partials: [Option<Partial>; Self::PARTIALS_MAX],
     oldest: usize,
     incomplete: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Whole {
+struct Partial {
     source: IpAddr,
     destination: IpAddr,
     id: u32,
-    /// Out of the first fragment, with how much of that is TCP's header
+    /// The segment of the first fragment, with the length of its TCP header
     segment: Option<(Segment, u32)>,
-    /// Bytes of all that came
-    came: u32,
-    /// Out of the last one
+    /// Bytes of all received fragments
+    received: u32,
+    /// Total length, known from the last fragment
     len: Option<u32>,
 }
 
 impl Default for Fragments {
     fn default() -> Self {
         Self {
-            wholes: [None; Self::WHOLES_MAX],
+            partials: [None; Self::PARTIALS_MAX],
             oldest: 0,
             incomplete: 0,
         }
@@ -39,61 +39,61 @@ impl Default for Fragments {
 }
 
 impl Fragments {
-    /// So many segments may be in pieces at once.
-    pub const WHOLES_MAX: usize = 64;
+    /// Most incomplete segments at once.
+    pub const PARTIALS_MAX: usize = 64;
 
-    /// One more fragment; the whole segment, if that completes one.
+    /// Adds a fragment. Returns the segment if the fragment completes it.
     pub fn add(&mut self, fragment: &Fragment) -> Option<Segment> {
         if fragment.protocol != TCP {
             return None;
         }
-        let is_same = |whole: &Whole| {
-            (whole.id, whole.source, whole.destination)
+        let is_same = |partial: &Partial| {
+            (partial.id, partial.source, partial.destination)
                 == (fragment.id, fragment.source, fragment.destination)
         };
         let known = self
-            .wholes
+            .partials
             .iter()
-            .position(|whole| whole.as_ref().is_some_and(is_same));
-        let place = known.unwrap_or_else(|| self.begin(fragment));
-        let whole = self.wholes.get_mut(place)?.as_mut()?;
-        whole.came = whole.came.saturating_add(fragment.len);
+            .position(|partial| partial.as_ref().is_some_and(is_same));
+        let index = known.unwrap_or_else(|| self.begin(fragment));
+        let partial = self.partials.get_mut(index)?.as_mut()?;
+        partial.received = partial.received.saturating_add(fragment.len);
         if let Some(segment) = fragment.segment {
-            whole.segment = Some((segment, fragment.len.saturating_sub(segment.payload_len)));
+            partial.segment = Some((segment, fragment.len.saturating_sub(segment.payload_len)));
         }
         if !fragment.has_more {
-            whole.len = Some(fragment.offset.saturating_add(fragment.len));
+            partial.len = Some(fragment.offset.saturating_add(fragment.len));
         }
-        let (mut segment, header_len) = whole.segment?;
-        let len = whole.len.filter(|len| whole.came >= *len)?;
+        let (mut segment, header_len) = partial.segment?;
+        let len = partial.len.filter(|len| partial.received >= *len)?;
         segment.payload_len = len.saturating_sub(header_len);
-        self.wholes[place] = None;
+        self.partials[index] = None;
         Some(segment)
     }
 
-    /// Segments that were given up, since fragments of them did not come.
+    /// Returns the number of segments with missing fragments.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
-        self.incomplete + self.wholes.iter().flatten().count() as u64
+        self.incomplete + self.partials.iter().flatten().count() as u64
     }
 
-    /// Makes room for another; says where.
+    /// Adds an entry for a segment, if necessary in index of an older one. Returns its index.
     fn begin(&mut self, fragment: &Fragment) -> usize {
-        let free = self.wholes.iter().position(Option::is_none);
-        let place = free.unwrap_or_else(|| {
+        let free = self.partials.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
             self.incomplete += 1;
-            self.oldest = (self.oldest + 1) % Self::WHOLES_MAX;
+            self.oldest = (self.oldest + 1) % Self::PARTIALS_MAX;
             self.oldest
         });
-        self.wholes[place] = Some(Whole {
+        self.partials[index] = Some(Partial {
             source: fragment.source,
             destination: fragment.destination,
             id: fragment.id,
             segment: None,
-            came: 0,
+            received: 0,
             len: None,
         });
-        place
+        index
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use crate::packet::{Decoded, LinkType, decode};
     use alloc::vec::Vec;
 
-    /// A part of a segment with a header of 20 bytes.
+    /// A fragment of a segment with a header of 20 bytes.
     fn part(id: u8, offset_units: u8, len: u8, has_more: bool) -> Fragment {
         let mut packet = Vec::from([
             0x45,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn told_with_the_one_that_completes_it() {
+    fn segment_is_returned_with_its_last_fragment() {
         for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
             let parts = [part(1, 0, 40, true), part(1, 5, 40, true), part(1, 10, 7, false)];
             let mut fragments = Fragments::default();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_bounded() {
+    fn incomplete_packets_are_bounded() {
         let mut fragments = Fragments::default();
         for id in 0..200 {
             assert_eq!(fragments.add(&part(id, 0, 40, true)), None);

@@ -1,20 +1,20 @@
-//! Link headers, and what may lie between them and IP.
+//! Link headers, and headers between them and IP.
 
 use super::decode::{Decoded, Next, Walk};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 
-/// What a captured packet begins with: a number of <https://www.tcpdump.org/linktypes.html>.
+/// The type of a link header: a number of <https://www.tcpdump.org/linktypes.html>.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
-#[allow(missing_docs)] // their names there
+#[allow(missing_docs)] // the names of that page
 impl LinkType {
     /// A protocol family in the capturing machine's byte order, then IP.
     pub const NULL: Self = Self(0);
     pub const ETHERNET: Self = Self(1);
     pub const PPP: Self = Self(9);
-    /// `DLT_RAW` of most systems, in files of old programs
+    /// `DLT_RAW` of most systems, in old files
     pub const RAW_DLT: Self = Self(12);
     /// `DLT_RAW` of OpenBSD
     pub const RAW_OPENBSD: Self = Self(14);
@@ -23,14 +23,14 @@ impl LinkType {
     pub const C_HDLC: Self = Self(104);
     /// As [`Self::NULL`], in network byte order
     pub const LOOP: Self = Self(108);
-    /// "Cooked": `tcpdump -i any` of old
+    /// Linux cooked capture: old versions of `tcpdump -i any`
     pub const LINUX_SLL: Self = Self(113);
     pub const IPV4: Self = Self(228);
     pub const IPV6: Self = Self(229);
-    /// "Cooked", with the interface's number: `tcpdump -i any`
+    /// Linux cooked capture with the interface index: `tcpdump -i any`
     pub const LINUX_SLL2: Self = Self(276);
 
-    /// Whether [`decode`](fn@super::decode) knows it.
+    /// Whether [`decode`](fn@super::decode) supports it.
     #[must_use]
     pub const fn is_known(self) -> bool {
         matches!(
@@ -52,34 +52,34 @@ impl LinkType {
     }
 }
 
-/// What the header of a packet captured on all interfaces says beside its protocol.
+/// Interface and packet type of a cooked header, of a packet captured on all interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cooked {
-    /// Number of the interface; version 1 does not tell
+    /// Index of the interface; `None` in version 1, which does not have it
     pub interface: Option<u32>,
-    /// How it came here
+    /// Direction and kind of destination
     pub kind: CookedKind,
 }
 
 /// `sll_pkttype`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CookedKind {
-    /// For this machine
+    /// For this host
     Host,
-    /// For all
+    /// Broadcast
     Broadcast,
-    /// For many
+    /// Multicast
     Multicast,
-    /// For somebody else
+    /// For another host
     OtherHost,
-    /// Sent from here
+    /// Sent by this host
     Outgoing,
-    /// Something newer
+    /// Another number
     Unknown(u16),
 }
 
 impl Cooked {
-    /// `None`: the packet has no such header.
+    /// Parses a cooked header; `None` for other link types.
     #[must_use]
     pub fn read(link_type: LinkType, bytes: &[u8]) -> Option<Self> {
         let (interface, kind) = match link_type {
@@ -99,7 +99,7 @@ impl Cooked {
     }
 }
 
-/// The link header.
+/// Returns the first header of a packet.
 #[inline]
 pub(super) fn first(walk: &mut Walk<'_>, link_type: LinkType) -> Result<Next, Error> {
     match link_type {
@@ -116,7 +116,7 @@ pub(super) fn first(walk: &mut Walk<'_>, link_type: LinkType) -> Result<Next, Er
     }
 }
 
-/// `struct ethhdr`; a number below 1536 is the length of what follows, which then says by itself what it is.
+/// Parses a `struct ethhdr`; a number below 1536 is a length instead of an ethertype.
 #[inline]
 pub(super) fn ethernet(walk: &mut Walk<'_>) -> Result<Next, Error> {
     let header: &[u8; 14] = walk.peek(Layer::Ethernet)?;
@@ -128,7 +128,7 @@ pub(super) fn ethernet(walk: &mut Walk<'_>) -> Result<Next, Error> {
     Ok(Next::Ethertype(number))
 }
 
-/// What an ethertype says: IP, or something before it.
+/// Parses the payload of an ethertype: IP, or a header before it.
 #[inline]
 pub(super) fn ethertype(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
     match ethertype {
@@ -158,7 +158,7 @@ pub(super) fn ethertype(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Err
     }
 }
 
-/// A protocol number of PPP, which may be compressed to one byte.
+/// Parses a PPP protocol number, which may be compressed to one byte.
 pub(super) fn ppp(walk: &mut Walk<'_>) -> Result<Next, Error> {
     let first = walk.u8(0, Layer::Shim)?;
     let protocol = if first & 1 != 0 {
@@ -176,18 +176,19 @@ pub(super) fn ppp(walk: &mut Walk<'_>) -> Result<Next, Error> {
     }
 }
 
-/// The header of packets that were captured on all interfaces.
+/// Parses a cooked header.
 fn cooked(walk: &mut Walk<'_>, protocol_at: usize, hardware_at: usize, len: usize) -> Result<Next, Error> {
     let ethertype = walk.u16(protocol_at, Layer::Link)?;
     let hardware = walk.u16(hardware_at, Layer::Link)?;
     walk.at += len;
     if hardware == ARPHRD_NETLINK {
-        return Ok(Next::Done(Decoded::Other { ethertype: None })); // the number is a family of netlink
+        return Ok(Next::Done(Decoded::Other { ethertype: None })); // the protocol is a netlink family
     }
     Ok(Next::Ethertype(ethertype))
 }
 
-/// A protocol family. IPv6 has another number on each system; the order is that of the capturing machine, or of the network.
+/// Parses a protocol family. IPv6 has another number on each system; the byte order is the capturing host's, or the
+/// network's.
 fn family(walk: &mut Walk<'_>) -> Result<Next, Error> {
     let family = walk.u32(0, Layer::Link)?;
     walk.at += 4;
@@ -202,7 +203,7 @@ fn family(walk: &mut Walk<'_>) -> Result<Next, Error> {
     })
 }
 
-/// PPP, with or without its address and control bytes; or Cisco's framing, which begins otherwise.
+/// Parses PPP with or without its address and control bytes, or Cisco's framing, which starts differently.
 fn hdlc(walk: &mut Walk<'_>) -> Result<Next, Error> {
     match *walk.peek::<2>(Layer::Link)? {
         [0xff, 0x03] => walk.at += 2,
@@ -218,7 +219,7 @@ fn cisco(walk: &mut Walk<'_>) -> Result<Next, Error> {
     Ok(Next::Ethertype(ethertype))
 }
 
-/// Labels, the last of which is marked; what follows them is told by nothing but its first half byte.
+/// Parses MPLS labels, of which the last one is marked; only the first four bits of the payload show its protocol.
 fn mpls(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
     for _ in 0..LABELS_MAX {
         let label: &[u8; 4] = walk.peek(Layer::Shim)?;
@@ -237,7 +238,7 @@ fn mpls(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
     }))
 }
 
-/// 802.2; with SNAP, an ethertype follows.
+/// Parses 802.2; with SNAP, an ethertype follows.
 fn llc(walk: &mut Walk<'_>) -> Next {
     match walk.rest() {
         [0xaa, 0xaa, 0x03, 0, 0, 0, high, low, ..] => {

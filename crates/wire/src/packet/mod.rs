@@ -1,10 +1,14 @@
-//! Packets as they were captured: files of them, and what is in each.
+//! Captured packets: capture files, and decoding of each packet.
 //!
-//! [`Reader`] takes a pcap or pcapng file apart, [`pcap`] and [`pcapng`] write such files; [`decode`](fn@decode) finds the TCP segment
-//! in a packet, through tags and tunnels.
+//! [`Reader`] parses a pcap or pcapng file, [`pcap`] and [`pcapng`] write such files; [`decode`](fn@decode) finds the
+//! TCP segment in a packet, inside tags and tunnels.
 //!
 //! What it deliberately does not do: decrypt, reassemble what is in segments, or trust a length. Of a packet of which only
 //! the beginning was captured as much is told as that beginning tells.
+//!
+//! Written here although `pcap-file` (three packages more) and `pcap-parser` (four) exist: both need the standard library, which
+//! this crate does without. `pcap-file` does not know the headers of the patched libpcap, and `pcap-parser` writes only with a
+//! fifth package.
 
 mod decode;
 mod file;
@@ -19,7 +23,7 @@ mod transport;
 mod tunnel;
 
 pub use decode::{Decoded, Fragment, decode};
-pub use file::{FileError, PACKET_LEN_MAX, PassedOver, Reader, Record, Step};
+pub use file::{FileError, PACKET_LEN_MAX, Reader, Record, SkippedPackets, Step};
 pub use fragments::Fragments;
 pub use link::{Cooked, CookedKind, LinkType};
 pub use segment::{SackBlocks, Segment, TcpFlags, TcpOptions, Timestamps};

@@ -5,7 +5,7 @@ use crate::bytes::be_u32;
 use crate::{Error, Layer};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IP, of the version that it says it is.
+/// Parses IP of either version.
 #[inline]
 pub(super) fn ip(walk: &mut Walk<'_>) -> Result<Next, Error> {
     match walk.u8(0, Layer::Ipv4)? >> 4 {
@@ -29,7 +29,7 @@ fn ipv4(walk: &mut Walk<'_>) -> Result<Next, Error> {
     }
     if total_len != 0 {
         walk.end = walk.end.min(walk.at + total_len);
-    } // else it was captured before it was cut up, and is longer than 16 bits can tell
+    } // else it was captured before segmentation, and is longer than the 16-bit field
     let is_routed = header_len > header.len() && is_source_routed(walk, header_len);
     walk.at += header_len;
     let id = half(4);
@@ -55,7 +55,7 @@ fn ipv4(walk: &mut Walk<'_>) -> Result<Next, Error> {
     Ok(Next::Protocol(ip))
 }
 
-/// Whether options (RFC 791) say where else it is to go, so that the last address is among them.
+/// Whether options (RFC 791) contain a source route, so that the final destination is in them.
 fn is_source_routed(walk: &Walk<'_>, header_len: usize) -> bool {
     const LOOSE: u8 = 131;
     const STRICT: u8 = 137;
@@ -139,7 +139,7 @@ fn ipv6(walk: &mut Walk<'_>) -> Result<Next, Error> {
     Ok(Next::Protocol(ip))
 }
 
-/// The length of a packet of more than 65,535 bytes (RFC 2675), out of the hop-by-hop options here.
+/// Returns the length of a packet of more than 65,535 bytes (RFC 2675) from the hop-by-hop options here.
 fn jumbo_len(walk: &Walk<'_>, len: usize) -> Option<usize> {
     let options = walk.rest().get(..len).unwrap_or(walk.rest());
     let mut at = 2;
@@ -169,5 +169,5 @@ fn later_fragment(walk: &Walk<'_>, ip: &Ip, id: u32, offset: u32, has_more: bool
     }))
 }
 
-/// Extension headers of one packet; more are nobody's.
+/// Most extension headers of one packet.
 const EXTENSIONS_MAX: usize = 16;

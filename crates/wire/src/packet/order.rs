@@ -1,11 +1,11 @@
-//! Integers whose byte order the file tells.
+//! Integers in the byte order of a file.
 
-/// Which byte of a number comes first.
+/// A byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The least significant one
+    /// Little-endian
     Little,
-    /// The most significant one
+    /// Big-endian
     Big,
 }
 

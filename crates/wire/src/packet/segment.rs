@@ -1,43 +1,43 @@
-//! One TCP segment out of a captured packet.
+//! A TCP segment of a captured packet.
 
 use core::net::IpAddr;
 
-/// A TCP segment, as its headers tell it: also of a packet of which only the beginning was captured.
+/// A TCP segment according to its headers, also of a packet that was captured in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Who sent it; behind tunnels, the innermost address.
+    /// Source address; inside tunnels, the innermost one.
     pub source: IpAddr,
     /// Its port.
     pub source_port: u16,
-    /// To whom.
+    /// Destination address.
     pub destination: IpAddr,
     /// Its port.
     pub destination_port: u16,
-    /// Sequence number of its first byte, SYN counted.
+    /// Sequence number of its first byte, or of SYN.
     pub sequence: u32,
-    /// Sequence number that is expected next; meaningful with [`TcpFlags::ACK`].
+    /// Next expected sequence number; valid with [`TcpFlags::ACK`].
     pub acknowledgement: u32,
-    /// Its flags.
+    /// Flags.
     pub flags: TcpFlags,
-    /// The window field as it stands, not scaled.
+    /// The window field, not scaled.
     pub window: u16,
-    /// Bytes of data it carries by its IP header, whether captured or not.
+    /// Length of its data in bytes according to the IP header, whether captured or not.
     pub payload_len: u32,
-    /// Its options, as far as they were captured.
+    /// Options, as far as they were captured.
     pub options: TcpOptions,
-    /// IPv4 identification, which grows with each packet of most senders; `None` with IPv6.
+    /// IPv4 identification, which most senders increment with each packet; `None` for IPv6.
     pub ip_id: Option<u16>,
     /// TTL or hop limit.
     pub ttl: u8,
-    /// The two bits of ECN in the IP header: 0 not capable, 1 and 2 capable, 3 congestion experienced.
+    /// ECN bits of the IP header: 0 not capable, 1 and 2 capable, 3 congestion experienced.
     pub ecn: u8,
-    /// Whether the checksum was captured whole and is wrong; `None`: not looked at, or not captured whole.
+    /// Whether the checksum is wrong; `None` if it was not checked or the segment was not captured completely.
     pub bad_checksum: Option<bool>,
-    /// Tunnels that it came through.
+    /// Number of tunnels around it.
     pub tunnels: u8,
 }
 
-/// Flags of a TCP header, with the three of ECN.
+/// Flags of a TCP header, including the three of ECN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TcpFlags(pub u16);
 
@@ -59,7 +59,7 @@ impl TcpFlags {
         self.0 & any.0 != 0
     }
 
-    /// Both together.
+    /// Returns the flags of both.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -77,9 +77,9 @@ pub struct TcpOptions {
     pub sack_permitted: bool,
     /// Timestamps
     pub timestamps: Option<Timestamps>,
-    /// What was received beyond the acknowledgement
+    /// Ranges received beyond the acknowledgement
     pub sack: SackBlocks,
-    /// They were cut off by the capture, or make no sense
+    /// Whether they are truncated by the capture, or invalid
     pub is_cut: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// One more; a fifth does not fit into a header.
+    /// Adds a block; a fifth is ignored, as it does not fit into a header.
     pub const fn push(&mut self, start: u32, end: u32) {
         if self.len < 4 {
             self.blocks[self.len as usize] = (start, end);
@@ -108,7 +108,7 @@ impl SackBlocks {
         }
     }
 
-    /// Each of them, in the order of the header.
+    /// Returns the blocks in the order of the header.
     #[must_use]
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.len)]
@@ -116,7 +116,7 @@ impl SackBlocks {
 }
 
 impl Segment {
-    /// How much of the sequence space it takes: its data, and one each for SYN and FIN.
+    /// Returns its length in sequence space: its data, and one each for SYN and FIN.
     #[must_use]
     pub const fn sequence_len(&self) -> u32 {
         let marks = self.flags.has(TcpFlags::SYN) as u32 + self.flags.has(TcpFlags::FIN) as u32;

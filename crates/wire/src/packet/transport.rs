@@ -11,7 +11,7 @@ use core::net::IpAddr;
 /// ```
 #[inline]
 pub(super) fn tcp(walk: &Walk<'_>, ip: &Ip) -> Result<Decoded, Error> {
-    // Behind the window nothing is indispensable.
+    // The fields after the window are not needed.
     let header: &[u8; 16] = walk.peek(Layer::Tcp)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -83,14 +83,14 @@ pub(super) fn udp(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
     }))
 }
 
-/// The options of a header, of which `captured` is there out of `len` bytes.
+/// Parses the options of a header, of which `captured` was captured out of `len` bytes.
 #[inline]
 fn options(captured: &[u8], len: usize, flags: TcpFlags) -> TcpOptions {
     let mut options = TcpOptions {
         is_cut: captured.len() < len,
         ..TcpOptions::default()
     };
-    // What nearly every segment has: two bytes of padding, timestamps.
+    // Fast path of most segments: two bytes of padding, timestamps.
     if let [NOP, NOP, TIMESTAMPS, 10, stamps @ ..] = captured
         && stamps.len() == 8
         && len == 12
@@ -111,7 +111,7 @@ fn options(captured: &[u8], len: usize, flags: TcpFlags) -> TcpOptions {
         }
         let option_len = usize::from(behind.first().copied().unwrap_or(0));
         let Some(value) = rest.get(2..option_len) else {
-            // Shorter than itself, or beyond what there is. Of blocks those are told that were captured whole.
+            // Shorter than its header, or truncated. Completely captured SACK blocks are kept.
             if *kind == SACK && option_len > 2 && options.is_cut {
                 push_blocks(&mut options, rest.get(2..).unwrap_or_default());
             }
@@ -146,16 +146,16 @@ fn timestamps(value: &[u8]) -> Option<Timestamps> {
     })
 }
 
-/// Whether the checksum of the segment here is wrong; `None` where that cannot be told.
+/// Whether the checksum of the segment here is wrong; `None` if it cannot be checked.
 ///
-/// A packet captured where it is sent, or after segments were put together, has not got its checksum yet: Linux (and
-/// others) leave there what the hardware adds to, the sum of the pseudo header. Some leave 0.
+/// A packet that was captured on the sending host, or after segments were merged, has no final checksum: Linux (and
+/// others) store the sum of the pseudo header, which the hardware completes. Some store 0.
 fn bad_checksum(walk: &Walk<'_>, ip: &Ip) -> Option<bool> {
     if ip.first_of.is_some() || ip.is_routed {
         return None;
     }
     let segment = walk.bytes.get(walk.at..walk.end)?;
-    let told = be_u16(segment, 16)?;
+    let stored = be_u16(segment, 16)?;
     let addresses = match (ip.source, ip.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => sum(&source.octets()) + sum(&destination.octets()),
         (IpAddr::V6(source), IpAddr::V6(destination)) => sum(&source.octets()) + sum(&destination.octets()),
@@ -166,16 +166,16 @@ fn bad_checksum(walk: &Walk<'_>, ip: &Ip) -> Option<bool> {
     if fold(pseudo + sum(segment)) == 0xffff {
         return Some(false);
     }
-    if told == 0 || told == fold(pseudo) || told == fold(without_len) {
+    if stored == 0 || stored == fold(pseudo) || stored == fold(without_len) {
         return None;
     }
     Some(true)
 }
 
-/// The sum of 16-bit words, not folded yet. Packets are shorter than 2^32 words.
+/// Returns the sum of 16-bit words, not folded yet. Packets are shorter than 2^32 words.
 #[inline]
 fn sum(bytes: &[u8]) -> u64 {
-    // Of 32-bit words, since 2^16 is 1 here: half as many steps.
+    // Adds 32-bit words, which is equivalent because 2^16 counts as 1, in half as many steps.
     let (words, rest) = bytes.as_chunks::<4>();
     let mut total: u64 = words
         .iter()

@@ -1,15 +1,15 @@
-//! Packets in packets.
+//! Tunnels: packets in packets.
 
 use super::decode::{Ip, Next, Walk, protocol};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 
-/// What an IP header says that it carries: a tunnel, or nothing that we look into.
+/// Parses the payload of an IP header: a tunnel, or a protocol that is not decoded.
 pub(super) fn by_protocol(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
     match ip.protocol {
         protocol::IPV4 | protocol::IPV6 => Ok(walk.enter(0, Next::Ip, ip)),
         protocol::GRE => gre(walk, ip),
-        // Behind IPv4, where it is no extension header
+        // After IPv4, where it is not an extension header
         protocol::AUTHENTICATION => {
             let [next, units] = *walk.peek::<2>(Layer::Ipv4)?;
             walk.at += (usize::from(units) + 2) * 4;
@@ -22,13 +22,13 @@ pub(super) fn by_protocol(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
     }
 }
 
-/// Tunnels over UDP, by their port; `None`: it does not look like one.
+/// Parses a tunnel over UDP by its port; `None` if it is not one.
 pub(super) fn by_port(walk: &mut Walk<'_>, ip: &Ip, destination_port: u16) -> Option<Next> {
     let content = walk.rest().get(UDP_LEN..)?;
     let udp_len = usize::from(be_u16(walk.rest(), 4)?);
     if udp_len >= UDP_LEN {
         walk.end = walk.end.min(walk.at + udp_len);
-    } // 0: longer than 16 bits can tell
+    } // 0: longer than the 16-bit field
     match destination_port {
         // u8 flags; u8 reserved[3]; u8 vni[3]; u8 reserved
         4789 | 8472 if be_u32(content, 0)? == 0x0800_0000 && *content.get(7)? == 0 => {
@@ -44,7 +44,7 @@ pub(super) fn by_port(walk: &mut Walk<'_>, ip: &Ip, destination_port: u16) -> Op
     }
 }
 
-/// RFC 2784 and 2890, and version 1 for PPTP (RFC 2637).
+/// Parses GRE: RFC 2784 and 2890, and version 1 for PPTP (RFC 2637).
 fn gre(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
     let flags = walk.u16(0, Layer::Tunnel)?;
     let ethertype = walk.u16(2, Layer::Tunnel)?;
@@ -54,7 +54,7 @@ fn gre(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
         0 if flags & 0x4000 == 0 => {
             let len = 4 + words(GRE_CHECKSUM | GRE_KEY | GRE_SEQUENCE);
             Ok(match ethertype {
-                // Mirrored packets (ERSPAN): type I without, type II with a sequence number and a header of its own
+                // Mirrored packets (ERSPAN): type I without, type II with a sequence number and an additional header
                 0x88be if flags & GRE_SEQUENCE != 0 => walk.enter(len + 8, Next::Ethernet, ip),
                 0x88be => walk.enter(len, Next::Ethernet, ip),
                 _ => walk.enter(len, Next::Ethertype(ethertype), ip),
@@ -63,7 +63,7 @@ fn gre(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
         1 if ethertype == 0x880b => {
             let mut len = 4 + words(GRE_KEY | GRE_SEQUENCE | GRE_ACKNOWLEDGEMENT);
             if flags & GRE_SEQUENCE == 0 {
-                return Ok(Next::Done(ip.other())); // acknowledges only
+                return Ok(Next::Done(ip.other())); // only an acknowledgement
             }
             if walk.rest().get(len..len + 2) == Some(&[0xff, 0x03]) {
                 len += 2;

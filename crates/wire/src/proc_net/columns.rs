@@ -1,12 +1,12 @@
-//! A line, column by column, each number checked: no sign where none belongs, no overflow, and nothing
-//! stuck to it.
+//! Reading a line column by column, with each number checked: no unexpected sign, no overflow, and no
+//! other characters in its column.
 
 use crate::{Error, Layer};
 
-/// What is left of a line.
+/// The unread part of a line.
 ///
-/// The first mistake is kept and whatever is read after it is 0: one check at the end of a line
-/// instead of one behind each column makes reading a third faster.
+/// The first error is kept, and everything read after it is 0: one check at the end of a line
+/// instead of one after each column makes reading a third faster.
 #[derive(Debug, Clone)]
 pub(super) struct Columns<'a> {
     line: &'a [u8],
@@ -25,7 +25,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// `value`, if no column read so far was broken.
+    /// Returns `value`, or the first error of the columns read so far.
     #[inline]
     pub(super) fn finish<T>(self, value: T) -> Result<T, Error> {
         match self.error {
@@ -34,7 +34,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Steps over blanks, and says whether anything is left.
+    /// Skips blanks. Returns whether anything is left.
     #[inline]
     pub(super) fn more(&mut self) -> bool {
         // Columns are padded by up to eight blanks, and lines of IPv4 sockets to 150 characters.
@@ -51,7 +51,7 @@ impl<'a> Columns<'a> {
         self.at < self.line.len()
     }
 
-    /// The next column, whatever is in it.
+    /// Reads the next column as text.
     #[inline]
     pub(super) fn word(&mut self) -> &'a [u8] {
         if !self.more() {
@@ -64,7 +64,7 @@ impl<'a> Columns<'a> {
         &rest[..len]
     }
 
-    /// Exactly this byte, without blanks before it.
+    /// Reads exactly this byte, without blanks before it.
     #[inline]
     pub(super) fn byte(&mut self, byte: u8) {
         if !self.has_byte(byte) {
@@ -72,7 +72,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Steps over this byte if it is the next one.
+    /// Skips this byte if it is the next one.
     #[inline]
     pub(super) fn has_byte(&mut self, byte: u8) -> bool {
         let found = self.line.get(self.at) == Some(&byte);
@@ -80,7 +80,7 @@ impl<'a> Columns<'a> {
         found
     }
 
-    /// A column of hexadecimal digits, or the part of one before a colon.
+    /// Reads a column of hexadecimal digits, or the part of one before a colon.
     #[inline]
     pub(super) fn hex(&mut self) -> u64 {
         self.more();
@@ -114,7 +114,7 @@ impl<'a> Columns<'a> {
         self.digits(2) as u8
     }
 
-    /// Exactly eight hexadecimal digits of any case here, without looking at what follows them.
+    /// Reads exactly eight hexadecimal digits of any case here, without checking what follows them.
     #[inline]
     pub(super) fn eight(&mut self) -> u32 {
         match self.chunk().and_then(hex8) {
@@ -143,7 +143,7 @@ impl<'a> Columns<'a> {
         value
     }
 
-    /// A column of eight capital digits, as nearly all are.
+    /// Reads a column of eight upper-case digits, the fast path.
     #[inline]
     fn eight_and_end(&mut self) -> Option<u32> {
         let value = hex8(self.chunk()?)?;
@@ -159,7 +159,7 @@ impl<'a> Columns<'a> {
         self.peek().copied()
     }
 
-    /// A column of decimal digits.
+    /// Reads a column of decimal digits.
     #[inline]
     pub(super) fn decimal(&mut self) -> u64 {
         self.more();
@@ -202,7 +202,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// A column of decimal digits, perhaps with a minus before them.
+    /// Reads a column of decimal digits with an optional minus.
     #[inline]
     pub(super) fn signed(&mut self) -> i64 {
         self.more();
@@ -222,7 +222,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// The next `N` bytes, if there are so many.
+    /// Returns the next `N` bytes, if there are that many.
     #[inline]
     pub(super) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
         self.line.get(self.at..)?.first_chunk()
@@ -234,18 +234,18 @@ impl<'a> Columns<'a> {
         matches!(self.line.get(self.at + len), None | Some(b' '))
     }
 
-    /// Steps over so many bytes, which [`Columns::peek`] has shown to be there.
+    /// Skips `len` bytes, whose presence [`Columns::peek`] has shown.
     #[inline]
     pub(super) fn skip(&mut self, len: usize) {
         self.at += len;
     }
 
-    /// All that is left, blanks included.
+    /// Returns the rest of the line, including blanks.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.line.get(self.at..).unwrap_or_default()
     }
 
-    /// Hexadecimal digits; leading zeros beyond `digits_max` are let pass.
+    /// Reads hexadecimal digits; leading zeros beyond `digits_max` are accepted.
     #[inline]
     fn digits(&mut self, digits_max: u32) -> u64 {
         let start = self.at;
@@ -269,7 +269,7 @@ impl<'a> Columns<'a> {
         value
     }
 
-    /// Steps over a number `len` long; refuses one of no digits, or with something stuck to it.
+    /// Skips a number of `len` digits; an error without digits, or with another character after them.
     #[inline]
     fn end_number(&mut self, rest: &[u8], len: usize) {
         self.at += len;
@@ -278,7 +278,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Keeps the first mistake.
+    /// Keeps the first error.
     #[cold]
     pub(super) fn fail(&mut self, offset: usize, needed: usize, got: usize) {
         let error = Error {
@@ -292,17 +292,17 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// How many of these bytes are blanks before the first that is not.
+/// Returns the number of leading blanks.
 #[inline]
 fn blanks_before(bytes: [u8; 8]) -> usize {
     let differences = u64::from_le_bytes(bytes) ^ 0x2020_2020_2020_2020;
     differences.trailing_zeros() as usize / 8
 }
 
-/// Eight capital hexadecimal digits at once; `None` if any byte is not one.
+/// Parses eight upper-case hexadecimal digits at once; `None` if any byte is another character.
 ///
-/// Each byte's low nibble (and 9 more for a letter) is its value, which must be below 16. The values are
-/// then spelled out again and compared with what came, which finds every other byte that was no digit.
+/// Each byte's low nibble (plus 9 for a letter) is its value, which must be below 16. The values are
+/// then converted back to digits and compared with the input, which finds every other invalid byte.
 #[inline]
 pub(super) fn hex8(text: [u8; 8]) -> Option<u32> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -317,13 +317,13 @@ pub(super) fn hex8(text: [u8; 8]) -> Option<u32> {
     Some((halves | halves >> 16) as u32)
 }
 
-/// Four capital hexadecimal digits.
+/// Parses four upper-case hexadecimal digits.
 #[inline]
 pub(super) fn hex4([a, b, c, d]: [u8; 4]) -> Option<u32> {
     hex8([b'0', b'0', b'0', b'0', a, b, c, d])
 }
 
-/// Value of each hexadecimal digit, 255 for what is none.
+/// Value of each hexadecimal digit, 255 for other bytes.
 const NIBBLES: [u8; 256] = {
     let mut table = [255; 256];
     let mut digit = 0;
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_any_width() {
+    fn numbers_of_any_width_are_read() {
         let mut line = columns(b"  7: 00000000000000ff ffffffffffffffff 12 -1 18446744073709551615\n");
         assert_eq!(line.decimal(), 7);
         line.byte(b':');
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_an_error_at_its_place() {
+    fn invalid_number_is_an_error_with_its_offset() {
         for bad in [
             &b""[..],
             b"   ",
@@ -409,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_mistake_counts() {
+    fn first_error_is_kept() {
         let mut line = columns(b"1 x 2 y");
         assert_eq!((line.decimal(), line.decimal(), line.decimal()), (1, 0, 0));
         assert_eq!(line.finish(()).map_err(|error| error.offset), Err(2));
     }
 
     #[test]
-    fn words_of_any_width() {
+    fn words_of_any_width_are_read() {
         let mut line = columns(b"  0000000011111111 ab          cdefghijklmnop q");
         assert_eq!(line.word(), b"0000000011111111");
         assert_eq!(line.word(), b"ab");

@@ -1,6 +1,6 @@
 use super::words::{decimal, words};
 
-/// Two lines of `snmp` or `netstat`: a title with the names of its counters, and the title with their values.
+/// A pair of lines of `snmp` or `netstat`: a title with the names of counters, and the same title with their values.
 #[derive(Debug, Clone, Copy)]
 pub struct CounterTable<'a> {
     /// `Ip`, `TcpExt`...
@@ -10,7 +10,7 @@ pub struct CounterTable<'a> {
 }
 
 impl<'a> CounterTable<'a> {
-    /// The tables of a file, in its order. Ends at the first pair of lines that has no titles, which is `None`.
+    /// Iterates over the tables of a file. Ends after the first pair of lines without titles, which is `None`.
     pub fn all(text: &'a [u8]) -> impl Iterator<Item = Option<Self>> {
         let mut lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         let mut is_over = false;
@@ -31,14 +31,14 @@ impl<'a> CounterTable<'a> {
         Some(Self { title, names, values })
     }
 
-    /// Each counter with its value; one without a number is 0.
+    /// Iterates over the counters with their values; a missing number is 0.
     pub fn counters(&self) -> impl Iterator<Item = (&'a [u8], u64)> {
         let mut values = words(self.values);
         words(self.names).map(move |name| (name, values.next().and_then(decimal).unwrap_or(0)))
     }
 }
 
-/// The lines of `snmp6` or `sctp/snmp`: a name and a value each.
+/// Iterates over the lines of `snmp6` or `sctp/snmp`: a name and a value each; invalid lines are skipped.
 pub fn counter_lines(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     text.split(|&byte| byte == b'\n').filter_map(|line| {
         let mut words = words(line);
@@ -57,7 +57,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn tables_of_two_lines() {
+    fn broken_pair_of_lines_ends_the_tables() {
         let text = b"Ip: A B\nIp: 1 -1\nTcp: X\nTcp: 18446744073709551615\nbroken\n1 2\nUdp: A\nUdp: 1\n";
         let found: Vec<_> = CounterTable::all(text)
             .map(|table| table.map(|table| (table.title, table.counters().collect::<Vec<_>>())))
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_name_and_value() {
+    fn lines_without_a_value_are_skipped() {
         let found: Vec<_> = counter_lines(b"Ip6InReceives   \t 5\n\nbroken\nX 1\n").collect();
         assert_eq!(found, [(&b"Ip6InReceives"[..], 5), (b"X", 1)]);
     }

@@ -3,7 +3,7 @@ use super::words::{decimal, words};
 /// A line of `dev`: an interface and its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceLine<'a> {
-    /// Its name
+    /// Name
     pub name: &'a [u8],
     /// Received: bytes, packets, errs, drop, fifo, frame, compressed, multicast; then sent: bytes, packets, errs,
     /// drop, fifo, colls, carrier, compressed
@@ -11,10 +11,10 @@ pub struct DeviceLine<'a> {
 }
 
 impl<'a> DeviceLine<'a> {
-    /// `None`: a line of the head, or none of this file.
+    /// Parses one line; `None` for the header and for lines of another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
-        // No name holds a colon (net/core/dev.c, dev_valid_name).
+        // A name never contains a colon (net/core/dev.c, dev_valid_name).
         let colon = line.iter().position(|&byte| byte == b':')?;
         let name = line[..colon].trim_ascii();
         let mut counters = [0; 16];
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_line() {
+    fn line_is_parsed() {
         let line = b"  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";
         let found = DeviceLine::parse(line).unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
 use super::columns::{Columns, hex4, hex8};
 use crate::{Error, Layer};
 
-/// One line of `tcp`, `udp`, `udplite`, `raw`, or of one of these with a 6 behind it.
+/// A line of `tcp`, `udp`, `udplite`, `raw`, or of one of their IPv6 counterparts.
 ///
 /// ```text
 /// sl: local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ref pointer ...
@@ -10,57 +10,57 @@ use crate::{Error, Layer};
 pub struct InetLine {
     /// Whether the addresses are IPv6's.
     pub is_v6: bool,
-    /// `local_address`; of a RAW socket the port is the protocol it listens to
+    /// `local_address`; of a RAW socket the port is its IP protocol
     pub local: Address,
     /// `rem_address`
     pub remote: Address,
     /// `st`: the kernel's TCP state number, also for UDP and RAW (1 connected, 7 not)
     pub state: u8,
-    /// `tx_queue`: bytes not acknowledged; of UDP and RAW the memory of what is being sent
+    /// `tx_queue`: bytes not acknowledged; of UDP and RAW the memory of data being sent
     pub send_queue: u32,
-    /// `rx_queue`: bytes to be read, or of a TCP listener the connections waiting to be accepted
+    /// `rx_queue`: bytes to read, or of a TCP listener the connections waiting to be accepted
     pub receive_queue: u32,
     /// `tr`: 0 none, 1 retransmission, 2 keepalive, 3 TIME_WAIT, 4 zero window probe
     pub timer: u8,
-    /// `tm->when`: hundredths of a second (`USER_HZ`) until the timer fires; above `i64::MAX` overdue
+    /// `tm->when`: hundredths of a second (`USER_HZ`) until the timer expires; above `i64::MAX` overdue
     pub expires_ticks: u64,
     /// `retrnsmt`: timeouts of the retransmission timer
     pub retransmits: u32,
-    /// `uid`, as the reader's user namespace names it; 0 for TIME_WAIT, which has none
+    /// `uid`, in the reader's user namespace; 0 for TIME_WAIT, which has none
     pub uid: u32,
     /// `timeout`: unanswered probes, of zero windows or keepalive
     pub probes: u32,
-    /// `inode`: 0 where no file holds the socket
+    /// `inode`: 0 where no file refers to the socket
     pub inode: u64,
-    /// `ref`: references held to it
+    /// `ref`: number of references
     pub references: i64,
-    /// What follows the pointer.
+    /// The columns after the pointer.
     pub tail: Tail,
 }
 
 /// An address and port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
-    /// In network order, of which IPv4 uses the first four.
+    /// Address in network order; IPv4 uses the first four bytes.
     pub bytes: [u8; 16],
-    /// In host order.
+    /// Port in host order.
     pub port: u16,
 }
 
 /// The last columns of a line, which differ by protocol and state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// None (TIME_WAIT, SYN_RECV, and UDP before Linux 2.6.27), or a number of columns that has no meaning yet.
+    /// No columns (TIME_WAIT, SYN_RECV, and UDP before Linux 2.6.27), or an unknown number of columns.
     None,
-    /// `drops` of UDP and RAW: packets lost for want of room.
+    /// `drops` of UDP and RAW: packets dropped because the buffer was full.
     Drops(u64),
-    /// Of a full TCP socket. For a listener only `ssthresh` means anything: the queue of Fast Open.
+    /// Columns of a full TCP socket. For a listener only `ssthresh` is meaningful: the queue of Fast Open.
     Tcp {
         /// Retransmission timeout in hundredths of a second, rounded down
         rto_ticks: u64,
         /// Delayed ACK timeout in hundredths of a second, rounded down
         ato_ticks: u64,
-        /// Bit 0 interactive ("pingpong"), above it the count of quick ACKs
+        /// Bit 0 interactive ("pingpong"), the higher bits the count of quick ACKs
         quick_ack: u64,
         /// Congestion window in segments
         snd_cwnd: u32,
@@ -70,10 +70,10 @@ pub enum Tail {
 }
 
 impl InetLine {
-    /// One line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// When a column is missing or not the number it should be; so for the header.
+    /// When a column is missing or not the number it should be; also for the header.
     #[inline]
     pub fn parse(line: &[u8]) -> Result<Self, Error> {
         let mut columns = Columns::new(line, Layer::ProcNetInet);
@@ -129,8 +129,8 @@ struct Front {
 }
 
 impl Front {
-    /// In the widths they have on every kernel we know they are read by their places, which takes a
-    /// third of the time; else one by one, which finds what is wrong.
+    /// Reads the columns by their offsets if they have the widths of all known kernels, which takes a third of the
+    /// time; otherwise one by one, which also finds errors.
     #[inline]
     fn parse(columns: &mut Columns<'_>) -> Self {
         let fixed = match columns.peek::<FRONT_V4_LEN>() {
@@ -149,7 +149,7 @@ impl Front {
         }
     }
 
-    /// `text` is as long as addresses of so many words make it.
+    /// Parses `text`, which has the length for addresses of `WORDS` words.
     #[inline]
     fn fixed<const WORDS: usize>(text: &[u8]) -> Option<Self> {
         let address = 1 + 8 * WORDS; // with the blank before it
@@ -224,8 +224,8 @@ const FRONT_V4_LEN: usize = 2 * (1 + 8 + 1 + 4) + 42;
 const FRONT_V6_LEN: usize = 2 * (1 + 32 + 1 + 4) + 42;
 
 impl Address {
-    /// The kernel prints each four bytes of an address as one number in its own byte order (`%08X` of a
-    /// `__be32`), and the port as a number.
+    /// Reads an address and port. The kernel prints each four bytes of an address as one number in its native byte
+    /// order (`%08X` of a `__be32`).
     fn parse(columns: &mut Columns<'_>) -> (Self, bool) {
         columns.more();
         let mut bytes = [0; 16];
@@ -280,7 +280,7 @@ mod tests {
     use alloc::format;
     use alloc::string::String;
 
-    /// As the kernel prints an IPv4 address: a number in its own byte order.
+    /// An IPv4 address as the kernel prints it: a number in its native byte order.
     fn v4(bytes: [u8; 4]) -> String {
         format!("{:08X}", u32::from_ne_bytes(bytes))
     }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_each_column() {
+    fn each_column_is_read() {
         let text = line("ffff8881045ad580 20 4 30 10 -1\n");
         let found = InetLine::parse(text.as_bytes()).unwrap();
         assert!(!found.is_v6);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_by_their_number_of_columns() {
+    fn tail_depends_on_the_number_of_columns() {
         for (rest, tail) in [
             ("0", Tail::None),
             ("(____ptrval____)", Tail::None),
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_may_be_wider_or_lower_case() {
+    fn wider_and_lower_case_columns_are_read() {
         let text = "100000: 0100007f:1F90 00000000:0000 0a 100000000:0 00:0 0 0 0 1 1 0";
         assert!(InetLine::parse(text.as_bytes()).is_err(), "a queue of 36 bits");
         let text = "100000: 0100007f:1F90 00000000:0000 0a 000000001:0 02:fffffffffffffff0 0 4294967294 0 18446744073709551615 -1 0";
@@ -372,13 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn by_places_and_by_columns_are_the_same() {
+    fn fixed_and_column_parsers_agree() {
         let v6 = format!(" {}:0050 {}:ABCD", "0123456789ABCDEF".repeat(2), "F".repeat(32));
         for addresses in [" 0100007F:1F90 0200007F:9C40", &v6] {
             let text = format!("{addresses} 0A 00000001:0000000F 03:FFFFFFFF 00000002");
             let mut once = Columns::new(text.as_bytes(), Layer::ProcNetInet);
-            let mut slowly = once.clone();
-            let (once_front, slow_front) = (Front::parse(&mut once), Front::by_columns(&mut slowly));
+            let mut by_columns = once.clone();
+            let (once_front, slow_front) = (Front::parse(&mut once), Front::by_columns(&mut by_columns));
             assert_eq!(
                 (once_front.is_v6, once_front.local, once_front.remote),
                 (slow_front.is_v6, slow_front.local, slow_front.remote)
@@ -395,20 +395,21 @@ mod tests {
                 ),
                 (1, 15, 2)
             );
-            assert_eq!((once.rest(), slowly.rest()), (&b""[..], &b""[..]));
-            // Any byte changed: still the same, be it good or bad.
+            assert_eq!((once.rest(), by_columns.rest()), (&b""[..], &b""[..]));
+            // Any byte changed: both give the same value or error.
             let step = if cfg!(miri) { 17 } else { 1 };
             for place in (0..text.len()).step_by(step) {
                 for byte in [b' ', b':', b'0', b'F', b'f', b'G', b'\n'] {
                     let mut text = text.clone().into_bytes();
                     text[place] = byte;
                     let mut once = Columns::new(&text, Layer::ProcNetInet);
-                    let mut slowly = once.clone();
-                    let (once_front, slow_front) = (Front::parse(&mut once), Front::by_columns(&mut slowly));
+                    let mut by_columns = once.clone();
+                    let (once_front, slow_front) =
+                        (Front::parse(&mut once), Front::by_columns(&mut by_columns));
                     let values =
                         |front: &Front| (front.local, front.remote, front.expires_ticks, front.retransmits);
-                    let same =
-                        (values(&once_front), once.finish(())) == (values(&slow_front), slowly.finish(()));
+                    let same = (values(&once_front), once.finish(()))
+                        == (values(&slow_front), by_columns.finish(()));
                     assert!(same, "{}", text.escape_ascii());
                 }
             }
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_cut_anywhere_is_an_error_or_lacks_its_tail() {
+    fn truncated_line_is_an_error_or_lacks_its_tail() {
         let text = line("ffff8881045ad580 20 4 30 10 -1");
         let pointer = text.find("ffff8881").unwrap();
         for len in 0..text.len() {

@@ -3,19 +3,19 @@ use super::words::{decimal, hex, ipv4, ipv6, words};
 /// A line of `igmp`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IgmpLine<'a> {
-    /// The groups that follow are those of this interface.
+    /// An interface; its groups follow.
     Interface(&'a [u8]),
     /// A group.
     Group {
-        /// In network order
+        /// Address in network order
         address: [u8; 4],
-        /// How many sockets joined
+        /// Number of sockets that joined
         users: u64,
     },
 }
 
 impl<'a> IgmpLine<'a> {
-    /// `None`: the head, or no line of this file.
+    /// Parses one line; `None` for the header and for lines of another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         if let Some(group) = line.strip_prefix(b"\t") {
@@ -40,12 +40,12 @@ pub struct Igmp6Line<'a> {
     pub interface: &'a [u8],
     /// Group, in network order
     pub address: [u8; 16],
-    /// How many sockets joined
+    /// Number of sockets that joined
     pub users: u64,
 }
 
 impl<'a> Igmp6Line<'a> {
-    /// `None`: no line of this file.
+    /// Parses one line; `None` if it has another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = words(line);
@@ -63,7 +63,7 @@ impl<'a> Igmp6Line<'a> {
 pub struct Inet6Line<'a> {
     /// The address, in network order
     pub address: [u8; 16],
-    /// Bits of its prefix
+    /// Prefix length
     pub prefix_len: u8,
     /// `IPV6_ADDR_*` bits of its scope
     pub scope: u8,
@@ -72,7 +72,7 @@ pub struct Inet6Line<'a> {
 }
 
 impl<'a> Inet6Line<'a> {
-    /// `None`: no line of this file.
+    /// Parses one line; `None` if it has another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = words(line);
@@ -96,7 +96,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn igmp() {
+    fn igmp_lines_are_parsed() {
         let address = u32::from_ne_bytes([224, 0, 0, 1]);
         let group = format!("\t\t\t\t{address:08X}     2 0:00000000\t\t0");
         assert_eq!(
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn igmp6_and_addresses() {
+    fn igmp6_and_if_inet6_lines_are_parsed() {
         let line = b"1    lo              ff020000000000000000000000000001     3 0000000C 0";
         let found = Igmp6Line::parse(line).unwrap();
         assert_eq!((found.interface, found.users), (&b"lo"[..], 3));

@@ -15,9 +15,12 @@
 //! | `igmp`, `igmp6` | [`IgmpLine`], [`Igmp6Line`] | `net/ipv4/igmp.c`, `net/ipv6/mcast.c` |
 //! | `if_inet6` | [`Inet6Line`] | `net/ipv6/addrconf.c` |
 //!
-//! A parser of sockets takes one line, with or without its newline, allocates nothing, and goes by columns
-//! separated by blanks, not by places: columns have grown and have been appended, but have kept their
-//! order. [`is_header`] knows the line with the columns' names.
+//! A parser of sockets takes one line, with or without its newline, allocates nothing, and uses the order of
+//! columns, not their offsets: columns have become wider and new ones were appended, but their order has not
+//! changed. [`is_header`] recognizes the line with the columns' names.
+//!
+//! Written here although the crate `procfs` (three packages more) exists. It needs the standard library, makes owned values of all
+//! lines, and gives up a file of which one line is not as it expects.
 //!
 //! ```
 //! use sockeye_wire::proc_net::{InetLine, Tail};
@@ -54,7 +57,7 @@ pub use softnet::SoftnetLine;
 pub use unix::UnixLine;
 pub(crate) use words::{decimal, words};
 
-/// Whether this is the first line of one of these files, which names the columns.
+/// Whether this is the first line of one of these files, with the names of the columns.
 #[must_use]
 pub fn is_header(line: &[u8]) -> bool {
     let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
@@ -66,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers() {
+    fn headers_are_recognized() {
         for header in [
             &b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when"[..],
             b"Num       RefCount Protocol Flags    Type St Inode Path",

@@ -1,7 +1,7 @@
 use super::columns::Columns;
 use crate::{Error, Layer};
 
-/// One line of `/proc/net/netlink`.
+/// A line of `/proc/net/netlink`.
 ///
 /// ```text
 /// sk Eth Pid Groups Rmem Wmem Dump Locks Drops Inode
@@ -12,27 +12,27 @@ pub struct NetlinkLine {
     pub protocol: u32,
     /// `Pid`: the port, 0 for the kernel's own sockets, and for ones not bound yet
     pub port: u32,
-    /// `Groups`: the first 32 groups it joined, a bit each
+    /// `Groups`: the first 32 groups that it joined, one bit each
     pub groups: u32,
-    /// `Rmem`: memory of what waits to be read
+    /// `Rmem`: memory of received data
     pub rmem_alloc: u32,
-    /// `Wmem`: memory of what is being sent
+    /// `Wmem`: memory of data being sent
     pub wmem_alloc: u32,
-    /// `Dump`: whether a dump is running. Before Linux 3.12 a pointer, all zeros for no.
+    /// `Dump`: whether a dump is running. Before Linux 3.12 a pointer, which is zero if none is.
     pub dumping: bool,
-    /// `Locks`: references held to it
+    /// `Locks`: number of references
     pub references: i64,
-    /// `Drops`: messages lost for want of room; missing on old kernels
+    /// `Drops`: messages dropped because the buffer was full; missing on old kernels
     pub drops: Option<u32>,
     /// `Inode`; the kernel's own sockets have one too. Missing on old kernels
     pub inode: Option<u64>,
 }
 
 impl NetlinkLine {
-    /// One line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// When a column is missing or not the number it should be; so for the header.
+    /// When a column is missing or not the number it should be; also for the header.
     pub fn parse(line: &[u8]) -> Result<Self, Error> {
         let mut columns = Columns::new(line, Layer::ProcNetNetlink);
         columns.word(); // sk
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_each_column() {
+    fn each_column_is_read() {
         let line =
             b"00000000f7a5dfda 15  4294960000 00000003 832      5        1     2        7        54321   \n";
         let found = NetlinkLine::parse(line).unwrap();

@@ -1,7 +1,7 @@
 use super::columns::Columns;
 use crate::{Error, Layer};
 
-/// One line of `/proc/net/packet`.
+/// A line of `/proc/net/packet`.
 ///
 /// ```text
 /// sk RefCnt Type Proto Iface R Rmem User Inode
@@ -12,25 +12,25 @@ pub struct PacketLine {
     pub references: i64,
     /// `Type`: `SOCK_DGRAM` (2), `SOCK_RAW` (3) or the ancient `SOCK_PACKET` (10)
     pub kind: u32,
-    /// `Proto`: the EtherType it listens to; 3 is all, 0 none
+    /// `Proto`: the EtherType that it receives; 3 is all, 0 none
     pub ethertype: u16,
-    /// `Iface`: index of the interface it is bound to, 0 for every one
+    /// `Iface`: index of the interface that it is bound to, 0 for all
     pub interface: u32,
-    /// `R`: whether it is hooked in
+    /// `R`: whether it is registered to receive packets
     pub running: bool,
-    /// `Rmem`: memory of what waits to be read
+    /// `Rmem`: memory of received packets
     pub rmem_alloc: u32,
-    /// `User`, as the reader's user namespace names it
+    /// `User`, in the reader's user namespace
     pub uid: u32,
-    /// `Inode`: 0 where no file holds the socket
+    /// `Inode`: 0 where no file refers to the socket
     pub inode: u64,
 }
 
 impl PacketLine {
-    /// One line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// When a column is missing or not the number it should be; so for the header.
+    /// When a column is missing or not the number it should be; also for the header.
     pub fn parse(line: &[u8]) -> Result<Self, Error> {
         let mut columns = Columns::new(line, Layer::ProcNetPacket);
         columns.word(); // sk
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_each_column() {
+    fn each_column_is_read() {
         let line = b"000000001c7bd3b6 3      3    88cc   2     1 832    1000   54321 \n";
         assert_eq!(
             PacketLine::parse(line).unwrap(),

@@ -3,7 +3,7 @@ use super::words::{decimal, hex, ipv4, ipv6, words};
 /// A line of `route`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouteLine<'a> {
-    /// `Iface`, `*` where there is none
+    /// `Iface`, `*` for none
     pub interface: &'a [u8],
     /// `Destination`, in network order
     pub destination: [u8; 4],
@@ -28,12 +28,12 @@ pub struct RouteLine<'a> {
 }
 
 impl<'a> RouteLine<'a> {
-    /// `None`: the head, or no line of this file.
+    /// Parses one line; `None` for the header and for lines of another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = words(line);
         let mut next = || words.next();
-        // They are ints to whoever prints them.
+        // The kernel prints them as signed ints.
         let int = |word: &[u8]| decimal(word).map(|value| value as i32);
         Some(Self {
             interface: next()?,
@@ -54,11 +54,11 @@ impl<'a> RouteLine<'a> {
 /// A line of `ipv6_route`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route6Line<'a> {
-    /// Where to, in network order
+    /// Destination in network order
     pub destination: [u8; 16],
-    /// Bits of its prefix
+    /// Prefix length
     pub prefix_len: u8,
-    /// By way of
+    /// Next hop
     pub next_hop: [u8; 16],
     /// Priority
     pub metric: u32,
@@ -73,7 +73,7 @@ pub struct Route6Line<'a> {
 }
 
 impl<'a> Route6Line<'a> {
-    /// `None`: no line of this file.
+    /// Parses one line; `None` if it has another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = words(line);

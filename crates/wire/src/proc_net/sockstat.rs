@@ -9,7 +9,7 @@ pub struct SockstatLine<'a> {
 }
 
 impl<'a> SockstatLine<'a> {
-    /// `None`: no line of these files.
+    /// Parses one line; `None` if it has another form.
     #[must_use]
     pub fn parse(line: &'a [u8]) -> Option<Self> {
         let colon = line.iter().position(|&byte| byte == b':')?;
@@ -19,12 +19,12 @@ impl<'a> SockstatLine<'a> {
         })
     }
 
-    /// The lines of a file; others are passed over.
+    /// Iterates over the lines of a file; invalid lines are skipped.
     pub fn all(file: &'a [u8]) -> impl Iterator<Item = Self> {
         file.split(|&byte| byte == b'\n').filter_map(Self::parse)
     }
 
-    /// The number behind this name.
+    /// Returns the number after this name.
     #[must_use]
     pub fn value(&self, name: &[u8]) -> Option<u64> {
         let mut words = words(self.rest);
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_name() {
+    fn values_are_found_by_name() {
         let file = b"sockets: used 12\nTCP: inuse 5 orphan 1 tw 2 alloc 7 mem 409\n\nFRAG: inuse 0 memory\n";
         let mut lines = SockstatLine::all(file).skip(1);
         let tcp = lines.next().unwrap();

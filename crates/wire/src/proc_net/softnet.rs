@@ -1,23 +1,23 @@
 use super::words::{hex, words};
 
-/// A line of `softnet_stat`: what one processor did for the network, in hexadecimal words. Eleven of them, 13 since Linux
-/// 5.14, 15 since 6.3; processors that are offline have no line.
+/// A line of `softnet_stat`: the network counters of one processor, in hexadecimal words. Eleven words, 13 since Linux
+/// 5.14, 15 since 6.3; offline processors have no line.
 ///
 /// Source: `net/core/net-procfs.c` (`softnet_seq_show`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SoftnetLine {
-    /// Packets handled. The kernel's counters are of 32 bits and begin again at 0.
+    /// Packets processed. The kernel's counters have 32 bits and wrap around.
     pub processed: u32,
-    /// Packets dropped, for its queue was full
+    /// Packets dropped because its queue was full
     pub dropped: u32,
-    /// Times it stopped with work left
+    /// Number of times that it stopped with work left
     pub time_squeeze: u32,
-    /// Its number; `None`: an older kernel, whose lines are in the processors' order
+    /// Number of the processor; `None` on older kernels, whose lines are in the processors' order
     pub processor: Option<u32>,
 }
 
 impl SoftnetLine {
-    /// `None`: no line of this file.
+    /// Parses one line; `None` if it has another form.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
         let mut all = words(line);
@@ -26,7 +26,7 @@ impl SoftnetLine {
             processed: number()?,
             dropped: number()?,
             time_squeeze: number()?,
-            // Nine words lie between.
+            // Nine words are in between.
             processor: all.nth(9).and_then(hex),
         })
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_new_and_old_kernels() {
+    fn lines_of_new_and_old_kernels_are_parsed() {
         let line = b"03699051 00000ce1 00000019 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 0000000f 00000000 00000000";
         let expected = SoftnetLine {
             processed: 0x0369_9051,

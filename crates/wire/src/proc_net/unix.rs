@@ -2,13 +2,13 @@ use super::columns::Columns;
 use crate::unix_diag::Name;
 use crate::{Error, Layer};
 
-/// One line of `/proc/net/unix`.
+/// A line of `/proc/net/unix`.
 ///
 /// ```text
 /// Num: RefCount Protocol Flags Type St Inode Path
 /// ```
-/// The kernel prints the path as it is. One with a newline in it makes two lines of its socket: the
-/// first reads well, with a path too short, the second is an error unless it was made to deceive.
+/// The kernel does not escape the path. A path with a newline splits its socket into two lines: the first is
+/// valid with a truncated path, the second is an error unless it was crafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixLine<'a> {
     /// `RefCount`
@@ -17,21 +17,21 @@ pub struct UnixLine<'a> {
     pub flags: u32,
     /// `Type`: `SOCK_STREAM` (1), `SOCK_DGRAM` (2) or `SOCK_SEQPACKET` (5)
     pub kind: u16,
-    /// `St`, an `enum socket_state`: 1 unconnected, 2 connecting, 3 connected, 4 disconnecting; those without a
-    /// file, so waiting to be accepted or ending, are 2 and 4
+    /// `St`, an `enum socket_state`: 1 unconnected, 2 connecting, 3 connected, 4 disconnecting; sockets without a
+    /// file are 2 (waiting to be accepted) or 4 (closing)
     pub state: u8,
-    /// `Inode`: 0 where no file holds the socket
+    /// `Inode`: 0 where no file refers to the socket
     pub inode: u64,
-    /// `Path`. Of an abstract name every NUL was turned into `@`, and so was an `@` that had been
-    /// there; a path that itself begins with `@` looks like an abstract name.
+    /// `Path`. The kernel prints each NUL of an abstract name as `@`, so it cannot be distinguished from an `@`; a path
+    /// that starts with `@` looks like an abstract name.
     pub name: Option<Name<'a>>,
 }
 
 impl<'a> UnixLine<'a> {
-    /// One line.
+    /// Parses one line.
     ///
     /// # Errors
-    /// When a column is missing or not the number it should be; so for the header.
+    /// When a column is missing or not the number it should be; also for the header.
     pub fn parse(line: &'a [u8]) -> Result<Self, Error> {
         let mut columns = Columns::new(line, Layer::ProcNetUnix);
         if !columns.word().ends_with(b":") {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_each_column() {
+    fn each_column_is_read() {
         let line = b"00000000ce046c03: 00000002 00000000 00010000 0001 01 1388032 /run/a b \n";
         assert_eq!(
             UnixLine::parse(line).unwrap(),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_each_sort() {
+    fn names_of_each_kind_are_parsed() {
         for (path, name) in [
             (&b""[..], None),
             (b" ", None),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_lines() {
+    fn broken_line_is_an_error() {
         for bad in [
             &b""[..],
             b"x",

@@ -1,4 +1,4 @@
-//! Requests that make interfaces, bring them up and give them addresses.
+//! Requests that create interfaces, bring them up and add addresses.
 //!
 //! ```text
 //! RTM_NEWLINK  ifinfomsg, IFLA_IFNAME, IFLA_LINKINFO { IFLA_INFO_KIND "veth",
@@ -14,23 +14,22 @@ use crate::netlink::Request;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-/// A pair of virtual interfaces, what is sent into one of which comes out of the other: `veth(4)`. They are made
-/// together or not at all, the first up, the other down: the kernel opens no end before the two are tied
-/// (`veth_open()`: `ENOTCONN`).
+/// A pair of connected virtual interfaces: `veth(4)`. Both are created in one request, the first one up, the other one
+/// down: the kernel cannot bring an end up before both are connected (`veth_open()`: `ENOTCONN`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VethPair<'a> {
-    /// The end in the network namespace of the socket by which this is asked.
+    /// The end in the network namespace of the netlink socket.
     pub name: &'a str,
     /// `IFLA_MASTER`: the index of a bridge to make that end a port of.
     pub master: Option<u32>,
     /// The other end.
     pub peer_name: &'a str,
-    /// `IFLA_NET_NS_FD`: a descriptor of the network namespace the other end shall be in.
+    /// `IFLA_NET_NS_FD`: a descriptor of the network namespace of the other end.
     pub peer_netns: u32,
 }
 
 impl VethPair<'_> {
-    /// Asks for it. `None` if a name does not fit into an attribute.
+    /// Returns the request that creates the pair. `None` if a name does not fit into an attribute.
     #[must_use]
     pub fn request(&self, sequence: u32) -> Option<Vec<u8>> {
         let mut peer = [0; 16].to_vec();
@@ -52,7 +51,7 @@ impl VethPair<'_> {
     }
 }
 
-/// Asks to bring the interface with this index up.
+/// Returns a request that brings the interface with this index up.
 #[must_use]
 pub fn bring_up(index: i32, sequence: u32) -> Vec<u8> {
     Request::act(RTM_NEWLINK, sequence)
@@ -60,13 +59,13 @@ pub fn bring_up(index: i32, sequence: u32) -> Vec<u8> {
         .finish()
 }
 
-/// Asks that so many packets may wait at the interface with this index (`txqueuelen`).
+/// Returns a request that sets the transmit queue length in packets (`txqueuelen`).
 #[must_use]
 pub fn set_queue_length(index: i32, packets: u32, sequence: u32) -> Option<Vec<u8>> {
     set(index, IFLA_TXQLEN, packets, sequence)
 }
 
-/// Asks that packets at the interface with this index be no longer than this.
+/// Returns a request that sets the MTU in bytes.
 #[must_use]
 pub fn set_mtu(index: i32, bytes: u32, sequence: u32) -> Option<Vec<u8>> {
     set(index, IFLA_MTU, bytes, sequence)
@@ -79,25 +78,25 @@ fn set(index: i32, kind: u16, value: u32, sequence: u32) -> Option<Vec<u8>> {
     Some(request.attribute(kind, &value.to_ne_bytes())?.finish())
 }
 
-/// Asks to leave a note of up to 255 bytes (`IFLA_IFALIAS`) at the interface of this name, for whoever lists it. The
-/// kernel takes none while it makes an interface.
+/// Returns a request that sets the alias (`IFLA_IFALIAS`) of the interface with this name, up to 255 bytes. The kernel
+/// does not accept it when it creates an interface.
 #[must_use]
-pub fn annotate(name: &str, note: &str, sequence: u32) -> Option<Vec<u8>> {
+pub fn set_alias(name: &str, alias: &str, sequence: u32) -> Option<Vec<u8>> {
     let request = Request::act(RTM_NEWLINK, sequence)
         .payload(&[0; 16])
         .attribute(IFLA_IFNAME, &text(name))?;
-    Some(request.attribute(IFLA_IFALIAS, note.as_bytes())?.finish())
+    Some(request.attribute(IFLA_IFALIAS, alias.as_bytes())?.finish())
 }
 
-/// Asks for the interface of this name, to be answered by one `RTM_NEWLINK`. `None` if the name does not fit into an
-/// attribute.
+/// Returns a request for the interface with this name, which is answered by one `RTM_NEWLINK`. `None` if the name does
+/// not fit into an attribute.
 #[must_use]
 pub fn find(name: &str, sequence: u32) -> Option<Vec<u8>> {
     let request = Request::one(RTM_GETLINK, sequence).payload(&[0; 16]);
     Some(request.attribute(IFLA_IFNAME, &text(name))?.finish())
 }
 
-/// Asks to give an interface an address, usable at once: nobody is asked whether he has it already.
+/// Returns a request that adds an address, usable at once: without duplicate address detection.
 #[must_use]
 pub fn add_address(index: u32, ip: IpAddr, prefix_len: u8, sequence: u32) -> Option<Vec<u8>> {
     let (family, bytes) = match ip {
@@ -116,7 +115,7 @@ pub fn add_address(index: u32, ip: IpAddr, prefix_len: u8, sequence: u32) -> Opt
     Some(request.finish())
 }
 
-/// `struct ifinfomsg` of an interface that is to be up.
+/// Encodes a `struct ifinfomsg` that brings an interface up.
 fn link_up(index: i32) -> [u8; 16] {
     let mut fixed = [0; 16];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -125,7 +124,7 @@ fn link_up(index: i32) -> [u8; 16] {
     fixed
 }
 
-/// An attribute within another.
+/// Appends a nested attribute.
 fn put(bytes: &mut Vec<u8>, kind: u16, payload: &[u8]) -> Option<()> {
     let len = u16::try_from(payload.len() + 4).ok()?;
     bytes.extend_from_slice(&len.to_ne_bytes());
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_with_its_peer_elsewhere() {
+    fn veth_request_has_the_peer_in_its_namespace() {
         let pair = VethPair {
             name: "v-web1",
             master: Some(7),
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_both_families() {
+    fn address_requests_of_both_families() {
         let request = add_address(5, [10, 0, 0, 1].into(), 24, 1).unwrap();
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, &message.payload[..4]), (20, &[2, 24, 0, 0][..]));
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn up_and_found() {
+    fn bring_up_and_find_requests() {
         let request = bring_up(1, 2);
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.flags), (16, 5));
@@ -224,13 +223,13 @@ mod tests {
         let request = set_queue_length(1, 1000, 2).unwrap();
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.flags), (16, 5));
-        // Nothing about its flags: it stays up or down as it is.
+        // No flags: the interface stays up or down.
         assert_eq!(message.payload[8..16], [0; 8]);
         assert_eq!(
             attributes(&message.payload[16..])[&IFLA_TXQLEN],
             1000_u32.to_ne_bytes()
         );
-        let request = annotate("lo", "a note", 2).unwrap();
+        let request = set_alias("lo", "a note", 2).unwrap();
         let message = Messages::new(&request).next().unwrap().unwrap();
         assert_eq!((message.kind, message.flags), (16, 5));
         assert_eq!(attributes(&message.payload[16..])[&IFLA_IFALIAS], b"a note");

@@ -1,9 +1,9 @@
-//! What a driver tells about its interface (`IFLA_LINKINFO`).
+//! Driver information about an interface (`IFLA_LINKINFO`).
 //!
 //! ```text
 //! IFLA_LINKINFO 18 {
-//!     IFLA_INFO_KIND 1 "tun"           IFLA_INFO_DATA 2 { what the kind says }
-//!     IFLA_INFO_SLAVE_KIND 4 "bond"    IFLA_INFO_SLAVE_DATA 5 { what the master's kind says about this port } }
+//!     IFLA_INFO_KIND 1 "tun"           IFLA_INFO_DATA 2 { attributes of the kind }
+//!     IFLA_INFO_SLAVE_KIND 4 "bond"    IFLA_INFO_SLAVE_DATA 5 { attributes of this port, by the master's kind } }
 //! ```
 //! Source: `include/uapi/linux/if_link.h`, `if_tun.h`, `if_bonding.h`, `net/core/rtnetlink.c`,
 //! `drivers/net/bonding/bond_netlink.c`, `drivers/net/tun.c`.
@@ -11,33 +11,33 @@
 use super::{change, text};
 use crate::netlink::Attributes;
 
-/// What is within `IFLA_LINKINFO`.
+/// The content of `IFLA_LINKINFO`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkInfo<'a> {
-    /// `IFLA_INFO_KIND`: `veth`, `bridge`, ...; empty: a real one, or the kernel's own
+    /// `IFLA_INFO_KIND`: `veth`, `bridge`, ...; empty for hardware and for `lo`
     pub driver: &'a [u8],
     /// `IFLA_TUN_TYPE` of a `tun`: [`IFF_TUN`] or [`IFF_TAP`]; Linux 4.16
     pub tun_type: Option<u8>,
-    /// Of a `tun` that a process has opened or that persists; Linux 4.16
+    /// Attributes of a `tun` that a process has opened or that is persistent; Linux 4.16
     pub tun: Option<TunInfo>,
-    /// Of a `bond`
+    /// Attributes of a `bond`
     pub bond: Option<BondInfo>,
-    /// `IFLA_INFO_SLAVE_KIND`: what the master is; empty: no master, or one that says nothing
+    /// `IFLA_INFO_SLAVE_KIND`: the master's kind; empty without a master, or if it does not report it
     pub master_driver: &'a [u8],
-    /// Of a port of a `bond`
+    /// Attributes of a port of a `bond`
     pub bond_port: Option<BondPortInfo>,
 }
 
 /// `IFLA_TUN_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TunInfo {
-    /// `IFLA_TUN_VNET_HDR`: its packets have a header before them, and may be such as are still to be cut
+    /// `IFLA_TUN_VNET_HDR`: packets have a virtio header and may still need segmentation
     pub has_header: Option<bool>,
-    /// `IFLA_TUN_PERSIST`: it stays without a process
+    /// `IFLA_TUN_PERSIST`: the device stays without a process
     pub is_persistent: Option<bool>,
     /// `IFLA_TUN_MULTI_QUEUE`
     pub has_queues: Option<bool>,
-    /// `IFLA_TUN_NUM_QUEUES`: of those with several, how many are open
+    /// `IFLA_TUN_NUM_QUEUES`: number of open queues of a multi-queue device
     pub queues: Option<u32>,
 }
 
@@ -46,23 +46,23 @@ pub struct TunInfo {
 pub struct BondInfo {
     /// `IFLA_BOND_MODE`: `BOND_MODE_*`
     pub mode: Option<u8>,
-    /// `IFLA_BOND_MIIMON`, in milliseconds; 0: it does not look
+    /// `IFLA_BOND_MIIMON`, in milliseconds; 0 for no monitoring
     pub miimon_ms: Option<u32>,
-    /// `IFLA_BOND_ARP_INTERVAL`, in milliseconds; 0: it does not ask
+    /// `IFLA_BOND_ARP_INTERVAL`, in milliseconds; 0 for no ARP probes
     pub arp_interval_ms: Option<u32>,
 }
 
 /// `IFLA_BOND_SLAVE_*`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BondPortInfo {
-    /// `IFLA_BOND_SLAVE_MII_STATUS`: [`BOND_LINK_UP`], failing (1), down (2), coming back (3)
+    /// `IFLA_BOND_SLAVE_MII_STATUS`: [`BOND_LINK_UP`], going down (1), down (2), coming back (3)
     pub mii_status: Option<u8>,
     /// `IFLA_BOND_SLAVE_LINK_FAILURE_COUNT`
     pub failures: Option<u32>,
 }
 
 impl<'a> LinkInfo<'a> {
-    /// What is broken within is passed over: an interface is worth listing without it.
+    /// Parses the attribute. Broken nested attributes are skipped: the interface is listed without them.
     pub(super) fn parse(info: &'a [u8]) -> Self {
         let mut found = Self::default();
         let (mut data, mut port) = (&[][..], &[][..]);
@@ -138,9 +138,9 @@ impl BondPortInfo {
     }
 }
 
-/// It carries IP packets
+/// A device with IP packets
 pub const IFF_TUN: u8 = 1;
-/// It carries Ethernet frames
+/// A device with Ethernet frames
 pub const IFF_TAP: u8 = 2;
 /// The bond uses this port
 pub const BOND_LINK_UP: u8 = 0;
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tap() {
+    fn tap_is_parsed() {
         let info = [
             attribute(change::IFLA_INFO_KIND, b"tun\0"),
             attribute(
@@ -186,9 +186,9 @@ mod tests {
         assert_eq!((tun.is_persistent, tun.has_queues), (None, None));
     }
 
-    /// Composed after the kernel's headers: the machines this is built on have no bonding.
+    /// Written from the kernel's headers, not captured: the build machines have no bonding.
     #[test]
-    fn a_bond_and_its_port() {
+    fn bond_and_port_are_parsed() {
         let data = [
             attribute(IFLA_BOND_MODE, &[4]),
             attribute(2, &3_u32.to_ne_bytes()),
@@ -229,7 +229,7 @@ mod tests {
             (found.master_driver, found.bond_port),
             (&b"bond"[..], Some(expected))
         );
-        // A port of a bridge has other things under the same numbers.
+        // A bridge port has other attributes with the same numbers.
         let info = [
             attribute(IFLA_INFO_SLAVE_KIND, b"bridge\0"),
             attribute(IFLA_INFO_SLAVE_DATA, &data),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_ones_say_nothing() {
+    fn broken_attributes_are_none() {
         assert_eq!(LinkInfo::parse(&[9, 0, 1]), LinkInfo::default());
         let info = [
             attribute(change::IFLA_INFO_KIND, b"bond\0"),

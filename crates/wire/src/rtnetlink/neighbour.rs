@@ -1,4 +1,4 @@
-//! Neighbours, and their tables.
+//! Neighbours and neighbour tables.
 //!
 //! ```text
 //! struct ndmsg { u8 family, pad; u16 pad; i32 ifindex; u16 state; u8 flags, type; }    12
@@ -17,21 +17,21 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// A table of neighbours, which all namespaces fill together.
+/// A neighbour table, which all network namespaces share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourTable<'a> {
     /// `NDTA_NAME`: `arp_cache`, `ndisc_cache`
     pub name: &'a [u8],
-    /// `ndtc_entries`; `None`: the message is about one interface's settings, which follow the table.
+    /// `ndtc_entries`; `None` if the message has the settings of one interface, which follow the table.
     pub entries: Option<u32>,
-    /// `NDTA_THRESH3`: so many entries, and no more
+    /// `NDTA_THRESH3`: the most entries
     pub entries_max: Option<u32>,
     /// `ndts_table_fulls`; Linux 4.2
     pub table_fulls: Option<u64>,
 }
 
 impl<'a> NeighbourTable<'a> {
-    /// Over the payload of an `RTM_NEWNEIGHTBL`.
+    /// Parses the payload of an `RTM_NEWNEIGHTBL`.
     ///
     /// # Errors
     /// When it is shorter than `struct ndtmsg`, or the envelope of an attribute is broken.
@@ -56,19 +56,19 @@ impl<'a> NeighbourTable<'a> {
         Ok(table)
     }
 
-    /// The request for all of them.
+    /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETNEIGHTBL, sequence).payload(&[0; 4]).finish()
     }
 }
 
-/// A neighbour of the namespace that is asked.
+/// A neighbour entry of a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
     /// `AF_INET` or `AF_INET6`
     pub family: u8,
-    /// Of which interface
+    /// Index of the interface
     pub index: i32,
     /// `NUD_*`
     pub state: u16,
@@ -77,7 +77,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Over the payload of an `RTM_NEWNEIGH`.
+    /// Parses the payload of an `RTM_NEWNEIGH`.
     ///
     /// # Errors
     /// When it is shorter than `struct ndmsg`.
@@ -91,26 +91,26 @@ impl Neighbour {
         })
     }
 
-    /// Whether the limit of its table counts it: neither made by hand nor learned by somebody else
-    /// (`neigh_update_gc_list`, Linux 5.0). Those of loopback are not counted either, which only their interface tells.
+    /// Whether it counts for the limit of its table: entries that are permanent or externally learned do not
+    /// (`neigh_update_gc_list`, Linux 5.0). Entries of loopback do not count either, which only their interface shows.
     #[must_use]
     pub const fn is_limited(&self) -> bool {
         self.state & NUD_PERMANENT == 0 && self.flags & NTF_EXT_LEARNED == 0
     }
 
-    /// The request for all of them.
+    /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETNEIGH, sequence).payload(&[0; 12]).finish()
     }
 }
 
-/// `RTM_NEWNEIGH`: what [`Neighbour::dump`] is answered with
+/// `RTM_NEWNEIGH`: the answer to [`Neighbour::dump`]
 pub const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
 const NUD_PERMANENT: u16 = 0x80;
 const NTF_EXT_LEARNED: u8 = 0x10;
-/// `RTM_NEWNEIGHTBL`: what [`NeighbourTable::dump`] is answered with
+/// `RTM_NEWNEIGHTBL`: the answer to [`NeighbourTable::dump`]
 pub const RTM_NEWNEIGHTBL: u16 = 64;
 const RTM_GETNEIGHTBL: u16 = 66;
 const NDTA_NAME: u16 = 1;
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_neighbour() {
+    fn neighbour_is_parsed() {
         let mut bytes = alloc::vec![2, 0, 0, 0];
         bytes.extend(7_i32.to_ne_bytes());
         bytes.extend(2_u16.to_ne_bytes());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table() {
+    fn table_without_statistics_is_parsed() {
         let mut config = alloc::vec![4, 0, 0, 1];
         config.extend(
             [17_u32, 0, 0, 0, 0, 0, 0]

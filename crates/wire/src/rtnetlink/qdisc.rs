@@ -16,7 +16,7 @@ use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
 
-/// A queueing discipline, what it let through, dropped, and holds back.
+/// A queueing discipline with its counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Qdisc<'a> {
     /// `tcm_ifindex`
@@ -27,7 +27,7 @@ pub struct Qdisc<'a> {
     pub parent: u32,
     /// `TCA_KIND`
     pub kind: &'a [u8],
-    /// `None`: it came without.
+    /// Counters; `None` if the message has none.
     pub stats: Option<QdiscStats>,
 }
 
@@ -39,7 +39,7 @@ pub struct QdiscStats {
     pub packets: u64,
     pub drops: u32,
     pub overlimits: u32,
-    /// 0 in `TCA_STATS`, which does not tell
+    /// Requeued packets; 0 from `TCA_STATS`, which does not have it
     pub requeues: u32,
     /// Packets waiting
     pub qlen: u32,
@@ -48,7 +48,7 @@ pub struct QdiscStats {
 }
 
 impl<'a> Qdisc<'a> {
-    /// Over the payload of an `RTM_NEWQDISC`.
+    /// Parses the payload of an `RTM_NEWQDISC`.
     ///
     /// # Errors
     /// When it is shorter than `struct tcmsg`, or the envelope of an attribute is broken.
@@ -75,7 +75,7 @@ impl<'a> Qdisc<'a> {
         Ok(qdisc)
     }
 
-    /// The request for those of all interfaces. What a classful one puts in by itself is not told.
+    /// Returns a request for the disciplines of all interfaces. Implicit children of classful ones are not reported.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETQDISC, sequence).payload(&[0; 20]).finish()
@@ -83,7 +83,7 @@ impl<'a> Qdisc<'a> {
 }
 
 impl QdiscStats {
-    /// `None` without the two parts that every discipline has.
+    /// Parses `TCA_STATS2`; `None` without the two parts that every discipline has.
     fn parse(nest: &[u8]) -> Option<Self> {
         let (mut basic, mut queue, mut packets) = (&[][..], &[][..], None);
         for attribute in Attributes::new(nest).flatten() {
@@ -118,7 +118,7 @@ impl QdiscStats {
     }
 }
 
-/// `RTM_NEWQDISC`: what [`Qdisc::dump`] is answered with
+/// `RTM_NEWQDISC`: the answer to [`Qdisc::dump`]
 pub const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
 const TCA_KIND: u16 = 1;
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_statistics() {
+    fn both_kinds_of_statistics_are_parsed() {
         let basic = [100_u64.to_ne_bytes().to_vec(), words(&[2, 0])].concat();
         let nest = [
             attribute(TCA_STATS_BASIC, &basic),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn short_ones() {
+    fn truncated_messages_are_errors() {
         assert!(Qdisc::parse(&[0; 19]).is_err());
         let bytes = message(&attribute(TCA_STATS2, &attribute(TCA_STATS_BASIC, &[1; 11])));
         assert_eq!(Qdisc::parse(&bytes).unwrap().stats, None);

@@ -1,6 +1,6 @@
 use crate::bytes::ne_u64;
 
-/// What an interface carried and lost (`IFLA_STATS64`).
+/// Traffic and error counters of an interface (`IFLA_STATS64`).
 ///
 /// ```text
 /// struct rtnl_link_stats64 { u64 rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped,
@@ -27,7 +27,7 @@ pub struct LinkStats {
 }
 
 impl LinkStats {
-    /// Over the payload of the attribute; `None` if it ends before the last of these numbers.
+    /// Parses the attribute's payload; `None` if it ends before the last of these counters.
     pub(super) fn parse(payload: &[u8]) -> Option<Self> {
         let number = |place: usize| ne_u64(payload, 8 * place);
         Some(Self {
@@ -54,7 +54,7 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn by_their_places() {
+    fn counters_are_read_by_offset() {
         let bytes: Vec<u8> = (1..=23_u64).flat_map(u64::to_ne_bytes).collect();
         let stats = LinkStats::parse(&bytes).unwrap();
         assert_eq!((stats.rx_packets, stats.tx_dropped, stats.collisions), (1, 8, 10));

@@ -1,7 +1,7 @@
 //! The BTF of the running kernel: our answers, and what bpftool prints of the same file.
 
 use super::btf_questions;
-use sockeye_wire::btf::{Answer, Bits, Btf, FieldAt, Question, TypeId, TypeKind};
+use sockeye_wire::btf::{Answer, Bits, Btf, FieldAt, Query, TypeId, TypeKind};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
@@ -35,22 +35,22 @@ fn everything_is_answered_as_bpftool_says() {
         let this = &dump.types[&id];
         match tag {
             Tag::Aggregate => {
-                questions.push(Question::Size { structure: name });
+                questions.push(Query::Size { structure: name });
                 let named = this.entries.iter().filter(|entry| entry.name != "(anon)");
-                questions.extend(named.map(|entry| Question::Field {
+                questions.extend(named.map(|entry| Query::Field {
                     structure: name,
                     path: entry.name,
                 }));
             }
-            Tag::Enum => questions.extend(this.entries.iter().map(|entry| Question::Enumerator {
+            Tag::Enum => questions.extend(this.entries.iter().map(|entry| Query::Enumerator {
                 enumeration: Some(name),
                 name: entry.name,
             })),
-            Tag::Func => questions.push(Question::Type {
+            Tag::Func => questions.push(Query::Type {
                 kind: TypeKind::Func,
                 name,
             }),
-            Tag::Typedef => questions.push(Question::Type {
+            Tag::Typedef => questions.push(Query::Type {
                 kind: TypeKind::Typedef,
                 name,
             }),
@@ -181,14 +181,14 @@ impl<'a> Dump<'a> {
         dump
     }
 
-    fn answer(&self, question: &Question<'_>) -> Option<Answer> {
+    fn answer(&self, question: &Query<'_>) -> Option<Answer> {
         let first = |tag, name| self.by_name.get(&(tag, name)).map(|ids| ids[0]);
         match *question {
-            Question::Size { structure } => {
+            Query::Size { structure } => {
                 let size = self.types[&first(Tag::Aggregate, structure)?].number("size");
                 Some(Answer::Size(size as u32))
             }
-            Question::Field { structure, path } => {
+            Query::Field { structure, path } => {
                 let mut id = first(Tag::Aggregate, structure)?;
                 let (mut offset, mut size) = (0, 0);
                 for name in path.split('.') {
@@ -203,7 +203,7 @@ impl<'a> Dump<'a> {
                 }
                 Some(Answer::Field(self.field_at(id, offset as u64, size as u64)))
             }
-            Question::Type { kind, name } => {
+            Query::Type { kind, name } => {
                 let (tag, kinds): (_, &[&str]) = match kind {
                     TypeKind::Struct => (Tag::Aggregate, &["STRUCT"]),
                     TypeKind::Union => (Tag::Aggregate, &["UNION"]),
@@ -216,7 +216,7 @@ impl<'a> Dump<'a> {
                     .contains(&self.types[&id].kind)
                     .then_some(Answer::Type(TypeId(id)))
             }
-            Question::Enumerator { enumeration, name } => {
+            Query::Enumerator { enumeration, name } => {
                 let ids = match enumeration {
                     Some(enumeration) => vec![first(Tag::Enum, enumeration)?],
                     None => self.enums.clone(),

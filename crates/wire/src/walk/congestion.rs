@@ -7,26 +7,28 @@ use crate::inet_diag::BbrInfo;
 pub struct Congestion<'a>(&'a [u8; BYTES]);
 
 impl<'a> Congestion<'a> {
-    /// Over the section; `None` if that is too short.
+    /// Wraps the section; `None` if it is too short.
     #[must_use]
     #[inline]
     pub fn new(section: &'a [u8]) -> Option<Self> {
         section.first_chunk().map(Self)
     }
 
-    /// The algorithm's name, with NUL behind it.
+    /// The algorithm's name, padded with NULs.
     #[must_use]
     #[inline]
     pub fn algorithm(&self) -> [u8; 16] {
         array(self.0, 0).unwrap_or_default()
     }
 
-    /// What BBR tells, if it is BBR and in a state in which `sock_diag` would ask it: calculated as `bbr_get_info()` of `net/ipv4/tcp_bbr.c` does.
+    /// BBR's state, calculated as in `bbr_get_info()` of `net/ipv4/tcp_bbr.c`; `None` for other algorithms, and in
+    /// states in which
+    /// `sock_diag` would not report it.
     #[must_use]
     pub fn bbr(&self) -> Option<BbrInfo> {
-        // All places are below the length.
+        // All offsets are below the length.
         let word = |place: usize| ne_u32(self.0, 16 + place * 4).unwrap_or_default();
-        // Packets a microsecond, times 2^24.
+        // Packets per microsecond, times 2^24.
         let bandwidth = u64::from(word(1)).wrapping_mul(u64::from(word(2)));
         (word(0) != 0).then(|| BbrInfo {
             bandwidth: bandwidth.wrapping_mul(1_000_000) >> 24,
@@ -38,23 +40,23 @@ impl<'a> Congestion<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Its congestion control, if that was asked for ([`detail::CONGESTION`]).
+    /// Its congestion control, if requested ([`detail::CONGESTION`]).
     #[must_use]
     #[inline]
     pub fn congestion(&self) -> Option<Congestion<'a>> {
         Congestion::new(self.section(detail::CONGESTION)?)
     }
 
-    /// Whether an upper layer protocol (TLS, MPTCP) sits on it, of which only `sock_diag` tells. Known if one of
-    /// [`detail::TCP_INFO`] and [`detail::CONGESTION`] was asked for.
+    /// Whether an upper-layer protocol (TLS, MPTCP) is attached, which only `sock_diag` reports. Known if one of
+    /// [`detail::TCP_INFO`] and [`detail::CONGESTION`] was requested.
     #[must_use]
     #[inline]
     pub fn has_upper_layer(&self) -> bool {
         self.needs_diag_bits() & 1 != 0
     }
 
-    /// Whether its algorithm has something to tell that only `sock_diag` can. Known if [`detail::CONGESTION`] was
-    /// asked for.
+    /// Whether its algorithm has information that only `sock_diag` reports. Known if [`detail::CONGESTION`] was
+    /// requested.
     #[must_use]
     #[inline]
     pub fn has_congestion_info(&self) -> bool {
@@ -72,7 +74,7 @@ mod tests {
     #[test]
     #[cfg_attr(
         target_endian = "big",
-        ignore = "our programs are little-endian, and so are their records"
+        ignore = "our programs and their records are little-endian"
     )]
     fn bbr_calculates_as_the_kernel_does() {
         let mut section = [0; BYTES];
@@ -84,7 +86,7 @@ mod tests {
         let congestion = Congestion::new(&section).unwrap();
         assert_eq!(&congestion.algorithm(), b"bbr\0\0\0\0\0\0\0\0\0\0\0\0\0");
         let bbr = congestion.bbr().unwrap();
-        // a fifth of a packet of 1448 bytes a microsecond
+        // a fifth of a packet of 1448 bytes per microsecond
         assert_eq!((bbr.bandwidth, bbr.min_rtt), (289_599_982, 43));
         assert_eq!((bbr.pacing_gain, bbr.cwnd_gain), (739, 256));
         section[16] = 0;

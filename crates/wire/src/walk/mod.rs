@@ -1,7 +1,7 @@
-//! What our BPF programs and we tell each other: `bpf/tables.h`, from this side.
+//! Slots of the BPF programs that walk over socket tables: mirrors `bpf/tables.h`.
 //!
-//! A slot is a piece of memory that both see: a request, a reply, the program's own pages, records. Native
-//! byte order, as the kernel that runs the program is this one.
+//! A slot is memory shared with the program: a request, a reply, the program's private pages, and records, in native
+//! byte order.
 //!
 //! What it deliberately does not do: own the memory, or run anything.
 //!
@@ -9,7 +9,7 @@
 //! use sockeye_wire::walk::{self, Outcome, Request, Table};
 //!
 //! let mut slot = vec![0; walk::SLOT_BYTES];
-//! Request { table: Table::Listening, end: 512, ..Request::EVERYTHING }.write(&mut slot);
+//! Request { table: Table::Listening, end: 512, ..Request::ALL }.write(&mut slot);
 //! // ... the program runs ...
 //! let reply = walk::Reply::read(&slot).unwrap();
 //! assert_eq!(reply.outcome, Outcome::Unknown(0)); // it did not
@@ -17,12 +17,12 @@
 //! ```
 
 mod congestion;
-mod moment;
+mod kernel_clock;
 mod record;
 mod tcp_raw;
 
 pub use congestion::Congestion;
-pub use moment::{Moment, hz};
+pub use kernel_clock::{KernelClock, hz};
 pub use record::{Kind, Memory, Record, Records, records};
 pub use tcp_raw::TcpRaw;
 
@@ -31,34 +31,34 @@ use crate::bytes::{ne_u32, ne_u64};
 /// Bytes of one slot: `struct slot`.
 pub const SLOT_BYTES: usize = RECORDS_AT + RECORDS_BYTES;
 
-/// What is to be walked over, and which sockets are wanted: `struct request`.
+/// The table to walk over and the sockets to return: `struct request`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Which table.
+    /// The table.
     pub table: Table,
     /// First bucket.
     pub first: u32,
-    /// The bucket after the last; the program cuts it to the table's size.
+    /// The bucket after the last; the program limits it to the table's size.
     pub end: u32,
-    /// What is wanted beyond addresses, state and namespace: the sum of [`detail`]'s.
+    /// What to read in addition to addresses, state and namespace: bits of [`detail`].
     pub detail: u32,
-    /// `1 << state`, as `sock_diag` numbers them.
+    /// States to return: bits `1 << state`, with `sock_diag`'s numbers.
     pub states: u32,
-    /// Whether sockets of IPv4 are wanted.
+    /// Whether to return IPv4 sockets.
     pub v4: bool,
-    /// Whether sockets of IPv6 are wanted.
+    /// Whether to return IPv6 sockets.
     pub v6: bool,
-    /// Inode of the only network namespace; 0: every one.
+    /// Inode of the network namespace to return; 0 for all.
     pub netns: u32,
-    /// [`Reply::skip`] of the run before, if this one goes on with its bucket.
+    /// [`Reply::skip`] of the previous run, if this one continues in its bucket; else 0.
     pub skip: u32,
-    /// Our end.
+    /// Condition on the local endpoint.
     pub local: End,
-    /// The other end.
+    /// Condition on the peer's endpoint.
     pub peer: End,
 }
 
-/// Where one end of a socket has to be: `(address & mask) == prefix`, IPv4 mapped into IPv6.
+/// A condition on one endpoint of a socket: `(address & mask) == prefix`, IPv4 mapped into IPv6, and a port range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
     /// Lowest port.
@@ -67,69 +67,69 @@ pub struct End {
     pub port_max: u16,
     /// Address, in network byte order.
     pub prefix: [u8; 16],
-    /// Which bits of it count.
+    /// Significant bits of the address.
     pub mask: [u8; 16],
 }
 
 /// A table of sockets: `enum table`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// `inet_hashinfo.ehash`: whatever has a peer.
+    /// `inet_hashinfo.ehash`: sockets with a peer.
     Established,
     /// `inet_hashinfo.lhash2`
     Listening,
-    /// `inet_hashinfo.bhash2`: whatever has a port and no more.
+    /// `inet_hashinfo.bhash2`: sockets with a port that are neither connected nor listening.
     Bound,
-    /// `udp_table.hash`: every UDP socket with a port (only of the program that walks over UDP's tables).
+    /// `udp_table.hash`: UDP sockets with a port (only for the program that walks over UDP's tables).
     Udp,
 }
 
-/// Bits of [`Request::detail`], and of what [`Record::has`]: `enum detail`.
+/// Bits of [`Request::detail`] and [`Record::has`]: `enum detail`.
 pub mod detail {
-    /// What waits in the socket.
+    /// Receive and send queues.
     pub const QUEUES: u32 = 1;
-    /// Its inode.
+    /// Inode.
     pub const INODE: u32 = 2;
     /// Mark, cgroup, shutdown, options, type of service.
     pub const OPTIONS: u32 = 4;
     /// Memory in use and its limits.
     pub const MEMORY: u32 = 8;
-    /// Its timer.
+    /// Timer.
     pub const TIMER: u32 = 64;
-    /// Its user.
+    /// User id.
     pub const USER: u32 = 128;
-    /// What `struct tcp_info` is made of (only of the program that reads it).
+    /// The source fields of `struct tcp_info` (only for the program that reads them).
     pub const TCP_INFO: u32 = 16;
-    /// Congestion control (likewise).
+    /// Congestion control, likewise.
     pub const CONGESTION: u32 = 32;
-    /// What its family has for ends, where that is none of a record's own fields ([`crate::held`]).
+    /// Endpoints of families whose addresses do not fit a record's fields ([`crate::fd_sockets`]).
     pub const ENDS: u32 = 256;
 }
 
-/// What the program says: `struct reply`.
+/// The reply of the program: `struct reply`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     /// How the run ended.
     pub outcome: Outcome,
-    /// The bucket to go on with.
+    /// The bucket to continue with.
     pub next: u32,
-    /// Buckets of the whole table.
+    /// Number of buckets in the table.
     pub buckets: u32,
-    /// Bytes of records.
+    /// Length of all records in bytes.
     pub used: u32,
-    /// Chains walked again, since a socket moved meanwhile.
+    /// Number of chains walked again because a socket moved meanwhile.
     pub again: u32,
-    /// Chains that would not hold still; some of their sockets are missing.
+    /// Number of chains that changed at every attempt; some of their sockets are missing.
     pub given_up: u32,
-    /// Chains that were cut short.
+    /// Number of chains that were too long to be walked completely.
     pub overlong: u32,
-    /// Sockets of the next bucket to be passed over, for it alone did not fit: the first one after them was told already.
+    /// Number of sockets in the next bucket to skip, because the bucket alone did not fit; those are reported already.
     pub skip: u32,
     /// `jiffies_64`
     pub jiffies: u64,
     /// `CLOCK_MONOTONIC`
     pub ktime_ns: u64,
-    /// Which hash tables these are: the address of TCP's `inet_hashinfo`, or of UDP's `udp_table`.
+    /// Identity of the hash tables: the address of TCP's `inet_hashinfo`, or of UDP's `udp_table`.
     pub hashinfo: u64,
 }
 
@@ -138,15 +138,15 @@ pub struct Reply {
 pub enum Outcome {
     /// All buckets were walked over.
     Done,
-    /// The records' buffer is full; the rest begins with [`Reply::next`].
+    /// The records' buffer is full; continue with [`Reply::next`].
     Full,
     /// There is no such table.
     NoTable,
     /// The table could not be read.
     Unreadable,
-    /// More steps than any table takes: it is none.
-    Tangled,
-    /// Something that the program does not say.
+    /// The walk took more steps than any valid table needs.
+    TooManySteps,
+    /// A number that is not in `enum outcome`.
     Unknown(u32),
 }
 
@@ -157,15 +157,15 @@ impl Outcome {
             2 => Self::Full,
             3 => Self::NoTable,
             4 => Self::Unreadable,
-            5 => Self::Tangled,
+            5 => Self::TooManySteps,
             unknown => Self::Unknown(unknown),
         }
     }
 }
 
 impl Request {
-    /// Every socket of the whole table of connections, with nothing beside addresses.
-    pub const EVERYTHING: Self = Self {
+    /// All sockets of the table of connections, with addresses only.
+    pub const ALL: Self = Self {
         table: Table::Established,
         first: 0,
         end: u32::MAX,
@@ -179,7 +179,7 @@ impl Request {
         peer: End::ANYWHERE,
     };
 
-    /// Writes it to the beginning of a slot, and takes an earlier reply back; what does not fit is left out.
+    /// Writes the request to the beginning of a slot and clears an earlier reply; fields beyond the slot are left out.
     pub fn write(&self, slot: &mut [u8]) {
         if let Some(outcome) = slot.get_mut(REPLY_AT..REPLY_AT + 4) {
             outcome.fill(0);
@@ -217,7 +217,7 @@ impl Request {
 }
 
 impl End {
-    /// Every address and port.
+    /// Matches every address and port.
     pub const ANYWHERE: Self = Self {
         port_min: 0,
         port_max: u16::MAX,
@@ -227,7 +227,7 @@ impl End {
 }
 
 impl Reply {
-    /// Reads it from a slot; `None` if that is shorter than slots are.
+    /// Reads the reply from a slot; `None` if the slot is too short.
     #[must_use]
     pub fn read(slot: &[u8]) -> Option<Self> {
         let reply = slot.get(REPLY_AT..REPLY_AT + REPLY_BYTES)?;
@@ -249,16 +249,16 @@ impl Reply {
     }
 }
 
-/// Which tables a network namespace uses: `struct net_record`.
+/// A network namespace and the tables that it uses: `struct net_record`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Net {
     /// The inode of the namespace.
     pub inode: u32,
-    /// As [`Reply::hashinfo`].
+    /// Identity of its tables, as in [`Reply::hashinfo`].
     pub hashinfo: u64,
 }
 
-/// The namespaces that `list_nets` told of.
+/// Iterates over the namespaces that `list_nets` wrote.
 pub fn nets<'a>(slot: &'a [u8], reply: &Reply) -> impl Iterator<Item = Net> + use<'a> {
     let used = (reply.used as usize).min(RECORDS_BYTES);
     let records = slot.get(RECORDS_AT..RECORDS_AT + used).unwrap_or_default();
@@ -272,7 +272,7 @@ pub fn nets<'a>(slot: &'a [u8], reply: &Reply) -> impl Iterator<Item = Net> + us
 
 const REPLY_AT: usize = 256;
 const REPLY_BYTES: usize = 64;
-/// After the page of what is said, and the page of heads.
+/// After the page of request and reply, and the page of heads.
 const RECORDS_AT: usize = 8192;
 const RECORDS_BYTES: usize = 512 * 1024;
 
@@ -282,7 +282,7 @@ mod tests {
     use alloc::vec;
 
     #[test]
-    fn a_request_lies_as_the_program_reads_it() {
+    fn request_has_the_programs_layout() {
         let mut slot = vec![0xee; 256];
         Request {
             table: Table::Listening,
@@ -299,7 +299,7 @@ mod tests {
                 prefix: [10; 16],
                 mask: [11; 16],
             },
-            ..Request::EVERYTHING
+            ..Request::ALL
         }
         .write(&mut slot);
         let words: alloc::vec::Vec<_> = (0..8).map(|place| ne_u32(&slot, place * 4).unwrap()).collect();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_read_from_behind_the_request() {
+    fn reply_is_read_after_the_request() {
         let mut slot = vec![0; SLOT_BYTES];
         for place in 0..9_u32 {
             let at = REPLY_AT + place as usize * 4;
@@ -332,6 +332,6 @@ mod tests {
         );
         assert_eq!(reply.jiffies, 70);
         assert_eq!(Reply::read(&slot[..300]), None);
-        Request::EVERYTHING.write(&mut slot[..3]);
+        Request::ALL.write(&mut slot[..3]);
     }
 }

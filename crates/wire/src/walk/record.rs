@@ -2,17 +2,17 @@ use super::{RECORDS_AT, RECORDS_BYTES, Reply, detail};
 use crate::bytes::{array, ne_i32, ne_u16, ne_u32, ne_u64};
 use core::net::Ipv6Addr;
 
-/// What the program read of one socket: `struct record`, with the sections behind it.
+/// The program's record of one socket: `struct record` and its sections.
 ///
-/// Methods whose section was not asked for return numbers without meaning; see [`Record::has`].
+/// Methods of a section that was not requested return meaningless numbers; see [`Record::has`].
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
     head: &'a [u8; HEAD_BYTES],
-    /// Long enough for those that the head names.
+    /// At least as long as the sections that the head lists.
     sections: &'a [u8],
 }
 
-/// What kind of a socket it is in the kernel, which decides what is known about it: `enum kind`.
+/// The kernel's structure of a socket, which decides what is known about it: `enum kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `struct sock`
@@ -21,7 +21,7 @@ pub enum Kind {
     TimeWait,
     /// `struct request_sock`
     Request,
-    /// Something else.
+    /// Another number.
     Unknown(u8),
 }
 
@@ -42,18 +42,18 @@ impl<'a> Record<'a> {
         (sections.len() >= needed).then_some((record, rest))
     }
 
-    /// How long a section is in this record.
+    /// Returns the length of a section in this record, 0 if it is missing.
     #[inline]
     fn size(&self, section: u32, bytes: usize) -> usize {
         if self.has(section) { bytes } else { 0 }
     }
 
-    /// From where a section begins; `None` if it was not asked for.
+    /// Returns the bytes from the start of a section; `None` if it is missing.
     #[inline]
-    pub(super) fn section(&self, wanted: u32) -> Option<&'a [u8]> {
-        let before = SECTIONS.iter().take_while(|&&(section, _)| section != wanted);
-        let start = before.map(|&(section, bytes)| self.size(section, bytes)).sum();
-        self.sections.get(start..).filter(|_| self.has(wanted))
+    pub(super) fn section(&self, section: u32) -> Option<&'a [u8]> {
+        let before = SECTIONS.iter().take_while(|&&(other, _)| other != section);
+        let start = before.map(|&(other, bytes)| self.size(other, bytes)).sum();
+        self.sections.get(start..).filter(|_| self.has(section))
     }
 
     /// `enum needs_diag`
@@ -62,14 +62,14 @@ impl<'a> Record<'a> {
         self.head[124]
     }
 
-    /// Whether a section of [`detail`] was filled.
+    /// Whether a section of [`detail`] was written.
     #[must_use]
     #[inline]
     pub fn has(&self, section: u32) -> bool {
         u32::from(self.u16(6)) & section != 0
     }
 
-    /// What kind of a socket it is.
+    /// The kind of socket.
     #[must_use]
     #[inline]
     pub fn kind(&self) -> Kind {
@@ -81,7 +81,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// State, as `sock_diag` numbers them.
+    /// State, with `sock_diag`'s numbers.
     #[must_use]
     #[inline]
     pub fn state(&self) -> u8 {
@@ -95,14 +95,14 @@ impl<'a> Record<'a> {
         self.u16(4)
     }
 
-    /// Tells sockets apart within one walk.
+    /// Identifies the socket within one walk.
     #[must_use]
     #[inline]
     pub fn identity(&self) -> u64 {
         self.u64(8)
     }
 
-    /// The kernel's name for it; 0 as long as nobody asked for one.
+    /// The socket cookie; 0 if none was generated yet.
     #[must_use]
     #[inline]
     pub fn cookie(&self) -> u64 {
@@ -116,7 +116,7 @@ impl<'a> Record<'a> {
         self.u32(24)
     }
 
-    /// In which bucket of its table it was found.
+    /// The bucket of its table.
     #[must_use]
     #[inline]
     pub fn bucket(&self) -> u32 {
@@ -151,77 +151,77 @@ impl<'a> Record<'a> {
         u16::from_be_bytes([self.head[66], self.head[67]])
     }
 
-    /// The interface it is bound to; 0: none.
+    /// Index of the interface that it is bound to; 0 for none.
     #[must_use]
     #[inline]
     pub fn interface(&self) -> u32 {
         self.u32(68)
     }
 
-    /// Bytes received and not read, or connections that wait for `accept` ([`detail::QUEUES`]).
+    /// Bytes received and not read, or of a listener the connections waiting for `accept` ([`detail::QUEUES`]).
     #[must_use]
     #[inline]
     pub fn receive_queue(&self) -> u32 {
         self.u32(72)
     }
 
-    /// Bytes not acknowledged, or the listener's backlog ([`detail::QUEUES`]).
+    /// Bytes not acknowledged, or of a listener the backlog ([`detail::QUEUES`]).
     #[must_use]
     #[inline]
     pub fn send_queue(&self) -> u32 {
         self.u32(76)
     }
 
-    /// Its timer, as `idiag_timer` numbers them ([`detail::TIMER`]).
+    /// The running timer, with the numbers of `idiag_timer` ([`detail::TIMER`]).
     #[must_use]
     #[inline]
     pub fn timer(&self) -> u8 {
         self.head[80]
     }
 
-    /// How often it ran off ([`detail::TIMER`]).
+    /// Number of times that the timer expired ([`detail::TIMER`]).
     #[must_use]
     #[inline]
     pub fn retransmits(&self) -> u8 {
         self.head[81]
     }
 
-    /// When it will ([`detail::TIMER`]).
+    /// Jiffies until the timer expires; 0 if it is due ([`detail::TIMER`]).
     #[must_use]
     #[inline]
     pub fn expires_jiffies(&self) -> u32 {
         self.i32(84).max(0).cast_unsigned()
     }
 
-    /// The inode of its file; 0: it has none ([`detail::INODE`]).
+    /// The inode of its file; 0 if it has none ([`detail::INODE`]).
     #[must_use]
     #[inline]
     pub fn inode(&self) -> u32 {
         self.u32(88)
     }
 
-    /// Its user ([`detail::USER`]).
+    /// User id ([`detail::USER`]).
     #[must_use]
     #[inline]
     pub fn uid(&self) -> u32 {
         self.u32(92)
     }
 
-    /// Firewall mark ([`detail::OPTIONS`], or no full socket).
+    /// Firewall mark ([`detail::OPTIONS`]; always known of sockets that are not full).
     #[must_use]
     #[inline]
     pub fn mark(&self) -> u32 {
         self.u32(96)
     }
 
-    /// net_cls class, else priority ([`detail::OPTIONS`]).
+    /// net_cls class, or the priority without one ([`detail::OPTIONS`]).
     #[must_use]
     #[inline]
     pub fn class_id(&self) -> u32 {
         self.u32(100)
     }
 
-    /// Its cgroup v2; 0: not known ([`detail::OPTIONS`]).
+    /// Id of its cgroup v2; 0 if unknown ([`detail::OPTIONS`]).
     #[must_use]
     #[inline]
     pub fn cgroup(&self) -> u64 {
@@ -235,7 +235,7 @@ impl<'a> Record<'a> {
         self.u64(112)
     }
 
-    /// Which halves are shut down: 1 receive, 2 send ([`detail::OPTIONS`]).
+    /// Directions that are shut down: bits 1 receive, 2 send ([`detail::OPTIONS`]).
     #[must_use]
     #[inline]
     pub fn shutdown(&self) -> u8 {
@@ -263,28 +263,28 @@ impl<'a> Record<'a> {
         self.head[123]
     }
 
-    /// Whether it has something that only `sock_diag` can tell.
+    /// Whether it has information that only `sock_diag` reports.
     #[must_use]
     #[inline]
     pub fn needs_diag(&self) -> bool {
         self.head[124] != 0
     }
 
-    /// `SOCK_*`, of sockets that a descriptor led to ([`crate::held`]).
+    /// `SOCK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
     #[must_use]
     #[inline]
     pub fn socket_type(&self) -> u8 {
         self.head[125]
     }
 
-    /// `IPPROTO_*` or `NETLINK_*`, of sockets that a descriptor led to ([`crate::held`]).
+    /// `IPPROTO_*` or `NETLINK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
     #[must_use]
     #[inline]
     pub fn protocol(&self) -> u16 {
         self.u16(126)
     }
 
-    /// What follows head and memory: a part that only some families have ([`crate::held`]).
+    /// The bytes after head and memory: a part that only some families have ([`crate::fd_sockets`]).
     #[must_use]
     #[inline]
     pub(crate) fn part(&self) -> &'a [u8] {
@@ -292,7 +292,7 @@ impl<'a> Record<'a> {
         self.sections.get(memory..).unwrap_or_default()
     }
 
-    /// Its memory, if that was asked for.
+    /// Its memory, if requested.
     #[must_use]
     #[inline]
     pub fn memory(&self) -> Option<Memory> {
@@ -308,7 +308,7 @@ impl<'a> Record<'a> {
         Ipv6Addr::from(array::<16>(self.head, at).unwrap_or_default())
     }
 
-    // All places are numbers below the length of the head, so that none of these defaults is ever taken.
+    // All offsets are below the length of the head, so these defaults are never used.
 
     #[inline]
     fn u16(&self, at: usize) -> u16 {
@@ -331,7 +331,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The records of a slot after a run.
+/// Iterates over the records of a slot after a run.
 pub fn records<'a>(slot: &'a [u8], reply: &Reply) -> Records<'a> {
     let used = (reply.used as usize).min(RECORDS_BYTES);
     let end = RECORDS_AT + used;
@@ -341,7 +341,7 @@ pub fn records<'a>(slot: &'a [u8], reply: &Reply) -> Records<'a> {
     }
 }
 
-/// Iterates over records; see [`records`].
+/// An iterator over records; see [`records`].
 #[derive(Debug, Clone)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -349,7 +349,7 @@ pub struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Whether the records ended in something that is none: the program and we are of two minds.
+    /// Whether iteration ended at an invalid record, because the program's layout differs from ours.
     #[must_use]
     #[inline]
     pub fn is_broken(&self) -> bool {
@@ -383,7 +383,7 @@ impl<'a> Iterator for Records<'a> {
 const HEAD_BYTES: usize = 128;
 /// `struct memory`
 const MEMORY_BYTES: usize = 40;
-/// Sections in the order in which they follow the record, and how long they are.
+/// Sections in their order after the record, with their lengths.
 const SECTIONS: [(u32, usize); 3] = [
     (detail::MEMORY, MEMORY_BYTES),
     (detail::TCP_INFO, super::tcp_raw::BYTES),

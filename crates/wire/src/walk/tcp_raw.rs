@@ -1,21 +1,21 @@
-use super::{Moment, Record, detail};
+use super::{KernelClock, Record, detail};
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 
-/// What the kernel makes `struct tcp_info` of, as it lies in a socket: `struct tcp_raw` of bpf/tables.h.
+/// The fields of a socket from which the kernel calculates `struct tcp_info`: `struct tcp_raw` of bpf/tables.h.
 ///
-/// Methods are called as those of [`TcpInfo`](crate::tcp_info::TcpInfo) and give what it would: they calculate as
-/// `tcp_get_info()` of `net/ipv4/tcp.c` does. Of a listener most are 0 there, and so they are here.
+/// Methods have the names and results of [`TcpInfo`](crate::tcp_info::TcpInfo)'s: they calculate as `tcp_get_info()` of
+/// `net/ipv4/tcp.c` does. For a listener most are 0, as there.
 #[derive(Debug, Clone, Copy)]
 pub struct TcpRaw<'a> {
     bytes: &'a [u8; BYTES],
-    now: Moment,
+    now: KernelClock,
 }
 
 impl<'a> TcpRaw<'a> {
-    /// Over the section, with the clocks of the run that filled it; `None` if that is too short.
+    /// Wraps the section, with the clocks of the run that wrote it; `None` if it is too short.
     #[must_use]
     #[inline]
-    pub fn new(section: &'a [u8], now: Moment) -> Option<Self> {
+    pub fn new(section: &'a [u8], now: KernelClock) -> Option<Self> {
         let bytes = section.first_chunk()?;
         Some(Self { bytes, now })
     }
@@ -25,7 +25,7 @@ impl<'a> TcpRaw<'a> {
         self.raw_state() == TCP_LISTEN
     }
 
-    /// What is 0 for listeners.
+    /// Returns a value that is 0 for listeners.
     #[inline]
     fn unless_listening<T: Default>(&self, value: impl FnOnce(&Self) -> T) -> Option<T> {
         Some(if self.is_listening() {
@@ -35,7 +35,7 @@ impl<'a> TcpRaw<'a> {
         })
     }
 
-    /// The same for what only kernels with a group have.
+    /// Returns a value that only kernels with this group of fields have, and that is 0 for listeners.
     #[inline]
     fn of_group<T: Default>(&self, group: u32, value: impl FnOnce(&Self) -> T) -> Option<T> {
         if self.raw_groups() & group == 0 {
@@ -45,7 +45,7 @@ impl<'a> TcpRaw<'a> {
     }
 }
 
-/// Times, rates and what else has to be calculated.
+/// Times, rates and other calculated fields.
 impl TcpRaw<'_> {
     /// `tcpi_state`
     #[must_use]
@@ -125,7 +125,7 @@ impl TcpRaw<'_> {
         })
     }
 
-    /// `tcpi_unacked`: of a listener, connections that wait for `accept`
+    /// `tcpi_unacked`; of a listener, the connections waiting for `accept`
     #[must_use]
     pub fn unacked(&self) -> Option<u32> {
         Some(if self.is_listening() {
@@ -135,7 +135,7 @@ impl TcpRaw<'_> {
         })
     }
 
-    /// `tcpi_sacked`: of a listener, how many may wait
+    /// `tcpi_sacked`; of a listener, the most connections that may wait
     #[must_use]
     pub fn sacked(&self) -> Option<u32> {
         Some(if self.is_listening() {
@@ -205,7 +205,7 @@ impl TcpRaw<'_> {
         Some(self.raw_reordering())
     }
 
-    /// `tcpi_pacing_rate`, also of listeners; "unlimited" is all ones in the socket and outside
+    /// `tcpi_pacing_rate`, also of listeners; all ones means unlimited
     #[must_use]
     pub fn pacing_rate(&self) -> Option<u64> {
         Some(self.raw_pacing_rate())
@@ -278,13 +278,13 @@ impl TcpRaw<'_> {
         })
     }
 
-    /// `tcpi_total_rto_time`, since Linux 6.7: with the recovery that goes on
+    /// `tcpi_total_rto_time`, since Linux 6.7, including a running recovery
     #[must_use]
     pub fn total_rto_time(&self) -> Option<u32> {
         self.of_group(HAS_RTO_TOTALS, |raw| {
             let stamp = raw.raw_rto_stamp();
-            let going_on = if stamp == 0 { 0 } else { raw.now.msecs_since(stamp) };
-            raw.raw_total_rto_time().wrapping_add(going_on)
+            let running = if stamp == 0 { 0 } else { raw.now.msecs_since(stamp) };
+            raw.raw_total_rto_time().wrapping_add(running)
         })
     }
 }
@@ -295,7 +295,7 @@ macro_rules! raw {
             $(
                 #[inline]
                 fn $name(&self) -> $int {
-                    // Each place is a number below the length, which a test asserts: the default is never taken.
+                    // Each offset is below the length, which a test asserts: the default is never used.
                     raw!(@read $int, self.bytes, $at).unwrap_or_default()
                 }
             )*
@@ -404,8 +404,8 @@ raw! {
 /// `sizeof(struct tcp_raw)`
 pub(super) const BYTES: usize = 304;
 
-/// Fields that are reported as they are, but of listeners as 0.
-macro_rules! as_they_are {
+/// Fields that are reported unchanged, but as 0 for listeners.
+macro_rules! unchanged {
     ($($name:ident: $int:ident = $raw:ident $(, $group:ident)?;)*) => {
         impl TcpRaw<'_> {
             $(
@@ -413,7 +413,7 @@ macro_rules! as_they_are {
                 #[must_use]
                 #[inline]
                 pub fn $name(&self) -> Option<$int> {
-                    as_they_are!(@ self, $int::from(self.$raw()) $(, $group)?)
+                    unchanged!(@ self, $int::from(self.$raw()) $(, $group)?)
                 }
             )*
         }
@@ -422,7 +422,7 @@ macro_rules! as_they_are {
     (@ $self:ident, $value:expr, $group:ident) => { $self.of_group($group, |_| $value) };
 }
 
-as_they_are! {
+unchanged! {
     ca_state: u8 = raw_ca_state;
     retransmits: u8 = raw_retransmits;
     probes: u8 = raw_probes_out;
@@ -468,10 +468,10 @@ as_they_are! {
 }
 
 impl<'a> Record<'a> {
-    /// What `struct tcp_info` is made of, if that was asked for ([`detail::TCP_INFO`]).
+    /// The source fields of `struct tcp_info`, if requested ([`detail::TCP_INFO`]).
     #[must_use]
     #[inline]
-    pub fn tcp_raw(&self, now: Moment) -> Option<TcpRaw<'a>> {
+    pub fn tcp_raw(&self, now: KernelClock) -> Option<TcpRaw<'a>> {
         TcpRaw::new(self.section(detail::TCP_INFO)?, now)
     }
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sockeye_act::{Keepalive, Keeper};
+use sockeye_act::{Keepalive, KeepaliveProgram};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_query::cgroup::Cgroup;
@@ -57,10 +57,10 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
     let times = args.times.keepalive();
     let path = cgroup.path();
     let (verb, before) = if args.dry_run {
-        let before = Keeper::attached(cgroup.as_fd()).with_context(|| format!("cgroup {path}"))?;
+        let before = KeepaliveProgram::attached(cgroup.as_fd()).with_context(|| format!("cgroup {path}"))?;
         (
             "would attach to",
-            before.last().map(Keeper::keepalive).transpose()?,
+            before.last().map(KeepaliveProgram::keepalive).transpose()?,
         )
     } else {
         let keeper = load(times)?;
@@ -94,7 +94,7 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
 pub(super) fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
     let cgroup = Cgroup::meant_by(&args.cgroup)?;
     let path = cgroup.path();
-    let ours = Keeper::attached(cgroup.as_fd()).with_context(|| format!("cgroup {path}"))?;
+    let ours = KeepaliveProgram::attached(cgroup.as_fd()).with_context(|| format!("cgroup {path}"))?;
     if ours.is_empty() {
         notes::say(&format!(
             "sockeye: keepalive detach: nothing of sockeye's is attached to {path}{}\n",
@@ -156,7 +156,7 @@ fn tell(lines: &[String], dry_run: bool) -> anyhow::Result<()> {
 }
 
 /// A program that gives these settings, attached to nothing yet.
-pub(super) fn load(times: Keepalive) -> anyhow::Result<Keeper> {
+pub(super) fn load(times: Keepalive) -> anyhow::Result<KeepaliveProgram> {
     // Before Linux 5.11 what BPF takes of memory counts as locked, of which a user may have 64 KiB.
     let limit = getrlimit(Resource::Memlock);
     let unlimited = Rlimit {
@@ -164,13 +164,13 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<Keeper> {
         maximum: None,
     };
     let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
-    let loaded = BpfEngine::default().keeper();
+    let loaded = BpfEngine::default().keepalive_program();
     if is_raised {
         // The command of `run` is to have what it would have had.
         setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;
     }
     let (program, maps) = loaded.map_err(|obstacle| explained(&obstacle))?;
-    Ok(Keeper::new(program, maps, times)?)
+    Ok(KeepaliveProgram::new(program, maps, times)?)
 }
 
 fn explained(obstacle: &Unavailable) -> anyhow::Error {
@@ -207,7 +207,7 @@ fn attached_above(cgroup: &Cgroup) -> String {
     let above = cgroup.above().unwrap_or_default();
     let holder = above
         .iter()
-        .find(|above| Keeper::attached(above.as_fd()).is_ok_and(|ours| !ours.is_empty()));
+        .find(|above| KeepaliveProgram::attached(above.as_fd()).is_ok_and(|ours| !ours.is_empty()));
     holder.map_or_else(
         || "; `sockeye keepalive attached` tells where".to_owned(),
         |holder| format!(" itself; it is to {}, above it", holder.path()),

@@ -2,12 +2,12 @@
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use sockeye_act::{CannotKeep, Keepalive, Keeper};
+use sockeye_act::{Keepalive, KeepaliveProgram, KeepaliveProgramError};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_output::{JsonObject, SCHEMA_VERSION};
 use sockeye_query::cgroup::Cgroup;
-use sockeye_wire::keeper::Counts;
+use sockeye_wire::keepalive_program::Counts;
 use std::os::fd::AsFd;
 
 /// Which cgroups give keepalive to their new connections, and to how many they did
@@ -43,10 +43,10 @@ struct Row {
 pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
     let (cgroups, is_cut) = Cgroup::all()?;
     let mut rows = Vec::new();
-    let mut failures: Vec<(String, CannotKeep)> = Vec::new();
+    let mut failures: Vec<(String, KeepaliveProgramError)> = Vec::new();
     let asked = cgroups.len();
     for cgroup in cgroups {
-        match Keeper::attached(cgroup.as_fd()).and_then(|ours| of_one(&ours)) {
+        match KeepaliveProgram::attached(cgroup.as_fd()).and_then(|ours| of_one(&ours)) {
             Ok(Some((keepalive, counts))) => rows.push(Row {
                 cgroup,
                 keepalive,
@@ -105,7 +105,7 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
     }
 }
 
-fn of_one(ours: &[Keeper]) -> Result<Option<(Keepalive, Counts)>, CannotKeep> {
+fn of_one(ours: &[KeepaliveProgram]) -> Result<Option<(Keepalive, Counts)>, KeepaliveProgramError> {
     let Some(keeper) = ours.last() else {
         return Ok(None);
     };

@@ -5,7 +5,7 @@ use crate::deed::{Deed, Manner, Outcome};
 use crate::targets::{self, Target, Targets};
 use clap::Args;
 use rustix::io::Errno;
-use sockeye_act::{Borrowed, OptionFailure};
+use sockeye_act::{BorrowedSocket, SocketOptionError};
 use sockeye_console::notes;
 use sockeye_query::args::Common;
 use sockeye_query::listing::{self, Listing};
@@ -28,7 +28,7 @@ pub(super) struct ChangeArgs {
 pub(super) fn run(
     args: &ChangeArgs,
     deed: &Deed,
-    act: impl Fn(&Borrowed) -> Result<(), OptionFailure> + Sync,
+    act: impl Fn(&BorrowedSocket) -> Result<(), SocketOptionError> + Sync,
 ) -> anyhow::Result<ExitCode> {
     targets::refuse_no_filter(deed.command, &args.filter)?;
     let lookup = Lookup::new(&args.common, false, listing::names_netns(&args.filter))?;
@@ -104,7 +104,7 @@ fn outcome(reached: Reached<()>) -> Outcome {
         Reached::Done(()) => Outcome::Done,
         Reached::Gone | Reached::Ownerless => Outcome::Gone,
         Reached::Refused(errno) => Outcome::Failed(refusal(errno)),
-        Reached::Failed(OptionFailure {
+        Reached::Failed(SocketOptionError {
             option,
             errno: errno @ (Errno::OPNOTSUPP | Errno::NOPROTOOPT),
         }) => Outcome::Failed(Cow::Owned(format!(

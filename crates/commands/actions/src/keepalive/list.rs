@@ -2,15 +2,20 @@
 
 use super::reach::{self, Reached};
 use super::system;
+use crate::output::TargetLayout;
 use crate::targets::{Target, Targets};
 use anyhow::Context;
 use clap::Args;
-use sockeye_act::{Borrowed, Effective};
+use sockeye_act::{BorrowedSocket, EffectiveKeepalive};
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{State, TimerKind};
-use sockeye_output::{Align, Annex, AnnexedLayout, AnnexedWriter, Fact};
+use sockeye_output::SocketWriter;
+use sockeye_output::listing::Align::{Left, Right};
+use sockeye_output::listing::{Column, Value};
+use sockeye_output::socket::{Sockets, further_value};
+use sockeye_output::unit::Unit;
 use sockeye_query::args::Common;
 use sockeye_query::listing::{self, Listing};
 use sockeye_query::lookup::Lookup;
@@ -39,7 +44,7 @@ pub(crate) struct ListArgs {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) is_on: Option<bool>,
-    effective: Option<Effective>,
+    effective: Option<EffectiveKeepalive>,
     next_probe_ms: Option<u32>,
 }
 
@@ -51,7 +56,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let ask = super::ask(&listing, true);
     let targets = Targets::find(&listing, &ask)?;
     let all: Vec<&Target> = targets.all.iter().collect();
-    let reached = reach::each(&all, &targets.owners, Borrowed::keepalive);
+    let reached = reach::each(&all, &targets.owners, BorrowedSocket::keepalive);
     let known: Vec<Known> = targets
         .all
         .iter()
@@ -76,11 +81,11 @@ fn write(
     known: &[Known],
     settings: &system::Settings,
 ) -> anyhow::Result<()> {
-    let layout = AnnexedLayout {
+    let layout = TargetLayout {
         format: common.format.into(),
         netid: false,
         netns: listing.lookup.places.are_many(),
-        annexes: ANNEXES,
+        more: COLUMNS,
         style: stdout::style(common.color),
         width: stdout::width(),
         no_header: common.no_header,
@@ -88,15 +93,15 @@ fn write(
     if common.format == FormatArg::Table && !common.no_header {
         stdout::write_lines(settings.lines(listing.lookup))?;
     }
-    let mut writer = AnnexedWriter::new(stdout::open()?, layout);
+    let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
     let sources = listing::sources(&targets.told);
     let mut write = || -> io::Result<()> {
         writer.begin()?;
         for (target, known) in targets.all.iter().zip(known) {
-            let facts = known.facts(target);
-            targets.with_entry(target, |entry| writer.row(entry, listing.lookup, &facts))?;
+            let values = known.values(target);
+            targets.with_entry(target, |entry| writer.row_with(entry, listing.lookup, &values))?;
         }
-        writer.finish(&listing::summary(&targets.told, &sources), |object| {
+        writer.finish_with(&listing::summary(&targets.told, &sources), |object| {
             settings.push(object, listing.lookup);
         })
     };
@@ -104,7 +109,7 @@ fn write(
 }
 
 impl Known {
-    fn of(target: &Target, reached: &Reached<Effective>) -> Self {
+    fn of(target: &Target, reached: &Reached<EffectiveKeepalive>) -> Self {
         let effective = match reached {
             Reached::Done(effective) => Some(*effective),
             _ => None,
@@ -128,18 +133,16 @@ impl Known {
         }
     }
 
-    fn facts<'a>(&self, target: &Target) -> [Fact<'a>; 7] {
+    fn values(&self, target: &Target) -> [Value<'static>; 7] {
         let times = self.effective.map(|effective| effective.times);
-        let seconds = |value: Option<u32>| value.map_or(Fact::Absent, |value| Fact::Seconds(value.into()));
-        let ms = |value: Option<u32>| value.map_or(Fact::Absent, |value| Fact::Ms(value.into()));
         [
-            self.is_on.map_or(Fact::Absent, Fact::Switch),
-            seconds(times.map(|times| times.time_s)),
-            seconds(times.map(|times| times.interval_s)),
-            times.map_or(Fact::Absent, |times| Fact::Number(times.probes.into())),
-            ms(times.and_then(|times| times.user_timeout_ms)),
-            ms(target.idle_ms),
-            ms(self.next_probe_ms),
+            self.is_on.map_or(Value::Absent, Value::Switch),
+            Value::number(times.map(|times| times.time_s)),
+            Value::number(times.map(|times| times.interval_s)),
+            Value::number(times.map(|times| times.probes)),
+            Value::number(times.and_then(|times| times.user_timeout_ms)),
+            Value::number(target.idle_ms),
+            Value::number(self.next_probe_ms),
         ]
     }
 }
@@ -157,7 +160,7 @@ fn from_timer(target: &Target) -> Option<bool> {
 }
 
 /// How many could not be asked, and what would help.
-fn tell_unasked(targets: &Targets, reached: &[Reached<Effective>]) {
+fn tell_unasked(targets: &Targets, reached: &[Reached<EffectiveKeepalive>]) {
     let (mut refused, mut unknown) = (None, 0_usize);
     let (mut refusals, mut others) = (0_usize, 0_usize);
     let is_blind = !targets.see_every_owner();
@@ -201,19 +204,69 @@ fn tell_unasked(targets: &Targets, reached: &[Reached<Effective>]) {
     }
 }
 
-const ANNEXES: &[Annex] = &[
-    annex("keepalive", "Keepalive", Align::Left),
-    annex("time_s", "Time", Align::Right),
-    annex("interval_s", "Interval", Align::Right),
-    annex("probes", "Probes", Align::Right),
-    annex("user_timeout_ms", "UserTimeout", Align::Right),
-    annex("idle_ms", "Idle", Align::Right),
-    annex("next_probe_ms", "NextProbe", Align::Right),
+/// The columns besides those of all sockets, in the order of [`Known::values`].
+static COLUMNS: &[Column<Sockets>] = &[
+    Column::<Sockets>::value(
+        "keepalive",
+        "Keepalive",
+        Left,
+        "Whether keepalive is on",
+        further_value,
+    ),
+    Column::<Sockets>::value(
+        "time_s",
+        "Time",
+        Right,
+        "Idle time before the first probe",
+        further_value,
+    )
+    .index(1)
+    .unit(Unit::Seconds),
+    Column::<Sockets>::value(
+        "interval_s",
+        "Interval",
+        Right,
+        "Time between two probes",
+        further_value,
+    )
+    .index(2)
+    .unit(Unit::Seconds),
+    Column::<Sockets>::value(
+        "probes",
+        "Probes",
+        Right,
+        "Probes before the connection is given up",
+        further_value,
+    )
+    .index(3),
+    Column::<Sockets>::value(
+        "user_timeout_ms",
+        "UserTimeout",
+        Right,
+        "TCP_USER_TIMEOUT",
+        further_value,
+    )
+    .index(4)
+    .unit(Unit::Ms),
+    Column::<Sockets>::value(
+        "idle_ms",
+        "Idle",
+        Right,
+        "Time since data came or went last",
+        further_value,
+    )
+    .index(5)
+    .unit(Unit::Ms),
+    Column::<Sockets>::value(
+        "next_probe_ms",
+        "NextProbe",
+        Right,
+        "Time until the next probe",
+        further_value,
+    )
+    .index(6)
+    .unit(Unit::Ms),
 ];
-
-const fn annex(name: &'static str, header: &'static str, align: Align) -> Annex {
-    Annex { name, header, align }
-}
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use crate::targets::Target;
 use rustix::io::Errno;
-use sockeye_act::{Borrowed, Holder, OptionFailure};
+use sockeye_act::{BorrowedSocket, SocketOptionError, SocketOwner};
 use sockeye_model::{Owner, Pid};
 use sockeye_source::owners::Owners;
 use std::collections::HashMap;
@@ -20,14 +20,14 @@ pub(super) enum Reached<T> {
     /// Nobody of those who hold it may be asked, or the call does not exist.
     Refused(Errno),
     /// The socket itself refused.
-    Failed(OptionFailure),
+    Failed(SocketOptionError),
 }
 
 /// Does `act` to each target through one of its owners, in the order of `targets`; on several threads if they are many.
 pub(super) fn each<T: Send>(
     targets: &[&Target],
     owners: &Owners,
-    act: impl Fn(&Borrowed) -> Result<T, OptionFailure> + Sync,
+    act: impl Fn(&BorrowedSocket) -> Result<T, SocketOptionError> + Sync,
 ) -> Vec<Reached<T>> {
     // Those of one process together, so that it is opened once.
     let mut order: Vec<(Pid, usize)> = targets
@@ -83,7 +83,7 @@ fn through<T>(
     holders: &mut Holders,
     target: &Target,
     owners: &[Owner],
-    act: &impl Fn(&Borrowed) -> Result<T, OptionFailure>,
+    act: &impl Fn(&BorrowedSocket) -> Result<T, SocketOptionError>,
 ) -> Reached<T> {
     let (Some(inode), false) = (target.inode, owners.is_empty()) else {
         return Reached::Ownerless;
@@ -113,16 +113,16 @@ fn through<T>(
 
 /// Processes that were opened; few at a time, since each costs a descriptor.
 #[derive(Default)]
-struct Holders(HashMap<Pid, Holder>);
+struct Holders(HashMap<Pid, SocketOwner>);
 
 impl Holders {
-    fn of(&mut self, pid: Pid) -> Result<&Holder, Errno> {
+    fn of(&mut self, pid: Pid) -> Result<&SocketOwner, Errno> {
         if self.0.len() >= HOLDERS_MAX && !self.0.contains_key(&pid) {
             self.0.clear();
         }
         match self.0.entry(pid) {
             std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
-            std::collections::hash_map::Entry::Vacant(place) => Ok(place.insert(Holder::open(pid)?)),
+            std::collections::hash_map::Entry::Vacant(place) => Ok(place.insert(SocketOwner::open(pid)?)),
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use super::list::Known;
 use super::system::Settings;
-use crate::output::{KeepaliveOwner, write_keepalive_owners};
+use crate::output::{KeepaliveOwner, KeepaliveOwners};
 use crate::targets::Targets;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::stdout;
 use sockeye_model::{Comm, Pid};
+use sockeye_output::listing::{Layout, ListingWriter, Record};
 use sockeye_query::args::Common;
 use sockeye_query::listing::{self, Listing};
 use std::cmp::Reverse;
@@ -64,14 +65,17 @@ pub(super) fn write(
         stdout::write_lines(settings.lines(listing.lookup))?;
     }
     let sources = listing::sources(&targets.told);
-    let look = (stdout::style(common.color), stdout::width(), common.no_header);
-    write_keepalive_owners(
-        stdout::open()?,
-        common.format.into(),
-        look,
-        &owners,
-        &listing::summary(&targets.told, &sources),
-        |object| settings.push(object, listing.lookup),
-    )
-    .context(stdout::WRITING)
+    let mut layout = Layout::new(common.format.into(), KeepaliveOwners::columns().iter().collect());
+    layout.style = stdout::style(common.color);
+    layout.width = stdout::width();
+    layout.no_header = common.no_header;
+    let mut writer = ListingWriter::<_, KeepaliveOwners>::new(stdout::open()?, layout);
+    writer
+        .begin()
+        .and_then(|()| owners.iter().try_for_each(|owner| writer.row(owner)))
+        .and_then(|()| {
+            let summary = listing::summary(&targets.told, &sources);
+            writer.finish_with(&summary, true, |object| settings.push(object, listing.lookup))
+        })
+        .context(stdout::WRITING)
 }

@@ -1,7 +1,7 @@
 //! The times of keepalive as they can be typed.
 
 use clap::Args;
-use sockeye_act::{Change, Effective, Keepalive};
+use sockeye_act::{EffectiveKeepalive, Keepalive, KeepaliveChange};
 
 #[derive(Debug, Args)]
 pub(crate) struct Times {
@@ -52,7 +52,7 @@ impl Times {
     }
 
     /// Whether a socket that has keepalive on has other times than these, which it keeps since none were typed.
-    pub(crate) fn keep_some_of(&self, before: &Effective) -> bool {
+    pub(crate) fn keep_some_of(&self, before: &EffectiveKeepalive) -> bool {
         let (all, kept) = (self.keepalive(), &before.times);
         self.are_partial()
             && (self.time.is_none() && kept.time_s != all.time_s
@@ -62,8 +62,8 @@ impl Times {
 
     /// What they change of a socket: whoever has keepalive on may have chosen his times, and keeps those that were not
     /// typed, where others were.
-    pub(crate) fn change(&self, before: &Effective) -> Change {
-        let typed = Change {
+    pub(crate) fn change(&self, before: &EffectiveKeepalive) -> KeepaliveChange {
+        let typed = KeepaliveChange {
             time_s: self.time,
             interval_s: self.interval,
             probes: self.probes,
@@ -73,7 +73,7 @@ impl Times {
             return typed;
         }
         let times = self.keepalive();
-        Change {
+        KeepaliveChange {
             time_s: Some(times.time_s),
             interval_s: Some(times.interval_s),
             probes: Some(times.probes),

@@ -7,7 +7,7 @@ use crate::targets::{self, Target, Targets};
 use clap::Args;
 use rustix::io::Errno;
 use session::Session;
-use sockeye_act::{Closer, Condemned};
+use sockeye_act::{CloseTarget, SocketCloser};
 use sockeye_console::notes;
 use sockeye_model::{Cookie, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, StateSet};
 use sockeye_query::args::{Common, Which};
@@ -77,7 +77,7 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         session.learn(&args.common, &lookup, &targets)?;
     }
     let outcomes = targets.all.iter().map(|target| {
-        if Condemned::new(&Socket::from(target)).is_none() {
+        if CloseTarget::new(&Socket::from(target)).is_none() {
             Outcome::LeftOut(Cow::Borrowed(not_closable(target)))
         } else if session.needs(target, &targets) {
             Outcome::LeftOut(Cow::Borrowed(
@@ -91,7 +91,7 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
     let is_short = targets
         .all
         .iter()
-        .any(|target| Condemned::new(&Socket::from(target)).is_none());
+        .any(|target| CloseTarget::new(&Socket::from(target)).is_none());
     let mut has_kept_ports = false;
     let act = |targets: &Targets, meant: &[usize]| {
         let mut outcomes = close(&lookup, targets, meant);
@@ -189,16 +189,16 @@ fn look_again(
 /// Closes them, each in its own network namespace.
 fn close(lookup: &Lookup, targets: &Targets, meant: &[usize]) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Untried; meant.len()];
-    let mut rooms: BTreeMap<Option<NetnsInode>, Vec<(usize, Condemned)>> = BTreeMap::new();
+    let mut rooms: BTreeMap<Option<NetnsInode>, Vec<(usize, CloseTarget)>> = BTreeMap::new();
     for (nth, &place) in meant.iter().enumerate() {
         let target = &targets.all[place];
-        match Condemned::new(&Socket::from(target)) {
+        match CloseTarget::new(&Socket::from(target)) {
             Some(condemned) => rooms.entry(target.netns).or_default().push((nth, condemned)),
             None => outcomes[nth] = Outcome::Failed(Cow::Borrowed(not_closable(target))),
         }
     }
     for (netns, condemned) in rooms {
-        let all: Vec<Condemned> = condemned.iter().map(|(_, one)| *one).collect();
+        let all: Vec<CloseTarget> = condemned.iter().map(|(_, one)| *one).collect();
         let closed = opened(lookup, netns).map(|mut closer| closer.close_all(&all));
         match closed {
             Ok(closed) => {
@@ -234,8 +234,8 @@ fn count_other_ends(targets: &Targets, meant: &[usize], outcomes: &mut [Outcome]
 }
 
 /// A way to the kernel in this network namespace, or why there is none.
-fn opened(lookup: &Lookup, netns: Option<NetnsInode>) -> Result<Closer, String> {
-    let open = || Closer::open().map_err(|errno| format!("open a sock_diag socket: {errno}"));
+fn opened(lookup: &Lookup, netns: Option<NetnsInode>) -> Result<SocketCloser, String> {
+    let open = || SocketCloser::open().map_err(|errno| format!("open a sock_diag socket: {errno}"));
     let Some(netns) = netns else { return open() };
     let place = lookup.places.with_inode(netns);
     let place = place.ok_or_else(|| format!("network namespace {netns} is not to be found any more"))?;

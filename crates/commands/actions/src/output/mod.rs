@@ -1,5 +1,7 @@
-//! Keepalive, summed up for each owner.
+//! Sockets that were asked for or changed, with further columns, and keepalive summed up for each owner.
 
 mod summary;
+mod targets;
 
-pub use summary::{KeepaliveOwner, write_keepalive_owners};
+pub use summary::{KeepaliveOwner, KeepaliveOwners};
+pub use targets::TargetLayout;

@@ -3,7 +3,7 @@
 use super::{FindingsLayout, LookedAt, end, socket};
 use sockeye_model::Names;
 use sockeye_output::json::Object;
-use sockeye_output::socket_json::{push_endpoint, push_process_fields};
+use sockeye_output::socket::{push_endpoint, push_process_fields};
 use sockeye_verdict::{Example, Facts, Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {

@@ -3,9 +3,9 @@
 use super::{FindingsLayout, LookedAt, end, socket};
 use sockeye_model::{Names, Process};
 use sockeye_output::address::{push_local, push_peer};
-use sockeye_output::cell::push_state;
 use sockeye_output::number::{push_decimal, push_human, push_time_us};
 use sockeye_output::severity::colour;
+use sockeye_output::socket::state::push_state;
 use sockeye_output::text::push_clean;
 use sockeye_output::unit::Unit;
 use sockeye_output::wrap::push_wrapped;

@@ -1,15 +1,16 @@
-//! `-g`: members of multicast groups.
+//! `-g`: memberships in multicast groups.
 
-use super::args::Flags;
+use super::buffered_stdout::BufferedStdout;
 use super::names::HostNames;
-use super::page::Page;
+use super::options::Flags;
 use crate::output::netstat::{GROUPS_HEADER, push_group};
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Igmp6Line, IgmpLine};
 use std::net::IpAddr;
 
-pub(super) fn push(flags: &Flags, names: &HostNames, page: &mut Page) -> anyhow::Result<()> {
-    // A kernel without one of the families has no file of it.
+/// Prints the memberships of the selected families.
+pub(super) fn push(flags: &Flags, names: &HostNames, out: &mut BufferedStdout) -> anyhow::Result<()> {
+    // A kernel without a family lacks its file.
     let igmp = flags.families.inet.then(|| net_file("igmp").ok()).flatten();
     let igmp6 = flags.families.inet6.then(|| net_file("igmp6").ok()).flatten();
     let (igmp, igmp6) = (igmp.unwrap_or_default(), igmp6.unwrap_or_default());
@@ -25,20 +26,13 @@ pub(super) fn push(flags: &Flags, names: &HostNames, page: &mut Page) -> anyhow:
         groups.push((line.interface, line.users, line.address.into()));
     }
     if !flags.numeric_hosts {
-        names.seek(groups.iter().map(|(_, _, group)| *group));
+        names.resolve_hosts(groups.iter().map(|(_, _, group)| *group));
     }
-    page.text.extend_from_slice(GROUPS_HEADER);
+    out.text.extend_from_slice(GROUPS_HEADER);
     for (interface, users, group) in groups {
         let users = i64::try_from(users).unwrap_or(i64::MAX);
-        push_group(
-            &mut page.text,
-            interface,
-            users,
-            group,
-            flags.numeric_hosts,
-            names,
-        );
-        page.turn()?;
+        push_group(&mut out.text, interface, users, group, flags.numeric_hosts, names);
+        out.flush_if_large()?;
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
-//! `-h`, `-V`, and what is said of options that make no sense.
+//! Texts of `-h`, `-V` and usage errors, and exit statuses.
 
-use super::args::said;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use std::process::ExitCode;
 
-/// `-V`: as the package that we stand in for has it, which is what scripts compare with.
-pub(super) const VERSION: &str = "net-tools 2.10\n\
+/// Output of `-V`: that of the replaced package, since scripts compare it.
+const VERSION: &str = "net-tools 2.10\n\
     Fred Baumgarten, Alan Cox, Bernd Eckenfels, Phil Blundell, Tuan Hoang, Brian Micek and others\n\
     +NEW_ADDRT +RTF_IRTT +RTF_REJECT +FW_MASQUERADE +I18N +SELINUX\n\
     AF: (inet) +UNIX +INET +INET6 +IPX +AX25 +NETROM +X25 +ATALK +ECONET +ROSE -BLUETOOTH\n\
@@ -47,21 +46,42 @@ usage: netstat [-vWeenNcCF] [<Af>] -r         netstat {-V|--version|-h|--help}
   List of possible address families (which support routing):
 ";
 
-/// It goes to stderr also when the rest does not.
+/// End of the usage; with `-h` it goes to stderr although the rest goes to stdout.
 const FAMILIES: &str = "    inet (DARPA Internet) inet6 (IPv6) ax25 (AMPR AX.25) \n    \
     netrom (AMPR NET/ROM) rose (AMPR ROSE) ipx (Novell IPX) \n    \
     ddp (Appletalk DDP) x25 (CCITT X.25) \n";
 
-/// `-h`
+/// Prints the usage (`-h`).
 pub(super) fn usage() -> ExitCode {
     let written = stdout::write(USAGE.as_bytes());
     notes::say(FAMILIES);
-    said(written)
+    status(written)
 }
 
-/// Behind a mistake.
+/// Prints the version (`-V`).
+pub(super) fn version() -> ExitCode {
+    status(stdout::write(VERSION.as_bytes()))
+}
+
+/// Prints the usage after an error.
 pub(super) fn usage_error() -> ExitCode {
     notes::say(USAGE);
     notes::say(FAMILIES);
     ExitCode::from(3)
+}
+
+/// Prints an error and returns the exit status; a closed pipe is no error.
+pub(super) fn report(error: &anyhow::Error) -> ExitCode {
+    if stdout::is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    notes::say(&format!("netstat: {error:#}\n"));
+    ExitCode::FAILURE
+}
+
+fn status(written: anyhow::Result<()>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
+    }
 }

@@ -1,7 +1,8 @@
 //! `-i`: interfaces, their addresses and counters.
 
-use super::args::Flags;
-use super::page::Page;
+use super::buffered_stdout::BufferedStdout;
+use super::options::Flags;
+use crate::errno::errno_text;
 use crate::output::netstat::{
     INTERFACES_HEADER, INTERFACES_TITLE, Interface, Ipv4, Ipv6, Resources, Traffic, push_long, push_short,
 };
@@ -13,38 +14,40 @@ use std::cmp::Ordering;
 use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
-pub(super) fn run(flags: &Flags, page: &mut Page) -> anyhow::Result<ExitCode> {
-    page.text.extend_from_slice(INTERFACES_TITLE);
+/// Prints the interfaces: those that are up, or with `-a` all.
+pub(super) fn run(flags: &Flags, out: &mut BufferedStdout) -> anyhow::Result<ExitCode> {
+    out.text.extend_from_slice(INTERFACES_TITLE);
     loop {
-        let (interfaces, is_whole) = interfaces()?;
+        let (interfaces, is_complete) = read_interfaces()?;
         let is_short = flags.extended < 2;
         if is_short {
-            page.text.extend_from_slice(INTERFACES_HEADER);
+            out.text.extend_from_slice(INTERFACES_HEADER);
         }
         let shown = interfaces
             .iter()
             .filter(|interface| flags.all || interface.flags & IFF_UP != 0);
         for interface in shown {
             if is_short {
-                push_short(&mut page.text, interface);
+                push_short(&mut out.text, interface);
             } else {
-                push_long(&mut page.text, interface);
+                push_long(&mut out.text, interface);
             }
         }
-        page.flush()?;
-        if !is_whole {
+        out.flush()?;
+        if !is_complete {
             return Ok(ExitCode::FAILURE);
         }
-        if !flags.continuous || !page.rest()? {
+        if !flags.continuous || !out.flush_and_pause()? {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// All interfaces, and the labels of their addresses, by name; and whether none went away meanwhile.
-fn interfaces() -> anyhow::Result<(Vec<Interface>, bool)> {
+/// Reads all interfaces and the labels of their addresses, sorted by name. The flag is false if one disappeared
+/// meanwhile; those after it are left out then.
+fn read_interfaces() -> anyhow::Result<(Vec<Interface>, bool)> {
     let counters = net_file("dev").unwrap_or_else(|error| {
-        let text = super::errno_text(&error);
+        let text = errno_text(&error);
         notes::say(&format!(
             "Warning: cannot open /proc/net/dev ({text}). Limited output.\n"
         ));
@@ -56,11 +59,11 @@ fn interfaces() -> anyhow::Result<(Vec<Interface>, bool)> {
         Devices::read().map_err(|reason| anyhow!("interfaces could not be read by rtnetlink: {reason}"))?;
     let mut names: Vec<&[u8]> = counters.iter().map(|line| line.name).collect();
     names.extend(devices.addresses.iter().map(|address| &address.label[..]));
-    names.sort_by(|one, other| by_number(one, other));
+    names.sort_by(|one, other| compare_names(one, other));
     names.dedup();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        // A label is an interface's name, a colon and more.
+        // A label is an interface's name, a colon and a number.
         let base = name.split(|&byte| byte == b':').next().unwrap_or_default();
         let Some(link) = devices.links.iter().find(|link| link.name == base) else {
             let name = String::from_utf8_lossy(name);
@@ -101,7 +104,7 @@ fn interfaces() -> anyhow::Result<(Vec<Interface>, bool)> {
     Ok((found, true))
 }
 
-/// As far as `struct ifmap` has room for it.
+/// Returns the resources with the widths of `struct ifmap`.
 fn resources(map: Map) -> Resources {
     Resources {
         irq: map.irq as u8,
@@ -123,8 +126,8 @@ fn ipv4(address: &Address) -> Ipv4 {
     }
 }
 
-/// `eth2` before `eth10`, and `eth2:1` behind `eth2`: what comes before a number, the number, the label.
-fn by_number(one: &[u8], other: &[u8]) -> Ordering {
+/// Compares names by their stem, their number and the number of their label: `eth2`, `eth2:1`, `eth10`.
+fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
     let key = |name| {
         let (base, label): (&[u8], Option<&[u8]>) = split_label(name);
         let digits = trailing_digits(base);
@@ -134,7 +137,7 @@ fn by_number(one: &[u8], other: &[u8]) -> Ordering {
     key(one).cmp(&key(other))
 }
 
-/// A label is a number behind a colon.
+/// Splits off a label, which is a number after a colon.
 fn split_label(name: &[u8]) -> (&[u8], Option<&[u8]>) {
     let digits = trailing_digits(name);
     match name[..name.len() - digits].strip_suffix(b":") {
@@ -163,11 +166,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_ordered_by_their_numbers() {
+    fn names_are_sorted_by_their_numbers() {
         let mut names = [
             "wlan0", "eth10", "eth2:10", "lo", "eth2:2", "eth2", "eth", "eth02", "a1b",
         ];
-        names.sort_by(|one, other| by_number(one.as_bytes(), other.as_bytes()));
+        names.sort_by(|one, other| compare_names(one.as_bytes(), other.as_bytes()));
         assert_eq!(
             names,
             [
@@ -177,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn masks() {
+    fn prefix_length_becomes_netmask() {
         let check = |prefix_len, expected: [u8; 4]| {
             let found = ipv4(&Address {
                 label: Vec::new(),

@@ -1,6 +1,6 @@
-//! Names for numbers, chosen as the original chooses them.
+//! Names of hosts, networks, ports and users, resolved as the original does.
 
-use super::args::Flags;
+use super::options::Flags;
 use sockeye_console::notes;
 use sockeye_model::{Names, Port, Protocol, Uid};
 use sockeye_source::names::{NameKinds, SystemNames};
@@ -10,14 +10,15 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-/// The names that are wanted.
+/// Resolves names.
 #[derive(Debug)]
 pub(super) struct HostNames {
     system: SystemNames,
+    /// Whether ports have names.
     ports: bool,
     services: OnceCell<Services>,
     networks: OnceCell<HashMap<Ipv4Addr, Box<str>>>,
-    /// IPv4 addresses of `/etc/hosts`
+    /// IPv4 addresses of `/etc/hosts`.
     listed: OnceCell<HashSet<Ipv4Addr>>,
 }
 
@@ -36,8 +37,8 @@ impl HostNames {
         }
     }
 
-    /// Whether `/etc/hosts` names this address. There glibc does not look for the IPv4 address in a v4-mapped one,
-    /// though it asks name servers for it.
+    /// Whether `/etc/hosts` lists this address. glibc finds no v4-mapped address by its IPv4 address in that file, although
+    /// it asks name servers for the IPv4 address.
     fn is_listed(&self, ip: Ipv4Addr) -> bool {
         let listed = self.listed.get_or_init(|| {
             let text = fs::read("/etc/hosts").unwrap_or_default();
@@ -49,20 +50,20 @@ impl HostNames {
         listed.contains(&ip)
     }
 
-    /// Looks for the names of these hosts, all at once; the original asks for one after the other, and waits for as
-    /// long as it takes.
-    pub(super) fn seek(&self, hosts: impl IntoIterator<Item = IpAddr>) {
+    /// Resolves the names of these hosts in parallel, for at most 30 seconds; the original resolves one after the other,
+    /// without a limit.
+    pub(super) fn resolve_hosts(&self, hosts: impl IntoIterator<Item = IpAddr>) {
         self.system.prefetch_hosts(hosts);
-        let counts = self.system.wait_for_hosts(Instant::now() + PATIENCE);
+        let counts = self.system.wait_for_hosts(Instant::now() + LOOKUP_TIMEOUT);
         let late = counts.pending + counts.skipped;
         if late > 0 {
             notes::say(&format!(
-                "netstat: {late} host names did not come in {PATIENCE:?} and are shown as addresses; -n asks for none\n"
+                "netstat: {late} host names did not come in {LOOKUP_TIMEOUT:?} and are shown as addresses; -n asks for none\n"
             ));
         }
     }
 
-    /// The name of a network, by `/etc/networks`.
+    /// Returns the name of a network in `/etc/networks`.
     pub(super) fn network(&self, network: Ipv4Addr) -> Option<&str> {
         let networks = self.networks.get_or_init(|| {
             let text = fs::read("/etc/networks").unwrap_or_default();
@@ -96,8 +97,8 @@ impl Names for HostNames {
     }
 }
 
-/// Of services with the same number the last in the file counts; of RAW sockets the names of protocols come after
-/// services called `raw`.
+/// Names of ports. The last entry of a port in `/etc/services` wins. For RAW sockets the names in `/etc/protocols` win over
+/// services of the transport `raw`.
 #[derive(Debug, Default)]
 struct Services {
     names: HashMap<(Transport, u16), Box<str>>,
@@ -151,7 +152,7 @@ impl Services {
     }
 }
 
-/// The first two words of each line, without comments.
+/// Returns the first two words of each line, without comments.
 fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let mut words = line.split('#').next()?.split_ascii_whitespace();
@@ -159,7 +160,7 @@ fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// networks(5): of several names the first counts; missing parts of an address are zeros.
+/// Parses networks(5): the first name of an address wins; missing parts of an address are zeros.
 fn parse_networks(text: &str) -> HashMap<Ipv4Addr, Box<str>> {
     let mut networks = HashMap::new();
     for (name, address) in entries(text) {
@@ -179,15 +180,15 @@ fn parse_networks(text: &str) -> HashMap<Ipv4Addr, Box<str>> {
     networks
 }
 
-/// So long all host names together may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for all host names together.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_last_service_with_a_number_names_it() {
+    fn last_service_of_a_port_wins() {
         let services = Services::parse(
             "www 80/tcp http # web\nhttp 80/tcp\nx 80/udp\nbad 80\nworse x/tcp\ns 80/sctp\n",
             "icmp 1 ICMP\n",
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn networks() {
+    fn missing_parts_of_networks_are_zeros() {
         let networks = parse_networks("loopback 127.0.0.0\nlink-local 169.254\nbad x.y\n# c\n");
         assert_eq!(networks[&Ipv4Addr::new(169, 254, 0, 0)].as_ref(), "link-local");
         assert_eq!(networks.len(), 2);

@@ -1,4 +1,4 @@
-//! `-p`: which program holds a socket.
+//! `-p`: the program that owns a socket.
 
 use sockeye_console::notes;
 use sockeye_model::{Inode, Owner, Pid, ShortText};
@@ -8,23 +8,24 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 
-/// Who holds what, and how they are called.
+/// Owners of sockets, and the names of their programs.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
     owners: Owners,
+    /// Names read so far; `None` for a process that has ended.
     names: HashMap<Pid, Option<Name>>,
 }
 
-/// `PID/name`, of which there is room for 19 bytes.
+/// `PID/name`, cut to the 19 bytes of the column.
 type Name = ShortText<19>;
 
 impl Programs {
-    /// Looks for the owners of all sockets, and says what the original says if not all could be seen.
+    /// Finds the owners of all sockets, and prints the original's note if some processes are unreadable.
     pub(super) fn find(engine: &BpfEngine, choice: Choice) -> Self {
         let found = Owners::find(engine, choice);
         let (owners, is_partial) = match found {
             Ok((owners, _)) => {
-                let is_partial = owners.losses().unreadable_processes > 0 && is_kept_out();
+                let is_partial = owners.losses().unreadable_processes > 0 && is_denied();
                 (owners, is_partial)
             }
             Err(_) => (Owners::default(), true),
@@ -48,7 +49,7 @@ impl Programs {
         }
     }
 
-    /// `PID/name` of the first process that holds this socket, `-` if nobody is seen to.
+    /// Returns `PID/name` of the first owner of this socket, `-` if none is known.
     pub(super) fn of(&mut self, inode: Option<Inode>) -> &[u8] {
         let Self { owners, names } = self;
         let owners = inode.map_or(&[][..], |inode| owners.of(inode));
@@ -67,9 +68,9 @@ impl Programs {
     }
 }
 
-/// Whether the original would say that it could not see all: it does if it may not open a folder of descriptors, and is
-/// silent where it may do that but not read what is in there.
-fn is_kept_out() -> bool {
+/// Whether the original would print its note: it does if it may not open a folder of descriptors, but not if it may
+/// open one and not read the links in it.
+fn is_denied() -> bool {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut processes = entries.filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit());
     processes.any(|process| {
@@ -78,8 +79,8 @@ fn is_kept_out() -> bool {
     })
 }
 
-/// What a process calls itself, of which the original takes the first word as programs see words, without the
-/// folders of an absolute path. `None` if it has ended.
+/// Returns `PID/name` with the first argument of the command line as the name, without the folders of an absolute path.
+/// `None` if the process has ended.
 fn name(pid: Pid) -> Option<Name> {
     let mut start = Vec::with_capacity(CMDLINE_MAX);
     let file = File::open(format!("/proc/{pid}/cmdline")).ok()?;
@@ -96,7 +97,7 @@ fn program(cmdline: &[u8]) -> &[u8] {
     }
 }
 
-/// The original looks no further.
+/// Bytes of a command line that the original reads.
 const CMDLINE_MAX: usize = 511;
 
 #[cfg(test)]
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_programs() {
+    fn program_is_first_argument_without_folders() {
         let check = |cmdline: &[u8], expected: &[u8]| assert_eq!(program(cmdline), expected);
         check(b"/usr/sbin/nginx\0-g\0", b"nginx");
         check(b"sshd: root@pts/0\0", b"sshd: root@pts/0");

@@ -1,39 +1,41 @@
 //! `-r`: routing tables of one family or several.
 
-use super::args::Flags;
+use super::buffered_stdout::BufferedStdout;
 use super::names::HostNames;
-use super::page::Page;
-use crate::output::netstat::{Extent, RouteLayout, RouteV4, RouteV6};
+use super::options::Flags;
+use crate::errno::errno_text;
+use crate::output::netstat::{RouteColumns, RouteLayout, RouteV4, RouteV6};
 use sockeye_console::notes;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Route6Line, RouteLine};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 
-pub(super) fn run(flags: &Flags, page: &mut Page) -> anyhow::Result<ExitCode> {
+/// Prints the routing tables of the selected families.
+pub(super) fn run(flags: &Flags, out: &mut BufferedStdout) -> anyhow::Result<ExitCode> {
     let routes = Routes {
         flags,
         names: HostNames::new(flags),
         layout: RouteLayout {
-            // One -e and none have changed places, and of four or more two bits are left.
-            extent: match flags.extended & 3 {
-                1 if flags.extended == 1 => Extent::Window,
-                2 if flags.extended == 2 => Extent::Metric,
-                0 => Extent::Title,
-                1 => Extent::Metric,
-                2 => Extent::Window,
-                _ => Extent::All,
+            // In the original no -e and one -e are swapped, and only the low two bits of the count are used.
+            columns: match flags.extended & 3 {
+                1 if flags.extended == 1 => RouteColumns::Window,
+                2 if flags.extended == 2 => RouteColumns::Metric,
+                0 => RouteColumns::Title,
+                1 => RouteColumns::Metric,
+                2 => RouteColumns::Window,
+                _ => RouteColumns::All,
             },
             numeric: flags.numeric_hosts || flags.symbolic,
         },
     };
     loop {
-        let status = routes.round(page);
-        page.flush()?;
+        let status = routes.round(out);
+        out.flush()?;
         if status != 0 || !flags.continuous {
             return Ok(ExitCode::from(status));
         }
-        if !page.rest()? {
+        if !out.flush_and_pause()? {
             return Ok(ExitCode::SUCCESS);
         }
     }
@@ -46,13 +48,14 @@ struct Routes<'a> {
 }
 
 impl Routes<'_> {
-    fn round(&self, page: &mut Page) -> u8 {
-        let out = &mut page.text;
+    /// Prints all tables once and returns the exit status.
+    fn round(&self, out: &mut BufferedStdout) -> u8 {
+        let out = &mut out.text;
         for name in self.flags.family_names() {
             let status = match *name {
                 "inet" => self.inet(out),
                 "inet6" => self.inet6(out),
-                name => absent(name, out),
+                name => push_unsupported(name, out),
             };
             if status != 0 {
                 return status;
@@ -74,7 +77,7 @@ impl Routes<'_> {
             self.layout.push_header_v4(out);
             let routes: Vec<_> = lines(&text).filter_map(RouteLine::parse).collect();
             if !self.layout.numeric {
-                self.names.seek(routes.iter().flat_map(hosts_v4));
+                self.names.resolve_hosts(routes.iter().flat_map(hosts_v4));
             }
             for route in routes.iter().filter(|route| route.flags & RTF_UP != 0) {
                 self.push_v4(out, route);
@@ -117,7 +120,7 @@ impl Routes<'_> {
 
     fn inet6(&self, out: &mut Vec<u8>) -> u8 {
         let caches = [(self.shows_table(), false), (self.flags.cache, true)];
-        for (_, cache) in caches.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+        for (_, cache) in caches.into_iter().filter(|(is_shown, _)| *is_shown) {
             let text = match net_file("ipv6_route") {
                 Ok(text) => text,
                 Err(error) => return unconfigured("ipv6_route", "INET6 (IPv6)", &error, out),
@@ -131,7 +134,7 @@ impl Routes<'_> {
                 let ends = routes
                     .iter()
                     .flat_map(|route| [route.destination, route.next_hop]);
-                self.names.seek(ends.map(IpAddr::from));
+                self.names.resolve_hosts(ends.map(IpAddr::from));
             }
             for route in routes {
                 let route = RouteV6 {
@@ -151,7 +154,7 @@ impl Routes<'_> {
     }
 }
 
-/// The addresses of a route that hosts may have.
+/// Returns the addresses of a route that may belong to hosts: the gateway, and the destination of a host route.
 fn hosts_v4(route: &RouteLine<'_>) -> Vec<IpAddr> {
     let is_to_host = RouteV4::is_to_host(route.destination.into(), route.mask.into(), route.flags);
     let destination = is_to_host.then_some(route.destination);
@@ -160,15 +163,15 @@ fn hosts_v4(route: &RouteLine<'_>) -> Vec<IpAddr> {
 }
 
 fn unconfigured(file: &str, family: &str, error: &std::io::Error, out: &mut Vec<u8>) -> u8 {
-    notes::say(&format!("/proc/net/{file}: {}\n", super::errno_text(error)));
+    notes::say(&format!("/proc/net/{file}: {}\n", errno_text(error)));
     out.extend_from_slice(format!("{family} not configured in this system.\n").as_bytes());
     1
 }
 
-/// Families of which we read no routes: what the original says where the kernel lacks them, as nearly every kernel
-/// does.
-fn absent(name: &str, out: &mut Vec<u8>) -> u8 {
-    let (said, noted, status) = match name {
+/// Prints the original's messages for a family that the kernel lacks, as nearly all kernels do. Their routes are not
+/// implemented.
+fn push_unsupported(name: &str, out: &mut Vec<u8>) -> u8 {
+    let (printed, noted, status) = match name {
         "ax25" => (
             "AX.25 not configured in this system.\n",
             "/proc/net/ax25_route: No such file or directory\n",
@@ -203,7 +206,7 @@ fn absent(name: &str, out: &mut Vec<u8>) -> u8 {
         }
     };
     notes::say(noted);
-    out.extend_from_slice(said.as_bytes());
+    out.extend_from_slice(printed.as_bytes());
     status
 }
 

@@ -1,9 +1,9 @@
-//! The listing of sockets: one table of the kernel after the other, in the original's order.
+//! Lists sockets: one table of the kernel after the other, in the original's order.
 
-use super::args::Flags;
+use super::buffered_stdout::{BufferedStdout, text_form};
 use super::groups;
 use super::names::HostNames;
-use super::page::{Page, text_form};
+use super::options::Flags;
 use super::programs::Programs;
 use crate::output::netstat::{InetLayout, InetRow, Shown, UnixLayout, UnixRow};
 use sockeye_console::notes;
@@ -15,24 +15,25 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-pub(super) fn run(flags: &Flags, page: &mut Page) -> anyhow::Result<ExitCode> {
+/// Prints the selected sockets; with `-c` every second.
+pub(super) fn run(flags: &Flags, out: &mut BufferedStdout) -> anyhow::Result<ExitCode> {
     let mut listing = Listing::new(flags);
     loop {
-        let outcome = listing.round(page);
-        page.flush()?;
+        let outcome = listing.round(out);
+        out.flush()?;
         match outcome? {
             Ok(()) if flags.continuous => {}
             Ok(()) => return Ok(ExitCode::SUCCESS),
-            Err(Missing) => return Ok(ExitCode::FAILURE),
+            Err(Unsupported) => return Ok(ExitCode::FAILURE),
         }
-        if !page.rest()? {
+        if !out.flush_and_pause()? {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// Something was asked for by name that this kernel has not got: that ends it.
-struct Missing;
+/// The kernel lacks a protocol that was selected by name. This ends the program.
+struct Unsupported;
 
 struct Listing<'a> {
     flags: &'a Flags,
@@ -40,15 +41,17 @@ struct Listing<'a> {
     names: HostNames,
     programs: Programs,
     layout: InetLayout,
-    /// Rows of IPv6 that came before all of IPv4 were out.
-    held: Vec<u8>,
+    /// Rows of IPv6 that wait until all rows of IPv4 are written.
+    ipv6_rows: Vec<u8>,
 }
 
-/// A protocol, what its two tables are called, and the name under which the original misses it.
+/// The tables of a protocol.
 #[derive(Clone, Copy)]
 struct Table {
     protocol: Protocol,
+    /// Names in the column Proto, for IPv4 and IPv6.
     names: [&'static str; 2],
+    /// Name in the original's error messages.
     what: &'static str,
 }
 
@@ -94,22 +97,22 @@ impl<'a> Listing<'a> {
                 numeric_hosts: flags.numeric_hosts,
                 text: text_form(),
             },
-            // Of it only what is written to takes memory; growing would copy it.
-            held: Vec::with_capacity(HELD_MAX + 1024),
+            // Reserved pages cost no memory until they are written to; growing would copy the rows.
+            ipv6_rows: Vec::with_capacity(IPV6_ROWS_MAX_BYTES + 1024),
         }
     }
 
-    /// All that was asked for, once.
-    fn round(&mut self, page: &mut Page) -> anyhow::Result<Result<(), Missing>> {
+    /// Prints all selected tables once.
+    fn round(&mut self, out: &mut BufferedStdout) -> anyhow::Result<Result<(), Unsupported>> {
         let flags = self.flags;
-        let everything = !flags.names_some();
+        let shows_all = !flags.selects_sockets();
         let families = &flags.families;
-        if flags.programs && (everything || flags.names_protocol() || families.unix) {
-            // First of all: a socket opened after this has no program, one closed after this is not listed.
+        if flags.programs && (shows_all || flags.selects_protocol() || families.unix) {
+            // Owners come first: a socket opened later has no program, one closed later is not listed.
             self.programs = Programs::find(&self.engine, flags.source);
         }
-        if everything || flags.names_protocol() {
-            self.layout.push_header(&mut page.text);
+        if shows_all || flags.selects_protocol() {
+            self.layout.push_header(&mut out.text);
         }
         let tables = [
             (flags.tcp, TCP),
@@ -117,20 +120,20 @@ impl<'a> Listing<'a> {
             (flags.udplite, UDPLITE),
             (flags.raw, RAW),
         ];
-        for (is_wanted, table) in tables {
-            if (everything || is_wanted) && self.inet(page, table)?.is_err() {
-                return Ok(Err(Missing));
+        for (is_selected, table) in tables {
+            if (shows_all || is_selected) && self.inet(out, table)?.is_err() {
+                return Ok(Err(Unsupported));
             }
             let is_tcp = table.protocol == Protocol::Tcp;
-            if is_tcp && (everything || flags.sctp) && self.sctp().is_err() {
-                return Ok(Err(Missing));
+            if is_tcp && (shows_all || flags.sctp) && self.sctp().is_err() {
+                return Ok(Err(Unsupported));
             }
         }
         if flags.groups {
-            groups::push(flags, &self.names, page)?;
+            groups::push(flags, &self.names, out)?;
         }
-        if everything || families.unix {
-            self.unix(page)?;
+        if shows_all || families.unix {
+            self.unix(out)?;
         }
         let others = [
             (families.ipx, "AF IPX"),
@@ -139,12 +142,12 @@ impl<'a> Listing<'a> {
             (families.netrom, "AF NETROM"),
             (families.rose, "AF ROSE"),
         ];
-        for (is_wanted, what) in others {
-            if is_wanted || (everything && flags.verbose) {
+        for (is_selected, what) in others {
+            if is_selected || (shows_all && flags.verbose) {
                 notes::say(&format!("netstat: no support for `{what}' on this system.\n"));
             }
-            if is_wanted {
-                return Ok(Err(Missing));
+            if is_selected {
+                return Ok(Err(Unsupported));
             }
         }
         if flags.l2cap || flags.rfcomm {
@@ -152,28 +155,29 @@ impl<'a> Listing<'a> {
                 "netstat: feature `AF BLUETOOTH' not supported.\n\
                  Please recompile `net-tools' with newer kernel source or full configuration.\n",
             );
-            return Ok(Err(Missing));
+            return Ok(Err(Unsupported));
         }
         Ok(Ok(()))
     }
 
-    /// What is said where this kernel lacks a protocol, and whether that ends it.
-    fn missing(&self, what: &str) -> Result<(), Missing> {
+    /// Prints the original's message about a protocol that the kernel lacks. An error if the protocol was selected by name.
+    fn report_unsupported(&self, what: &str) -> Result<(), Unsupported> {
         let flags = self.flags;
         if flags.no_protocol {
             return Ok(());
         }
-        let is_named = flags.names_some();
+        let is_named = flags.selects_sockets();
         if is_named || flags.verbose {
             notes::say(&format!("netstat: no support for `{what}' on this system.\n"));
         }
-        if is_named { Err(Missing) } else { Ok(()) }
+        if is_named { Err(Unsupported) } else { Ok(()) }
     }
 
-    /// The original reads two files of SCTP for `-a`, else one; that of IPv4 is missed.
-    fn sctp(&self) -> Result<(), Missing> {
+    /// SCTP, of which nothing is listed. The original reads two files of it for `-a`, else one, and reports each that is
+    /// missing.
+    fn sctp(&self) -> Result<(), Unsupported> {
         let flags = self.flags;
-        if flags.names_some() && !flags.families.inet {
+        if flags.selects_sockets() && !flags.families.inet {
             return Ok(());
         }
         if std::path::Path::new("/proc/net/sctp").exists() {
@@ -182,22 +186,26 @@ impl<'a> Listing<'a> {
             }
             return Ok(());
         }
-        let times = if flags.all && !flags.names_some() { 2 } else { 1 };
-        (0..times).try_for_each(|_| self.missing("AF INET (sctp)"))
+        let times = if flags.all && !flags.selects_sockets() {
+            2
+        } else {
+            1
+        };
+        (0..times).try_for_each(|_| self.report_unsupported("AF INET (sctp)"))
     }
 
-    /// Both families of a protocol.
-    fn inet(&mut self, page: &mut Page, table: Table) -> anyhow::Result<Result<(), Missing>> {
-        let everything = !self.flags.names_some();
-        let v4 = everything || self.flags.families.inet;
-        let v6 = everything || self.flags.families.inet6;
+    /// Lists a protocol: IPv4, then IPv6.
+    fn inet(&mut self, out: &mut BufferedStdout, table: Table) -> anyhow::Result<Result<(), Unsupported>> {
+        let shows_all = !self.flags.selects_sockets();
+        let v4 = shows_all || self.flags.families.inet;
+        let v6 = shows_all || self.flags.families.inet6;
         if !self.flags.numeric_hosts {
-            self.seek_hosts(table, Families { v4, v6 })?;
+            self.resolve_hosts(table, Families { v4, v6 })?;
         }
-        // One dump or walk tells both families, mixed; other sources tell one after the other.
+        // A dump or walk reports both families mixed; other sources report one after the other.
         let is_mixed =
             self.flags.source != Choice::Procfs && matches!(table.protocol, Protocol::Tcp | Protocol::Udp);
-        let asked: &[Families] = match (v4, v6) {
+        let queries: &[Families] = match (v4, v6) {
             (true, true) if is_mixed => &[Families::BOTH],
             (true, true) => &[V4, V6],
             (true, false) => &[V4],
@@ -205,28 +213,33 @@ impl<'a> Listing<'a> {
             (false, false) => &[],
         };
         let states = self.states(table.protocol);
-        let embryos = StateSet::EMPTY.with(State::SynRecv);
-        for &families in asked {
-            let passed = self.pass(page, table, self.query(table, families, states))?;
-            if !passed.is_there && families.v4 {
-                return Ok(self.missing(table.what));
+        let syn_recv = StateSet::EMPTY.with(State::SynRecv);
+        for &families in queries {
+            let listed = self.list(out, table, self.query(table, families, states))?;
+            if !listed.is_supported && families.v4 {
+                return Ok(self.report_unsupported(table.what));
             }
-            if passed.has_embryos && families.v4 {
-                self.pass(page, table, by_procfs(self.query(table, V4, embryos)))?;
+            if listed.has_syn_recv && families.v4 {
+                self.list(out, table, by_procfs(self.query(table, V4, syn_recv)))?;
             }
-            if passed.is_too_long {
-                self.pass(page, table, self.query(table, V6, states))?;
+            if listed.is_too_long {
+                self.list(out, table, self.query(table, V6, states))?;
             }
-            page.text.append(&mut self.held);
-            if passed.has_embryos && families.v6 {
-                self.pass(page, table, by_procfs(self.query(table, V6, embryos)))?;
+            out.text.append(&mut self.ipv6_rows);
+            if listed.has_syn_recv && families.v6 {
+                self.list(out, table, by_procfs(self.query(table, V6, syn_recv)))?;
             }
         }
         Ok(Ok(()))
     }
 
-    /// One listing, printed as it comes.
-    fn pass(&mut self, page: &mut Page, table: Table, query: Query<'_>) -> anyhow::Result<Passed> {
+    /// Runs one query and prints its rows as they arrive.
+    fn list(
+        &mut self,
+        out: &mut BufferedStdout,
+        table: Table,
+        query: Query<'_>,
+    ) -> anyhow::Result<ListOutcome> {
         let mut rows = Rows {
             layout: &self.layout,
             names: &self.names,
@@ -234,33 +247,33 @@ impl<'a> Listing<'a> {
             table,
             is_mixed: query.families == Families::BOTH,
             needs_procfs: query.choice != Choice::Procfs && (self.layout.timers || self.layout.extended),
-            page,
-            held: &mut self.held,
-            passed: Passed {
-                is_there: true,
-                ..Passed::default()
+            out,
+            ipv6_rows: &mut self.ipv6_rows,
+            listed: ListOutcome {
+                is_supported: true,
+                ..ListOutcome::default()
             },
             written: Ok(()),
         };
         let outcome = list(&self.engine, &query, &mut |socket, _| rows.take(socket));
         let Rows {
-            mut passed, written, ..
+            mut listed, written, ..
         } = rows;
         written?;
         match outcome {
             Ok(outcome) => {
-                passed.is_there = outcome.used.iter().all(|used| used.source.is_some());
+                listed.is_supported = outcome.used.iter().all(|used| used.source.is_some());
                 report(&outcome);
             }
-            // A kernel without IPv6; the original is silent about that too.
-            Err(Error::NoSource(_)) if query.families == V6 => passed.is_there = false,
+            // The kernel lacks IPv6, which the original does not report either.
+            Err(Error::NoSource(_)) if query.families == V6 => listed.is_supported = false,
             Err(error) => return Err(error.into()),
         }
-        Ok(passed)
+        Ok(listed)
     }
 
-    /// Has the names of all hosts looked for that the table will show.
-    fn seek_hosts(&self, table: Table, families: Families) -> anyhow::Result<()> {
+    /// Resolves the names of all hosts that the table will show.
+    fn resolve_hosts(&self, table: Table, families: Families) -> anyhow::Result<()> {
         let mut hosts = HashSet::new();
         let query = Query {
             detail: Detail::default(),
@@ -274,22 +287,22 @@ impl<'a> Listing<'a> {
             ControlFlow::Continue(())
         });
         match listed {
-            // What it lost the listing itself will tell.
-            Ok(_) | Err(Error::NoSource(_)) => self.names.seek(hosts),
+            // The listing itself reports losses.
+            Ok(_) | Err(Error::NoSource(_)) => self.names.resolve_hosts(hosts),
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
-    /// `/proc/net/unix` is read whatever the source: only there the kernel tells RefCnt, and states as that file
-    /// names them.
-    fn unix(&mut self, page: &mut Page) -> anyhow::Result<()> {
+    /// Lists UNIX sockets. They are read from `/proc/net/unix` whatever the source: only that file has RefCnt and these
+    /// states.
+    fn unix(&mut self, out: &mut BufferedStdout) -> anyhow::Result<()> {
         let layout = UnixLayout {
             shown: self.layout.shown,
             programs: self.layout.programs,
             text: self.layout.text,
         };
-        layout.push_header(&mut page.text);
+        layout.push_header(&mut out.text);
         let query = by_procfs(Query {
             protocols: ProtocolSet::UNIX,
             ..self.query(TCP, Families::BOTH, StateSet::ALL)
@@ -297,12 +310,12 @@ impl<'a> Listing<'a> {
         let mut written = Ok(());
         let programs = &mut self.programs;
         let outcome = list(&self.engine, &query, &mut |socket, _| {
-            let is_wanted = match layout.shown {
+            let is_selected = match layout.shown {
                 Shown::All => true,
                 Shown::Listening => socket.state == State::Listen,
                 Shown::Connected => socket.state != State::Listen,
             };
-            if !is_wanted {
+            if !is_selected {
                 return ControlFlow::Continue(());
             }
             let program = if layout.programs {
@@ -310,8 +323,8 @@ impl<'a> Listing<'a> {
             } else {
                 &[]
             };
-            layout.push_row(&mut page.text, &UnixRow { socket, program });
-            written = page.turn();
+            layout.push_row(&mut out.text, &UnixRow { socket, program });
+            written = out.flush_if_large();
             if written.is_ok() {
                 ControlFlow::Continue(())
             } else {
@@ -326,7 +339,7 @@ impl<'a> Listing<'a> {
     fn query(&self, table: Table, families: Families, states: StateSet) -> Query<'static> {
         let layout = &self.layout;
         let choice = match self.flags.source {
-            // There is a walk over the tables of two protocols.
+            // BPF walks the tables of TCP and UDP only.
             Choice::Bpf if !matches!(table.protocol, Protocol::Tcp | Protocol::Udp) => Choice::Auto,
             choice => choice,
         };
@@ -347,7 +360,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Nothing that is merely bound: `/proc/net/tcp` does not tell of it.
+    /// Returns the states to list. Sockets that are only bound are left out, as in `/proc/net/tcp`.
     fn states(&self, protocol: Protocol) -> StateSet {
         if protocol != Protocol::Tcp {
             return StateSet::ALL;
@@ -360,19 +373,19 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// How a listing went.
+/// The outcome of one query.
 #[derive(Debug, Clone, Copy, Default)]
-struct Passed {
-    /// The kernel has such sockets.
-    is_there: bool,
-    /// Connections in SYN_RECV were left out, for `/proc/net/tcp` to tell of them: netlink knows neither their
-    /// user, which is their listener's, nor how often their timer ran off (`num_timeout`).
-    has_embryos: bool,
-    /// Rows of IPv6 were left out, for there were too many to be kept.
+struct ListOutcome {
+    /// Whether the kernel has this protocol.
+    is_supported: bool,
+    /// Whether connections in SYN_RECV were left out. They are read from `/proc/net/tcp`: netlink reports neither their
+    /// user, which is their listener's, nor how often their timer expired (`num_timeout`).
+    has_syn_recv: bool,
+    /// Whether rows of IPv6 were dropped because they exceeded [`IPV6_ROWS_MAX_BYTES`].
     is_too_long: bool,
 }
 
-/// NetnsScope sockets become rows.
+/// Turns sockets into rows.
 struct Rows<'a> {
     layout: &'a InetLayout,
     names: &'a HostNames,
@@ -380,9 +393,9 @@ struct Rows<'a> {
     table: Table,
     is_mixed: bool,
     needs_procfs: bool,
-    page: &'a mut Page,
-    held: &'a mut Vec<u8>,
-    passed: Passed,
+    out: &'a mut BufferedStdout,
+    ipv6_rows: &'a mut Vec<u8>,
+    listed: ListOutcome,
     written: anyhow::Result<()>,
 }
 
@@ -393,12 +406,12 @@ impl Rows<'_> {
         }
         let is_tcp = socket.protocol == Protocol::Tcp;
         if self.needs_procfs && is_tcp && matches!(socket.state, State::SynRecv | State::NewSynRecv) {
-            self.passed.has_embryos = true;
+            self.listed.has_syn_recv = true;
             return ControlFlow::Continue(());
         }
         let is_v6 = socket.family == Family::Inet6;
-        let waits = is_v6 && self.is_mixed;
-        if waits && self.passed.is_too_long {
+        let is_deferred = is_v6 && self.is_mixed;
+        if is_deferred && self.listed.is_too_long {
             return ControlFlow::Continue(());
         }
         let program = if self.layout.programs {
@@ -411,16 +424,16 @@ impl Rows<'_> {
             socket,
             program,
         };
-        if waits {
-            self.layout.push_row(self.held, &row, self.names);
-            if self.held.len() > HELD_MAX {
-                self.held.clear();
-                self.passed.is_too_long = true;
+        if is_deferred {
+            self.layout.push_row(self.ipv6_rows, &row, self.names);
+            if self.ipv6_rows.len() > IPV6_ROWS_MAX_BYTES {
+                self.ipv6_rows.clear();
+                self.listed.is_too_long = true;
             }
             return ControlFlow::Continue(());
         }
-        self.layout.push_row(&mut self.page.text, &row, self.names);
-        self.written = self.page.turn();
+        self.layout.push_row(&mut self.out.text, &row, self.names);
+        self.written = self.out.flush_if_large();
         if self.written.is_ok() {
             ControlFlow::Continue(())
         } else {
@@ -429,7 +442,7 @@ impl Rows<'_> {
     }
 }
 
-/// The original goes by ports of TCP, and by addresses of all else.
+/// Whether a socket is selected: of TCP by its peer's port, of other protocols by its peer's address, as in the original.
 fn is_shown(shown: Shown, socket: &Socket) -> bool {
     let has_peer = match socket.protocol {
         Protocol::Tcp => socket.peer.port().is_some_and(|port| port.0 != 0),
@@ -449,7 +462,7 @@ fn by_procfs(query: Query<'_>) -> Query<'_> {
     }
 }
 
-/// What could not be seen.
+/// Reports sources that were not available, and losses.
 fn report(answer: &QueryOutcome) {
     sockeye_query::notes::sources(&answer.used, false);
     sockeye_query::notes::losses(&answer.losses, false, false);
@@ -458,5 +471,5 @@ fn report(answer: &QueryOutcome) {
 const V4: Families = Families { v4: true, v6: false };
 const V6: Families = Families { v4: false, v6: true };
 
-/// So many bytes of rows wait until those of IPv4 are out; for more the kernel is asked once more.
-const HELD_MAX: usize = 1024 * 1024;
+/// Most bytes of rows of IPv6 that wait until those of IPv4 are written; for more the kernel is queried again.
+const IPV6_ROWS_MAX_BYTES: usize = 1024 * 1024;

@@ -1,7 +1,8 @@
 //! `-s`: counters of the protocols.
 
-use super::args::Flags;
-use super::page::Page;
+use super::buffered_stdout::BufferedStdout;
+use super::options::Flags;
+use crate::errno::errno_text;
 use crate::output::netstat::Counters;
 use sockeye_console::notes;
 use sockeye_source::net_file;
@@ -9,12 +10,13 @@ use sockeye_wire::proc_net::{CounterTable, counter_lines};
 use std::io;
 use std::process::ExitCode;
 
-pub(super) fn run(flags: &Flags, page: &mut Page) -> ExitCode {
-    let out = &mut page.text;
+/// Prints the counters of the selected protocols.
+pub(super) fn run(flags: &Flags, out: &mut BufferedStdout) -> ExitCode {
+    let out = &mut out.text;
     let counters = Counters::new(flags.raw, flags.tcp, flags.udp, flags.sctp);
     match flags.family_names() {
-        ["inet"] => of_inet(counters, out),
-        ["inet6"] => of_inet6(counters, out),
+        ["inet"] => push_inet(counters, out),
+        ["inet6"] => push_inet6(counters, out),
         names => {
             let list = names.join(",");
             out.extend_from_slice(
@@ -26,7 +28,7 @@ pub(super) fn run(flags: &Flags, page: &mut Page) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn of_inet(mut counters: Counters, out: &mut Vec<u8>) {
+fn push_inet(mut counters: Counters, out: &mut Vec<u8>) {
     match net_file("snmp") {
         Ok(text) => push_tables(&mut counters, out, &text, "snmp", &[]),
         Err(error) => return cannot_open("snmp", &error),
@@ -39,8 +41,8 @@ fn of_inet(mut counters: Counters, out: &mut Vec<u8>) {
     }
 }
 
-/// What IPv6 counts by itself, and TCP, which counts both together.
-fn of_inet6(mut counters: Counters, out: &mut Vec<u8>) {
+/// Appends the counters of IPv6, and those of TCP, which are common to IPv4 and IPv6.
+fn push_inet6(mut counters: Counters, out: &mut Vec<u8>) {
     match net_file("snmp6") {
         Ok(text) => counters.push_snmp6(out, counter_lines(&text)),
         Err(error) => return cannot_open("snmp6", &error),
@@ -51,11 +53,11 @@ fn of_inet6(mut counters: Counters, out: &mut Vec<u8>) {
     }
 }
 
-/// The tables whose title begins so.
-fn push_tables(counters: &mut Counters, out: &mut Vec<u8>, text: &[u8], file: &str, begin: &[u8]) {
+/// Appends the tables whose title begins with `prefix`.
+fn push_tables(counters: &mut Counters, out: &mut Vec<u8>, text: &[u8], file: &str, prefix: &[u8]) {
     for table in CounterTable::all(text) {
         match table {
-            Some(table) if table.title.starts_with(begin) => {
+            Some(table) if table.title.starts_with(prefix) => {
                 counters.push_table(out, table.title, table.counters());
             }
             Some(_) => {}
@@ -65,6 +67,6 @@ fn push_tables(counters: &mut Counters, out: &mut Vec<u8>, text: &[u8], file: &s
 }
 
 fn cannot_open(file: &str, error: &io::Error) {
-    let text = super::errno_text(error);
+    let text = errno_text(error);
     notes::say(&format!("cannot open /proc/net/{file}: {text}\n"));
 }

@@ -1,7 +1,7 @@
 //! Host flows as lstf 0.7.2 prints them: its table, its JSON.
 //!
-//! Text from outside is made harmless all the same: where lstf would send a control character to the terminal, there is
-//! an escape for it here. In JSON it is another spelling of the same string.
+//! Control characters in untrusted text are escaped, where lstf sends them to the terminal. In JSON an escape is another
+//! form of the same string.
 
 use sockeye_model::{Direction, Flow, Names, Pgid, Port, Process};
 use sockeye_output::address::push_ip;
@@ -10,21 +10,21 @@ use sockeye_output::text::{display_width, is_hidden, push_clean};
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-/// A flow, and the one process that lstf shows of it.
+/// A flow and the one process that lstf shows with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
-    /// Folded by host.
+    /// A flow folded by host.
     pub flow: &'a Flow,
-    /// Its process, if it was looked for and found.
+    /// Its process; `None` if it is unknown or was not looked up.
     pub process: Option<Process>,
 }
 
-/// Whether addresses have names.
+/// Whether addresses are shown by name.
 #[derive(Clone, Copy)]
 pub enum Naming<'a> {
-    /// `-n`: there are addresses only, and in JSON every name is empty.
+    /// By address (`-n`); in JSON every name is empty.
     Numeric,
-    /// An address without a name is its own name.
+    /// By name, or by address if there is no name.
     Named(&'a dyn Names),
 }
 
@@ -40,7 +40,7 @@ impl Naming<'_> {
     }
 }
 
-/// Writes the table. With `processes` the header has their column, whoever has one.
+/// Writes the table. With `processes` the header has a column for them, even if no flow has one.
 ///
 /// # Errors
 /// Those of `out`.
@@ -63,16 +63,16 @@ pub fn write_table(
             Direction::Passive => "<--",
         };
         let mut line = vec![
-            end(key.local, local_port, naming),
+            endpoint(key.local, local_port, naming),
             arrow.into(),
-            end(key.peer, peer_port, naming),
+            endpoint(key.peer, peer_port, naming),
             row.flow.connections.to_string().into_bytes(),
         ];
         line.extend(row.process.map(|process| {
             let mut cell = b"(\"".to_vec();
-            push_clean(&mut cell, &told_name(process.comm.as_bytes()));
+            push_clean(&mut cell, &process_name(process.comm.as_bytes()));
             cell.extend_from_slice(b"\",pgid=");
-            push_decimal(&mut cell, group(process).into());
+            push_decimal(&mut cell, pgid(process).into());
             cell.push(b')');
             cell
         }));
@@ -81,7 +81,7 @@ pub fn write_table(
     out.write_all(&aligned(&lines))
 }
 
-/// Writes the array, and no newline behind it.
+/// Writes the array, without a newline at the end.
 ///
 /// # Errors
 /// Those of `out`.
@@ -114,9 +114,9 @@ pub fn write_json(out: &mut impl Write, rows: &[Row<'_>], naming: Naming<'_>) ->
         push_decimal(&mut text, row.flow.connections.into());
         if let Some(process) = row.process {
             text.extend_from_slice(b",\"process\":{\"name\":");
-            push_string(&mut text, &told_name(process.comm.as_bytes()));
+            push_string(&mut text, &process_name(process.comm.as_bytes()));
             text.extend_from_slice(b",\"pgid\":");
-            push_decimal(&mut text, group(process).into());
+            push_decimal(&mut text, pgid(process).into());
             text.push(b'}');
         }
         text.push(b'}');
@@ -125,7 +125,7 @@ pub fn write_json(out: &mut impl Write, rows: &[Row<'_>], naming: Naming<'_>) ->
     out.write_all(&text)
 }
 
-/// The port of the service stands at its side, the other side has many.
+/// Returns the local and the peer's port: that of the service, and `None` for the other side, which has many.
 const fn ports(flow: &Flow) -> (Option<Port>, Option<Port>) {
     match flow.key.direction {
         Direction::Active => (None, flow.key.port),
@@ -133,9 +133,9 @@ const fn ports(flow: &Flow) -> (Option<Port>, Option<Port>) {
     }
 }
 
-/// lstf reads it from `/proc/PID/stat`; 0 is what the kernel shows there for a group of another PID namespace.
-fn group(process: Process) -> u32 {
-    process.pgid.map_or(0, |Pgid(group)| group)
+/// Returns the process group; 0 if it is unknown, as in `/proc/PID/stat` for a group of another PID namespace.
+fn pgid(process: Process) -> u32 {
+    process.pgid.map_or(0, |Pgid(pgid)| pgid)
 }
 
 fn digits(ip: IpAddr) -> String {
@@ -144,8 +144,8 @@ fn digits(ip: IpAddr) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// As Go's `net.JoinHostPort` has it: brackets around whatever holds a colon or a zone.
-fn end(ip: Option<IpAddr>, port: Option<Port>, naming: Naming<'_>) -> Vec<u8> {
+/// Formats an endpoint as Go's `net.JoinHostPort`: with brackets around a host that contains a colon or a zone.
+fn endpoint(ip: Option<IpAddr>, port: Option<Port>, naming: Naming<'_>) -> Vec<u8> {
     let host = ip.map(|ip| naming.name(ip).unwrap_or_else(|| digits(ip)));
     let host = host.unwrap_or_default();
     let mut text = Vec::new();
@@ -168,28 +168,28 @@ fn push_port(out: &mut Vec<u8>, port: Option<Port>) {
     }
 }
 
-/// A process's name as it comes out of `/proc/PID/stat` when that is read word by word, as lstf does: any run of white space
-/// is one space.
-fn told_name(comm: &[u8]) -> Vec<u8> {
-    let mut told = Vec::with_capacity(comm.len());
+/// Returns a process's name as lstf reads it from `/proc/PID/stat`, word by word: each run of white space becomes one
+/// space.
+fn process_name(comm: &[u8]) -> Vec<u8> {
+    let mut name = Vec::with_capacity(comm.len());
     let mut after_space = false;
     for chunk in comm.utf8_chunks() {
         for character in chunk.valid().chars() {
             match character.is_whitespace() {
                 true if after_space => {}
-                true => told.push(b' '),
-                false => told.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+                true => name.push(b' '),
+                false => name.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
             }
             after_space = character.is_whitespace();
         }
         after_space &= chunk.invalid().is_empty();
-        told.extend_from_slice(chunk.invalid());
+        name.extend_from_slice(chunk.invalid());
     }
-    told
+    name
 }
 
-/// A string as Go's `encoding/json` writes it, where `<`, `>` and `&` are escaped for HTML; and whatever could steer or
-/// deceive a terminal is escaped too.
+/// Appends a string as Go's `encoding/json` writes it, with `<`, `>` and `&` escaped for HTML. Characters that control a
+/// terminal or are invisible are escaped too.
 fn push_string(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     for chunk in text.utf8_chunks() {
@@ -222,9 +222,9 @@ fn push_unit(out: &mut Vec<u8>, unit: u16) {
     out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
 }
 
-/// Columns as Go's `text/tabwriter` aligns them with tabs of 8 and no padding: a column is as wide as its widest cell, rounded
-/// up to whole tabs. A cell that fills it has no tab behind it. The last cell of a line belongs to no column, and a line
-/// without a column ends that column's block.
+/// Aligns columns as Go's `text/tabwriter` does with tabs of 8 and no padding: a column is as wide as its widest cell,
+/// rounded up to whole tabs. No tab follows a cell that fills its column. The last cell of a line belongs to no column,
+/// and a line without a column ends that column's block.
 fn aligned(lines: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths: Vec<Vec<usize>> = vec![Vec::new(); lines.len()];
@@ -310,14 +310,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_header_or_an_empty_array() {
+    fn no_flows_are_a_header_or_an_empty_array() {
         check_table(&[], false, Naming::Numeric, &format!("{HEADER}\n"));
         check_table(&[], true, Naming::Numeric, &format!("{HEADER}\tProcess\n"));
         check_json(&[], Naming::Numeric, "[]");
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_in_whole_tabs() {
+    fn column_width_is_widest_cell_in_whole_tabs() {
         let flows = [
             flow(Direction::Active, "10.0.1.9", "10.0.1.10", 3306, 22),
             flow(Direction::Passive, "fd77:0:0:1::5", "2001:db8::1", 443, 120),
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fills_its_column_touches_the_next() {
+    fn no_tab_follows_a_cell_that_fills_its_column() {
         let flow = flow(Direction::Active, "2001:db8:22:333::1", "10.0.0.1", 1, 1);
         check_table(
             &[Row {
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_process_ends_the_block_of_counts() {
+    fn line_without_process_ends_the_block_of_counts() {
         let flows: Vec<Flow> = (1..=3)
             .map(|port| flow(Direction::Active, "10.0.0.1", "10.0.0.2", port, 5))
             .collect();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_json() {
+    fn names_are_shown_in_table_and_json() {
         let flow = flow(Direction::Passive, "127.0.0.1", "fe80::1", 80, 3);
         let row = Row {
             flow: &flow,

@@ -1,7 +1,8 @@
 //! The layouts of ss, netstat and lstf.
 
+mod address;
 pub mod lstf;
 pub mod netstat;
 mod ss;
 
-pub use ss::{SsHolders, SsLayout, SsNames, SsRow, SsThread, SsWriter};
+pub use ss::{SsLayout, SsNames, SsOwners, SsRow, SsThread, SsWriter};

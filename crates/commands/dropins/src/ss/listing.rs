@@ -1,20 +1,20 @@
-//! From what was asked for to rows: each table after the other, in ss's order.
+//! Lists the tables of sockets, one after the other, in ss's order.
 
-use super::book::Book;
-use super::options::{Asked, Source};
+use super::options::{Source, SsOptions};
+use super::resolver::Resolver;
 use super::tables::{self, Table};
 use super::threads::Threads;
-use super::{errno_text, is_inet};
-use crate::output::{SsHolders, SsLayout, SsRow, SsWriter};
+use crate::errno::errno_text;
+use crate::output::{SsLayout, SsOwners, SsRow, SsWriter};
 use anyhow::{Context, bail};
 use rustix::io::Errno;
-use sockeye_act::{Closer, Fate};
+use sockeye_act::{CloseOutcome, SocketCloser};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
-use sockeye_filter::{Filter as KernelFilter, Kernel, Program};
+use sockeye_filter::{Filter as KernelFilter, KernelFeatures, Program};
 use sockeye_model::{
-    Endpoint, Entry, Family, Losses, Owner, Particulars, Protocol, ProtocolSet, Socket, StateSet,
+    DiagDetails, Endpoint, Entry, Family, Losses, Owner, Protocol, ProtocolSet, Socket, StateSet,
 };
 use sockeye_source::owners::Owners;
 use sockeye_source::{
@@ -23,40 +23,41 @@ use sockeye_source::{
 };
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, IsTerminal, Write};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A listing as it was asked for.
+/// A listing, as selected by options and filter.
 pub(super) struct Listing<'a> {
-    pub(super) asked: &'a Asked,
+    pub(super) options: &'a SsOptions,
     pub(super) filter: &'a Filter,
-    pub(super) book: &'a Book,
+    pub(super) resolver: &'a Resolver,
     pub(super) layout: SsLayout,
-    /// What the kernel decides of the filter.
+    /// The part of the filter that `ss` lets the kernel evaluate.
     kernel: KernelFilter,
     program: Program,
-    place: Option<OpenNetns<'a>>,
+    netns: Option<OpenNetns<'a>>,
     engine: BpfEngine,
 }
 
-/// Who holds the sockets, as it is shown.
+/// Owners of sockets; `None` unless they are shown.
 #[derive(Default)]
-struct Holders {
+struct OwnerLists {
     owners: Option<Owners>,
     threads: Option<Threads>,
 }
 
-/// The tables that one query is about.
+/// Tables that are read by one query.
 struct Group {
     tables: &'static [Table],
     families: &'static [Family],
     protocols: ProtocolSet,
 }
 
-/// In the order in which ss lists them. Of the tables that are missing here see [`Listing::absent`].
+/// Groups in the order in which ss lists them. For the tables that are missing here see
+/// [`Listing::report_unlisted_tables`].
 const GROUPS: &[Group] = &[
     Group {
         tables: &[Table::Netlink],
@@ -98,77 +99,77 @@ const INET: &[Family] = &[Family::Inet, Family::Inet6];
 
 impl<'a> Listing<'a> {
     pub(super) fn new(
-        asked: &'a Asked,
+        options: &'a SsOptions,
         filter: &'a Filter,
-        book: &'a Book,
-        place: Option<OpenNetns<'a>>,
+        resolver: &'a Resolver,
+        netns: Option<OpenNetns<'a>>,
     ) -> Self {
         let kernel = filter.kernel();
-        let knows = if sockeye_query::listing::may_see_marks() {
-            Kernel::FULL
+        let features = if sockeye_query::listing::may_see_marks() {
+            KernelFeatures::FULL
         } else {
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         };
         Self {
-            program: kernel.program(knows),
+            program: kernel.program(features),
             kernel,
-            asked,
+            options,
             filter,
-            book,
-            layout: super::layout(asked),
-            place,
+            resolver,
+            layout: layout(options),
+            netns,
             engine: BpfEngine::default(),
         }
     }
 
-    /// Lists everything.
+    /// Writes the listing; with `-K` closes the sockets first.
     pub(super) fn list(&self) -> anyhow::Result<ExitCode> {
-        let holders = self.holders()?;
-        if self.asked.resolve {
-            self.look_up_hosts()?;
+        let owners = self.owners()?;
+        if self.options.resolve {
+            self.resolve_hosts()?;
         }
         let mut writer = SsWriter::new(stdout::open()?, self.layout);
-        if !self.asked.no_header {
+        if !self.options.no_header {
             writer.header();
         }
         let mut closer = self
-            .asked
+            .options
             .kill
-            .then(Closer::open)
+            .then(SocketCloser::open)
             .transpose()
             .context("open a sock_diag socket")?;
-        let mut losses = holders.owners.as_ref().map(Owners::losses).unwrap_or_default();
+        let mut losses = owners.owners.as_ref().map(Owners::losses).unwrap_or_default();
         let mut status = ExitCode::SUCCESS;
         for group in GROUPS {
-            if !self.wants(group) {
+            if !self.is_selected(group) {
                 continue;
             }
             if group.protocols.contains(Protocol::Tcp)
                 && let Some(path) = std::env::var_os("TCPDIAG_FILE")
             {
-                if let Err(error) = self.saved(Path::new(&path), &holders, &mut writer) {
+                if let Err(error) = self.list_saved(Path::new(&path), &owners, &mut writer) {
                     notes::say(&format!("{error:#}"));
                 }
                 continue;
             }
-            self.say_refusals(group);
+            self.report_refusals(group);
             let (mut written, mut closed) = (Ok(()), Ok(()));
-            let outcome = self.ask(group, &mut |socket, context| {
-                // What was read from /proc is shown, as by ss, though it cannot be closed.
+            let outcome = self.list_group(group, &mut |socket, context| {
+                // As in ss, sockets that were read from /proc are shown, though they cannot be closed.
                 if let Some(closer) = closer
                     .as_mut()
                     .filter(|_| is_inet(socket.family) && context.message.is_some())
                 {
                     match closer.close(socket.protocol, context.message) {
-                        Ok(Fate::Closed) => {}
-                        Ok(Fate::Spared) => return ControlFlow::Continue(()),
+                        Ok(CloseOutcome::Closed) => {}
+                        Ok(CloseOutcome::Skipped) => return ControlFlow::Continue(()),
                         Err(errno) => {
                             closed = Err(errno);
                             return ControlFlow::Break(());
                         }
                     }
                 }
-                written = self.row(&mut writer, socket, context, &holders);
+                written = self.row(&mut writer, socket, context, &owners);
                 match written {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(_) => ControlFlow::Break(()),
@@ -184,8 +185,8 @@ impl<'a> Listing<'a> {
             match outcome {
                 Ok(outcome) => losses += outcome.losses,
                 Err(Error::NoSource(used))
-                    if self.asked.source.is_none() && used.iter().all(|used| used.optional) => {}
-                // ss says nothing and goes on.
+                    if self.options.source.is_none() && used.iter().all(|used| used.optional) => {}
+                // ss is silent here; in both it is not fatal.
                 Err(error @ Error::NoSource(_)) => notes::say(&format!("sockeye ss: {error}\n")),
                 Err(error @ Error::Namespace(..)) => {
                     writer.finish().context(stdout::WRITING)?;
@@ -193,13 +194,14 @@ impl<'a> Listing<'a> {
                 }
             }
         }
-        self.absent();
+        self.report_unlisted_tables();
         writer.finish().context(stdout::WRITING)?;
         self.report(&losses);
         Ok(status)
     }
 
-    /// `-D`: what the kernel says of TCP, as it says it, for `TCPDIAG_FILE`. As in ss each family has an end of its own.
+    /// `-D`: writes the kernel's messages about TCP sockets unchanged, for `TCPDIAG_FILE`. As in ss, an end message
+    /// follows each family.
     pub(super) fn dump(&self, path: &OsStr) -> anyhow::Result<ExitCode> {
         let tcp = GROUPS
             .iter()
@@ -214,11 +216,11 @@ impl<'a> Listing<'a> {
         let mut bytes = Vec::new();
         let mut losses = Losses::default();
         let Families { v4, v6 } = self.families(Choice::Diag);
-        for (is_wanted, family) in [(v4, Family::Inet), (v6, Family::Inet6)] {
-            if !is_wanted {
+        for (is_selected, family) in [(v4, Family::Inet), (v6, Family::Inet6)] {
+            if !is_selected {
                 continue;
             }
-            let outcome = self.ask(tcp, &mut |socket, context| {
+            let outcome = self.list_group(tcp, &mut |socket, context| {
                 if socket.family == family {
                     bytes.extend(sockeye_source::saved::message(
                         context.message.unwrap_or_default(),
@@ -236,11 +238,11 @@ impl<'a> Listing<'a> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What a file holds that was written by `-D`.
-    fn saved<W: Write>(
+    /// Lists the sockets of a file that `-D` wrote.
+    fn list_saved<W: Write>(
         &self,
         path: &Path,
-        holders: &Holders,
+        owners: &OwnerLists,
         writer: &mut SsWriter<W>,
     ) -> anyhow::Result<()> {
         let mut file = match File::open(path) {
@@ -250,7 +252,7 @@ impl<'a> Listing<'a> {
         let mut written = Ok(());
         let read = sockeye_source::saved::read(&mut file, &mut |socket, context| {
             if self.filter.accepts(socket) && written.is_ok() {
-                written = self.row(writer, socket, context, holders);
+                written = self.row(writer, socket, context, owners);
             }
         });
         written.context(stdout::WRITING)?;
@@ -263,28 +265,28 @@ impl<'a> Listing<'a> {
         writer: &mut SsWriter<W>,
         socket: &Socket,
         context: DumpContext<'_>,
-        holders: &Holders,
+        owners: &OwnerLists,
     ) -> io::Result<()> {
         let read;
-        let particulars = match context.message {
+        let diag_details = match context.message {
             Some(message) if self.wants_particulars() => {
-                read = Particulars::read(socket.protocol, message);
+                read = DiagDetails::read(socket.protocol, message);
                 &read
             }
-            _ => Particulars::NONE,
+            _ => DiagDetails::NONE,
         };
         let row = SsRow {
             socket,
-            particulars,
-            holders: holders.of(socket),
-            // Of lines of /proc ss shows little, but for TCP.
+            diag_details,
+            owners: owners.of(socket),
+            // For sockets from /proc ss shows no details, except for TCP.
             is_brief: context.source == SourceKind::Procfs && socket.protocol != Protocol::Tcp,
         };
-        writer.row(&row, self.book)
+        writer.row(&row, self.resolver)
     }
 
-    /// Hands the sockets of a group that pass the filter to `take`.
-    fn ask(
+    /// Passes the sockets of a group that match the filter to `take`.
+    fn list_group(
         &self,
         group: &Group,
         take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
@@ -292,16 +294,16 @@ impl<'a> Listing<'a> {
         let choice = self.choice(group);
         let is_raw = group.tables == [Table::Raw];
         if !is_raw || choice == Choice::Procfs {
-            return self.ask_by(choice, group, take);
+            return self.list_from(choice, group, take);
         }
-        // Many kernels tell of RAW sockets only in /proc, where ss looks for both families.
-        match self.ask_by(Choice::Diag, group, take) {
-            Err(Error::NoSource(_)) => self.ask_by(Choice::Procfs, group, take),
+        // Many kernels report RAW sockets only in /proc, where ss reads both families.
+        match self.list_from(Choice::Diag, group, take) {
+            Err(Error::NoSource(_)) => self.list_from(Choice::Procfs, group, take),
             outcome => outcome,
         }
     }
 
-    fn ask_by(
+    fn list_from(
         &self,
         choice: Choice,
         group: &Group,
@@ -316,41 +318,41 @@ impl<'a> Listing<'a> {
             program: &self.program.bytecode,
             ends: sockeye_query::rooms::ends(&bounds),
             choice,
-            scope: self.place.map_or(NetnsScope::Own, NetnsScope::One),
+            scope: self.netns.map_or(NetnsScope::Own, NetnsScope::One),
         };
-        let is_everything = self.filter.is_empty();
+        let has_no_filter = self.filter.is_empty();
         list_with_message(&self.engine, &query, &mut |socket, context| {
-            if !is_everything && !self.accepts(socket, context) {
+            if !has_no_filter && !self.accepts(socket, context) {
                 return ControlFlow::Continue(());
             }
             take(socket, context)
         })
     }
 
-    /// ss takes an IP socket if the kernel takes it, where that is asked, and it does itself.
+    /// Whether the socket matches both the kernel's part of the filter (netlink only) and ss's own part.
     fn accepts(&self, socket: &Socket, context: DumpContext<'_>) -> bool {
         let decided = context.kernel_verdict == KernelVerdict::Passed && self.program.exact;
-        let is_asked = is_inet(socket.family) && context.source != SourceKind::Procfs;
-        let kernel = decided || !is_asked || self.kernel.matches(&Entry::new(socket));
+        let is_kernel_filtered = is_inet(socket.family) && context.source != SourceKind::Procfs;
+        let kernel = decided || !is_kernel_filtered || self.kernel.matches(&Entry::new(socket));
         kernel && self.filter.accepts(socket)
     }
 
-    /// Whether the kernel refuses what it is to decide of the filter, and how. ss reads `/proc/net` then.
-    fn refused(&self) -> Option<Errno> {
+    /// Returns the error with which the kernel refuses the filter, if it does. ss reads `/proc/net` then.
+    fn refusal(&self) -> Option<Errno> {
         if self.filter.is_refused() {
             return Some(Errno::INVAL);
         }
         (self.kernel.needs().mark && !sockeye_query::listing::may_see_marks()).then_some(Errno::PERM)
     }
 
-    /// ss tells every refusal: of TCP by both kinds of request, of MPTCP none.
-    fn say_refusals(&self, group: &Group) {
+    /// Prints the refusals that ss prints: for TCP one for each of its two kinds of request, for MPTCP none.
+    fn report_refusals(&self, group: &Group) {
         let times = match group.tables {
             [Table::Tcp] => 2,
             [Table::Udp | Table::Raw] => 1,
             _ => 0,
         };
-        if let Some(errno) = self.refused() {
+        if let Some(errno) = self.refusal() {
             let error = io::Error::from(errno);
             for _ in 0..times {
                 notes::say(&format!("RTNETLINK answers: {}\n", errno_text(&error)));
@@ -358,8 +360,8 @@ impl<'a> Listing<'a> {
         }
     }
 
-    fn wants(&self, group: &Group) -> bool {
-        let selection = &self.asked.selection;
+    fn is_selected(&self, group: &Group) -> bool {
+        let selection = &self.options.selection;
         let has_states = match group.families {
             [Family::Packet | Family::Netlink] => selection.states & tables::CLOSE != 0,
             _ => true,
@@ -368,9 +370,9 @@ impl<'a> Listing<'a> {
         has_states && has_family && selection.has_any(group.tables)
     }
 
-    /// By netlink ss tells types of UNIX sockets apart, but not of PACKET sockets.
+    /// Like ss, distinguishes the types of UNIX sockets but not those of PACKET sockets.
     fn protocols(&self, group: &Group) -> ProtocolSet {
-        let selection = &self.asked.selection;
+        let selection = &self.options.selection;
         group.protocols.retain(|protocol| match protocol {
             Protocol::UnixStream => selection.has(Table::UnixStream),
             Protocol::UnixDgram => selection.has(Table::UnixDgram),
@@ -379,17 +381,17 @@ impl<'a> Listing<'a> {
         })
     }
 
-    /// PACKET and NETLINK sockets have no states by which ss would choose among them.
+    /// PACKET and NETLINK sockets have no states to select by.
     fn states(&self, group: &Group) -> StateSet {
         match group.families {
             [Family::Packet | Family::Netlink] => StateSet::ALL,
-            _ => StateSet::from_bits(self.asked.selection.states),
+            _ => StateSet::from_bits(self.options.selection.states),
         }
     }
 
-    /// By netlink the family that was named last is the only one of the two that is asked for.
+    /// With netlink only the family that was named last is queried.
     fn families(&self, choice: Choice) -> Families {
-        let selection = &self.asked.selection;
+        let selection = &self.options.selection;
         let last = selection.preferred.filter(|_| choice != Choice::Procfs);
         Families {
             v4: selection.has_family(Family::Inet) && last != Some(Family::Inet6),
@@ -398,65 +400,66 @@ impl<'a> Listing<'a> {
     }
 
     fn detail(&self) -> Detail {
-        let asked = self.asked;
+        let options = self.options;
         let needs = self.filter.needs();
-        let options = asked.extended || asked.cgroup || asked.options || needs.mark || needs.cgroup;
+        let socket_options =
+            options.extended || options.cgroup || options.options || needs.mark || needs.cgroup;
         // REPEATS: ss prints a socket as often as the kernel reports it.
         Detail::QUEUES
             | Detail::REPEATS
-            | Detail::TIMER.when(asked.timers)
-            | Detail::INODE.when(asked.extended || asked.processes || asked.threads)
-            | Detail::USER.when(asked.extended)
-            | Detail::OPTIONS.when(options)
-            | Detail::COOKIE.when(asked.extended || asked.kill)
+            | Detail::TIMER.when(options.timers)
+            | Detail::INODE.when(options.extended || options.processes || options.threads)
+            | Detail::USER.when(options.extended)
+            | Detail::OPTIONS.when(socket_options)
+            | Detail::COOKIE.when(options.extended || options.kill)
             | Detail::AUTOBOUND.when(self.kernel.needs().kernel_only)
-            | (Detail::TCP_INFO | Detail::CONGESTION).when(asked.info)
-            | Detail::MEMORY.when(asked.memory)
-            | Detail::SERVICE_CLASS.when(asked.service_class)
+            | (Detail::TCP_INFO | Detail::CONGESTION).when(options.info)
+            | Detail::MEMORY.when(options.memory)
+            | Detail::SERVICE_CLASS.when(options.service_class)
             | Detail::DIAG_DETAILS.when(self.wants_particulars())
     }
 
     const fn wants_particulars(&self) -> bool {
-        self.asked.extended || self.asked.bpf || self.asked.info || self.asked.memory
+        self.options.extended || self.options.bpf || self.options.info || self.options.memory
     }
 
-    /// Whoever closes sockets or saves messages needs them from netlink.
+    /// Closing sockets (`-K`) and saving messages (`-D`) need netlink.
     fn choice(&self, group: &Group) -> Choice {
-        let named = self.asked.source.map_or(Choice::Auto, |Source(choice)| choice);
-        let needs_messages = self.asked.kill || self.asked.dump.is_some();
+        let named = self.options.source.map_or(Choice::Auto, |Source(choice)| choice);
+        let needs_messages = self.options.kill || self.options.dump.is_some();
         if needs_messages {
             Choice::Diag
-        } else if group.families == INET && self.refused().is_some() {
+        } else if group.families == INET && self.refusal().is_some() {
             Choice::Procfs
         } else {
             named
         }
     }
 
-    fn holders(&self) -> anyhow::Result<Holders> {
-        if !self.asked.processes && !self.asked.threads {
-            return Ok(Holders::default());
+    fn owners(&self) -> anyhow::Result<OwnerLists> {
+        if !self.options.processes && !self.options.threads {
+            return Ok(OwnerLists::default());
         }
-        let named = self.asked.source.map_or(Choice::Auto, |Source(choice)| choice);
+        let named = self.options.source.map_or(Choice::Auto, |Source(choice)| choice);
         let (owners, _) = Owners::find(&self.engine, named)?;
-        let threads = self.asked.threads.then(|| {
+        let threads = self.options.threads.then(|| {
             let all = owners.iter().flat_map(|(_, owners)| owners.iter().copied());
             Threads::find(all)
         });
-        Ok(Holders {
+        Ok(OwnerLists {
             owners: Some(owners),
             threads,
         })
     }
 
-    /// A listing of its own, so that names are there when rows are made.
-    fn look_up_hosts(&self) -> anyhow::Result<()> {
+    /// Resolves the names of all hosts before rows are written. This takes a separate listing.
+    fn resolve_hosts(&self) -> anyhow::Result<()> {
         let mut hosts: Vec<IpAddr> = Vec::new();
         for group in GROUPS
             .iter()
-            .filter(|group| group.families == INET && self.wants(group))
+            .filter(|group| group.families == INET && self.is_selected(group))
         {
-            let told = self.ask(group, &mut |socket, _| {
+            let outcome = self.list_group(group, &mut |socket, _| {
                 let ends = [&socket.local, &socket.peer];
                 hosts.extend(
                     ends.into_iter()
@@ -465,17 +468,17 @@ impl<'a> Listing<'a> {
                 );
                 ControlFlow::Continue(())
             });
-            if let Err(error @ Error::Namespace(..)) = told {
+            if let Err(error @ Error::Namespace(..)) = outcome {
                 return Err(error.into());
             }
         }
-        self.book.hosts(hosts);
+        self.resolver.resolve_hosts(hosts);
         Ok(())
     }
 
-    /// Tables that this kernel may lack, and that are not listed if it has them. What ss says of an absent one is said.
-    fn absent(&self) {
-        let selection = &self.asked.selection;
+    /// Reports selected tables that are never listed, if this kernel has them; prints ss's message if it has not.
+    fn report_unlisted_tables(&self) {
+        let selection = &self.options.selection;
         let has_inet = INET.iter().any(|family| selection.has_family(*family));
         for (table, what, family, protocol) in [
             (Table::Dccp, "DCCP", Family::Inet, 33),
@@ -484,13 +487,13 @@ impl<'a> Listing<'a> {
             (Table::Tipc, "TIPC", Family::Unknown(30), 0),
             (Table::Xdp, "XDP", Family::Unknown(44), 0),
         ] {
-            let is_wanted = selection.has(table)
+            let is_selected = selection.has(table)
                 && if family == Family::Inet {
                     has_inet
                 } else {
                     selection.has_family(family)
                 };
-            if !is_wanted {
+            if !is_selected {
                 continue;
             }
             match refusal(family, protocol) {
@@ -507,7 +510,7 @@ impl<'a> Listing<'a> {
     }
 
     fn report(&self, losses: &Losses) {
-        // ss says nothing of processes that it may not read.
+        // ss does not report processes that it may not read.
         let quiet = Losses {
             unreadable_processes: 0,
             vanished_processes: 0,
@@ -518,16 +521,41 @@ impl<'a> Listing<'a> {
     }
 }
 
-impl Holders {
-    fn of(&self, socket: &Socket) -> SsHolders<'_> {
+impl OwnerLists {
+    fn of(&self, socket: &Socket) -> SsOwners<'_> {
         if let Some(threads) = &self.threads {
-            return SsHolders::Threads(threads.of(socket.inode));
+            return SsOwners::Threads(threads.of(socket.inode));
         }
         let owners = self
             .owners
             .as_ref()
             .zip(socket.inode)
             .map(|(owners, inode)| owners.of(inode));
-        owners.map_or(SsHolders::None, |owners: &[Owner]| SsHolders::Processes(owners))
+        owners.map_or(SsOwners::None, |owners: &[Owner]| SsOwners::Processes(owners))
     }
+}
+
+/// Returns the columns of a row and the details shown in it.
+fn layout(options: &SsOptions) -> SsLayout {
+    SsLayout {
+        netid: !options.selection.is_one_table(),
+        state: !options.selection.is_one_state(),
+        timers: options.timers,
+        extended: options.extended,
+        memory: options.memory,
+        info: options.info,
+        service_class: options.service_class,
+        cgroup: options.cgroup,
+        options: options.options,
+        bpf: options.bpf,
+        one_line: options.one_line,
+        numeric: options.numeric,
+        width: stdout::width(),
+        terminal: io::stdout().is_terminal(),
+    }
+}
+
+/// Whether a family is IPv4 or IPv6.
+const fn is_inet(family: Family) -> bool {
+    matches!(family, Family::Inet | Family::Inet6)
 }

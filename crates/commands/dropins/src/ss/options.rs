@@ -1,17 +1,18 @@
-//! The options of `ss`, read one after the other as it reads them.
+//! The options of `ss`, read in the order in which they are typed.
 
 use super::tables::{Selection, Table};
-use crate::getopt::{Mistake, Options, Takes, Words};
+use crate::errno::errno_text;
+use crate::getopt::{Argument, OptionError, OptionReader, OptionTable};
 use sockeye_model::Family;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-/// What was asked for by options.
+/// The options of a command line.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct SsOptions {
     pub(super) selection: Selection,
-    /// `-a`, `-l`, `-A`: the states so far; 0: nobody said
+    /// States selected by `-a`, `-l` or `-A`, a bit for each; 0 if by none.
     pub(super) states: u32,
     pub(super) summary: bool,
     pub(super) dump: Option<OsString>,
@@ -35,34 +36,34 @@ pub(super) struct Asked {
     pub(super) netns: Option<String>,
     pub(super) source: Option<Source>,
     saw_query: bool,
-    /// What follows the options: states and the filter.
+    /// Words that are not options: states and the filter.
     pub(super) operands: Vec<OsString>,
 }
 
-/// Where sockets are read from: ours, not ss's.
+/// `--source`, which only Sockeye has: where sockets are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Source(pub(super) sockeye_source::Choice);
 
-/// Why the options end everything.
+/// Why the program ends before it lists anything.
 #[derive(Debug)]
-pub(super) enum End {
-    /// Help and version, for stdout.
-    Told(String),
-    /// A mistake: what is said of it, whether the usage follows, and the exit status.
-    Wrong { text: Vec<u8>, usage: bool, status: u8 },
+pub(super) enum EarlyExit {
+    /// Text for stdout: help or version.
+    Print(String),
+    /// An error: its message for stderr, whether the usage follows, and the exit status.
+    Error { text: Vec<u8>, usage: bool, status: u8 },
 }
 
-impl End {
-    fn usage(text: String) -> Self {
-        Self::Wrong {
+impl EarlyExit {
+    fn usage_error(text: String) -> Self {
+        Self::Error {
             text: text.into_bytes(),
             usage: true,
-            status: WRONG,
+            status: EXIT_USAGE,
         }
     }
 
-    pub(super) fn wrong(text: String, status: u8) -> Self {
-        Self::Wrong {
+    pub(super) fn error(text: String, status: u8) -> Self {
+        Self::Error {
             text: text.into_bytes(),
             usage: false,
             status,
@@ -70,22 +71,22 @@ impl End {
     }
 }
 
-impl From<Mistake> for End {
-    fn from(mistake: Mistake) -> Self {
-        match mistake {
-            // A letter that is no ASCII is part of one: its byte stands there.
-            Mistake::Invalid(letter) => Self::Wrong {
+impl From<OptionError> for EarlyExit {
+    fn from(error: OptionError) -> Self {
+        match error {
+            // The byte may be part of a character that is not ASCII: it is written unchanged.
+            OptionError::InvalidLetter(letter) => Self::Error {
                 text: [b"ss: invalid option -- '", &[letter][..], b"'\n"].concat(),
                 usage: true,
-                status: WRONG,
+                status: EXIT_USAGE,
             },
-            mistake => Self::usage(format!("ss: {mistake}\n")),
+            error => Self::usage_error(format!("ss: {error}\n")),
         }
     }
 }
 
-/// `exit(-1)`
-pub(super) const WRONG: u8 = 255;
+/// Exit status of a usage error: `exit(-1)`.
+pub(super) const EXIT_USAGE: u8 = 255;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
@@ -126,111 +127,111 @@ const TIPC: Family = Family::Unknown(30);
 const VSOCK: Family = Family::Unknown(40);
 const XDP: Family = Family::Unknown(44);
 
-use Takes::{Nothing, Value};
+use Argument::{No, Required};
 
-const OPTIONS: Options<Key> = Options {
+const OPTIONS: OptionTable<Key> = OptionTable {
     short: &[
-        (b'd', Nothing, Key::Table(Table::Dccp)),
-        (b'h', Nothing, Key::Help),
-        (b'a', Nothing, Key::All),
-        (b'l', Nothing, Key::Listening),
-        (b'e', Nothing, Key::Extended),
-        (b't', Nothing, Key::Table(Table::Tcp)),
-        (b'u', Nothing, Key::Table(Table::Udp)),
-        (b'w', Nothing, Key::Table(Table::Raw)),
-        (b'x', Nothing, Key::Family(Family::Unix)),
-        (b'n', Nothing, Key::Numeric),
-        (b'r', Nothing, Key::Resolve),
-        (b'o', Nothing, Key::Timers),
-        (b'4', Nothing, Key::Family(Family::Inet)),
-        (b'6', Nothing, Key::Family(Family::Inet6)),
-        (b'0', Nothing, Key::Family(Family::Packet)),
-        (b's', Nothing, Key::Summary),
-        (b'p', Nothing, Key::Processes),
-        (b'T', Nothing, Key::Threads),
-        (b'b', Nothing, Key::Bpf),
-        (b'E', Nothing, Key::Events),
-        (b'f', Value, Key::FamilyNamed),
-        (b'm', Nothing, Key::Memory),
-        (b'M', Nothing, Key::Table(Table::Mptcp)),
-        (b'i', Nothing, Key::Info),
-        (b'A', Value, Key::Query),
-        (b'D', Value, Key::Dump),
-        (b'F', Value, Key::FilterFile),
-        (b'v', Nothing, Key::Version),
-        (b'V', Nothing, Key::Version),
-        (b'z', Nothing, Key::Contexts),
-        (b'Z', Nothing, Key::Context),
-        (b'N', Value, Key::Netns),
-        (b'K', Nothing, Key::Kill),
-        (b'H', Nothing, Key::NoHeader),
-        (b'S', Nothing, Key::Table(Table::Sctp)),
-        (b'O', Nothing, Key::OneLine),
+        (b'd', No, Key::Table(Table::Dccp)),
+        (b'h', No, Key::Help),
+        (b'a', No, Key::All),
+        (b'l', No, Key::Listening),
+        (b'e', No, Key::Extended),
+        (b't', No, Key::Table(Table::Tcp)),
+        (b'u', No, Key::Table(Table::Udp)),
+        (b'w', No, Key::Table(Table::Raw)),
+        (b'x', No, Key::Family(Family::Unix)),
+        (b'n', No, Key::Numeric),
+        (b'r', No, Key::Resolve),
+        (b'o', No, Key::Timers),
+        (b'4', No, Key::Family(Family::Inet)),
+        (b'6', No, Key::Family(Family::Inet6)),
+        (b'0', No, Key::Family(Family::Packet)),
+        (b's', No, Key::Summary),
+        (b'p', No, Key::Processes),
+        (b'T', No, Key::Threads),
+        (b'b', No, Key::Bpf),
+        (b'E', No, Key::Events),
+        (b'f', Required, Key::FamilyNamed),
+        (b'm', No, Key::Memory),
+        (b'M', No, Key::Table(Table::Mptcp)),
+        (b'i', No, Key::Info),
+        (b'A', Required, Key::Query),
+        (b'D', Required, Key::Dump),
+        (b'F', Required, Key::FilterFile),
+        (b'v', No, Key::Version),
+        (b'V', No, Key::Version),
+        (b'z', No, Key::Contexts),
+        (b'Z', No, Key::Context),
+        (b'N', Required, Key::Netns),
+        (b'K', No, Key::Kill),
+        (b'H', No, Key::NoHeader),
+        (b'S', No, Key::Table(Table::Sctp)),
+        (b'O', No, Key::OneLine),
     ],
     long: &[
-        ("numeric", Nothing, Key::Numeric),
-        ("resolve", Nothing, Key::Resolve),
-        ("options", Nothing, Key::Timers),
-        ("extended", Nothing, Key::Extended),
-        ("memory", Nothing, Key::Memory),
-        ("info", Nothing, Key::Info),
-        ("processes", Nothing, Key::Processes),
-        ("threads", Nothing, Key::Threads),
-        ("bpf", Nothing, Key::Bpf),
-        ("events", Nothing, Key::Events),
-        ("dccp", Nothing, Key::Table(Table::Dccp)),
-        ("tcp", Nothing, Key::Table(Table::Tcp)),
-        ("sctp", Nothing, Key::Table(Table::Sctp)),
-        ("udp", Nothing, Key::Table(Table::Udp)),
-        ("raw", Nothing, Key::Table(Table::Raw)),
-        ("unix", Nothing, Key::Family(Family::Unix)),
-        ("tipc", Nothing, Key::Family(TIPC)),
-        ("vsock", Nothing, Key::Family(VSOCK)),
-        ("all", Nothing, Key::All),
-        ("listening", Nothing, Key::Listening),
-        ("ipv4", Nothing, Key::Family(Family::Inet)),
-        ("ipv6", Nothing, Key::Family(Family::Inet6)),
-        ("packet", Nothing, Key::Family(Family::Packet)),
-        ("family", Value, Key::FamilyNamed),
-        ("socket", Value, Key::Query),
-        ("query", Value, Key::Query),
-        ("summary", Nothing, Key::Summary),
-        ("diag", Value, Key::Dump),
-        ("filter", Value, Key::FilterFile),
-        ("version", Nothing, Key::Version),
-        ("help", Nothing, Key::Help),
-        ("context", Nothing, Key::Context),
-        ("contexts", Nothing, Key::Contexts),
-        ("net", Value, Key::Netns),
-        ("tipcinfo", Nothing, Key::TipcInfo),
-        ("tos", Nothing, Key::ServiceClass),
-        ("cgroup", Nothing, Key::Cgroup),
-        ("kill", Nothing, Key::Kill),
-        ("no-header", Nothing, Key::NoHeader),
-        ("xdp", Nothing, Key::Family(XDP)),
-        ("mptcp", Nothing, Key::Table(Table::Mptcp)),
-        ("oneline", Nothing, Key::OneLine),
-        ("inet-sockopt", Nothing, Key::SocketOptions),
+        ("numeric", No, Key::Numeric),
+        ("resolve", No, Key::Resolve),
+        ("options", No, Key::Timers),
+        ("extended", No, Key::Extended),
+        ("memory", No, Key::Memory),
+        ("info", No, Key::Info),
+        ("processes", No, Key::Processes),
+        ("threads", No, Key::Threads),
+        ("bpf", No, Key::Bpf),
+        ("events", No, Key::Events),
+        ("dccp", No, Key::Table(Table::Dccp)),
+        ("tcp", No, Key::Table(Table::Tcp)),
+        ("sctp", No, Key::Table(Table::Sctp)),
+        ("udp", No, Key::Table(Table::Udp)),
+        ("raw", No, Key::Table(Table::Raw)),
+        ("unix", No, Key::Family(Family::Unix)),
+        ("tipc", No, Key::Family(TIPC)),
+        ("vsock", No, Key::Family(VSOCK)),
+        ("all", No, Key::All),
+        ("listening", No, Key::Listening),
+        ("ipv4", No, Key::Family(Family::Inet)),
+        ("ipv6", No, Key::Family(Family::Inet6)),
+        ("packet", No, Key::Family(Family::Packet)),
+        ("family", Required, Key::FamilyNamed),
+        ("socket", Required, Key::Query),
+        ("query", Required, Key::Query),
+        ("summary", No, Key::Summary),
+        ("diag", Required, Key::Dump),
+        ("filter", Required, Key::FilterFile),
+        ("version", No, Key::Version),
+        ("help", No, Key::Help),
+        ("context", No, Key::Context),
+        ("contexts", No, Key::Contexts),
+        ("net", Required, Key::Netns),
+        ("tipcinfo", No, Key::TipcInfo),
+        ("tos", No, Key::ServiceClass),
+        ("cgroup", No, Key::Cgroup),
+        ("kill", No, Key::Kill),
+        ("no-header", No, Key::NoHeader),
+        ("xdp", No, Key::Family(XDP)),
+        ("mptcp", No, Key::Table(Table::Mptcp)),
+        ("oneline", No, Key::OneLine),
+        ("inet-sockopt", No, Key::SocketOptions),
     ],
 };
 
-/// The words of a command line, up to what stops them.
-pub(super) fn read(words: &[OsString]) -> Result<Asked, End> {
-    let mut asked = Asked::default();
+/// Reads the words of a command line.
+pub(super) fn read(words: &[OsString]) -> Result<SsOptions, EarlyExit> {
+    let mut options = SsOptions::default();
     let (words, source) = take_source(words)?;
-    asked.source = source;
-    let mut words = Words::new(&OPTIONS, &words);
+    options.source = source;
+    let mut words = OptionReader::new(&OPTIONS, &words);
     while let Some(option) = words.next() {
         let (key, value) = option?;
-        asked.take(key, &value.unwrap_or_default())?;
+        options.set(key, &value.unwrap_or_default())?;
     }
-    asked.operands = words.operands();
-    Ok(asked)
+    options.operands = words.operands();
+    Ok(options)
 }
 
-/// `--source=WHICH` is ours. It is taken out before ss's options are read, among which nothing begins so but
-/// `--socket`, and is never cut.
-fn take_source(words: &[OsString]) -> Result<(Vec<OsString>, Option<Source>), End> {
+/// Takes out `--source=WHICH`, which only Sockeye has, before ss's options are read. It cannot be abbreviated, since
+/// `--so` is ss's `--socket`.
+fn take_source(words: &[OsString]) -> Result<(Vec<OsString>, Option<Source>), EarlyExit> {
     use sockeye_source::Choice;
     let (mut rest, mut source) = (Vec::with_capacity(words.len()), None);
     for word in words {
@@ -247,15 +248,15 @@ fn take_source(words: &[OsString]) -> Result<(Vec<OsString>, Option<Source>), En
             _ => {
                 let text =
                     format!("sockeye ss: --source is auto, bpf, diag, diag-v2 or procfs, not {which:?}\n");
-                return Err(End::wrong(text, WRONG));
+                return Err(EarlyExit::error(text, EXIT_USAGE));
             }
         }));
     }
     Ok((rest, source))
 }
 
-impl Asked {
-    fn take(&mut self, key: Key, value: &OsStr) -> Result<(), End> {
+impl SsOptions {
+    fn set(&mut self, key: Key, value: &OsStr) -> Result<(), EarlyExit> {
         match key {
             Key::Numeric => self.numeric = true,
             Key::Resolve => self.resolve = true,
@@ -267,22 +268,22 @@ impl Asked {
             Key::Threads => self.threads = true,
             Key::Bpf => (self.timers, self.bpf) = (true, true),
             Key::Events => self.events = true,
-            Key::Table(table) => self.selection.take_table(table, true),
-            Key::Family(family) => self.selection.take_family(family),
+            Key::Table(table) => self.selection.set_table(table, true),
+            Key::Family(family) => self.selection.add_family(family),
             Key::All => self.states = super::tables::ALL,
             Key::Listening => self.states = super::tables::LISTENING,
-            Key::FamilyNamed => self.family(value)?,
-            Key::Query => self.query(value)?,
+            Key::FamilyNamed => self.set_family(value)?,
+            Key::Query => self.set_query(value)?,
             Key::Summary => self.summary = true,
             Key::Dump => self.dump = Some(value.to_owned()),
-            Key::FilterFile => self.filter_file(value)?,
-            Key::Version => return Err(End::Told(VERSION.to_owned())),
-            Key::Help => return Err(End::Told(USAGE.to_owned())),
+            Key::FilterFile => self.read_filter_file(value)?,
+            Key::Version => return Err(EarlyExit::Print(VERSION.to_owned())),
+            Key::Help => return Err(EarlyExit::Print(USAGE.to_owned())),
             Key::Context | Key::Contexts => {
-                return Err(End::wrong("ss: SELinux is not enabled.\n".to_owned(), 1));
+                return Err(EarlyExit::error("ss: SELinux is not enabled.\n".to_owned(), 1));
             }
             Key::Netns => self.netns = Some(value.to_string_lossy().into_owned()),
-            // Of a protocol that is shown with nothing beyond.
+            // TIPC sockets are not listed.
             Key::TipcInfo => {}
             Key::ServiceClass => self.service_class = true,
             Key::Cgroup => self.cgroup = true,
@@ -294,7 +295,7 @@ impl Asked {
         Ok(())
     }
 
-    fn family(&mut self, name: &OsStr) -> Result<(), End> {
+    fn set_family(&mut self, name: &OsStr) -> Result<(), EarlyExit> {
         let family = match name.to_str() {
             Some("inet") => Family::Inet,
             Some("inet6") => Family::Inet6,
@@ -304,37 +305,42 @@ impl Asked {
             Some("tipc") => TIPC,
             Some("vsock") => VSOCK,
             Some("xdp") => XDP,
-            Some("help") => return Err(End::Told(USAGE.to_owned())),
+            Some("help") => return Err(EarlyExit::Print(USAGE.to_owned())),
             _ => {
-                return Err(End::usage(format!(
+                return Err(EarlyExit::usage_error(format!(
                     "ss: \"{}\" is invalid family\n",
                     name.display()
                 )));
             }
         };
-        self.selection.take_family(family);
+        self.selection.add_family(family);
         Ok(())
     }
 
-    fn query(&mut self, list: &OsStr) -> Result<(), End> {
+    fn set_query(&mut self, list: &OsStr) -> Result<(), EarlyExit> {
         if !self.saw_query {
             self.saw_query = true;
-            self.selection.forget_tables();
+            self.selection.clear_tables();
             if self.states == 0 {
                 self.states = super::tables::CONNECTED;
             }
         }
         for name in list.to_string_lossy().split(',') {
-            if !self.selection.take_named(name) {
-                return Err(End::usage(format!("ss: \"{name}\" is illegal socket table id\n")));
+            if !self.selection.set_named(name) {
+                return Err(EarlyExit::usage_error(format!(
+                    "ss: \"{name}\" is illegal socket table id\n"
+                )));
             }
         }
         Ok(())
     }
 
-    fn filter_file(&mut self, path: &OsStr) -> Result<(), End> {
+    fn read_filter_file(&mut self, path: &OsStr) -> Result<(), EarlyExit> {
         if self.filter_file.is_some() {
-            return Err(End::wrong("More than one filter file\n".to_owned(), WRONG));
+            return Err(EarlyExit::error(
+                "More than one filter file\n".to_owned(),
+                EXIT_USAGE,
+            ));
         }
         let mut bytes = Vec::new();
         let limit = FILTER_MAX as u64 + 1;
@@ -352,15 +358,15 @@ impl Asked {
         }
         match read {
             Ok(_) => {}
-            // What can be opened and not be read holds no filter, as to ss; but that is said.
+            // To ss a directory is an empty filter; here a note says so.
             Err(error) if error.kind() == ErrorKind::IsADirectory => sockeye_console::notes::say(&format!(
                 "sockeye ss: {}: {}: no filter was read from it\n",
                 path.display(),
-                super::errno_text(&error)
+                errno_text(&error)
             )),
             Err(error) => {
-                let text = format!("fopen filter file: {}\n", super::errno_text(&error));
-                return Err(End::wrong(text, WRONG));
+                let text = format!("fopen filter file: {}\n", errno_text(&error));
+                return Err(EarlyExit::error(text, EXIT_USAGE));
             }
         }
         self.filter_file = Some(String::from_utf8_lossy(&bytes).into_owned());
@@ -368,11 +374,11 @@ impl Asked {
     }
 }
 
-/// A longer filter is a mistake in the name of its file.
+/// Most bytes of a filter file; a longer one is probably the wrong file.
 const FILTER_MAX: usize = 1024 * 1024;
 
-/// The version whose output ours is.
+/// Output of `-V`: the version whose output is reproduced.
 const VERSION: &str = "ss utility, iproute2-6.1.0\n";
 
-/// What `ss -h` prints, which scripts and completions read.
+/// Output of `ss -h`, which scripts and completions read.
 pub(super) const USAGE: &str = include_str!("usage.txt");

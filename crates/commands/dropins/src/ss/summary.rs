@@ -1,5 +1,6 @@
-//! `ss -s`: how many sockets there are.
+//! `ss -s`: numbers of sockets.
 
+use crate::errno::errno_text;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use std::{fs, io};
@@ -7,17 +8,17 @@ use std::{fs, io};
 /// Prints the counts of this thread's network namespace.
 pub(super) fn print() -> anyhow::Result<()> {
     let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}"));
-    // What cannot be read is 0 to ss, which says so.
-    let or_nothing = |read: io::Result<String>, what: &str| {
+    // As in ss, counts that cannot be read are 0, and an error is printed.
+    let or_empty = |read: io::Result<String>, what: &str| {
         read.unwrap_or_else(|error| {
-            notes::say(&format!("ss: get_{what}: {}\n", super::errno_text(&error)));
+            notes::say(&format!("ss: get_{what}: {}\n", errno_text(&error)));
             String::new()
         })
     };
-    let sockstat = or_nothing(read("sockstat"), "sockstat");
-    // A kernel without IPv6 has no second one.
+    let sockstat = or_empty(read("sockstat"), "sockstat");
+    // A kernel without IPv6 has no such file.
     let sockstat6 = read("sockstat6").unwrap_or_default();
-    let snmp = or_nothing(read("snmp"), "snmpstat");
+    let snmp = or_empty(read("snmp"), "snmpstat");
     stdout::write(text(&format!("{sockstat}{sockstat6}"), &snmp).as_bytes())
 }
 
@@ -50,7 +51,7 @@ fn text(sockstat: &str, snmp: &str) -> String {
     text
 }
 
-/// The value of this name in this line of `sockstat`; 0 where there is none.
+/// Returns the value with this name in this line of `sockstat`; 0 if there is none.
 fn count(sockstat: &str, line: &str, name: &str) -> i64 {
     let words = sockstat.lines().find_map(|text| text.strip_prefix(line));
     let mut words = words.unwrap_or_default().split_ascii_whitespace();
@@ -62,7 +63,7 @@ fn count(sockstat: &str, line: &str, name: &str) -> i64 {
     0
 }
 
-/// The value below this name, of the two lines that begin so.
+/// Returns the value below this name in the two lines that begin with `line`; 0 if there is none.
 fn snmp_value(snmp: &str, line: &str, name: &str) -> i64 {
     let mut lines = snmp.lines().filter_map(|text| text.strip_prefix(line));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_ss_adds_them_up() {
+    fn counts_are_added_as_in_ss() {
         let sockstat = "sockets: used 13\nTCP: inuse 4 orphan 1 tw 2 alloc 9 mem 720\nUDP: inuse 3 mem 0\nRAW: inuse 1\n\
                         FRAG: inuse 0 memory 0\nTCP6: inuse 2\nUDP6: inuse 1\nRAW6: inuse 0\nFRAG6: inuse 0 memory 0\n";
         let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm CurrEstab InSegs\nTcp: 1 3 99\n";

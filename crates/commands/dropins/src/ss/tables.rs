@@ -1,4 +1,4 @@
-//! Which tables, families and states `ss` lists: what its options set, and what follows when they leave something out.
+//! Which tables, families and states `ss` lists: those its options select, and the defaults for the rest.
 
 use sockeye_model::Family;
 
@@ -28,22 +28,24 @@ use Table::{
     UnixStream, VsockDgram, VsockStream, Xdp,
 };
 
-/// What is to be listed.
+/// The tables, families and states to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Selection {
+    /// A bit for each [`Table`].
     tables: u32,
-    /// A bit for each number of a family.
+    /// A bit for each family's number.
     families: u64,
+    /// A bit for each state's number.
     pub(super) states: u32,
-    /// The family that was named last.
+    /// The family that was selected last.
     pub(super) preferred: Option<Family>,
-    /// Whether options named anything.
+    /// Whether any option selected tables or families.
     pub(super) is_chosen: bool,
 }
 
 impl Selection {
-    pub(super) const fn take_table(&mut self, table: Table, wanted: bool) {
-        if wanted {
+    pub(super) const fn set_table(&mut self, table: Table, selected: bool) {
+        if selected {
             self.tables |= bit(table);
             self.states |= table.default_states();
         } else {
@@ -52,9 +54,9 @@ impl Selection {
         self.is_chosen = true;
     }
 
-    /// Tables by a name of `-A`; with `!` before it they are taken back. Says whether there is such a name.
-    pub(super) fn take_named(&mut self, name: &str) -> bool {
-        let (name, wanted) = match name.strip_prefix('!') {
+    /// Selects the tables with a name of `-A`, or deselects them with a `!` before it. False if the name is unknown.
+    pub(super) fn set_named(&mut self, name: &str) -> bool {
+        let (name, selected) = match name.strip_prefix('!') {
             Some(name) => (name, false),
             None => (name, true),
         };
@@ -62,30 +64,30 @@ impl Selection {
             return false;
         };
         for table in *tables {
-            self.take_table(*table, wanted);
+            self.set_table(*table, selected);
         }
         true
     }
 
-    pub(super) const fn forget_tables(&mut self) {
+    pub(super) const fn clear_tables(&mut self) {
         self.tables = 0;
         self.is_chosen = true;
     }
 
-    pub(super) fn take_family(&mut self, family: Family) {
+    pub(super) fn add_family(&mut self, family: Family) {
         self.states |= family_states(family);
         self.families |= family_bit(family);
         self.preferred = Some(family);
         self.is_chosen = true;
     }
 
-    /// A condition of the filter confines the listing to a family; states and tables stay.
-    pub(super) fn confine(&mut self, family: Family) {
+    /// Restricts the listing to one family, because of a condition in the filter; states and tables stay.
+    pub(super) fn restrict_to(&mut self, family: Family) {
         self.families = family_bit(family);
         self.preferred = Some(family);
     }
 
-    /// What options left out: the families of tables, the tables of families.
+    /// Adds what options left out: the families of the selected tables, the tables of the selected families.
     pub(super) fn complete(&mut self) {
         for table in TABLES.into_iter().filter(|table| self.tables & bit(*table) != 0) {
             if table.families() & self.families == 0 {
@@ -168,7 +170,7 @@ fn family_bit(family: Family) -> u64 {
     1_u64.checked_shl(family.number().into()).unwrap_or(0)
 }
 
-/// States by their numbers; bit 0, which no state has, belongs to all of them.
+/// All states, a bit for each number; also bit 0, which no state has.
 pub(super) const ALL: u32 = (1 << 12) - 1;
 const ESTABLISHED: u32 = 1 << 1;
 const SYN_SENT: u32 = 1 << 2;
@@ -177,10 +179,10 @@ const TIME_WAIT: u32 = 1 << 6;
 pub(super) const CLOSE: u32 = 1 << 7;
 const LISTEN: u32 = 1 << 10;
 pub(super) const LISTENING: u32 = LISTEN | CLOSE;
-/// What is listed by default.
+/// The states that are listed by default.
 pub(super) const CONNECTED: u32 = ALL & !(LISTEN | CLOSE | TIME_WAIT | SYN_RECV);
 
-/// The states that a word means, in any case of letters.
+/// Returns the states with this name, which may be in upper or lower case.
 pub(super) fn states_named(word: &str) -> Option<u32> {
     let word = word.to_ascii_lowercase();
     Some(match &*word {
@@ -228,7 +230,7 @@ const TABLES: [Table; 16] = [
     Xdp,
 ];
 
-/// Families by their numbers, with the tables that they mean.
+/// Families in the order of their numbers, with their tables.
 const FAMILIES: &[(Family, &[Table])] = &[
     (Family::Unix, UNIX),
     (Family::Inet, INET),
@@ -244,7 +246,7 @@ const INET: &[Table] = &[Udp, Dccp, Tcp, Mptcp, Sctp, Raw];
 const UNIX: &[Table] = &[UnixStream, UnixDgram, UnixSeqpacket];
 const PACKET: &[Table] = &[PacketRaw, PacketDgram];
 
-/// Names that `-A` takes. `all` lacks TIPC.
+/// Names for `-A`. As in ss, `all` lacks TIPC.
 const NAMES: &[(&str, &[Table])] = &[
     (
         "all",

@@ -3,17 +3,28 @@
 use super::fixtures::{self, AllNames, EvilNames, Full, check_golden, flow, key, process, without_escapes};
 use crate::output::*;
 use sockeye_model::*;
+use sockeye_output::listing::{ListingWriter, Record};
 use sockeye_output::*;
 
 fn render(layout: FlowLayout, flows: &[Flow], names: &dyn Names) -> String {
     let mut out = Vec::new();
-    let mut listing = FlowWriter::new(&mut out, layout);
+    let has_owners = layout.details.owners;
+    let mut listing = ListingWriter::new(&mut out, layout.listing());
     listing.begin().unwrap();
     for flow in flows {
-        listing.row(flow, names).unwrap();
+        listing.row(&row(flow, names, has_owners)).unwrap();
     }
     listing.finish(&Summary::default()).unwrap();
     String::from_utf8(out).unwrap()
+}
+
+pub(super) fn row<'a>(flow: &'a Flow, names: &'a dyn Names, has_owners: bool) -> FlowRow<'a> {
+    FlowRow {
+        flow,
+        names,
+        protocol: Protocol::Tcp,
+        has_owners,
+    }
 }
 
 fn ordinary() -> Vec<Flow> {
@@ -167,7 +178,7 @@ fn absurd_values_do_not_panic_and_colours_change_nothing_else() {
     let mut flows = ordinary();
     flows.extend([fixtures::full_flow(), fixtures::bare_flow()]);
     for width in [None, Some(0), Some(20), Some(80)] {
-        let columns = Some(FlowColumn::ALL.to_vec());
+        let columns = Some(Flows::columns().iter().collect());
         let mut layout = FlowLayout {
             columns,
             width,
@@ -185,16 +196,14 @@ fn absurd_values_do_not_panic_and_colours_change_nothing_else() {
 fn errors_of_the_writer_are_handed_on() {
     for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
         let kind = std::io::ErrorKind::BrokenPipe;
-        let mut listing = FlowWriter::new(
-            Full { left: 10, kind },
-            FlowLayout {
-                format,
-                ..FlowLayout::default()
-            },
-        );
+        let layout = FlowLayout {
+            format,
+            ..FlowLayout::default()
+        };
+        let mut listing = ListingWriter::new(Full { left: 10, kind }, layout.listing());
         listing.begin().unwrap();
         let flow = fixtures::full_flow();
-        let result = (0..10_000).try_for_each(|_| listing.row(&flow, &NoNames));
+        let result = (0..10_000).try_for_each(|_| listing.row(&row(&flow, &NoNames, false)));
         assert_eq!(result.unwrap_err().kind(), kind, "{format:?}");
     }
 }

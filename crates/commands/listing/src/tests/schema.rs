@@ -1,26 +1,26 @@
 //! Flows as JSON follow their schema.
 
 use super::fixtures::{self, AllNames, EvilNames, LOSSY};
-use super::schema_check::{check, check_keys};
-use crate::output::{FlowLayout, FlowWriter};
+use super::flows::row;
+use super::schema_check::{check, check_columns, check_keys};
+use crate::output::{FlowLayout, Flows};
 use sockeye_model::{Names, NoNames};
+use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Format, Summary};
 
 const FLOWS: &str = include_str!("../../../../../docs/schema/flows.schema.json");
 
 fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
     let mut out = Vec::new();
-    let mut listing = FlowWriter::new(
-        &mut out,
-        FlowLayout {
-            format,
-            sample: Some(2),
-            ..FlowLayout::default()
-        },
-    );
+    let layout = FlowLayout {
+        format,
+        sample: Some(2),
+        ..FlowLayout::default()
+    };
+    let mut listing = ListingWriter::new(&mut out, layout.listing());
     listing.begin().unwrap();
     for flow in [fixtures::full_flow(), fixtures::bare_flow()] {
-        listing.row(&flow, names).unwrap();
+        listing.row(&row(&flow, names, false)).unwrap();
     }
     listing.finish(summary).unwrap();
     String::from_utf8(out).unwrap()
@@ -48,4 +48,9 @@ fn schema_describes_exactly_the_keys_that_are_written() {
         }
     }
     check_keys(FLOWS, &documents);
+}
+
+#[test]
+fn every_column_has_its_fields_in_the_schema() {
+    check_columns::<Flows>(FLOWS, "flow");
 }

@@ -1,18 +1,63 @@
 //! Listings of network namespaces.
 
-mod cell;
-mod column;
-mod json;
-
-pub use column::{NetnsColumn, NetnsSortKey};
+mod columns;
+mod composites;
 
 use sockeye_model::Namespace;
-use sockeye_output::csv::Line;
-use sockeye_output::format::{Format, Style, Summary};
-use sockeye_output::json::{Object, push_summary_fields};
-use sockeye_output::rows::Output;
-use sockeye_output::table::{Heading, Table};
-use std::io::{self, Write};
+use sockeye_output::JsonObject;
+use sockeye_output::format::{Format, Style};
+use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, named_columns};
+
+/// The kind of record that is a network namespace: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
+///
+/// ```
+/// use sockeye_model::{Namespace, NetnsInode, NetnsName};
+/// use sockeye_netns::output::NetnsLayout;
+/// use sockeye_output::Summary;
+/// use sockeye_output::listing::ListingWriter;
+///
+/// let mut namespace = Namespace::new(NetnsInode(4_026_532_177));
+/// namespace.names.push(NetnsName::new("web1").unwrap());
+/// namespace.processes = Some(2);
+///
+/// let mut out = Vec::new();
+/// let mut listing = ListingWriter::new(&mut out, NetnsLayout::default().listing());
+/// listing.begin()?;
+/// listing.row(&&namespace)?;
+/// listing.finish(&Summary::default())?;
+/// assert_eq!(
+///     String::from_utf8_lossy(&out),
+///     "Name  Id       Inode  Pids  Threads  Sockets  Ifaces  Age\n\
+///      web1   -  4026532177     2        -        -       -    -\n"
+/// );
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Namespaces;
+
+impl Record for Namespaces {
+    type Row<'a> = &'a Namespace;
+
+    const KEY: &'static str = "namespaces";
+
+    fn columns() -> &'static [Column<Self>] {
+        columns::COLUMNS
+    }
+}
+
+/// Sorts namespaces; equal ones keep their order.
+pub fn sort(namespaces: &mut Vec<Namespace>, key: SortKey<Namespaces>) {
+    let values: Vec<Option<SortValue>> = namespaces
+        .iter()
+        .map(|namespace| key.column.sort_value(&namespace))
+        .collect();
+    let mut sorted: Vec<Option<Namespace>> = std::mem::take(namespaces).into_iter().map(Some).collect();
+    namespaces.extend(
+        key.order(&values)
+            .into_iter()
+            .filter_map(|place| sorted[place].take()),
+    );
+}
 
 /// How namespaces are to be listed.
 #[derive(Debug, Clone, Default)]
@@ -21,9 +66,9 @@ pub struct NetnsLayout {
     pub format: Format,
     /// The columns of a table or of CSV; `None`: the usual ones in a table, all in CSV. JSON always has everything that is
     /// known.
-    pub columns: Option<Vec<NetnsColumn>>,
+    pub columns: Option<Vec<&'static Column<Namespaces>>>,
     /// Whether a table shows what keeps them.
-    pub keepers: bool,
+    pub holders: bool,
     /// Colours of a table.
     pub style: Style,
     /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
@@ -46,156 +91,34 @@ pub struct NetnsGaps {
 }
 
 impl NetnsLayout {
-    /// The columns of its table.
+    /// Returns the layout of the listing.
     #[must_use]
-    pub fn table_columns(&self) -> Vec<NetnsColumn> {
-        use NetnsColumn as C;
-        if let Some(columns) = &self.columns {
-            return columns.clone();
-        }
-        let mut columns = vec![
-            C::Name,
-            C::Id,
-            C::Inode,
-            C::Pids,
-            C::Threads,
-            C::Sockets,
-            C::Interfaces,
-            C::Age,
-        ];
-        if self.keepers {
-            columns.push(C::KeptBy);
-        }
-        columns
-    }
-}
-
-/// Writes a listing of namespaces: [`begin`](Self::begin), [`row`](Self::row) for each, [`finish`](Self::finish).
-///
-/// ```
-/// use sockeye_model::{Namespace, NetnsInode, NetnsName};
-/// use sockeye_netns::output::{NetnsGaps, NetnsLayout, NetnsWriter};
-/// use sockeye_output::Summary;
-///
-/// let mut namespace = Namespace::new(NetnsInode(4_026_532_177));
-/// namespace.names.push(NetnsName::new("web1").unwrap());
-/// namespace.processes = Some(2);
-///
-/// let mut out = Vec::new();
-/// let mut listing = NetnsWriter::new(&mut out, NetnsLayout::default());
-/// listing.begin()?;
-/// listing.row(&namespace)?;
-/// listing.finish(&Summary::default(), &NetnsGaps::default())?;
-/// assert_eq!(
-///     String::from_utf8_lossy(&out),
-///     "Name  Id       Inode  Pids  Threads  Sockets  Ifaces  Age\n\
-///      web1   -  4026532177     2        -        -       -    -\n"
-/// );
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug)]
-pub struct NetnsWriter<W> {
-    output: Output<W>,
-    layout: NetnsLayout,
-    columns: Vec<NetnsColumn>,
-    table: Table,
-    rows: usize,
-}
-
-impl<W: Write> NetnsWriter<W> {
-    /// A listing into `writer`; nothing is written yet.
-    pub fn new(writer: W, layout: NetnsLayout) -> Self {
-        let columns = match (layout.format, &layout.columns) {
-            (Format::Csv, None) => NetnsColumn::ALL.to_vec(),
-            _ => layout.table_columns(),
-        };
-        let headings = columns
-            .iter()
-            .map(|column| Heading::new(column.header(), column.align()));
-        let mut table = Table::new(headings.collect(), layout.style, layout.width);
-        table.no_header = layout.no_header;
-        Self {
-            output: Output::new(writer),
-            layout,
-            columns,
-            table,
-            rows: 0,
-        }
-    }
-
-    /// Opens the document or writes the header. A table's header waits for the first rows.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn begin(&mut self) -> io::Result<()> {
-        match self.layout.format {
-            Format::Json => self.output.bytes.extend_from_slice(b"{\"namespaces\":["),
-            Format::Csv if !self.layout.no_header => {
-                let fields = self.columns.iter().flat_map(|column| csv_fields(*column));
-                let names: Vec<&str> = fields.copied().collect();
-                self.output.bytes.extend_from_slice(names.join(",").as_bytes());
-                self.output.bytes.extend_from_slice(b"\r\n");
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// Writes a namespace.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn row(&mut self, namespace: &Namespace) -> io::Result<()> {
-        let bytes = &mut self.output.bytes;
-        match self.layout.format {
-            Format::Table => {
-                for column in &self.columns {
-                    let cell = self.table.cell();
-                    let start = cell.len();
-                    let tint = cell::push(cell, *column, namespace);
-                    // Also in the last column, which tables leave empty.
-                    if cell.len() == start && *column != NetnsColumn::KeptBy {
-                        cell.push(b'-');
-                    }
-                    self.table.end_cell(tint);
+    pub fn listing(self) -> Layout<Namespaces> {
+        let columns = match (self.columns, self.format) {
+            (Some(columns), _) => columns,
+            (None, Format::Csv) => Namespaces::columns().iter().collect(),
+            (None, _) => {
+                let mut columns = named_columns(&[
+                    "name",
+                    "id",
+                    "inode",
+                    "pids",
+                    "threads",
+                    "sockets",
+                    "interfaces",
+                    "age",
+                ]);
+                if self.holders {
+                    columns.extend(named_columns(&["kept_by"]));
                 }
-                self.table.end_row(bytes);
+                columns
             }
-            Format::Json => {
-                bytes.extend_from_slice(if self.rows == 0 { b"\n" } else { b",\n" });
-                json::push(bytes, namespace);
-            }
-            Format::Jsonl => {
-                json::push(bytes, namespace);
-                bytes.push(b'\n');
-            }
-            Format::Csv => push_csv(bytes, &self.columns, namespace),
-        }
-        self.rows += 1;
-        self.output.write_large()
-    }
-
-    /// Closes the document and flushes. JSON ends with what was lost; of JSON lines the last one does, if anything was.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub fn finish(&mut self, summary: &Summary<'_>, gaps: &NetnsGaps) -> io::Result<()> {
-        let bytes = &mut self.output.bytes;
-        match self.layout.format {
-            Format::Table => self.table.settle(bytes),
-            Format::Json => {
-                bytes.extend_from_slice(b"\n],\n");
-                push_end(bytes, summary, gaps);
-                bytes.extend_from_slice(b"}\n");
-            }
-            Format::Jsonl if summary.is_incomplete() || gaps.is_incomplete() => {
-                bytes.extend_from_slice(b"{\"summary\":{");
-                push_end(bytes, summary, gaps);
-                bytes.extend_from_slice(b"}}\n");
-            }
-            Format::Jsonl | Format::Csv => {}
-        }
-        self.output.flush()
+        };
+        let mut layout = Layout::new(self.format, columns);
+        layout.style = self.style;
+        layout.width = self.width;
+        layout.no_header = self.no_header;
+        layout
     }
 }
 
@@ -205,20 +128,14 @@ impl NetnsGaps {
     pub const fn is_incomplete(&self) -> bool {
         self.remains > 0 || self.unread_mount_namespaces > 0 || self.processes_hidden
     }
-}
 
-/// Appends the keys with which a document ends.
-fn push_end(out: &mut Vec<u8>, summary: &Summary<'_>, gaps: &NetnsGaps) {
-    let mut gaps_fields = Vec::new();
-    let mut object = Object::begin(&mut gaps_fields);
-    object.number("remains", Some(gaps.remains));
-    object.number("unread_mount_namespaces", Some(gaps.unread_mount_namespaces));
-    object.boolean("processes_hidden", Some(gaps.processes_hidden));
-    object.boolean("sockets_seen", Some(gaps.sockets_seen));
-    // Without the brace: these are keys among others.
-    out.extend_from_slice(gaps_fields.get(1..).unwrap_or_default());
-    out.push(b',');
-    push_summary_fields(out, summary);
+    /// Appends the fields of JSON that say so.
+    pub fn push_fields(&self, object: &mut JsonObject<'_>) {
+        object.number("remains", Some(self.remains));
+        object.number("unread_mount_namespaces", Some(self.unread_mount_namespaces));
+        object.boolean("processes_hidden", Some(self.processes_hidden));
+        object.boolean("sockets_seen", Some(self.sockets_seen));
+    }
 }
 
 /// The name that comes first, or what it is called without one.
@@ -227,7 +144,7 @@ fn first_name(namespace: &Namespace) -> Option<&[u8]> {
         .names
         .first()
         .map(|name| name.as_os_str().as_encoded_bytes());
-    name.or_else(|| namespace.called.as_ref().map(|called| called.as_bytes()))
+    name.or_else(|| namespace.label.as_ref().map(|label| label.as_bytes()))
 }
 
 /// Writes a name on a line of its own: as it is, or harmless for a terminal.
@@ -240,56 +157,40 @@ pub fn push_name_line(out: &mut Vec<u8>, name: &[u8], is_terminal: bool) {
     out.push(b'\n');
 }
 
-/// Names of the fields of a column.
-const fn csv_fields(column: NetnsColumn) -> &'static [&'static str] {
-    use NetnsColumn as C;
-    match column {
-        C::Name => &["name", "called"],
-        C::Container => &["container"],
-        C::Id => &["nsid"],
-        C::Inode => &["inode"],
-        C::Pids => &["processes"],
-        C::Threads => &["threads"],
-        C::Sockets => &["sockets"],
-        C::Interfaces => &["interfaces"],
-        C::Age => &["age_s", "age_from"],
-        C::Own => &["own"],
-        C::Leaked => &["leaked"],
-        C::KeptBy => &["kept_by"],
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{NetnsInode, NetnsName};
+    use sockeye_output::listing::{find_column, parse_columns};
 
-fn push_csv(out: &mut Vec<u8>, columns: &[NetnsColumn], namespace: &Namespace) {
-    use NetnsColumn as C;
-    let mut line = Line::begin(out);
-    for &column in columns {
-        match column {
-            C::Name => {
-                line.outside(|out| {
-                    for (nth, name) in namespace.names.iter().enumerate() {
-                        if nth > 0 {
-                            out.push(b',');
-                        }
-                        sockeye_output::text::push_clean(out, name.as_os_str().as_encoded_bytes());
-                    }
-                });
-                line.text(namespace.called.as_deref());
-            }
-            C::Container => line.text(namespace.container.as_deref()),
-            C::Id => line.number(namespace.id.and_then(|id| u64::try_from(id).ok())),
-            C::Inode => line.number(Some(namespace.inode.0)),
-            C::Pids => line.number(namespace.processes),
-            C::Threads => line.number(namespace.threads),
-            C::Sockets => line.number(namespace.sockets),
-            C::Interfaces => line.number(namespace.interfaces),
-            C::Age => {
-                line.number(namespace.age.map(|age| age.seconds));
-                line.word(namespace.age.map_or("", |age| age.from.name()));
-            }
-            C::Own => line.boolean(Some(namespace.is_own)),
-            C::Leaked => line.boolean(namespace.is_leaked()),
-            C::KeptBy => line.outside(|out| cell::push_keepers(out, namespace)),
+    #[test]
+    fn columns_are_found_by_name_and_by_heading() {
+        for column in Namespaces::columns() {
+            assert_eq!(find_column(column.name), Ok(column));
+            assert_eq!(find_column(column.heading), Ok(column));
         }
+        let error = parse_columns::<Namespaces>("name,socket").unwrap_err();
+        assert_eq!(error.nearest.as_deref(), Some("sockets"));
+        assert!(parse_columns::<Namespaces>("").is_err());
     }
-    line.end();
+
+    #[test]
+    fn absent_values_come_last_in_both_directions() {
+        let mut all: Vec<Namespace> = (1..=4).map(|inode| Namespace::new(NetnsInode(inode))).collect();
+        all[0].sockets = Some(5);
+        all[2].sockets = Some(50);
+        all[1].names = vec![NetnsName::new("web10").unwrap()];
+        all[3].names = vec![NetnsName::new("web2").unwrap()];
+        let mut order = |key: &str| {
+            sort(&mut all, SortKey::parse(key).unwrap());
+            all.iter().map(|namespace| namespace.inode.0).collect::<Vec<_>>()
+        };
+        assert_eq!(order("inode"), [1, 2, 3, 4]);
+        assert_eq!(order("-inode"), [4, 3, 2, 1]);
+        assert_eq!(order("-sockets"), [3, 1, 4, 2]);
+        assert_eq!(order("sockets"), [1, 3, 4, 2]);
+        assert_eq!(order("name"), [4, 2, 1, 3]);
+        assert_eq!(order("-name"), [2, 4, 1, 3]);
+        assert!(SortKey::<Namespaces>::parse("size").is_err());
+    }
 }

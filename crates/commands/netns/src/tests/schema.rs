@@ -1,8 +1,9 @@
 //! Namespaces as JSON follow their schema.
 
 use super::fixtures::{self, LOSSY};
-use super::schema_check::{check, check_keys};
-use crate::output::{NetnsGaps, NetnsLayout, NetnsWriter};
+use super::schema_check::{check, check_columns, check_keys};
+use crate::output::{Namespaces, NetnsGaps, NetnsLayout};
+use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Format, Summary};
 
 const NAMESPACES: &str = include_str!("../../../../../docs/schema/namespaces.schema.json");
@@ -13,12 +14,15 @@ fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String
         format,
         ..NetnsLayout::default()
     };
-    let mut listing = NetnsWriter::new(&mut out, layout);
+    let mut listing = ListingWriter::new(&mut out, layout.listing());
     listing.begin().unwrap();
     for namespace in [fixtures::full_namespace(), fixtures::bare_namespace()] {
-        listing.row(&namespace).unwrap();
+        listing.row(&&namespace).unwrap();
     }
-    listing.finish(summary, gaps).unwrap();
+    let is_incomplete = summary.is_incomplete() || gaps.is_incomplete();
+    listing
+        .finish_with(summary, is_incomplete, |fields| gaps.push_fields(fields))
+        .unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -49,4 +53,9 @@ fn namespaces_follow_their_schema() {
 fn schema_describes_exactly_the_keys_that_are_written() {
     let documents = [Format::Json, Format::Jsonl].map(|format| namespaces(format, &NETNS_SUMMARY, &GAPS));
     check_keys(NAMESPACES, &documents);
+}
+
+#[test]
+fn every_column_has_its_fields_in_the_schema() {
+    check_columns::<Namespaces>(NAMESPACES, "namespace");
 }

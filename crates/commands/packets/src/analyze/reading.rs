@@ -143,14 +143,14 @@ impl Reading {
     /// What it held, once it is read.
     pub(crate) fn tally(&self) -> CaptureTally {
         let counters = self.trace.counters();
-        let passed_over = self.capture.passed_over();
+        let skipped = self.capture.skipped();
         CaptureTally {
             packets: self.capture.packets(),
             segments: counters.segments,
             connections: counters.connections,
-            too_long: passed_over.too_long,
-            of_unknown_interfaces: passed_over.of_unknown_interfaces,
-            without_time: passed_over.without_time,
+            too_long: skipped.too_long,
+            of_unknown_interfaces: skipped.of_unknown_interfaces,
+            without_time: skipped.without_time,
             times_backwards: counters.times_backwards,
             connections_cut_short: counters.connections_cut_short,
             not_waited_for: counters.unacked_left_out,

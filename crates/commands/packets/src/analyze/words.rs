@@ -61,7 +61,7 @@ impl Words {
                 }
                 Usage(text)
             })?;
-        if let Some(condition) = filter.beyond_ends() {
+        if let Some(condition) = filter.beyond_endpoints() {
             let text = format!(
                 "sockeye: filter: no capture tells whether '{condition}'; there are src, dst, sport, dport, family, proto and \
                  peers\n"

@@ -9,7 +9,7 @@ use sockeye_output::harmless;
 use sockeye_query::places::Places;
 use sockeye_source::names::{Interfaces, NameKinds, SystemNames};
 use sockeye_source::{Devices, within};
-use sockeye_sys::packet_ring::{Instruction, PacketRing, Plan, Refusal};
+use sockeye_sys::packet_ring::{Instruction, PacketRing, RingError, RingOptions};
 use sockeye_wire::packet::LinkType;
 
 /// An interface, or all of them.
@@ -109,7 +109,7 @@ impl Interface {
         loop {
             let block_bytes =
                 BLOCK_BYTES.min(u32::try_from(buffer / 2).unwrap_or(u32::MAX).next_power_of_two());
-            let plan = Plan {
+            let plan = RingOptions {
                 interface: self.index,
                 is_cooked: self.link == Link::Cooked,
                 ignores_outgoing: self.is_loopback,
@@ -124,13 +124,13 @@ impl Interface {
             match self.inside(|| PacketRing::open(&plan))? {
                 Ok(ring) => return Ok(ring),
                 // As long as there is anything to gain by less.
-                Err(refusal) if refusal.is_for_want_of_room() && buffer > 1 << 20 => buffer /= 2,
+                Err(refusal) if refusal.is_out_of_memory() && buffer > 1 << 20 => buffer /= 2,
                 Err(refusal) => return Err(self.explained(refusal)),
             }
         }
     }
 
-    fn explained(&self, refusal: Refusal) -> anyhow::Error {
+    fn explained(&self, refusal: RingError) -> anyhow::Error {
         let name = harmless(self.name.as_bytes());
         match refusal.errno {
             Errno::PERM | Errno::ACCESS => anyhow!(
@@ -138,7 +138,7 @@ impl Interface {
             ),
             Errno::NETDOWN => anyhow!("capture: {name} is down; `ip link set {name} up` brings it up"),
             Errno::NODEV | Errno::NXIO => anyhow!("capture: {name} has just vanished"),
-            _ if refusal.is_for_want_of_room() => {
+            _ if refusal.is_out_of_memory() => {
                 anyhow!("capture: {refusal}; a smaller one may do: -B 1Mi")
             }
             Errno::NOMEM => anyhow!(

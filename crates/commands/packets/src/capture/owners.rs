@@ -7,7 +7,7 @@ use sockeye_model::{Endpoint, Inode, Owner, Protocol, ProtocolSet, StateSet};
 use sockeye_output::harmless;
 use sockeye_source::owners::Owners;
 use sockeye_source::{BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, list};
-use sockeye_sys::packet_ring::{Packet, Packets, Passage};
+use sockeye_sys::packet_ring::{Packet, PacketType, Packets};
 use std::fmt::Write as _;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
@@ -167,7 +167,7 @@ impl Book {
             return None;
         }
         flow.generation = self.generation;
-        let is_outgoing = packet.passage == Passage::OUTGOING;
+        let is_outgoing = packet.packet_type == PacketType::OUTGOING;
         let is_within = packet.interface == LOOPBACK_INDEX;
         let table = &self.table;
         let sender =

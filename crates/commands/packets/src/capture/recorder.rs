@@ -1,7 +1,7 @@
 //! From packets of the ring to blocks of a pcapng file.
 
 use super::interface::{ARPHRD_LOOPBACK, Interface, Link};
-use sockeye_sys::packet_ring::{Packet, Passage};
+use sockeye_sys::packet_ring::{Packet, PacketType};
 use sockeye_wire::packet::pcapng::{self, Direction};
 
 /// Blocks that are yet to be written, and what the file knows of interfaces.
@@ -74,7 +74,7 @@ impl<'a> Recorder<'a> {
     /// Whether this is the copy that went out of what comes in again.
     #[inline]
     pub(super) fn is_echo(&self, packet: &Packet<'_>) -> bool {
-        packet.passage == Passage::OUTGOING && packet.hardware == ARPHRD_LOOPBACK
+        packet.packet_type == PacketType::OUTGOING && packet.hardware == ARPHRD_LOOPBACK
     }
 
     /// Appends a packet. `name` says what an interface is called that is met for the first time.
@@ -95,8 +95,8 @@ impl<'a> Recorder<'a> {
         let most = bytes.len().min(self.snaplen as usize);
         let block = pcapng::Packet {
             original_len: packet.original_len.saturating_add(added),
-            direction: Some(match packet.passage {
-                Passage::OUTGOING => Direction::Outbound,
+            direction: Some(match packet.packet_type {
+                PacketType::OUTGOING => Direction::Outbound,
                 _ => Direction::Inbound,
             }),
             comment,
@@ -161,7 +161,7 @@ impl Link {
                 whole.extend_from_slice(&[0; 2]);
                 whole.extend_from_slice(&packet.interface.to_be_bytes());
                 whole.extend_from_slice(&packet.hardware.to_be_bytes());
-                whole.push(packet.passage.0);
+                whole.push(packet.packet_type.0);
                 whole.push(packet.address_len);
                 whole.extend_from_slice(&packet.address);
                 let mut added = SLL2_BYTES;

@@ -1,7 +1,7 @@
 //! Flame graphs: boxes as wide as what they stand for, each upon what called it, the processes at the bottom.
 //!
-//! Our own module for pictures draws them, as it does graphs and charts: the known library for it is under a licence that
-//! `deny.toml` does not allow, and has others.
+//! Our own module for pictures draws them, as it does graphs and charts: the known library for it, `inferno`, is under
+//! CDDL-1.0, which `deny.toml` does not allow, and adds eleven packages. It reads lines of text, not a profile, and writes SVG alone.
 
 use sockeye_output::picture::lettering::wrapped;
 use sockeye_output::picture::paint::{Flame, Paint};

@@ -5,3 +5,5 @@ mod profile;
 mod sampled;
 #[path = "../../../../output/src/tests/schema_check.rs"]
 mod schema_check;
+
+use sockeye_output as output;

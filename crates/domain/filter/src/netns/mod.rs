@@ -1,4 +1,4 @@
-//! The same language about network namespaces: which of them `sockeye ns list` lists.
+//! Filter expressions about network namespaces, for `sockeye ns list`.
 //!
 //! ```
 //! use sockeye_filter::netns::parse;
@@ -7,25 +7,25 @@
 //! let filter = parse("name ~ web* and ( pids = 0 or sockets > 100 )").unwrap();
 //! let mut namespace = Namespace::new(NetnsInode(4_026_532_177));
 //! namespace.names.push(NetnsName::new("web1").unwrap());
-//! assert!(!filter.matches(&namespace)); // nobody counted its processes
+//! assert!(!filter.matches(&namespace)); // its processes were not counted
 //! namespace.processes = Some(0);
 //! assert!(filter.matches(&namespace));
 //! ```
 //!
-//! Conditions are joined as those about sockets are, from left to right:
+//! Conditions are joined as in filters about sockets, from left to right:
 //!
 //! | word | |
 //! |---|---|
-//! | `name` | any name it was given; of one without, what it is called in listings: its container, `1234/nginx` |
-//! | `container` | the container that lives in it |
+//! | `name` | any of its names; without a name its label in listings: its container, `1234/nginx` |
+//! | `container` | its container |
 //! | `inode` `id` | numbers; `id` is that of `ip netns set` |
 //! | `pids` (or `processes`) `threads` `sockets` `interfaces` | counts |
 //! | `age` | a time: `10m` `2h` `3d` |
-//! | `leaked` | nobody lives in it |
-//! | `named` | it was given a name |
-//! | `own` | it is the one that we are in |
+//! | `leaked` | it has no process |
+//! | `named` | it has a name |
+//! | `own` | it is our own |
 //!
-//! Names know `=` `!=` `~` `!~`, numbers all six comparisons. What is absent equals nothing and differs from nothing.
+//! Names allow `=` `!=` `~` `!~`, numbers all six comparisons. An absent value matches no condition, not even `!=`.
 
 mod parse;
 
@@ -35,30 +35,30 @@ use crate::eval::text_matches;
 use crate::expr::Compare;
 use sockeye_model::Namespace;
 
-/// An expression, ready to judge namespaces. The default one matches everything.
+/// A parsed expression about namespaces. The default one matches everything.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filter {
     expr: Option<Expr>,
 }
 
-/// What has to be found out before a filter can be judged.
+/// The details that a filter needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// The containers of namespaces, also of those with names.
+    /// The containers of namespaces, including those with names.
     pub containers: bool,
 }
 
-/// An expression, from left to right.
+/// An expression, evaluated from left to right.
 #[derive(Debug, Clone, PartialEq)]
 enum Expr {
-    List(Box<Self>, Vec<(Joint, Self)>),
+    List(Box<Self>, Vec<(Connective, Self)>),
     Not(Box<Self>),
     Test(Test),
 }
 
-/// What joins a condition to all that stands before it.
+/// The connective between a condition and everything before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Joint {
+enum Connective {
     And,
     Or,
 }
@@ -69,7 +69,7 @@ enum Test {
     Text {
         field: TextField,
         negated: bool,
-        /// Pattern, not literal
+        /// Whether the value is a pattern
         like: bool,
         value: Box<str>,
     },
@@ -98,7 +98,7 @@ enum NumberField {
 }
 
 impl Filter {
-    /// Whether the namespace is to be listed.
+    /// Whether the namespace matches.
     #[must_use]
     pub fn matches(&self, namespace: &Namespace) -> bool {
         self.expr.as_ref().is_none_or(|expr| expr.matches(namespace))
@@ -110,7 +110,7 @@ impl Filter {
         self.expr.is_none()
     }
 
-    /// What it asks for.
+    /// Returns the details that it needs.
     #[must_use]
     pub fn needs(&self) -> Needs {
         Needs {
@@ -124,12 +124,13 @@ impl Expr {
         match self {
             Self::Test(test) => test.matches(namespace),
             Self::Not(inner) => !inner.matches(namespace),
-            Self::List(first, rest) => rest
-                .iter()
-                .fold(first.matches(namespace), |so_far, (joint, next)| match joint {
-                    Joint::And => so_far && next.matches(namespace),
-                    Joint::Or => so_far || next.matches(namespace),
-                }),
+            Self::List(first, rest) => rest.iter().fold(
+                first.matches(namespace),
+                |so_far, (connective, next)| match connective {
+                    Connective::And => so_far && next.matches(namespace),
+                    Connective::Or => so_far || next.matches(namespace),
+                },
+            ),
         }
     }
 
@@ -156,9 +157,9 @@ impl Test {
             Self::Leaked => namespace.is_leaked() == Some(true),
             Self::Named => !namespace.names.is_empty(),
             Self::Own => namespace.is_own,
-            Self::Number(field, compare, wanted) => field
+            Self::Number(field, compare, expected) => field
                 .of(namespace)
-                .is_some_and(|value| compare.holds(value, *wanted)),
+                .is_some_and(|value| compare.holds(value, *expected)),
             Self::Text {
                 field,
                 negated,
@@ -166,13 +167,13 @@ impl Test {
                 value,
             } => {
                 let is_it = |text: &[u8]| text_matches(text, value.as_bytes(), *like, usize::MAX);
-                let called = |text: &Option<Box<str>>| {
+                let label_matches = |text: &Option<Box<str>>| {
                     text.as_ref()
                         .is_some_and(|text| is_it(text.as_bytes()) != *negated)
                 };
                 match field {
-                    TextField::Container => called(&namespace.container),
-                    TextField::Name if namespace.names.is_empty() => called(&namespace.called),
+                    TextField::Container => label_matches(&namespace.container),
+                    TextField::Name if namespace.names.is_empty() => label_matches(&namespace.label),
                     TextField::Name => {
                         let mut names = namespace.names.iter();
                         names.any(|name| is_it(name.as_os_str().as_encoded_bytes())) != *negated

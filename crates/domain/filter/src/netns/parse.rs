@@ -3,7 +3,7 @@
 //! expr    = "(" list ")" | "not" expr | condition
 //! ```
 
-use super::{Expr, Filter, Joint, NumberField, Test, TextField};
+use super::{Connective, Expr, Filter, NumberField, Test, TextField};
 use crate::ParseError;
 use crate::error::nearest;
 use crate::expr::Compare;
@@ -12,10 +12,10 @@ use crate::parse::{COMPARISONS, DEPTH_MAX};
 use crate::units::Quantity;
 use std::ops::Range;
 
-/// Reads an expression about network namespaces. An empty one matches everything.
+/// Parses an expression about network namespaces. An empty one matches everything.
 ///
 /// # Errors
-/// At the first thing that cannot be understood.
+/// The position of the first error in syntax, and what was expected there.
 pub fn parse(text: &str) -> Result<Filter, ParseError> {
     let mut parser = Parser {
         lexer: Lexer::new(text),
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Filter, ParseError> {
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
-    /// Of open parentheses and `not`s
+    /// Number of open parentheses and `not`s
     depth: usize,
 }
 
@@ -43,16 +43,16 @@ impl<'a> Parser<'a> {
         let mut rest = Vec::new();
         loop {
             let (token, span) = self.lexer.peek();
-            let joint = match token {
-                Token::Or => Joint::Or,
-                Token::And | Token::Word(_) | Token::Open | Token::Not => Joint::And,
+            let connective = match token {
+                Token::Or => Connective::Or,
+                Token::And | Token::Word(_) | Token::Open | Token::Not => Connective::And,
                 Token::Close | Token::End => break,
                 Token::Stray(_) => return Err(self.error(span, &["'and'", "'or'", "a condition", "the end"])),
             };
             if matches!(token, Token::And | Token::Or) {
                 self.lexer.next();
             }
-            rest.push((joint, self.expr()?));
+            rest.push((connective, self.expr()?));
         }
         Ok(if rest.is_empty() {
             first
@@ -142,7 +142,7 @@ impl<'a> Parser<'a> {
         Ok(Test::Number(field, compare, number))
     }
 
-    /// The operator after a condition's word, if there is one; it has to be one of `allowed`.
+    /// Parses the operator after a condition's word, if there is one; it has to be one of `allowed`.
     fn operator(
         &mut self,
         word: &str,
@@ -215,5 +215,5 @@ const NUMBERS: &[(&str, NumberField, Quantity)] = &[
     ("age", NumberField::Age, Quantity::Time),
 ];
 
-/// Words that begin a condition, besides [`NUMBERS`].
+/// Words that begin a condition, apart from [`NUMBERS`].
 const WORDS: &[&str] = &["name", "container", "leaked", "named", "own", "not", "and", "or"];

@@ -4,7 +4,7 @@ use sockeye_model::{Age, AgeFrom, NetnsInode, NetnsName};
 fn web() -> Namespace {
     let mut web = Namespace::new(NetnsInode(4_026_532_177));
     web.names = vec![NetnsName::new("web1").unwrap(), NetnsName::new("alias").unwrap()];
-    web.called = Some("web1".into());
+    web.label = Some("web1".into());
     web.processes = Some(0);
     web.threads = Some(0);
     web.sockets = Some(3);
@@ -20,7 +20,7 @@ fn web() -> Namespace {
 fn container() -> Namespace {
     let mut container = Namespace::new(NetnsInode(4_026_532_178));
     container.container = Some("shop".into());
-    container.called = Some("shop".into());
+    container.label = Some("shop".into());
     container.processes = Some(2);
     container.threads = Some(2000);
     container
@@ -37,7 +37,7 @@ fn check(text: &str, of_web: bool, of_container: bool) {
 }
 
 #[test]
-fn conditions() {
+fn each_condition_matches_its_namespace() {
     check("", true, true);
     check("name = web1", true, false);
     check("name web1", true, false);
@@ -48,7 +48,7 @@ fn conditions() {
     check("name !~ web*", false, true);
     check("name = shop", false, true);
     check("container = shop", false, true);
-    check("container != nginx", false, true); // web has none, which differs from nothing
+    check("container != nginx", false, true); // web has none, and an absent value does not match !=
     check("not container = shop", true, false);
     check("inode = 4026532177", true, false);
     check("id = 7", true, false);
@@ -70,7 +70,7 @@ fn conditions() {
 }
 
 #[test]
-fn joined_from_left_to_right() {
+fn conditions_join_from_left_to_right() {
     check("named or own and own", false, false);
     check("named or ( own and own )", true, false);
     check("named pids=0", true, false);
@@ -84,7 +84,7 @@ fn joined_from_left_to_right() {
 }
 
 #[test]
-fn mistakes_are_shown_where_they_are() {
+fn errors_have_their_position() {
     for (text, expected) in [
         (
             "sockets ~ 5",
@@ -144,7 +144,7 @@ fn mistakes_are_shown_where_they_are() {
 }
 
 #[test]
-fn needs() {
+fn container_condition_needs_containers() {
     let needs = |text| parse(text).unwrap().needs().containers;
     assert!(needs("sockets > 0 and not ( container ~ x )"));
     assert!(!needs("name = container"));

@@ -1,31 +1,31 @@
-//! `proto[offset:size]`, numbers, and what is done with them.
+//! Arithmetic expressions: `proto[offset:size]`, numbers and operators.
 
 use super::lexer::Token;
 use super::parse::{Parsed, Parser};
 use super::primitive::Proto;
-use super::tree::{Base, Comparison, Node, Operation, Size, Sum};
+use super::tree::{Arithmetic, Base, Comparison, Node, Operation, Size};
 
-/// A sum, and what has to hold before it is worth asking for.
+/// An arithmetic expression, and the condition under which it may be evaluated.
 #[derive(Debug)]
 pub(super) struct Guarded {
-    pub(super) sum: Sum,
+    pub(super) sum: Arithmetic,
     guard: Node,
 }
 
-/// On the stack of what is still to be applied.
+/// An operator on the stack, to be applied.
 #[derive(Debug, Clone, Copy)]
-enum Waiting {
+enum Pending {
     Minus,
     Both(Operation, Option<u8>),
 }
 
 impl Parser<'_> {
-    /// `sum relation sum`.
+    /// Parses `expression relation expression`.
     pub(super) fn relation(&mut self) -> Parsed<Node> {
-        let left = self.sum()?;
+        let left = self.arithmetic()?;
         let (token, span) = self.lexer.next();
         let Token::Symbol(symbol) = token else {
-            return Err(self.mistake(&token, span, &["'='", "'!='", "'<'", "'>'"]));
+            return Err(self.unexpected(&token, span, &["'='", "'!='", "'<'", "'>'"]));
         };
         let (comparison, negated) = match symbol {
             ">" => (Comparison::Greater, false),
@@ -34,23 +34,23 @@ impl Parser<'_> {
             "<=" => (Comparison::Greater, true),
             "<" => (Comparison::GreaterOrEqual, true),
             "!=" => (Comparison::Equal, true),
-            _ => return Err(self.mistake(&token, span, &["'='", "'!='", "'<'", "'>'"])),
+            _ => return Err(self.unexpected(&token, span, &["'='", "'!='", "'<'", "'>'"])),
         };
-        let right = self.sum()?;
+        let right = self.arithmetic()?;
         let relation = Node::Relation(left.sum, comparison, right.sum);
         let relation = if negated { relation.not() } else { relation };
         Ok(left.guard.and(right.guard).and(relation))
     }
 
-    /// Ranks as in libpcap's grammar: `|`, `&`, shifts, `+ -`, `* /`; `%` and `^` have none, and so take what follows.
-    fn sum(&mut self) -> Parsed<Guarded> {
+    /// Parses an expression. Precedence as in libpcap's grammar: `|`, `&`, shifts, `+ -`, `* /`; `%` and `^` have none, and so bind what follows.
+    fn arithmetic(&mut self) -> Parsed<Guarded> {
         self.nested(|parser| {
             let mut values: Vec<Guarded> = Vec::new();
-            let mut waiting: Vec<Waiting> = Vec::new();
+            let mut waiting: Vec<Pending> = Vec::new();
             loop {
                 while parser.takes_symbol("-") {
-                    waiting.push(Waiting::Minus);
-                    if waiting.len() > WAITING_MAX {
+                    waiting.push(Pending::Minus);
+                    if waiting.len() > PENDING_MAX {
                         return Err(parser.too_deep());
                     }
                 }
@@ -69,8 +69,8 @@ impl Parser<'_> {
                         .map_or(Ok(()), |top| parser.apply(top, &mut values))?;
                 }
                 parser.lexer.next();
-                waiting.push(Waiting::Both(operation, rank));
-                if waiting.len() > WAITING_MAX {
+                waiting.push(Pending::Both(operation, rank));
+                if waiting.len() > PENDING_MAX {
                     return Err(parser.too_deep());
                 }
             }
@@ -80,36 +80,38 @@ impl Parser<'_> {
             let (token, span) = parser.lexer.peek();
             values
                 .pop()
-                .ok_or_else(|| parser.mistake(&token, span, &["a number"]))
+                .ok_or_else(|| parser.unexpected(&token, span, &["a number"]))
         })
     }
 
-    fn apply(&self, what: Waiting, values: &mut Vec<Guarded>) -> Parsed<()> {
+    fn apply(&self, what: Pending, values: &mut Vec<Guarded>) -> Parsed<()> {
         let Some(second) = values.pop() else { return Ok(()) };
         let made = match what {
-            Waiting::Minus => Guarded {
+            Pending::Minus => Guarded {
                 sum: match second.sum {
-                    Sum::Number(number) => Sum::Number(number.wrapping_neg()),
-                    sum => Sum::Negative(Box::new(sum)),
+                    Arithmetic::Number(number) => Arithmetic::Number(number.wrapping_neg()),
+                    sum => Arithmetic::Negative(Box::new(sum)),
                 },
                 guard: second.guard,
             },
-            Waiting::Both(operation, _) => {
+            Pending::Both(operation, _) => {
                 let Some(first) = values.pop() else { return Ok(()) };
-                let is_number = |number| matches!(second.sum, Sum::Number(found) if found == number);
+                let is_number = |number| matches!(second.sum, Arithmetic::Number(found) if found == number);
                 let divides = matches!(operation, Operation::Divide | Operation::Remainder);
                 if divides && is_number(0) {
-                    return Err(self.nonsense("a number that is not 0 to divide by"));
+                    return Err(self.error_here("a number that is not 0 to divide by"));
                 }
                 let shifts = matches!(operation, Operation::ShiftLeft | Operation::ShiftRight);
-                if shifts && matches!(second.sum, Sum::Number(32..)) {
-                    return Err(self.nonsense("a shift by at most 31 bits"));
+                if shifts && matches!(second.sum, Arithmetic::Number(32..)) {
+                    return Err(self.error_here("a shift by at most 31 bits"));
                 }
-                // libpcap keeps only the first's, and who knows what `1 + tcp[0]` gives there wants the same here.
+                // libpcap keeps only the condition of the first operand; this keeps the same result.
                 let guard = first.guard;
                 let sum = match (&first.sum, &second.sum) {
-                    (Sum::Number(a), Sum::Number(b)) => Sum::Number(operation.of(*a, *b)),
-                    _ => Sum::Both(operation, Box::new(first.sum), Box::new(second.sum)),
+                    (Arithmetic::Number(a), Arithmetic::Number(b)) => {
+                        Arithmetic::Number(operation.of(*a, *b))
+                    }
+                    _ => Arithmetic::Both(operation, Box::new(first.sum), Box::new(second.sum)),
                 };
                 Guarded { sum, guard }
             }
@@ -125,16 +127,16 @@ impl Parser<'_> {
             guard: Node::Always(true),
         };
         match token {
-            Token::Number(number) => Ok(free(Sum::Number(number))),
-            Token::Word("len" | "length") => Ok(free(Sum::Len)),
+            Token::Number(number) => Ok(free(Arithmetic::Number(number))),
+            Token::Word("len" | "length") => Ok(free(Arithmetic::Len)),
             Token::Symbol("(") => {
-                let sum = self.sum()?;
+                let sum = self.arithmetic()?;
                 self.expect_symbol(")")?;
                 Ok(sum)
             }
             Token::Word(word) if let Some(proto) = Proto::of(word) => {
                 self.expect_symbol("[")?;
-                let index = self.sum()?;
+                let index = self.arithmetic()?;
                 let mut size = Size::Byte;
                 if self.takes_symbol(":") {
                     let (token, span) = self.lexer.next();
@@ -142,24 +144,24 @@ impl Parser<'_> {
                         Token::Number(bytes) => Size::of(bytes),
                         _ => None,
                     };
-                    size = found.ok_or_else(|| self.mistake(&token, span, &["1", "2", "4"]))?;
+                    size = found.ok_or_else(|| self.unexpected(&token, span, &["1", "2", "4"]))?;
                 }
                 self.expect_symbol("]")?;
                 let (base, guard) = self.base(proto, index.guard).ok_or_else(|| {
-                    self.mistake(
+                    self.unexpected(
                         &Token::Word(word),
                         span,
-                        &["a protocol whose bytes can be looked at on this link"],
+                        &["a protocol with bytes that a filter can read on this link"],
                     )
                 })?;
-                let sum = Sum::Load(size, base, Box::new(index.sum));
+                let sum = Arithmetic::Load(size, base, Box::new(index.sum));
                 Ok(Guarded { sum, guard })
             }
-            token => Err(self.mistake(&token, span, &["a number", "len", "PROTOCOL[...]", "'('"])),
+            token => Err(self.unexpected(&token, span, &["a number", "len", "PROTOCOL[...]", "'('"])),
         }
     }
 
-    /// From where a protocol's bytes count, and what has to hold first; in the order in which libpcap asks.
+    /// Returns the base of a protocol's offsets and the condition for it, in the order in which libpcap tests.
     fn base(&self, proto: Proto, index: Node) -> Option<(Base, Node)> {
         let payload = self.payload;
         Some(match proto {
@@ -172,9 +174,9 @@ impl Parser<'_> {
                 self.guarded(Proto::Ip6, index)?.and(self.next_header(58)),
             ),
             proto => {
-                let guard = self.protocol(proto)?.and(self.is_whole());
+                let guard = self.protocol(proto)?.and(self.has_transport_header());
                 (
-                    Base::Behind(payload),
+                    Base::AfterIp4Header(payload),
                     self.protocol(Proto::Ip)?.and(index.and(guard)),
                 )
             }
@@ -186,7 +188,7 @@ impl Parser<'_> {
     }
 }
 
-impl Waiting {
+impl Pending {
     const fn rank(self) -> Option<u8> {
         match self {
             Self::Minus => Some(6),
@@ -229,4 +231,4 @@ impl Operation {
     }
 }
 
-const WAITING_MAX: usize = 100;
+const PENDING_MAX: usize = 100;

@@ -1,22 +1,22 @@
-//! From conditions to classic BPF.
+//! Code generation: from conditions to classic BPF.
 
-use super::tree::{Base, Comparison, Load, Node, Operation, Size, Sum};
+use super::tree::{Arithmetic, Base, Comparison, Load, Node, Operation, Size};
 use std::fmt;
 
-/// An instruction of classic BPF, as `struct sock_filter` has it.
+/// An instruction of classic BPF (`struct sock_filter`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does
+    /// Opcode
     pub code: u16,
-    /// How many instructions to skip if its condition holds
+    /// Instructions to skip if the condition holds (`jt`)
     pub yes: u8,
-    /// If it does not
+    /// Instructions to skip if it does not hold (`jf`)
     pub no: u8,
-    /// Its operand
+    /// Operand (`k`)
     pub operand: u32,
 }
 
-/// A program of more instructions than the kernel takes, or that has more to remember than there is room for.
+/// A program that needs more instructions than the kernel accepts, or more registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
@@ -45,20 +45,20 @@ pub(super) fn program(node: Option<&Node>, snaplen: u32) -> Result<Vec<Instructi
     Ok(emitter.reversed)
 }
 
-/// Jumps only go forward, so that a program is made from its end: where to jump is known by then.
+/// A code generator. Jumps only go forward, so that the program is generated from its end: jump targets are known then.
 #[derive(Debug)]
 struct Emitter {
-    /// The last instruction first
+    /// Instructions, the last one first
     reversed: Vec<Instruction>,
-    /// Registers that hold something that will be needed
+    /// Number of scratch registers in use
     used: u32,
 }
 
-/// The place of an instruction in the reversed program.
+/// Index of an instruction in the reversed program.
 type Label = usize;
 
 impl Emitter {
-    /// Puts an instruction before all that is there.
+    /// Inserts an instruction before all others.
     fn push(&mut self, code: u16, operand: u32) -> Result<Label, TooLong> {
         self.push_whole(Instruction {
             code,
@@ -76,9 +76,9 @@ impl Emitter {
         Ok(self.reversed.len() - 1)
     }
 
-    /// A condition, after which one of two places is next.
+    /// Inserts a conditional jump to one of two labels.
     fn branch(&mut self, code: u16, operand: u32, yes: Label, no: Label) -> Result<Label, TooLong> {
-        // From an instruction that is yet to be pushed, and from one behind which a jump is.
+        // From an instruction that is not pushed yet, and from one that a jump follows.
         let distance = |from: usize, to: Label| from - to - 1;
         let (mut yes, mut no) = (yes, no);
         if distance(self.reversed.len() + 1, yes) > 255 {
@@ -100,7 +100,7 @@ impl Emitter {
         self.push_whole(instruction)
     }
 
-    /// Where a condition is asked.
+    /// Inserts the code of a condition.
     fn node(&mut self, node: &Node, yes: Label, no: Label) -> Result<Label, TooLong> {
         match node {
             Node::Always(true) => self.to(yes),
@@ -125,7 +125,7 @@ impl Emitter {
         }
     }
 
-    /// Goes there whatever comes before.
+    /// Inserts a jump to a label, if one is needed.
     fn to(&mut self, place: Label) -> Result<Label, TooLong> {
         let far = self.reversed.len() - place - 1;
         self.push(JUMP, u32::try_from(far).map_err(|_| TooLong)?)
@@ -133,80 +133,81 @@ impl Emitter {
 
     fn relation(
         &mut self,
-        left: &Sum,
+        left: &Arithmetic,
         comparison: Comparison,
-        right: &Sum,
+        right: &Arithmetic,
         yes: Label,
         no: Label,
     ) -> Result<Label, TooLong> {
-        if let Sum::Number(value) = right {
+        if let Arithmetic::Number(value) = right {
             self.branch(comparison.code() | CONSTANT, *value, yes, no)?;
-            return self.sum(left);
+            return self.arithmetic(left);
         }
         self.branch(comparison.code() | REGISTER, 0, yes, no)?;
         self.pair(left, right)
     }
 
-    /// The first into the accumulator, the second into the index register; the first is asked first.
-    fn pair(&mut self, first: &Sum, second: &Sum) -> Result<Label, TooLong> {
-        let kept = self.used;
+    /// Inserts code that evaluates the first operand into the accumulator and the second into the index register, the first
+    /// one first.
+    fn pair(&mut self, first: &Arithmetic, second: &Arithmetic) -> Result<Label, TooLong> {
+        let register = self.used;
         self.used += 1;
-        if kept >= REGISTERS {
+        if register >= REGISTERS {
             return Err(TooLong);
         }
-        self.push(LOAD_KEPT, kept)?;
+        self.push(LOAD_STORED, register)?;
         self.push(TO_INDEX, 0)?;
-        let result = self.sum(second).and_then(|_| {
-            // What the first needs to keep may go where it will be kept itself.
-            self.push(KEEP, kept)
+        let result = self.arithmetic(second).and_then(|_| {
+            // The first operand may use the same register before the result is stored there.
+            self.push(STORE, register)
         });
         result?;
-        let label = self.sum(first);
-        self.used = kept;
+        let label = self.arithmetic(first);
+        self.used = register;
         label
     }
 
-    /// A number into the accumulator.
-    fn sum(&mut self, sum: &Sum) -> Result<Label, TooLong> {
+    /// Inserts code that evaluates an expression into the accumulator.
+    fn arithmetic(&mut self, sum: &Arithmetic) -> Result<Label, TooLong> {
         match sum {
-            Sum::Number(number) => self.push(LOAD_NUMBER, *number),
-            Sum::Len => self.push(LOAD_LEN, 0),
-            Sum::Negative(sum) => {
+            Arithmetic::Number(number) => self.push(LOAD_NUMBER, *number),
+            Arithmetic::Len => self.push(LOAD_LEN, 0),
+            Arithmetic::Negative(sum) => {
                 self.push(ALU | NEGATE, 0)?;
-                self.sum(sum)
+                self.arithmetic(sum)
             }
-            Sum::Both(operation, first, second) => match **second {
-                Sum::Number(number) => {
+            Arithmetic::Both(operation, first, second) => match **second {
+                Arithmetic::Number(number) => {
                     self.push(ALU | operation.code(), number)?;
-                    self.sum(first)
+                    self.arithmetic(first)
                 }
                 _ => {
                     self.push(ALU | REGISTER | operation.code(), 0)?;
                     self.pair(first, second)
                 }
             },
-            Sum::Load(size, base, index) => match (base, &**index) {
-                (Base::At(start), Sum::Number(number)) => {
-                    // Past the end of everything, instead of what the kernel knows beside the packet.
-                    let at = start.checked_add(*number).filter(|at| *at < BESIDE);
-                    self.push(size.absolute(), at.unwrap_or(BESIDE - 1))
+            Arithmetic::Load(size, base, index) => match (base, &**index) {
+                (Base::At(start), Arithmetic::Number(number)) => {
+                    // An offset behind the end of any packet, so that it is not taken for the kernel's ancillary data.
+                    let at = start.checked_add(*number).filter(|at| *at < ANCILLARY);
+                    self.push(size.absolute(), at.unwrap_or(ANCILLARY - 1))
                 }
                 (Base::At(start), index) => {
                     self.push(size.indexed(), *start)?;
                     self.push(TO_INDEX, 0)?;
-                    self.sum(index)
+                    self.arithmetic(index)
                 }
-                (Base::Behind(start), Sum::Number(number)) => {
-                    let at = start.checked_add(*number).filter(|at| *at < BESIDE);
-                    self.push(size.indexed(), at.unwrap_or(BESIDE - 1))?;
+                (Base::AfterIp4Header(start), Arithmetic::Number(number)) => {
+                    let at = start.checked_add(*number).filter(|at| *at < ANCILLARY);
+                    self.push(size.indexed(), at.unwrap_or(ANCILLARY - 1))?;
                     self.push(HEADER_LEN, *start)
                 }
-                (Base::Behind(start), index) => {
+                (Base::AfterIp4Header(start), index) => {
                     self.push(size.indexed(), *start)?;
                     self.push(TO_INDEX, 0)?;
                     self.push(ALU | REGISTER | ADD, 0)?;
                     self.push(HEADER_LEN, *start)?;
-                    self.sum(index)
+                    self.arithmetic(index)
                 }
             },
         }
@@ -215,16 +216,16 @@ impl Emitter {
     fn load(&mut self, load: Load) -> Result<Label, TooLong> {
         match load {
             Load::At(at, size) => self.push(size.absolute(), at),
-            Load::Behind(start, at, size) => {
+            Load::AfterIp4Header(start, at, size) => {
                 self.push(size.indexed(), start + at)?;
                 self.push(HEADER_LEN, start)
             }
             Load::Len => self.push(LOAD_LEN, 0),
-            Load::Protocol => self.push(Size::Half.absolute(), BESIDE),
-            Load::Passage => self.push(Size::Byte.absolute(), BESIDE + 4),
-            Load::Interface => self.push(Size::Word.absolute(), BESIDE + 8),
-            Load::Tag => self.push(Size::Half.absolute(), BESIDE + 44),
-            Load::TagIsBeside => self.push(Size::Byte.absolute(), BESIDE + 48),
+            Load::Protocol => self.push(Size::Half.absolute(), ANCILLARY),
+            Load::PacketType => self.push(Size::Byte.absolute(), ANCILLARY + 4),
+            Load::Interface => self.push(Size::Word.absolute(), ANCILLARY + 8),
+            Load::VlanTag => self.push(Size::Half.absolute(), ANCILLARY + 44),
+            Load::VlanTagPresent => self.push(Size::Byte.absolute(), ANCILLARY + 48),
         }
     }
 }
@@ -235,7 +236,7 @@ impl Comparison {
             Self::Equal => 0x15,
             Self::Greater => 0x25,
             Self::GreaterOrEqual => 0x35,
-            Self::Meets => 0x45,
+            Self::Intersects => 0x45,
         }
     }
 }
@@ -258,7 +259,7 @@ impl Operation {
 }
 
 impl Size {
-    /// Bytes of it.
+    /// Returns the size of this many bytes; `None` if there is none.
     pub(super) const fn of(bytes: u32) -> Option<Self> {
         match bytes {
             1 => Some(Self::Byte),
@@ -298,11 +299,11 @@ const RET: u16 = 0x06;
 const JUMP: u16 = 0x05;
 const LOAD_NUMBER: u16 = 0x00;
 const LOAD_LEN: u16 = 0x80;
-const LOAD_KEPT: u16 = 0x60;
-const KEEP: u16 = 0x02;
+const LOAD_STORED: u16 = 0x60;
+const STORE: u16 = 0x02;
 /// `X = A`
 const TO_INDEX: u16 = 0x07;
 /// `X = 4 * (P[k] & 15)`
 const HEADER_LEN: u16 = 0xb1;
-/// `SKF_AD_OFF`, and from there `SKF_AD_PROTOCOL`, `_PKTTYPE`, `_IFINDEX`, `_VLAN_TAG`, `_VLAN_TAG_PRESENT`
-const BESIDE: u32 = (-0x1000_i32).cast_unsigned();
+/// `SKF_AD_OFF`; relative to it `SKF_AD_PROTOCOL`, `_PKTTYPE`, `_IFINDEX`, `_VLAN_TAG`, `_VLAN_TAG_PRESENT`
+const ANCILLARY: u32 = (-0x1000_i32).cast_unsigned();

@@ -1,21 +1,21 @@
-//! Words of tcpdump's language.
+//! The tokenizer of tcpdump's language.
 
 use std::net::Ipv6Addr;
 use std::ops::Range;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token<'a> {
-    /// A keyword or a name; a backslash before it makes it a name in any case
+    /// A keyword or a name; a backslash before it forces a name
     Word(&'a str),
     Name(&'a str),
     Number(u32),
-    /// `10.1`, `10.1.2`, `10.1.2.3`: the parts that are there, and how many
+    /// `10.1`, `10.1.2`, `10.1.2.3`: the value of the parts, and their number
     Dotted(u32, u32),
     Ipv6(Ipv6Addr),
     Mac([u8; 6]),
-    /// `&&` is [`Word`](Self::Word) "and"
+    /// A symbol; `&&` becomes [`Word`](Self::Word) "and"
     Symbol(&'static str),
-    /// What is none of these
+    /// Anything else
     Stray(&'a str),
     End,
 }
@@ -58,7 +58,7 @@ fn token(rest: &str) -> (Token<'_>, usize) {
         return (Token::Name(&rest[1..len]), len);
     }
     if first.is_ascii_alphanumeric() {
-        // A name ends in a letter, a digit or a dot.
+        // A name ends with a letter, a digit or a dot.
         let len = rest
             .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')))
             .unwrap_or(rest.len());
@@ -74,16 +74,16 @@ fn token(rest: &str) -> (Token<'_>, usize) {
     (Token::Stray(&rest[..len]), len)
 }
 
-/// What holds colons, or is an Ethernet address otherwise.
+/// Reads an address with colons, or another form of Ethernet address.
 fn address(rest: &str) -> Option<(Token<'_>, usize)> {
     let len = rest
         .find(|c: char| !(c.is_ascii_hexdigit() || matches!(c, ':' | '.' | '-')))
         .unwrap_or(rest.len());
     let mut text = &rest[..len];
-    // `[4:2]` has a colon, too.
+    // `[4:2]` has a colon too.
     let mut tries = 0;
     while !text.is_empty() && tries < 2 {
-        // What follows must not be more of a word.
+        // The word must end here.
         let ends = !rest[text.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         if ends {
             if let Some(mac) = mac(text) {
@@ -155,7 +155,7 @@ fn classify(word: &str) -> Token<'_> {
     }
 }
 
-/// Decimal, `0x...`, or octal with a 0 before it.
+/// Parses a decimal, hexadecimal (`0x...`) or octal (`0...`) number.
 fn number(text: &str) -> Option<u32> {
     let (digits, radix) = match text.as_bytes() {
         [b'0', b'x' | b'X', _, ..] => (&text[2..], 16),
@@ -168,7 +168,7 @@ fn number(text: &str) -> Option<u32> {
     u32::from_str_radix(digits, radix).ok()
 }
 
-/// Longer ones first.
+/// Longer symbols come first.
 const SYMBOLS: [(&str, Token<'static>); 25] = [
     ("&&", Token::Word("and")),
     ("||", Token::Word("or")),
@@ -197,7 +197,7 @@ const SYMBOLS: [(&str, Token<'static>); 25] = [
     ("|", Token::Symbol("|")),
 ];
 
-/// Names of offsets, types and flags (`scanner.l` of libpcap).
+/// Named offsets, types and flags (`scanner.l` of libpcap).
 const NUMBERS: [(&str, u32); 57] = [
     ("icmptype", 0),
     ("icmpcode", 1),

@@ -2,12 +2,16 @@
 //!
 //! The language is that of pcap-filter(7): `host`, `net`, `port`, `portrange` with `src` and `dst`; protocols by name and
 //! number; `ether`, `vlan`, `mpls`, `pppoed`, `pppoes`, `broadcast`, `multicast`, `less`, `greater`; `proto[offset:size]` with arithmetic; `and`, `or`
-//! (of equal rank, from left to right), `not`, parentheses; qualifiers that are not repeated hold on. A packet gets the
-//! verdict that libpcap 1.10 gives it, also where it is cut short: a test of what is not there rejects it.
+//! (with equal precedence, from left to right), `not`, parentheses; qualifiers that are not repeated are inherited. The result for a
+//! packet is that of libpcap 1.10, also for a truncated one: a test of missing bytes rejects it.
 //!
 //! What it deliberately does not do: link layers other than Ethernet, raw IP and Linux's cooked headers; protocols of
-//! other families (`iso`, `decnet`, `atm`...), `geneve`, `gateway`, `protochain`, `ip broadcast`. Each is a mistake that is told, with
-//! what to write instead.
+//! other families (`iso`, `decnet`, `atm`...), `geneve`, `gateway`, `protochain`, `ip broadcast`. Each is an error with
+//! a hint what to write instead.
+//!
+//! Written here because the known compiler is libpcap, a C library: through the crate `pcap` it adds two packages, and libpcap
+//! itself to whoever builds or runs a static binary. It also looks names up itself, which a pure crate leaves to whoever calls it,
+//! and its mistakes have no place in the text.
 //!
 //! ```
 //! use sockeye_filter::NoResolve;
@@ -32,41 +36,43 @@ use crate::{ParseError, Resolve};
 use parse::Parser;
 use tree::{Load, Node};
 
-/// What packets begin with, where a filter looks at them.
+/// The first header of the packets that a filter sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// Ethernet, as it stands in a file
+    /// Ethernet in a capture file
     Ethernet,
-    /// Ethernet, at a packet socket: an interface may have taken a VLAN tag off
+    /// Ethernet at a packet socket: the kernel may have removed a VLAN tag
     EthernetSocket,
     /// IP
     Raw,
-    /// `LINKTYPE_LINUX_SLL2`, as it stands in a file
+    /// `LINKTYPE_LINUX_SLL2` in a capture file
     Cooked,
-    /// The same at a packet socket (`SOCK_DGRAM`), where the header is not there yet
+    /// A packet socket without link header (`SOCK_DGRAM`), whose captures become `LINKTYPE_LINUX_SLL2`
     CookedSocket,
 }
 
-/// An expression, understood.
+/// A parsed expression.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PacketFilter {
     node: Option<Node>,
 }
 
 impl PacketFilter {
-    /// Reads an expression; an empty one lets everything through.
+    /// Parses an expression; an empty one accepts everything.
     ///
     /// # Errors
-    /// Where it makes no sense, or none for this link.
+    /// When it is malformed, or makes no sense for this link.
     pub fn parse(text: &str, link: Link, names: &dyn Resolve) -> Result<Self, ParseError> {
         let (node, looks_for_tags) = Parser::new(text, link, false, names).run()?;
-        // A tag that was taken off stands beside the packet: then what follows it has not moved.
+        // A removed tag is in the packet's metadata: the bytes after it have not moved then.
         let node = match node {
-            Some(behind) if looks_for_tags && link.is_socket() => {
-                let (beside, _) = Parser::new(text, link, true, names).run()?;
-                beside.map(|beside| {
-                    let is_beside = || Node::equal(Load::TagIsBeside, 1);
-                    is_beside().and(beside).or(is_beside().not().and(behind))
+            Some(in_packet) if looks_for_tags && link.is_socket() => {
+                let (with_metadata, _) = Parser::new(text, link, true, names).run()?;
+                with_metadata.map(|with_metadata| {
+                    let is_tag_offloaded = || Node::equal(Load::VlanTagPresent, 1);
+                    is_tag_offloaded()
+                        .and(with_metadata)
+                        .or(is_tag_offloaded().not().and(in_packet))
                 })
             }
             node => node,
@@ -74,11 +80,11 @@ impl PacketFilter {
         Ok(Self { node })
     }
 
-    /// Lets through only what passes this as well: of a packet socket, what did not go out by the loopback interface, from where it
-    /// comes in again.
+    /// Also rejects packets that are sent on the interface with the index `loopback` (on any interface if `None`), since a
+    /// packet socket on loopback receives them again.
     #[must_use]
     pub fn without_echo(self, loopback: Option<u32>) -> Self {
-        let is_outgoing = Node::equal(Load::Passage, PACKET_OUTGOING);
+        let is_outgoing = Node::equal(Load::PacketType, PACKET_OUTGOING);
         let echo = match loopback {
             Some(index) => is_outgoing.and(Node::equal(Load::Interface, index)),
             None => is_outgoing,
@@ -90,10 +96,10 @@ impl PacketFilter {
         Self { node: Some(node) }
     }
 
-    /// The program, which lets `snaplen` bytes of a packet through.
+    /// Returns the program, which accepts `snaplen` bytes of a packet.
     ///
     /// # Errors
-    /// If it has more instructions than the kernel takes.
+    /// When it has more instructions than the kernel accepts.
     pub fn program(&self, snaplen: u32) -> Result<Vec<Instruction>, TooLong> {
         emit::program(self.node.as_ref(), snaplen)
     }

@@ -1,4 +1,4 @@
-//! From text to conditions, by libpcap's grammar.
+//! The parser, by libpcap's grammar.
 
 use super::Link;
 use super::lexer::{Lexer, Token};
@@ -11,26 +11,31 @@ use std::ops::Range;
 
 pub(super) type Parsed<T> = Result<T, ParseError>;
 
-/// Reads an expression once. Conditions are made in the order of the text: `vlan` moves what all after it look at.
+/// A parser. Conditions are generated in the order of the text, since `vlan` moves the offsets of everything after it.
 pub(super) struct Parser<'a> {
     pub(super) lexer: Lexer<'a>,
     pub(super) link: Link,
-    /// Where the number of the next protocol stands; `None`: beside the packet
+    /// Offset of the number of the next protocol; `None`: it is in the packet's metadata
     pub(super) type_at: Option<u32>,
-    /// Where what follows the link layer begins
+    /// Offset of the payload of the link layer
     pub(super) payload: u32,
-    /// The next VLAN tag stands beside the packet
-    pub(super) is_beside: bool,
-    /// There was a `vlan`
+    /// Whether the next VLAN tag is in the packet's metadata
+    pub(super) is_tag_offloaded: bool,
+    /// Whether there was a `vlan`
     pub(super) looks_for_tags: bool,
-    /// What carries what follows
+    /// The header before the payload
     pub(super) carrier: Carrier,
     names: &'a dyn Resolve,
     depth: u32,
 }
 
 impl<'a> Parser<'a> {
-    pub(super) const fn new(text: &'a str, link: Link, is_beside: bool, names: &'a dyn Resolve) -> Self {
+    pub(super) const fn new(
+        text: &'a str,
+        link: Link,
+        is_tag_offloaded: bool,
+        names: &'a dyn Resolve,
+    ) -> Self {
         let (type_at, payload) = match link {
             Link::Ethernet | Link::EthernetSocket => (Some(12), 14),
             Link::Raw => (None, 0),
@@ -42,7 +47,7 @@ impl<'a> Parser<'a> {
             link,
             type_at,
             payload,
-            is_beside,
+            is_tag_offloaded,
             looks_for_tags: false,
             carrier: Carrier::Link,
             names,
@@ -50,7 +55,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The whole text, and whether it says `vlan`.
+    /// Parses the whole text; returns also whether it contains `vlan`.
     pub(super) fn run(mut self) -> Parsed<(Option<Node>, bool)> {
         if self.lexer.peek().0 == Token::End {
             return Ok((None, false));
@@ -58,76 +63,76 @@ impl<'a> Parser<'a> {
         let (node, _) = self.expression(None)?;
         let (token, span) = self.lexer.peek();
         if token != Token::End {
-            return Err(self.mistake(&token, span, &["'and'", "'or'"]));
+            return Err(self.unexpected(&token, span, &["'and'", "'or'"]));
         }
         Ok((Some(node), self.looks_for_tags))
     }
 
-    /// Terms with `and` and `or` between them, which rank alike; and the qualifiers that hold on behind it.
-    fn expression(&mut self, held: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
+    /// Parses terms joined by `and` and `or`, which have equal precedence; returns also the qualifiers that the next term inherits.
+    fn expression(&mut self, inherited: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
         self.nested(|parser| {
-            let (mut node, mut held) = parser.term(held)?;
+            let (mut node, mut inherited) = parser.term(inherited)?;
             loop {
                 let (token, _) = parser.lexer.peek();
                 let is_and = match token {
                     Token::Word("and") => true,
                     Token::Word("or") => false,
-                    // Two conditions without a word between them hold both.
+                    // Two conditions without a word between them are joined by `and`.
                     Token::Word(word) if is_beginning(word) => {
-                        let (next, now) = parser.term(held)?;
-                        (node, held) = (node.and(next), now);
+                        let (next, now) = parser.term(inherited)?;
+                        (node, inherited) = (node.and(next), now);
                         continue;
                     }
-                    _ => return Ok((node, held)),
+                    _ => return Ok((node, inherited)),
                 };
                 parser.lexer.next();
-                let (next, now) = parser.term_or_name(held)?;
+                let (next, now) = parser.term_or_name(inherited)?;
                 node = if is_and { node.and(next) } else { node.or(next) };
-                held = now;
+                inherited = now;
             }
         })
     }
 
-    /// Behind `and` or `or`: also a bare name or number, for which what was said before holds on.
-    fn term_or_name(&mut self, held: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
-        if let Some(q) = held.filter(|_| !self.begins_with_keyword()) {
+    /// Parses a term after `and` or `or`: also a bare name or number, which inherits the qualifiers.
+    fn term_or_name(&mut self, inherited: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
+        if let Some(q) = inherited.filter(|_| !self.begins_with_keyword()) {
             let before = self.lexer;
             let state = (
                 self.type_at,
                 self.payload,
-                self.is_beside,
+                self.is_tag_offloaded,
                 self.looks_for_tags,
                 self.carrier,
             );
             match self.name(q) {
-                Ok(node) if !self.goes_on_as_a_sum() => return Ok((node, held)),
+                Ok(node) if !self.continues_as_arithmetic() => return Ok((node, inherited)),
                 Err(error) if !self.is_a_term(before) => return Err(error),
                 _ => {
                     self.lexer = before;
                     (
                         self.type_at,
                         self.payload,
-                        self.is_beside,
+                        self.is_tag_offloaded,
                         self.looks_for_tags,
                         self.carrier,
                     ) = state;
                 }
             }
         }
-        self.term(held)
+        self.term(inherited)
     }
 
-    fn term(&mut self, held: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
+    fn term(&mut self, inherited: Option<Qualifiers>) -> Parsed<(Node, Option<Qualifiers>)> {
         self.nested(|parser| {
             let (token, span) = parser.lexer.peek();
             match token {
                 Token::Word("not") => {
                     parser.lexer.next();
-                    let (node, held) = parser.term_or_name(held)?;
-                    Ok((node.not(), held))
+                    let (node, inherited) = parser.term_or_name(inherited)?;
+                    Ok((node.not(), inherited))
                 }
                 Token::Symbol("(") => {
-                    // A sum in parentheses, or conditions?
+                    // An arithmetic expression in parentheses, or conditions?
                     let before = parser.lexer;
                     match parser.relation() {
                         Ok(node) => return Ok((node, None)),
@@ -135,20 +140,20 @@ impl<'a> Parser<'a> {
                         Err(_) => parser.lexer = before,
                     }
                     parser.lexer.next();
-                    let (node, _) = parser.expression(held)?;
+                    let (node, _) = parser.expression(inherited)?;
                     parser.expect_symbol(")")?;
-                    Ok((node, held))
+                    Ok((node, inherited))
                 }
                 Token::Number(_) | Token::Symbol("-") | Token::Word("len" | "length") => {
                     Ok((parser.relation()?, None))
                 }
                 Token::Word(word) => parser.primitive(word),
-                token => Err(parser.mistake(&token, span, BEGINNINGS)),
+                token => Err(parser.unexpected(&token, span, BEGINNINGS)),
             }
         })
     }
 
-    /// What begins with a keyword.
+    /// Parses a term that begins with a keyword.
     fn primitive(&mut self, word: &'a str) -> Parsed<(Node, Option<Qualifiers>)> {
         let before = self.lexer;
         let (_, span) = self.lexer.next();
@@ -172,7 +177,7 @@ impl<'a> Parser<'a> {
                     let node = self.protocol(proto);
                     let (token, next) = self.lexer.peek();
                     let node = node.ok_or_else(|| {
-                        self.mistake(
+                        self.unexpected(
                             &token,
                             next,
                             &["host", "src", "dst", "proto", "broadcast", "multicast"],
@@ -232,7 +237,7 @@ impl<'a> Parser<'a> {
         Some(first)
     }
 
-    /// Conditions that have no name behind them.
+    /// Parses a condition without a name after it.
     fn other(&mut self, word: &'a str, span: Range<usize>) -> Parsed<Node> {
         match word {
             "broadcast" => self.broadcast(None, span),
@@ -246,11 +251,8 @@ impl<'a> Parser<'a> {
                 Ok(Node::Test(Load::Len, u32::MAX, Comparison::GreaterOrEqual, least))
             }
             "inbound" | "outbound" => {
-                let Some(load) = self.passage() else {
-                    return Err(self.expected_at(
-                        span,
-                        "something else: packets do not tell here which way they went",
-                    ));
+                let Some(load) = self.packet_type() else {
+                    return Err(self.expected_at(span, "something else: packets have no direction here"));
                 };
                 let is_outgoing = Node::equal(load, super::PACKET_OUTGOING);
                 Ok(if word == "outbound" {
@@ -264,10 +266,7 @@ impl<'a> Parser<'a> {
                 match self.link {
                     Link::Cooked => Ok(Node::equal(Load::At(4, super::tree::Size::Word), index)),
                     Link::CookedSocket | Link::EthernetSocket => Ok(Node::equal(Load::Interface, index)),
-                    _ => Err(self.expected_at(
-                        span,
-                        "something else: packets do not tell here by which interface they came",
-                    )),
+                    _ => Err(self.expected_at(span, "something else: packets have no interface here")),
                 }
             }
             "vlan" => {
@@ -284,7 +283,7 @@ impl<'a> Parser<'a> {
                 self.pppoe_session(id, span)
             }
             word => {
-                let mut error = self.mistake(&Token::Word(word), span, BEGINNINGS);
+                let mut error = self.unexpected(&Token::Word(word), span, BEGINNINGS);
                 error.hint = match UNSUPPORTED.iter().find(|(words, _)| words.contains(&word)) {
                     Some((_, instead)) => Some(format!("tcpdump knows '{word}', this does not: {instead}")),
                     None => crate::error::nearest(word, KEYWORDS.iter().copied()),
@@ -294,7 +293,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name or number, several of them in parentheses, or not that.
+    /// Parses a name or number, several of them in parentheses, or `not` one.
     fn name(&mut self, q: Qualifiers) -> Parsed<Node> {
         self.nested(|parser| {
             let (token, span) = parser.lexer.next();
@@ -308,7 +307,7 @@ impl<'a> Parser<'a> {
                             Token::Symbol(")") => return Ok(node),
                             Token::Word("and") => node.and(parser.name(q)?),
                             Token::Word("or") => node.or(parser.name(q)?),
-                            token => return Err(parser.mistake(&token, span, &["')'", "'and'", "'or'"])),
+                            token => return Err(parser.unexpected(&token, span, &["')'", "'and'", "'or'"])),
                         };
                     }
                 }
@@ -325,7 +324,7 @@ impl<'a> Parser<'a> {
             {
                 self.station(q.direction, *mac, span)
             }
-            (_, Token::Mac(_)) => Err(self.mistake(
+            (_, Token::Mac(_)) => Err(self.unexpected(
                 token,
                 span,
                 &["'ether' before an Ethernet address: ether host 02:00:00:00:00:01"],
@@ -353,7 +352,7 @@ impl<'a> Parser<'a> {
                                 "'net' before a network: net fd00::/8",
                             ));
                         }
-                        _ => return Err(self.mistake(&length, length_span, &["a length of 0 to 128"])),
+                        _ => return Err(self.unexpected(&length, length_span, &["a length of 0 to 128"])),
                     };
                     end = length_span.end;
                 }
@@ -381,7 +380,7 @@ impl<'a> Parser<'a> {
             (Kind::Port | Kind::PortRange, Token::Number(port)) => {
                 let numbers = self.port_protocols(q, &span)?;
                 if *port > 0xffff {
-                    return Err(self.mistake(token, span, &["a port up to 65535"]));
+                    return Err(self.unexpected(token, span, &["a port up to 65535"]));
                 }
                 Ok(self.ports(q.direction, numbers, (*port, *port)))
             }
@@ -389,7 +388,7 @@ impl<'a> Parser<'a> {
             (Kind::Proto, Token::Word(word) | Token::Name(word)) => {
                 let number = self.protocol_number(q.proto, word);
                 let number = number.ok_or_else(|| {
-                    self.mistake(token, span.clone(), &["the number or name of a protocol"])
+                    self.unexpected(token, span.clone(), &["the number or name of a protocol"])
                 })?;
                 self.numbered(q.proto, number, span)
             }
@@ -404,7 +403,7 @@ impl<'a> Parser<'a> {
                     Some((port(low)?, port(high)?))
                 });
                 let (low, high) =
-                    ends.ok_or_else(|| self.mistake(token, span, &["two ports, as in 8000-8080"]))?;
+                    ends.ok_or_else(|| self.unexpected(token, span, &["two ports, as in 8000-8080"]))?;
                 Ok(self.ports(q.direction, numbers, (low.min(high), low.max(high))))
             }
             (Kind::Default | Kind::Host, Token::Word(word) | Token::Name(word))
@@ -428,7 +427,7 @@ impl<'a> Parser<'a> {
                     });
                 }
                 node.ok_or_else(|| {
-                    self.mistake(
+                    self.unexpected(
                         token,
                         span,
                         &["an address, or the name of a host that can be found"],
@@ -446,12 +445,12 @@ impl<'a> Parser<'a> {
                     Kind::PortRange => &["two ports, as in 8000-8080"],
                     Kind::Proto => &["the number or name of a protocol"],
                 };
-                Err(self.mistake(token, span, expected))
+                Err(self.unexpected(token, span, expected))
             }
         }
     }
 
-    /// `/N` or `mask M` behind an IPv4 address; where it ends, and whether it was there.
+    /// Parses `/N` or `mask M` after an IPv4 address; returns its end, and whether there was one.
     fn mask(&mut self, q: Qualifiers, mask: &mut u32, span: Range<usize>) -> Parsed<(usize, bool)> {
         let is_slash = self.takes_symbol("/");
         if !is_slash && self.lexer.peek().0 != Token::Word("mask") {
@@ -476,7 +475,7 @@ impl<'a> Parser<'a> {
                 } else {
                     "a mask, as in 255.255.0.0"
                 };
-                return Err(self.mistake(&token, mask_span, &[expected]));
+                return Err(self.unexpected(&token, mask_span, &[expected]));
             }
         };
         Ok((mask_span.end, true))
@@ -492,7 +491,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A service that only one protocol knows is meant in that one.
+    /// Finds the port of a service. A service that only one protocol has implies that protocol.
     fn service(&self, q: Qualifiers, word: &str, span: &Range<usize>) -> Parsed<(u32, &'static [u32])> {
         let numbers = self.port_protocols(q, span)?;
         let of = |protocol| self.names.service_of(protocol, word).map(u32::from);
@@ -507,7 +506,7 @@ impl<'a> Parser<'a> {
             },
         };
         found.ok_or_else(|| {
-            self.mistake(
+            self.unexpected(
                 &Token::Word(word),
                 span.clone(),
                 &["a port", "the name of a service"],
@@ -536,11 +535,11 @@ impl<'a> Parser<'a> {
     fn number(&mut self) -> Parsed<u32> {
         match self.lexer.next() {
             (Token::Number(number), _) => Ok(number),
-            (token, span) => Err(self.mistake(&token, span, &["a number"])),
+            (token, span) => Err(self.unexpected(&token, span, &["a number"])),
         }
     }
 
-    /// A number behind `vlan` and the like, if there is one.
+    /// Parses an optional number after `vlan` and the like.
     fn optional_number(&mut self, most: u32, expected: &str) -> Parsed<Option<u32>> {
         if !matches!(self.lexer.peek().0, Token::Number(_) | Token::Symbol("(")) {
             return Ok(None);
@@ -564,7 +563,7 @@ impl<'a> Parser<'a> {
         Ok((number, span))
     }
 
-    /// Whether a keyword comes next, before which only `not` and parentheses stand.
+    /// Whether a keyword follows, after `not` and parentheses only.
     fn begins_with_keyword(&self) -> bool {
         let mut lexer = self.lexer;
         loop {
@@ -576,12 +575,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether what was taken for a name is the beginning of a sum.
-    fn goes_on_as_a_sum(&self) -> bool {
+    /// Whether the supposed name is the beginning of an arithmetic expression.
+    fn continues_as_arithmetic(&self) -> bool {
         matches!(self.lexer.peek().0, Token::Symbol(symbol) if !matches!(symbol, "(" | ")" | "]"))
     }
 
-    /// Whether what stands there could be a term.
+    /// Whether a term may begin here.
     fn is_a_term(&self, mut lexer: Lexer<'a>) -> bool {
         loop {
             return match lexer.next().0 {
@@ -594,7 +593,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a mistake was made within a sum, and not by taking for one what is none.
+    /// Whether an error is inside an arithmetic expression, and not the result of taking something else for one.
     fn deep_inside(&self, error: &ParseError, mut lexer: Lexer<'a>) -> bool {
         // `(tcp[`
         loop {
@@ -602,7 +601,7 @@ impl<'a> Parser<'a> {
                 Token::Symbol("(") => continue,
                 Token::Word(word) if Proto::of(word).is_some() => {
                     let is_load = lexer.next().0 == Token::Symbol("[");
-                    // Behind a whole sum and its relation may come anything.
+                    // After a whole relation anything may follow.
                     is_load && error.span.start < self.relation_end(lexer)
                 }
                 _ => false,
@@ -610,7 +609,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Where the bracket that was opened ends.
+    /// Returns the end of the open bracket.
     fn relation_end(&self, mut lexer: Lexer<'a>) -> usize {
         let mut open = 1;
         loop {
@@ -640,10 +639,10 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let (token, span) = self.lexer.peek();
-        Err(self.mistake(&token, span, &[&format!("'{symbol}'")]))
+        Err(self.unexpected(&token, span, &[&format!("'{symbol}'")]))
     }
 
-    /// Within something else, to a depth that the stack has room for.
+    /// Runs a nested parser, up to a depth that the stack allows.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.too_deep());
@@ -655,11 +654,11 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn too_deep(&self) -> ParseError {
-        self.nonsense("fewer conditions within each other")
+        self.error_here("fewer conditions within each other")
     }
 
-    /// Wrong where we are.
-    pub(super) fn nonsense(&self, expected: &str) -> ParseError {
+    /// Creates an error at the current position.
+    pub(super) fn error_here(&self, expected: &str) -> ParseError {
         let (_, span) = self.lexer.peek();
         self.expected_at(span, expected)
     }
@@ -675,7 +674,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(super) fn mistake(&self, token: &Token<'_>, span: Range<usize>, expected: &[&str]) -> ParseError {
+    pub(super) fn unexpected(&self, token: &Token<'_>, span: Range<usize>, expected: &[&str]) -> ParseError {
         let before = self.lexer.text.get(..span.start).unwrap_or_default();
         let after = before.split_ascii_whitespace().next_back();
         ParseError {
@@ -693,12 +692,12 @@ fn is_qualifier(word: &str) -> bool {
     ["src", "dst", "host", "net", "port", "portrange", "proto"].contains(&word)
 }
 
-/// Whether a term begins with it.
+/// Whether a term may begin with this word.
 fn is_beginning(word: &str) -> bool {
     word == "not" || is_qualifier(word) || Proto::of(word).is_some() || OTHERS.contains(&word)
 }
 
-/// What could stand where a condition begins.
+/// What may stand at the beginning of a condition.
 const BEGINNINGS: &[&str] = &["host", "net", "port", "tcp", "udp", "ip", "another condition"];
 
 const OTHERS: &[&str] = &[
@@ -760,7 +759,7 @@ const KEYWORDS: &[&str] = &[
     "length",
 ];
 
-/// Of libpcap's language, but not of ours, and what to write instead.
+/// Keywords of libpcap's language that are not supported, and what to write instead.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
     (
         &["gateway"],

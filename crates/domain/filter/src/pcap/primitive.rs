@@ -1,4 +1,4 @@
-//! What each of the language's conditions looks at.
+//! The primitives of the language: which bytes each tests.
 
 use super::Link;
 use super::parse::{Parsed, Parser};
@@ -27,18 +27,18 @@ pub(super) enum Proto {
     Esp,
 }
 
-/// What carries the packet that is asked about.
+/// The header before the tested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carrier {
-    /// The link layer, VLAN tags included
+    /// The link layer with VLAN tags
     Link,
-    /// A label: what follows says itself what it is
+    /// An MPLS label: the payload itself has its type
     Mpls,
-    /// PPP in Ethernet
+    /// PPP over Ethernet
     Ppp,
 }
 
-/// `src`, `dst`, and both
+/// `src`, `dst`, and their combinations
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Direction {
     Source,
@@ -47,10 +47,10 @@ pub(super) enum Direction {
     Both,
 }
 
-/// What kind of name or number stands behind.
+/// The kind of the name or number that follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// None was named, which means a host
+    /// No kind, which means a host
     Default,
     Host,
     Net,
@@ -59,7 +59,7 @@ pub(super) enum Kind {
     Proto,
 }
 
-/// What stands before a name or number, and holds on for those that follow.
+/// The words before a name or number, which following ones inherit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Qualifiers {
     pub(super) proto: Option<Proto>,
@@ -90,7 +90,7 @@ impl Proto {
         })
     }
 
-    /// Its number of those that follow IP.
+    /// Returns its IP protocol number; `None` if it has none.
     pub(super) const fn number(self) -> Option<u32> {
         Some(match self {
             Self::Tcp => 6,
@@ -110,7 +110,7 @@ impl Proto {
 }
 
 impl Parser<'_> {
-    /// Where the link header begins, if there is one.
+    /// Returns the offset of the link header; `None` if there is none.
     pub(super) const fn link_start(&self) -> Option<u32> {
         match (self.link, self.carrier) {
             (Link::CookedSocket, _) | (_, Carrier::Ppp) => None,
@@ -118,7 +118,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The protocol alone; `None`: it cannot stand so.
+    /// Returns the test for a protocol alone; `None` if that is not allowed.
     pub(super) fn protocol(&self, proto: Proto) -> Option<Node> {
         Some(match proto {
             Proto::Link => return None,
@@ -135,7 +135,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What follows the link layer.
+    /// Tests the type of the link layer's payload.
     pub(super) fn ether_type(&self, kind: u32) -> Node {
         let version = |number| Node::masked(Load::At(self.payload, Size::Byte), 0xf0, number);
         match (self.carrier, self.link, self.type_at) {
@@ -170,7 +170,7 @@ impl Parser<'_> {
         self.ether_type(ETH_IP).and(is_it)
     }
 
-    /// Also behind a fragment's header.
+    /// Tests the next header of IPv6, also after a fragment header.
     pub(super) fn over_ip6(&self, number: u32) -> Node {
         let behind = Node::equal(Load::At(self.payload + 40, Size::Byte), number);
         let fragment = self.next_header(44).and(behind);
@@ -182,25 +182,25 @@ impl Parser<'_> {
         Node::equal(Load::At(self.payload + 6, Size::Byte), number)
     }
 
-    /// An IPv4 packet, or the first fragment of one.
-    pub(super) fn is_whole(&self) -> Node {
+    /// Tests that it is not a later fragment of an IPv4 packet.
+    pub(super) fn has_transport_header(&self) -> Node {
         Node::Test(
             Load::At(self.payload + 6, Size::Half),
             u32::MAX,
-            Comparison::Meets,
+            Comparison::Intersects,
             0x1fff,
         )
         .not()
     }
 
-    /// `proto N`
+    /// Tests `proto N`.
     pub(super) fn numbered(&self, proto: Option<Proto>, number: u32, span: Range<usize>) -> Parsed<Node> {
         match proto {
             None => Ok(self.over_ip(number).or(self.over_ip6(number))),
             Some(Proto::Ip) => Ok(self.over_ip(number)),
             Some(Proto::Ip6) => Ok(self.over_ip6(number)),
             Some(Proto::Link) if number > 0xffff => Err(self.expected_at(span, "a number up to 65535")),
-            // Below are no protocols but lengths.
+            // Smaller numbers are lengths.
             Some(Proto::Link) if number < 0x600 => {
                 Err(self.expected_at(span, "the number of an Ethernet protocol, 0x600 or more"))
             }
@@ -209,7 +209,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `host` and `net`
+    /// Tests `host` and `net`.
     pub(super) fn network(&self, q: Qualifiers, address: u32, mask: u32, span: Range<usize>) -> Parsed<Node> {
         let in_header = |kind, source: u32, destination: u32| {
             let at = |offset| Node::masked(Load::At(self.payload + offset, Size::Word), mask, address & mask);
@@ -262,7 +262,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `port` and `portrange`, of these protocols
+    /// Tests `port` and `portrange` of these protocols.
     pub(super) fn ports(&self, direction: Option<Direction>, numbers: &[u32], ports: (u32, u32)) -> Node {
         let atom = |load: Load| match ports {
             (low, high) if low == high => Node::equal(load, low),
@@ -275,9 +275,9 @@ impl Parser<'_> {
                 .fold(Node::Always(false), |all, number| all.or(one(*number)))
         };
         let over_ip = any(&|number| {
-            let at = |offset| atom(Load::Behind(self.payload, offset, Size::Half));
+            let at = |offset| atom(Load::AfterIp4Header(self.payload, offset, Size::Half));
             Node::equal(Load::At(self.payload + 9, Size::Byte), number)
-                .and(self.is_whole())
+                .and(self.has_transport_header())
                 .and_directed(direction, at(0), at(2))
         });
         let over_ip6 = any(&|number| {
@@ -288,7 +288,7 @@ impl Parser<'_> {
         ip6.or(self.ether_type(ETH_IP).and(over_ip))
     }
 
-    /// `ether host`
+    /// Tests `ether host`.
     pub(super) fn station(
         &self,
         direction: Option<Direction>,
@@ -317,7 +317,7 @@ impl Parser<'_> {
 
     pub(super) fn broadcast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
         match proto {
-            None | Some(Proto::Link) => match self.passage() {
+            None | Some(Proto::Link) => match self.packet_type() {
                 _ if self.is_ethernet() => self.station(Some(Direction::Destination), [0xff; 6], span),
                 Some(load) => Ok(Node::equal(load, 1)),
                 None => Err(self.expected_at(span, "something else: there is no broadcast on this link")),
@@ -331,11 +331,11 @@ impl Parser<'_> {
 
     pub(super) fn multicast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
         match proto {
-            None | Some(Proto::Link) => match self.passage() {
+            None | Some(Proto::Link) => match self.packet_type() {
                 _ if self.is_ethernet() => Ok(Node::Test(
                     Load::At(0, Size::Byte),
                     u32::MAX,
-                    Comparison::Meets,
+                    Comparison::Intersects,
                     1,
                 )),
                 Some(load) => Ok(Node::equal(load, 2)),
@@ -354,25 +354,25 @@ impl Parser<'_> {
         }
     }
 
-    /// Where it stands to whom a packet went.
-    pub(super) const fn passage(&self) -> Option<Load> {
+    /// Returns the field that has the packet type (`PACKET_*`); `None` if the link has none.
+    pub(super) const fn packet_type(&self) -> Option<Load> {
         match self.link {
             Link::Cooked => Some(Load::At(10, Size::Byte)),
-            Link::EthernetSocket | Link::CookedSocket => Some(Load::Passage),
+            Link::EthernetSocket | Link::CookedSocket => Some(Load::PacketType),
             Link::Ethernet | Link::Raw => None,
         }
     }
 
-    /// `vlan`, after which all that follows lies behind the tag.
+    /// Tests `vlan`; offsets after it are behind the tag.
     pub(super) fn vlan(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
         if self.link == Link::Raw || self.carrier != Carrier::Link {
             return Err(self.expected_at(span, "something else: there are no VLANs here"));
         }
         self.looks_for_tags = true;
-        if std::mem::take(&mut self.is_beside) {
-            let is_it = Node::equal(Load::TagIsBeside, 1);
+        if std::mem::take(&mut self.is_tag_offloaded) {
+            let is_it = Node::equal(Load::VlanTagPresent, 1);
             return Ok(match id {
-                Some(id) => is_it.and(Node::masked(Load::Tag, 0xfff, id)),
+                Some(id) => is_it.and(Node::masked(Load::VlanTag, 0xfff, id)),
                 None => is_it,
             });
         }
@@ -389,7 +389,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// `mpls`, after which all that follows lies behind the label.
+    /// Tests `mpls`; offsets after it are behind the label.
     pub(super) fn mpls(&mut self, label: Option<u32>, span: Range<usize>) -> Parsed<Node> {
         let is_it = match (self.carrier, self.type_at) {
             (Carrier::Mpls, _) => Node::masked(self.last_label(), 1, 0),
@@ -408,7 +408,7 @@ impl Parser<'_> {
         Ok(is_it.and(labelled))
     }
 
-    /// Where the label before says whether it is the last.
+    /// Returns the byte with the bottom-of-stack bit of the label before.
     const fn last_label(&self) -> Load {
         Load::At(self.payload.saturating_sub(2), Size::Byte)
     }
@@ -418,7 +418,7 @@ impl Parser<'_> {
         Ok(self.ether_type(ETH_PPPOE_DISCOVERY))
     }
 
-    /// `pppoes`, after which all that follows lies within the session.
+    /// Tests `pppoes`; offsets after it are inside the session.
     pub(super) fn pppoe_session(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
         self.carries_pppoe(span)?;
         let is_it = self.ether_type(ETH_PPPOE_SESSION);
@@ -442,7 +442,7 @@ impl Parser<'_> {
 
 impl Node {
     fn and_directed(self, direction: Option<Direction>, source: Self, destination: Self) -> Self {
-        // Asked apart, as libpcap does: a packet cut between the two addresses may hold the one and lack the other.
+        // Tested separately, as libpcap does: a truncated packet may have only one of the two addresses.
         match direction {
             Some(Direction::Source) => self.and(source),
             Some(Direction::Destination) => self.and(destination),

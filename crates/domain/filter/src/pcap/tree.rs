@@ -1,29 +1,29 @@
-//! What a filter asks of a packet.
+//! The syntax tree of a packet filter.
 
-/// A condition. Both sides of `And` and `Or` are asked in their order, the second only if it matters.
+/// A condition. Both sides of `And` and `Or` are tested in this order, the second only if needed.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Node {
     Always(bool),
     Not(Box<Node>),
     And(Box<Node>, Box<Node>),
     Or(Box<Node>, Box<Node>),
-    /// What is loaded, masked, compared with a number
+    /// Loads, masks and compares with a number
     Test(Load, u32, Comparison, u32),
-    /// Two sums
-    Relation(Sum, Comparison, Sum),
+    /// Compares two arithmetic expressions
+    Relation(Arithmetic, Comparison, Arithmetic),
 }
 
-/// How numbers are compared, without a sign.
+/// An unsigned comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
     Greater,
     GreaterOrEqual,
-    /// Has bits in common with
-    Meets,
+    /// Has common bits with
+    Intersects,
 }
 
-/// How much is loaded.
+/// The size of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Size {
     Byte,
@@ -31,47 +31,47 @@ pub(super) enum Size {
     Word,
 }
 
-/// A number that a packet holds, or that is known of it.
+/// A field of a packet or of its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Load {
-    /// From its beginning
+    /// At this offset
     At(u32, Size),
-    /// Behind the IPv4 header that begins at the first
-    Behind(u32, u32, Size),
-    /// Its length
+    /// At the second offset after the IPv4 header that begins at the first
+    AfterIp4Header(u32, u32, Size),
+    /// Length of the packet
     Len,
-    /// What follows the link layer
+    /// Type of the link layer's payload
     Protocol,
-    /// `PACKET_*`
-    Passage,
-    /// The interface's index
+    /// Packet type (`PACKET_*`)
+    PacketType,
+    /// Index of the interface
     Interface,
-    /// 1 if a VLAN tag was taken off
-    TagIsBeside,
-    /// That tag
-    Tag,
+    /// 1 if the kernel removed a VLAN tag
+    VlanTagPresent,
+    /// The removed VLAN tag
+    VlanTag,
 }
 
-/// Arithmetic, in 32 bits without a sign.
+/// An arithmetic expression on unsigned 32-bit numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Sum {
+pub(super) enum Arithmetic {
     Number(u32),
     Len,
-    /// Size, and from where: the start, and the sum that is added
-    Load(Size, Base, Box<Sum>),
-    Negative(Box<Sum>),
-    Both(Operation, Box<Sum>, Box<Sum>),
+    /// A load of this size at a base plus an offset
+    Load(Size, Base, Box<Arithmetic>),
+    Negative(Box<Arithmetic>),
+    Both(Operation, Box<Arithmetic>, Box<Arithmetic>),
 }
 
-/// From where an offset counts.
+/// The base of an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Base {
     At(u32),
-    /// Behind the IPv4 header that begins there
-    Behind(u32),
+    /// The end of the IPv4 header that begins here
+    AfterIp4Header(u32),
 }
 
-/// What is done with two numbers.
+/// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Add,
@@ -91,7 +91,7 @@ impl Node {
         Self::Test(load, u32::MAX, Comparison::Equal, value)
     }
 
-    /// Without bits to compare nothing is looked at.
+    /// Tests masked bits; an empty mask needs no load.
     pub(super) fn masked(load: Load, mask: u32, value: u32) -> Self {
         match mask {
             0 => Self::Always(value == 0),

@@ -1,4 +1,4 @@
-//! `ss`'s own judgement (`run_ssfilter()`): of every socket that the kernel listed.
+//! The evaluation by `ss` itself (`run_ssfilter()`) of each socket that the kernel listed.
 
 use super::host::VSOCK;
 use super::tree::{ANY_PORT, Expr, Host, Join, Prefix, Test, padded};
@@ -8,40 +8,40 @@ use sockeye_model::{Endpoint, Family, Inode, Socket, UnixName};
 use std::net::IpAddr;
 
 pub(super) fn accepts(tree: &Expr, socket: &Socket) -> bool {
-    tree.accepts(&Seen::of(socket))
+    tree.accepts(&SsSocket::of(socket))
 }
 
-/// A socket as `ss` has it in mind (`struct sockstat`).
-struct Seen<'a> {
+/// A socket as `ss` stores it (`struct sockstat`).
+struct SsSocket<'a> {
     family: Family,
-    local: End<'a>,
-    peer: End<'a>,
+    local: SsEndpoint<'a>,
+    peer: SsEndpoint<'a>,
     interface: u32,
     mark: u32,
     cgroup: u64,
 }
 
-/// One end, in the terms of IP.
-struct End<'a> {
-    /// `None`: a pointer to `name`, like which no address begins
+/// An endpoint, in the terms of IP.
+struct SsEndpoint<'a> {
+    /// Address; `None` is a pointer to `name`, which matches no address
     bytes: Option<[u8; 16]>,
     port: i32,
     name: Option<&'a UnixName>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> SsSocket<'a> {
     fn of(socket: &'a Socket) -> Self {
-        let (mut local, mut peer) = (End::of(&socket.local), End::of(&socket.peer));
+        let (mut local, mut peer) = (SsEndpoint::of(&socket.local), SsEndpoint::of(&socket.peer));
         match socket.family {
-            // Of peers `ss` asks the inode only.
+            // For peers `ss` uses the inode only.
             Family::Unix => {
                 (peer.name, peer.bytes) = (None, Some([0; 16]));
                 if let Some(Inode(inode)) = socket.inode {
                     local.port = inode.cast_signed();
                 }
             }
-            Family::Netlink => peer = End::number(0, -1),
-            Family::Packet => peer = End::number(0, 0),
+            Family::Netlink => peer = SsEndpoint::number(0, -1),
+            Family::Packet => peer = SsEndpoint::number(0, 0),
             _ => {}
         }
         let interface = match socket.local {
@@ -58,7 +58,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    const fn end(&self, side: Side) -> &End<'a> {
+    const fn end(&self, side: Side) -> &SsEndpoint<'a> {
         match side {
             Side::Source => &self.local,
             Side::Destination => &self.peer,
@@ -66,7 +66,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl<'a> End<'a> {
+impl<'a> SsEndpoint<'a> {
     fn of(endpoint: &'a Endpoint) -> Self {
         match endpoint {
             Endpoint::None => Self::number(0, 0),
@@ -101,7 +101,7 @@ impl<'a> End<'a> {
 }
 
 impl Expr {
-    fn accepts(&self, seen: &Seen<'_>) -> bool {
+    fn accepts(&self, seen: &SsSocket<'_>) -> bool {
         match self {
             Self::Test(test) => test.accepts(seen),
             Self::Not(inner) => !inner.accepts(seen),
@@ -118,7 +118,7 @@ impl Expr {
 }
 
 impl Test {
-    fn accepts(&self, seen: &Seen<'_>) -> bool {
+    fn accepts(&self, seen: &SsSocket<'_>) -> bool {
         match self {
             Self::Host(side, host) => host.accepts(seen, seen.end(*side)),
             Self::PortAtLeast(side, port) => seen.end(*side).port >= *port,
@@ -141,7 +141,7 @@ impl Test {
 }
 
 impl Host {
-    fn accepts(&self, seen: &Seen<'_>, end: &End<'_>) -> bool {
+    fn accepts(&self, seen: &SsSocket<'_>, end: &SsEndpoint<'_>) -> bool {
         match self {
             Self::Unix(pattern) => {
                 let shown = |at| end.name.and_then(|name| shown(name, at));
@@ -159,9 +159,9 @@ impl Host {
 }
 
 impl Prefix {
-    /// `inet2_addr_match()`: leading bits, whatever the families, of the address or of the IPv4 address that is
-    /// mapped in it.
-    fn begins(&self, family: Family, end: &End<'_>) -> bool {
+    /// Compares the leading bits of the address, or of the IPv4 address mapped in it, whatever the families
+    /// (`inet2_addr_match()`).
+    fn begins(&self, family: Family, end: &SsEndpoint<'_>) -> bool {
         let Some(bytes) = end.bytes else {
             return false;
         };
@@ -177,7 +177,7 @@ impl Prefix {
     }
 }
 
-/// The byte of a name that `ss` has at this place: `@` for each NUL of an abstract one; other names end at
+/// Returns the byte of a name as `ss` has it: `@` for each NUL of an abstract name; other names end at
 /// their first NUL.
 fn shown(name: &UnixName, at: usize) -> Option<u8> {
     let name = name.as_bytes();
@@ -189,7 +189,7 @@ fn shown(name: &UnixName, at: usize) -> Option<u8> {
     }
 }
 
-/// What the kernel chooses: `@` and five hexadecimal digits.
+/// Whether the kernel chose the name: `@` and five hexadecimal digits.
 fn is_autobound(name: &UnixName) -> bool {
     let is_digit = |at| shown(name, at).is_some_and(|byte| b"0123456789abcdef".contains(&byte));
     shown(name, 0) == Some(b'@') && (1..6).all(is_digit) && shown(name, 6).is_none()
@@ -236,7 +236,7 @@ mod tests {
     fn check(socket: &Socket, accepted: &[&str], rejected: &[&str]) {
         let accepts = |text: &str| {
             ss::parse(&[text.to_owned()], None, &ss::Context::default(), &NoResolve)
-                .unwrap_or_else(|mistake| panic!("{text}: {mistake}"))
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
                 .accepts(socket)
         };
         for text in accepted {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_leading_bits() {
+    fn addresses_match_by_leading_bits() {
         check(
             &inet(("10.1.2.3", 80), ("192.0.2.1", 40000)),
             &[
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_are_equal_or_not() {
+    fn device_mark_and_cgroup_compare_for_equality() {
         let mut socket = inet(("10.1.2.3", 80), ("10.0.0.1", 1));
         socket.interface = Some(InterfaceIndex(3));
         socket.mark = Some(0x13);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_sockets_have_names_and_inodes() {
+    fn unix_sockets_match_by_name_and_inode() {
         check(
             &unix(Some(b"/run/X\0junk"), 700, 701),
             &[
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn netlink_and_packet_sockets_have_numbers() {
+    fn netlink_and_packet_sockets_match_by_numbers() {
         let netlink = |port: i32| {
             let local = Endpoint::Netlink {
                 protocol: 16,

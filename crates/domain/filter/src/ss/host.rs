@@ -1,19 +1,19 @@
-//! The words after `src`, `dst`, `sport` and `dport` (`parse_hostcond()`).
+//! The argument of `src`, `dst`, `sport` and `dport` (`parse_hostcond()`).
 
 use super::Context;
-use super::mistake::HostFault;
+use super::error::HostError;
 use super::number;
 use super::tree::{ANY_PORT, Host, Prefix};
 use crate::Resolve;
 use sockeye_model::{Family, Protocol};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Reads host words, each in the light of those before.
+/// A parser of host words; each word may depend on those before.
 pub(super) struct Reader<'a> {
     resolve: &'a dyn Resolve,
     context: &'a Context,
     preferred: Option<Family>,
-    /// What a word confined the listing to
+    /// The family to which a word restricted the listing
     confined_to: Option<Family>,
     netlink: NetlinkCache,
 }
@@ -33,8 +33,8 @@ impl<'a> Reader<'a> {
         self.confined_to
     }
 
-    /// `is_port`: after `sport` or `dport`, where there is no address.
-    pub(super) fn read(&mut self, word: &str, is_port: bool) -> Result<Host, HostFault> {
+    /// Parses a word. `is_port` means after `sport` or `dport`, where there is no address.
+    pub(super) fn read(&mut self, word: &str, is_port: bool) -> Result<Host, HostError> {
         let named = PREFIXES
             .iter()
             .find_map(|&(prefix, family)| Some((Some(family), word.strip_prefix(prefix)?)));
@@ -52,9 +52,9 @@ impl<'a> Reader<'a> {
         Ok(host)
     }
 
-    fn inet(&self, text: &str, is_port: bool, family: Option<Family>) -> Result<Host, HostFault> {
+    fn inet(&self, text: &str, is_port: bool, family: Option<Family>) -> Result<Host, HostError> {
         let (address, port) = if let Some(rest) = text.strip_prefix('[') {
-            let unclosed = HostFault::Unexplained("an address in [ ]");
+            let unclosed = HostError::Unexplained("an address in [ ]");
             rest.split_once(']').ok_or(unclosed)?
         } else if let Some(port) = text.strip_prefix('*') {
             (text, port)
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
                 None => (text, ""),
             }
         };
-        // Brackets count, but neither they nor a colon inside make an address of what is a port.
+        // Brackets are allowed, but neither they nor a colon inside turn a port into an address.
         let (address, port) = match (is_port, text.starts_with('[')) {
             (true, true) => ("", address),
             (true, false) => ("", text),
@@ -89,11 +89,11 @@ impl<'a> Reader<'a> {
                 first,
                 others: prefixes.collect(),
             }),
-            None => Err(HostFault::NotAnAddress(address.to_owned())),
+            None => Err(HostError::NotAnAddress(address.to_owned())),
         }
     }
 
-    fn service(&self, name: &str) -> Result<i32, HostFault> {
+    fn service(&self, name: &str) -> Result<i32, HostError> {
         let port = |is_listed: bool, protocol| {
             is_listed
                 .then(|| self.resolve.service_of(protocol, name))
@@ -102,13 +102,13 @@ impl<'a> Reader<'a> {
         let udp = port(self.context.udp, Protocol::Udp);
         let tcp = port(self.context.tcp, Protocol::Tcp);
         match (udp, tcp) {
-            (Some(udp), Some(tcp)) if udp != tcp => Err(HostFault::AmbiguousPort(name.to_owned())),
+            (Some(udp), Some(tcp)) if udp != tcp => Err(HostError::AmbiguousPort(name.to_owned())),
             (Some(port), _) | (_, Some(port)) => Ok(port.into()),
-            (None, None) => Err(HostFault::NotAPort(name.to_owned())),
+            (None, None) => Err(HostError::NotAPort(name.to_owned())),
         }
     }
 
-    /// What `gethostbyname2(3)` makes of a name: first the IPv4 addresses, then those of IPv6.
+    /// Resolves a name as `gethostbyname2(3)` does: first the IPv4 addresses, then those of IPv6.
     fn look_up(&self, name: &str, family: Option<Family>) -> Vec<Prefix> {
         let (v4, v6) = match family {
             None => (true, true),
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
                 .into_iter()
                 .collect();
         }
-        // Numbers of other kinds are not for this function, and a resolver must not be kind to them.
+        // `ss` does not resolve other forms of numbers, so they must not reach the resolver.
         if name.contains(['/', ':']) || whole_ipv4(name).is_some() {
             return Vec::new();
         }
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         first.chain(then).collect()
     }
 
-    fn link(&self, text: &str, is_port: bool) -> Result<Host, HostFault> {
+    fn link(&self, text: &str, is_port: bool) -> Result<Host, HostError> {
         let (ethertype, interface) = at_colon(text, is_port);
         let interface = match interface {
             None | Some("" | "*") => ANY_PORT,
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
                     let index = interface_index(name, self.resolve)?;
                     i32::try_from(index).ok().filter(|&index| index > 0)
                 })
-                .ok_or(HostFault::Unexplained("the name or index of an interface"))?,
+                .ok_or(HostError::Unexplained("the name or index of an interface"))?,
         };
         let prefix = match ethertype {
             "" | "*" => Prefix::any(Some(Family::Packet)),
@@ -157,25 +157,25 @@ impl<'a> Reader<'a> {
                 Family::Packet,
                 crate::host::ethertype_of_ss(name)
                     .or_else(|| number::unsigned(name)?.try_into().ok())
-                    .ok_or(HostFault::Unexplained("an Ethernet protocol"))?
+                    .ok_or(HostError::Unexplained("an Ethernet protocol"))?
                     .into(),
             ),
         };
         Ok(Host::of(prefix, interface))
     }
 
-    fn netlink(&mut self, text: &str, is_port: bool) -> Result<Host, HostFault> {
+    fn netlink(&mut self, text: &str, is_port: bool) -> Result<Host, HostError> {
         let (protocol, port) = at_colon(text, is_port);
         let port = match port {
             None | Some("" | "*") => ANY_PORT,
             Some(port) => number::signed(port)
                 .or((port == "kernel").then_some(0))
-                .ok_or(HostFault::Unexplained("a netlink port id or 'kernel'"))?,
+                .ok_or(HostError::Unexplained("a netlink port id or 'kernel'"))?,
         };
         let prefix = match protocol {
             "" | "*" => Prefix::any(Some(Family::Netlink)),
             name => {
-                let unknown = HostFault::Unexplained("a netlink protocol");
+                let unknown = HostError::Unexplained("a netlink protocol");
                 Prefix::number(Family::Netlink, self.netlink.number(name).ok_or(unknown)?)
             }
         };
@@ -193,22 +193,22 @@ impl Host {
     }
 }
 
-fn vsock(text: &str, is_port: bool) -> Result<Host, HostFault> {
+fn vsock(text: &str, is_port: bool) -> Result<Host, HostError> {
     let (cid, port) = at_colon(text, is_port);
     let port = match port {
         None | Some("*") => ANY_PORT,
         Some(port) => number::unsigned(port)
-            .ok_or(HostFault::Unexplained("a vsock port"))?
+            .ok_or(HostError::Unexplained("a vsock port"))?
             .cast_signed(),
     };
     if !matches!(cid, "" | "*") && number::unsigned(cid).is_none() {
-        return Err(HostFault::Unexplained("a vsock CID"));
+        return Err(HostError::Unexplained("a vsock CID"));
     }
-    // `vsock_set_inet_prefix()` clears the length that was just set: the CID is never compared.
+    // `vsock_set_inet_prefix()` clears the length after setting it: the CID is never compared.
     Ok(Host::of(Prefix::any(Some(VSOCK)), port))
 }
 
-/// `find_port()`: these families split at the first colon.
+/// Splits at the first colon, as `find_port()` does for these families.
 fn at_colon(text: &str, is_port: bool) -> (&str, Option<&str>) {
     match (is_port, text.split_once(':')) {
         (true, _) => ("", Some(text.strip_prefix(':').unwrap_or(text))),
@@ -217,7 +217,7 @@ fn at_colon(text: &str, is_port: bool) -> (&str, Option<&str>) {
     }
 }
 
-/// `get_prefix_1()`
+/// Parses as `get_prefix_1()`.
 fn prefix(text: &str, family: Option<Family>) -> Option<Prefix> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -230,7 +230,7 @@ fn prefix(text: &str, family: Option<Family>) -> Option<Prefix> {
     if ANY.contains(&address) {
         return (address == text).then_some(Prefix::any(family));
     }
-    let is_or_may_be = |wanted: Family| family.is_none_or(|family| family == wanted);
+    let is_or_may_be = |expected: Family| family.is_none_or(|family| family == expected);
     if address.contains(':') {
         let address: Ipv6Addr = address.parse().ok().filter(|_| is_or_may_be(Family::Inet6))?;
         Some(Prefix::v6(address, bits(128)?))
@@ -240,7 +240,7 @@ fn prefix(text: &str, family: Option<Family>) -> Option<Prefix> {
     }
 }
 
-/// A number of bits or a dotted mask, which may be as short as an address: `/255.255`; `/any` is 0.
+/// Parses a number of bits or a dotted mask, which may be as short as an address: `/255.255`; `/any` is 0.
 fn netmask(text: &str) -> Option<u32> {
     number::unsigned(text).or_else(|| {
         let mask = if ANY.contains(&text) {
@@ -252,7 +252,7 @@ fn netmask(text: &str) -> Option<u32> {
     })
 }
 
-/// `get_addr_ipv4()`: one to four numbers, those missing at the end being 0.
+/// Parses as `get_addr_ipv4()`: one to four numbers; missing ones at the end are 0.
 fn ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
     let mut text = text;
@@ -267,7 +267,7 @@ fn ipv4(text: &str) -> Option<Ipv4Addr> {
     Some(octets.into())
 }
 
-/// `inet_aton(3)`: one to four numbers, the last of which is all that is left of the address.
+/// Parses as `inet_aton(3)`: one to four numbers, the last of which fills the rest of the address.
 fn whole_ipv4(text: &str) -> Option<Ipv4Addr> {
     let mut parts = text.split('.');
     let last = parts.next_back()?;
@@ -288,12 +288,12 @@ fn whole_ipv4(text: &str) -> Option<Ipv4Addr> {
     fits.then(|| Ipv4Addr::from_bits(bits | last))
 }
 
-/// `ll_name_to_index()`: by name, or as `ifINDEX` and anything behind. 0: none.
+/// Finds an index as `ll_name_to_index()`: by name, or from `ifINDEX` with any suffix. 0: none.
 pub(super) fn interface_index(name: &str, resolve: &dyn Resolve) -> Option<u32> {
     if let Some(index) = resolve.interface(name) {
         return Some(index.0);
     }
-    // `%u` of sscanf: decimal only, and modulo 2^32.
+    // `%u` of sscanf: decimal, modulo 2^32.
     let text = name.strip_prefix("if")?.trim_start_matches(number::SPACE);
     let (negative, text) = match text.strip_prefix('-') {
         Some(text) => (true, text),
@@ -314,8 +314,8 @@ pub(super) fn interface_index(name: &str, resolve: &dyn Resolve) -> Option<u32> 
     Some(number as u32)
 }
 
-/// What `nl_proto_a2n()` remembers: the name it found last, and for what it then answers without looking, the
-/// number it returned last, which may have been another's.
+/// The cache of `nl_proto_a2n()`: the last name it found, and its result for that name, which is the number that it
+/// returned last, possibly for another name.
 #[derive(Default)]
 struct NetlinkCache {
     name: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! What the kernel is told (`ssfilter_bytecompile()`), as an expression of ours.
+//! The part that `ss` sends to the kernel (`ssfilter_bytecompile()`), as an expression of ours.
 
 use super::parse::DEPTH_MAX;
 use super::tree::{ANY_PORT, Expr, Host, Join, Prefix, Test};
@@ -6,31 +6,31 @@ use crate::expr::{Expr as Ours, Host as OurHost, Net, Ports, Side, Test as OurTe
 use sockeye_model::Family;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What becomes of a filter.
-pub(super) enum Told {
-    /// `ss` has no bytecode for it.
-    Nothing,
-    /// The kernel has no use for the bytecode.
+/// The bytecode that `ss` makes of a filter.
+pub(super) enum KernelPart {
+    /// `ss` sends none.
+    Empty,
+    /// The kernel refuses it.
     Refused,
     Expr(Ours),
 }
 
-pub(super) fn told(tree: &Expr) -> Told {
+pub(super) fn kernel_part(tree: &Expr) -> KernelPart {
     let (mut has_device, mut is_refused) = (false, false);
     tree.visit(&mut |test| {
         has_device |= matches!(test, Test::Device(_));
         is_refused |= matches!(test, Test::Host(_, host) if !host.is_of_inet());
     });
     if has_device {
-        return Told::Nothing;
+        return KernelPart::Empty;
     }
     if is_refused {
-        return Told::Refused;
+        return KernelPart::Refused;
     }
-    lower(tree).map_or(Told::Nothing, |(expr, _)| Told::Expr(expr))
+    lower(tree).map_or(KernelPart::Empty, |(expr, _)| KernelPart::Expr(expr))
 }
 
-/// With its depth. `None`: too deep, which a list is that changes often between `and` and `or`.
+/// Returns the expression with its depth; `None` if it is too deep, as a list is that alternates often between `and` and `or`.
 fn lower(tree: &Expr) -> Option<(Ours, usize)> {
     let (expr, depth) = match tree {
         Expr::Test(test) => (of_test(test), TEST_DEPTH),
@@ -77,11 +77,11 @@ fn of_test(test: &Test) -> Ours {
                 }),
             }
         }
-        // Not of an inet socket; such are refused before.
+        // Not about inet sockets; such filters are refused before.
         Test::Host(_, Host::Unix(_)) => return Ours::All,
         Test::PortAtLeast(side, port) => ports(*side, low_half(*port), u16::MAX),
         Test::PortAtMost(side, port) => ports(*side, 0, low_half(*port)),
-        // Nor is that told.
+        // `ss` does not send this either.
         Test::Device(_) => return Ours::All,
         Test::Mark { mark, mask } => OurTest::Fwmark {
             mark: *mark,
@@ -91,7 +91,7 @@ fn of_test(test: &Test) -> Ours {
             id: *id,
             path: path.clone(),
         },
-        // The kernel knows without a range.
+        // The kernel needs no range.
         Test::Autobound(_) => OurTest::Autobound(Ports {
             low: 0,
             high: u16::MAX,
@@ -103,13 +103,13 @@ const fn ports(side: Side, low: u16, high: u16) -> OurTest {
     OurTest::Port(side, Ports { low, high })
 }
 
-/// What is left of it in the `no` of a `struct inet_diag_bc_op`.
+/// The part of a port that fits into the `no` of a `struct inet_diag_bc_op`.
 const fn low_half(port: i32) -> u16 {
     port as u16
 }
 
 impl Host {
-    /// Whether `valid_hostcond()` knows its family.
+    /// Whether `valid_hostcond()` accepts its family.
     const fn is_of_inet(&self) -> bool {
         match self {
             Self::Unix(_) => false,
@@ -131,32 +131,32 @@ impl Prefix {
     }
 }
 
-/// Of our own, compiled: what an expression without parts has.
+/// Depth of an expression of ours without parts.
 const TEST_DEPTH: usize = 1;
 
 #[cfg(test)]
 mod tests {
-    use crate::{Kernel, NoResolve, ss};
+    use crate::{KernelFeatures, NoResolve, ss};
     use sockeye_wire::bytecode::{Assembler, Condition, audit};
 
     fn read(text: &str) -> ss::Filter {
         ss::parse(&[text.to_owned()], None, &ss::Context::default(), &NoResolve).expect(text)
     }
 
-    /// What is told, in our own language; `-` is nothing, `!` what is refused.
+    /// Compares the part for the kernel in our language; `-` is none, `!` is refused.
     #[test]
-    fn the_kernel_is_told_what_bytecode_can_say() {
+    fn kernel_part_has_what_bytecode_can_express() {
         let check = |text: &str, expected: &str| {
             let filter = read(text);
-            let told = if filter.is_refused() {
+            let found = if filter.is_refused() {
                 "!".to_owned()
             } else if filter.kernel().is_empty() {
                 "-".to_owned()
             } else {
                 filter.kernel().to_string()
             };
-            assert_eq!(told, expected, "{text}");
-            assert!(filter.kernel().program(Kernel::FULL).exact, "{text}");
+            assert_eq!(found, expected, "{text}");
+            assert!(filter.kernel().program(KernelFeatures::FULL).exact, "{text}");
         };
         for (text, expected) in [
             ("", "-"),
@@ -186,19 +186,19 @@ mod tests {
         }
     }
 
-    /// Which has to be the kernel's alone, without the range we would ask for.
+    /// It has to be the kernel's condition alone, without the range that our own language adds.
     #[test]
-    fn autobound_is_one_operation() {
+    fn autobound_is_a_single_operation() {
         let mut assembler = Assembler::default();
         assembler.condition(&Condition::Auto, Assembler::REJECT);
         let filter = read("autobound");
-        let program = filter.kernel().program(Kernel::OLDEST);
+        let program = filter.kernel().program(KernelFeatures::OLDEST);
         assert_eq!(Some(program.bytecode), assembler.finish());
         assert!(filter.needs().kernel_only && !read("autobound dev 1").needs().kernel_only);
     }
 
     #[test]
-    fn of_many_addresses_the_first_is_told() {
+    fn kernel_part_has_only_the_first_address() {
         struct Two;
         impl crate::Resolve for Two {
             fn host(&self, _: &str) -> Vec<std::net::IpAddr> {
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_not_told() {
+    fn too_long_filter_has_no_kernel_part() {
         let filter = read(&("sport 1 or ".repeat(10_000) + "sport 2"));
         assert!(!filter.kernel().is_empty());
-        assert!(filter.kernel().program(Kernel::FULL).bytecode.is_empty());
+        assert!(filter.kernel().program(KernelFeatures::FULL).bytecode.is_empty());
         let program = read(&("sport 1 or ".repeat(1000) + "sport 2"))
             .kernel()
-            .program(Kernel::FULL);
+            .program(KernelFeatures::FULL);
         assert_eq!(audit(&program.bytecode, false), Ok(()));
     }
 }

@@ -1,16 +1,16 @@
-//! From words and lines to tokens, as `yylex()` takes them apart.
+//! The tokenizer (`yylex()`) of words and lines.
 
-use super::Mistake;
+use super::ParseError;
 
-/// The tokens of a filter, one after the other, without knowing what they mean.
+/// An iterator over the tokens of a filter, without their meaning.
 pub(super) struct Lexer<'a> {
     words: std::slice::Iter<'a, String>,
-    /// What is left of the file.
+    /// The rest of the file.
     file: &'a [u8],
     lines: usize,
-    /// The word or line at hand,
+    /// The current word or line,
     text: String,
-    /// and how far it was read.
+    /// and the position in it.
     at: usize,
 }
 
@@ -25,8 +25,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `None` at the end.
-    pub(super) fn token(&mut self) -> Result<Option<String>, Mistake> {
+    /// Returns the next token; `None` at the end.
+    pub(super) fn token(&mut self) -> Result<Option<String>, ParseError> {
         loop {
             if let Some((token, rest)) = split(&self.text[self.at..]) {
                 self.at = self.text.len() - rest.len();
@@ -43,8 +43,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The next line that is no comment. `ss` reads them by `fgets` into [`LINE_MAX`] bytes.
-    fn line(&mut self) -> Result<Option<String>, Mistake> {
+    /// Returns the next line that is no comment. `ss` reads lines by `fgets` into [`LINE_MAX`] bytes.
+    fn line(&mut self) -> Result<Option<String>, ParseError> {
         loop {
             if self.file.is_empty() {
                 return Ok(None);
@@ -54,12 +54,12 @@ impl<'a> Lexer<'a> {
             let (read, rest) = self.file.split_at(len);
             self.file = rest;
             self.lines += 1;
-            // As C sees it, up to a NUL, and then without the newline.
+            // A C string: up to a NUL, and then without the newline.
             let line = read.split(|&byte| byte == 0).next().unwrap_or_default();
             match line {
-                [] => return Err(Mistake::InvalidLine { line: self.lines }),
+                [] => return Err(ParseError::InvalidLine { line: self.lines }),
                 line if line.len() == LINE_MAX - 1 => {
-                    return Err(Mistake::LongLine { line: self.lines });
+                    return Err(ParseError::LongLine { line: self.lines });
                 }
                 [b'#' | b'0', ..] => {}
                 [line @ .., b'\n'] | line => return Ok(Some(String::from_utf8_lossy(line).into_owned())),
@@ -68,7 +68,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The first token of `text`, and what follows the blank behind it.
+/// Splits off the first token of `text` and the blank after it.
 fn split(text: &str) -> Option<(String, &str)> {
     let text = text.trim_start_matches(BLANKS);
     if text.is_empty() {
@@ -86,7 +86,7 @@ fn split(text: &str) -> Option<(String, &str)> {
     Some((token, chars.as_str()))
 }
 
-/// What C sees of it.
+/// Returns the text up to the first NUL, as a C string.
 fn until_nul(text: &str) -> &str {
     text.split('\0').next().unwrap_or_default()
 }
@@ -100,14 +100,14 @@ const LINE_MAX: usize = 1024;
 mod tests {
     use super::*;
 
-    fn tokens(words: &[&str], file: Option<&str>) -> Result<Vec<String>, Mistake> {
+    fn tokens(words: &[&str], file: Option<&str>) -> Result<Vec<String>, ParseError> {
         let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
         let mut lexer = Lexer::new(&words, file);
         std::iter::from_fn(|| lexer.token().transpose()).collect()
     }
 
     #[test]
-    fn words_and_lines_fall_apart_at_blanks() {
+    fn words_and_lines_split_at_blanks() {
         let check = |words: &[&str], file: Option<&str>, expected: &[&str]| {
             assert_eq!(tokens(words, file).unwrap(), expected, "{words:?} {file:?}");
         };
@@ -131,20 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn lines_have_an_end() {
-        let check = |file: &str, expected: Result<usize, Mistake>| {
+    fn long_line_is_an_error() {
+        let check = |file: &str, expected: Result<usize, ParseError>| {
             assert_eq!(tokens(&[], Some(file)).map(|tokens| tokens.len()), expected);
         };
         check(&format!("\n{}\n", "a".repeat(1021)), Ok(1));
         check(&"a".repeat(1022), Ok(1));
         check(
             &format!("\n{}\n", "a".repeat(1022)),
-            Err(Mistake::LongLine { line: 2 }),
+            Err(ParseError::LongLine { line: 2 }),
         );
         check(
             &format!("#{}\n", "é".repeat(1021)),
-            Err(Mistake::LongLine { line: 1 }),
+            Err(ParseError::LongLine { line: 1 }),
         );
-        check("a\n\u{0}b\n", Err(Mistake::InvalidLine { line: 2 }));
+        check("a\n\u{0}b\n", Err(ParseError::InvalidLine { line: 2 }));
     }
 }

@@ -1,12 +1,12 @@
-//! The filter language of `ss` itself (iproute2 6.1.0), oddities included: for whoever has to answer exactly
-//! as `ss` does. [`crate::parse()`] reads what users mean; this reads what `ss` makes of it.
+//! The filter language of `ss` itself (iproute2 6.1.0) with its oddities, for results that match `ss` exactly.
+//! [`crate::parse()`] implements what users mean; this implements what `ss` does.
 //!
-//! `ss` judges a socket up to twice. Of inet sockets the kernel is asked first, by bytecode
-//! ([`Filter::kernel`]); what it lists, and every socket of another family, `ss` then judges by itself
-//! ([`Filter::accepts`]). The two disagree in places, so that a socket is listed if **both** accept it.
+//! `ss` evaluates a socket up to twice. For inet sockets the kernel filters first, by bytecode
+//! ([`Filter::kernel`]); `ss` then evaluates what the kernel lists, and every socket of another family, itself
+//! ([`Filter::accepts`]). The two disagree in some cases, so a socket is listed if **both** accept it.
 //!
 //! ```
-//! use sockeye_filter::{Kernel, NoResolve, ss};
+//! use sockeye_filter::{KernelFeatures, NoResolve, ss};
 //! use sockeye_model::{Endpoint, Family, Port, Protocol, Socket, State};
 //!
 //! let words = ["not".to_owned(), "src = 0.0.0.0".to_owned()];
@@ -15,138 +15,141 @@
 //! socket.family = Family::Inet6;
 //! socket.local = Endpoint::inet("::".parse().unwrap(), Port(80));
 //! // The kernel compares families, `ss` the leading bits alone: `not src 0.0.0.0` hides sockets on [::].
-//! assert!(filter.kernel().program(Kernel::FULL).exact);
+//! assert!(filter.kernel().program(KernelFeatures::FULL).exact);
 //! assert!(!filter.accepts(&socket));
 //!
-//! let mistake = ss::parse(&["dst".to_owned()], None, &ss::Context::default(), &NoResolve).unwrap_err();
+//! let error = ss::parse(&["dst".to_owned()], None, &ss::Context::default(), &NoResolve).unwrap_err();
 //! assert_eq!(
-//!     mistake.to_string(),
+//!     error.to_string(),
 //!     "ss: bison bellows (while parsing filter): \"syntax error!\" Sorry."
 //! );
-//! assert_eq!((mistake.exit_code(), mistake.shows_usage()), (255, true));
-//! assert_eq!(mistake.explanation(), "expected an address after 'dst', found the end of the filter");
+//! assert_eq!((error.exit_code(), error.shows_usage()), (255, true));
+//! assert_eq!(error.explanation(), "expected an address after 'dst', found the end of the filter");
 //! ```
 //!
 //! # The grammar
-//! Tokens are separated by spaces and tabs and by nothing else: `(sport = 80)` is one odd word. `\` makes the
-//! next character part of a word, but not a word of an operator: `\(` still opens. `and`, `or` and
-//! juxtaposition bind alike, from left to right, each taking a single condition, negation or parenthesis on
-//! its right; the precedences that `ssfilter.y` declares decide nothing.
+//! Only spaces and tabs separate tokens: `(sport = 80)` is one odd word. `\` makes the
+//! next character part of a word, but does not quote an operator: `\(` still opens. `and`, `or` and
+//! juxtaposition have equal precedence, from left to right, each taking a single condition, negation or parenthesis on
+//! its right; the precedences that `ssfilter.y` declares have no effect.
 //!
-//! # What `ss` does that one might not expect
-//! - Its own comparison of addresses is one of leading bits, whatever the families: `dst 0.0.0.0` holds for
+//! # Oddities of `ss`
+//! - Its own comparison of addresses compares leading bits, whatever the families: `dst 0.0.0.0` matches
 //!   `::`, and `src netlink:genl` (16) is compared with the first four bytes of any address.
-//! - Ports are numbers of 32 bits: over 65535 they match nothing, -1 is any, and the kernel is told the lower
-//!   half where they are compared by `<` or `>`. Of UNIX sockets they are inodes, of netlink sockets port ids
-//!   (of the other end: -1), of PACKET sockets interfaces.
-//! - The peer of a UNIX socket has no name here: `dst unix:*` holds for all, `dst unix:/run/x` for none.
-//! - With `-x`, or after `unix:`, the word after `sport` is a pattern for a name as well.
-//! - The CID of a vsock condition is forgotten as soon as it was read.
-//! - Of a name with several addresses the kernel is told the first alone, which is then all that is listed.
-//! - `dst 10` is `10.0.0.0`, but `dst 256` is `0.0.1.0`: what is no address to `ss` is one to the resolver.
+//! - Ports are 32-bit numbers: over 65535 they match nothing, -1 means any, and for `<` and `>` the kernel gets the lower
+//!   half. For UNIX sockets they are inodes, for netlink sockets port ids (of the peer: -1), for PACKET sockets
+//!   interfaces.
+//! - The peer of a UNIX socket has no name here: `dst unix:*` matches all, `dst unix:/run/x` none.
+//! - With `-x`, or after `unix:`, the word after `sport` is a pattern for a name too.
+//! - The CID of a vsock condition is parsed and dropped.
+//! - Of a name with several addresses the kernel gets only the first, so only sockets with that are listed.
+//! - `dst 10` is `10.0.0.0`, but `dst 256` is `0.0.1.0`: `ss` rejects it as an address and the resolver accepts it.
 //! - A condition on `dev` anywhere keeps the whole filter from the kernel.
 //! - A condition of another family in a filter for inet sockets makes the kernel refuse it
-//!   ([`Filter::is_refused`]). Where `ss` then meets `unix:` and an inet socket, it takes the address for a
-//!   pointer and mostly crashes; here such a socket is an unnamed one, which it is to `ss` at address 0.
-//! - A numeric netlink protocol changes what the name before it stands for, if that is named again.
-//! - Lines of a filter file that begin with `#` are comments, and so are those that begin with `0`.
+//!   ([`Filter::is_refused`]). If `ss` then evaluates `unix:` for an inet socket, it uses the address as a
+//!   pointer and mostly crashes; here such a socket is unnamed, as it is for `ss` at address 0.
+//! - A numeric netlink protocol changes the number of the name before it, if that name is used again.
+//! - Lines of a filter file that begin with `#` or with `0` are comments.
 
+mod error;
 mod eval;
 mod host;
 mod kernel;
 mod lex;
-mod mistake;
 mod number;
 mod parse;
 mod tree;
 
-pub use mistake::{HostFault, Mistake};
+pub use error::{HostError, ParseError};
 
 use crate::{Needs, Resolve};
 use sockeye_model::{Family, Socket};
 use tree::{Expr, Test};
 
-/// What of the command line the meaning of a filter depends on.
+/// The options of the command line on which the meaning of a filter depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {
     /// The last family that an option named (`-4`, `-x`, `-f link`, ...): `ss`'s `preferred_family`. Words
-    /// without a family are of this one. vsock is `Family::Unknown(40)`.
+    /// without a family belong to it. vsock is `Family::Unknown(40)`.
     pub preferred: Option<Family>,
-    /// The UDP table is selected: names of ports are looked up in its services,
+    /// Whether the UDP table is selected: port names are looked up among its services,
     pub udp: bool,
-    /// and in these, if the TCP table is.
+    /// and among these, if the TCP table is selected.
     pub tcp: bool,
 }
 
-/// A filter as `ss` understands it.
+/// A filter as `ss` interprets it.
 ///
-/// Displayed, it is its tree, for tests and the curious.
+/// Its display form is the tree, for tests and debugging.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Filter {
     tree: Option<Expr>,
     family: Option<Family>,
 }
 
-/// Reads a filter: the words of the command line that follow the options and the leading states, and then
+/// Parses a filter: the words of the command line that follow the options and the leading states, and then
 /// the text of `-F FILE`, line by line.
 ///
 /// # Errors
-/// At the first thing `ss` would stop at.
+/// The first error at which `ss` would stop.
 pub fn parse(
     words: &[String],
     file: Option<&str>,
     context: &Context,
     resolve: &dyn Resolve,
-) -> Result<Filter, Mistake> {
+) -> Result<Filter, ParseError> {
     parse::parse(words, file, context, resolve)
 }
 
 impl Filter {
-    /// Whether there was none: everything is accepted.
+    /// Whether the filter is empty, so that everything is accepted.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.tree.is_none()
     }
 
-    /// The family that conditions on addresses or ports confined the listing to, in place of all families
-    /// that were selected before: the one the last of them named, or that was preferred then. `None`: they
-    /// did not touch that.
+    /// Returns the family to which conditions on addresses or ports restrict the listing, in place of all families
+    /// selected before: the one that the last of them named, or that was preferred then. `None`: they
+    /// do not restrict it.
     ///
-    /// It is `ss`'s preferred family from then on, too.
+    /// It is also `ss`'s preferred family from then on.
     #[must_use]
     pub const fn family(&self) -> Option<Family> {
         self.family
     }
 
-    /// `ss`'s own judgement (`run_ssfilter()`), of a socket of any family.
+    /// Evaluates a socket of any family as `ss` does (`run_ssfilter()`).
     #[must_use]
     pub fn accepts(&self, socket: &Socket) -> bool {
         self.tree.as_ref().is_none_or(|tree| eval::accepts(tree, socket))
     }
 
-    /// What `ss` has the kernel decide of inet sockets, as one of our own filters, for its
-    /// [`program`](crate::Filter::program). Empty where `ss` sends none or the kernel refuses it.
+    /// Returns the filter that `ss` sends to the kernel for inet sockets, as one of our own filters, for its
+    /// [`program`](crate::Filter::program). Empty if `ss` sends none or the kernel refuses it.
     ///
-    /// The kernel knows whether a port was chosen by it (`autobound`), our own `matches` does not.
+    /// `autobound` can only be decided by the kernel, not by our own `matches`.
     #[must_use]
     pub fn kernel(&self) -> crate::Filter {
-        match self.tree.as_ref().map(kernel::told) {
-            Some(kernel::Told::Expr(expr)) => crate::Filter::new(expr),
+        match self.tree.as_ref().map(kernel::kernel_part) {
+            Some(kernel::KernelPart::Expr(expr)) => crate::Filter::new(expr),
             _ => crate::Filter::default(),
         }
     }
 
-    /// Whether the kernel answers `EINVAL` to what `ss` sends it, if there is an inet table to be read
-    /// ([`Filter::family`]). `ss` says so (`RTNETLINK answers: Invalid
+    /// Whether the kernel returns `EINVAL` for the bytecode of `ss`, if an inet table is read
+    /// ([`Filter::family`]). `ss` reports it (`RTNETLINK answers: Invalid
     /// argument`, once for each attempt) and then reads `/proc/net`, with [`Filter::accepts`] alone.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        matches!(self.tree.as_ref().map(kernel::told), Some(kernel::Told::Refused))
+        matches!(
+            self.tree.as_ref().map(kernel::kernel_part),
+            Some(kernel::KernelPart::Refused)
+        )
     }
 
-    /// What has to be asked for: marks and cgroups.
+    /// Returns what the filter needs: marks and cgroups.
     ///
-    /// With `fwmark` and without CAP_NET_ADMIN the kernel answers `EPERM` to the whole of it, and `ss` goes on
+    /// With `fwmark` and without CAP_NET_ADMIN the kernel returns `EPERM` for the whole request, and `ss` continues
     /// as in [`Filter::is_refused`].
     #[must_use]
     pub fn needs(&self) -> Needs {

@@ -1,11 +1,11 @@
-//! Numbers as C reads them: blanks before them, signs, `0x` and leading zeros all count.
+//! Numbers as C parses them: with leading blanks, signs, `0x` and leading zeros.
 
-/// What `strtol(3)` and its kin take from the front of a text, in base 0.
+/// The number at the beginning of a text, as `strtol(3)` and the like parse it in base 0.
 struct Digits<'a> {
     negative: bool,
-    /// They are a single 0.
+    /// Whether the digits are a single 0.
     is_zero: bool,
-    /// `None`: more than 64 bits
+    /// Value; `None` if it has more than 64 bits
     magnitude: Option<u64>,
     rest: &'a str,
 }
@@ -36,7 +36,7 @@ impl<'a> Digits<'a> {
         })
     }
 
-    /// As `strtol` has it: out of range is the nearest there is.
+    /// Converts as `strtol`: out of range gives the nearest value.
     fn signed(&self) -> i64 {
         match (self.negative, self.magnitude) {
             (false, magnitude) => magnitude.and_then(|n| n.try_into().ok()).unwrap_or(i64::MAX),
@@ -46,7 +46,7 @@ impl<'a> Digits<'a> {
         }
     }
 
-    /// As `strtoul` has it: what is negative is so modulo 2^64.
+    /// Converts as `strtoul`: a negative number is taken modulo 2^64.
     const fn unsigned(&self) -> u64 {
         match self.magnitude {
             None => u64::MAX,
@@ -60,23 +60,23 @@ impl<'a> Digits<'a> {
     }
 }
 
-/// `get_integer()`
+/// Parses as `get_integer()`.
 pub(super) fn signed(text: &str) -> Option<i32> {
     Digits::to_the_end(text)?.signed().try_into().ok()
 }
 
-/// `get_unsigned()`, `get_u32()`
+/// Parses as `get_unsigned()` and `get_u32()`.
 pub(super) fn unsigned(text: &str) -> Option<u32> {
     Digits::to_the_end(text)?.unsigned().try_into().ok()
 }
 
-/// A number at the front, as `strtoul` has it, and what follows it.
+/// Parses a number at the beginning as `strtoul`, and returns the rest too.
 pub(super) fn leading(text: &str) -> Option<(u64, &str)> {
     Digits::read(text).map(|digits| (digits.unsigned(), digits.rest))
 }
 
-/// `%i` of `sscanf(3)` into 32 bits, and what follows. Unlike `strtol` it takes an `x` after a `0` even if no
-/// digit follows.
+/// Parses as `%i` of `sscanf(3)` into 32 bits, and returns the rest too. Unlike `strtol` it consumes an `x` after a `0`
+/// even if no digit follows.
 pub(super) fn scan(text: &str) -> Option<(u32, &str)> {
     let digits = Digits::read(text)?;
     let rest = match digits.rest.strip_prefix(['x', 'X']) {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_by_c() {
+    fn numbers_parse_as_in_c() {
         let check = |text: &str, expected: (Option<i32>, Option<u32>, Option<(u32, &str)>)| {
             assert_eq!((signed(text), unsigned(text), scan(text)), expected, "{text:?}");
         };

@@ -1,10 +1,10 @@
-//! The grammar (`ssfilter.y`), with its stack: what is too much for `ss` is too much here.
+//! The parser (`ssfilter.y`), with a model of bison's stack: what overflows in `ss` is an error here.
 
 use super::host::{self, Reader};
 use super::lex::Lexer;
 use super::number;
 use super::tree::{Expr, Host, Join, Test};
-use super::{Context, Filter, Mistake};
+use super::{Context, Filter, ParseError};
 use crate::Resolve;
 use crate::expr::{Compare, Side};
 use sockeye_model::CgroupId;
@@ -14,7 +14,7 @@ pub(super) fn parse(
     file: Option<&str>,
     context: &Context,
     resolve: &dyn Resolve,
-) -> Result<Filter, Mistake> {
+) -> Result<Filter, ParseError> {
     let mut parser = Parser {
         lexer: Lexer::new(words, file),
         reader: Reader::new(context, resolve),
@@ -34,13 +34,13 @@ struct Parser<'a> {
     lexer: Lexer<'a>,
     reader: Reader<'a>,
     resolve: &'a dyn Resolve,
-    /// `tok_type`: the keyword before, which says what a word that is none is read as.
+    /// `tok_type`: the last keyword, which decides how a word is parsed.
     keyword: Option<Keyword>,
-    /// The token at hand,
+    /// The current token,
     text: Option<String>,
     /// and the one before.
     before: Option<String>,
-    /// On bison's stack
+    /// Number of symbols on bison's stack
     symbols: usize,
 }
 
@@ -65,21 +65,21 @@ enum Keyword {
     Autobound,
 }
 
-/// A word, read as its keyword wants it.
+/// A word, parsed according to its keyword.
 #[derive(Debug)]
 enum Word {
     Host(Host),
     Other(Test),
 }
 
-/// A parenthesis, or all of the filter, as far as it was read.
+/// The part of a parenthesis, or of the whole filter, that was parsed so far.
 #[derive(Default)]
 struct List {
-    /// `None`: nothing so far
+    /// `None` if empty
     tree: Option<Tree>,
-    /// What joins the next value to it; `None`: nothing that was written
+    /// Connective before the next value; `None` if none was written
     join: Option<Join>,
-    /// Before the next value
+    /// Number of `not`s before the next value
     nots: usize,
 }
 
@@ -89,15 +89,15 @@ struct Tree {
 }
 
 impl Parser<'_> {
-    /// The start of the grammar. Nothing recurses: what is open is kept on a stack.
-    fn applet(&mut self) -> Result<Option<Expr>, Mistake> {
+    /// Parses the start symbol, without recursion: open parentheses are on a stack.
+    fn applet(&mut self) -> Result<Option<Expr>, ParseError> {
         let (mut list, mut outer) = (List::default(), Vec::new());
         let mut token = self.next()?;
         if token.is_none() {
             return Ok(None);
         }
         loop {
-            // 1. A value begins.
+            // 1. The beginning of a value.
             let mut value = match token {
                 Some(Token::Not) => {
                     self.push()?;
@@ -114,7 +114,7 @@ impl Parser<'_> {
                 Some(Token::Keyword(keyword)) => self.condition(keyword)?,
                 _ => return Err(self.unexpected("a condition")),
             };
-            // 2. It has ended, and with it perhaps what it is in.
+            // 2. Its end, and perhaps that of what contains it.
             token = loop {
                 self.add(&mut list, value)?;
                 match self.next()? {
@@ -132,7 +132,7 @@ impl Parser<'_> {
                     _ if outer.is_empty() => return Err(self.unexpected("'and', 'or' or another condition")),
                     _ => return Err(self.unexpected("')', 'and', 'or' or another condition")),
                 }
-                // It was a parenthesis, which is never empty and always in something.
+                // The end of a parenthesis, which is never empty and always inside something.
                 match (list.tree.take(), outer.pop()) {
                     (Some(tree), Some(around)) => (value, list) = (tree, around),
                     _ => return Err(self.unexpected("a condition")),
@@ -141,7 +141,7 @@ impl Parser<'_> {
         }
     }
 
-    fn add(&mut self, list: &mut List, value: Tree) -> Result<(), Mistake> {
+    fn add(&mut self, list: &mut List, value: Tree) -> Result<(), ParseError> {
         let Tree { mut expr, mut depth } = value;
         self.symbols -= list.nots;
         if std::mem::take(&mut list.nots) % 2 == 1 {
@@ -166,14 +166,14 @@ impl Parser<'_> {
             }
         };
         if tree.depth > DEPTH_MAX {
-            return Err(Mistake::TooDeep);
+            return Err(ParseError::TooDeep);
         }
         list.tree = Some(tree);
         Ok(())
     }
 
-    /// After its keyword.
-    fn condition(&mut self, keyword: Keyword) -> Result<Tree, Mistake> {
+    /// Parses a condition after its keyword.
+    fn condition(&mut self, keyword: Keyword) -> Result<Tree, ParseError> {
         self.push()?;
         if keyword == Keyword::Autobound {
             let ports = self.resolve.ephemeral_ports();
@@ -196,7 +196,7 @@ impl Parser<'_> {
         Ok(Tree::of(word.compared(keyword, compare)))
     }
 
-    fn next(&mut self) -> Result<Option<Token>, Mistake> {
+    fn next(&mut self) -> Result<Option<Token>, ParseError> {
         self.before = self.text.take();
         let Some(text) = self.lexer.token()? else {
             return Ok(None);
@@ -232,36 +232,40 @@ impl Parser<'_> {
         Token::Keyword(keyword)
     }
 
-    /// A word is read, and may be wrong, before anyone asks whether it may stand there.
-    fn word(&mut self, word: &str) -> Result<Word, Mistake> {
+    /// Parses a word. Errors in it come before the check whether a word is allowed here.
+    fn word(&mut self, word: &str) -> Result<Word, ParseError> {
         let test = match self.keyword {
-            Some(Keyword::Device) => device(word, self.resolve).ok_or_else(|| Mistake::Device(word.into())),
-            Some(Keyword::Mark) => mark(word).ok_or_else(|| Mistake::Mark(word.into())),
-            Some(Keyword::Cgroup) => cgroup(word, self.resolve).ok_or_else(|| Mistake::Cgroup(word.into())),
+            Some(Keyword::Device) => {
+                device(word, self.resolve).ok_or_else(|| ParseError::Device(word.into()))
+            }
+            Some(Keyword::Mark) => mark(word).ok_or_else(|| ParseError::Mark(word.into())),
+            Some(Keyword::Cgroup) => {
+                cgroup(word, self.resolve).ok_or_else(|| ParseError::Cgroup(word.into()))
+            }
             keyword => {
                 let is_port = matches!(keyword, Some(Keyword::Port(_)));
                 let host = self.reader.read(word, is_port);
-                return host.map(Word::Host).map_err(|fault| Mistake::Host {
+                return host.map(Word::Host).map_err(|error| ParseError::Host {
                     word: word.into(),
-                    fault,
+                    error,
                 });
             }
         };
         test.map(Word::Other)
     }
 
-    /// Another symbol on bison's stack.
-    fn push(&mut self) -> Result<(), Mistake> {
+    /// Pushes a symbol on bison's stack.
+    fn push(&mut self) -> Result<(), ParseError> {
         self.symbols += 1;
         if self.symbols < SYMBOLS_MAX {
             Ok(())
         } else {
-            Err(Mistake::TooDeep)
+            Err(ParseError::TooDeep)
         }
     }
 
-    fn unexpected(&mut self, expected: &'static str) -> Mistake {
-        Mistake::Syntax {
+    fn unexpected(&mut self, expected: &'static str) -> ParseError {
+        ParseError::Syntax {
             expected,
             after: self.before.take(),
             found: self.text.take(),
@@ -287,7 +291,7 @@ impl Keyword {
         }
     }
 
-    /// What has to follow.
+    /// Returns what has to follow the keyword.
     const fn value(self) -> &'static str {
         match self {
             Self::Host(_) => "an address",
@@ -308,7 +312,7 @@ impl Word {
                 return if compare.is_negated() { test.not() } else { test };
             }
             (Self::Host(host), Keyword::Host(side) | Keyword::Port(side)) => (side, host),
-            // A host word is only read after these two; the side would not matter.
+            // A host word is only parsed after these two keywords; the side does not matter.
             (Self::Host(host), _) => (Side::Source, host),
         };
         let port = host.port();
@@ -323,13 +327,13 @@ impl Word {
     }
 }
 
-/// `parse_devcond()`
+/// Parses as `parse_devcond()`.
 fn device(word: &str, resolve: &dyn Resolve) -> Option<Test> {
     let named = host::interface_index(word, resolve).filter(|&index| index != 0);
     named.or_else(|| number::unsigned(word)).map(Test::Device)
 }
 
-/// `parse_markmask()`: whatever follows is passed over.
+/// Parses as `parse_markmask()`, which ignores trailing text.
 fn mark(word: &str) -> Option<Test> {
     let (mark, rest) = number::scan(word)?;
     let mask = if word.contains('/') {
@@ -340,17 +344,17 @@ fn mark(word: &str) -> Option<Test> {
     Some(Test::Mark { mark, mask })
 }
 
-/// `parse_cgroupcond()`
+/// Parses as `parse_cgroupcond()`.
 fn cgroup(word: &str, resolve: &dyn Resolve) -> Option<Test> {
     let id = resolve.cgroup(word).filter(|&id| id != CgroupId(0))?;
     let path = word.into();
     Some(Test::Cgroup { id, path })
 }
 
-/// bison's `YYMAXDEPTH` is 10,000 states, one of which is there before any symbol.
+/// bison's `YYMAXDEPTH` is 10,000 states, one of which exists before any symbol.
 const SYMBOLS_MAX: usize = 9_999;
 
-/// How deep a tree may be for all that recurses over it.
+/// Maximum depth of a tree, for everything that recurses over it.
 pub(super) const DEPTH_MAX: usize = crate::parse::DEPTH_MAX;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a filter becomes.
+//! The syntax tree of a filter.
 
 use crate::expr::Side;
 use crate::ss::Filter;
@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 pub(super) enum Expr {
     Test(Test),
     Not(Box<Self>),
-    /// From left to right: `a or b and c` is `(a or b) and c`.
+    /// A list, evaluated from left to right: `a or b and c` is `(a or b) and c`.
     List(Box<Self>, Vec<(Join, Self)>),
 }
 
@@ -34,33 +34,33 @@ pub(super) enum Test {
     Autobound(RangeInclusive<u16>),
 }
 
-/// What an end has to be (`struct aafilter`).
+/// The condition on an endpoint (`struct aafilter`).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Host {
     /// A pattern for the name
     Unix(Box<str>),
     Address {
-        /// -1: any
+        /// -1: any port
         port: i32,
-        /// Any of these; the first is the one the kernel is told.
+        /// Prefixes, any of which matches; the first is the one that the kernel gets.
         first: Prefix,
         others: Vec<Prefix>,
     },
 }
 
-/// The beginning of an address (`inet_prefix`).
+/// An address prefix (`inet_prefix`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Prefix {
-    /// `None`: no address was named
+    /// `None` without an address
     pub(super) family: Option<Family>,
-    /// As they are in memory
+    /// Address in network byte order
     pub(super) bytes: [u8; 16],
-    /// 0: any address
+    /// Length in bits; 0: any address
     pub(super) bits: u8,
 }
 
 impl Expr {
-    /// What was negated already is so no longer.
+    /// Negates; a double negation is removed.
     pub(super) fn not(self) -> Self {
         match self {
             Self::Not(inner) => *inner,
@@ -68,7 +68,7 @@ impl Expr {
         }
     }
 
-    /// With one more behind it. A list that goes on is the same as one in parentheses before another value.
+    /// Appends an expression. A list that continues equals one in parentheses before another value.
     pub(super) fn joined(self, join: Join, other: Self) -> Self {
         match self {
             Self::List(first, mut others) => {
@@ -128,7 +128,7 @@ impl Prefix {
         }
     }
 
-    /// A number in the first word of an address, where families without addresses keep what they have.
+    /// A number in the first word of an address, where families without addresses store their fields.
     pub(super) fn number(family: Family, number: u32) -> Self {
         Self {
             family: Some(family),
@@ -138,7 +138,7 @@ impl Prefix {
     }
 }
 
-/// The first four bytes of an address, the others being 0.
+/// An address with these first four bytes, the others 0.
 pub(super) fn padded(first: [u8; 4]) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&first);

@@ -5,7 +5,7 @@
 
 use super::generate::{Names, Pool, Rng};
 use super::live::{Sockets, dump, ss};
-use sockeye_filter::{Filter, Kernel, Resolve, parse};
+use sockeye_filter::{Filter, KernelFeatures, Resolve, parse};
 use sockeye_model::{CgroupId, Entry, Socket, State, StateSet};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
@@ -53,11 +53,14 @@ fn pool(sockets: &Sockets) -> Pool {
 #[test]
 fn this_kernel_answers_as_we_do() {
     let sockets = Sockets::make();
-    let kernel = match dump(&filter("fwmark 0").program(Kernel::FULL).bytecode, StateSet::ALL) {
-        Ok(_) => Kernel::FULL,
+    let kernel = match dump(
+        &filter("fwmark 0").program(KernelFeatures::FULL).bytecode,
+        StateSet::ALL,
+    ) {
+        Ok(_) => KernelFeatures::FULL,
         Err(1) => {
             println!("SKIP: fwmark in the kernel: CAP_NET_ADMIN is missing");
-            Kernel::UNPRIVILEGED
+            KernelFeatures::UNPRIVILEGED
         }
         Err(errno) => panic!("errno {errno}"),
     };
@@ -161,7 +164,11 @@ fn sockets_are_found_by_their_cgroup() {
     for text in ["cgroup = /mine", "cgroup != /mine"] {
         let filter = parse(text, &Cgroup(cgroup)).unwrap();
         let expected = keys(ours.clone().filter(|socket| filter.matches(&Entry::new(socket))));
-        let listed = dump(&filter.program(Kernel::UNPRIVILEGED).bytecode, StateSet::ALL).unwrap();
+        let listed = dump(
+            &filter.program(KernelFeatures::UNPRIVILEGED).bytecode,
+            StateSet::ALL,
+        )
+        .unwrap();
         assert_eq!(
             keys(listed.iter().filter(|socket| sockets.is_ours(socket))),
             expected,
@@ -177,7 +184,7 @@ fn sockets_are_found_by_their_cgroup() {
 fn the_kernel_takes_a_program_of_60_kilobytes() {
     let sockets = Sockets::make();
     let text = "sport 1 or ".repeat(4000) + &format!("dport {}", sockets.listening[0]);
-    let program = filter(&text).program(Kernel::OLDEST);
+    let program = filter(&text).program(KernelFeatures::OLDEST);
     assert!(program.exact && program.bytecode.len() > 60_000);
     let listed = dump(&program.bytecode, StateSet::ALL.without(State::Listen)).unwrap();
     assert!(listed.len() >= 3);
@@ -205,7 +212,7 @@ fn autobound_is_what_nobody_asked_for() {
         sockets.listening[0]
     ));
     assert!(filter.needs().kernel_only);
-    let listed = dump(&filter.program(Kernel::OLDEST).bytecode, StateSet::ALL).unwrap();
+    let listed = dump(&filter.program(KernelFeatures::OLDEST).bytecode, StateSet::ALL).unwrap();
     assert!(
         listed
             .iter()

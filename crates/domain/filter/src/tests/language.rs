@@ -1,7 +1,7 @@
 //! What is understood, how it is printed, what is refused and with which words.
 
 use super::generate::Names;
-use sockeye_filter::{Kernel, Needs, NoResolve, join_words, parse, parse_words};
+use sockeye_filter::{KernelFeatures, Needs, NoResolve, join_words, parse, parse_words};
 use sockeye_model::{
     Comm, Endpoint, Entry, Family, Fd, Owner, Pgid, Pid, Port, Process, Protocol, Queues, Socket, State,
     StateSet, TcpInfo, Timer, UnixName,
@@ -523,20 +523,30 @@ fn a_filter_knows_what_to_ask_for() {
         assert_eq!(filter(text).states(), expected, "{text}");
     }
     for (text, kernel, exact, empty) in [
-        ("", Kernel::OLDEST, true, true),
-        ("state established", Kernel::OLDEST, true, true),
-        ("state established dport 443", Kernel::OLDEST, true, false),
-        ("( state established or dport 443 )", Kernel::FULL, false, true),
-        ("owner = x", Kernel::FULL, false, true),
-        ("owner = x dport 443", Kernel::FULL, false, false),
-        ("owner = x or dport 443", Kernel::FULL, false, true),
-        ("not ( owner = x or dport 443 )", Kernel::FULL, false, false),
-        ("fwmark 1", Kernel::FULL, true, false),
-        ("fwmark 1", Kernel::UNPRIVILEGED, false, true),
-        ("dev 1", Kernel::UNPRIVILEGED, true, false),
-        ("dev 1", Kernel::OLDEST, false, true),
-        ("cgroup /a", Kernel::UNPRIVILEGED, true, false),
-        ("src unix:x", Kernel::OLDEST, true, false),
+        ("", KernelFeatures::OLDEST, true, true),
+        ("state established", KernelFeatures::OLDEST, true, true),
+        ("state established dport 443", KernelFeatures::OLDEST, true, false),
+        (
+            "( state established or dport 443 )",
+            KernelFeatures::FULL,
+            false,
+            true,
+        ),
+        ("owner = x", KernelFeatures::FULL, false, true),
+        ("owner = x dport 443", KernelFeatures::FULL, false, false),
+        ("owner = x or dport 443", KernelFeatures::FULL, false, true),
+        (
+            "not ( owner = x or dport 443 )",
+            KernelFeatures::FULL,
+            false,
+            false,
+        ),
+        ("fwmark 1", KernelFeatures::FULL, true, false),
+        ("fwmark 1", KernelFeatures::UNPRIVILEGED, false, true),
+        ("dev 1", KernelFeatures::UNPRIVILEGED, true, false),
+        ("dev 1", KernelFeatures::OLDEST, false, true),
+        ("cgroup /a", KernelFeatures::UNPRIVILEGED, true, false),
+        ("src unix:x", KernelFeatures::OLDEST, true, false),
     ] {
         let program = filter(text).program(kernel);
         assert_eq!(

@@ -1,11 +1,15 @@
 //! What must be true of every filter and every socket.
 
 use super::generate::{Names, Pool, Rng, owners, socket, subject};
-use sockeye_filter::{Filter, Kernel, NoResolve, parse};
+use sockeye_filter::{Filter, KernelFeatures, NoResolve, parse};
 use sockeye_model::Entry;
 use sockeye_wire::bytecode::{audit, run};
 
-const KERNELS: [Kernel; 3] = [Kernel::FULL, Kernel::UNPRIVILEGED, Kernel::OLDEST];
+const KERNELS: [KernelFeatures; 3] = [
+    KernelFeatures::FULL,
+    KernelFeatures::UNPRIVILEGED,
+    KernelFeatures::OLDEST,
+];
 
 fn filter(text: &str) -> Filter {
     parse(text, &Names).unwrap_or_else(|error| panic!("{}", error.render(text)))
@@ -225,17 +229,20 @@ fn absurd_filters_are_refused_or_judged_here() {
     // Nearly too deep: all that recurses.
     let deep = "not ( sport 1 and ".repeat(60) + "sport 2" + &" )".repeat(60);
     let filter = parse(&deep, &NoResolve).unwrap();
-    assert!(filter.program(Kernel::OLDEST).exact);
+    assert!(filter.program(KernelFeatures::OLDEST).exact);
     assert_eq!(parse(&filter.to_string(), &NoResolve).unwrap(), filter);
     // Long: no program, and still an answer.
     let long = "sport 1 or ".repeat(100_000) + "dport 443";
     let filter = parse(&long, &NoResolve).unwrap();
-    assert_eq!(filter.program(Kernel::FULL), sockeye_filter::Program::default());
+    assert_eq!(
+        filter.program(KernelFeatures::FULL),
+        sockeye_filter::Program::default()
+    );
     let mut rng = Rng(6);
     while !filter.matches(&Entry::new(&socket(&mut rng))) {}
     // As long as fits: jumps over the whole program.
     let fits = "sport 1 or ".repeat(4000) + "dport 443";
-    let program = parse(&fits, &NoResolve).unwrap().program(Kernel::FULL);
+    let program = parse(&fits, &NoResolve).unwrap().program(KernelFeatures::FULL);
     assert!(program.exact && program.bytecode.len() > 60_000);
     assert_eq!(audit(&program.bytecode, false), Ok(()));
 }

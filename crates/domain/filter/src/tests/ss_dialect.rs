@@ -3,9 +3,9 @@
 //! The version it is written after is 6.1.0; others are not asked.
 
 use super::generate::{Names, Rng, socket, subject};
-use super::live::{self, Sockets, dump};
-use sockeye_filter::ss::{self, Context, Filter, Mistake};
-use sockeye_filter::{Kernel, Resolve};
+use super::live::{Sockets, dump};
+use sockeye_filter::ss::{self, Context, Filter, ParseError};
+use sockeye_filter::{KernelFeatures, Resolve};
 use sockeye_model::{
     CgroupId, Endpoint, Entry, Family, Inode, InterfaceIndex, Protocol, Socket, State, StateSet, UnixName,
 };
@@ -46,7 +46,7 @@ const TCP: Context = Context {
     tcp: true,
 };
 
-fn read(text: &str, context: &Context) -> Result<Filter, Mistake> {
+fn read(text: &str, context: &Context) -> Result<Filter, ParseError> {
     ss::parse(&[text.to_owned()], None, context, &Here)
 }
 
@@ -78,9 +78,9 @@ fn ends_alike(text: &str) -> Option<Result<(), String>> {
             (0, "RTNETLINK answers: Invalid argument\n".repeat(2))
         }
         Ok(_) => (0, String::new()),
-        Err(mistake) => (mistake.exit_code().into(), format!("{mistake}\n")),
+        Err(error) => (error.exit_code().into(), format!("{error}\n")),
     };
-    let shows_usage = read(text, &TCP).is_err_and(|mistake| mistake.shows_usage());
+    let shows_usage = read(text, &TCP).is_err_and(|error| error.shows_usage());
     let said = match stderr.find("Usage: ss [ OPTIONS ]") {
         Some(usage) if shows_usage => &stderr[..usage],
         _ => &stderr,
@@ -317,7 +317,7 @@ fn ss_reads_files_as_we_do() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let (code, expected) = match ss::parse(&["sport != 1".to_owned()], Some(file), &TCP, &Here) {
             Ok(_) => (0, String::new()),
-            Err(mistake) => (mistake.exit_code().into(), format!("{mistake}\n")),
+            Err(error) => (error.exit_code().into(), format!("{error}\n")),
         };
         assert_eq!(output.status.code(), Some(code), "{file:?} {said}");
         assert!(
@@ -345,8 +345,8 @@ fn ss_lists_the_inet_sockets_that_both_accept() {
                 .replace("PORT3", &sockets.listening[3].to_string()),
             None => random(&mut rng, &ports),
         };
-        let filter = read(&text, &TCP).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
-        let program = filter.kernel().program(Kernel::FULL);
+        let filter = read(&text, &TCP).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let program = filter.kernel().program(KernelFeatures::FULL);
         assert!(program.exact, "{text}");
         let mut agreed = false;
         for _ in 0..3 {
@@ -365,7 +365,7 @@ fn ss_lists_the_inet_sockets_that_both_accept() {
                     (socket.state.to_string(), port(socket.local), port(socket.peer))
                 })
                 .collect();
-            let theirs: BTreeSet<_> = live::ss(&text)
+            let theirs: BTreeSet<_> = super::live::ss(&text)
                 .into_iter()
                 .filter(|(_, local, peer)| {
                     sockets.listening.contains(local) || sockets.listening.contains(peer)
@@ -511,7 +511,7 @@ fn ss_lists_the_other_sockets_we_accept() {
         let mut found = 0;
         for text in expressions {
             let text = text.replace("NUMBER", number.unwrap_or("1"));
-            let filter = read(&text, &context).unwrap_or_else(|mistake| panic!("{text}: {mistake}"));
+            let filter = read(&text, &context).unwrap_or_else(|error| panic!("{text}: {error}"));
             let mut differing = Vec::new();
             for _ in 0..3 {
                 let (before, theirs) = (lines(&[]).unwrap(), lines(&[&text]).unwrap());
@@ -720,15 +720,15 @@ fn random_tokens_never_panic() {
                     let accepted = filter.accepts(&socket);
                     assert!(accepted || !filter.is_empty());
                 }
-                assert!(filter.kernel().program(Kernel::FULL).exact, "{words:?}");
+                assert!(filter.kernel().program(KernelFeatures::FULL).exact, "{words:?}");
                 let _ = (filter.to_string(), filter.needs(), filter.is_refused());
             }
-            Err(mistake) => {
+            Err(error) => {
                 bad += 1;
-                let explanation = mistake.explanation();
+                let explanation = error.explanation();
                 let harmful = ['\0', '\n', '\t', '\u{202e}'];
                 assert!(!explanation.contains(harmful), "{explanation:?}");
-                assert!(!mistake.to_string().is_empty() && mistake.exit_code() != 0);
+                assert!(!error.to_string().is_empty() && error.exit_code() != 0);
             }
         }
     }
@@ -743,7 +743,7 @@ fn the_program_is_what_kernel_says() {
     for _ in 0..3000 {
         let text = random(&mut rng, &[0, 22, 80, 32768, 65535]).replace("autobound", "fwmark 1/1");
         let filter = read(&text, &TCP).unwrap();
-        let program = filter.kernel().program(Kernel::FULL);
+        let program = filter.kernel().program(KernelFeatures::FULL);
         for _ in 0..5 {
             let socket = socket(&mut rng);
             let Some(subject) = subject(&socket) else { continue };

@@ -10,20 +10,20 @@ use sockeye_wire::netlink::{Attribute, Attributes};
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 
 impl Socket {
-    /// The socket that an `inet_diag` message describes. `protocol` is the one that was asked for.
+    /// Creates a socket from an `inet_diag` message. `protocol` is the one of the request.
     ///
     /// # Errors
-    /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
+    /// When the header of an attribute is malformed. An attribute too short for its type is `None`.
     pub fn from_inet_diag(wire: &InetDiag<'_>, protocol: Protocol) -> Result<Self, sockeye_wire::Error> {
         let mut socket = Self::new(protocol, State::Close);
         socket.read_inet_diag(wire, protocol)?;
         Ok(socket)
     }
 
-    /// As [`Socket::from_inet_diag`], into a socket that is there already.
+    /// Reads an `inet_diag` message into an existing socket.
     ///
     /// # Errors
-    /// The same; what was read up to there stands in the socket then.
+    /// As [`Socket::from_inet_diag`]; the fields before the error are set.
     #[inline]
     pub fn read_inet_diag(
         &mut self,
@@ -34,25 +34,24 @@ impl Socket {
         self.read_inet_diag_attributes(wire)
     }
 
-    /// The second half of [`Socket::read_inet_diag`], after [`Socket::read_inet_diag_head`].
+    /// Reads the attributes, after [`Socket::read_inet_diag_head`].
     ///
     /// # Errors
-    /// The same.
+    /// As [`Socket::read_inet_diag`].
     #[inline]
     pub fn read_inet_diag_attributes(&mut self, wire: &InetDiag<'_>) -> Result<(), sockeye_wire::Error> {
         for attribute in wire.attributes() {
-            self.take_inet_attribute(&attribute?);
+            self.read_inet_attribute(&attribute?);
         }
         Ok(())
     }
 
-    /// The first half of [`Socket::read_inet_diag`], and enough for those who want nothing that stands in attributes: ends,
-    /// state, queues, timer, inode, user and cookie.
+    /// Reads the fixed part of the message: endpoints, state, queues, timer, inode, user and cookie.
     #[inline]
     pub fn read_inet_diag_head(&mut self, wire: &InetDiag<'_>, protocol: Protocol) {
         let state = match State::from_number(wire.state()) {
-            // TCP's tables hold nothing that is closed. Sockets merely bound, which have no state of their
-            // own, are told so when asked for (Linux 6.8, net/ipv4/inet_diag.c: TCPF_BOUND_INACTIVE).
+            // TCP's tables contain no closed sockets. A bound socket that neither listens nor connects is
+            // reported in this state if requested (Linux 6.8, net/ipv4/inet_diag.c: TCPF_BOUND_INACTIVE).
             State::Close if protocol == Protocol::Tcp => State::BoundInactive,
             state => state,
         };
@@ -65,7 +64,7 @@ impl Socket {
         self.local = Endpoint::from_wire(is_v6, wire.source(), wire.source_port());
         self.peer = Endpoint::from_wire(is_v6, wire.destination(), wire.destination_port());
         self.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
-        self.take_uid(wire.uid());
+        self.set_uid(wire.uid());
         self.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
         self.queues = if state == State::Listen {
             Queues::Accept {
@@ -81,7 +80,7 @@ impl Socket {
     }
 
     #[inline]
-    fn take_inet_attribute(&mut self, attribute: &Attribute<'_>) {
+    fn read_inet_attribute(&mut self, attribute: &Attribute<'_>) {
         let payload = attribute.payload;
         match attribute.kind {
             attribute::SHUTDOWN => self.shutdown = attribute.u8().map(Shutdown::from_bits),
@@ -96,7 +95,7 @@ impl Socket {
             }
             attribute::CONG => self.congestion = Some(Algorithm::from_c(payload)),
             attribute::SKMEMINFO => self.memory = Some(Memory::from(SkMemInfo::new(payload))),
-            // The shorter form counts only where the longer one is missing (before Linux 3.6).
+            // Used only if SKMEMINFO is missing (before Linux 3.6).
             attribute::MEMINFO if self.memory.is_none() => {
                 self.memory = MemoryInfo::parse(payload).map(Memory::from);
             }
@@ -124,7 +123,7 @@ mod tests {
     use super::*;
     use crate::{Port, TimerKind};
 
-    /// `struct inet_diag_msg` with the given family and state, then attributes.
+    /// Builds a `struct inet_diag_msg` with the given family and state, then attributes.
     fn message(family: u8, state: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
         let mut bytes = vec![family, state, 1, 2, 0, 80, 0x9c, 0x40];
         bytes.extend_from_slice(&[10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -138,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_tcp_socket_is_one_merely_bound() {
+    fn closed_tcp_socket_is_bound_inactive() {
         let bytes = message(2, 7, &[]);
         assert_eq!(socket(&bytes, Protocol::Tcp).state, State::BoundInactive);
         assert_eq!(socket(&bytes, Protocol::Udp).state, State::Close);
     }
 
     #[test]
-    fn a_connection() {
+    fn connection_has_endpoints_queues_and_attributes() {
         let socket = socket(
             &message(2, 1, &[(8, &[3]), (21, &77_u64.to_ne_bytes()), (4, b"bbr\0")]),
             Protocol::Tcp,
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_has_an_accept_queue_and_time_wait_no_user() {
+    fn listener_has_accept_queue_and_time_wait_has_no_user() {
         let listener = socket(&message(10, 10, &[(11, &[1])]), Protocol::Tcp);
         assert_eq!(
             listener.queues,
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_numbers_survive() {
+    fn unknown_numbers_are_kept() {
         let socket = socket(&message(99, 77, &[(4000, b"?")]), Protocol::Udp);
         assert_eq!(
             (socket.family, socket.state),
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn short_attributes_are_none_and_broken_ones_are_errors() {
+    fn short_attribute_is_none_and_malformed_one_is_error() {
         let short = message(2, 1, &[(15, &[1]), (7, &[]), (16, &[0; 19])]);
         let found = socket(&short, Protocol::Tcp);
         assert_eq!((found.mark, found.congestion_info), (None, None));

@@ -1,6 +1,6 @@
-//! From what the kernel said to what we know: one file for each thing it says it in.
+//! Conversions from the kernel's formats to the records of this crate: one file per format.
 
-mod held;
+mod by_descriptor;
 mod inet;
 mod netlink;
 mod packet;
@@ -9,15 +9,15 @@ mod unix;
 mod vitals;
 mod walk;
 
-pub use walk::WalkedKernel;
+pub use walk::WalkLayout;
 
 use crate::{Cookie, Family, Inode, Memory, Protocol, Queues, Socket, State, Uid};
 use sockeye_wire::inet_diag::SkMemInfo;
 
 impl Socket {
-    /// A socket with its names, as every kind of diag message begins.
+    /// Creates a socket from the fields with which every diag message begins.
     #[inline]
-    fn named(protocol: Protocol, family: Family, state: State, inode: u32, cookie: u64) -> Self {
+    fn with_identity(protocol: Protocol, family: Family, state: State, inode: u32, cookie: u64) -> Self {
         let mut socket = Self::new(protocol, state);
         socket.family = family;
         socket.inode = (inode != 0).then_some(Inode(inode));
@@ -25,17 +25,17 @@ impl Socket {
         socket
     }
 
-    /// Its user. Without a file a 0 means that nobody knows: TIME_WAIT (also one that still waits for a FIN,
-    /// which shows as FIN_WAIT2), SYN_RECV, and before Linux 6.17 whatever was not accepted yet or is
-    /// closed already.
+    /// Sets the user. For a socket without a file the kernel reports 0 if it does not know the user: in TIME_WAIT
+    /// (also one that waits for a FIN and is reported as FIN_WAIT2), in SYN_RECV, and before Linux 6.17 for a
+    /// socket that is not accepted yet or closed already.
     #[inline]
-    fn take_uid(&mut self, uid: u32) {
+    fn set_uid(&mut self, uid: u32) {
         self.uid = (uid != 0 || self.inode.is_some()).then_some(Uid(uid));
     }
 
-    /// Its memory, of a family whose queues the kernel does not tell apart from it: all that waits
-    /// there is packets, counted with the kernel's overhead, as `ss` shows them too.
-    fn take_memory_and_queues(&mut self, payload: &[u8]) {
+    /// Reads the memory of a family whose queues the kernel reports only as memory: the queues contain packets,
+    /// counted with the kernel's overhead, as `ss` shows them too.
+    fn read_memory_and_queues(&mut self, payload: &[u8]) {
         let memory = Memory::from(SkMemInfo::new(payload));
         if let (Some(receive_bytes), Some(send_bytes)) = (memory.rmem_alloc_bytes, memory.wmem_alloc_bytes) {
             self.queues = Queues::Data {
@@ -47,7 +47,7 @@ impl Socket {
     }
 }
 
-/// What the tests of this folder build messages from.
+/// Helpers of the tests of this folder to build messages.
 #[cfg(test)]
 mod build {
     /// Appends attributes, each padded.
@@ -61,7 +61,7 @@ mod build {
         bytes
     }
 
-    /// Words in the kernel's order.
+    /// Words in native byte order.
     pub(super) fn words(words: &[u32]) -> Vec<u8> {
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }

@@ -3,16 +3,16 @@ use crate::{Endpoint, Family, Protocol, State};
 use sockeye_wire::netlink_diag::{NetlinkDiag, attribute};
 
 impl Socket {
-    /// The socket that a `netlink_diag` message describes. The kernel does not tell who made it.
+    /// Creates a socket from a `netlink_diag` message, which has no user.
     ///
-    /// One dump may tell of the same socket twice, see [`sockeye_wire::netlink_diag`].
+    /// One dump may report a socket twice, see [`sockeye_wire::netlink_diag`].
     ///
     /// # Errors
-    /// When an attribute's envelope is broken.
+    /// When the header of an attribute is malformed.
     #[inline]
     pub fn from_netlink_diag(wire: &NetlinkDiag<'_>) -> Result<Self, sockeye_wire::Error> {
         let state = State::from_netlink_number(wire.state());
-        let mut socket = Self::named(
+        let mut socket = Self::with_identity(
             Protocol::Netlink,
             Family::from_number(wire.family()),
             state,
@@ -25,7 +25,7 @@ impl Socket {
             port: wire.port(),
             group: None,
         };
-        // An unconnected socket has two zeros here, which would name the kernel.
+        // An unconnected socket has two zeros here, which would mean the kernel.
         if state != State::Close {
             socket.peer = Endpoint::Netlink {
                 protocol,
@@ -36,7 +36,7 @@ impl Socket {
         for attribute in wire.attributes() {
             let attribute = attribute?;
             if attribute.kind == attribute::MEMINFO {
-                socket.take_memory_and_queues(attribute.payload);
+                socket.read_memory_and_queues(attribute.payload);
             }
         }
         Ok(socket)
@@ -44,8 +44,8 @@ impl Socket {
 }
 
 impl State {
-    /// From netlink's own numbers (`net/netlink/af_netlink.c`): 1 connected, 0 not any more, and 7 never
-    /// yet, which is what every socket of the kernel starts with.
+    /// Converts netlink's own state numbers (`net/netlink/af_netlink.c`): 1 connected, 0 no longer connected, 7 never
+    /// connected (the initial value of every socket).
     #[must_use]
     pub const fn from_netlink_number(number: u8) -> Self {
         match number {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connected_socket() {
+    fn connected_socket_has_a_peer() {
         let found = socket(
             1,
             &[(attribute::MEMINFO, &build::words(&[832, 9, 1, 9, 0, 0, 0, 0, 7]))],
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unconnected_socket_has_no_peer() {
+    fn unconnected_socket_has_no_peer() {
         for number in [0, 7] {
             let found = socket(number, &[(attribute::MEMINFO, &[])]);
             assert_eq!((found.state, found.peer), (State::Close, Endpoint::None));

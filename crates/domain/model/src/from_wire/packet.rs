@@ -3,14 +3,14 @@ use crate::{Endpoint, Family, InterfaceIndex, Protocol, State, Uid};
 use sockeye_wire::packet_diag::{Info, PacketDiag, attribute};
 
 impl Socket {
-    /// The socket that a `packet_diag` message describes. PACKET sockets have no states: it is
-    /// [`State::Close`], neither connected nor listening.
+    /// Creates a socket from a `packet_diag` message. PACKET sockets have no state; it is [`State::Close`],
+    /// neither connected nor listening.
     ///
     /// # Errors
-    /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
+    /// When the header of an attribute is malformed. An attribute too short for its type is `None`.
     #[inline]
     pub fn from_packet_diag(wire: &PacketDiag<'_>) -> Result<Self, sockeye_wire::Error> {
-        let mut socket = Self::named(
+        let mut socket = Self::with_identity(
             Protocol::from_packet_type(wire.kind()),
             Family::from_number(wire.family()),
             State::Close,
@@ -25,7 +25,7 @@ impl Socket {
                     socket.interface = (index != 0).then_some(InterfaceIndex(index));
                 }
                 attribute::UID => socket.uid = attribute.u32().map(Uid),
-                attribute::MEMINFO => socket.take_memory_and_queues(attribute.payload),
+                attribute::MEMINFO => socket.read_memory_and_queues(attribute.payload),
                 _ => {}
             }
         }
@@ -38,7 +38,7 @@ impl Socket {
 }
 
 impl Protocol {
-    /// From the `SOCK_*` type of a PACKET socket.
+    /// Converts the `SOCK_*` type of a PACKET socket.
     #[must_use]
     pub const fn from_packet_type(number: u8) -> Self {
         match number {
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_bound_to_an_interface() {
+    fn bound_socket_has_interface_and_user() {
         let found = socket(
             3,
             &[
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_is_absent() {
+    fn missing_attributes_are_none() {
         let found = socket(10, &[(attribute::INFO, &[1])]);
         assert_eq!(found.protocol, Protocol::Unknown(10));
         assert_eq!(

@@ -5,21 +5,21 @@ use crate::{
 };
 use sockeye_wire::proc_net::{Address, InetLine, NetlinkLine, PacketLine, Tail, UnixLine};
 
-/// What `/proc/net` does not know stays `None`: cookie, namespace, cgroup, mark, options, shutdown,
-/// nearly all of memory and tcp_info, the interface an IP socket is bound to.
+/// What `/proc/net` lacks stays `None`: cookie, namespace, cgroup, mark, options, shutdown,
+/// nearly all of memory and tcp_info, the interface that an IP socket is bound to.
 impl Socket {
-    /// The socket that a line of `tcp`, `udp`, `udplite` or `raw` describes. `protocol` is the file's.
+    /// Creates a socket from a line of `tcp`, `udp`, `udplite` or `raw`. `protocol` is that of the file.
     ///
-    /// Times come in hundredths of a second, so `rto_us` and `ato_us` are rounded down to these.
+    /// Times have a resolution of 10 ms: `rto_us` and `ato_us` are rounded down.
     #[must_use]
     pub fn from_proc_inet(line: &InetLine, protocol: Protocol) -> Self {
         let state = State::from_number(line.state);
         let family = if line.is_v6 { Family::Inet6 } else { Family::Inet };
-        let mut socket = Self::listed(protocol, family, state, Some(line.inode), line.references);
+        let mut socket = Self::from_proc_line(protocol, family, state, Some(line.inode), line.references);
         let endpoint = |address: Address| Endpoint::from_wire(line.is_v6, address.bytes, address.port);
         socket.local = endpoint(line.local);
         socket.peer = endpoint(line.remote);
-        socket.take_uid(line.uid);
+        socket.set_uid(line.uid);
         socket.timer = timer(line);
         socket.queues = if protocol == Protocol::Tcp && state == State::Listen {
             Queues::Accept {
@@ -53,7 +53,7 @@ impl Socket {
                     rto_us: ticks_us(rto_ticks),
                     ato_us: ticks_us(ato_ticks),
                     snd_cwnd_segs: Some(snd_cwnd),
-                    // The kernel's "infinite" is printed as -1 here, and as itself in tcp_info.
+                    // The kernel prints "infinite" as -1 here, but as a number in tcp_info.
                     snd_ssthresh_segs: if ssthresh == -1 {
                         Some(TCP_INFINITE_SSTHRESH)
                     } else {
@@ -67,7 +67,7 @@ impl Socket {
         socket
     }
 
-    /// The socket that a line of `unix` describes. Its peer, its queues and its user are not told.
+    /// Creates a socket from a line of `unix`, without peer, queues and user.
     #[must_use]
     pub fn from_proc_unix(line: &UnixLine<'_>) -> Self {
         let state = if line.is_listening() {
@@ -78,7 +78,7 @@ impl Socket {
         let kind = u8::try_from(line.kind).unwrap_or(u8::MAX);
         let protocol = Protocol::from_unix_type(kind);
         let references = i64::from(line.references);
-        let mut socket = Self::listed(protocol, Family::Unix, state, Some(line.inode), references);
+        let mut socket = Self::from_proc_line(protocol, Family::Unix, state, Some(line.inode), references);
         socket.local = Endpoint::Unix {
             name: line.name.map(UnixName::from),
             inode: socket.inode,
@@ -86,15 +86,15 @@ impl Socket {
         socket
     }
 
-    /// The socket that a line of `packet` describes.
+    /// Creates a socket from a line of `packet`.
     ///
-    /// Of its queues only the memory of the receiving one is told, so it is in [`Socket::memory`].
+    /// The line has only the memory of the receive queue, which is in [`Socket::memory`].
     #[must_use]
     pub fn from_proc_packet(line: &PacketLine) -> Self {
         let kind = u8::try_from(line.kind).unwrap_or(u8::MAX);
         let protocol = Protocol::from_packet_type(kind);
         let (inode, references) = (Some(line.inode), line.references);
-        let mut socket = Self::listed(protocol, Family::Packet, State::Close, inode, references);
+        let mut socket = Self::from_proc_line(protocol, Family::Packet, State::Close, inode, references);
         socket.interface = (line.interface != 0).then_some(InterfaceIndex(line.interface));
         socket.local = Endpoint::Packet {
             ethertype: line.ethertype,
@@ -108,12 +108,12 @@ impl Socket {
         socket
     }
 
-    /// The socket that a line of `netlink` describes. Its user is not told, nor whether it is connected:
-    /// it is [`State::Close`] without a peer, as most are.
+    /// Creates a socket from a line of `netlink`, without user. The line lacks the state: it is
+    /// [`State::Close`] without a peer, as with most of these sockets.
     #[must_use]
     pub fn from_proc_netlink(line: &NetlinkLine) -> Self {
         let (inode, references) = (line.inode, line.references);
-        let mut socket = Self::listed(
+        let mut socket = Self::from_proc_line(
             Protocol::Netlink,
             Family::Netlink,
             State::Close,
@@ -138,8 +138,14 @@ impl Socket {
         socket
     }
 
-    /// What all lines have.
-    fn listed(protocol: Protocol, family: Family, state: State, inode: Option<u64>, references: i64) -> Self {
+    /// Creates a socket from the columns that all files have.
+    fn from_proc_line(
+        protocol: Protocol,
+        family: Family,
+        state: State,
+        inode: Option<u64>,
+        references: i64,
+    ) -> Self {
         let mut socket = Self::new(protocol, state);
         socket.family = family;
         socket.inode = inode
@@ -152,9 +158,9 @@ impl Socket {
 }
 
 impl State {
-    /// From the `St` column of `/proc/net/unix`, an `enum socket_state`, as `ss` translates it.
+    /// Converts the `St` column of `/proc/net/unix`, an `enum socket_state`, as `ss` does.
     ///
-    /// `SYN_SENT` there is an end that nobody has accepted yet, and `CLOSING` one on its way out.
+    /// `SYN_SENT` is a connection that is not accepted yet, and `CLOSING` one that is being closed.
     #[must_use]
     pub const fn from_proc_unix_number(number: u8) -> Self {
         match number {
@@ -167,7 +173,7 @@ impl State {
     }
 }
 
-/// The running timer, and of the two counts on the line the one that is its own.
+/// Reads the running timer with the matching one of the two counts of the line.
 fn timer(line: &InetLine) -> Option<Timer> {
     let overdue = i64::try_from(line.expires_ticks).is_err();
     let expires_ms = if overdue {
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_knows_its_queue_but_not_its_backlog() {
+    fn listener_has_queue_but_no_backlog() {
         let found = inet(
             "0A 00000000:00000003 00:00000000 00000000  1000        0 1129 1 0 100 0 0 10 0",
             Protocol::Tcp,
@@ -222,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_has_the_little_that_procfs_knows() {
+    fn connection_has_only_the_columns_of_procfs() {
         let found = inet(
             "01 00000000:00000000 02:00000258 00000001 0 2 5 2 0 20 4 30 10 -1",
             Protocol::Tcp,
@@ -243,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_file_nobody_is_not_root() {
+    fn zero_uid_without_a_file_is_unknown() {
         let found = inet(
             "06 00000000:00000000 03:00000F6E 00000000 0 0 0 3 0",
             Protocol::Tcp,
@@ -270,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_overdue_and_far_away() {
+    fn overdue_timer_is_zero_and_far_timer_is_clamped() {
         for (ticks, expires_ms) in [
             ("FFFFFFFFFFFFFFF0", 0),
             ("7FFFFFFFFFFFFFFF", u32::MAX / 2),
@@ -282,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn udp_knows_its_drops() {
+    fn udp_line_has_drops() {
         let found = inet(
             "07 00000000:00000300 00:00000000 00000000 0 0 77 2 0 9",
             Protocol::Udp,
@@ -296,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn unix_states_and_names() {
+    fn unix_line_has_state_and_name() {
         let read =
             |line: &str| Socket::from_proc_unix(&UnixLine::parse(line.as_bytes()).expect("a good line"));
         let listener = read("0000000000000000: 00000002 00000000 00010000 0001 01 78 @a@b");
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_and_netlink() {
+    fn packet_and_netlink_lines_have_memory() {
         let line = PacketLine::parse(b"00000000 3 3 88cc 2 1 832 1000 54321").unwrap();
         let found = Socket::from_proc_packet(&line);
         assert_eq!(

@@ -5,16 +5,15 @@ use sockeye_wire::netlink::Attribute;
 use sockeye_wire::unix_diag::{Name, Queues as WireQueues, UnixDiag, attribute};
 
 impl Socket {
-    /// The socket that a `unix_diag` message describes.
+    /// Creates a socket from a `unix_diag` message.
     ///
-    /// The peer is known by its inode only: its name is that of another socket. A peer without an inode
-    /// is one that nobody has accepted yet.
+    /// The message has only the inode of the peer, not its name. A peer without an inode is not accepted yet.
     ///
     /// # Errors
-    /// When an attribute's envelope is broken. An attribute too short for its type is left `None`.
+    /// When the header of an attribute is malformed. An attribute too short for its type is `None`.
     #[inline]
     pub fn from_unix_diag(wire: &UnixDiag<'_>) -> Result<Self, sockeye_wire::Error> {
-        let mut socket = Self::named(
+        let mut socket = Self::with_identity(
             Protocol::from_unix_type(wire.kind()),
             Family::from_number(wire.family()),
             State::from_number(wire.state()),
@@ -26,13 +25,13 @@ impl Socket {
             inode: socket.inode,
         };
         for attribute in wire.attributes() {
-            socket.take_unix_attribute(&attribute?);
+            socket.read_unix_attribute(&attribute?);
         }
         Ok(socket)
     }
 
     #[inline]
-    fn take_unix_attribute(&mut self, attribute: &Attribute<'_>) {
+    fn read_unix_attribute(&mut self, attribute: &Attribute<'_>) {
         let payload = attribute.payload;
         match attribute.kind {
             attribute::NAME => {
@@ -82,7 +81,7 @@ impl From<Name<'_>> for UnixName {
 }
 
 impl Protocol {
-    /// From the `SOCK_*` type of a UNIX socket.
+    /// Converts the `SOCK_*` type of a UNIX socket.
     #[must_use]
     pub const fn from_unix_type(number: u8) -> Self {
         match number {
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_at_a_path() {
+    fn listener_has_path_and_accept_queue() {
         let found = socket(
             1,
             10,
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_peer_nobody_accepted_yet() {
+    fn peer_that_is_not_accepted_has_no_inode() {
         let found = socket(
             5,
             1,
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_is_absent_and_unknown_numbers_survive() {
+    fn missing_attributes_are_none_and_unknown_numbers_are_kept() {
         let found = socket(9, 77, &[(attribute::PEER, &[1]), (4000, b"?")]);
         assert_eq!(
             (found.protocol, found.state),

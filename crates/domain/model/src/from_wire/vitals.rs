@@ -6,7 +6,7 @@ use sockeye_wire::ethtool::{DUPLEX_FULL, DUPLEX_HALF, LinkModes};
 use sockeye_wire::proc_net::SoftnetLine;
 use sockeye_wire::rtnetlink;
 
-/// What the link itself tells; the rest is told by other messages, and absent.
+/// Converts the fields of the link message; what other messages report stays absent.
 impl From<&rtnetlink::Link<'_>> for Device {
     fn from(link: &rtnetlink::Link<'_>) -> Self {
         let info = &link.info;
@@ -15,7 +15,7 @@ impl From<&rtnetlink::Link<'_>> for Device {
             Some(rtnetlink::IFF_TAP) => b"tap",
             _ => info.driver,
         };
-        // Kernels before 5.14 do not name the device on the bus. Software that makes Ethernet devices says its kind.
+        // Kernels before 5.14 do not report the parent device. A virtual Ethernet device has a kind.
         let is_kindless_ethernet = info.driver.is_empty() && link.kind == ARPHRD_ETHER && !is_loopback;
         Self {
             index: InterfaceIndex(link.index.cast_unsigned()),
@@ -48,9 +48,9 @@ impl From<&rtnetlink::Link<'_>> for Device {
 }
 
 impl Device {
-    /// Takes over what ethtool tells about it. A speed that the driver does not know is none.
-    pub fn take_modes(&mut self, modes: &LinkModes) {
-        // SPEED_UNKNOWN is -1; some drivers say 0 or, in 16 bits, 65535.
+    /// Sets speed and duplex from ethtool; `None` if the driver does not know them.
+    pub fn set_link_modes(&mut self, modes: &LinkModes) {
+        // SPEED_UNKNOWN is -1; some drivers report 0 or, in 16 bits, 65535.
         self.speed_mbit_per_s = modes
             .speed
             .filter(|&speed| !matches!(speed, 0 | 0xffff | u32::MAX));
@@ -83,7 +83,7 @@ impl From<rtnetlink::LinkStats> for Traffic {
 }
 
 impl Qdisc {
-    /// `None` if it came without statistics.
+    /// Converts a qdisc; `None` if the message has no statistics.
     #[must_use]
     pub fn from_wire(qdisc: &rtnetlink::Qdisc<'_>) -> Option<Self> {
         let stats = qdisc.stats?;
@@ -103,7 +103,7 @@ impl Qdisc {
 }
 
 impl NeighbourTable {
-    /// `None` if it is not about a table, but about the settings of one interface.
+    /// Converts a neighbour table; `None` if the message is about the settings of one interface.
     #[must_use]
     pub fn from_wire(table: &rtnetlink::NeighbourTable<'_>) -> Option<Self> {
         Some(Self {
@@ -112,18 +112,18 @@ impl NeighbourTable {
                 used: table.entries?.into(),
                 max: table.entries_max?.into(),
             },
-            // Not told before Linux 4.2.
+            // Not reported before Linux 4.2.
             overflows: table.table_fulls.unwrap_or_default(),
         })
     }
 }
 
 impl Softnet {
-    /// `place`: which line of the file it is, from 0. That is its number on kernels that do not tell it.
+    /// Converts a line. `index` is its number in the file, from 0; older kernels do not report the processor, which it is then.
     #[must_use]
-    pub fn from_wire(line: &SoftnetLine, place: u32) -> Self {
+    pub fn from_wire(line: &SoftnetLine, index: u32) -> Self {
         Self {
-            processor: line.processor.unwrap_or(place),
+            processor: line.processor.unwrap_or(index),
             processed: line.processed.into(),
             dropped: line.dropped.into(),
             squeezed: line.time_squeeze.into(),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_is() {
+    fn device_kinds_are_distinguished() {
         let tap = info(&[(1, b"tun\0"), (2, &info(&[(3, &[2])]))]);
         let tap = link(
             IFF_UP,
@@ -186,7 +186,7 @@ mod tests {
 
     /// Composed after the kernel's headers.
     #[test]
-    fn bonding() {
+    fn bond_and_port_have_settings() {
         let bond = info(&[
             (1, b"bond\0"),
             (2, &info(&[(1, &[1]), (3, &words(&[0])), (7, &words(&[0]))])),
@@ -213,17 +213,17 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_are_none() {
+    fn unknown_speed_is_none() {
         let mut device = link(0, 1, &[]);
         for (speed, expected) in [(u32::MAX, None), (0, None), (0xffff, None), (2500, Some(2500))] {
-            device.take_modes(&LinkModes {
+            device.set_link_modes(&LinkModes {
                 index: Some(3),
                 speed: Some(speed),
                 duplex: Some(255),
             });
             assert_eq!((device.speed_mbit_per_s, device.duplex), (expected, None));
         }
-        device.take_modes(&LinkModes {
+        device.set_link_modes(&LinkModes {
             duplex: Some(0),
             ..LinkModes::default()
         });

@@ -2,27 +2,27 @@ use crate::{
     CgroupId, CongestionInfo, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, NetnsInode, Options,
     Port, Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer,
 };
-use sockeye_wire::walk::{Kind, Memory as WireMemory, Moment, Record, detail};
+use sockeye_wire::walk::{KernelClock, Kind, Memory as WireMemory, Record, detail};
 use std::net::IpAddr;
 
-/// What has to be known of a kernel to make sense of what a walk over its tables read.
+/// The layout of the records of a walk: the properties of the kernel, and what was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WalkedKernel {
-    /// Which bit of `inet_flags` each of [`Options::NAMES`] is; `None` where it is not known.
+pub struct WalkLayout {
+    /// The bit of `inet_flags` of each of [`Options::NAMES`]; `None` if unknown.
     pub option_bits: Option<[u8; Options::NAMES.len()]>,
-    /// Whether it keeps a cgroup with each socket.
+    /// Whether the kernel stores a cgroup with each socket.
     pub has_cgroups: bool,
-    /// Whether class and type of service are wanted.
+    /// Whether to read net_cls class, type of service and traffic class.
     pub service_class: bool,
-    /// Whether each socket is to say where it lives.
+    /// Whether to set the namespace of each socket.
     pub netns: bool,
 }
 
 impl Socket {
-    /// Reads one record of a walk over TCP's tables into this place; `now` is when its run began.
+    /// Reads a record of a walk over TCP's tables into this socket; `now` is the time of its run.
     #[inline]
-    pub fn read_walked(&mut self, record: &Record<'_>, now: Moment, kernel: &WalkedKernel) {
-        self.read_full(record, Some(now), kernel, Protocol::Tcp);
+    pub fn read_walk_record(&mut self, record: &Record<'_>, now: KernelClock, kernel: &WalkLayout) {
+        self.read_inet_record(record, Some(now), kernel, Protocol::Tcp);
         if let Some(raw) = record.tcp_raw(now) {
             self.tcp_info = Some(TcpInfo::from_walk(&raw, self.state));
         }
@@ -31,20 +31,20 @@ impl Socket {
         }
     }
 
-    /// Likewise, of any protocol with IP addresses. Without a moment nobody knows when timers will run off.
+    /// Reads a record of any IP protocol. Without `now` the timer stays `None`.
     #[inline]
-    pub(super) fn read_full(
+    pub(super) fn read_inet_record(
         &mut self,
         record: &Record<'_>,
-        now: Option<Moment>,
-        kernel: &WalkedKernel,
+        now: Option<KernelClock>,
+        kernel: &WalkLayout,
         protocol: Protocol,
     ) {
         let state = State::from_number(record.state());
         self.clear(protocol, state);
         let is_v4 = record.family() == AF_INET;
         self.family = Family::from_number(u8::try_from(record.family()).unwrap_or(u8::MAX));
-        // By its family, not by its address: an IPv6 socket that talks IPv4 keeps the mapped form.
+        // The family decides, not the address: an IPv6 socket with an IPv4 peer keeps the mapped form.
         let end = |address: std::net::Ipv6Addr, port| {
             let ip = match address.to_ipv4_mapped() {
                 Some(v4) if is_v4 => IpAddr::V4(v4),
@@ -74,18 +74,18 @@ impl Socket {
             self.inode = (record.inode() != 0).then_some(Inode(record.inode()));
         }
         if record.has(detail::USER) || !is_full {
-            self.take_uid(record.uid());
+            self.set_uid(record.uid());
         }
         if record.has(detail::OPTIONS) || !is_full {
             self.mark = Some(record.mark());
         }
         if record.has(detail::OPTIONS) {
-            self.take_walked_options(record, kernel);
+            self.read_options(record, kernel);
         }
         self.memory = record.memory().map(Into::into);
     }
 
-    fn take_walked_options(&mut self, record: &Record<'_>, kernel: &WalkedKernel) {
+    fn read_options(&mut self, record: &Record<'_>, kernel: &WalkLayout) {
         self.shutdown = Some(Shutdown::from_bits(record.shutdown()));
         if kernel.has_cgroups {
             self.cgroup = Some(CgroupId(record.cgroup()));
@@ -124,7 +124,7 @@ impl From<WireMemory> for Memory {
 }
 
 impl Queues {
-    /// From the kernel's two numbers.
+    /// Converts the kernel's two numbers.
     #[inline]
     pub(super) const fn of(state: State, receive: u32, send: u32) -> Self {
         match state {

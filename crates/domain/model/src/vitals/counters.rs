@@ -2,8 +2,8 @@ use core::fmt;
 
 macro_rules! counters {
     ($($name:ident = $table:literal $key:literal;)*) => {
-        /// A counter of a network namespace, by the kernel's own name. Those that somebody judges, or that others are
-        /// measured against; there are many more.
+        /// A counter of a network namespace, with the kernel's name. Only counters that rules use or that other counters are
+        /// compared with; the kernel has many more.
         ///
         /// Source: `/proc/net/snmp`, `netstat` and `snmp6` (`net/ipv4/proc.c`, `net/ipv6/proc.c`).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,10 +13,10 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// Each of them.
+            /// All counters.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The table it stands in (`TcpExt`; in `snmp6` the beginning of its name), and its name there.
+            /// Returns its table (`TcpExt`; in `snmp6` the prefix of its name) and its name there.
             #[must_use]
             pub const fn place(self) -> (&'static str, &'static str) {
                 match self {
@@ -117,7 +117,7 @@ counters! {
     Udp6MemErrors = "Udp6" "MemErrors";
 }
 
-/// As `nstat` writes it: `TcpExtListenOverflows`.
+/// Writes the name as `nstat` does: `TcpExtListenOverflows`.
 impl fmt::Display for Counter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, name) = self.place();
@@ -125,7 +125,7 @@ impl fmt::Display for Counter {
     }
 }
 
-/// Values of counters, as they were at one moment; `None`: this kernel has no such counter, or it was not read.
+/// Values of counters at one time; `None` if this kernel lacks the counter, or it was not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters([Option<u64>; Counter::ALL.len()]);
 
@@ -136,13 +136,13 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// What it stood at.
+    /// Returns the value of a counter.
     #[must_use]
     pub const fn value(&self, counter: Counter) -> Option<u64> {
         self.0[counter as usize]
     }
 
-    /// Takes note of a value.
+    /// Sets the value of a counter.
     pub const fn set(&mut self, counter: Counter, value: u64) {
         self.0[counter as usize] = Some(value);
     }

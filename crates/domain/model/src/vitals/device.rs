@@ -1,51 +1,51 @@
 use crate::{InterfaceIndex, ShortText};
 use std::net::IpAddr;
 
-/// A network interface, what it carried, lost, and holds back.
+/// A network interface with its traffic, losses and queues.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Device {
-    /// Its number in its namespace
+    /// Index in its namespace
     pub index: InterfaceIndex,
-    /// Its name
+    /// Name
     pub name: DeviceName,
-    /// What it is: `veth`, `tun`, `tap`, `bridge`, `bond`, ...; empty: a real one, or the kernel's own (`lo`)
+    /// Kind: `veth`, `tun`, `tap`, `bridge`, `bond`, ...; empty for hardware and for the kernel's own (`lo`)
     pub driver: ShortText<16>,
-    /// Whether there is hardware below it: it has a device on some bus
+    /// Whether it is hardware: it has a parent device on a bus
     pub is_physical: bool,
     /// `IFF_LOOPBACK`
     pub is_loopback: bool,
-    /// Somebody switched it on (`IFF_UP`)
+    /// Administratively up (`IFF_UP`)
     pub is_up: bool,
-    /// It has a carrier (`IFLA_CARRIER`): a cable, the other end of a veth, a process that reads a tun
+    /// Whether it has a carrier (`IFLA_CARRIER`): a cable, the other end of a veth, a process that reads a tun; `None` if unknown
     pub has_carrier: Option<bool>,
-    /// How often the carrier came and went
+    /// Number of carrier changes
     pub carrier_changes: Option<u32>,
-    /// Largest packet
+    /// MTU
     pub mtu_bytes: Option<u32>,
-    /// Packets that may wait to be sent (`txqueuelen`)
+    /// Length of the send queue (`txqueuelen`)
     pub queue_packets: Option<u32>,
-    /// What it carried and lost
+    /// Packets, bytes, errors and drops
     pub traffic: Option<Traffic>,
-    /// As ethtool tells it; `None`: it does not know, or nobody could be asked
+    /// Speed according to ethtool; `None` if unknown
     pub speed_mbit_per_s: Option<u32>,
-    /// Likewise
+    /// Duplex mode according to ethtool; `None` if unknown
     pub duplex: Option<Duplex>,
-    /// The bond or bridge it is a port of
+    /// The bond or bridge that it is a port of
     pub master: Option<InterfaceIndex>,
-    /// If it is a bond
+    /// Settings of a bond
     pub bond: Option<Bond>,
-    /// If it is a port of one
+    /// State as a port of a bond
     pub bond_port: Option<BondPort>,
     /// Queueing disciplines, the root first
     pub qdiscs: Vec<Qdisc>,
-    /// Its addresses
+    /// IP addresses
     pub addresses: Vec<IpAddr>,
 }
 
-/// `IFNAMSIZ`: at most 15 bytes, any but `/`, `:`, space and NUL.
+/// An interface name (`IFNAMSIZ`): at most 15 bytes, any but `/`, `:`, space and NUL.
 pub type DeviceName = ShortText<16>;
 
-/// `struct rtnl_link_stats64`, since the device was made.
+/// `struct rtnl_link_stats64`: totals since the device was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the struct's names
 pub struct Traffic {
@@ -55,34 +55,34 @@ pub struct Traffic {
     pub tx_bytes: u64,
     pub rx_errors: u64,
     pub tx_errors: u64,
-    /// Received, but nobody had room for them
+    /// Received packets dropped for lack of buffers
     pub rx_dropped: u64,
-    /// To be sent, but dropped on the way out
+    /// Packets to send that were dropped
     pub tx_dropped: u64,
     pub collisions: u64,
     pub rx_crc_errors: u64,
-    /// The hardware's ring was full
+    /// Drops because the ring of the hardware was full
     pub rx_fifo_errors: u64,
-    /// The host took them too slowly out of the hardware
+    /// Packets that the host did not fetch in time from the hardware
     pub rx_missed_errors: u64,
     pub tx_carrier_errors: u64,
 }
 
-/// Whether both ends may send at once.
+/// Duplex mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duplex {
-    /// One at a time
+    /// One direction at a time
     Half,
-    /// Both
+    /// Both directions at once
     Full,
 }
 
 /// A bonding device (`IFLA_BOND_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bond {
-    /// How often it looks at the carrier of its ports; 0: never
+    /// Interval of the link monitor (miimon); 0: off
     pub miimon_ms: Option<u32>,
-    /// How often it asks a neighbour by ARP; 0: never
+    /// Interval of the ARP monitor; 0: off
     pub arp_interval_ms: Option<u32>,
     /// `BOND_MODE_*`
     pub mode: Option<u8>,
@@ -91,33 +91,33 @@ pub struct Bond {
 /// A port of a bonding device (`IFLA_BOND_SLAVE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BondPort {
-    /// Whether the bond takes its link to be up (`BOND_LINK_UP`)
+    /// Whether the bond considers its link up (`BOND_LINK_UP`)
     pub is_up: Option<bool>,
-    /// How often it failed
+    /// Number of link failures
     pub failures: Option<u32>,
 }
 
 /// A queueing discipline (`RTM_NEWQDISC`, `TCA_STATS2`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Qdisc {
-    /// `pfifo_fast`, `fq_codel`, `tbf`, ...
+    /// Kind: `pfifo_fast`, `fq_codel`, `tbf`, ...
     pub kind: ShortText<16>,
-    /// Its number, major and minor
+    /// Handle, major and minor
     pub handle: u32,
-    /// Of what it is a part; `0xffff_ffff` (`TC_H_ROOT`) for the root
+    /// Parent; `0xffff_ffff` (`TC_H_ROOT`) for the root
     pub parent: u32,
-    /// Bytes let through
+    /// Bytes sent
     pub bytes: u64,
-    /// Packets let through
+    /// Packets sent
     pub packets: u64,
     /// Packets dropped
     pub drops: u64,
-    /// Packets that came faster than allowed
+    /// Packets over the limit
     pub overlimits: u64,
-    /// Packets that the device gave back
+    /// Packets that the device returned
     pub requeues: u64,
-    /// Packets waiting now
+    /// Packets in the queue
     pub waiting_packets: u32,
-    /// Bytes waiting now
+    /// Bytes in the queue
     pub waiting_bytes: u32,
 }

@@ -1,4 +1,4 @@
-//! What a host tells about itself beside its sockets.
+//! Vitals: the state of a host and its network namespaces apart from the sockets.
 
 mod counters;
 mod device;
@@ -8,49 +8,49 @@ pub use device::{Bond, BondPort, Device, DeviceName, Duplex, Qdisc, Traffic};
 
 use crate::{NetnsInode, Process, ShortText};
 
-/// What one network namespace tells.
+/// The vitals of a network namespace.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Vitals {
-    /// Which; `None` where only one is being looked at.
+    /// The namespace; `None` if only one is read.
     pub netns: Option<NetnsInode>,
-    /// Counters of its protocols.
+    /// Counters of the protocols.
     pub counters: Counters,
-    /// Its sockets, as it counts them itself.
+    /// Numbers of sockets, as the kernel counts them.
     pub usage: Usage,
-    /// What it is set to. Not read where nothing lives that they are about.
+    /// Settings; those that matter for no socket of the namespace are not read.
     pub settings: Settings,
-    /// Its interfaces.
+    /// Network interfaces.
     pub devices: Vec<Device>,
-    /// Its tracked connections; `None`: nothing is tracked.
+    /// Tracked connections and their limit; `None` if the kernel tracks none.
     pub conntrack: Option<Fill>,
-    /// Its share of the tables of neighbours; counted only where one of these is half full.
+    /// Entries in the neighbour tables; only counted if a table is at least half full.
     pub neighbours: Option<Neighbours>,
 }
 
-/// What all namespaces share.
+/// The vitals that all namespaces share.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct HostVitals {
-    /// What each processor did for the network (`softnet_stat`).
+    /// Statistics of each processor (`softnet_stat`).
     pub processors: Vec<Softnet>,
-    /// Tables of neighbours, which all namespaces fill together.
+    /// Neighbour tables.
     pub neighbours: Vec<NeighbourTable>,
-    /// Pages that TCP holds, and its three limits (`net.ipv4.tcp_mem`: no pressure below, pressure above, at most).
+    /// Memory of TCP, and its three limits (`net.ipv4.tcp_mem`: low, pressure, high).
     pub tcp_memory: Option<MemoryUse>,
-    /// Likewise of UDP (`net.ipv4.udp_mem`).
+    /// Memory of UDP, and its limits (`net.ipv4.udp_mem`).
     pub udp_memory: Option<MemoryUse>,
-    /// TCP sockets without a process, and how many there may be (`net.ipv4.tcp_max_orphans`).
+    /// TCP sockets without a process, and their limit (`net.ipv4.tcp_max_orphans`).
     pub orphans: Option<Fill>,
     /// `net.core.rmem_max`
     pub rmem_max_bytes: Option<u64>,
     /// `net.core.wmem_max`
     pub wmem_max_bytes: Option<u64>,
-    /// Open files of the processes that were asked about.
+    /// Open files of the requested processes.
     pub files: Vec<OpenFiles>,
-    /// How long the host is up.
+    /// Uptime in seconds.
     pub uptime_s: Option<u64>,
 }
 
-/// `/proc/net/sockstat` and `sockstat6`.
+/// Numbers of sockets (`/proc/net/sockstat` and `sockstat6`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// TCP sockets that are neither TIME_WAIT nor closed, of both families
@@ -66,7 +66,7 @@ pub struct Usage {
 pub struct Settings {
     /// `net.ipv4.ip_local_port_range`: first and last
     pub ephemeral_ports: Option<(u16, u16)>,
-    /// How many of these `net.ipv4.ip_local_reserved_ports` takes away
+    /// How many of these ports `net.ipv4.ip_local_reserved_ports` excludes
     pub reserved_ports: Option<u32>,
     /// `net.ipv4.tcp_max_tw_buckets`
     pub time_wait_max: Option<u64>,
@@ -76,9 +76,9 @@ pub struct Settings {
     pub syn_backlog_max: Option<u32>,
     /// `net.ipv4.tcp_syncookies`
     pub syncookies: Option<u32>,
-    /// `net.ipv4.tcp_rmem`: at least, at first, at most
+    /// `net.ipv4.tcp_rmem`: minimum, default, maximum
     pub tcp_rmem_bytes: Option<[u64; 3]>,
-    /// `net.ipv4.tcp_wmem`
+    /// `net.ipv4.tcp_wmem`: minimum, default, maximum
     pub tcp_wmem_bytes: Option<[u64; 3]>,
     /// `net.ipv4.tcp_fin_timeout`
     pub fin_timeout_s: Option<u32>,
@@ -92,64 +92,64 @@ pub struct Settings {
     pub mtu_probing: Option<u32>,
 }
 
-/// How full something is.
+/// A use and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fill {
-    /// How much there is
+    /// Current use
     pub used: u64,
-    /// How much there may be
+    /// Limit
     pub max: u64,
 }
 
-/// Memory that a protocol holds, against its limits.
+/// Memory of a protocol, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Held, in bytes
+    /// Memory in use, in bytes
     pub used_bytes: u64,
-    /// Below the first it is never asked to save; above the second it is; above the third it gets none
+    /// Limits in bytes: below the first there is no memory pressure, above the second there is, above the third no more memory is allocated
     pub limits_bytes: [u64; 3],
 }
 
 /// A line of `/proc/net/softnet_stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Softnet {
-    /// Its number
+    /// Number of the processor
     pub processor: u32,
-    /// Packets handled
+    /// Packets processed
     pub processed: u64,
-    /// Packets dropped, for its backlog was full (`net.core.netdev_max_backlog`)
+    /// Packets dropped because the backlog was full (`net.core.netdev_max_backlog`)
     pub dropped: u64,
-    /// Times it had to stop with work left (`net.core.netdev_budget`)
+    /// Times that the budget ended with work left (`net.core.netdev_budget`)
     pub squeezed: u64,
 }
 
-/// Neighbours of one namespace, those that the limits count: neither loopback's own nor made by hand.
+/// Neighbours of a namespace that count against the limits: neither of loopback nor permanent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Neighbours {
-    /// In `arp_cache`
+    /// Entries in `arp_cache`
     pub ipv4: u64,
-    /// In `ndisc_cache`
+    /// Entries in `ndisc_cache`
     pub ipv6: u64,
 }
 
-/// A table of neighbours (`RTM_NEWNEIGHTBL`).
+/// A neighbour table (`RTM_NEWNEIGHTBL`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NeighbourTable {
-    /// `arp_cache`, `ndisc_cache`
+    /// Name: `arp_cache`, `ndisc_cache`
     pub name: ShortText<16>,
-    /// Entries, also those that no limit counts, and how many of the others there may be (`gc_thresh3`)
+    /// Entries, including those that do not count against the limit, and the limit (`gc_thresh3`)
     pub fill: Fill,
-    /// How often it was full (`table_fulls`)
+    /// How often the table was full (`table_fulls`)
     pub overflows: u64,
 }
 
-/// Descriptors of a process.
+/// The descriptors of a process, and their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// Whose
+    /// The process
     pub process: Process,
-    /// Open, and at most (`RLIMIT_NOFILE`, the soft limit)
+    /// Open descriptors, and the soft limit (`RLIMIT_NOFILE`)
     pub fill: Fill,
-    /// How far the limit may be raised (the hard one); `None`: without end
+    /// Hard limit; `None` if unlimited
     pub hard_max: Option<u64>,
 }

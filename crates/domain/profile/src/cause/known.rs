@@ -79,7 +79,7 @@ pub(super) const OTHERS: [(&str, &str); 12] = [
     ("msleep", "time, by the kernel's will"),
 ];
 
-/// Functions whose name is a prefix of another one's with a different meaning.
+/// Functions with a name that is a prefix of another one's with a different meaning.
 pub(super) const WHOLE: [(&str, Reason); 8] = [
     ("do_wait", Reason::Child),
     ("__do_wait", Reason::Child),

@@ -28,7 +28,7 @@ pub(super) fn repeated(profile: &Profile, report: &mut Report) {
     let Some((name, round)) = rounds.max_by_key(|(_, round)| round.total_ns) else {
         return;
     };
-    let whose = if several && !name.is_empty() {
+    let prefix = if several && !name.is_empty() {
         format!("{name}: ")
     } else {
         String::new()
@@ -36,7 +36,7 @@ pub(super) fn repeated(profile: &Profile, report: &mut Report) {
     report.say(
         "repeated-calls",
         format!(
-            "{whose}{}: about {} times each, {} of all its system calls and {} of the time in them ({}): {}.",
+            "{prefix}{}: about {} times each, {} of all its system calls and {} of the time in them ({}): {}.",
             round.words(),
             count(rounded(round.times)),
             percent(round.calls, round.calls_of_all),

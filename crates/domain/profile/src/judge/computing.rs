@@ -56,7 +56,7 @@ pub(super) fn hot(profile: &Profile, report: &mut Report) {
     else {
         return;
     };
-    let whose = match (most.space, most.module) {
+    let location = match (most.space, most.module) {
         (Space::Kernel, _) => " in the kernel".to_owned(),
         (Space::User, Some(module)) => format!(" ({module})"),
         (Space::User, None) => String::new(),
@@ -64,7 +64,7 @@ pub(super) fn hot(profile: &Profile, report: &mut Report) {
     report.say(
         "hot-function",
         format!(
-            "{} of the computing is in {}{whose}: {} of {} samples.",
+            "{} of the computing is in {}{location}: {} of {} samples.",
             percent(most.own, cpu.samples),
             short(function, 80),
             count(most.own),

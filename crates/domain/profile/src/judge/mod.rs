@@ -192,7 +192,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn said(profile: &Profile) -> Vec<(&'static str, String)> {
+    fn sentences_of(profile: &Profile) -> Vec<(&'static str, String)> {
         let mut report = Report::default();
         judge(profile, &mut report);
         report
@@ -204,9 +204,9 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check_says(profile: &Profile, code: &str, words: &[&str]) {
-        let said = said(profile);
-        let Some((_, text)) = said.iter().find(|(known, _)| *known == code) else {
-            panic!("no {code} in {said:#?}");
+        let sentences_of = sentences_of(profile);
+        let Some((_, text)) = sentences_of.iter().find(|(known, _)| *known == code) else {
+            panic!("no {code} in {sentences_of:#?}");
         };
         for word in words {
             assert!(text.contains(word), "{word} in {text}");
@@ -215,14 +215,17 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn check_silent(profile: &Profile, code: &str) {
-        let said = said(profile);
-        assert!(said.iter().all(|(known, _)| *known != code), "{said:#?}");
+        let sentences_of = sentences_of(profile);
+        assert!(
+            sentences_of.iter().all(|(known, _)| *known != code),
+            "{sentences_of:#?}"
+        );
     }
 
     #[test]
     fn empty_profile_gives_no_sentence() {
-        assert_eq!(said(&Profile::default()), []);
-        assert_eq!(said(&of(1000)), []);
+        assert_eq!(sentences_of(&Profile::default()), []);
+        assert_eq!(sentences_of(&of(1000)), []);
     }
 
     fn sampled(samples: u64) -> Cpu {
@@ -300,7 +303,7 @@ pub(crate) mod tests {
         let mut profile = of(1_000);
         profile.syscalls = Some(vec![call("clock_nanosleep", 1, 1_970_000)]);
         profile.waits = Some(vec![wait(Reason::Sleep, "clock_nanosleep", 0, 870)]);
-        let (_, text) = said(&profile)
+        let (_, text) = sentences_of(&profile)
             .into_iter()
             .find(|(code, _)| *code == "dominating-call")
             .unwrap();
@@ -422,7 +425,7 @@ pub(crate) mod tests {
             &["openat", "1,998", "2,012", "ENOENT", "does not exist"],
         );
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 49_000)]);
-        check_says(&profile, "many-errors", &["EAGAIN", "nothing there yet"]);
+        check_says(&profile, "many-errors", &["EAGAIN", "no data is available"]);
         // Reading until no data is left gives one error each time.
         profile.syscalls = Some(vec![failing("recvfrom", 50_000, "EAGAIN", 25_000)]);
         check_silent(&profile, "many-errors");
@@ -509,8 +512,8 @@ pub(crate) mod tests {
             kernel_samples: u64::MAX,
             ..sampled(u64::MAX)
         });
-        said(&profile);
+        sentences_of(&profile);
         profile.duration_ns = 0;
-        said(&profile);
+        sentences_of(&profile);
     }
 }

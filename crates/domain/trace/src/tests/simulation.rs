@@ -166,7 +166,7 @@ fn late_is_not_lost() {
 #[test]
 fn delivered_twice_is_not_sent_twice() {
     let world = World {
-        twice_permille: 20,
+        duplicate_permille: 20,
         bytes: 1_000_000,
         ..World::default()
     };

@@ -193,7 +193,7 @@ fn qdisc_drops_and_backlog_are_found() {
     // fq_codel drops a few packets to keep its queue short.
     check(None, &shaped(b"fq_codel", 5000, 0), &[]);
     check(None, &shaped(b"fq_codel", 20_000, 0), &["warning qdisc-drops"]);
-    // A multiqueue device whose qdiscs have no handle.
+    // A multiqueue device; its qdiscs have no handle.
     let queues = with(|device| {
         let root = Qdisc {
             drops: 20_000,

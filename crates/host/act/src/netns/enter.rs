@@ -8,23 +8,23 @@ use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// Moves the calling thread into a network namespace, as `ip netns exec` does it (`netns_switch()` of iproute2's
-/// `lib/namespace.c`), for whatever it starts or becomes:
+/// Moves the calling thread into a network namespace as `ip netns exec` does (`netns_switch()` of iproute2's
+/// `lib/namespace.c`), to start or exec programs there:
 ///
-/// 1. into the network namespace;
-/// 2. into a mount namespace of its own, from which nothing gets out to the mounts of others;
-/// 3. where `/sys` shows the interfaces of this namespace, read-only if it was read-only before and stays below;
-/// 4. and where each file of `/etc/netns/NAME` lies over that of the same name in `/etc`.
+/// 1. enters the network namespace;
+/// 2. creates a mount namespace, whose mounts do not propagate to others;
+/// 3. mounts a `/sys` that shows the interfaces of this namespace, read-only if the old one is and stays below;
+/// 4. bind-mounts each file of `/etc/netns/NAME` over the file with the same name in `/etc`.
 ///
-/// There is no way back: call it on a thread that ends, or execs, afterwards. After an error the thread is somewhere
-/// in between, and good for nothing else.
+/// It cannot be undone: call it on a thread that ends or execs afterwards. After an error the thread is in an undefined
+/// mixture of namespaces and must end.
 ///
 /// # Errors
-/// Which step failed, and the kernel's reason. That a file of `/etc/netns/NAME` could not be laid over another is none:
-/// it is told in [`Entered`].
-pub fn enter(name: &NetnsName) -> Result<Entered, CannotEnter> {
+/// The step that failed, and the kernel's errno. A file of `/etc/netns/NAME` that cannot be mounted is not an error: it
+/// is listed in [`Entered`].
+pub fn enter(name: &NetnsName) -> Result<Entered, EnterError> {
     let failed = |step| {
-        move |errno| CannotEnter {
+        move |errno| EnterError {
             name: name.clone(),
             step,
             errno,
@@ -44,51 +44,51 @@ pub fn enter(name: &NetnsName) -> Result<Entered, CannotEnter> {
     })
 }
 
-/// Opens the file that stands for a namespace. It need not be one.
+/// Opens the file of a name, without checking that it is a namespace.
 ///
 /// # Errors
-/// The kernel's reason, as of [`EnterStep::Open`].
-pub fn open(name: &NetnsName) -> Result<OwnedFd, CannotEnter> {
-    open_file(name.path()).map_err(|errno| CannotEnter {
+/// The kernel's errno, with [`EnterStep::Open`].
+pub fn open(name: &NetnsName) -> Result<OwnedFd, EnterError> {
+    open_file(name.path()).map_err(|errno| EnterError {
         name: name.clone(),
         step: EnterStep::Open,
         errno,
     })
 }
 
-/// What is worth telling of an entered namespace.
+/// The result of entering a namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entered {
-    /// The files of `/etc/netns/NAME` that could not be laid over their likes in `/etc`.
+    /// Files of `/etc/netns/NAME` that could not be mounted over `/etc`.
     pub failed_binds: Vec<FailedBind>,
 }
 
-/// A file that could not be laid over another.
+/// A file that could not be mounted over another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailedBind {
-    /// The file, or the folder that could not be read to its end.
+    /// The file, or the directory that could not be read completely.
     pub from: PathBuf,
-    /// Over which it should lie.
+    /// The file to mount it on.
     pub to: PathBuf,
-    /// The kernel's reason: `ENOENT` if there is nothing it could lie over.
+    /// The kernel's errno: `ENOENT` if there is no file to mount it on.
     pub errno: Errno,
 }
 
-/// A namespace that could not be entered.
+/// A failure to enter a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CannotEnter {
-    /// Which.
+pub struct EnterError {
+    /// Name of the namespace.
     pub name: NetnsName,
-    /// What failed.
+    /// The step that failed.
     pub step: EnterStep,
-    /// The kernel's reason.
+    /// The kernel's errno.
     pub errno: Errno,
 }
 
-/// The steps of entering, in their order.
+/// The steps of entering, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnterStep {
-    /// Opening the file that stands for it.
+    /// Opening the namespace file.
     Open,
     /// `setns(2)`
     Switch,
@@ -96,14 +96,14 @@ pub enum EnterStep {
     Unshare,
     /// `mount --make-rslave /`
     Slave,
-    /// Mounting its own `/sys`.
+    /// Mounting the new `/sys`.
     Sysfs,
 }
 
-/// Takes `/sys` away, and tells how the new one has to be mounted.
+/// Unmounts `/sys`, and returns the flags for mounting the new one.
 fn flags_of_sys() -> MountFlags {
-    // If it cannot be taken away there may be none (good), or one that is locked (in a container of a user namespace):
-    // the new one then lies over it, and the kernel allows no writable one over a read-only one.
+    // If it cannot be unmounted, there is none, or it is locked (in a container with a user namespace): then the new
+    // one covers it, and the kernel allows no writable mount over a read-only one.
     let is_gone = rustix::mount::unmount(SYS, UnmountFlags::DETACH).is_ok();
     let is_read_only =
         || rustix::fs::statvfs(SYS).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -117,7 +117,7 @@ fn flags_of_sys() -> MountFlags {
 fn bind_etc(name: &NetnsName) -> Vec<FailedBind> {
     let folder = Path::new(ETC).join("netns").join(name.as_os_str());
     let mut failed = Vec::new();
-    // Most have none.
+    // Most namespaces have no such directory.
     let Ok(files) = std::fs::read_dir(&folder) else {
         return failed;
     };
@@ -145,7 +145,7 @@ impl fmt::Display for FailedBind {
     }
 }
 
-impl fmt::Display for CannotEnter {
+impl fmt::Display for EnterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, path, errno) = (self.name.as_os_str(), self.name.path(), self.errno);
         match self.step {
@@ -182,8 +182,8 @@ impl fmt::Display for CannotEnter {
     }
 }
 
-/// The errno is in the text, before its remedy, and in its field: it is no `source()` to be told once more.
-impl std::error::Error for CannotEnter {}
+/// The errno is in the text and in its field, so `source()` does not repeat it.
+impl std::error::Error for EnterError {}
 
 const SYS: &str = "/sys";
 const ETC: &str = "/etc";

@@ -1,45 +1,47 @@
-use super::failure::{Act, Failure};
+use super::error::{NetnsError, NetnsStep};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, mkdir, open};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_bind_recursive, mount_change};
 use sockeye_model::NetnsName;
 
-/// The folder of names, ready to take one: a shared mount, so that names reach the mount namespaces of others.
+/// Proof that `/run/netns` is ready for new names: it is a shared mount, so that names propagate to other mount
+/// namespaces.
 #[derive(Debug)]
 pub struct Folder(());
 
 impl Folder {
-    /// Makes it ready, as `ip netns` does, and under the lock it takes: of several at once, one makes the folder a
-    /// mount, and the others find it.
+    /// Prepares the directory as `ip netns` does, under the same lock: of several processes at once, only one turns it
+    /// into a mount.
     ///
     /// # Errors
-    /// Which step failed.
-    pub fn prepare() -> Result<Self, Failure> {
+    /// The step that failed.
+    pub fn prepare() -> Result<Self, NetnsError> {
         Self::make()?;
         let path = NetnsName::FOLDER;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = open(path, flags, Mode::empty()).map_err(|errno| Act::OpenFolder.on(path, errno))?;
-        // A file system without locks is no reason to make no namespaces. Closing it unlocks.
+        let folder =
+            open(path, flags, Mode::empty()).map_err(|errno| NetnsStep::OpenFolder.on(path, errno))?;
+        // Go on without the lock on a file system without locks. Closing the descriptor unlocks.
         let _ = retry(|| flock(&folder, FlockOperation::LockExclusive));
         let share = || mount_change(path, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
         let shared = match share() {
-            // It is no mount yet.
+            // It is not a mount yet.
             Err(Errno::INVAL) => mount_bind_recursive(path, path).and_then(|()| share()),
             done => done,
         };
-        shared.map_err(|errno| Act::ShareFolder.on(path, errno))?;
+        shared.map_err(|errno| NetnsStep::ShareFolder.on(path, errno))?;
         Ok(Self(()))
     }
 
-    /// Makes the folder alone, for those who only look into it.
+    /// Creates the directory only, which is enough to list names.
     ///
     /// # Errors
     /// The errno of `mkdir(2)`.
-    pub fn make() -> Result<(), Failure> {
+    pub fn make() -> Result<(), NetnsError> {
         let path = NetnsName::FOLDER;
         match mkdir(path, Mode::from(0o755)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
-            Err(errno) => Err(Act::MakeFolder.on(path, errno)),
+            Err(errno) => Err(NetnsStep::MakeFolder.on(path, errno)),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What is being done this moment, for somebody who outlives us and puts it right if we are killed in the middle.
+//! A journal of unfinished changes, from which a watchdog process cleans up if we are killed in the middle.
 //!
-//! One slot a thread, in a file without a name that both have open:
+//! It has one slot per thread, in a memory file that both processes have open:
 //!
 //! ```text
-//! u8 state; u8 name_len; u8 pad[6]; u64 inode; u8 name[255];     512 a slot
+//! u8 state; u8 name_len; u8 pad[6]; u64 inode; u8 name[255];     512 bytes per slot
 //! ```
 
-use super::{remains, remove};
+use super::{leftover, remove};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, pread, pwrite};
 use sockeye_model::NetnsName;
@@ -14,21 +14,21 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// The slots of all threads.
+/// The journal with the slots of all threads.
 #[derive(Debug)]
 pub struct Journal {
     file: OwnedFd,
 }
 
-/// The slot of one thread. What it says lasts until all is done.
+/// The slot of one thread. An entry stays until the change is finished.
 #[derive(Debug)]
 pub struct Slot<'a> {
     journal: Option<&'a Journal>,
-    place: u64,
+    offset: u64,
 }
 
 impl Journal {
-    /// An empty one.
+    /// Creates an empty journal.
     ///
     /// # Errors
     /// The errno of `memfd_create(2)`.
@@ -37,35 +37,35 @@ impl Journal {
         Ok(Self { file })
     }
 
-    /// Over the file that another process keeps it in.
+    /// Opens the journal in a file of another process.
     #[must_use]
-    pub const fn of_another(file: OwnedFd) -> Self {
+    pub const fn from_file(file: OwnedFd) -> Self {
         Self { file }
     }
 
-    /// The file, to be handed to whoever shall outlive us.
+    /// Returns the file, to pass to the watchdog process.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// The slot of the thread with this number.
+    /// Returns the slot of the thread with this index.
     #[must_use]
     pub fn slot(&self, thread: usize) -> Slot<'_> {
         Slot {
             journal: Some(self),
-            place: thread as u64 * SLOT_BYTES as u64,
+            offset: thread as u64 * SLOT_BYTES as u64,
         }
     }
 
-    /// Puts right what was in the middle when its writer was killed: names half made go, names half deleted too.
+    /// Cleans up what was unfinished when its writer was killed: removes names that were half created or half deleted.
     ///
     /// # Errors
-    /// The first errno; it goes on after it.
-    pub fn put_right(&self) -> Result<(), Errno> {
+    /// The first errno; the remaining slots are processed as well.
+    pub fn recover(&self) -> Result<(), Errno> {
         let mut outcome = Ok(());
         let mut slot = [0; SLOT_BYTES];
-        for place in (0..).step_by(SLOT_BYTES) {
-            if pread(&self.file, &mut slot[..], place)? == 0 {
+        for offset in (0..).step_by(SLOT_BYTES) {
+            if pread(&self.file, &mut slot[..], offset)? == 0 {
                 break;
             }
             let Some((state, inode, name)) = read(&slot) else {
@@ -73,9 +73,9 @@ impl Journal {
             };
             let path = name.path();
             let done = match state {
-                // Perhaps the file is another's, who is just making it.
-                MAKING => remains::clear(&path).map(drop),
-                MADE_FILE => remains::clear_inode(&path, inode),
+                // The file may belong to another process that is creating it now.
+                MAKING => leftover::clear(&path).map(drop),
+                MADE_FILE => leftover::clear_inode(&path, inode),
                 REMOVING => remove::finish(&path),
                 _ => Ok(()),
             };
@@ -86,35 +86,35 @@ impl Journal {
 }
 
 impl Slot<'_> {
-    /// For those whom nobody outlives.
+    /// A slot without a journal, for use without a watchdog.
     pub const NONE: Slot<'static> = Slot {
         journal: None,
-        place: 0,
+        offset: 0,
     };
 
-    /// A file will be made for this name.
+    /// Records that a file for this name will be created.
     pub(super) fn making(&self, name: &NetnsName) {
         self.begin(MAKING, name);
     }
 
-    /// It is made, and has this inode.
+    /// Records that the file exists and has this inode.
     pub(super) fn made_file(&self, inode: u64) {
         let mut head = [0; 16];
         head[0] = MADE_FILE;
         head[8..].copy_from_slice(&inode.to_ne_bytes());
-        // The state last: until then the slot says less, and nothing wrong.
+        // The state is written last: until then the old entry is still correct.
         self.write(8, &head[8..]);
         self.write(0, &head[..1]);
     }
 
-    /// The name will be removed.
+    /// Records that the name will be removed.
     pub(super) fn removing(&self, name: &NetnsName) {
         self.begin(REMOVING, name);
     }
 
-    /// All is as it should be.
+    /// Records that the change is finished.
     pub(super) fn done(&self) {
-        self.write(0, &[NOTHING]);
+        self.write(0, &[IDLE]);
     }
 
     fn begin(&self, state: u8, name: &NetnsName) {
@@ -126,10 +126,10 @@ impl Slot<'_> {
         self.write(0, &slot);
     }
 
-    /// That nobody will read it is no reason not to act.
+    /// Writes to the slot. Errors are ignored: the change goes on without a journal.
     fn write(&self, at: u64, bytes: &[u8]) {
         if let Some(journal) = self.journal {
-            let _ = pwrite(&journal.file, bytes, self.place + at);
+            let _ = pwrite(&journal.file, bytes, self.offset + at);
         }
     }
 }
@@ -141,7 +141,7 @@ fn read(slot: &[u8; SLOT_BYTES]) -> Option<(u8, u64, NetnsName)> {
     Some((slot[0], inode, name))
 }
 
-const NOTHING: u8 = 0;
+const IDLE: u8 = 0;
 const MAKING: u8 = 1;
 const MADE_FILE: u8 = 2;
 const REMOVING: u8 = 3;
@@ -154,16 +154,16 @@ mod tests {
 
     fn slots(journal: &Journal) -> Vec<Option<(u8, u64, String)>> {
         let mut slot = [0; SLOT_BYTES];
-        let places = (0..).step_by(SLOT_BYTES);
-        let found = places.map_while(|place| {
-            let got = pread(&journal.file, &mut slot[..], place).unwrap();
+        let offsets = (0..).step_by(SLOT_BYTES);
+        let found = offsets.map_while(|offset| {
+            let got = pread(&journal.file, &mut slot[..], offset).unwrap();
             (got > 0).then(|| read(&slot).map(|(state, inode, name)| (state, inode, name.to_string())))
         });
         found.collect()
     }
 
     #[test]
-    fn each_thread_says_where_it_is() {
+    fn slots_show_the_state_of_each_thread() {
         let journal = Journal::new().unwrap();
         assert!(slots(&journal).is_empty());
         let long = "x".repeat(255);
@@ -179,13 +179,8 @@ mod tests {
         assert_eq!(slots(&journal), expected);
         first.done();
         second.done();
-        assert!(
-            slots(&journal)
-                .iter()
-                .flatten()
-                .all(|(state, ..)| *state == NOTHING)
-        );
-        assert_eq!(journal.put_right(), Ok(()));
+        assert!(slots(&journal).iter().flatten().all(|(state, ..)| *state == IDLE));
+        assert_eq!(journal.recover(), Ok(()));
         Slot::NONE.making(&NetnsName::new("web").unwrap());
     }
 }

@@ -1,7 +1,7 @@
-use super::failure::{Act, Failure};
+use super::error::{NetnsError, NetnsStep};
 use super::make::OWN_NETNS;
 use super::open_file;
-use crate::route::{Refusal, Route};
+use crate::route::{Route, RouteError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use sockeye_model::NetnsName;
@@ -13,56 +13,57 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-/// What new namespaces are joined to, each by a pair of interfaces: `eth0` in it, and [`interface_name`] there.
+/// The target that new namespaces are connected to, each by a veth pair: `eth0` inside, and [`interface_name`] at the
+/// target.
 #[derive(Debug)]
-pub struct Target {
-    place: Place,
+pub struct LinkTarget {
+    place: TargetPlace,
     name: String,
 }
 
 #[derive(Debug)]
-enum Place {
-    /// A bridge in our own namespace, by its index.
+enum TargetPlace {
+    /// A bridge in our namespace, by its index.
     Bridge(u32),
     /// Another namespace.
     Namespace(OwnedFd),
 }
 
-/// Why there is nothing to join to.
+/// Why there is no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NoTarget {
-    /// Neither an interface nor a namespace is called so.
-    Nothing,
-    /// An interface is, but it is no bridge, and no namespace is.
-    NoBridge,
-    /// The kernel did not tell.
-    Refused(Refusal),
+pub enum TargetError {
+    /// No interface and no namespace has this name.
+    NotFound,
+    /// An interface has this name but is not a bridge, and no namespace has it.
+    NotABridge,
+    /// The kernel's answer was an error.
+    Refused(RouteError),
 }
 
-/// The ends of one pair.
+/// The addresses of a veth pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// Of the new namespace's end.
+    /// Address of the end in the new namespace.
     pub inner: IpAddr,
-    /// Of the other end, which has one unless it is a port of a bridge.
+    /// Address of the other end; `None` for a bridge port.
     pub outer: Option<IpAddr>,
-    /// Bits of both that are the network's.
+    /// Prefix length of both.
     pub prefix_len: u8,
 }
 
-/// One thread's way to the target.
+/// One thread's connection to the target, with which it creates veth pairs.
 #[derive(Debug)]
-pub struct Link {
+pub struct VethLink {
     route: Route,
     master: Option<u32>,
 }
 
-impl Target {
-    /// The bridge of this name, else the namespace.
+impl LinkTarget {
+    /// Finds the bridge with this name, or else the namespace.
     ///
     /// # Errors
-    /// When there is neither.
-    pub fn find(name: &str) -> Result<Self, NoTarget> {
+    /// If there is neither.
+    pub fn find(name: &str) -> Result<Self, TargetError> {
         let mut found = None;
         let asked = Route::open()?.ask(
             |sequence| change::find(name, sequence),
@@ -73,18 +74,18 @@ impl Target {
         );
         match asked {
             Ok(())
-            | Err(Refusal {
+            | Err(RouteError {
                 errno: Errno::NODEV | Errno::INVAL | Errno::RANGE | Errno::MSGSIZE,
                 ..
             }) => {}
-            Err(refusal) => return Err(refusal.into()),
+            Err(error) => return Err(error.into()),
         }
         let place = match found {
-            Some((index, true)) => Place::Bridge(u32::try_from(index).unwrap_or_default()),
+            Some((index, true)) => TargetPlace::Bridge(u32::try_from(index).unwrap_or_default()),
             other => match namespace(name) {
-                Some(fd) => Place::Namespace(fd),
-                None if other.is_some() => return Err(NoTarget::NoBridge),
-                None => return Err(NoTarget::Nothing),
+                Some(fd) => TargetPlace::Namespace(fd),
+                None if other.is_some() => return Err(TargetError::NotABridge),
+                None => return Err(TargetError::NotFound),
             },
         };
         Ok(Self {
@@ -93,39 +94,40 @@ impl Target {
         })
     }
 
-    /// Whether its ends have addresses of their own: a bridge's ports have none.
+    /// Whether the ends at the target have addresses: bridge ports have none.
     #[must_use]
     pub const fn has_addresses(&self) -> bool {
-        matches!(self.place, Place::Namespace(_))
+        matches!(self.place, TargetPlace::Namespace(_))
     }
 
-    /// A way to it, for a thread that is still in our own namespace.
+    /// Opens a connection to the target, on a thread that is still in our namespace.
     ///
     /// # Errors
-    /// When the target cannot be entered, or has no room for a socket.
-    pub fn open(&self) -> Result<Link, Failure> {
+    /// If the target cannot be entered, or a socket cannot be created there.
+    pub fn open(&self) -> Result<VethLink, NetnsError> {
         let (route, master) = match &self.place {
-            Place::Bridge(index) => (Route::open(), Some(*index)),
-            Place::Namespace(fd) => {
+            TargetPlace::Bridge(index) => (Route::open(), Some(*index)),
+            TargetPlace::Namespace(fd) => {
                 let opened = netns::within(fd.as_fd(), Route::open);
                 (opened.unwrap_or_else(|errno| Err(errno.into())), None)
             }
         };
-        let route = route.map_err(|refusal| Act::OpenNamespace.on(&self.name, refusal))?;
-        Ok(Link { route, master })
+        let route = route.map_err(|error| NetnsStep::OpenNamespace.on(&self.name, error))?;
+        Ok(VethLink { route, master })
     }
 
-    /// Keeps others of us from choosing addresses around it, until what this gives is dropped; waits for those who do.
+    /// Locks the target against other sockeye processes that choose addresses there; waits for them. Dropping the
+    /// result unlocks.
     ///
     /// # Errors
-    /// When its namespace cannot be opened, or locked.
-    pub fn lock(&self) -> Result<OwnedFd, Failure> {
-        // All who open a namespace open the same file; each has to do so by itself, or would share the lock.
+    /// If its namespace cannot be opened or locked.
+    pub fn lock(&self) -> Result<OwnedFd, NetnsError> {
+        // All processes lock the same namespace file; each must open it anew, or they would share the lock.
         let path = match &self.place {
-            Place::Bridge(_) => PathBuf::from("/proc/self/ns/net"),
-            Place::Namespace(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into(),
+            TargetPlace::Bridge(_) => PathBuf::from("/proc/self/ns/net"),
+            TargetPlace::Namespace(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into(),
         };
-        let failed = |errno| Act::OpenNamespace.on(&path, errno);
+        let failed = |errno| NetnsStep::OpenNamespace.on(&path, errno);
         let fd = open_file(&path).map_err(failed)?;
         loop {
             match flock(&fd, FlockOperation::LockExclusive) {
@@ -135,15 +137,15 @@ impl Target {
         }
     }
 
-    /// The addresses that are in use around it: those of its namespace's interfaces, and those that we noted at pairs
-    /// which lead there.
+    /// Returns the addresses in use at the target: those of its namespace's interfaces, and those in the aliases of
+    /// veth pairs that lead there.
     ///
     /// # Errors
-    /// When the kernel does not tell.
-    pub fn taken(&self) -> Result<BTreeSet<IpAddr>, Failure> {
+    /// The kernel's error.
+    pub fn taken(&self) -> Result<BTreeSet<IpAddr>, NetnsError> {
         let mut taken = BTreeSet::new();
         let mut link = self.open()?;
-        let failed = |refusal| Act::AddAddress.on(&self.name, refusal);
+        let failed = |error| NetnsStep::AddAddress.on(&self.name, error);
         let read = |kind, payload: &[u8]| {
             let found = (kind == RTM_NEWADDR).then(|| InterfaceAddress::parse(payload));
             taken.extend(found.and_then(|found| found.ok()?).map(|found| found.ip));
@@ -152,7 +154,7 @@ impl Target {
         link.route.ask(ask, read).map_err(failed)?;
         let read = |kind, payload: &[u8]| {
             if let (RTM_NEWLINK, Ok(link)) = (kind, WireLink::parse(payload)) {
-                taken.extend(noted(link.alias));
+                taken.extend(addresses_in_alias(link.alias));
             }
         };
         link.route
@@ -162,11 +164,11 @@ impl Target {
     }
 }
 
-impl Link {
-    /// Joins the namespace that the calling thread is in.
-    pub(super) fn make(&mut self, name: &NetnsName, addresses: Option<Addresses>) -> Result<(), Failure> {
+impl VethLink {
+    /// Connects the namespace that the calling thread is in.
+    pub(super) fn make(&mut self, name: &NetnsName, addresses: Option<Addresses>) -> Result<(), NetnsError> {
         let path = name.path();
-        let own = open_file(OWN_NETNS).map_err(|errno| Act::OpenNamespace.on(OWN_NETNS, errno))?;
+        let own = open_file(OWN_NETNS).map_err(|errno| NetnsStep::OpenNamespace.on(OWN_NETNS, errno))?;
         let outer_name = interface_name(name);
         let pair = VethPair {
             name: &outer_name,
@@ -176,15 +178,15 @@ impl Link {
         };
         self.route
             .act(|sequence| pair.request(sequence))
-            .map_err(|refusal| Act::MakePair.on(&path, refusal))?;
+            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
         self.route
-            .act(|sequence| change::annotate(&outer_name, &note(name, addresses), sequence))
-            .map_err(|refusal| Act::MakePair.on(&path, refusal))?;
-        let mut inside = Route::open().map_err(|refusal| Act::MakePair.on(&path, refusal))?;
-        let inner = index(&mut inside, INNER_NAME).map_err(|refusal| Act::MakePair.on(&path, refusal))?;
+            .act(|sequence| change::set_alias(&outer_name, &alias(name, addresses), sequence))
+            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
+        let mut inside = Route::open().map_err(|error| NetnsStep::MakePair.on(&path, error))?;
+        let inner = index(&mut inside, INNER_NAME).map_err(|error| NetnsStep::MakePair.on(&path, error))?;
         inside
             .act(|sequence| Some(change::bring_up(inner, sequence)))
-            .map_err(|refusal| Act::MakePair.on(&path, refusal))?;
+            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
         let Some(Addresses {
             inner: inner_ip,
             outer: outer_ip,
@@ -193,7 +195,7 @@ impl Link {
         else {
             return Ok(());
         };
-        let mut give = || -> Result<(), Refusal> {
+        let mut add_addresses = || -> Result<(), RouteError> {
             add(&mut inside, inner, inner_ip, prefix_len)?;
             let Some(outer_ip) = outer_ip else {
                 return Ok(());
@@ -201,12 +203,12 @@ impl Link {
             let outer = index(&mut self.route, &outer_name)?;
             add(&mut self.route, outer, outer_ip, prefix_len)
         };
-        give().map_err(|refusal| Act::AddAddress.on(&path, refusal))
+        add_addresses().map_err(|error| NetnsStep::AddAddress.on(&path, error))
     }
 }
 
-/// What the other end of the pair of a namespace is called: `v-NAME` where that makes an interface's name, else `v-`
-/// and eight digits that its name decides.
+/// Returns the name of the outer end of a namespace's veth pair: `v-NAME` if that is a valid interface name, otherwise
+/// `v-` and eight hexadecimal digits, a hash of the name.
 #[must_use]
 pub fn interface_name(name: &NetnsName) -> String {
     let bytes = name.as_os_str().as_encoded_bytes();
@@ -221,8 +223,8 @@ pub fn interface_name(name: &NetnsName) -> String {
     format!("v-{hash:08x}")
 }
 
-/// What `ip link` shows beside the outer end: whose it is, and which addresses belong to the pair.
-fn note(name: &NetnsName, addresses: Option<Addresses>) -> String {
+/// Returns the alias of the outer end, which `ip link` shows: the namespace's name and the addresses of the pair.
+fn alias(name: &NetnsName, addresses: Option<Addresses>) -> String {
     // The kernel takes 255 bytes (`IFALIASZ`); the rest is for the addresses.
     let name: String = name.to_string().chars().take(40).collect();
     let mut note = format!("netns {name}");
@@ -234,19 +236,19 @@ fn note(name: &NetnsName, addresses: Option<Addresses>) -> String {
     note
 }
 
-/// The addresses in such a note.
-fn noted(alias: &[u8]) -> impl Iterator<Item = IpAddr> {
+/// Returns the addresses in such an alias.
+fn addresses_in_alias(alias: &[u8]) -> impl Iterator<Item = IpAddr> {
     let text = std::str::from_utf8(alias).unwrap_or_default();
     let words = text.strip_prefix("netns ").unwrap_or_default().split(' ');
     words.filter_map(|word| word.split_once('/')?.0.parse().ok())
 }
 
-fn add(route: &mut Route, index: i32, ip: IpAddr, prefix_len: u8) -> Result<(), Refusal> {
+fn add(route: &mut Route, index: i32, ip: IpAddr, prefix_len: u8) -> Result<(), RouteError> {
     let index = u32::try_from(index).map_err(|_| Errno::NODEV)?;
     route.act(|sequence| change::add_address(index, ip, prefix_len, sequence))
 }
 
-fn index(route: &mut Route, name: &str) -> Result<i32, Refusal> {
+fn index(route: &mut Route, name: &str) -> Result<i32, RouteError> {
     let mut index = None;
     route.ask(
         |sequence| change::find(name, sequence),
@@ -261,13 +263,13 @@ fn namespace(name: &str) -> Option<OwnedFd> {
     netns::is_namespace(&fd).ok()?.then_some(fd)
 }
 
-impl From<Refusal> for NoTarget {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<RouteError> for TargetError {
+    fn from(error: RouteError) -> Self {
+        Self::Refused(error)
     }
 }
 
-/// In each new namespace.
+/// Name of the inner end in each new namespace.
 const INNER_NAME: &str = "eth0";
 /// `IFNAMSIZ` without the NUL.
 const IFNAME_MAX: usize = 15;
@@ -277,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_outer_ends() {
+    fn outer_name_is_valid_and_stable() {
         let check = |name: &str, expected: &str| {
             assert_eq!(interface_name(&NetnsName::new(name).unwrap()), expected);
         };
@@ -288,20 +290,20 @@ mod tests {
     }
 
     #[test]
-    fn notes_tell_which_addresses_are_taken() {
+    fn alias_lists_the_addresses_of_the_pair() {
         let name = NetnsName::new("10.0.0.9/x".replace('/', "-")).unwrap();
         let addresses = Addresses {
             inner: [10, 0, 0, 2].into(),
             outer: Some([10, 0, 0, 3].into()),
             prefix_len: 31,
         };
-        let text = note(&name, Some(addresses));
+        let text = alias(&name, Some(addresses));
         assert_eq!(text, "netns 10.0.0.9-x 10.0.0.2/31 10.0.0.3/31");
-        let found: Vec<IpAddr> = noted(text.as_bytes()).collect();
+        let found: Vec<IpAddr> = addresses_in_alias(text.as_bytes()).collect();
         assert_eq!(found, [addresses.inner, addresses.outer.unwrap()]);
-        assert_eq!(noted(b"uplink 10.0.0.1/24").count(), 0);
-        assert_eq!(noted(b"netns \xff").count(), 0);
+        assert_eq!(addresses_in_alias(b"uplink 10.0.0.1/24").count(), 0);
+        assert_eq!(addresses_in_alias(b"netns \xff").count(), 0);
         let long = NetnsName::new("\u{e9}".repeat(127)).unwrap();
-        assert!(note(&long, Some(addresses)).len() < 255);
+        assert!(alias(&long, Some(addresses)).len() < 255);
     }
 }

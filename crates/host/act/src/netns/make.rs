@@ -1,8 +1,8 @@
-use super::failure::{Act, Failure};
+use super::error::{NetnsError, NetnsStep};
 use super::folder::Folder;
 use super::journal::Slot;
-use super::links::{Addresses, Link};
-use super::remains::{self, Found};
+use super::leftover::{self, Found};
+use super::links::{Addresses, VethLink};
 use crate::route::Route;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open, stat, unlink};
 use rustix::io::Errno;
@@ -12,23 +12,23 @@ use sockeye_sys::netns;
 use sockeye_wire::rtnetlink::change;
 use std::path::Path;
 
-/// Makes network namespaces with names, one after the other, on a thread of its own: the thread ends up in the last.
+/// Creates named network namespaces one after the other. Use it on a dedicated thread, which stays in the last one.
 #[derive(Debug)]
 pub struct Maker<'a> {
     slot: Slot<'a>,
     loopback_up: bool,
-    link: Option<Link>,
+    link: Option<VethLink>,
 }
 
-/// What was made.
+/// A created name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Made {
-    /// In place of the remains of one with the same name.
-    pub over_remains: bool,
+    /// Whether a leftover file with the same name was removed first.
+    pub replaced_leftover: bool,
 }
 
 impl<'a> Maker<'a> {
-    /// One that writes down in `slot` what it is about to do. The folder is a proof that it is ready.
+    /// Creates a maker that records unfinished changes in `slot`. The folder proves that the directory is ready.
     #[must_use]
     pub const fn new(_: &Folder, slot: Slot<'a>) -> Self {
         Self {
@@ -38,57 +38,58 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// Brings `lo` up in each.
+    /// Sets whether `lo` is brought up in each namespace.
     #[must_use]
     pub const fn loopback_up(mut self, up: bool) -> Self {
         self.loopback_up = up;
         self
     }
 
-    /// Joins each to what this link leads to.
+    /// Sets the link that connects each namespace to a target.
     #[must_use]
-    pub fn link(mut self, link: Option<Link>) -> Self {
+    pub fn link(mut self, link: Option<VethLink>) -> Self {
         self.link = link;
         self
     }
 
-    /// Makes one. All that belongs to it is made before it gets its name, so that a failure leaves nothing: what has
-    /// no name ends with the thread's next step.
+    /// Creates a namespace. Its name comes last, so that a failure leaves nothing: the kernel frees a namespace without
+    /// a name when the thread leaves it.
     ///
     /// # Errors
-    /// Which step failed; no half-made name is left.
-    pub fn make(&mut self, name: &NetnsName, addresses: Option<Addresses>) -> Result<Made, Failure> {
+    /// The step that failed; no half-created name is left.
+    pub fn make(&mut self, name: &NetnsName, addresses: Option<Addresses>) -> Result<Made, NetnsError> {
         let path = name.path();
-        // 1. A name that is in use is worth no namespace.
-        let over_remains = room(&path)?;
+        // 1. Check that the name is free.
+        let replaced_leftover = free_path(&path)?;
         // 2. The namespace.
-        netns::unshare().map_err(|errno| Act::Unshare.on(&path, errno))?;
+        netns::unshare().map_err(|errno| NetnsStep::Unshare.on(&path, errno))?;
         // 3. What is in it.
         if self.loopback_up {
-            raise_loopback(&path)?;
+            bring_loopback_up(&path)?;
         }
         if let Some(link) = &mut self.link {
             link.make(name, addresses)?;
         }
         // 4. Its name.
         self.bind(Path::new(OWN_NETNS), name)?;
-        Ok(Made { over_remains })
+        Ok(Made { replaced_leftover })
     }
 
-    /// Gives a name to the namespace that a process is in.
+    /// Names the network namespace of a process.
     ///
     /// # Errors
-    /// As [`make`](Self::make); `ENOENT` if there is no such process.
-    pub fn attach(&self, name: &NetnsName, pid: Pid) -> Result<Made, Failure> {
+    /// As for [`make`](Self::make); `ENOENT` if there is no such process.
+    pub fn attach(&self, name: &NetnsName, pid: Pid) -> Result<Made, NetnsError> {
         let source = format!("/proc/{pid}/ns/net");
-        stat(&*source).map_err(|errno| Act::OpenProcess.on(&source, errno))?;
-        let over_remains = room(&name.path())?;
+        stat(&*source).map_err(|errno| NetnsStep::OpenProcess.on(&source, errno))?;
+        let replaced_leftover = free_path(&name.path())?;
         self.bind(Path::new(&source), name)?;
-        Ok(Made { over_remains })
+        Ok(Made { replaced_leftover })
     }
 
-    /// Between the file and the mount there is half a name; whoever looks at it knows by its lock that we are at it.
-    fn bind(&self, source: &Path, name: &NetnsName) -> Result<(), Failure> {
+    /// Creates the file of a name and mounts the namespace on it. The file is locked in between, so that other
+    /// processes do not take it for a leftover.
+    fn bind(&self, source: &Path, name: &NetnsName) -> Result<(), NetnsError> {
         let path = name.path();
         self.slot.making(name);
         let done = self.bind_file(source, &path);
@@ -96,38 +97,38 @@ impl<'a> Maker<'a> {
         done
     }
 
-    fn bind_file(&self, source: &Path, path: &Path) -> Result<(), Failure> {
+    fn bind_file(&self, source: &Path, path: &Path) -> Result<(), NetnsError> {
         let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = open(path, flags, Mode::empty()).map_err(|errno| Act::CreateName.on(path, errno))?;
-        // It is new, and so nobody else's.
+        let file = open(path, flags, Mode::empty()).map_err(|errno| NetnsStep::CreateName.on(path, errno))?;
+        // The file is new, so the lock is free.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         if let Ok(found) = fstat(&file) {
             self.slot.made_file(found.st_ino);
         }
         mount_bind(source, path).map_err(|errno| {
-            // The failure to tell is the first.
+            // Report the first error.
             let _ = unlink(path);
-            Act::Bind.on(path, errno)
+            NetnsStep::Bind.on(path, errno)
         })
     }
 }
 
-/// Whether there were remains at the place of a name, which has room now.
-fn room(path: &Path) -> Result<bool, Failure> {
-    match remains::clear(path) {
+/// Makes sure that the path of a name is free. Returns whether a leftover was removed.
+fn free_path(path: &Path) -> Result<bool, NetnsError> {
+    match leftover::clear(path) {
         Ok(Found::Nothing) => Ok(false),
         Ok(Found::Cleared) => Ok(true),
-        Ok(Found::Taken) => Err(Act::CreateName.on(path, Errno::EXIST)),
-        Err(errno) => Err(Act::FindRoom.on(path, errno)),
+        Ok(Found::Taken) => Err(NetnsStep::CreateName.on(path, Errno::EXIST)),
+        Err(errno) => Err(NetnsStep::CheckPath.on(path, errno)),
     }
 }
 
-fn raise_loopback(path: &Path) -> Result<(), Failure> {
-    let raise = || Route::open()?.act(|sequence| Some(change::bring_up(LOOPBACK, sequence)));
-    raise().map_err(|refusal| Act::RaiseLoopback.on(path, refusal))
+fn bring_loopback_up(path: &Path) -> Result<(), NetnsError> {
+    let bring_up = || Route::open()?.act(|sequence| Some(change::bring_up(LOOPBACK, sequence)));
+    bring_up().map_err(|error| NetnsStep::BringLoopbackUp.on(path, error))
 }
 
 /// The first interface of every namespace (`LOOPBACK_IFINDEX`, `include/net/flow.h`).
 const LOOPBACK: i32 = 1;
-/// The namespace of the calling thread; `/proc/self` would be that of the first.
+/// The namespace of the calling thread; `/proc/self` would be that of the main thread.
 pub(super) const OWN_NETNS: &str = "/proc/thread-self/ns/net";

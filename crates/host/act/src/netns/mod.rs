@@ -1,33 +1,33 @@
-//! Network namespaces with names, as `ip netns` keeps them: bind mounts of `/proc/PID/ns/net` in `/run/netns`.
+//! Named network namespaces, as `ip netns` keeps them: bind mounts of `/proc/PID/ns/net` in `/run/netns`.
 
 mod enter;
-mod failure;
+mod error;
 mod folder;
-mod ids;
 mod journal;
+mod leftover;
 mod links;
 mod make;
-mod remains;
+mod nsid;
 mod remove;
 mod subnet;
 mod vrf;
 
-pub use enter::{CannotEnter, EnterStep, Entered, FailedBind, enter, open};
-pub use failure::{Act, Failure};
+pub use enter::{EnterError, EnterStep, Entered, FailedBind, enter, open};
+pub use error::{NetnsError, NetnsStep};
 pub use folder::Folder;
-pub use ids::{Farewell, number};
 pub use journal::{Journal, Slot};
-pub use links::{Addresses, Link, NoTarget, Target, interface_name};
+pub use links::{Addresses, LinkTarget, TargetError, VethLink, interface_name};
 pub use make::{Made, Maker};
+pub use nsid::{FreedWaiter, number};
 pub use remove::remove;
-pub use subnet::{BadSubnet, Full, Subnet};
+pub use subnet::{Subnet, SubnetFull, SubnetParseError};
 pub use vrf::leave_vrf;
 
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Opens the file that stands for a namespace. It may be anything else: opening a FIFO must not wait.
+/// Opens a namespace file, without blocking: the path may be anything, also a FIFO.
 fn open_file(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path.as_ref(), flags, Mode::empty())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// Addresses to give out: `10.1.0.0/16`, or from one of them on: `10.1.0.50/16`.
+/// A range of addresses to assign: `10.1.0.0/16`, or starting at one of them: `10.1.0.50/16`.
 ///
 /// ```
 /// use sockeye_act::netns::Subnet;
@@ -17,25 +17,25 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     is_v4: bool,
-    /// As a number; of IPv4 the lowest 32 bits.
+    /// First address as a number; for IPv4 in the lowest 32 bits.
     first: u128,
     last: u128,
     prefix_len: u8,
 }
 
-/// It has fewer addresses than are wanted.
+/// The subnet has fewer free addresses than requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full {
-    /// For so many there is room.
-    pub room: usize,
+pub struct SubnetFull {
+    /// Number of free addresses, or of pairs.
+    pub available: usize,
 }
 
 impl Subnet {
-    /// For this many ports of one bridge, passing over those taken.
+    /// Returns free addresses for `count` ports of one bridge, without the `taken` ones.
     ///
     /// # Errors
-    /// When there are not enough.
-    pub fn for_ports(&self, count: usize, taken: &BTreeSet<IpAddr>) -> Result<Vec<Addresses>, Full> {
+    /// If there are not enough.
+    pub fn for_ports(&self, count: usize, taken: &BTreeSet<IpAddr>) -> Result<Vec<Addresses>, SubnetFull> {
         let free = (self.first..=self.last)
             .map(|number| self.ip(number))
             .filter(|ip| !taken.contains(ip));
@@ -47,11 +47,12 @@ impl Subnet {
         enough(found.collect(), count)
     }
 
-    /// For this many pairs, each a network of its own (RFC 3021, RFC 6164), passing over those taken.
+    /// Returns free addresses for `count` pairs, each a separate network (RFC 3021, RFC 6164), without the `taken`
+    /// ones.
     ///
     /// # Errors
-    /// When there are not enough.
-    pub fn for_pairs(&self, count: usize, taken: &BTreeSet<IpAddr>) -> Result<Vec<Addresses>, Full> {
+    /// If there are not enough.
+    pub fn for_pairs(&self, count: usize, taken: &BTreeSet<IpAddr>) -> Result<Vec<Addresses>, SubnetFull> {
         let even = self.first.next_multiple_of(2);
         let pairs = (even..self.last)
             .step_by(2)
@@ -74,49 +75,55 @@ impl Subnet {
     }
 }
 
-fn enough(found: Vec<Addresses>, count: usize) -> Result<Vec<Addresses>, Full> {
+fn enough(found: Vec<Addresses>, count: usize) -> Result<Vec<Addresses>, SubnetFull> {
     if found.len() < count {
-        return Err(Full { room: found.len() });
+        return Err(SubnetFull {
+            available: found.len(),
+        });
     }
     Ok(found)
 }
 
-/// Why a text is no subnet.
+/// Why a text is not a subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BadSubnet {
+pub enum SubnetParseError {
     /// It is not `ADDRESS/BITS`.
     Form,
-    /// More bits than the address has, or so many that no two addresses are left.
+    /// The prefix is so long that fewer than two addresses are left.
     Bits,
 }
 
 impl FromStr for Subnet {
-    type Err = BadSubnet;
+    type Err = SubnetParseError;
 
-    fn from_str(text: &str) -> Result<Self, BadSubnet> {
-        let (ip, bits) = text.split_once('/').ok_or(BadSubnet::Form)?;
-        let ip: IpAddr = ip.parse().map_err(|_| BadSubnet::Form)?;
-        let prefix_len: u8 = bits.parse().map_err(|_| BadSubnet::Form)?;
+    fn from_str(text: &str) -> Result<Self, SubnetParseError> {
+        let (ip, bits) = text.split_once('/').ok_or(SubnetParseError::Form)?;
+        let ip: IpAddr = ip.parse().map_err(|_| SubnetParseError::Form)?;
+        let prefix_len: u8 = bits.parse().map_err(|_| SubnetParseError::Form)?;
         let (number, width) = match ip {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), 32),
             IpAddr::V6(ip) => (ip.to_bits(), 128),
         };
         if prefix_len >= width {
-            return Err(BadSubnet::Bits);
+            return Err(SubnetParseError::Bits);
         }
         let hosts = u128::MAX >> (128 - u32::from(width - prefix_len));
         let (base, end) = (number & !hosts, number | hosts);
-        let is_tiny = hosts == 1;
+        let has_two_addresses = hosts == 1;
         let first = if number != base {
             number
-        } else if is_tiny {
+        } else if has_two_addresses {
             base
         } else {
-            // The network's own address, and that which is usually the bridge's or the router's.
+            // Skip the network's address and the first host, which is usually the bridge or the router.
             base + 2
         };
-        // The last of IPv4 is everybody's.
-        let last = if ip.is_ipv4() && !is_tiny { end - 1 } else { end };
+        // The last address of an IPv4 network is the broadcast address.
+        let last = if ip.is_ipv4() && !has_two_addresses {
+            end - 1
+        } else {
+            end
+        };
         Ok(Self {
             is_v4: ip.is_ipv4(),
             first,
@@ -126,7 +133,7 @@ impl FromStr for Subnet {
     }
 }
 
-impl fmt::Display for BadSubnet {
+impl fmt::Display for SubnetParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Form => "expected ADDRESS/BITS, like 10.1.0.0/16 or fd00::/64",
@@ -135,7 +142,7 @@ impl fmt::Display for BadSubnet {
     }
 }
 
-impl std::error::Error for BadSubnet {}
+impl std::error::Error for SubnetParseError {}
 
 #[cfg(test)]
 mod tests {
@@ -154,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_a_bridge() {
+    fn bridge_ports_get_the_free_addresses() {
         let none = BTreeSet::new();
         let all = subnet("10.1.0.0/29").for_ports(5, &none).unwrap();
         let expected = [
@@ -165,21 +172,27 @@ mod tests {
             "10.1.0.6/29",
         ];
         assert_eq!(shown(&all), expected);
-        assert_eq!(subnet("10.1.0.0/29").for_ports(6, &none), Err(Full { room: 5 }));
+        assert_eq!(
+            subnet("10.1.0.0/29").for_ports(6, &none),
+            Err(SubnetFull { available: 5 })
+        );
         let from = subnet("10.1.255.254/16").for_ports(1, &none).unwrap();
         assert_eq!(shown(&from), ["10.1.255.254/16"]);
         let taken = ["fd00::2".parse().unwrap()].into();
         let all = subnet("fd00::/64").for_ports(2, &taken).unwrap();
         assert_eq!(shown(&all), ["fd00::3/64", "fd00::4/64"]);
-        assert_eq!(subnet("10.0.0.0/31").for_ports(3, &none), Err(Full { room: 2 }));
+        assert_eq!(
+            subnet("10.0.0.0/31").for_ports(3, &none),
+            Err(SubnetFull { available: 2 })
+        );
         assert_eq!(
             subnet("255.255.255.255/0").for_ports(2, &none),
-            Err(Full { room: 0 })
+            Err(SubnetFull { available: 0 })
         );
     }
 
     #[test]
-    fn pairs_are_networks_of_their_own() {
+    fn each_pair_is_a_separate_network() {
         let taken = ["10.1.0.5".parse().unwrap()].into();
         let all = subnet("10.1.0.0/28").for_pairs(3, &taken).unwrap();
         let expected = [
@@ -189,7 +202,10 @@ mod tests {
         ];
         assert_eq!(shown(&all), expected);
         let none = BTreeSet::new();
-        assert_eq!(subnet("10.1.0.0/30").for_pairs(2, &none), Err(Full { room: 0 }));
+        assert_eq!(
+            subnet("10.1.0.0/30").for_pairs(2, &none),
+            Err(SubnetFull { available: 0 })
+        );
         assert_eq!(
             shown(&subnet("fd00::/127").for_pairs(1, &none).unwrap()),
             ["fd00:: fd00::1/127"]
@@ -197,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_subnet() {
+    fn bad_subnet_is_refused() {
         for text in [
             "",
             "10.0.0.0",
@@ -207,10 +223,10 @@ mod tests {
             "10.0.0/8",
             "fd00::/-1",
         ] {
-            assert_eq!(text.parse::<Subnet>(), Err(BadSubnet::Form), "{text}");
+            assert_eq!(text.parse::<Subnet>(), Err(SubnetParseError::Form), "{text}");
         }
         for text in ["10.0.0.0/32", "10.0.0.0/33", "::/128"] {
-            assert_eq!(text.parse::<Subnet>(), Err(BadSubnet::Bits), "{text}");
+            assert_eq!(text.parse::<Subnet>(), Err(SubnetParseError::Bits), "{text}");
         }
     }
 }

@@ -3,14 +3,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Takes the process out of the VRF that `ip vrf exec` put it into, as `ip netns exec` does first (`vrf_reset()` of
-/// iproute2's `ip/ipvrf.c`): the cgroup of a VRF binds every new socket to an interface, by a number that means another one
-/// or none in another network namespace.
+/// Moves the process out of the VRF that `ip vrf exec` put it into, as `ip netns exec` does first (`vrf_reset()` of
+/// iproute2's `ip/ipvrf.c`): the cgroup of a VRF binds every new socket to an interface index, which means another
+/// interface or none in another network namespace.
 ///
-/// Nothing happens to a process that is in none.
+/// Does nothing if the process is in no VRF.
 ///
 /// # Errors
-/// When it is in one and may not leave it, or there is no cgroup file system of version 2 to do so by.
+/// If the process may not leave the VRF, or no cgroup v2 file system is mounted.
 pub fn leave_vrf() -> io::Result<()> {
     let Ok(cgroups) = std::fs::read("/proc/self/cgroup") else {
         return Ok(());
@@ -31,7 +31,8 @@ pub fn leave_vrf() -> io::Result<()> {
     std::fs::write(file, std::process::id().to_string())
 }
 
-/// Of `0::/user/vrf/blue` it is `user/vrf`, which binds nothing; relative to where cgroups are mounted.
+/// Returns the cgroup above a VRF's, relative to the cgroup mount: `user/vrf` for `0::/user/vrf/blue`; `None` outside a
+/// VRF.
 fn parent_of_vrf(cgroups: &[u8]) -> Option<&[u8]> {
     let path = cgroups
         .split(|&byte| byte == b'\n')
@@ -43,7 +44,7 @@ fn parent_of_vrf(cgroups: &[u8]) -> Option<&[u8]> {
     Some(&path[..end + VRF.len() - 1])
 }
 
-/// Where cgroups of version 2 are mounted first.
+/// Returns the first mount point of cgroup v2.
 fn cgroup2(mountinfo: &[u8]) -> Option<PathBuf> {
     mountinfo.split(|&byte| byte == b'\n').find_map(|line| {
         // 36 35 98:0 / /sys/fs/cgroup rw,noatime shared:1 - cgroup2 none rw
@@ -54,7 +55,7 @@ fn cgroup2(mountinfo: &[u8]) -> Option<PathBuf> {
     })
 }
 
-/// `mangle_path()` of `fs/seq_file.c` writes spaces, tabs, line ends and backslashes as `\040`.
+/// Decodes octal escapes: `mangle_path()` of `fs/seq_file.c` writes spaces, tabs, newlines and backslashes as `\040`.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_above_a_vrf() {
+    fn vrf_parent_is_found() {
         let parent = |text: &str| {
             let found = parent_of_vrf(text.as_bytes());
             found.map(|found| String::from_utf8(found.to_vec()).unwrap())
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn where_cgroups_are() {
+    fn cgroup_mount_point_is_found_and_unescaped() {
         let mounts = b"36 35 98:0 / / rw - ext4 /dev/sda rw\n\
             37 36 0:9 / /sys/fs/a\\040b rw,nosuid shared:4 master:1 - cgroup2 cgroup2 rw\n\
             38 36 0:9 / /other rw - cgroup2 cgroup2 rw\n";

@@ -1,7 +1,7 @@
 use super::failure::{Failure, Step};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use sockeye_act::{Interfaces, LOOPBACK, Refusal};
+use sockeye_act::{Interfaces, LOOPBACK, RouteError};
 use sockeye_sys::netns;
 use std::fs;
 use std::io;
@@ -106,8 +106,8 @@ impl Road {
                 (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, u16::from(host)).into(), 64)
             }
         };
-        let failed = |refusal: Refusal| Step::Pair.failed(refusal.errno);
-        let within = |site: &OwnedFd, act: &(dyn Fn(&mut Interfaces) -> Result<(), Refusal> + Sync)| {
+        let failed = |refusal: RouteError| Step::Pair.failed(refusal.errno);
+        let within = |site: &OwnedFd, act: &(dyn Fn(&mut Interfaces) -> Result<(), RouteError> + Sync)| {
             netns::within(site.as_fd(), || act(&mut Interfaces::open()?))
                 .map_err(|errno| Step::Namespace.failed(errno))?
                 .map_err(failed)
@@ -169,7 +169,7 @@ impl Site {
 
 /// A namespace whose loopback is up, and nothing else in it.
 fn make() -> Result<OwnedFd, Failure> {
-    let made = netns::visiting(|_| -> Result<OwnedFd, Errno> {
+    let made = netns::on_netns_thread(|_| -> Result<OwnedFd, Errno> {
         netns::unshare()?;
         Interfaces::open()
             .and_then(|mut interfaces| interfaces.bring_up(LOOPBACK))

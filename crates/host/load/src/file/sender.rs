@@ -92,7 +92,7 @@ impl<'a> Sender<'a> {
                 Gear::Pipe(read, write)
             }
             Way::ZeroCopy => {
-                zero_copy::allow(socket.as_fd()).map_err(failed)?;
+                zero_copy::enable(socket.as_fd()).map_err(failed)?;
                 Gear::Lent {
                     sends: 0,
                     done: 0,
@@ -148,7 +148,7 @@ impl<'a> Sender<'a> {
                 copied: Some(*copied),
             }),
             Gear::Ring(ring) if way == Way::RingZeroCopy => {
-                let back = ring.take_back().map_err(failed)?;
+                let back = ring.wait_for_notifications().map_err(failed)?;
                 Some(ZeroCopy {
                     sends: back.sends,
                     copied: back.copied,

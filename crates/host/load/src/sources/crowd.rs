@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sockeye_act::{Interfaces, LOOPBACK, Refusal};
+use sockeye_act::{Interfaces, LOOPBACK, RouteError};
 use sockeye_sys::netns;
 use std::fmt;
 use std::io;
@@ -71,10 +71,10 @@ impl Crowd {
 /// # Errors
 /// When there is no such namespace to be had.
 pub fn within_own_namespace<T: Send>(act: impl FnOnce() -> T + Send) -> Result<T, CrowdFailure> {
-    netns::visiting(|_| {
+    netns::on_netns_thread(|_| {
         netns::unshare().map_err(|errno| CrowdFailure::new("make it", errno))?;
         let up = Interfaces::open().and_then(|mut interfaces| interfaces.bring_up(LOOPBACK));
-        up.map_err(|Refusal { errno, .. }| CrowdFailure::new("bring its loopback interface up", errno))?;
+        up.map_err(|RouteError { errno, .. }| CrowdFailure::new("bring its loopback interface up", errno))?;
         Ok(act())
     })
     .unwrap_or_else(|errno| Err(CrowdFailure::new("start a thread for it", errno)))

@@ -5,7 +5,7 @@
 //! ladder's is in it.
 
 use rustix::io::Errno;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 
 /// Dumps all of them in these states (bits `1 << state`), and counts.
 ///
@@ -13,7 +13,7 @@ use sockeye_sys::netlink::DiagSocket;
 /// In words: what failed, and the kernel's errno.
 pub(super) fn dump(what: &str, states: u32) -> Result<u64, String> {
     let failed = |operation: &str, errno: Errno| format!("{operation}: {errno}");
-    let socket = DiagSocket::open().map_err(|errno| failed("open a sock_diag socket", errno))?;
+    let socket = NetlinkSocket::open().map_err(|errno| failed("open a sock_diag socket", errno))?;
     // The kernel never fills more than this of a dump's datagram.
     let mut buffer = vec![0; 32 * 1024];
     let mut records = 0;

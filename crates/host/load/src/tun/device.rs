@@ -2,7 +2,7 @@
 
 use sockeye_model::{Comm, Device, Pid};
 use sockeye_source::vitals;
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::ethtool;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{Link, RTM_NEWLINK, TunInfo, change};
@@ -59,7 +59,7 @@ fn find(name: &str) -> Option<Device> {
 
 fn tun_info(name: &str) -> Option<TunInfo> {
     let mut found = None;
-    let socket = DiagSocket::open_route().ok()?;
+    let socket = NetlinkSocket::open_route().ok()?;
     ask(&socket, &change::find(name, SEQUENCE)?, &mut |message| {
         if message.kind == RTM_NEWLINK {
             found = Link::parse(message.payload).ok().and_then(|link| link.info.tun);
@@ -69,7 +69,7 @@ fn tun_info(name: &str) -> Option<TunInfo> {
 }
 
 fn features(index: u32) -> Option<Vec<String>> {
-    let socket = DiagSocket::open_generic().ok()?;
+    let socket = NetlinkSocket::open_generic().ok()?;
     let mut family = None;
     ask(&socket, &ethtool::family_request(SEQUENCE), &mut |message| {
         family = ethtool::family(message.payload).ok().flatten();
@@ -92,7 +92,7 @@ fn features(index: u32) -> Option<Vec<String>> {
 }
 
 /// Asks for one thing. None: no answer.
-fn ask(socket: &DiagSocket, request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Option<()> {
+fn ask(socket: &NetlinkSocket, request: &[u8], take: &mut dyn FnMut(&Message<'_>)) -> Option<()> {
     socket.send(request).ok()?;
     let mut buffer = vec![0; BUFFER_BYTES];
     let received = socket

@@ -1,5 +1,5 @@
 use rustix::io::Errno;
-use sockeye_act::Refusal;
+use sockeye_act::RouteError;
 use std::fmt;
 
 /// What could not be done while a tunnel was built or used, and what the kernel said.
@@ -8,7 +8,7 @@ pub struct Failure {
     /// What.
     pub step: Step,
     /// Why not.
-    pub refusal: Refusal,
+    pub refusal: RouteError,
 }
 
 /// The steps of building and using a tunnel.
@@ -31,7 +31,7 @@ pub enum Step {
 }
 
 impl Step {
-    pub(super) fn failed(self, refusal: impl Into<Refusal>) -> Failure {
+    pub(super) fn failed(self, refusal: impl Into<RouteError>) -> Failure {
         Failure {
             step: self,
             refusal: refusal.into(),

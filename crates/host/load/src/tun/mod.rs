@@ -115,12 +115,12 @@ fn measure(
     interrupt: Option<BorrowedFd<'_>>,
 ) -> Result<Passage, Failure> {
     let before = path.vitals()?;
-    let reasons_before = reasons.map(Reasons::so_far);
+    let reasons_before = reasons.map(Reasons::value);
     let (started, received) = (Instant::now(), load.received());
     let is_cut_short = wait(started + duration, interrupt);
     let (elapsed, bytes) = (started.elapsed(), load.received() - received);
     let after = path.vitals()?;
-    let reasons = reasons.map(Reasons::so_far).zip(reasons_before);
+    let reasons = reasons.map(Reasons::value).zip(reasons_before);
     let reasons = reasons.map(|(after, before)| {
         let counts = after.into_iter().zip(before);
         let since = counts.map(|((name, after), (_, before))| (name, after.saturating_sub(before)));

@@ -6,7 +6,7 @@ use super::room::Room;
 use super::{Carrier, Tunnel};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
-use sockeye_act::{Interfaces, Refusal};
+use sockeye_act::{Interfaces, RouteError};
 use sockeye_model::Vitals;
 use sockeye_source::vitals;
 use sockeye_sys::{tun, udp_offload};
@@ -32,7 +32,7 @@ impl Path {
     pub(super) fn build(tunnel: Option<&Tunnel>) -> Result<Self, Failure> {
         let (client, server) = (Room::make()?, Room::make()?);
         client
-            .within(|| -> Result<(), Refusal> {
+            .within(|| -> Result<(), RouteError> {
                 let mut interfaces = Interfaces::open()?;
                 interfaces.pair(VETH, VETH, server.as_fd())
             })?
@@ -133,8 +133,8 @@ fn socket(tunnel: &Tunnel, [own, other]: [u8; 2], port: u16) -> Result<OwnedFd, 
     socket.set_nonblocking(true).map_err(failed)?;
     let set = set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES).and_then(|()| {
         if tunnel.offload {
-            udp_offload::cut_into(&socket, DATAGRAM_BYTES)?;
-            udp_offload::put_together(&socket)?;
+            udp_offload::set_segment_size(&socket, DATAGRAM_BYTES)?;
+            udp_offload::enable_gro(&socket)?;
         }
         Ok(())
     });
@@ -143,7 +143,7 @@ fn socket(tunnel: &Tunnel, [own, other]: [u8; 2], port: u16) -> Result<OwnedFd, 
 }
 
 fn address(device: &str, ip: Ipv4Addr) -> Result<(), Failure> {
-    let give = || -> Result<(), Refusal> {
+    let give = || -> Result<(), RouteError> {
         let mut interfaces = Interfaces::open()?;
         let index = interfaces.index(device)?;
         interfaces.add_address(index, ip.into(), 24)?;

@@ -1,13 +1,13 @@
 //! Why the kernel dropped packets, in its own words: the reasons of the tracepoint `skb:kfree_skb` (Linux 5.17).
 
-use sockeye_sys::tracepoint::Passes;
+use sockeye_sys::tracepoint::TracepointCounter;
 use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
 /// Counts drops of packets in the threads that are started from now on.
 #[derive(Debug)]
-pub(super) struct Reasons(Vec<(&'static str, Passes)>);
+pub(super) struct Reasons(Vec<(&'static str, TracepointCounter)>);
 
 impl Reasons {
     /// None where tracefs is not mounted, the kernel tells no reasons, or it is forbidden: counters of devices have to do.
@@ -17,17 +17,17 @@ impl Reasons {
         let format = fs::read_to_string(folder.join("format")).ok()?;
         let passes = WATCHED.into_iter().filter_map(|name| {
             let filter = CString::new(format!("reason == {}", number_of(&format, name)?)).ok()?;
-            Some((name, Passes::count(id, &filter).ok()?))
+            Some((name, TracepointCounter::open(id, &filter).ok()?))
         });
         let passes: Vec<_> = passes.collect();
         (!passes.is_empty()).then_some(Self(passes))
     }
 
     /// Those that occurred so far, by name.
-    pub(super) fn so_far(&self) -> Vec<(&'static str, u64)> {
+    pub(super) fn value(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter();
         counts
-            .map(|(name, passes)| (*name, passes.so_far().unwrap_or(0)))
+            .map(|(name, passes)| (*name, passes.value().unwrap_or(0)))
             .collect()
     }
 }

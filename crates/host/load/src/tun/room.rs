@@ -14,7 +14,7 @@ pub(super) struct Room(OwnedFd);
 
 impl Room {
     pub(super) fn make() -> Result<Self, Failure> {
-        let made = netns::visiting(|_| {
+        let made = netns::on_netns_thread(|_| {
             netns::unshare()?;
             // `/proc/self` would be the namespace of the first thread.
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;

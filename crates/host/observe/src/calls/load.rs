@@ -5,7 +5,7 @@ use super::{Wanted, names};
 use crate::{Obstacle, Scope};
 use rustix::io::Errno;
 use sockeye_source::BpfEngine;
-use sockeye_sys::bpf::{Kind, Link, LoadError, Loaded, Parts, Program, Table};
+use sockeye_sys::bpf::{Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Table};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn load(
     elf: &[u8],
     scope: &Scope,
     wanted: Wanted,
-) -> Result<Loaded, sockeye_source::Unavailable> {
+) -> Result<LoadedObject, sockeye_source::Unavailable> {
     let (kind, cgroup): (u32, u64) = match scope {
         Scope::Processes(_) => (0, 0),
         Scope::Cgroup { id, .. } => (1, *id),
@@ -155,7 +155,7 @@ fn load(
         .map(|(name, _)| (*name, Kind::RawTracepoint))
         .collect();
     programs.push((SLEEPERS, Kind::Iterator("bpf_iter_task")));
-    let parts = Parts {
+    let parts = LoadOptions {
         programs: &programs,
         entries: &[("threads", threads)],
         constants: &constants,

@@ -6,7 +6,7 @@ use super::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State, Wanted};
 use crate::{Incarnation, RawStack, now_ns};
 use rustix::io::Errno;
 use sockeye_sys::bpf::Table;
-use sockeye_wire::calls::{Cell, FRAMES_MAX, Failure, Lost, NONE, Running, Thread, Time, Wait};
+use sockeye_wire::calls::{CallCounts, ErrorKey, FRAMES_MAX, Lost, NONE, Running, Thread, Time, Wait};
 use std::collections::HashMap;
 
 /// Stacks that were read already: their numbers never change their meaning.
@@ -84,9 +84,12 @@ fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
     let mut all: HashMap<u64, Sum> = HashMap::new();
     let (cells, crowded) = (&attached.cells, &attached.crowded);
     cells.each(|_, values| {
-        for cell in values.chunks_exact(cells.copy_bytes()).filter_map(Cell::read) {
-            if cell.whose != 0 {
-                all.entry(cell.whose).or_default().add(&cell);
+        for cell in values
+            .chunks_exact(cells.copy_bytes())
+            .filter_map(CallCounts::read)
+        {
+            if cell.process_and_call != 0 {
+                all.entry(cell.process_and_call).or_default().add(&cell);
             }
         }
     })?;
@@ -95,7 +98,10 @@ fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
         let Ok(whose) = key.try_into().map(u64::from_ne_bytes) else {
             return;
         };
-        for cell in values.chunks_exact(crowded.copy_bytes()).filter_map(Cell::read) {
+        for cell in values
+            .chunks_exact(crowded.copy_bytes())
+            .filter_map(CallCounts::read)
+        {
             all.entry(whose).or_default().add(&cell);
         }
     })?;
@@ -104,10 +110,10 @@ fn finished_calls(attached: &Attached) -> Result<HashMap<u64, Sum>, Errno> {
             .chunks_exact(8)
             .map(|value| u64::from_ne_bytes(value.try_into().unwrap_or_default()))
             .sum();
-        let Some(failure) = Failure::read(key).filter(|_| count > 0) else {
+        let Some(failure) = ErrorKey::read(key).filter(|_| count > 0) else {
             return;
         };
-        if let Some(sum) = all.get_mut(&failure.whose) {
+        if let Some(sum) = all.get_mut(&failure.process_and_call) {
             let errno = u32::try_from(failure.errno).unwrap_or(u32::MAX);
             sum.errnos.push((errno, count));
         }
@@ -142,13 +148,13 @@ fn told_calls(all: HashMap<u64, Sum>) -> Vec<RawSyscall> {
 /// Calls of one kind by one process, on all processors.
 #[derive(Debug, Default)]
 struct Sum {
-    cell: Cell,
+    cell: CallCounts,
     errnos: Vec<(u32, u64)>,
     unfinished: u64,
 }
 
 impl Sum {
-    fn add(&mut self, cell: &Cell) {
+    fn add(&mut self, cell: &CallCounts) {
         let sum = &mut self.cell;
         sum.count += cell.count;
         sum.errors += cell.errors;
@@ -159,7 +165,7 @@ impl Sum {
     }
 
     fn told(mut self, whose: u64) -> Option<RawSyscall> {
-        let Cell {
+        let CallCounts {
             count,
             errors,
             timed,
@@ -344,12 +350,12 @@ mod tests {
     fn those_that_were_not_timed_took_as_long_as_those_that_were() {
         let of = |count, timed, on_ns, off_ns| {
             let mut sum = Sum::default();
-            let cell = Cell {
+            let cell = CallCounts {
                 count,
                 timed,
                 on_ns,
                 off_ns,
-                ..Cell::default()
+                ..CallCounts::default()
             };
             sum.add(&cell);
             sum.told(7 << 32).unwrap().total_ns

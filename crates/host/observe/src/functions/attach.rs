@@ -4,8 +4,8 @@ use super::choice::{Choice, Returns};
 use super::kernel_means::{KernelMeans, KernelWish};
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Unavailable as NotLoaded};
-use sockeye_sys::bpf::{Kind, Link, Loaded, Moment, Parts, Program, Table};
-use sockeye_sys::perf::{Attributes, Event, Whom};
+use sockeye_sys::bpf::{Kind, Link, LoadOptions, LoadedObject, ProbePoint, Program, Table};
+use sockeye_sys::perf::{Attributes, Event, PerfTarget};
 use sockeye_wire::functions as wire;
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -150,12 +150,12 @@ impl Probes {
     fn load_these(
         engine: &BpfEngine,
         mut programs: Vec<(&str, Kind<'_>)>,
-        means: impl FnOnce(&mut Loaded) -> Result<(Means, Option<Program>), Failure>,
+        means: impl FnOnce(&mut LoadedObject) -> Result<(Means, Option<Program>), Failure>,
     ) -> Result<Self, Failure> {
         programs.extend(wire::TRACEPOINTS.map(|(program, _)| (program, Kind::RawTracepoint)));
-        let parts = Parts {
+        let parts = LoadOptions {
             programs: &programs,
-            ..Parts::default()
+            ..LoadOptions::default()
         };
         let mut loaded = engine.programs(OBJECT, &parts).map_err(Failure::Load)?;
         let mut links = Vec::new();
@@ -271,13 +271,13 @@ impl Probes {
         };
         match &self.means {
             Means::Session(session) => {
-                each(&mut exits, leaving, Moment::Entry, None);
-                each(&mut entries, session, Moment::Both, None);
+                each(&mut exits, leaving, ProbePoint::Entry, None);
+                each(&mut entries, session, ProbePoint::Both, None);
             }
             Means::Many { entered, left } => {
-                each(&mut exits, leaving, Moment::Entry, None);
-                each(&mut returns, left, Moment::Return, None);
-                each(&mut entries, entered, Moment::Entry, None);
+                each(&mut exits, leaving, ProbePoint::Entry, None);
+                each(&mut returns, left, ProbePoint::Return, None);
+                each(&mut entries, entered, ProbePoint::Entry, None);
             }
             // Has no files.
             Means::Kernel(_) => {}
@@ -286,9 +286,9 @@ impl Probes {
                 left,
                 source,
             } => {
-                each(&mut exits, leaving, Moment::Entry, Some(*source));
-                each(&mut returns, left, Moment::Return, Some(*source));
-                each(&mut entries, entered, Moment::Entry, Some(*source));
+                each(&mut exits, leaving, ProbePoint::Entry, Some(*source));
+                each(&mut returns, left, ProbePoint::Return, Some(*source));
+                each(&mut entries, entered, ProbePoint::Entry, Some(*source));
             }
         }
         refused.sort_by_key(|(place, _)| *place);
@@ -336,7 +336,7 @@ impl Attached {
 pub(super) struct Place<'a> {
     /// A file, or the name of a function of the kernel.
     pub(super) path: &'a CStr,
-    pub(super) moment: Moment,
+    pub(super) moment: ProbePoint,
     pub(super) process: Option<u32>,
 }
 
@@ -409,7 +409,7 @@ impl Source {
 
     /// Attaches a program to one place: of the file at a path, or behind the beginning of the kernel's function of that name.
     pub(super) fn link(self, program: &Program, at: Place<'_>, probe: &Probe) -> Result<Attached, Errno> {
-        let config = if at.moment == Moment::Return {
+        let config = if at.moment == ProbePoint::Return {
             self.of_return
         } else {
             0
@@ -417,8 +417,8 @@ impl Source {
         let attributes = Attributes::new(self.kind, config);
         // The processor does not matter, nor the thread of the process: the program is called on any.
         let (whom, processor) = match at.process {
-            Some(process) => (Whom::Thread(process), None),
-            None => (Whom::Everybody, Some(0)),
+            Some(process) => (PerfTarget::Thread(process), None),
+            None => (PerfTarget::AllTasks, Some(0)),
         };
         let event = Event::open_probe(&attributes, at.path, probe.offset, whom, processor)?;
         Ok(Attached {
@@ -429,7 +429,7 @@ impl Source {
     }
 }
 
-pub(super) fn take(loaded: &mut Loaded, program: &str) -> Result<Program, Failure> {
+pub(super) fn take(loaded: &mut LoadedObject, program: &str) -> Result<Program, Failure> {
     let program = loaded.program(program);
     program.map_err(|error| Failure::Load(NotLoaded::Load(error, Vec::new())))
 }

@@ -4,7 +4,7 @@
 //! function with `endbr64`. At a uprobe the kernel has the processor run that by a single step; the `push` that often follows
 //! it carries out itself, in a fraction of the time. The stack is the same at both.
 
-use super::instruction::{decode, is_emulated_by_the_kernel};
+use super::instruction::{Kind, decode, is_emulated_by_the_kernel};
 
 /// So many bytes behind the beginning of a function, which is this code from its first to its last byte: 0, or behind its
 /// `endbr64` if whoever calls comes by there, and nobody else does.
@@ -24,21 +24,11 @@ fn may_jump_to(code: &[u8], place: usize) -> bool {
             return true;
         };
         let end = at + instruction.bytes;
-        let distance = match code[at..end] {
-            [0x70..=0x7f | 0xe0..=0xe3 | 0xeb, near] => i32::from(near.cast_signed()),
-            [0x0f, 0x80..=0x8f, a, b, c, d] | [0xe9, a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
-            // By a table: to anywhere. One that lies behind is that of the linker, to another function.
-            [0xff, second, ..] | [0x3e | 0xf2 | 0x40..=0x4f, 0xff, second, ..]
-                if second & 0x38 == 0x20 && second != 0x25 =>
-            {
-                return true;
-            }
-            // Prefixes before a jump mean little, but are allowed.
-            [0x2e | 0x3e | 0xf2, 0x0f, 0x80..=0x8f, a, b, c, d] | [0x2e | 0x3e | 0xf2, 0xe9, a, b, c, d] => {
-                i32::from_le_bytes([a, b, c, d])
-            }
-            [0x2e | 0x3e | 0xf2, 0x70..=0x7f | 0xeb, near] => i32::from(near.cast_signed()),
-            _ => {
+        let distance = match instruction.kind {
+            Kind::Jump(distance) | Kind::Branch(distance) => distance,
+            // By a table: to anywhere.
+            Kind::Indirect => return true,
+            Kind::Return | Kind::Other => {
                 at = end;
                 continue;
             }
@@ -67,6 +57,7 @@ mod tests {
         assert_eq!(with(&[0x55, 0x5d, 0x0f, 0x84, 0xf8, 0xff, 0xff, 0xff]), 0);
         assert_eq!(with(&[0x55, 0x5d, 0xeb, 0xf8]), 4); // jmp to the beginning: calls itself
         assert_eq!(with(&[0x55, 0x3e, 0xff, 0xe0]), 0); // notrack jmp *%rax
+        assert_eq!(with(&[0x55, 0x3e, 0x41, 0xff, 0xe0]), 0); // notrack jmp *%r8
         assert_eq!(with(&[0x55, 0xff, 0x25, 0, 0, 0, 0]), 4); // jmp *0(%rip)
         assert_eq!(with(&[0x55, 0x06]), 0); // unknown
         assert_eq!(behind_endbr(&[0x55, 0xc3]), 0);

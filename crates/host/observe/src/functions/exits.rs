@@ -22,7 +22,7 @@ pub(super) fn exits(code: &[u8]) -> Option<Vec<u64>> {
                 let target = i64::try_from(end).ok()? + i64::from(distance);
                 target <= 0 || target >= i64::try_from(code.len()).ok()?
             }
-            Kind::Other => false,
+            Kind::Branch(_) | Kind::Indirect | Kind::Other => false,
         };
         if leaves {
             exits.push(at as u64);

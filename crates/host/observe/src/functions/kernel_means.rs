@@ -2,7 +2,7 @@
 
 use super::attach::{Attached, Failure, Place, Probe, REFUSED_MAX, Refused, Source, errno_is_of_one, take};
 use rustix::io::Errno;
-use sockeye_sys::bpf::{Kind, LoadError, Loaded, Moment, Program};
+use sockeye_sys::bpf::{Kind, LoadError, LoadedObject, ProbePoint, Program};
 use sockeye_wire::functions as wire;
 use std::ffi::{CStr, CString};
 
@@ -74,7 +74,7 @@ impl KernelWish {
 }
 
 impl KernelMeans {
-    pub(super) fn of(wish: KernelWish, loaded: &mut Loaded, names: &[&str]) -> Result<Self, Failure> {
+    pub(super) fn of(wish: KernelWish, loaded: &mut LoadedObject, names: &[&str]) -> Result<Self, Failure> {
         Ok(match wish {
             KernelWish::Many => Self::Many {
                 entered: take(loaded, wire::ENTERED)?,
@@ -120,9 +120,9 @@ impl KernelMeans {
             Self::Many { entered, left } => {
                 let mut probes: Vec<(usize, &CStr)> =
                     names.iter().map(CString::as_c_str).enumerate().collect();
-                link_many(left, &probes, Moment::Return, links, &mut refused);
+                link_many(left, &probes, ProbePoint::Return, links, &mut refused);
                 probes.retain(|(place, _)| !refused.iter().any(|(known, _)| known == place));
-                link_many(entered, &probes, Moment::Entry, links, &mut refused);
+                link_many(entered, &probes, ProbePoint::Entry, links, &mut refused);
             }
             Self::Single {
                 entered,
@@ -148,8 +148,8 @@ impl KernelMeans {
                         };
                         source.link(program, at, &probe)
                     };
-                    let pair =
-                        link(left, Moment::Return).and_then(|exit| Ok([exit, link(entered, Moment::Entry)?]));
+                    let pair = link(left, ProbePoint::Return)
+                        .and_then(|exit| Ok([exit, link(entered, ProbePoint::Entry)?]));
                     match pair {
                         Ok(pair) => links.extend(pair),
                         Err(errno) => refused.push((place, errno)),
@@ -178,7 +178,7 @@ impl KernelMeans {
 fn link_many(
     program: &Program,
     probes: &[(usize, &CStr)],
-    moment: Moment,
+    moment: ProbePoint,
     links: &mut Vec<Attached>,
     refused: &mut Refused,
 ) {

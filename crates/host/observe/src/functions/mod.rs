@@ -506,7 +506,7 @@ fn settings_of(scope: &Scope) -> wire::Settings {
         scope: match scope {
             Scope::Processes(_) => wire::Scope::Members,
             Scope::Cgroup { .. } => wire::Scope::Cgroup,
-            Scope::System => wire::Scope::Everybody,
+            Scope::System => wire::Scope::All,
         },
         pid_namespace: pid_namespace::own(),
         // A return takes the address away that the call has put on the stack; elsewhere that is in a register.

@@ -3,7 +3,7 @@
 use super::attach::Probes;
 use super::choice::{Choice, Returns, Why};
 use rustix::io::Errno;
-use sockeye_sys::called::Called;
+use sockeye_sys::probe_targets::ProbeTarget;
 use sockeye_wire::functions as wire;
 use sockeye_wire::proc_maps;
 use std::fs::File;
@@ -81,18 +81,18 @@ pub(super) fn measure(probes: &mut Probes, settings: wire::Settings) -> Result<C
     if seen == 0 {
         return Err(Errno::NODATA);
     }
-    let cost = |called: Called| (with[called as usize] - without[called as usize]).max(0.0);
+    let cost = |called: ProbeTarget| (with[called as usize] - without[called as usize]).max(0.0);
     let stepped = Kind {
-        pair_ns: cost(Called::StepOne),
-        entry_ns: cost(Called::StepOther),
+        pair_ns: cost(ProbeTarget::StepOne),
+        entry_ns: cost(ProbeTarget::StepOther),
     };
     Ok(Costs {
         emulated: Kind {
-            pair_ns: cost(Called::PushOne),
-            entry_ns: cost(Called::PushOther),
+            pair_ns: cost(ProbeTarget::PushOne),
+            entry_ns: cost(ProbeTarget::PushOther),
         },
         stepped,
-        exit_ns: (cost(Called::StepThird) - stepped.entry_ns).max(0.0),
+        exit_ns: (cost(ProbeTarget::StepThird) - stepped.entry_ns).max(0.0),
     })
 }
 
@@ -102,7 +102,7 @@ fn chosen() -> Result<(File, Vec<Choice>), Errno> {
     let maps = std::fs::read("/proc/self/maps").map_err(errno)?;
     let file = File::open("/proc/self/exe").map_err(errno)?;
     let mut chosen = Vec::new();
-    for called in Called::ALL {
+    for called in ProbeTarget::ALL {
         let address = called.address();
         let line = proc_maps::executable(&maps)
             .find(|line| (line.start..line.end).contains(&address))
@@ -111,13 +111,13 @@ fn chosen() -> Result<(File, Vec<Choice>), Errno> {
         chosen.push(Choice {
             name: String::new(),
             offset,
-            emulated: matches!(called, Called::PushOne | Called::PushOther),
+            emulated: matches!(called, ProbeTarget::PushOne | ProbeTarget::PushOther),
             returns: match called {
-                Called::PushOne | Called::StepOne => Returns::Replaced,
-                Called::PushOther | Called::StepOther => Returns::Unwatched(Why::Special),
+                ProbeTarget::PushOne | ProbeTarget::StepOne => Returns::Replaced,
+                ProbeTarget::PushOther | ProbeTarget::StepOther => Returns::Unwatched(Why::Special),
                 // Where it is not known where they end, the exit costs what the entry does.
-                Called::StepThird if called.exit() == 0 => Returns::Unwatched(Why::Special),
-                Called::StepThird => Returns::Exits(vec![offset + called.exit()]),
+                ProbeTarget::StepThird if called.exit() == 0 => Returns::Unwatched(Why::Special),
+                ProbeTarget::StepThird => Returns::Exits(vec![offset + called.exit()]),
             },
         });
     }
@@ -125,17 +125,17 @@ fn chosen() -> Result<(File, Vec<Choice>), Errno> {
 }
 
 /// The time of a call of each, in the middle round: others want the processor as well.
-fn a_call_ns(calls: u32) -> [f64; Called::ALL.len()] {
+fn a_call_ns(calls: u32) -> [f64; ProbeTarget::ALL.len()] {
     let measuring = std::thread::Builder::new()
         .name("overhead".to_owned())
-        .spawn(move || Called::ALL.map(|called| middle_ns(called, calls)));
+        .spawn(move || ProbeTarget::ALL.map(|called| middle_ns(called, calls)));
     measuring
         .ok()
         .and_then(|thread| thread.join().ok())
         .unwrap_or_default()
 }
 
-fn middle_ns(called: Called, calls: u32) -> f64 {
+fn middle_ns(called: ProbeTarget, calls: u32) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();

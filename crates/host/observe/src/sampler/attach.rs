@@ -5,7 +5,7 @@ use crate::{Obstacle, Scope, processors};
 use foldhash::{HashSet, HashSetExt};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
-use sockeye_sys::perf::{Attributes, Event, Ring, Whom, flag, kind, software};
+use sockeye_sys::perf::{Attributes, Event, PerfTarget, Ring, flag, kind, software};
 use sockeye_wire::perf::SAMPLE_TYPE;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -115,12 +115,12 @@ impl Attached {
         if let Scope::Cgroup { folder, .. } = scope
             && let Ok(folder) = File::open(folder)
             // A kernel may lack it, or have the perf_event controller in a hierarchy of version 1.
-            && let Ok(opened) = plan.open_everywhere(Whom::Cgroup(folder.as_fd()))
+            && let Ok(opened) = plan.open_everywhere(PerfTarget::Cgroup(folder.as_fd()))
         {
             (self.rings, self.events) = opened;
             return Ok(());
         }
-        (self.rings, self.events) = plan.open_everywhere(Whom::Everybody)?;
+        (self.rings, self.events) = plan.open_everywhere(PerfTarget::AllTasks)?;
         self.hears_strangers = true;
         Ok(())
     }
@@ -143,7 +143,7 @@ impl Attached {
                 continue;
             };
             first_refusal = first_refusal.or(Some((pid, refused)));
-            let is_full = refused.is_for_want_of_room();
+            let is_full = refused.is_out_of_memory();
             // Whoever is gone is no news among many.
             if is_full || each {
                 let obstacle = plan.obstacle(refused, &format!("to process {pid}"));
@@ -211,7 +211,7 @@ impl Plan {
         }
     }
 
-    fn open_everywhere(&self, whom: Whom<'_>) -> Opened {
+    fn open_everywhere(&self, whom: PerfTarget<'_>) -> Opened {
         let (mut rings, mut events) = (vec![], vec![]);
         for &processor in &self.processors {
             let event = match Event::open(&self.attributes, whom, Some(processor)) {
@@ -317,14 +317,14 @@ impl Threads<'_> {
         }
         let mut events = vec![];
         for &processor in &self.plan.processors {
-            let mut opened = Event::open(&self.attributes, Whom::Thread(tid), Some(processor));
+            let mut opened = Event::open(&self.attributes, PerfTarget::Thread(tid), Some(processor));
             let may_leave_out = self.attributes.flags & flag::EXCLUDE_KERNEL == 0;
             if let (Err(Errno::ACCESS | Errno::PERM), true) = (&opened, may_leave_out) {
                 let without = Attributes {
                     flags: self.attributes.flags | flag::EXCLUDE_KERNEL,
                     ..self.attributes
                 };
-                opened = Event::open(&without, Whom::Thread(tid), Some(processor));
+                opened = Event::open(&without, PerfTarget::Thread(tid), Some(processor));
                 if opened.is_ok() {
                     self.attributes = without;
                 }
@@ -339,7 +339,7 @@ impl Threads<'_> {
             for (event, first) in events.iter().zip(&self.events) {
                 let operation = "join the rings of perf events";
                 event
-                    .record_with(first)
+                    .set_output(first)
                     .map_err(|errno| Refused { operation, errno })?;
             }
         }
@@ -353,7 +353,7 @@ impl Refused {
         matches!(self.errno, Errno::ACCESS | Errno::PERM)
     }
 
-    fn is_for_want_of_room(&self) -> bool {
+    fn is_out_of_memory(&self) -> bool {
         matches!(self.errno, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
     }
 

@@ -7,7 +7,7 @@ mod stacks;
 use crate::processes::Event;
 use crate::{Incarnation, Keep, Mapping, Obstacle, Processes, RawStack, Scope, now_ns};
 use attach::Attached;
-use sockeye_wire::perf::{Body, Place, Record, Records, Sample};
+use sockeye_wire::perf::{AddressSpace, Body, Record, Records, Sample};
 use stacks::Stacks;
 use std::time::Instant;
 
@@ -217,7 +217,7 @@ impl Told {
                     path: it.path.to_vec(),
                 },
             }),
-            Body::Name {
+            Body::Comm {
                 pid,
                 name,
                 is_exec: true,
@@ -227,7 +227,7 @@ impl Told {
                 name: name.to_vec(),
             }),
             // Other threads have names of their own.
-            Body::Name { pid, tid, name, .. } if pid == tid => What::Event(Event::Name {
+            Body::Comm { pid, tid, name, .. } if pid == tid => What::Event(Event::Name {
                 pid,
                 name: name.to_vec(),
             }),
@@ -254,9 +254,9 @@ fn stack(sample: &Sample<'_>) -> RawStack {
     let mut stack = RawStack::default();
     for (place, address) in sample.chain() {
         match place {
-            Place::Kernel => stack.kernel.push(address),
-            Place::User => stack.user.push(address),
-            Place::Elsewhere => {}
+            AddressSpace::Kernel => stack.kernel.push(address),
+            AddressSpace::User => stack.user.push(address),
+            AddressSpace::Other => {}
         }
     }
     // Where it was is known even if not how it came there.

@@ -1,4 +1,23 @@
 //! Names for addresses: out of the files that are mapped, of the kernel, of what compilers at run time wrote down.
+//!
+//! `blazesym` 0.2.7 was weighed against it and not taken. 100,000 places spread over a file, in lots of 100, each file read anew;
+//! two busy cores, both with fat LTO:
+//!
+//! | | `blazesym` (features `demangle`, `dwarf`, `zlib`) | this module |
+//! |---|---|---|
+//! | C library with its file of symbols | 97,874 named, 180 to 250 ms, the first lot after 46 to 116 ms | the same, 120 to 190 ms, after 0.7 ms |
+//! | Rust program of 73 MB | 97,270 named, 160 to 220 ms | the same, 160 to 190 ms |
+//! | `go` 1.26 | 96,447 named, 40 ms | the same, 80 to 120 ms |
+//! | the same, stripped | none | all, 160 to 170 ms |
+//! | 92 entries of libx265's linkage table | none | all: `fwrite@plt` |
+//! | an otherwise empty program grows by | 850 kB | 450 kB, with the crates below |
+//! | packages more in the binary | 12 | 0 |
+//!
+//! It would fail the tests of stripped Go programs and of jumps to other libraries, and it maps the files that it reads: one that
+//! shrinks meanwhile ends the program. So the structs of ELF are those of the crate `object`, but they are read a piece at a
+//! time, from the file that was opened while its process lived; `object`'s own readers want all of a file in memory or mapped,
+//! or keep every piece. DWARF (`gimli`: one package more) is not read: functions are named by tables of symbols, and lines of
+//! source are nobody's question here.
 
 mod bytes;
 mod debug_file;

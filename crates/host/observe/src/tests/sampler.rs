@@ -57,7 +57,7 @@ fn a_command_is_seen_from_its_first_step_through_fork_and_exec() {
     let launch = Launch::prepare(&words, None).unwrap();
     let first = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![first]), Some(997)));
-    let mut launched = launch.let_go().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end of the command", |_| launched.ended().unwrap().is_some());
     watch.finish();
     assert_eq!(Launched::exit_code(launched.wait().unwrap()), 0);
@@ -100,7 +100,7 @@ fn processes_that_live_for_a_moment_are_known_with_what_they_mapped() {
     let words: Vec<OsString> = vec!["sh".into(), "-c".into(), script.into()];
     let launch = Launch::prepare(&words, None).unwrap();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![launch.pid()]), Some(997)));
-    let mut launched = launch.let_go().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end of the command", |_| launched.ended().unwrap().is_some());
     watch.finish();
 
@@ -167,7 +167,7 @@ fn without_samples_there_are_the_events_of_processes() {
     let launch = Launch::prepare(&["true".into()], None).unwrap();
     let pid = launch.pid();
     let mut watch = need!(Watch::start(&Scope::Processes(vec![pid]), None));
-    let mut launched = launch.let_go().unwrap();
+    let mut launched = launch.resume().unwrap();
     watch.until("the end", |watch| watch.processes.all_ended());
     launched.wait().unwrap();
     watch.finish();

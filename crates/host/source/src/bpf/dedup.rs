@@ -1,19 +1,20 @@
-//! Which sockets of a chain were dedup already.
+//! Removes duplicate sockets of a hash chain.
 //!
-//! A socket that leaves a chain and comes back to its head while the walk stands on it leads over the same chain once
-//! more; and a chain that does not fit into a run's buffer is gone on with a little before where the run ended.
+//! Duplicates have two causes. A socket that leaves a chain and returns to its head during the walk leads the walk over
+//! the same chain again. A chain that does not fit into the buffer of a run is continued a little before the end of
+//! that run.
 
 use std::collections::HashSet;
 
-/// The sockets dedup of the chain that is being read, and of those that are to be gone on with.
+/// The sockets seen in the current chain, and in chains that later runs continue.
 #[derive(Debug)]
 pub(super) struct ChainDedup {
     bucket: u32,
-    /// Most chains have one socket or two.
+    /// The sockets of a short chain: most have one socket or two.
     few: Vec<u64>,
     many: HashSet<u64>,
-    /// Chains that another run goes on with; in the meantime other threads' runs are read. There are as many as threads.
-    left: Vec<(u32, HashSet<u64>)>,
+    /// Chains that another run continues; runs of other threads are read in between. At most one per thread.
+    suspended: Vec<(u32, HashSet<u64>)>,
 }
 
 impl Default for ChainDedup {
@@ -22,20 +23,20 @@ impl Default for ChainDedup {
             bucket: u32::MAX,
             few: Vec::new(),
             many: HashSet::new(),
-            left: Vec::new(),
+            suspended: Vec::new(),
         }
     }
 }
 
 impl ChainDedup {
-    /// Notes a socket of a bucket, by its address; whether it was not dedup yet.
+    /// Adds a socket of a bucket, by its address; returns whether it is new.
     pub(super) fn insert(&mut self, bucket: u32, socket: u64) -> bool {
         if bucket != self.bucket {
             self.bucket = bucket;
             self.few.clear();
-            if !self.many.is_empty() || !self.left.is_empty() {
-                let left = self.left.iter().position(|(left, _)| *left == bucket);
-                self.many = left.map_or_else(HashSet::new, |place| self.left.swap_remove(place).1);
+            if !self.many.is_empty() || !self.suspended.is_empty() {
+                let index = self.suspended.iter().position(|(other, _)| *other == bucket);
+                self.many = index.map_or_else(HashSet::new, |index| self.suspended.swap_remove(index).1);
             }
         }
         if !self.many.is_empty() {
@@ -51,16 +52,16 @@ impl ChainDedup {
         true
     }
 
-    /// Another run will go on with the bucket of the last socket.
+    /// Marks the bucket of the last socket as continued by another run.
     pub(super) fn suspend(&mut self) {
-        let mut dedup = std::mem::take(&mut self.many);
-        dedup.extend(self.few.drain(..));
-        self.left.push((self.bucket, dedup));
+        let mut seen = std::mem::take(&mut self.many);
+        seen.extend(self.few.drain(..));
+        self.suspended.push((self.bucket, seen));
         self.bucket = u32::MAX;
     }
 }
 
-/// More are looked up by hash.
+/// Longer chains use a hash table.
 const FEW: usize = 32;
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_socket_is_new_once_in_its_chain() {
+    fn socket_is_new_once_per_chain() {
         let mut dedup = ChainDedup::default();
         for count in [1, FEW as u64 - 1, FEW as u64, FEW as u64 + 1, 1000] {
             for (bucket, is_new) in [(7, true), (7, false), (8, true), (7, true), (u32::MAX - 1, true)] {
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_gone_on_with_after_others() {
+    fn suspended_chain_is_continued_after_others() {
         for count in [1, 1000] {
             let mut dedup = ChainDedup::default();
             for bucket in [7, 8] {
@@ -99,7 +100,7 @@ mod tests {
                 dedup.suspend();
             }
             assert!(!dedup.insert(7, count) && dedup.insert(7, count + 1));
-            // Then it is over.
+            // A chain that was not suspended starts anew.
             assert!(dedup.insert(9, 0) && dedup.insert(7, 0) && !dedup.insert(8, count));
         }
     }

@@ -1,11 +1,11 @@
-//! Who holds which socket, by two programs: one goes along the list of processes, the other reads their tables.
+//! Owners of sockets from two programs: one walks the list of processes, the other reads their descriptor tables.
 
 use super::kernel::{Kernel, Prepared, Unavailable};
 use crate::owners::SocketDescriptor;
 use rustix::io::Errno;
 use sockeye_model::{Comm, Losses, NetnsInode, Pgid, Pid, Process};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::holders::{self, After, Dealt, Item, ListTasks, Reply, Task, TaskId};
+use sockeye_wire::holders::{self, Cursor, FdRange, ItemStatus, ListTasks, Reply, Task, TaskId};
 use sockeye_wire::walk::Outcome;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,19 +22,19 @@ pub(crate) struct Holders {
 
 /// One pass over all processes.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
-    /// Every process that our pid namespace knows.
+pub(crate) struct ProcessDescriptors {
+    /// Every process of our pid namespace.
     pub(crate) processes: Vec<FoundProcess>,
-    pub(crate) held: Vec<SocketDescriptor>,
+    pub(crate) descriptors: Vec<SocketDescriptor>,
     pub(crate) losses: Losses,
 }
 
-/// A process.
+/// A process of the list.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundProcess {
     pub(crate) process: Process,
     pub(crate) netns: Option<NetnsInode>,
-    /// Its cgroup v2; 0 if it has none.
+    /// Id of its cgroup (v2); 0 if it has none.
     pub(crate) cgroup: u64,
 }
 
@@ -48,23 +48,24 @@ impl Holders {
         })
     }
 
-    /// Goes over all processes. `socket` is a descriptor of ours that is a socket: its file shows what makes one.
-    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<Pass, Unavailable> {
+    /// Reads the socket descriptors of all processes. `socket` is a socket of ours, with which the program recognizes the
+    /// files of sockets.
+    pub(crate) fn pass(&self, socket: BorrowedFd<'_>) -> Result<ProcessDescriptors, Unavailable> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots
             .first_mut()
             .ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let (tasks, socket_operations) = self.lister.tasks(slot, socket)?;
-        let mut pass = Pass::default();
-        let mut work: Vec<(u32, Item)> = Vec::new();
+        let mut pass = ProcessDescriptors::default();
+        let mut work: Vec<(u32, FdRange)> = Vec::new();
         for task in &tasks {
             if task.pid == 0 {
-                continue; // of no pid namespace that we see: `/proc` would not show it either
+                continue; // outside our pid namespace: `/proc` does not show it either
             }
             if !task.is_thread {
                 pass.processes.push(FoundProcess::from(task));
             }
-            // A thread with a table of its own comes right behind its process.
+            // A thread with its own descriptor table follows its process.
             let Some(place) = pass.processes.len().checked_sub(1) else {
                 continue;
             };
@@ -77,7 +78,7 @@ impl Holders {
         Ok(pass)
     }
 
-    /// All processes that our pid namespace knows, without what they hold.
+    /// Lists all processes of our pid namespace, without their descriptors.
     pub(crate) fn processes(&self, socket: BorrowedFd<'_>) -> Result<Vec<FoundProcess>, Unavailable> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = slots
@@ -88,8 +89,13 @@ impl Holders {
         Ok(known.map(FoundProcess::from).collect())
     }
 
-    /// Reads the ranges of `work`, by as many threads as there is work for.
-    fn files(&self, slots: &mut [Slot], work: &Work<'_>, pass: &mut Pass) -> Result<(), Unavailable> {
+    /// Reads the ranges of `work` on as many threads as are useful.
+    fn files(
+        &self,
+        slots: &mut [Slot],
+        work: &Work<'_>,
+        pass: &mut ProcessDescriptors,
+    ) -> Result<(), Unavailable> {
         let useful = work.threads_useful();
         let read = |slot: &mut Slot| self.read(slot, work);
         let results = thread::scope(|scope| {
@@ -110,13 +116,13 @@ impl Holders {
         });
         for result in results {
             let (held, vanished) = result?;
-            pass.held.extend(held);
+            pass.descriptors.extend(held);
             pass.losses.vanished_processes += vanished;
         }
         Ok(())
     }
 
-    /// What one thread does: batches of ranges, until none is left.
+    /// Reads batches of ranges on one thread until none is left.
     fn read(&self, slot: &mut Slot, work: &Work<'_>) -> Result<(Vec<SocketDescriptor>, u64), Unavailable> {
         let mut held = Vec::new();
         let mut batch = Batch::default();
@@ -137,12 +143,12 @@ impl Holders {
     }
 }
 
-/// What goes along the list of processes.
+/// The program that walks the list of processes.
 #[derive(Debug)]
 pub(super) struct Lister(Program);
 
 impl Lister {
-    /// Loads both programs of an object that begins with `bpf/holders.h`: itself, the one that reads tables, and
+    /// Loads both programs of an object that includes `bpf/holders.h`: this one, the one that reads descriptor tables, and
     /// the slots that they share.
     pub(super) fn load(prepared: Prepared<'_>) -> Result<(Self, Program, Vec<Slot>), Unavailable> {
         let ([list_tasks, read_files], slots) =
@@ -150,7 +156,7 @@ impl Lister {
         Ok((Self(list_tasks), read_files, slots))
     }
 
-    /// The list of all processes, in slices.
+    /// Lists all processes, in several runs. Returns them with the address of the kernel's `socket_file_ops`.
     pub(super) fn tasks(
         &self,
         slot: &mut Slot,
@@ -179,17 +185,17 @@ impl Lister {
                             "a process with more threads than fit",
                         ));
                     }
-                    after = Some(After::Task(reply.last));
+                    after = Some(Cursor::Task(reply.last));
                 }
-                // The process to go on after has ended meanwhile: the list is in the order of their starts.
+                // The process to continue after has ended. The list is sorted by start time: continue there.
                 Outcome::Unreadable => {
-                    let Some(After::Task(TaskId { start_time, .. })) = after else {
+                    let Some(Cursor::Task(TaskId { start_time, .. })) = after else {
                         return Err(Unavailable::UnexpectedReply("it lost the list of processes"));
                     };
-                    after = Some(After::Start(start_time));
+                    after = Some(Cursor::Start(start_time));
                 }
                 Outcome::NoTable => return Err(Unavailable::UnexpectedReply("our own socket was not found")),
-                Outcome::Tangled => {
+                Outcome::TooManySteps => {
                     return Err(Unavailable::UnexpectedReply(
                         "what it walks along is no list of processes",
                     ));
@@ -203,25 +209,25 @@ impl Lister {
 }
 
 /// The ranges of a task's descriptors that are read one by one.
-pub(super) fn work_of(task: &Task) -> impl Iterator<Item = Item> + use<> {
+pub(super) fn work_of(task: &Task) -> impl Iterator<Item = FdRange> + use<> {
     let (task, end) = (task.id, task.descriptors_end);
-    (0..end).step_by(RANGE as usize).map(move |first| Item {
+    (0..end).step_by(RANGE as usize).map(move |first| FdRange {
         task,
         first,
         end: first.saturating_add(RANGE).min(end),
     })
 }
 
-/// Ranges of descriptors to be read, each with a number that stands for its process.
+/// Ranges of descriptors to read, each with the index of its process.
 pub(super) struct Work<'a> {
-    ranges: &'a [(u32, Item)],
+    ranges: &'a [(u32, FdRange)],
     socket_operations: u64,
-    /// The first that nobody has taken.
+    /// Index of the first range that no thread has taken.
     next: AtomicUsize,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(ranges: &'a [(u32, Item)], socket_operations: u64) -> Self {
+    pub(super) fn new(ranges: &'a [(u32, FdRange)], socket_operations: u64) -> Self {
         Self {
             ranges,
             socket_operations,
@@ -229,18 +235,18 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// How many threads are worth their start; at least 1.
+    /// Returns how many threads are useful; at least 1.
     pub(super) fn threads_useful(&self) -> usize {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         (self.ranges.len() / BATCHES_PER_THREAD).clamp(1, cores)
     }
 }
 
-/// What one thread has taken of the work.
+/// The ranges that one thread works on.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     /// Ranges to be read, and how often that was tried.
-    ranges: Vec<(u32, Item, u32)>,
+    ranges: Vec<(u32, FdRange, u32)>,
     /// Ranges given up: their process ended.
     pub(super) vanished: u64,
 }
@@ -250,18 +256,18 @@ impl Batch {
     pub(super) fn request(&mut self, work: &Work<'_>, slot: &mut [u8]) -> bool {
         while self.ranges.len() < BATCH {
             let Some((process, item)) = work.ranges.get(work.next.fetch_add(1, Ordering::Relaxed)) else {
-                // Others may still run, but whoever comes next must not wrap around.
+                // Keeps the counter from wrapping around.
                 work.next.store(work.ranges.len(), Ordering::Relaxed);
                 break;
             };
             self.ranges.push((*process, *item, 0));
         }
-        let items: Vec<Item> = self.ranges.iter().map(|(_, item, _)| *item).collect();
+        let items: Vec<FdRange> = self.ranges.iter().map(|(_, item, _)| *item).collect();
         holders::write_items(slot, work.socket_operations, &items);
         !items.is_empty()
     }
 
-    /// After the run: what was read is done, the rest comes with the next.
+    /// Removes the ranges that a run has read; the others stay for the next run.
     pub(super) fn settle(&mut self, slot: &[u8], reply: &Reply) -> Result<(), Unavailable> {
         let dealt = reply.items as usize;
         if dealt == 0 || dealt > self.ranges.len() {
@@ -269,12 +275,12 @@ impl Batch {
         }
         let mut again = Vec::new();
         for (place, (process, item, tries)) in self.ranges.drain(..).enumerate() {
-            match holders::dealt(slot, place) {
-                Dealt::Read => {}
+            match holders::item_status(slot, place) {
+                ItemStatus::Read => {}
                 // The table grew, or the process ended.
-                Dealt::Changed if tries < TRIES => again.push((process, item, tries + 1)),
-                Dealt::Changed => self.vanished += 1,
-                Dealt::NotYet => again.push((process, item, tries)),
+                ItemStatus::Changed if tries < TRIES => again.push((process, item, tries + 1)),
+                ItemStatus::Changed => self.vanished += 1,
+                ItemStatus::Pending => again.push((process, item, tries)),
             }
         }
         self.ranges = again;
@@ -309,14 +315,15 @@ pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Unavailab
 /// The compiled `bpf/holders.bpf.c`.
 const HOLDERS: &[u8] = include_bytes!("../../../../../bpf/holders.bpf.o");
 
-/// A run holds RCU for as long as it takes: 1,000 processes, or so many ranges of descriptors, take well below a
-/// millisecond.
+/// Processes per run. A run holds the RCU read lock; this many processes take well below a millisecond.
 const TASKS_PER_RUN: u32 = 1000;
+/// Ranges per run; likewise.
 const BATCH: usize = 32;
+/// Descriptors per range.
 const RANGE: u32 = 1024;
 
-/// A thread is worth its start for so many ranges.
+/// Fewer ranges do not justify another thread.
 const BATCHES_PER_THREAD: usize = 16;
 
-/// How often a range is read whose process changed its table meanwhile.
+/// How often a range is read again if its process changes its descriptor table.
 const TRIES: u32 = 5;

@@ -1,14 +1,17 @@
-//! The program that gives keepalive to the connections of a cgroup, made to fit this kernel.
+//! The keepalive program for the connections of a cgroup, adapted to this kernel.
 
 use super::kernel::{Kernel, Prepared, Unavailable};
 use sockeye_sys::bpf::{Map, Program};
-use sockeye_wire::keeper;
+use sockeye_wire::keepalive_program;
 
-/// Loads it, with the maps of its settings and of its counts.
+/// Loads the program, with the maps of its settings and its counts.
 pub(super) fn load(kernel: &Kernel) -> Result<(Program, [Map; 2]), Unavailable> {
     let Prepared { object, missing, .. } = kernel.prepare(KEEPALIVE, &[])?;
     object
-        .load_sock_ops(keeper::PROGRAM, [keeper::SETTINGS, keeper::COUNTS])
+        .load_sock_ops(
+            keepalive_program::PROGRAM,
+            [keepalive_program::SETTINGS, keepalive_program::COUNTS],
+        )
         .map_err(|error| Unavailable::Load(error, missing))
 }
 

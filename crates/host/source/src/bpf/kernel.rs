@@ -1,9 +1,9 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sockeye_sys::bpf::{LoadError, Loaded, Object, Parts, Program, Slot};
-use sockeye_sys::mapped::Mapped;
-use sockeye_wire::btf::relocation::{self, Relocation, Subject};
-use sockeye_wire::btf::{Btf, Question, TypeKind};
+use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Object, Program, Slot};
+use sockeye_sys::mapped_file::MappedFile;
+use sockeye_wire::btf::relocation::{self, Relocation, RelocationTarget};
+use sockeye_wire::btf::{Btf, Query, TypeKind};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// What the running kernel says of its own types.
+/// The types of the running kernel (BTF).
 #[derive(Debug)]
 pub(crate) struct Kernel {
     types: Types,
@@ -20,17 +20,17 @@ pub(crate) struct Kernel {
 
 #[derive(Debug)]
 enum Types {
-    Mapped(Mapped),
+    MappedFile(MappedFile),
     Read(Vec<u8>),
 }
 
-/// An object that fits this kernel.
+/// An object adapted to this kernel.
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
     pub(crate) object: Object<'a>,
-    /// What this kernel has not got of what the object asks for.
+    /// Types and fields that the object uses and this kernel lacks.
     pub(crate) missing: Vec<String>,
-    /// The values of the enumerators asked for.
+    /// The values of the requested enumerators; `None` if the kernel lacks one.
     pub(crate) enumerators: Vec<Option<i64>>,
 }
 
@@ -55,37 +55,37 @@ impl Prepared<'_> {
     }
 }
 
-/// Why no BPF program of ours runs here.
+/// Why a BPF program of ours does not run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// The kernel's types cannot be read.
     Types(PathBuf, Errno),
-    /// They can be read, but not understood.
+    /// The kernel's types are malformed.
     Format(PathBuf, String),
-    /// This kernel lacks something that no program of ours can do without.
+    /// This kernel lacks something that the program needs.
     Lacks(&'static str),
     /// A run of a program failed.
     Run(Errno),
-    /// What a program said makes no sense.
+    /// A program returned an inconsistent reply.
     UnexpectedReply(&'static str),
-    /// The program could not be loaded; what this kernel has not got of what it asks for.
+    /// The program could not be loaded; with the types and fields that this kernel lacks.
     Load(LoadError, Vec<String>),
 }
 
 impl Kernel {
-    /// Where a kernel with CONFIG_DEBUG_INFO_BTF shows its types.
+    /// Path of the types of a kernel with CONFIG_DEBUG_INFO_BTF.
     pub(crate) const TYPES: &'static str = "/sys/kernel/btf/vmlinux";
 
     pub(crate) fn read(path: &Path) -> Result<Self, Unavailable> {
         let read = || {
-            // A name may stand for anything: opening a FIFO must not wait.
+            // The path may name a FIFO: opening it must not block.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
             let bytes = file.metadata()?.len() as usize;
             // Only the kernel's own file may be mapped, and only by newer kernels.
-            if let Ok(mapped) = Mapped::kernel_types(file.as_fd()) {
-                return Ok(Types::Mapped(mapped));
+            if let Ok(mapped) = MappedFile::kernel_btf(file.as_fd()) {
+                return Ok(Types::MappedFile(mapped));
             }
             let mut types = Vec::with_capacity(bytes.min(TYPES_BYTES_MAX));
             file.take(TYPES_BYTES_MAX as u64 + 1).read_to_end(&mut types)?;
@@ -108,12 +108,12 @@ impl Kernel {
 
     fn types(&self) -> &[u8] {
         match &self.types {
-            Types::Mapped(mapped) => mapped.bytes(),
+            Types::MappedFile(mapped) => mapped.bytes(),
             Types::Read(types) => types,
         }
     }
 
-    /// Reads an object, and fills in what it wants to know of this kernel; asks for enumerators beside.
+    /// Parses an object and applies its relocations for this kernel; looks up the values of `enumerators` too.
     pub(crate) fn prepare<'a>(
         &self,
         elf: &'a [u8],
@@ -123,8 +123,8 @@ impl Kernel {
         Ok(prepared)
     }
 
-    /// As [`Kernel::prepare`], for an iterator; beside it comes the BTF id of the kernel's function of this name, which
-    /// stands for what is iterated over.
+    /// Prepares an object for an iterator. Returns it with the BTF id of the kernel function `iterated`, which identifies
+    /// what is iterated over.
     pub(crate) fn prepare_iterator<'a>(
         &self,
         elf: &'a [u8],
@@ -138,7 +138,7 @@ impl Kernel {
     }
 
     /// As [`Kernel::prepare`], and loads these of its programs with all its maps.
-    pub(crate) fn load(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
+    pub(crate) fn load(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Unavailable> {
         let mut functions: Vec<&str> = parts
             .programs
             .iter()
@@ -146,7 +146,7 @@ impl Kernel {
             .collect();
         functions.push("bpf_session_is_return");
         let (mut prepared, ids) = self.prepare_all(elf, &[], &functions)?;
-        // Without it the verifier refuses the programs that call it, and those alone.
+        // Without it the verifier refuses only the programs that call it.
         if let Some(Some(id)) = ids.last() {
             prepared.object.call_kernel_function(SESSION_IS_RETURN, *id);
         }
@@ -172,16 +172,16 @@ impl Kernel {
         let own = Btf::parse(object.types()).map_err(|error| broken(&error))?;
         let relocations = relocation::read(&own, object.types_ext()).map_err(|error| broken(&error))?;
         // Many instructions want the same.
-        let mut questions = vec![Question::Type {
+        let mut questions = vec![Query::Type {
             kind: TypeKind::Func,
             name: "bpf_rdonly_cast",
         }];
-        questions.extend(enumerators.iter().map(|name| Question::Enumerator {
+        questions.extend(enumerators.iter().map(|name| Query::Enumerator {
             enumeration: None,
             name,
         }));
         let first_function = questions.len();
-        questions.extend(functions.iter().map(|name| Question::Type {
+        questions.extend(functions.iter().map(|name| Query::Type {
             kind: TypeKind::Func,
             name,
         }));
@@ -189,7 +189,7 @@ impl Kernel {
         let of_question: Vec<usize> = relocations
             .iter()
             .map(|relocation| {
-                let question = relocation.question();
+                let question = relocation.query();
                 *places.entry(name(relocation)).or_insert_with(|| {
                     questions.push(question);
                     questions.len() - 1
@@ -232,16 +232,16 @@ impl Kernel {
     }
 }
 
-/// What a relocation is about, as one would write it in C.
+/// Returns the subject of a relocation in C syntax.
 fn name(relocation: &Relocation<'_>) -> String {
-    match &relocation.subject {
-        Subject::Field { structure, path, .. } => format!("{structure}.{path}"),
-        Subject::Type { name, .. } => (*name).to_owned(),
+    match &relocation.target {
+        RelocationTarget::Field { structure, path, .. } => format!("{structure}.{path}"),
+        RelocationTarget::Type { name, .. } => (*name).to_owned(),
     }
 }
 
 impl Unavailable {
-    /// Whether something forbids it.
+    /// Whether a missing right is the cause.
     #[must_use]
     pub fn is_forbidden(&self) -> bool {
         let errno = match self {
@@ -269,10 +269,10 @@ impl fmt::Display for Unavailable {
             Self::Format(path, problem) => write!(f, "read {}: {problem}", path.display()),
             Self::Run(errno) => write!(f, "run a BPF program: {errno}"),
             Self::UnexpectedReply(what) => {
-                write!(f, "a BPF program said something that makes no sense: {what}")
+                write!(f, "a BPF program returned an inconsistent reply: {what}")
             }
             Self::Lacks(what) => write!(f, "this kernel has no {what}"),
-            // What is missing matters only to the verifier.
+            // What is missing explains only an error of the verifier.
             Self::Load(error @ LoadError::Rejected(..), missing) if !missing.is_empty() => {
                 write!(f, "{error}; this kernel has no {}", missing.join(", "))
             }
@@ -287,7 +287,7 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// Ten times what kernels have: whoever names another file may name one without an end.
+/// Ten times the size on usual kernels. The file may be one that the user named, without an end.
 const TYPES_BYTES_MAX: usize = 64 << 20;
 
 /// `RDONLY_CAST` of bpf/kernel.h

@@ -1,7 +1,7 @@
-//! The top rung: programs of our own that read the kernel's tables in place.
+//! The top of the ladder: our BPF programs, which read the kernel's tables in place.
 //!
-//! What they rely on, and what they do where somebody changes a table under their hands, is said where it is
-//! done: `bpf/tcp.bpf.c`, `bpf/udp.bpf.c`, `bpf/holders.h`.
+//! `bpf/tcp.bpf.c`, `bpf/udp.bpf.c` and `bpf/holders.h` document what the programs rely on and how they handle tables
+//! that change during the walk.
 
 mod dedup;
 mod file_iterator;
@@ -14,7 +14,7 @@ mod tables;
 mod task_file;
 mod workers;
 
-pub(crate) use holders::Pass;
+pub(crate) use holders::ProcessDescriptors;
 use holders::{FoundProcess, Holders};
 pub(crate) use kernel::Kernel;
 pub use kernel::Unavailable;
@@ -27,14 +27,14 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::{LoadError, Loaded, Map, Parts, Program};
+use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Map, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// The programs, each loaded when it is first needed, and kept.
+/// Our BPF programs. Each is loaded at its first use and stays loaded.
 #[derive(Debug)]
 pub struct BpfEngine {
     types: PathBuf,
@@ -55,10 +55,10 @@ impl Default for BpfEngine {
 }
 
 impl BpfEngine {
-    /// Where a kernel describes its own types.
+    /// The default path of the kernel's types (BTF).
     pub const TYPES: &str = Kernel::TYPES;
 
-    /// An engine that reads the kernel's types (BTF) from this file.
+    /// Creates an engine that reads the kernel's types (BTF) from this file.
     #[must_use]
     pub fn with_types(types: PathBuf) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl BpfEngine {
         }
     }
 
-    /// The walk over these tables.
+    /// Returns the walk over these tables, loaded.
     pub(crate) fn tables(&self, of: TableKind) -> Result<&Tables, Unavailable> {
         let place = match of {
             TableKind::Tcp => &self.tables,
@@ -85,26 +85,26 @@ impl BpfEngine {
         loaded.as_ref().map_err(Clone::clone)
     }
 
-    /// The look for owners.
+    /// Returns the programs that find owners, loaded.
     fn holders(&self) -> Result<&Holders, Unavailable> {
         let loaded = self.holders.get_or_init(|| Holders::load(self.kernel()?));
         loaded.as_ref().map_err(Clone::clone)
     }
 
-    /// All processes, with where they are.
+    /// Lists all processes with their namespace and cgroup.
     pub(crate) fn processes(&self) -> Result<Vec<FoundProcess>, Unavailable> {
         let socket = sample_socket()?;
         self.holders()?.processes(socket.as_fd())
     }
 
-    /// Who holds which socket.
-    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
+    /// Lists all processes and their socket descriptors.
+    pub(crate) fn pass(&self) -> Result<ProcessDescriptors, Unavailable> {
         let socket = sample_socket()?;
         self.holders()?.pass(socket.as_fd())
     }
 
-    /// Who holds which socket, by the kernel's iterator over descriptors.
-    pub(crate) fn pass_by_task_file(&self) -> Result<Pass, Unavailable> {
+    /// Lists all processes and their socket descriptors by the kernel's iterator over descriptors.
+    pub(crate) fn pass_by_task_file(&self) -> Result<ProcessDescriptors, Unavailable> {
         let load = || TaskFile::load(self.kernel()?);
         match self.task_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
@@ -112,7 +112,7 @@ impl BpfEngine {
         }
     }
 
-    /// Which descriptors hold namespaces open, or sockets in other namespaces than their process's.
+    /// Lists the descriptors of namespaces, and of sockets in other namespaces than their process's.
     pub(crate) fn netns_holders(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Unavailable> {
         let load = || NetnsFile::load(self.kernel()?);
         match self.netns_file.get_or_init(load) {
@@ -121,30 +121,30 @@ impl BpfEngine {
         }
     }
 
-    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keeper`), with the maps of its
+    /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keepalive_program`), with the maps of its
     /// settings and of its counts, attached to nothing yet. Each call loads another.
     ///
     /// # Errors
-    /// When it does not run here.
-    pub fn keeper(&self) -> Result<(Program, [Map; 2]), Unavailable> {
+    /// When the program does not run here.
+    pub fn keepalive_program(&self) -> Result<(Program, [Map; 2]), Unavailable> {
         keepalive::load(self.kernel()?)
     }
 
-    /// Programs of a compiled object of whoever asks, made to fit this kernel and attached to nothing yet, with all maps
-    /// that the object defines. Each call loads others.
+    /// Loads another copy of these programs of a compiled object, adapted to this kernel, with all maps that the object
+    /// defines. They are not attached yet.
     ///
     /// # Errors
     /// When they do not run here.
-    pub fn programs(&self, elf: &[u8], parts: &Parts<'_>) -> Result<Loaded, Unavailable> {
+    pub fn programs(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Unavailable> {
         self.kernel()?.load(elf, parts)
     }
 
-    /// Whether the programs that look for owners are loaded already.
+    /// Whether the programs that find owners are loaded.
     pub(crate) fn has_loaded_holders(&self) -> bool {
         matches!(self.holders.get(), Some(Ok(_)))
     }
 
-    /// Hands every socket that a process holds to `take`, but TCP's, of those protocols that are wanted.
+    /// Passes the selected sockets that processes have descriptors of to `take`. TCP is not included.
     pub(crate) fn owned_sockets(
         &self,
         selection: &Selection,
@@ -156,12 +156,12 @@ impl BpfEngine {
             .sockets(socket.as_fd(), selection, walked, take)
     }
 
-    /// Whether sockets can be found by who holds them.
+    /// Tests whether sockets can be found by the descriptors of processes.
     pub(crate) fn try_owned_sockets(&self) -> Result<(), Unavailable> {
         self.owned_socket_programs().map(drop)
     }
 
-    /// The look for sockets that somebody holds.
+    /// Returns the programs that find sockets by descriptors, loaded.
     fn owned_socket_programs(&self) -> Result<&OwnedSockets, Unavailable> {
         let loaded = self
             .owned_sockets
@@ -178,7 +178,7 @@ impl BpfEngine {
     }
 }
 
-/// Whether it is worth trying: to find out what a kernel is like takes some milliseconds, and then it says no.
+/// Checks our capabilities, since reading the kernel's types takes some milliseconds before a load is refused.
 fn may_load() -> Result<(), Unavailable> {
     let refused = Err(Unavailable::Load(
         LoadError::System("load a BPF program", Errno::PERM),
@@ -192,11 +192,11 @@ fn may_load() -> Result<(), Unavailable> {
                 has(CapabilitySet::SYS_ADMIN) || (has(CapabilitySet::BPF) && has(CapabilitySet::PERFMON));
             if may { Ok(()) } else { refused }
         }
-        Err(_) => Ok(()), // then the kernel will tell
+        Err(_) => Ok(()), // the load will show it
     }
 }
 
-/// Any socket will do to show what a socket's file looks like.
+/// Opens a socket of ours, with which the programs recognize the files of sockets.
 fn sample_socket() -> Result<UnixDatagram, Unavailable> {
     UnixDatagram::unbound()
         .map_err(|error| Unavailable::Run(Errno::from_io_error(&error).unwrap_or(Errno::MFILE)))

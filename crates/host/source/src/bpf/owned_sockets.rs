@@ -1,19 +1,20 @@
-//! Every socket that some process holds, of all protocols but TCP: the pass of [`super::holders`], by programs that
-//! also read what the descriptors lead to.
+//! Sockets found by the descriptors of all processes, for all protocols but TCP: the pass of [`super::holders`], with
+//! programs that also read the sockets.
 //!
-//! What it does not see: a socket that nobody has a descriptor of, be it in flight in a message of a UNIX socket, held
-//! by an io_uring alone, or by the kernel itself.
+//! It misses sockets without a descriptor: those in flight in a message of a UNIX socket, registered with an io_uring
+//! only, or owned by the kernel.
 
 use super::holders::{Batch, Lister, Work, run, work_of};
 use super::kernel::{Kernel, Unavailable};
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
-use crate::query::{Detail, Families};
-use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkedKernel};
+use crate::Detail;
+use crate::query::Families;
+use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::held::{self, Held, Request, kind};
+use sockeye_wire::fd_sockets::{self, FdSocket, Request, kind};
 use sockeye_wire::holders::Reply;
-use sockeye_wire::walk::{self, Moment, detail};
+use sockeye_wire::walk::{self, KernelClock, detail};
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::ControlFlow;
@@ -27,21 +28,22 @@ pub(crate) struct OwnedSockets {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
 }
 
-/// Which sockets are selection, and how much about them.
+/// The sockets to report, and how much about each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Selection {
-    /// Of which protocols. TCP is never told.
+    /// Protocols to report; TCP is ignored.
     pub(crate) protocols: ProtocolSet,
-    /// IP sockets of which families.
+    /// Address families of IP sockets to report.
     pub(crate) families: Families,
-    /// In which states.
+    /// States to report.
     pub(crate) states: StateSet,
-    /// What beyond ends, state and inode. Cookies, tcp_info (of MPTCP) and congestion control are not told.
+    /// What to report beyond endpoints, state and inode. Cookies, tcp_info (of MPTCP) and congestion control are not
+    /// available.
     pub(crate) detail: Detail,
-    /// Where; `None`: everywhere.
+    /// The network namespace; `None`: all.
     pub(crate) netns: Option<NetnsInode>,
 }
 
@@ -58,13 +60,13 @@ impl OwnedSockets {
         })
     }
 
-    /// Hands every socket that is wanted and that a process has a descriptor of to `take`, once, on this thread.
+    /// Passes every selected socket that a process has a descriptor of to `take`, once, on this thread.
     ///
-    /// `socket` is a descriptor of ours that is a socket: its file shows what makes one. It is not told itself. Each
-    /// socket says in which namespace it lives. Memory is bounded by the slots and 16 bytes a socket.
+    /// `socket` is a socket of ours, with which the program recognizes the files of sockets. It is not reported. Each
+    /// socket has its namespace set. Memory is bounded by the slots and 16 bytes per socket.
     ///
     /// # Errors
-    /// What came before stays told: see [`WalkStats::delivered`].
+    /// Sockets before the error were passed on: see [`WalkStats::delivered`].
     pub(crate) fn sockets(
         &self,
         socket: BorrowedFd<'_>,
@@ -80,7 +82,7 @@ impl OwnedSockets {
         if request.kinds == 0 {
             return Ok(());
         }
-        // Whoever comes meanwhile waits for the slots.
+        // Other threads wait for the slots.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         self.run(&mut slots, socket, &request, selection, walked, take)
     }
@@ -111,7 +113,7 @@ impl OwnedSockets {
                 };
                 let mut reader = Reader {
                     selection,
-                    kernel: WalkedKernel {
+                    kernel: WalkLayout {
                         service_class: selection.detail.contains(Detail::SERVICE_CLASS),
                         netns: true,
                         ..self.kernel
@@ -135,7 +137,7 @@ struct Pass<'a> {
     work: Work<'a>,
     read_files: &'a Program,
     request: Request,
-    /// Nobody wants to know more.
+    /// Set when the caller stopped the pass.
     stopped: AtomicBool,
 }
 
@@ -174,10 +176,10 @@ impl Job for Pass<'_> {
     }
 }
 
-/// Hands out what runs bring.
+/// Passes on the sockets of each run.
 struct Reader<'a> {
     selection: &'a Selection,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
     /// Inode of the socket that was opened for this pass.
     sample: u32,
     seen: HashSet<u64, BuildHasherDefault<Spread>>,
@@ -191,22 +193,22 @@ impl Reader<'_> {
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
-        let now = held::clock(slot).and_then(|(jiffies, ktime_ns)| {
-            Some(Moment {
+        let now = fd_sockets::clock(slot).and_then(|(jiffies, ktime_ns)| {
+            Some(KernelClock {
                 hz: walk::hz(jiffies, ktime_ns)?,
                 jiffies,
                 ktime_ns,
             })
         });
-        let mut all = held::sockets(slot, reply);
-        for Held { socket, .. } in &mut all {
+        let mut all = fd_sockets::sockets(slot, reply);
+        for FdSocket { socket, .. } in &mut all {
             // Another socket may come to lie at the address of one that is gone, and after 2^32 sockets one gets
             // the inode of another.
             let identity = u64::from(socket.inode()) << 32 | socket.identity() >> 6 & 0xffff_ffff;
             if socket.inode() == self.sample || !self.seen.insert(identity) {
                 continue;
             }
-            self.place.read_held(&socket, now, &self.kernel);
+            self.place.read_by_descriptor(&socket, now, &self.kernel);
             if !self.matches_selection() {
                 continue;
             }
@@ -223,7 +225,7 @@ impl Reader<'_> {
     fn matches_selection(&self) -> bool {
         let (socket, selection) = (&self.place, self.selection);
         selection.states.contains(socket.state)
-            // A type without a name can only be of a family that was asked for.
+            // A type without a name can only belong to a selected family.
             && (selection.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
             && match socket.family {
                 Family::Inet => selection.families.v4,
@@ -233,7 +235,7 @@ impl Reader<'_> {
     }
 }
 
-/// Inodes follow one another, and addresses lie close: spreads them over all bits.
+/// A hasher that spreads consecutive inodes and close addresses over all bits.
 #[derive(Debug, Default)]
 struct Spread(u64);
 
@@ -249,7 +251,7 @@ impl Hasher for Spread {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // 2^64 divided by the golden ratio, as Knuth has it.
+        // 2^64 divided by the golden ratio (Knuth's multiplicative hash).
         let spread = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = spread ^ spread >> 32;
     }

@@ -1,12 +1,12 @@
-//! A walk over TCP's or UDP's tables, in slices, by as many threads as there is work for.
+//! A walk over the hash tables of TCP or UDP, in slices, on as many threads as are useful.
 
 use super::dedup::ChainDedup;
 use super::kernel::{Kernel, Prepared, Unavailable};
 use super::workers::{self, Job};
 use rustix::io::Errno;
-use sockeye_model::{Losses, Options, WalkedKernel};
+use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::walk::{self, Moment, Outcome, Record, Reply, Request, Table, records};
+use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,38 +19,38 @@ pub(crate) struct Tables {
     program: Program,
     list_nets: Program,
     slots: Mutex<Vec<Slot>>,
-    kernel: WalkedKernel,
+    kernel: WalkLayout,
 }
 
-/// Whose tables a program walks over.
+/// The tables that a program walks over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableKind {
-    /// TCP's
+    /// Tables of TCP
     Tcp,
-    /// The same, and the program also reads what tcp_info and congestion control are made of; it takes a third longer
-    /// to load.
+    /// Tables of TCP, with a program that also reads the fields of tcp_info and congestion control; it takes a third longer
+    /// to load
     TcpWithInfo,
-    /// UDP's
+    /// Tables of UDP
     Udp,
 }
 
-/// What a walk says when it is over.
+/// The statistics of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct WalkStats {
     pub(crate) losses: Losses,
-    /// Sockets that were handed out.
+    /// Sockets that were passed on.
     pub(crate) delivered: u64,
-    /// Chains that were walked again.
+    /// Chains that were walked again because they changed.
     pub(crate) rewalked: u64,
-    /// Whether the reader had enough before the end.
+    /// Whether the caller stopped the walk.
     pub(crate) stopped: bool,
 }
 
-/// The hash tables that a namespace uses, and the clock.
+/// The hash tables of a namespace, and the rate of the clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FoundTables {
     hashinfo: u64,
-    /// Of TCP's connections, or of UDP's only table.
+    /// Buckets of the table of connections, or of UDP's table.
     buckets: u32,
     listening_buckets: u32,
     pub(crate) hz: u32,
@@ -81,7 +81,7 @@ impl Tables {
         self.look(0)
     }
 
-    /// Looks at these tables; 0: at those of our own namespace.
+    /// Reads the sizes of these tables; 0 means those of our own namespace.
     fn look(&self, hashinfo: u64) -> Result<FoundTables, Unavailable> {
         let look = |table| self.look_at(table, hashinfo);
         let (main, listening_buckets) = match self.of {
@@ -99,14 +99,14 @@ impl Tables {
         })
     }
 
-    /// Every table that some network namespace uses. Nearly all share one.
+    /// Finds the tables of all network namespaces. Nearly all namespaces share one.
     pub(crate) fn find_all(&self) -> Result<Vec<FoundTables>, Unavailable> {
         let first = self.find()?;
         let mut slots = self.lock();
         let slot = slots
             .first_mut()
             .ok_or(Unavailable::UnexpectedReply("no slots"))?;
-        let mut request = Request::EVERYTHING;
+        let mut request = Request::ALL;
         let mut hashinfos = vec![first.hashinfo];
         loop {
             let reply = run(&self.list_nets, slot, &request, 0)?;
@@ -128,7 +128,7 @@ impl Tables {
         for hashinfo in hashinfos.into_iter().skip(1) {
             match self.look(hashinfo) {
                 Ok(found) => all.push(found),
-                // Its namespace has ended meanwhile.
+                // Its namespace is gone.
                 Err(Unavailable::Lacks(_)) => {}
                 Err(unavailable) => return Err(unavailable),
             }
@@ -136,12 +136,12 @@ impl Tables {
         Ok(all)
     }
 
-    /// How to read the records of this kernel.
-    pub(crate) fn kernel(&self) -> WalkedKernel {
+    /// Returns the layout of this kernel's records.
+    pub(crate) fn kernel(&self) -> WalkLayout {
         self.kernel
     }
 
-    /// Looks at one table, and walks over none of it.
+    /// Reads the size of one table without walking over it.
     fn look_at(&self, table: Table, hashinfo: u64) -> Result<Reply, Unavailable> {
         let mut slots = self.lock();
         let slot = slots
@@ -150,12 +150,12 @@ impl Tables {
         let request = Request {
             table,
             end: 0,
-            ..Request::EVERYTHING
+            ..Request::ALL
         };
         run(&self.program, slot, &request, hashinfo)
     }
 
-    /// Walks over the table of `request`, and hands each socket to `take`, once.
+    /// Walks over the table of `request` and passes each socket to `take`, once.
     pub(crate) fn walk(
         &self,
         found: &FoundTables,
@@ -166,7 +166,7 @@ impl Tables {
         let buckets = match request.table {
             Table::Established | Table::Udp => found.buckets,
             Table::Listening => found.listening_buckets,
-            // Seldom asked for.
+            // Rarely needed, so its size is read here.
             Table::Bound => self.look_at(Table::Bound, found.hashinfo)?.buckets,
         };
         let end = buckets.min(request.end);
@@ -179,7 +179,7 @@ impl Tables {
             next: AtomicU32::new(request.first),
             stopped: AtomicBool::new(false),
         };
-        // Whoever comes meanwhile waits for the slots.
+        // Other threads wait for the slots.
         let mut slots = self.lock();
         work.run(
             &mut slots,
@@ -198,33 +198,32 @@ impl Tables {
 }
 
 /// Takes a record, and when its run began.
-type Take<'a> = &'a mut dyn FnMut(&Record<'_>, Moment) -> ControlFlow<()>;
+type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> ControlFlow<()>;
 
-/// One table to be walked over.
+/// A walk over one table.
 struct Work<'a> {
     program: &'a Program,
     request: Request,
     hashinfo: u64,
     end: u32,
     slice: u32,
-    /// The first bucket that nobody has taken.
+    /// The first bucket that no thread has taken.
     next: AtomicU32,
-    /// Nobody wants to know more.
+    /// Set when the caller stopped the walk.
     stopped: AtomicBool,
 }
 
-/// Buckets that one thread walks over, and what is left of them.
+/// The rest of the buckets that one thread walks over.
 #[derive(Default)]
 struct WalkState {
     left: Option<(Range<u32>, u32)>,
 }
 
-/// What a run brought: its reply, and the bucket that it went on with, if that did not fit into the run before.
+/// The reply of a run, and the bucket that it continued, if that did not fit into the run before.
 type Run = (Reply, Option<u32>);
 
 impl Work<'_> {
-    /// This thread walks and reads, in turns. If there is much to do, and another core to do it, another thread walks
-    /// ahead.
+    /// Walks and reads alternately on this thread. If there is much to read and another core, another thread walks ahead.
     fn run(&self, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Unavailable> {
         let mut own = slots.pop().ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let mut state = WalkState::default();
@@ -261,7 +260,7 @@ impl Job for Work<'_> {
             (first..first.saturating_add(self.slice).min(self.end), 0)
         });
         if range.is_empty() {
-            // Others may still run, but whoever comes next must not wrap around.
+            // Keeps the counter from wrapping around.
             self.next.store(self.end, Ordering::Relaxed);
             return Ok(None);
         }
@@ -286,7 +285,7 @@ impl Job for Work<'_> {
     }
 }
 
-/// Hands out what runs bring.
+/// Passes on the sockets of each run.
 struct Reader<'a> {
     take: Take<'a>,
     hz: u32,
@@ -295,24 +294,24 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn read(&mut self, slot: &[u8], (reply, goes_on_with): &Run) -> ControlFlow<()> {
+    fn read(&mut self, slot: &[u8], (reply, continued): &Run) -> ControlFlow<()> {
         self.walked.losses.unsettled_chains += u64::from(reply.given_up) + u64::from(reply.overlong);
         self.walked.rewalked += u64::from(reply.again);
         if self.walked.stopped {
             return ControlFlow::Break(());
         }
-        let now = Moment {
+        let now = KernelClock {
             hz: self.hz,
             jiffies: reply.jiffies,
             ktime_ns: reply.ktime_ns,
         };
         let mut all = records(slot, reply);
-        let mut is_overlapping = goes_on_with.is_none();
+        let mut is_overlapping = continued.is_none();
         for record in &mut all {
             let is_new = self.seen.insert(record.bucket(), record.identity());
-            is_overlapping |= !is_new && *goes_on_with == Some(record.bucket());
+            is_overlapping |= !is_new && *continued == Some(record.bucket());
             if !is_overlapping {
-                // More sockets have left the chain than are told twice: some of those behind them were passed over.
+                // More sockets have left the chain than the runs overlap: some behind them were skipped.
                 self.walked.losses.unsettled_chains += 1;
                 is_overlapping = true;
             }
@@ -334,11 +333,11 @@ impl Reader<'_> {
     }
 }
 
-/// How to read the records of a program that was asked for with [`OPTION_ENUMERATORS`].
-pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkedKernel {
-    // Where a program reads no field, it says 0.
+/// Returns the layout of the records of a program that was prepared with [`OPTION_ENUMERATORS`].
+pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkLayout {
+    // A program reports 0 for a field that the kernel lacks.
     let has = |field: &str| !prepared.missing.iter().any(|missing| missing == field);
-    WalkedKernel {
+    WalkLayout {
         option_bits: option_bits(&prepared.enumerators).filter(|_| has("inet_sock.inet_flags")),
         has_cgroups: has("sock.sk_cgrp_data.cgroup"),
         service_class: false,
@@ -346,7 +345,7 @@ pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkedKernel {
     }
 }
 
-/// Which bit of `inet_flags` each option is, from the values of [`OPTION_ENUMERATORS`]; `None` if one is missing.
+/// Returns the bit of `inet_flags` of each option, from the values of [`OPTION_ENUMERATORS`]; `None` if one is missing.
 fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]> {
     let bits: Vec<u8> = enumerators
         .iter()
@@ -364,7 +363,7 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
         Outcome::Done | Outcome::Full => Ok(reply),
         Outcome::NoTable => Err(Unavailable::Lacks("such a table of sockets")),
         Outcome::Unreadable => Err(Unavailable::Run(Errno::FAULT)),
-        Outcome::Tangled => Err(Unavailable::UnexpectedReply(
+        Outcome::TooManySteps => Err(Unavailable::UnexpectedReply(
             "what it walks over is no table of sockets",
         )),
         Outcome::Unknown(_) => Err(Unavailable::UnexpectedReply("an outcome that it does not know")),
@@ -373,7 +372,7 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
 
 /// The compiled `bpf/tcp.bpf.c`.
 const TCP: &[u8] = include_bytes!("../../../../../bpf/tcp.bpf.o");
-/// The compiled `bpf/tcp_info.bpf.c`: the same, and more.
+/// The compiled `bpf/tcp_info.bpf.c`: the same program with tcp_info.
 const TCP_INFO: &[u8] = include_bytes!("../../../../../bpf/tcp_info.bpf.o");
 /// The compiled `bpf/udp.bpf.c`.
 const UDP: &[u8] = include_bytes!("../../../../../bpf/udp.bpf.o");
@@ -393,10 +392,9 @@ pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [
     "INET_FLAGS_DEFER_CONNECT",
 ];
 
-/// A table is walked over in about so many runs: each holds RCU for as long as it takes, with 100,000 sockets
-/// about half a millisecond.
+/// Number of runs per table. Each holds the RCU read lock, with 100,000 sockets for about half a millisecond.
 const SLICES: u32 = 64;
 const SLICE_BUCKETS_MIN: u32 = 2048;
 
-/// Records of fewer bytes are read before another thread has even started.
+/// Fewer bytes of records are read before another thread has started.
 const WORTH_A_THREAD_BYTES: u64 = 512 * 1024;

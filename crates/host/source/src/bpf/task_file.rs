@@ -1,7 +1,7 @@
 //! Owners of sockets from the kernel's iterator over descriptors: slower than our walk, but it works since Linux 5.8.
 
 use super::file_iterator::FileIterator;
-use super::holders::{FoundProcess, Pass};
+use super::holders::{FoundProcess, ProcessDescriptors};
 use super::kernel::{Kernel, Unavailable};
 use crate::owners::SocketDescriptor;
 use sockeye_model::{Comm, NetnsInode, Pgid, Pid, Process};
@@ -18,7 +18,7 @@ impl TaskFile {
     }
 
     /// Lists the socket descriptors of all processes of our pid namespace; processes without sockets are not reported.
-    pub(crate) fn pass(&self) -> Result<Pass, Unavailable> {
+    pub(crate) fn pass(&self) -> Result<ProcessDescriptors, Unavailable> {
         let mut collector = Collector::default();
         self.0.run(RECORD_BYTES, |bytes| {
             task_file::records(bytes).for_each(|record| collector.add(&record));
@@ -29,10 +29,10 @@ impl TaskFile {
 
 #[derive(Debug, Default)]
 struct Collector {
-    pass: Pass,
-    /// Places of processes, by their numbers.
+    pass: ProcessDescriptors,
+    /// Index of each process, by pid.
     places: HashMap<u32, u32>,
-    /// The process of the record before, and its place.
+    /// Pid and index of the process of the previous record.
     last: Option<(u32, u32)>,
 }
 
@@ -52,7 +52,7 @@ impl Collector {
             }
         };
         self.last = Some((record.pid, place));
-        self.pass.held.push(SocketDescriptor {
+        self.pass.descriptors.push(SocketDescriptor {
             inode: record.inode,
             process: place,
             fd: record.descriptor,

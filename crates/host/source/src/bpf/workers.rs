@@ -1,37 +1,37 @@
-//! Job of a program by several threads, what they bring read by one.
+//! Runs a program on several threads and reads the results on one.
 //!
-//! To convert and print what a run brought takes about as long as the run itself. So where there is work for them,
-//! other threads run the program ahead, each into slots of its own, and hand these over; the calling thread reads
-//! them, gives them back, and runs the program itself when none is waiting.
+//! Converting and printing the result of a run takes about as long as the run itself. So other threads run the program
+//! ahead into slots and send them to the calling thread. It reads them, returns them, and runs the program itself when
+//! no slot is waiting.
 
 use super::kernel::Unavailable;
 use sockeye_sys::bpf::Slot;
 use std::sync::mpsc::{self, SendError, TryRecvError};
 use std::thread;
 
-/// Work that is done in runs.
+/// Work that consists of runs of a program.
 pub(super) trait Job: Sync {
-    /// What one thread has begun, and what it has to say in the end.
+    /// The progress of one thread, returned at the end.
     type State: Default + Send;
-    /// What a run says.
+    /// The result of a run.
     type Reply: Send;
 
-    /// Job the program over what is next, into this slot. `None`: there is nothing left.
+    /// Runs the program over the next part, into this slot. `None`: there is no part left.
     fn fill(&self, state: &mut Self::State, slot: &mut Slot) -> Result<Option<Self::Reply>, Unavailable>;
 
-    /// Nobody wants to know more: there is nothing left from now on.
+    /// Stops the work: later calls of `fill` return `None`.
     fn stop(&self);
 }
 
-/// A slot with what one run brought.
+/// A slot with the result of one run.
 struct Filled<Reply> {
     worker: usize,
     slot: Slot,
     reply: Reply,
 }
 
-/// Does all that is left to do. `state` is what this thread has begun, `own` its slot; `workers` others are started, if
-/// that many slots are there. What each thread had to say comes back, this one's last.
+/// Does the rest of the work. `state` and `own` are the progress and the slot of this thread; up to `workers` other threads
+/// are started, at most one per slot. Returns the progress of each thread, that of this one last.
 pub(super) fn run<R: Job>(
     job: &R,
     mut state: R::State,
@@ -61,7 +61,7 @@ pub(super) fn run<R: Job>(
         }
         let (mut has_more, mut outcome) = (true, Ok(()));
         loop {
-            // What the others have brought comes first: they wait for their slots.
+            // Results of the others come first: they wait for their slots.
             let next = if has_more {
                 filled.try_recv()
             } else {
@@ -70,7 +70,7 @@ pub(super) fn run<R: Job>(
             let turn = match next {
                 Ok(Ok(Filled { worker, slot, reply })) => {
                     read(&slot, &reply);
-                    let _ = give_back[worker].send(slot); // it may have come to its end
+                    let _ = give_back[worker].send(slot); // the thread may have ended
                     Ok(())
                 }
                 Ok(Err(unavailable)) => Err(unavailable),
@@ -101,7 +101,7 @@ pub(super) fn run<R: Job>(
     })
 }
 
-/// Fills slots as long as there is work, then collects those that come back.
+/// Fills slots while there is work, then collects the returned ones.
 fn run_ahead<R: Job>(
     job: &R,
     worker: usize,
@@ -118,7 +118,7 @@ fn run_ahead<R: Job>(
             }
             Err(unavailable) => {
                 back.push(slot);
-                let _ = hand_over.send(Err(unavailable)); // whoever is gone need not know
+                let _ = hand_over.send(Err(unavailable)); // the receiver may have ended
                 break;
             }
         };

@@ -1,20 +1,20 @@
-//! Why a capture cannot be read.
+//! Errors of reading a capture.
 
 use sockeye_wire::packet::FileError;
 use std::{fmt, io};
 
-/// What failed, and with which file.
+/// An error, with the name of the file.
 #[derive(Debug)]
 pub enum Error {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     Open(String, io::Error),
-    /// It cannot be read, or not be unpacked.
+    /// It cannot be read or decompressed.
     Read(String, io::Error),
-    /// It is no capture, or a damaged one.
+    /// It is no capture, or it is damaged.
     Format(String, FileError),
-    /// It ends before it says what it is, after so many bytes.
+    /// It ends after so many bytes, before its format is known.
     TooShort(String, u64),
-    /// A signal came before it said what it is.
+    /// A signal arrived before its format was known.
     Interrupted(String),
 }
 
@@ -51,7 +51,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What unpacks files that begin so, which we do not.
+/// Returns the program that decompresses files with this magic; `None` if none is known.
 fn unpacker(magic: [u8; 4]) -> Option<&'static str> {
     match magic {
         [0xfd, b'7', b'z', b'X'] => Some("xz"),

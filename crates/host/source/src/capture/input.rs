@@ -1,4 +1,4 @@
-//! Bytes of a file or a pipe, unpacked on a thread of its own where they are packed.
+//! The bytes of a file or a pipe, decompressed on a separate thread if needed.
 
 use super::Error;
 use flate2::bufread::MultiGzDecoder;
@@ -17,10 +17,10 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a file is packed with.
+/// The compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {
-    /// Nothing
+    /// None
     None,
     /// gzip, of any number of members
     Gzip,
@@ -28,7 +28,7 @@ pub enum Packing {
     Zstd,
 }
 
-/// Where bytes come from.
+/// The source of a capture's bytes.
 pub(super) struct Input {
     packing: Packing,
     source: Source,
@@ -40,19 +40,19 @@ enum Source {
     Unpacked(Unpacked),
 }
 
-/// What a thread has unpacked.
+/// The output of the decompressing thread.
 struct Unpacked {
     blocks: Receiver<io::Result<Vec<u8>>>,
-    /// Blocks that may be filled again
+    /// Blocks that may be reused
     used: SyncSender<Vec<u8>>,
     block: Vec<u8>,
     at: usize,
 }
 
-/// Opens a file, or what stands for the standard input; with the name for errors.
+/// Opens a file, or the standard input for `-`. Returns it with its name for errors.
 pub(super) fn open(path: &Path) -> Result<(String, File), Error> {
     let (name, opened) = if path == Path::new("-") {
-        // Not `io::stdin()` itself: that reads in small pieces.
+        // Not `io::stdin()`: that reads in small pieces.
         let stdin = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         ("the standard input".to_owned(), stdin)
     } else {
@@ -64,17 +64,17 @@ pub(super) fn open(path: &Path) -> Result<(String, File), Error> {
     }
 }
 
-/// Until when a file is read, that somebody may ask to be left.
+/// A deadline for reading after a signal.
 ///
-/// A ^C asks all programs of a pipeline. The one before us has its last packets still to write, and then ends; so a pipe is
-/// read on, but not for long.
+/// A ^C reaches all programs of a pipeline. The writer of a pipe still has its last packets to write, so a pipe is read
+/// on for a short time after the signal.
 #[derive(Debug, Clone)]
 pub(super) struct ReadDeadline(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     interrupts: Interrupts,
-    /// Not a pipe or the like, which somebody writes into
+    /// Whether it is a regular file, not a pipe or the like
     is_regular_file: bool,
     interrupted_at: OnceLock<Instant>,
     gave_up: AtomicBool,
@@ -90,7 +90,7 @@ impl ReadDeadline {
         }))
     }
 
-    /// How long to wait for more; `None`: as long as it takes. Nothing left means that the file is.
+    /// Returns how long to wait for more; `None`: without limit. Zero means that reading ends now.
     fn left(&self) -> Option<Duration> {
         self.0.interrupts.caught()?;
         let asked = self.0.interrupted_at.get_or_init(Instant::now);
@@ -104,25 +104,25 @@ impl ReadDeadline {
         Some(left)
     }
 
-    /// Whether it is at its end.
+    /// Whether the deadline has passed.
     pub(super) fn has_passed(&self) -> bool {
         self.left() == Some(Duration::ZERO)
     }
 
-    /// Whether the file was left before its end.
+    /// Whether reading ended before the end of the file.
     pub(super) fn gave_up(&self) -> bool {
         self.0.gave_up.load(Ordering::Relaxed)
     }
 }
 
-/// A file that ends when nobody has the deadline for more of it.
+/// A file that ends at the deadline.
 pub(super) struct DeadlineFile {
     pub(super) file: File,
     pub(super) deadline: ReadDeadline,
 }
 
 impl DeadlineFile {
-    /// Waits until there is something to read; `false`: it is not waited for any more.
+    /// Waits until there is something to read; `false`: the deadline has passed.
     fn is_ready(&self) -> io::Result<bool> {
         loop {
             let left = self.deadline.left();
@@ -133,7 +133,7 @@ impl DeadlineFile {
                 PollFd::new(&self.file, PollFlags::IN),
                 PollFd::new(&self.deadline.0.interrupts, PollFlags::IN),
             ];
-            // That a signal came is told only once.
+            // A signal makes the descriptor readable only once.
             let count = if left.is_some() { 1 } else { 2 };
             let left = left.and_then(|left| Timespec::try_from(left).ok());
             match poll(&mut awaited[..count], left.as_ref()) {
@@ -157,7 +157,7 @@ impl Read for DeadlineFile {
 }
 
 impl Input {
-    /// Looks at the first bytes, and starts a thread if they are packed.
+    /// Detects the compression by the first bytes, and starts a thread to decompress.
     pub(super) fn new(name: &str, mut bytes: Box<dyn Read + Send>) -> Result<Self, Error> {
         let failed = |error| Error::Read(name.to_owned(), error);
         let mut first = vec![];
@@ -197,12 +197,12 @@ impl Input {
         self.packing
     }
 
-    /// Whether what was packed ended early. It is no error: all that could be unpacked was handed out.
+    /// Whether the compressed data ended early. That is no error: all data before it was returned.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Some bytes more; none at the end.
+    /// Reads some bytes; 0 at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let result = match &mut self.source {
             Source::Plain(source) => return read(source, into),
@@ -222,7 +222,7 @@ impl Unpacked {
     fn start(source: impl Read + Send + 'static) -> io::Result<Self> {
         let (filled, blocks) = sync_channel(BLOCKS);
         let (used, free) = sync_channel(BLOCKS + 1);
-        // Not waited for at the end: it may be reading from a pipe. It ends when it has nobody to hand blocks to.
+        // The thread is not joined: it may be blocked on a pipe. It ends when the receiver is gone.
         thread::Builder::new()
             .name("unpack".to_owned())
             .spawn(move || unpack(source, &filled, &free))?;
@@ -261,7 +261,7 @@ fn unpack(mut source: impl Read, filled: &SyncSender<io::Result<Vec<u8>>>, free:
         block.resize(BLOCK_LEN, 0);
         let (len, outcome) = fill(&mut source, &mut block);
         block.truncate(len);
-        // What was unpacked before an error is worth having.
+        // Data before an error is used.
         if (len > 0 && filled.send(Ok(block)).is_err()) || (len == 0 && outcome.is_ok()) {
             return;
         }
@@ -285,12 +285,12 @@ fn fill(source: &mut impl Read, block: &mut [u8]) -> (usize, io::Result<()>) {
     (len, Ok(()))
 }
 
-/// zstd's frames, one after the other.
+/// A stream of zstd frames.
 struct Frames<R> {
     source: BufReader<R>,
     decoder: FrameDecoder,
     is_inside: bool,
-    /// What is told when all has been handed out that was unpacked before it
+    /// An error to report after the data before it has been returned
     failed: Option<io::Error>,
 }
 
@@ -304,7 +304,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Begins the next frame that is not to be skipped; `false`: there is none.
+    /// Starts the next frame that is not skippable; `false`: there is none.
     fn begin(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.source) {
@@ -326,7 +326,7 @@ impl<R: Read> Frames<R> {
             self.decoder.get_checksum_from_data(),
             self.decoder.get_calculated_checksum(),
         ) {
-            (Some(told), Some(made)) if told != made => Err(io::Error::new(
+            (Some(stored), Some(computed)) if stored != computed => Err(io::Error::new(
                 ErrorKind::InvalidData,
                 "zstd: the checksum of a frame is wrong",
             )),
@@ -355,7 +355,7 @@ impl<R: Read> Read for Frames<R> {
             }
             let one = BlockDecodingStrategy::UptoBlocks(1);
             if let Err(error) = self.decoder.decode_blocks(&mut self.source, one) {
-                // The decoder keeps a window of what it has unpacked, and only a last block makes it hand that out.
+                // The decoder keeps a window of decompressed data, and returns it only after a last block.
                 let all = BlockDecodingStrategy::All;
                 self.decoder
                     .decode_blocks(&mut &LAST_BLOCK[..], all)
@@ -366,7 +366,7 @@ impl<R: Read> Read for Frames<R> {
     }
 }
 
-/// An early end is told as such, so that it is no error.
+/// Converts an error. An early end stays `UnexpectedEof`, so that the caller can accept it.
 fn unpacking(error: FrameDecoderError) -> io::Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     while let Some(inner) = cause {
@@ -396,12 +396,12 @@ fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Whoever writes into a pipe has so much time to end it.
+/// How long a pipe is read after a signal.
 const PIPE_WAIT: Duration = Duration::from_secs(1);
-/// Blocks that wait for whoever reads packets
+/// Blocks in the queue between the threads
 const BLOCKS: usize = 4;
 const BLOCK_LEN: usize = 256 * 1024;
-/// A block is handed on with this much.
+/// A block with this much data is passed on.
 const BLOCK_LEN_ENOUGH: usize = 128 * 1024;
-/// An empty one, with room for the frame's checksum
+/// An empty last block, with room for the frame's checksum
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];

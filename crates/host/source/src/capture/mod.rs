@@ -1,4 +1,4 @@
-//! Capture files: pcap and pcapng, plain or packed, from a file or a pipe, packet by packet.
+//! Capture files: pcap and pcapng, plain or compressed, from a file or a pipe, packet by packet.
 
 mod error;
 mod input;
@@ -9,12 +9,12 @@ pub use input::Packing;
 use input::{DeadlineFile, Input, ReadDeadline};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_wire::Error as WireError;
-use sockeye_wire::packet::pcapng::{Described, Options};
-use sockeye_wire::packet::{Decoded, LinkType, PassedOver, Reader, Record, Step, decode};
+use sockeye_wire::packet::pcapng::{InterfaceDescription, Options};
+use sockeye_wire::packet::{Decoded, LinkType, Reader, Record, SkippedPackets, Step, decode};
 use std::io::Read;
 use std::path::Path;
 
-/// A capture that is being read. It keeps a buffer of half a MiB, however long the file is.
+/// An open capture. It has a buffer of half a MiB, independent of the length of the file.
 ///
 /// ```no_run
 /// let mut capture = sockeye_source::capture::Capture::open("trace.pcapng.gz".as_ref())?;
@@ -40,20 +40,20 @@ pub struct Capture {
     deadline: Option<ReadDeadline>,
 }
 
-/// One packet of a capture.
+/// A packet of a capture.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
-    /// Its number, from 1, as Wireshark counts
+    /// Frame number, from 1, as Wireshark counts
     pub frame: u64,
-    /// When it was captured, in nanoseconds since 1970
+    /// Capture time, in nanoseconds since 1970
     pub time_ns: u64,
-    /// What it begins with
+    /// Type of the first header
     pub link_type: LinkType,
-    /// Where it was captured, in [`Capture::interfaces`]
+    /// Index of its interface in [`Capture::interfaces`]
     pub interface: u32,
-    /// What of it was captured
+    /// The captured bytes
     pub captured: &'a [u8],
-    /// How long it was
+    /// Length of the packet, in bytes, before truncation by the snap length
     pub original_len: u32,
     options: &'a [u8],
     is_big_endian: bool,
@@ -69,7 +69,7 @@ impl Capture {
         Self::new(name, file)
     }
 
-    /// As [`Self::open`], and ends early when one of these signals comes. A pipe is read until it ends, for a second at most.
+    /// Opens a file, and ends early when one of these signals arrives. A pipe is then read until its end, for at most a second.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -94,7 +94,7 @@ impl Capture {
         })
     }
 
-    /// Reads from anywhere; `name` is what errors call it.
+    /// Reads from any source; `name` is its name in errors.
     ///
     /// # Errors
     /// When it cannot be read, or is no capture.
@@ -113,7 +113,7 @@ impl Capture {
             cut: None,
             deadline: None,
         };
-        // So that what is no capture is told before anything else happens.
+        // Detects the format, so that an error comes before anything else happens.
         while capture.reader.is_none() {
             let first = &capture.buffer[capture.begin..capture.end];
             capture.reader =
@@ -125,10 +125,10 @@ impl Capture {
         Ok(capture)
     }
 
-    /// The next packet; `None` at the end, also of a file that ends in the middle of one ([`Self::cut`]).
+    /// Reads the next packet; `None` at the end, also of a file that ends in the middle of a packet ([`Self::cut`]).
     ///
     /// # Errors
-    /// When reading or unpacking fails, or the file is damaged. All packets before were handed out.
+    /// When reading or decompressing fails, or the file is damaged. All packets before were returned.
     #[allow(clippy::should_implement_trait)] // a packet borrows the buffer
     #[inline]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, Error> {
@@ -162,15 +162,15 @@ impl Capture {
             };
             match reader.step(&self.buffer[self.begin..self.end]) {
                 Ok(Step::Packet(record)) => return Ok(Some(record)),
-                Ok(Step::Pass(len)) => self.pass(len)?,
-                Ok(Step::NoPacket(len)) => {
+                Ok(Step::Skip(len)) => self.pass(len)?,
+                Ok(Step::NotAPacket(len)) => {
                     self.frame += 1;
                     self.pass(len)?;
                 }
                 Ok(Step::Needs(missing)) => {
                     if !self.fill()? {
                         self.is_over = true;
-                        // A file that ends between two packets ends well.
+                        // A file that ends between two packets is complete.
                         self.cut = (missing.got > 0).then_some(missing);
                     }
                 }
@@ -182,7 +182,7 @@ impl Capture {
         }
     }
 
-    /// Leaves out the next `len` bytes, of which not all need be there yet.
+    /// Skips the next `len` bytes, which need not all be in the buffer.
     #[cold]
     fn pass(&mut self, len: u64) -> Result<(), Error> {
         let mut left = len;
@@ -208,13 +208,13 @@ impl Capture {
         }
     }
 
-    /// Reads more behind what there is; `false`: there is no more.
+    /// Reads more into the buffer; `false`: there is no more.
     #[cold]
     fn fill(&mut self) -> Result<bool, Error> {
         self.buffer.copy_within(self.begin..self.end, 0);
         self.end -= self.begin;
         self.begin = 0;
-        // Of few packed bytes a lot may still be unpacked.
+        // A few compressed bytes may still decompress to a lot.
         if self.packing() != Packing::None && self.deadline.as_ref().is_some_and(ReadDeadline::has_passed) {
             return Ok(false);
         }
@@ -229,50 +229,50 @@ impl Capture {
         Ok(read > 0)
     }
 
-    /// Where the file ended in the middle of something, if it did; known when all has been read. A `tcpdump` that was
-    /// killed leaves such a file.
+    /// Returns where the file ended in the middle of a packet, if it did; known at the end. A killed `tcpdump` leaves such a
+    /// file.
     #[must_use]
     pub fn cut(&self) -> Option<&WireError> {
         self.cut.as_ref()
     }
 
-    /// Whether what the file was packed with ended early; known when all has been read.
+    /// Whether the compressed data ended early; known at the end.
     #[must_use]
     pub fn is_packing_cut(&self) -> bool {
         self.input.is_cut()
     }
 
-    /// Whether a signal ended it before its end.
+    /// Whether a signal ended the reading.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.deadline.as_ref().is_some_and(ReadDeadline::gave_up)
     }
 
-    /// What was not handed out up to here.
+    /// Returns the counts of skipped records so far.
     #[must_use]
-    pub fn passed_over(&self) -> PassedOver {
-        self.reader.as_ref().map(Reader::passed_over).unwrap_or_default()
+    pub fn skipped(&self) -> SkippedPackets {
+        self.reader.as_ref().map(Reader::skipped).unwrap_or_default()
     }
 
-    /// Interfaces that the file has described up to here; a pcap file describes none.
+    /// Returns the interfaces that the file has described so far; a pcap file describes none.
     #[must_use]
-    pub fn interfaces(&self) -> &[Described] {
+    pub fn interfaces(&self) -> &[InterfaceDescription] {
         self.reader.as_ref().map(Reader::interfaces).unwrap_or_default()
     }
 
-    /// Packets handed out.
+    /// Returns the number of packets read so far.
     #[must_use]
     pub const fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// What it is called in errors.
+    /// Returns the name in errors.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the file is packed with.
+    /// Returns the compression of the file.
     #[must_use]
     pub const fn packing(&self) -> Packing {
         self.input.packing()
@@ -289,21 +289,21 @@ impl std::fmt::Debug for Capture {
 }
 
 impl<'a> Packet<'a> {
-    /// What it is, down to TCP.
+    /// Decodes the headers down to TCP.
     ///
     /// # Errors
-    /// When a header is cut off, or broken.
+    /// When a header is truncated or malformed.
     #[inline]
     pub fn decode(&self) -> Result<Decoded, WireError> {
         decode(self.link_type, self.captured, self.original_len)
     }
 
-    /// What else a pcapng file tells of it.
+    /// Returns the options of the packet in a pcapng file.
     #[must_use]
     pub const fn options(&self) -> Options<'a> {
         Options::new(self.options, self.is_big_endian)
     }
 }
 
-/// Room for the longest packet with all that is told of it, and small enough for a cache.
+/// Holds the longest packet with all its options, and fits into a cache.
 const BUFFER_LEN: usize = 512 * 1024;

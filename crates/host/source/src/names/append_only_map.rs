@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 
-/// A map that only grows, and whose values never move: readers on any thread keep references into it while
+/// A map that only grows, and whose values never move: readers on any thread may keep references into it while
 /// others add. Each bucket is a chain of cells that are written once.
 pub(super) struct AppendOnlyMap<K, V> {
     buckets: Box<[Cell<K, V>]>,
@@ -19,7 +19,7 @@ struct Node<K, V> {
     next: Cell<K, V>,
 }
 
-/// Chains stay short up to some ten thousand entries, which is what the users of this bound themselves to.
+/// Chains stay short up to some ten thousand entries; the users of this map enforce such a bound.
 const BUCKETS: usize = 1024;
 
 impl<K, V> Default for AppendOnlyMap<K, V> {
@@ -46,7 +46,7 @@ impl<K: Hash + Eq, V> AppendOnlyMap<K, V> {
         None
     }
 
-    /// The value of this key; made if there is none. Two threads may both make one, and the first stays.
+    /// Returns the value of this key, and creates it if there is none. If two threads create one, the first stays.
     pub(super) fn get_or_insert_with(&self, key: K, make: impl FnOnce() -> V) -> &V
     where
         K: Clone,
@@ -59,7 +59,7 @@ impl<K: Hash + Eq, V> AppendOnlyMap<K, V> {
             .expect("it was just inserted, and nothing is ever removed")
     }
 
-    /// Adds a value, unless the key has one already.
+    /// Adds a value, unless the key has one.
     pub(super) fn insert(&self, key: K, value: V) {
         let mut cell = self.bucket(&key);
         let mut new = Box::new(Node {
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V> AppendOnlyMap<K, V> {
             value,
             next: OnceLock::new(),
         });
-        // A cell that another thread fills first gives our node back, and its own is one step on.
+        // If another thread fills the cell first, we get our node back and try the next cell.
         while let Err(rejected) = cell.set(new) {
             new = rejected;
             match cell.get() {
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_stay_where_they_are_while_threads_add() {
+    fn values_do_not_move_while_threads_insert() {
         let map = AppendOnlyMap::default();
         map.insert(0, 0);
         let first: &u32 = map.get(&0).unwrap();

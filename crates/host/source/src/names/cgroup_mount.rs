@@ -7,23 +7,23 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where cgroups (v2) are mounted.
+/// A mount of the cgroup (v2) file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupMount {
     point: PathBuf,
-    /// Where the point is for those whose mounts these are.
+    /// The mount point as the mount namespace's own processes name it.
     named: PathBuf,
     /// Which cgroup is seen there, as paths in `/proc/PID/cgroup` name it: `/`, but in some containers.
     root: Vec<u8>,
 }
 
 impl CgroupMount {
-    /// The first mount of type cgroup2. Where none is seen, since `/sys` was mounted anew (`ip netns exec` does so), that
-    /// of process 1; or, where that may not be looked at, the same mounted nowhere.
+    /// Finds the first mount of type cgroup2. If none is visible because `/sys` was mounted again (`ip netns exec` does so), that
+    /// of process 1; if that may not be read, a detached mount of the same file system.
     #[must_use]
     pub fn find() -> Option<Self> {
         let read = |process: &str| fs::read(format!("/proc/{process}/mountinfo")).unwrap_or_default();
-        // It may be mounted, and hidden by what was mounted over it.
+        // It may be mounted but hidden by a later mount.
         if let Some(found) = Self::among(&read("self")).filter(Self::is_seen) {
             return Some(found);
         }
@@ -33,18 +33,18 @@ impl CgroupMount {
         if other.is_seen() {
             return Some(other);
         }
-        // A mount has its say on the options of all: with those of another they stay as they are.
+        // A mount changes the options of the whole file system: pass those of the existing mount, so that they stay as they are.
         let unmounted = UNMOUNTED.get_or_init(|| {
             let options = options(&mounts)?;
-            sockeye_sys::mounts::unmounted_cgroups(&options).ok()
+            sockeye_sys::mounts::detached_cgroups(&options).ok()
         });
         let point = PathBuf::from(format!("/proc/self/fd/{}", unmounted.as_ref()?.as_raw_fd()));
-        // Of a mount of our own the top is the top of what we may see.
+        // The root of our own mount is the root of our cgroup namespace.
         let root = b"/".to_vec();
         Some(Self { point, root, ..first })
     }
 
-    /// The same, looked at by way of a process's root.
+    /// The same mount, reached through the root of a process.
     fn within(root: &Path, other: Self) -> Self {
         Self {
             point: root.join(other.named.strip_prefix("/").unwrap_or(&other.named)),
@@ -56,7 +56,7 @@ impl CgroupMount {
         self.point.join("cgroup.procs").exists()
     }
 
-    /// The same in the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)):
+    /// Parses it from the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)):
     /// `id parent dev ROOT POINT options [optional…] - TYPE source options`.
     fn among(mounts: &[u8]) -> Option<Self> {
         mounts.split(|&byte| byte == b'\n').find_map(|line| {
@@ -74,13 +74,14 @@ impl CgroupMount {
         })
     }
 
-    /// The folder that shows the topmost cgroup.
+    /// The folder of the root cgroup that is visible here.
     #[must_use]
     pub fn point(&self) -> &Path {
         &self.point
     }
 
-    /// The folder of a path that begins with the mount, as it is named by whoever sees it there, or as it is reached.
+    /// Maps a path that begins with the mount point, as its own processes name it or as we reach it, to the folder as we reach
+    /// it.
     #[must_use]
     pub fn folder_at(&self, path: &Path) -> Option<PathBuf> {
         let below = path
@@ -92,13 +93,13 @@ impl CgroupMount {
         })
     }
 
-    /// A folder in it without detours (`..`, links).
+    /// Resolves `..` and links in the path of a folder.
     #[must_use]
     pub fn plain(&self, folder: &Path) -> PathBuf {
         if self.named == self.point {
             return fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         }
-        // Another process's root is a link to `/`, which would lead to our own, and a descriptor's to nowhere. There are no links in this file system.
+        // The root of another process is a link to `/`, which would resolve to our own, and that of a descriptor does not resolve. This file system has no links.
         let mut plain = PathBuf::new();
         for part in folder.components() {
             match part {
@@ -111,10 +112,10 @@ impl CgroupMount {
         plain
     }
 
-    /// The folder of a process's cgroup; without a process, of our own.
+    /// Returns the folder of a process's cgroup; `None` means our own process.
     ///
     /// # Errors
-    /// When there is no such process, or its cgroup is not seen here.
+    /// When there is no such process, or its cgroup is not visible here.
     pub fn folder_of(&self, process: Option<Pid>) -> io::Result<PathBuf> {
         let file = match process {
             Some(pid) => format!("/proc/{pid}/cgroup"),
@@ -157,7 +158,7 @@ impl CgroupMount {
     }
 }
 
-/// The options of the first mount of type cgroup2 that are nothing but words; others it has not got.
+/// Returns the options without a value of the first mount of type cgroup2; it has no others.
 fn options(mounts: &[u8]) -> Option<Vec<&str>> {
     mounts.split(|&byte| byte == b'\n').find_map(|line| {
         let (_, about) = std::str::from_utf8(line).ok()?.split_once(" - cgroup2 ")?;
@@ -167,13 +168,13 @@ fn options(mounts: &[u8]) -> Option<Vec<&str>> {
     })
 }
 
-/// The file system, mounted nowhere, for as long as we live.
+/// The detached mount, open until we exit.
 static UNMOUNTED: OnceLock<Option<OwnedFd>> = OnceLock::new();
 
-/// The root of process 1, with its mounts.
+/// The root directory of process 1.
 const FIRST_ROOT: &str = "/proc/1/root";
 
-/// Space, tab, newline and backslash stand as `\` and three octal digits.
+/// Decodes space, tab, newline and backslash, which are written as `\` and three octal digits.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_mount() {
+    fn first_cgroup2_mount_is_found() {
         let check = |text: &str, expected: Option<(&str, &str)>| {
             let found = CgroupMount::among(text.as_bytes());
             let expected = expected.map(|(point, root)| CgroupMount {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_paths() {
+    fn paths_outside_the_mount_have_no_folder() {
         let mount = |root: &str| CgroupMount {
             point: "/mnt".into(),
             named: "/mnt".into(),
@@ -245,7 +246,7 @@ mod tests {
         }
     }
     #[test]
-    fn options_of_the_mount() {
+    fn options_exclude_rw() {
         let line = b"31 23 0:28 / /a rw - tmpfs tmpfs rw\n42 31 0:38 / /b rw shared:1 - cgroup2 none rw,nsdelegate,memory_recursiveprot\n";
         assert_eq!(options(line), Some(vec!["nsdelegate", "memory_recursiveprot"]));
         assert_eq!(options(b"41 31 0:38 / /b rw - cgroup2 cgroup2 rw"), Some(vec![]));
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn that_of_another_is_reached_by_way_of_its_root() {
+    fn mount_of_another_process_is_reached_through_its_root() {
         let own = CgroupMount {
             point: "/sys/fs/cgroup".into(),
             named: "/sys/fs/cgroup".into(),

@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The cgroups (v2) of this host: id to path and back.
+/// The cgroups (v2) of this host: id to path and path to id.
 ///
-/// The id that the kernel gives for a socket is the inode of the cgroup's folder.
+/// The id that the kernel reports for a socket is the inode of the cgroup's folder.
 #[derive(Debug, Default, Clone)]
 pub struct Cgroups {
     mount: Option<PathBuf>,
@@ -16,7 +16,7 @@ pub struct Cgroups {
     is_incomplete: bool,
 }
 
-/// Folders that are visited at most; a busy container host has a few thousand.
+/// Maximum number of visited folders; a busy container host has a few thousand.
 const FOLDERS_MAX: usize = 65_536;
 
 impl Cgroups {
@@ -33,7 +33,7 @@ impl Cgroups {
     fn walk(mount: PathBuf, folders_max: usize) -> Self {
         let mut paths = HashMap::new();
         let mut is_incomplete = false;
-        // Breadth first, so that a bound cuts off the deepest.
+        // Breadth first, so that the bound cuts off the deepest.
         let mut folders = std::collections::VecDeque::new();
         if let Ok(root) = fs::metadata(&mount) {
             paths.insert(CgroupId(root.ino()), Box::from("/"));
@@ -41,12 +41,12 @@ impl Cgroups {
         }
         'walk: while let Some(path) = folders.pop_front() {
             let folder = mount.join(path.trim_start_matches('/'));
-            // A folder has a link for itself, one in its parent, and one for each folder in it: most cgroups have
-            // dozens of files and no folder, and need not be read.
+            // A folder has a link for itself, one in its parent, and one for each folder in it. Most cgroups have
+            // dozens of files and no folder, and are skipped.
             if fs::metadata(&folder).is_ok_and(|metadata| metadata.nlink() == 2) {
                 continue;
             }
-            // Gone since, or not ours to read.
+            // Removed, or not readable for us.
             let Ok(files) = fs::read_dir(folder) else {
                 continue;
             };
@@ -59,7 +59,7 @@ impl Cgroups {
                     break 'walk;
                 }
                 let child = format!("{path}/{}", file.file_name().to_string_lossy());
-                // The folder's listing carries the inode: no stat of each.
+                // The directory entry has the inode: no stat is needed.
                 paths.insert(CgroupId(file.ino()), Box::from(&*child));
                 folders.push_back(child);
             }
@@ -71,13 +71,13 @@ impl Cgroups {
         }
     }
 
-    /// Path below the mount: `/system.slice/nginx.service`.
+    /// Returns the path below the mount (`/system.slice/nginx.service`); `None` if unknown.
     #[must_use]
     pub fn path(&self, id: CgroupId) -> Option<&str> {
         self.paths.get(&id).map(|path| &**path)
     }
 
-    /// The cgroup at this path, which is either below the mount or names the mount too.
+    /// Returns the cgroup at this path, which starts at the mount point or includes it; `None` if there is none.
     #[must_use]
     pub fn id(&self, path: &str) -> Option<CgroupId> {
         let mount = self.mount.as_deref()?;
@@ -91,13 +91,13 @@ impl Cgroups {
         Some(CgroupId(folder.ino()))
     }
 
-    /// The paths of all, in no particular order.
+    /// Returns all paths, in no particular order.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.paths.values().map(|path| &**path)
     }
 
-    /// The cgroups of the containers that somebody who typed `text` means, by name, whole id or at least the first
-    /// twelve digits of it; of each container only the topmost, sorted. Several may be called alike.
+    /// Returns the cgroups of the containers that `text` names: by name, full id, or at least the first twelve digits of the
+    /// id. Of each container only the topmost, sorted. Several containers may have one name.
     #[must_use]
     pub fn of_container(&self, text: &str) -> Vec<&str> {
         let docker = Docker::here();
@@ -119,13 +119,13 @@ impl Cgroups {
         found
     }
 
-    /// Where cgroup2 is mounted.
+    /// Returns the mount point of cgroup2; `None` if it is not mounted.
     #[must_use]
     pub fn mount(&self) -> Option<&Path> {
         self.mount.as_deref()
     }
 
-    /// Whether there were more cgroups than are remembered.
+    /// Whether some cgroups are missing because there are too many.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.is_incomplete
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_folders_by_inode_up_to_the_bound() {
+    fn folders_beyond_the_bound_are_incomplete() {
         let mount = std::env::temp_dir().join(format!("sockeye-cgroups-{}", std::process::id()));
         fs::create_dir_all(mount.join("system.slice/nginx.service")).unwrap();
         fs::write(mount.join("cgroup.procs"), "").unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_container_the_topmost_folder() {
+    fn container_is_its_topmost_folder() {
         let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
         let paths = [
             "/".to_owned(),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn knows_the_root_of_this_host() {
+    fn root_cgroup_has_path_slash() {
         let cgroups = Cgroups::read();
         let Some(mount) = cgroups.mount() else {
             println!("SKIP: no cgroup2 mount");

@@ -2,20 +2,20 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-/// Docker's own files about its containers, which tell their names without asking the daemon.
+/// Docker's files about its containers, which have the names without a query to the daemon.
 #[derive(Debug)]
 pub(super) struct Docker {
     containers: PathBuf,
 }
 
 impl Docker {
-    /// If Docker is used here, and keeps its data where it does by default.
+    /// Opens them; `None` if Docker is not used here or keeps its data in another place than the default.
     pub(super) fn here() -> Option<Self> {
         let containers = PathBuf::from("/var/lib/docker/containers");
         containers.is_dir().then_some(Self { containers })
     }
 
-    /// The name of the container with this id. `None` without the right to read it (root's).
+    /// Returns the name of the container with this id; `None` if unknown, or without the right to read it (root's).
     pub(super) fn name(&self, id: &[u8]) -> Option<String> {
         let folder = self.containers.join(std::str::from_utf8(id).ok()?);
         let file = File::open(folder.join("config.v2.json")).ok()?;
@@ -23,22 +23,22 @@ impl Docker {
         file.take(LEN_MAX).read_to_end(&mut json).ok()?;
         let name = top_level_text(&json, b"Name")?;
         let name = name.strip_prefix(b"/").unwrap_or(name);
-        // What the daemon allows (moby's `names.RestrictedNameChars`), none of which JSON writes as an escape.
+        // The characters that the daemon allows (moby's `names.RestrictedNameChars`). JSON escapes none of them.
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
         let is_good = !name.is_empty() && name.iter().all(is_name);
         is_good.then(|| String::from_utf8_lossy(name).into_owned())
     }
 }
 
-/// The file usually has some 5 KiB; labels and environment may make it longer.
+/// The file usually has some 5 KiB; labels and environment can make it longer.
 const LEN_MAX: u64 = 1024 * 1024;
 
-/// The string under this key of the object that `json` is, as it is written there; `None` also if it is no such
-/// object. Objects within it, which may have the same key, are passed over.
+/// Returns the string with this key of the top-level object in `json`, undecoded; `None` if there is none. Nested
+/// objects, which may have the same key, are skipped.
 fn top_level_text<'a>(json: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let (mut depth, mut at) = (0_usize, 0);
     let mut last_text: Option<&[u8]> = None;
-    let mut is_wanted = false;
+    let mut is_after_key = false;
     while let Some(byte) = json.get(at) {
         at += 1;
         match byte {
@@ -53,18 +53,18 @@ fn top_level_text<'a>(json: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
                 }
                 let text = json.get(start..at)?;
                 at += 1;
-                if is_wanted {
+                if is_after_key {
                     return Some(text);
                 }
                 last_text = Some(text);
             }
             b'{' | b'[' => {
                 depth += 1;
-                is_wanted = false;
+                is_after_key = false;
             }
             b'}' | b']' => depth = depth.checked_sub(1)?,
-            b':' => is_wanted = depth == 1 && last_text == Some(key),
-            b',' => is_wanted = false,
+            b':' => is_after_key = depth == 1 && last_text == Some(key),
+            b',' => is_after_key = false,
             _ => {}
         }
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_container_not_of_its_volumes() {
+    fn nested_names_are_skipped() {
         check(
             r#"{"State":{"Name":"no"},"MountPoints":[{"Name":"vol"}],"Name":"/web1","X":1}"#,
             Some("/web1"),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_from_files() {
+    fn invalid_or_missing_names_are_none() {
         let containers = std::env::temp_dir().join(format!("sockeye-docker-{}", std::process::id()));
         let write = |id: &str, json: &str| {
             let folder = containers.join(id);

@@ -8,11 +8,9 @@ use sockeye_wire::proc_pid;
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 
-/// The first process (that with the lowest pid) in each network namespace: whom a namespace without a name is
-/// called after.
+/// The first process (with the lowest pid) of each network namespace. A namespace without a name is labelled with it.
 ///
-/// Filled by whoever passes by all processes anyway, one [`record`](Self::record) for each, in any order; or by
-/// [`FirstProcesses::scan`].
+/// Filled by one call of [`record`](Self::record) per process, in any order, or by [`FirstProcesses::scan`].
 ///
 /// ```
 /// use sockeye_model::{NetnsInode, Pid};
@@ -31,29 +29,29 @@ pub struct FirstProcesses {
     losses: Losses,
 }
 
-/// One process, as somebody came upon it.
+/// A process and its network namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct SeenProcess<'a> {
-    /// The network namespace it is in.
+    /// Its network namespace.
     pub netns: NetnsInode,
-    /// Its number in our own pid namespace, or `/proc` has no folder of it.
+    /// Its pid in our pid namespace.
     pub pid: Pid,
-    /// Its name, if it came along; else `/proc/PID/comm` is read when it matters.
+    /// Its name; if `None`, `/proc/PID/comm` is read when needed.
     pub comm: Option<&'a [u8]>,
-    /// Its cgroup, likewise.
+    /// Its cgroup; if `None`, `/proc/PID/cgroup` is read when needed.
     pub cgroup: Option<SeenCgroup<'a>>,
 }
 
-/// How a process's cgroup was told.
+/// The cgroup of a process.
 #[derive(Debug, Clone, Copy)]
 pub enum SeenCgroup<'a> {
-    /// By its id; its path is looked up when it matters.
+    /// Its id; the path is looked up when needed.
     Id(CgroupId),
-    /// By its path below the cgroup mount.
+    /// Its path below the cgroup mount.
     Path(&'a [u8]),
 }
 
-/// What is kept of the first.
+/// What is stored of a first process.
 #[derive(Debug, Clone)]
 pub(super) struct First {
     pub(super) pid: Pid,
@@ -68,7 +66,7 @@ pub(super) enum KnownCgroup {
 }
 
 impl SeenProcess<'_> {
-    /// Of a process nothing else is known about.
+    /// A process of which nothing else is known.
     #[must_use]
     pub const fn of(netns: NetnsInode, pid: Pid) -> Self {
         Self {
@@ -81,18 +79,18 @@ impl SeenProcess<'_> {
 }
 
 impl FirstProcesses {
-    /// Asks every process in `/proc` where it is: one `readlink` each, which opens no namespace.
+    /// Reads the namespace of every process in `/proc`: one `readlink` each, which opens no namespace.
     ///
     /// # Errors
-    /// When there is no `/proc` to read. A process that ended meanwhile is no error, one that does not tell
-    /// ([`losses`](Self::losses)) neither.
+    /// When `/proc` cannot be read. A process that ended meanwhile is skipped; one that may not be read is counted
+    /// ([`losses`](Self::losses)).
     pub fn scan() -> std::io::Result<Self> {
         let proc = open_proc()?;
         let pids = processes(proc.as_fd())?;
         let mut parts = for_each(&pids, |&pid, first: &mut Self| {
             match netns_now(proc.as_fd(), pid) {
                 Ok(netns) => first.record(&SeenProcess::of(netns, pid)),
-                // It ended: what was in its namespace alone is gone too.
+                // It ended: if it was the only process of its namespace, that is gone too.
                 Err(Errno::NOENT | Errno::SRCH) => {}
                 Err(_) => first.losses.unreadable_processes += 1,
             }
@@ -108,10 +106,10 @@ impl FirstProcesses {
         Ok(all)
     }
 
-    /// Asks our BPF programs, which know of every process without a look at `/proc`.
+    /// Reads all processes by our BPF programs, without `/proc`.
     ///
     /// # Errors
-    /// When they do not run here.
+    /// When the programs do not run here.
     pub fn from_bpf(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let mut all = Self::default();
         for found in engine.processes()? {
@@ -127,13 +125,13 @@ impl FirstProcesses {
         Ok(all)
     }
 
-    /// What a [`scan`](Self::scan) could not see.
+    /// Returns what a [`scan`](Self::scan) could not read.
     #[must_use]
     pub const fn losses(&self) -> Losses {
         self.losses
     }
 
-    /// Takes note of a process, if it is the first of its namespace so far.
+    /// Records a process, if it is the first of its namespace so far.
     pub fn record(&mut self, seen: &SeenProcess<'_>) {
         let known = self.by_netns.get(&seen.netns);
         if known.is_none_or(|known| seen.pid < known.pid) {
@@ -149,7 +147,7 @@ impl FirstProcesses {
         }
     }
 
-    /// The first process in this namespace.
+    /// Returns the first process of this namespace; `None` if unknown.
     #[must_use]
     pub fn of(&self, netns: NetnsInode) -> Option<Pid> {
         self.get(netns).map(|first| first.pid)
@@ -159,36 +157,36 @@ impl FirstProcesses {
         self.by_netns.get(&netns)
     }
 
-    /// Every namespace that has a process, with the first one, in no particular order.
+    /// Returns every namespace with a process, and its first process, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (NetnsInode, Pid)> {
         self.by_netns.iter().map(|(netns, first)| (*netns, first.pid))
     }
 }
 
-/// `/proc`, to be asked about one process after the other.
+/// Opens `/proc`.
 pub(crate) fn open_proc() -> Result<rustix::fd::OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     open("/proc", flags, Mode::empty())
 }
 
-/// The network namespace this process is in; `NOENT` or `SRCH` if it ended.
+/// Returns the network namespace of this process; `NOENT` or `SRCH` if it ended.
 pub(crate) fn netns_now(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
     match netns_of(proc, pid) {
-        // The kernel also says so of a process that ends this very moment (`proc_ns_readlink()`), and something
-        // else the next time.
+        // The kernel also returns EACCES for a process that is just exiting (`proc_ns_readlink()`), and another error the
+        // next time.
         Err(Errno::ACCESS) => netns_of(proc, pid),
         found => found,
     }
 }
 
-/// The network namespace this process is in. As `stat` would tell too, but without making an inode for each
+/// Returns the network namespace of this process. `stat` would return it too, but creates an inode for each
 /// namespace.
 pub(crate) fn netns_of(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
     let mut target = [MaybeUninit::uninit(); 32];
     let path = Decimal::with_suffix(pid.0, "/ns/net");
     let (target, _) = readlinkat_raw(proc, path.as_c_str(), &mut target)?;
     let inode = proc_pid::netns_inode(target).and_then(|inode| u32::try_from(inode).ok());
-    // A kernel without network namespaces has no such link; with them it is of this form.
+    // A kernel without network namespaces has no such link; otherwise the target has this form.
     inode.map(NetnsInode).ok_or(Errno::NOENT)
 }
 
@@ -197,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_pid_wins_in_any_order() {
+    fn lowest_pid_is_first_in_any_order() {
         let (here, there) = (NetnsInode(1), NetnsInode(2));
         let mut first = FirstProcesses::default();
         for (netns, pid, comm) in [
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_ourselves() {
+    fn scan_finds_our_own_namespace() {
         let own = super::super::namespaces::own().expect("proc is mounted");
         let first = FirstProcesses::scan().unwrap();
         let pid = first.of(own).expect("we are in it");

@@ -7,52 +7,52 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io, thread};
 
-/// Names of hosts, looked up by many threads at once and remembered.
+/// Host names, looked up by several threads at once and cached.
 ///
-/// Nobody ever waits for a resolver: [`Hosts::host`] answers from what has come in, [`Hosts::wait`] gives up
-/// at its deadline. Look-ups that hang keep their thread and go on behind the back of the caller, so that a
-/// later listing of the same program has what came too late for this one.
+/// No call waits for a resolver without limit: [`Hosts::host`] returns what is known, [`Hosts::wait`] returns
+/// at its deadline. Slow look-ups keep their thread and continue in the background, so that a later listing of
+/// the same program has names that came too late for this one.
 #[derive(Debug)]
 pub struct Hosts {
     shared: Arc<Shared>,
 }
 
-/// What a resolver says about an address.
+/// The result of a resolver for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostLookup {
-    /// Its name, as it came: not to be trusted.
+    /// A name, unchecked: not to be trusted.
     Name(String),
-    /// That it has none.
+    /// The address has no name.
     NoName,
-    /// That it could not find out.
+    /// The look-up failed.
     Failed,
 }
 
-/// How far the look-ups have come.
+/// The state of the look-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounts {
     /// Addresses with a name.
     pub named: usize,
-    /// Addresses that have none.
+    /// Addresses without a name.
     pub nameless: usize,
-    /// Look-ups that failed, and names that no host may have.
+    /// Failed look-ups, and invalid names.
     pub failed: usize,
-    /// Look-ups without an answer yet: after [`Hosts::wait`], those that did not come in time.
+    /// Look-ups without a result yet; after [`Hosts::wait`], those that missed the deadline.
     pub pending: usize,
-    /// Addresses that were not looked up, because there were too many already.
+    /// Addresses that were not looked up because of the limit.
     pub skipped: usize,
 }
 
-/// How long a listing may be held up by host names, if the user has not said otherwise.
+/// Default limit for the time that a listing waits for host names.
 pub const HOSTS_WAIT: Duration = Duration::from_secs(1);
 
-/// Look-ups that run at the same time. Each mostly waits for a server.
+/// Maximum number of concurrent look-ups. Each mostly waits for a server.
 const THREADS_MAX: usize = 32;
 
-/// Addresses that are asked for in the life of one [`Hosts`].
+/// Maximum number of addresses that one [`Hosts`] looks up.
 const ADDRESSES_MAX: usize = 16_384;
 
-/// What glibc's name service modules get by with; most of it is never touched.
+/// Enough for glibc's name service modules; most of it is never touched.
 const STACK_BYTES: usize = 512 * 1024;
 
 struct Shared {
@@ -71,14 +71,14 @@ struct Work {
 }
 
 impl Default for Hosts {
-    /// Asks the resolver of this host: `/etc/hosts`, then the name servers.
+    /// Uses the resolver of this host: `/etc/hosts`, then the name servers.
     fn default() -> Self {
         Self::with_resolver(ask_system)
     }
 }
 
 impl Hosts {
-    /// Asks this function, from several threads at once.
+    /// Uses this function, which several threads call at once.
     pub fn with_resolver(resolver: impl Fn(IpAddr) -> HostLookup + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -90,8 +90,8 @@ impl Hosts {
         }
     }
 
-    /// Starts to look these up, each once, and returns at once. A v4-mapped address counts as the IPv4
-    /// address in it; the unspecified address has no name.
+    /// Starts to look up these addresses, each once, and returns at once. A v4-mapped address counts as its IPv4
+    /// address; the unspecified address has no name.
     pub fn prefetch(&self, ips: impl IntoIterator<Item = IpAddr>) {
         let mut work = self.shared.lock();
         for ip in ips {
@@ -112,7 +112,7 @@ impl Hosts {
         }
     }
 
-    /// Waits until nothing is pending, but no longer than until the deadline.
+    /// Waits until no look-up is pending, at most until the deadline.
     pub fn wait(&self, deadline: Instant) -> HostCounts {
         let mut work = self.shared.lock();
         while work.counts.pending > 0 {
@@ -126,7 +126,7 @@ impl Hosts {
         work.counts
     }
 
-    /// The name of this address, if it has one and it has come in.
+    /// Returns the name of this address; `None` if it has none or is not looked up yet.
     #[must_use]
     pub fn host(&self, ip: IpAddr) -> Option<&str> {
         self.shared.names.get(&ip.to_canonical()).map(|name| &**name)
@@ -139,7 +139,7 @@ impl Hosts {
             .stack_size(STACK_BYTES);
         match thread.spawn(move || shared.serve()) {
             Ok(_detached) => work.threads += 1,
-            // The threads there are take the queue; are there none, nobody will.
+            // Existing threads take the queue; without any, the look-ups are lost.
             Err(_) if work.threads == 0 => {
                 let lost = work.queue.drain(..).count();
                 work.counts.pending -= lost;
@@ -151,7 +151,7 @@ impl Hosts {
 }
 
 impl Drop for Hosts {
-    /// Nobody is left to read the answers: threads end after the look-up they are at.
+    /// Clears the queue: threads end after their current look-up.
     fn drop(&mut self) {
         self.shared.lock().queue.clear();
     }
@@ -162,7 +162,7 @@ impl Shared {
         self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One thread: takes addresses until there are none.
+    /// Takes addresses from the queue until it is empty.
     fn serve(&self) {
         let mut work = self.lock();
         while let Some(ip) = work.queue.pop_front() {
@@ -194,8 +194,8 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// Whoever controls an address controls its PTR record: only letters, digits, `-`, `_` and dots pass, in
-/// labels of up to 63 and names of up to 253 (RFC 1035, 2.3.4).
+/// Checks a name from a resolver. The owner of an address controls its PTR record, so only letters, digits, `-`, `_` and
+/// dots are allowed, in labels of up to 63 and names of up to 253 characters (RFC 1035, 2.3.4).
 fn host_name(name: &str) -> Option<&str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
@@ -207,7 +207,7 @@ fn host_name(name: &str) -> Option<&str> {
     (name.len() <= 253 && name.split('.').all(is_label)).then_some(name)
 }
 
-/// `getnameinfo(3)`, which blocks for as long as the resolver pleases.
+/// Calls `getnameinfo(3)`, which may block for a long time.
 fn ask_system(ip: IpAddr) -> HostLookup {
     // <netdb.h>, the same in glibc and musl.
     const NI_NUMERICSERV: i32 = 2;
@@ -219,12 +219,12 @@ fn ask_system(ip: IpAddr) -> HostLookup {
     }
 }
 
-/// Why a host name has no addresses.
+/// Why a host name could not be resolved.
 #[derive(Debug)]
 pub enum ResolveError {
-    /// The resolver says so.
+    /// The resolver returned an error.
     Failed(io::Error),
-    /// It has not said anything by the deadline.
+    /// It did not respond by the deadline.
     TimedOut,
 }
 
@@ -246,7 +246,7 @@ impl std::error::Error for ResolveError {
     }
 }
 
-/// The addresses of a host, each once, in the resolver's order. Waits no longer than until the deadline.
+/// Returns the addresses of a host, each once, in the resolver's order. Waits at most until the deadline.
 ///
 /// # Errors
 /// When the resolver knows none, fails, or is too slow.

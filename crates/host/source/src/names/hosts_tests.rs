@@ -10,7 +10,7 @@ fn in_ms(ms: u64) -> Instant {
 }
 
 #[test]
-fn asks_for_each_address_once_and_counts_the_answers() {
+fn each_address_is_looked_up_once() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let hosts = Hosts::with_resolver(move |address| {
@@ -42,7 +42,7 @@ fn asks_for_each_address_once_and_counts_the_answers() {
 }
 
 #[test]
-fn a_resolver_that_hangs_delays_nobody_beyond_the_deadline() {
+fn hanging_resolver_delays_no_longer_than_the_deadline() {
     let (release, wait) = mpsc::channel::<()>();
     let wait = Mutex::new(wait);
     let hosts = Hosts::with_resolver(move |address| {
@@ -58,7 +58,7 @@ fn a_resolver_that_hangs_delays_nobody_beyond_the_deadline() {
     assert_eq!((counts.named, counts.pending), (9, 1));
     assert_eq!(hosts.host(ip(0)), None);
     assert_eq!(hosts.host(ip(9)), Some("late.example"));
-    // What comes later is there for the next listing.
+    // A late name is there for the next listing.
     drop(release);
     let counts = hosts.wait(in_ms(5000));
     assert_eq!((counts.named, counts.pending), (10, 0));
@@ -66,7 +66,7 @@ fn a_resolver_that_hangs_delays_nobody_beyond_the_deadline() {
 }
 
 #[test]
-fn look_ups_run_side_by_side_but_never_too_many() {
+fn concurrent_look_ups_are_bounded() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (now_inside, most_inside) = (Arc::clone(&now), Arc::clone(&most));
     let hosts = Hosts::with_resolver(move |_| {
@@ -84,7 +84,7 @@ fn look_ups_run_side_by_side_but_never_too_many() {
 }
 
 #[test]
-fn the_number_of_addresses_is_bounded() {
+fn addresses_beyond_the_limit_are_skipped() {
     let hosts = Hosts::with_resolver(|_| HostLookup::NoName);
     let many = (0..ADDRESSES_MAX as u32 + 7).map(|n| IpAddr::from((n + (1 << 24)).to_be_bytes()));
     hosts.prefetch(many);
@@ -93,7 +93,7 @@ fn the_number_of_addresses_is_bounded() {
 }
 
 #[test]
-fn only_host_names_pass() {
+fn invalid_host_names_are_rejected() {
     let long = ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join(".");
     for good in ["a", "a.b.c", "xn--bcher-kva.example", "_srv.x-1.example", &long] {
         assert_eq!(host_name(good), Some(good));
@@ -120,7 +120,7 @@ fn only_host_names_pass() {
 }
 
 #[test]
-fn the_hosts_file_names_loopback() {
+fn loopback_has_the_name_of_the_hosts_file() {
     let hosts = Hosts::default();
     let loopback = IpAddr::from([127, 0, 0, 1]);
     hosts.prefetch([loopback]);
@@ -136,7 +136,7 @@ fn the_hosts_file_names_loopback() {
 }
 
 #[test]
-fn addresses_of_a_name_come_in_time_or_not_at_all() {
+fn slow_resolution_times_out() {
     assert!(
         resolve("localhost", in_ms(5000))
             .unwrap()

@@ -3,18 +3,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use sockeye_model::InterfaceIndex;
 use std::fs;
 
-/// The network interfaces of one namespace.
+/// The network interfaces of a namespace.
 #[derive(Debug, Default, Clone)]
 pub struct Interfaces {
     by_index: Vec<(InterfaceIndex, Box<str>)>,
 }
 
 impl Interfaces {
-    /// Those of the namespace that the calling thread is in.
+    /// Reads those of the calling thread's network namespace.
     ///
     /// Names come from `/proc/thread-self/net/dev`: unlike `/sys/class/net` it follows the thread, and
-    /// unlike `/proc/net` it follows *this* thread. Indices come from `SIOCGIFINDEX`. Where either cannot
-    /// be had, interfaces have no names.
+    /// unlike `/proc/net` it follows *this* thread. Indices come from `SIOCGIFINDEX`. If either cannot
+    /// be read, interfaces have no names.
     #[must_use]
     pub fn snapshot() -> Self {
         let names = fs::read("/proc/thread-self/net/dev").unwrap_or_default();
@@ -24,13 +24,13 @@ impl Interfaces {
             return Self::default();
         };
         Self::from_pairs(names_in(&names).filter_map(|name| {
-            // Gone since, or not UTF-8.
+            // Removed meanwhile, or not UTF-8.
             let index = name_to_index(&socket, name).ok()?;
             Some((InterfaceIndex(index), name.to_owned()))
         }))
     }
 
-    /// From what somebody else knows.
+    /// Creates it from known pairs.
     pub fn from_pairs(pairs: impl IntoIterator<Item = (InterfaceIndex, String)>) -> Self {
         let mut by_index: Vec<_> = pairs
             .into_iter()
@@ -40,14 +40,14 @@ impl Interfaces {
         Self { by_index }
     }
 
-    /// The name of this interface.
+    /// Returns the name of this interface; `None` if unknown.
     #[must_use]
     pub fn name(&self, index: InterfaceIndex) -> Option<&str> {
         let place = self.by_index.binary_search_by_key(&index, |(other, _)| *other);
         place.ok().map(|place| &*self.by_index[place].1)
     }
 
-    /// The interface with this name.
+    /// Returns the interface with this name; `None` if there is none.
     #[must_use]
     pub fn index(&self, name: &str) -> Option<InterfaceIndex> {
         let entry = self.by_index.iter().find(|(_, other)| **other == *name);
@@ -55,8 +55,8 @@ impl Interfaces {
     }
 }
 
-/// Each line but the two of the head is `  name: numbers…`; no name holds a colon or a space
-/// (net/core/dev.c, dev_valid_name).
+/// Returns the names in `/proc/net/dev`. Each line after the two header lines is `  name: numbers…`; no name contains a
+/// colon or a space (net/core/dev.c, dev_valid_name).
 fn names_in(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .skip(2)
@@ -69,14 +69,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_names_of_a_namespace() {
+    fn header_and_malformed_lines_have_no_name() {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes\n    lo: 1 2\nveth0@x:1 2\nbroken\n";
         assert_eq!(names_in(text).collect::<Vec<_>>(), ["lo", "veth0@x"]);
         assert_eq!(names_in("").count(), 0);
     }
 
     #[test]
-    fn knows_loopback_both_ways() {
+    fn loopback_is_index_1() {
         let interfaces = Interfaces::snapshot();
         assert_eq!(interfaces.name(InterfaceIndex(1)), Some("lo"));
         assert_eq!(interfaces.index("lo"), Some(InterfaceIndex(1)));

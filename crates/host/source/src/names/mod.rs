@@ -1,12 +1,11 @@
-//! Names for numbers: services, users, interfaces, cgroups, network namespaces, hosts; and, for those who
-//! type names, the way back.
+//! Names for numbers, and numbers for names: services, users, interfaces, cgroups, network namespaces, hosts.
 //!
-//! Each kind is read when the first name of it is asked for, and not at all if it was not [`NameKinds`].
-//! What is not known has no name: a missing `/etc/services` is no error, numbers are printed.
+//! Each kind of name is read at its first use, and not at all if [`NameKinds`] does not include it.
+//! A missing source such as `/etc/services` is no error: numbers are printed then.
 //!
-//! What it deliberately does not do: ask the name service switch (LDAP users, for one, have no name
-//! here), trust what a resolver answers (host names are checked letter by letter), or wait for a host
-//! name longer than [`SystemNames::wait_for_hosts`] was told to.
+//! What it deliberately does not do: use the name service switch (LDAP users, for example, have no name
+//! here), trust a resolver (host names are checked character by character), or wait for a host name longer
+//! than the deadline of [`SystemNames::wait_for_hosts`].
 
 mod append_only_map;
 mod cgroup_mount;
@@ -38,7 +37,7 @@ use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Which kinds of numbers shall have names.
+/// The kinds of numbers to show by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)] // the names say it all
 pub struct NameKinds {
@@ -51,7 +50,7 @@ pub struct NameKinds {
 }
 
 impl NameKinds {
-    /// None: everything numeric.
+    /// None: everything is numeric.
     pub const NONE: Self = Self {
         services: false,
         users: false,
@@ -61,7 +60,7 @@ impl NameKinds {
         hosts: false,
     };
 
-    /// All, at the price of asking a resolver.
+    /// All, including host names from a resolver.
     pub const ALL: Self = Self {
         services: true,
         users: true,
@@ -72,7 +71,7 @@ impl NameKinds {
     };
 }
 
-/// The names this host knows.
+/// The names that this host knows.
 ///
 /// ```
 /// use sockeye_model::{Names, Port, Protocol};
@@ -99,7 +98,7 @@ pub struct SystemNames {
 }
 
 impl SystemNames {
-    /// Names of the wanted kinds; nothing is read yet.
+    /// Creates it for these kinds of names; nothing is read yet.
     #[must_use]
     pub fn new(kinds: NameKinds) -> Self {
         Self {
@@ -108,19 +107,19 @@ impl SystemNames {
         }
     }
 
-    /// What was wanted.
+    /// Returns the kinds of names.
     #[must_use]
     pub fn kinds(&self) -> NameKinds {
         self.kinds
     }
 
-    /// Adds the interfaces of another network namespace, as a thread inside it saw them
-    /// ([`Interfaces::snapshot`]). The first that is told for a namespace stays.
+    /// Adds the interfaces of another network namespace, read by a thread inside it ([`Interfaces::snapshot`]). The first
+    /// call for a namespace wins.
     pub fn add_interfaces(&self, netns: NetnsInode, interfaces: Interfaces) {
         self.interfaces_elsewhere.insert(netns, interfaces);
     }
 
-    /// Whether the interfaces of this namespace are known, or are our own.
+    /// Whether the interfaces of this namespace are known, or it is our own.
     pub fn knows_interfaces_of(&self, netns: NetnsInode) -> bool {
         self.is_own(netns) || self.interfaces_elsewhere.get(&netns).is_some()
     }
@@ -129,16 +128,16 @@ impl SystemNames {
         *self.own_netns.get_or_init(namespaces::own) == Some(netns)
     }
 
-    /// Starts to look for the names of these addresses, and does not wait for them. Nothing happens if no
-    /// host names are wanted.
+    /// Starts to look up the names of these addresses, without waiting. Does nothing if host names are not
+    /// enabled.
     pub fn prefetch_hosts(&self, ips: impl IntoIterator<Item = IpAddr>) {
         if self.kinds.hosts {
             self.hosts().prefetch(ips);
         }
     }
 
-    /// Waits until all host names that were asked for are there, but no longer than this; a usual deadline is
-    /// [`HOSTS_WAIT`] from now. All zeros if none was asked for.
+    /// Waits until all requested host names are there, at most until the deadline; a usual deadline is
+    /// [`HOSTS_WAIT`] from now. Returns zeros if none was requested.
     pub fn wait_for_hosts(&self, deadline: Instant) -> HostCounts {
         self.hosts
             .get()
@@ -146,48 +145,48 @@ impl SystemNames {
             .unwrap_or_default()
     }
 
-    /// The services, also if no names of theirs are wanted: a filter may name one.
+    /// Returns the services, even if their names are not shown: a filter may use one.
     pub fn services(&self) -> &Services {
         self.services.get_or_init(Services::read)
     }
 
-    /// The users, also if no names of theirs are wanted.
+    /// Returns the users, even if their names are not shown.
     pub fn users(&self) -> &Users {
         self.users.get_or_init(Users::read)
     }
 
-    /// The interfaces of our own namespace, also if no names of theirs are wanted. To be called the first
-    /// time by a thread that is in it.
+    /// Returns the interfaces of our own namespace, even if their names are not shown. The first call must come from a
+    /// thread in that namespace.
     pub fn interfaces(&self) -> &Interfaces {
         self.interfaces.get_or_init(Interfaces::snapshot)
     }
 
-    /// The cgroups, also if no names of theirs are wanted.
+    /// Returns the cgroups, even if their names are not shown.
     pub fn cgroups(&self) -> &Cgroups {
         self.cgroups.get_or_init(Cgroups::read)
     }
 
-    /// The named network namespaces, also if no names of theirs are wanted.
+    /// Returns the named network namespaces, even if their names are not shown.
     pub fn namespaces(&self) -> &Namespaces {
         self.namespaces.get_or_init(Namespaces::read)
     }
 
-    /// Tells who is first in each network namespace, so that nobody has to look for it in `/proc`. Only before the
-    /// first name of a namespace is asked for; later it changes nothing.
+    /// Sets the first process of each network namespace, so that `/proc` is not scanned for it. Has no effect after the
+    /// first name of a namespace was looked up.
     pub fn set_first_processes(&self, first: FirstProcesses) {
-        // Whoever told before, or has looked already, is as good.
+        // An earlier result is as good.
         let _ = self.first.set(first);
     }
 
-    /// The first process of each network namespace; if nobody told, `/proc` is asked.
+    /// Returns the first process of each network namespace, from a scan of `/proc` unless they were set.
     pub fn first_processes(&self) -> &FirstProcesses {
         let look = || FirstProcesses::scan().unwrap_or_default();
         self.first.get_or_init(look)
     }
 
-    /// What a network namespace is called, also if no names of that kind are wanted: the name that somebody gave it
+    /// Returns the label of a network namespace, even if such names are not shown: the name that a user gave it
     /// (`ip netns`), else that of its container, of its first process (`1234/nginx`), or its inode
-    /// (`net:[4026532000]`). Our own has the name it was given, or none.
+    /// (`net:[4026532000]`). Our own has the given name, or none.
     pub fn netns_name(&self, netns: NetnsInode) -> Option<&str> {
         let given = self.namespaces().chosen_name(netns);
         if given.is_some() {
@@ -199,8 +198,8 @@ impl SystemNames {
         Some(&self.found_name(netns).text)
     }
 
-    /// The network namespaces that somebody who typed `text` means: by what they are called, by the whole id of
-    /// their container, or by at least its first twelve digits. Several may be called alike.
+    /// Returns the network namespaces that `text` names: by label, by the full id of their container, or by at least its
+    /// first twelve digits. Several may have one label.
     pub fn netns_matching(&self, text: &str) -> &[NetnsInode] {
         if let Some(known) = self.netns_by_text.get(text) {
             return known;
@@ -209,7 +208,7 @@ impl SystemNames {
             .get_or_insert_with(text.into(), || self.find_matching(text))
     }
 
-    /// The container that lives in a network namespace: its name, if that may be known, or its short id.
+    /// Returns the container of a network namespace: its name if it is readable, or its short id; `None` if there is none.
     pub fn container_in(&self, netns: NetnsInode) -> Option<&str> {
         self.found_name(netns).container_text()
     }
@@ -220,7 +219,7 @@ impl SystemNames {
             .strip_prefix("net:[")
             .and_then(|rest| rest.strip_suffix(']')?.parse().ok());
         let mut meant: Vec<NetnsInode> = named.into_iter().chain(inode.map(NetnsInode)).collect();
-        // With a name of its own a namespace goes by no other.
+        // A namespace with a given name has no other label.
         let nameless = self
             .first_processes()
             .iter()
@@ -301,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_only_what_is_wanted() {
+    fn only_enabled_kinds_are_read() {
         let names = SystemNames::new(NameKinds {
             users: true,
             ..NameKinds::NONE
@@ -321,12 +320,12 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_go_by_what_they_are_called() {
+    fn namespaces_are_found_by_label() {
         let names = SystemNames::new(NameKinds::ALL);
         let own = namespaces::own().expect("proc is mounted");
         let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
         let docker = format!("/docker/{id}");
-        let nobody = sockeye_model::Pid(u32::MAX);
+        let no_process = sockeye_model::Pid(u32::MAX);
         let mut first = FirstProcesses::default();
         for (netns, cgroup) in [
             (1, &*docker),
@@ -338,13 +337,13 @@ mod tests {
             first.record(&SeenProcess {
                 comm: Some(b"nginx"),
                 cgroup: Some(SeenCgroup::Path(cgroup.as_bytes())),
-                ..SeenProcess::of(NetnsInode(netns), nobody)
+                ..SeenProcess::of(NetnsInode(netns), no_process)
             });
         }
         names.set_first_processes(first);
         names.set_first_processes(FirstProcesses::default()); // too late
-        let called = [1, 2, 3, 4, 5].map(|netns| names.netns(NetnsInode(netns)).unwrap().to_owned());
-        assert_eq!(called, [&id[..12], "web", "web", "4294967295/nginx", "net:[5]"]);
+        let labels = [1, 2, 3, 4, 5].map(|netns| names.netns(NetnsInode(netns)).unwrap().to_owned());
+        assert_eq!(labels, [&id[..12], "web", "web", "4294967295/nginx", "net:[5]"]);
         let inodes = |text: &str| {
             names
                 .netns_matching(text)
@@ -367,7 +366,7 @@ mod tests {
             assert_eq!(inodes(text), expected, "{text}");
             assert_eq!(inodes(text), expected, "{text}, again");
         }
-        // Ours is called after nobody in it.
+        // Our own has no label from its processes.
         assert_eq!(names.netns(own), names.namespaces().name(own));
     }
 

@@ -5,32 +5,31 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The network namespaces that have a name, as `ip netns` gives them: files that are bind mounts of a
-/// namespace.
+/// The network namespaces with a name given by `ip netns`: files that are bind mounts of a namespace.
 #[derive(Debug, Default, Clone)]
 pub struct Namespaces {
     all: Vec<NamedNamespace>,
     unreadable: u64,
 }
 
-/// A namespace with a name.
+/// A named namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedNamespace {
-    /// Which namespace.
+    /// Its inode.
     pub inode: NetnsInode,
-    /// Its name; with U+FFFD for what is not UTF-8.
+    /// Its name; U+FFFD replaces invalid UTF-8.
     pub name: String,
-    /// The file to open in order to enter it.
+    /// The file to open to enter it.
     pub path: PathBuf,
-    /// Since when the kernel keeps an inode for it, in seconds since 1970: it was mounted then, or is older.
+    /// Creation time of its inode, in seconds since 1970: it was mounted then, or is older.
     pub since_s: i64,
 }
 
-/// On most hosts the second is the first by way of a symbolic link.
+/// On most hosts the second is a symbolic link to the first.
 const FOLDERS: [&str; 2] = ["/run/netns", "/var/run/netns"];
 
 impl Namespaces {
-    /// Those of this host. A file that is only the remains of a namespace is passed over and counted.
+    /// Reads those of this host. A stale file, whose namespace is gone, is skipped and counted.
     #[must_use]
     pub fn read() -> Self {
         Self::in_folders(FOLDERS.iter().map(Path::new))
@@ -54,13 +53,13 @@ impl Namespaces {
                 let metadata = match fs::metadata(&path) {
                     Ok(metadata) => metadata,
                     Err(error) => {
-                        // Deleted while we looked: not there is not unreadable.
+                        // A file that was deleted meanwhile is not counted.
                         found.unreadable += u64::from(error.kind() != ErrorKind::NotFound);
                         continue;
                     }
                 };
-                // Bind mounts are on another device than their folder; without that test the leftovers of a
-                // namespace would pass for one.
+                // Bind mounts are on another device than their folder; this test excludes the stale file of a former
+                // namespace.
                 match u32::try_from(metadata.ino()) {
                     Ok(inode) if metadata.dev() != own_device => {
                         if seen_names.insert(file.file_name()) {
@@ -72,7 +71,7 @@ impl Namespaces {
                             });
                         }
                     }
-                    // What holds something, or is no file, is nobody's remains.
+                    // A stale file is empty; anything else is not counted.
                     _ => found.unreadable += u64::from(metadata.is_file() && metadata.len() == 0),
                 }
             }
@@ -83,27 +82,27 @@ impl Namespaces {
         found
     }
 
-    /// How many names there were whose namespace is gone, or could not be looked at.
+    /// Returns the number of stale or unreadable names.
     #[must_use]
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
 
-    /// The (alphabetically first) name of this namespace; one that somebody chose before one that was made up by a
-    /// machine.
+    /// Returns the (alphabetically first) name of this namespace; names given by a user come before generated ones. `None` if
+    /// it has no name.
     #[must_use]
     pub fn name(&self, inode: NetnsInode) -> Option<&str> {
         self.chosen_name(inode).or_else(|| self.of(inode).next())
     }
 
-    /// The first name of this namespace that somebody chose. CNI, Podman and CRI-O, too, keep namespaces where
-    /// `ip netns` does, but call them `cni-UUID`, `netns-UUID` or `UUID`: the name of the container says more.
+    /// Returns the first name of this namespace that a user gave; `None` if there is none. CNI, Podman and CRI-O use the folder of
+    /// `ip netns` too, with names like `cni-UUID`, `netns-UUID` or `UUID`; the name of the container is more useful.
     #[must_use]
     pub fn chosen_name(&self, inode: NetnsInode) -> Option<&str> {
         self.of(inode).find(|name| !is_generated(name))
     }
 
-    /// All names of this namespace, those that somebody chose first.
+    /// Returns all names of this namespace, those given by a user first.
     pub fn all_of(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
         let chosen = self.with_inode(inode).filter(|found| !is_generated(&found.name));
         chosen.chain(self.with_inode(inode).filter(|found| is_generated(&found.name)))
@@ -119,20 +118,20 @@ impl Namespaces {
         all.iter().take_while(move |found| found.inode == inode)
     }
 
-    /// The namespace with this name.
+    /// Returns the namespace with this name; `None` if there is none.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&NamedNamespace> {
         self.all.iter().find(|namespace| namespace.name == name)
     }
 
-    /// All of them, by inode.
+    /// Returns all, sorted by inode.
     #[must_use]
     pub fn all(&self) -> &[NamedNamespace] {
         &self.all
     }
 }
 
-/// Whether a name ends in a UUID, with nothing or a word before it: `cni-` (plugins' `pkg/testutils`, containerd's
+/// Whether a name is a UUID, alone or after a prefix: `cni-` (plugins' `pkg/testutils`, containerd's
 /// `pkg/netns`), `netns-` (`containers/common`), none (CRI-O's `pinns`).
 fn is_generated(name: &str) -> bool {
     let uuid = match name.len().checked_sub(UUID_LEN) {
@@ -148,7 +147,7 @@ fn is_generated(name: &str) -> bool {
 
 const UUID_LEN: usize = 36;
 
-/// The namespace of the calling thread.
+/// Returns the namespace of the calling thread; `None` if `/proc` cannot be read.
 #[must_use]
 pub fn own() -> Option<NetnsInode> {
     let metadata = fs::metadata("/proc/thread-self/ns/net").ok()?;
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leftovers_are_no_namespaces() {
+    fn stale_files_are_no_namespaces() {
         let folder = std::env::temp_dir().join(format!("sockeye-names-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("leftover"), "").unwrap();
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_name_before_a_made_up_one() {
+    fn given_name_comes_before_generated_one() {
         let generated = "cni-0f5c1b2a-7a1e-4d57-9f0e-2f8d3c4b5a69";
         let named = |inode: u32, name: &str| NamedNamespace {
             inode: NetnsInode(inode),

@@ -6,32 +6,32 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use sockeye_model::{Container, NetnsInode, Pid, Runtime};
 
-/// What a network namespace is called.
+/// The label of a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NetnsName {
-    /// As it is shown.
+    /// The shown text.
     pub(super) text: Box<str>,
-    /// The container it belongs to, which has an id beside its name.
+    /// Its container, which has an id in addition to its name.
     container: Option<Box<Container>>,
 }
 
 impl NetnsName {
-    /// What the container is called, if it is one.
+    /// Returns the label if it is that of a container.
     pub(super) fn container_text(&self) -> Option<&str> {
         self.container.as_ref().map(|_| &*self.text)
     }
 
-    /// Whether somebody who typed `text` means this namespace.
+    /// Whether `text` names this namespace.
     pub(super) fn matches_text(&self, text: &str) -> bool {
         let container = self.container.as_ref();
         *self.text == *text || container.is_some_and(|container| container.matches_text(text.as_bytes()))
     }
 }
 
-/// Finds names, once it has been seen where to look.
+/// Finds labels of namespaces.
 #[derive(Debug)]
 pub(super) struct Finder {
-    /// `None`: processes tell nothing but what came along with them.
+    /// `/proc`; `None` if it cannot be opened.
     proc: Option<OwnedFd>,
     docker: Option<Docker>,
 }
@@ -44,14 +44,14 @@ impl Finder {
         }
     }
 
-    /// The best name that can be had for a namespace to which nobody gave one:
+    /// Returns the best label for a namespace without a given name:
     ///
-    /// 1. of the container in whose cgroup its first process is,
-    /// 2. as a machine made it up, in `/run/netns`,
-    /// 3. of that process: `1234/nginx`,
-    /// 4. `net:[4026532000]`.
+    /// 1. the name of the container whose cgroup contains its first process,
+    /// 2. its generated name in `/run/netns`,
+    /// 3. pid and name of that process: `1234/nginx`,
+    /// 4. its inode: `net:[4026532000]`.
     ///
-    /// `cgroups` is asked only if the first process came with the id of its cgroup.
+    /// `cgroups` is used only if the first process has the id of its cgroup.
     pub(super) fn find<'a>(
         &self,
         netns: NetnsInode,
@@ -87,7 +87,7 @@ impl Finder {
             Some(KnownCgroup::Id(id)) => cgroups().path(*id).map(str::as_bytes),
             None => None,
         };
-        // Where version 1 is in use beside version 2, the path in 2 may be that of the runtime's daemon.
+        // If cgroups v1 and v2 are both in use, the path in v2 may be that of the runtime's daemon.
         path.and_then(Container::from_cgroup).or_else(|| {
             let file = self.read(netns, first.pid, "/cgroup")?;
             Container::from_cgroup_file(&file)
@@ -111,22 +111,22 @@ impl Finder {
         Some(format!("{}/{}", first.pid, String::from_utf8_lossy(&comm)))
     }
 
-    /// The beginning of a file of a process, if that is still in this namespace: a number that was given out
-    /// again meanwhile must not lend its new owner's name.
+    /// Reads the beginning of a file of a process; `None` if the process is no longer in this namespace, so that a reused pid
+    /// does not lead to a wrong name.
     fn read(&self, netns: NetnsInode, pid: Pid, file: &str) -> Option<Vec<u8>> {
         let proc = self.proc.as_ref()?.as_fd();
         let path = Decimal::with_suffix(pid.0, file);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let opened = openat(proc, path.as_c_str(), flags, Mode::empty()).ok()?;
         let mut content = Vec::with_capacity(FILE_LEN_MAX);
-        // Such a file is written into the buffer at one go, or as much of it as fits.
+        // The kernel writes such a file in one read, or as much of it as fits.
         rustix::io::read(&opened, rustix::buffer::spare_capacity(&mut content)).ok()?;
-        // Last: what was read belongs to whoever had the number before this.
+        // Last: this shows that the pid was not reused during the read.
         (netns_of(proc, pid) == Ok(netns)).then_some(content)
     }
 }
 
-/// A dozen hierarchies with long paths take 2 KiB; of more than this the rest is not looked at.
+/// A dozen hierarchies with long paths take 2 KiB; anything longer is truncated.
 const FILE_LEN_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn from_what_came_along_without_proc() {
-        let nobody = SeenProcess::of(NetnsInode(7), Pid(u32::MAX));
+    fn label_without_proc_uses_comm_and_cgroup() {
+        let no_process = SeenProcess::of(NetnsInode(7), Pid(u32::MAX));
         let path = format!("/docker/{ID}");
         let container = named(SeenProcess {
             cgroup: Some(SeenCgroup::Path(path.as_bytes())),
-            ..nobody
+            ..no_process
         });
         assert_eq!(&*container.text, &ID[..12]);
         assert!(
@@ -162,30 +162,30 @@ mod tests {
         let service = named(SeenProcess {
             comm: Some(b"nginx\xff"),
             cgroup: Some(SeenCgroup::Path(b"/system.slice/nginx.service")),
-            ..nobody
+            ..no_process
         });
         assert_eq!(&*service.text, "4294967295/nginx\u{fffd}");
         assert!(service.matches_text("4294967295/nginx\u{fffd}") && !service.matches_text("nginx"));
-        assert_eq!(&*named(nobody).text, "net:[7]");
+        assert_eq!(&*named(no_process).text, "net:[7]");
         let lost = named(SeenProcess {
             cgroup: Some(SeenCgroup::Id(CgroupId(1))),
-            ..nobody
+            ..no_process
         });
         assert_eq!(&*lost.text, "net:[7]");
     }
 
     #[test]
-    fn by_proc_if_the_process_is_still_there() {
+    fn label_from_proc_needs_the_same_namespace() {
         let own = namespaces::own().expect("proc is mounted");
         let pid = Pid(std::process::id());
         let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
         let expected = format!("{pid}/{}", comm.trim_end());
-        // Whoever tests may do so in a container, and then is named by that.
+        // In a container the label is that of the container.
         let cgroup = std::fs::read("/proc/self/cgroup").unwrap();
         if Container::from_cgroup_file(&cgroup).is_none() {
             assert_eq!(*named(SeenProcess::of(own, pid)).text, *expected);
         }
-        // Another namespace than it is in: the number was given out again.
+        // Another namespace than its own: the pid was reused.
         assert_eq!(&*named(SeenProcess::of(NetnsInode(7), pid)).text, "net:[7]");
     }
 }

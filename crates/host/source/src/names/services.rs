@@ -4,11 +4,11 @@ use std::fs;
 /// Names of ports, from `/etc/services`, and of IP protocols, which are the "ports" of RAW sockets, from
 /// `/etc/protocols`.
 ///
-/// The files' text is kept as it is, and beside it 12 bytes for each name.
+/// Memory: the text of the files, and 12 bytes per name.
 #[derive(Debug, Default, Clone)]
 pub struct Services {
     text: String,
-    /// By transport and number; where both are the same, in the order of the file: official name first.
+    /// Sorted by transport and number, then in the order of the file: the official name first.
     entries: Vec<Entry>,
 }
 
@@ -24,12 +24,12 @@ struct Entry {
 enum Transport {
     Tcp,
     Udp,
-    /// Numbers of protocols instead of ports.
+    /// IP protocol numbers instead of ports.
     Ip,
 }
 
 impl Services {
-    /// From the files of this host; what is missing or makes no sense has no names.
+    /// Reads the files of this host; missing or malformed entries have no name.
     #[must_use]
     pub fn read() -> Self {
         let read = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -39,7 +39,7 @@ impl Services {
         )
     }
 
-    /// From the text of the two files (services(5), protocols(5)).
+    /// Parses the text of the two files (services(5), protocols(5)).
     #[must_use]
     pub fn parse(services: &str, protocols: &str) -> Self {
         let text = format!("{services}\n{protocols}");
@@ -78,7 +78,7 @@ impl Services {
         Self { text, entries }
     }
 
-    /// The official name of this port.
+    /// Returns the official name of this port; `None` if unknown.
     #[must_use]
     pub fn name(&self, protocol: Protocol, port: Port) -> Option<&str> {
         let key = (Transport::of(protocol)?, port.0);
@@ -91,7 +91,7 @@ impl Services {
             .flatten()
     }
 
-    /// The port with this name or alias. Without a protocol: that of TCP if it has one, else that of UDP.
+    /// Returns the port with this name or alias; `None` if unknown. Without a protocol, TCP is tried before UDP.
     #[must_use]
     pub fn port(&self, name: &str, protocol: Option<Protocol>) -> Option<Port> {
         let transport = match protocol {
@@ -144,7 +144,7 @@ mod tests {
         "icmp 1 ICMP # internet control message protocol\nipv6-icmp 58 IPv6-ICMP\nlong 300 X\n";
 
     #[test]
-    fn names_ports_by_protocol() {
+    fn port_names_depend_on_protocol() {
         let services = Services::parse(SERVICES, PROTOCOLS);
         let name = |protocol, port| services.name(protocol, Port(port));
         assert_eq!(name(Protocol::Tcp, 22), Some("ssh"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_ports_by_name_and_alias() {
+    fn ports_are_found_by_name_and_alias() {
         let services = Services::parse(SERVICES, PROTOCOLS);
         let port = |name, protocol| services.port(name, protocol).map(|port| port.0);
         assert_eq!(port("www", Some(Protocol::Tcp)), Some(80));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_files_are_no_names() {
+    fn empty_files_have_no_names() {
         assert_eq!(Services::parse("", "").name(Protocol::Tcp, Port(22)), None);
     }
 }

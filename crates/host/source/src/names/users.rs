@@ -1,22 +1,22 @@
 use sockeye_model::Uid;
 use std::fs;
 
-/// Names of users, from `/etc/passwd`.
+/// User names, from `/etc/passwd`.
 #[derive(Debug, Default, Clone)]
 pub struct Users {
-    /// By number; of several with the same number the first in the file is first.
+    /// Sorted by uid, then in the order of the file.
     entries: Vec<(Uid, Box<str>)>,
 }
 
 impl Users {
-    /// From the file of this host; without it nobody has a name.
+    /// Reads the file of this host; without it no user has a name.
     #[must_use]
     pub fn read() -> Self {
         let bytes = fs::read("/etc/passwd").unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
 
-    /// From the text of the file (passwd(5)).
+    /// Parses the text of the file (passwd(5)).
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut entries: Vec<_> = text
@@ -33,7 +33,7 @@ impl Users {
         Self { entries }
     }
 
-    /// The name of this user.
+    /// Returns the name of this user; `None` if unknown.
     #[must_use]
     pub fn name(&self, uid: Uid) -> Option<&str> {
         let first = self.entries.partition_point(|(other, _)| *other < uid);
@@ -41,7 +41,7 @@ impl Users {
         (*found == uid).then_some(name)
     }
 
-    /// The user with this name.
+    /// Returns the user with this name; `None` if unknown.
     #[must_use]
     pub fn uid(&self, name: &str) -> Option<Uid> {
         let entry = self.entries.iter().find(|(_, other)| **other == *name);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_users_both_ways() {
+    fn users_are_found_by_uid_and_name() {
         let users = Users::parse(
             "root:x:0:0:root:/root:/bin/sh\n# no\n\n:x:5:5\nwww-data:x:33:33\ntoor:x:0:0\nbad:x:minus:1\n+::::::\nlast:x:4294967294:1",
         );

@@ -1,24 +1,24 @@
-//! What holds namespaces open from outside, as BPF tells: descriptors of them, and of sockets in them.
+//! Descriptors that keep a namespace alive from outside, from BPF: of the namespace, and of sockets in it.
 
 use super::process_scan::Descriptor;
 use crate::bpf::{BpfEngine, Unavailable};
-use sockeye_model::{Comm, Fd, Few, NetnsInode, Pid, Process, SocketKeeper};
+use sockeye_model::{Comm, Fd, NetnsInode, Pid, Process, SocketHolder, TruncatedList};
 use sockeye_wire::netns_file::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// One pass over all descriptors.
+/// The result of a pass over all descriptors.
 #[derive(Debug, Default)]
 pub(super) struct NetnsDescriptors {
-    pub(super) descriptors: HashMap<NetnsInode, Few<Descriptor>>,
+    pub(super) descriptors: HashMap<NetnsInode, TruncatedList<Descriptor>>,
     pub(super) sockets: HashMap<NetnsInode, ForeignSockets>,
 }
 
-/// Sockets of a namespace that processes hold who do not live in it.
+/// Sockets of a namespace whose owners are processes in another namespace.
 #[derive(Debug, Default)]
 pub(super) struct ForeignSockets {
-    /// By pid.
-    pub(super) holders: Few<SocketKeeper>,
-    /// Each socket once.
+    /// Owners, sorted by pid.
+    pub(super) holders: TruncatedList<SocketHolder>,
+    /// Number of distinct sockets.
     pub(super) sockets: u64,
 }
 
@@ -28,7 +28,7 @@ impl NetnsDescriptors {
         let mut sockets: HashMap<NetnsInode, BTreeMap<u32, (Comm, BTreeSet<u32>)>> = HashMap::new();
         for record in engine.netns_holders()? {
             let (netns, pid) = (NetnsInode(record.netns), Pid(record.pid));
-            // What we inherited goes with us.
+            // Descriptors that we inherited end with us.
             if pid.0 == std::process::id() {
                 continue;
             }
@@ -61,7 +61,7 @@ impl NetnsDescriptors {
                 .collect();
             of_netns.sockets = all.len() as u64;
             for (pid, (comm, sockets)) in by_pid {
-                of_netns.holders.push(SocketKeeper {
+                of_netns.holders.push(SocketHolder {
                     process: Process {
                         pid: Pid(pid),
                         pgid: None,

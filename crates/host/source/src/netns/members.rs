@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::ops::Range;
 
-/// Who lives in network namespaces.
+/// The processes of some network namespaces.
 #[derive(Debug, Default)]
 pub struct NetnsProcesses {
     by_netns: HashMap<NetnsInode, Vec<Pid>>,
@@ -17,17 +17,17 @@ pub struct NetnsProcesses {
 }
 
 impl NetnsProcesses {
-    /// Of these namespaces: one `readlink` for each process of the host, and for each thread of those that have several;
-    /// none if there are no namespaces.
+    /// Finds the processes of these namespaces: one `readlink` for each process of the host, and for each thread of
+    /// multi-threaded ones; none if `namespaces` is empty.
     ///
     /// # Errors
-    /// When there is no `/proc` to read, or it is not ours: it has no folder of us.
+    /// When `/proc` cannot be read, or belongs to another pid namespace (it lacks our own process).
     pub fn find(namespaces: &HashSet<NetnsInode>) -> std::io::Result<Self> {
         let mut all = Self::default();
         if namespaces.is_empty() {
             return Ok(all);
         }
-        // Without it, nobody would seem to live anywhere.
+        // Without our own process, `/proc` would show no process of ours anywhere.
         fs::metadata("/proc/self/ns/net")?;
         let proc = open_proc()?;
         let pids = processes(proc.as_fd())?;
@@ -43,8 +43,8 @@ impl NetnsProcesses {
             }
         };
         let mut parts = for_each(&pids, look);
-        // Those that began meanwhile: of a chain of processes each of which starts the next and ends, a look at what was
-        // there at the beginning comes too late for every one.
+        // Processes that started meanwhile. In a chain of processes where each starts the next and exits, every pid in the list
+        // would be gone when it is read.
         let mut latest = Self::default();
         let known: HashSet<Pid> = pids.into_iter().collect();
         for pid in newest()
@@ -62,19 +62,19 @@ impl NetnsProcesses {
         Ok(all)
     }
 
-    /// The processes in this one, in the order of their numbers. A process counts as where its first thread is.
+    /// Returns the processes in this namespace, sorted by pid. The first thread of a process decides.
     #[must_use]
     pub fn of(&self, netns: NetnsInode) -> &[Pid] {
         self.by_netns.get(&netns).map_or(&[], Vec::as_slice)
     }
 
-    /// The processes that live elsewhere, but have a thread in this one.
+    /// Returns the processes in other namespaces that have a thread in this one, sorted by pid.
     #[must_use]
     pub fn by_thread(&self, netns: NetnsInode) -> &[Pid] {
         self.by_thread.get(&netns).map_or(&[], Vec::as_slice)
     }
 
-    /// How many processes do not tell where they are.
+    /// Returns the number of processes whose namespace could not be read.
     #[must_use]
     pub const fn unreadable(&self) -> u64 {
         self.unreadable
@@ -88,7 +88,7 @@ impl NetnsProcesses {
         namespaces: &HashSet<NetnsInode>,
     ) {
         let path = Decimal::with_suffix(pid.0, "/task");
-        // Two links of every folder, and one more of each thread (`proc_task_getattr()`).
+        // A folder has two links, and one more per thread (`proc_task_getattr()`).
         let threads = statat(proc, path.as_c_str(), AtFlags::empty()).map_or(0, |folder| folder.st_nlink);
         if threads <= 3 {
             return;
@@ -108,7 +108,7 @@ impl NetnsProcesses {
     }
 }
 
-/// The numbers that were given to processes last (loadavg(5)).
+/// Returns the pids that were assigned last (loadavg(5)).
 fn newest() -> Range<u32> {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let last = text.split_ascii_whitespace().last();
@@ -116,8 +116,8 @@ fn newest() -> Range<u32> {
     last.saturating_sub(NEWEST)..last.saturating_add(2)
 }
 
-/// Whether this is the number of a thread that is not its process's first: `/proc` has a folder for it, but does not list
-/// it, and its process was looked at by its own number.
+/// Whether this is the id of a thread that is not the first of its process. `/proc` has a folder for it but does not list
+/// it; its process was read by its own pid.
 fn is_thread(pid: Pid) -> bool {
     let status = fs::read(format!("/proc/{pid}/status")).unwrap_or_default();
     let mut lines = status.split(|&byte| byte == b'\n');
@@ -135,13 +135,13 @@ fn merge(all: &mut HashMap<NetnsInode, Vec<Pid>>, part: HashMap<NetnsInode, Vec<
     }
 }
 
-/// Whether a process is in this namespace still.
+/// Whether a process is in this namespace.
 #[must_use]
 pub fn is_in_netns(pid: Pid, netns: NetnsInode) -> bool {
     open_proc().is_ok_and(|proc| netns_now(proc.as_fd(), pid) == Ok(netns))
 }
 
-/// What a process is called; `None`: it has ended.
+/// Returns the name of a process (comm); `None` if it has ended.
 #[must_use]
 pub fn process_name(pid: Pid) -> Option<Vec<u8>> {
     let mut comm = fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -151,7 +151,7 @@ pub fn process_name(pid: Pid) -> Option<Vec<u8>> {
     Some(comm)
 }
 
-/// So many processes may begin while one ends.
+/// Number of processes that may start while one ends.
 const NEWEST: u32 = 8;
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     use crate::names::own_namespace;
 
     #[test]
-    fn a_thread_is_no_process() {
+    fn thread_id_is_no_process() {
         let tid = std::thread::spawn(|| {
             let tid = Pid(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs());
             (tid, is_thread(tid))
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn we_live_where_we_are() {
+    fn our_process_is_in_our_namespace() {
         let own = own_namespace().unwrap();
         let pid = Pid(std::process::id());
         let found = NetnsProcesses::find(&[own].into()).unwrap();

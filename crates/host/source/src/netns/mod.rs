@@ -1,11 +1,11 @@
-//! Every network namespace of the host: with a name or without, lived in or merely held.
+//! All network namespaces of the host: with or without a name, with or without processes.
 //!
-//! One pass over all processes tells who tasks where and who holds what open (`processes.rs`), the tables of mounts
-//! tell of names and their like (`mounts.rs`), and each namespace is entered once to be asked for its counts (`stats.rs`). Where BPF
-//! is there, descriptors are told by that (`held.rs`), and with them the sockets that keep a namespace in which nobody tasks.
+//! One pass over all processes finds their namespaces and the descriptors that hold namespaces open (`process_scan.rs`);
+//! with BPF another pass replaces the latter and also finds sockets that keep a namespace alive (`descriptors.rs`). The
+//! mount tables have names and other mounts (`mounts.rs`). Each namespace is entered once to read its counts (`visit.rs`).
 //!
-//! What it deliberately does not do: list sockets, or look into threads' own tables of descriptors
-//! (`unshare(CLONE_FILES)`) without BPF, messages under way with descriptors in them, or mount namespaces that no process is in.
+//! What it deliberately does not do: list sockets; or read, without BPF, the descriptor tables of single threads
+//! (`unshare(CLONE_FILES)`), messages in flight that contain descriptors, or mount namespaces without a process.
 
 mod descriptors;
 mod members;
@@ -24,8 +24,8 @@ use mounts::Mounts;
 use process_scan::{NetnsTasks, ProcessScan};
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_model::{
-    Age, AgeFrom, Comm, DescriptorKeeper, Fd, Few, Losses, MountKeeper, Namespace, NetnsInode, NetnsName,
-    Pid, Process, ThreadKeeper, natural_order,
+    Age, AgeFrom, Comm, DescriptorHolder, Fd, Losses, MountHolder, Namespace, NetnsInode, NetnsName, Pid,
+    Process, ThreadHolder, TruncatedList, natural_order,
 };
 use sockeye_wire::proc_pid;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -38,49 +38,49 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 use visit::{NetnsEntry, NetnsStats, OpenVia, VisitStatus};
 
-/// What shall be found out.
+/// Options of a survey.
 pub struct SurveyOptions<'a> {
-    /// The names of things; told on the way which namespaces and processes there are.
+    /// Names; the survey adds the first process of each namespace.
     pub names: &'a SystemNames,
-    /// For namespaces that only sockets keep.
+    /// The BPF programs, which find namespaces that only sockets keep alive.
     pub engine: &'a BpfEngine,
-    /// Whether the engine may be asked.
+    /// The sources that may be used.
     pub choice: Choice,
-    /// The containers also of namespaces that have names.
+    /// Whether to find the containers of named namespaces too.
     pub containers: bool,
-    /// Sockets, interfaces and numbers.
+    /// Whether to enter each namespace for its counts of sockets and interfaces and its nsid.
     pub counts: bool,
-    /// The mounts of every mount namespace, however many there are.
+    /// Whether to read the mounts of every mount namespace, however long it takes.
     pub complete: bool,
-    /// Called once with how many namespaces there are to enter, and after each with 0.
+    /// Called once with the number of namespaces to enter, then with 0 after each.
     pub progress: &'a (dyn Fn(usize) + Sync),
 }
 
-/// Every namespace, and what could not be seen.
+/// All namespaces, and what could not be read.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// In the natural order of their names; those without one behind them, by inode.
+    /// Sorted in the natural order of their names; unnamed ones follow, sorted by inode.
     pub namespaces: Vec<Namespace>,
-    /// Processes that could not be read, namespaces that could not be entered.
+    /// Processes that could not be read and namespaces that could not be entered.
     pub losses: Losses,
-    /// Of the processes that could not be read, how many live nobody knows where; what the others hold open is unknown.
+    /// Unreadable processes whose namespace is unknown. Descriptors of the other unreadable processes are unknown.
     pub unplaced_processes: u64,
-    /// Namespaces that were not entered because we may have so few descriptors.
+    /// Namespaces that were not entered because we ran out of descriptors.
     pub out_of_descriptors: u64,
-    /// Names that are no namespaces: stale_names of some.
+    /// Names whose namespace is gone.
     pub stale_names: u64,
-    /// Mount namespaces that were not looked at.
+    /// Mount namespaces that were not read.
     pub unread_mounts: u64,
-    /// `/proc` keeps the processes of others out of sight.
+    /// Whether `/proc` hides the processes of other users.
     pub hidden: bool,
-    /// Why namespaces that only sockets keep were not looked for.
+    /// Why namespaces that only sockets keep alive were not found; `None` if they were.
     pub socket_scan_error: Option<Reason>,
 }
 
-/// The names of all namespaces that have one, in their natural order: what is in the folder of names, namespaces or stale_names.
+/// Returns all file names in the folder of namespace names, in natural order, including stale ones.
 ///
 /// # Errors
-/// Those of reading the folder; that there is none is no error.
+/// When the folder cannot be read; a missing folder is empty.
 pub fn names() -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     match fs::read_dir(NetnsName::FOLDER) {
@@ -96,20 +96,20 @@ pub fn names() -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Looks at every namespace.
+/// Finds all namespaces.
 ///
 /// # Errors
-/// When there is no `/proc` to read. What may not be read is no error, but counted.
+/// When `/proc` cannot be read. A process or namespace that may not be read is counted.
 pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
-    // 1. Ourselves, before we open a socket.
+    // 1. Our own counts, before we open a socket.
     let own = own_namespace();
     let own_stats = if options.counts {
         visit::own()
     } else {
         NetnsStats::default()
     };
-    // 2. Where they are mounted here, then their names, then who holds what, then who tasks where: whoever comes in between is
-    // seen to live there, and what goes in between is not found any more.
+    // 2. In this order: our mounts, the names, the descriptors, the processes. A process that enters a namespace meanwhile is
+    // then found there, and a namespace that vanishes meanwhile is not reported.
     let nsfs = fs::metadata("/proc/thread-self/ns/net")
         .ok()
         .map(|file| file.dev());
@@ -119,16 +119,16 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
             options.names.namespaces();
             mounts
         };
-        let beside = std::thread::Builder::new().spawn_scoped(scope, own_mounts);
+        let thread = std::thread::Builder::new().spawn_scoped(scope, own_mounts);
         let held = match options.choice {
             Choice::Auto | Choice::Bpf => NetnsDescriptors::read(options.engine)
                 .map_err(|unavailable| Reason::Bpf(Box::new(unavailable))),
             Choice::Diag | Choice::DiagV2 | Choice::Procfs => Err(Reason::NotSelected),
         };
-        let mounts = match beside.map(std::thread::ScopedJoinHandle::join) {
+        let mounts = match thread.map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(mounts)) => mounts,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // No thread to be had.
+            // The thread could not be started.
             Err(_) => own_mounts(),
         };
         (mounts, held)
@@ -146,7 +146,7 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
             errno,
         })
     };
-    // 3. Who tasks where.
+    // 3. The namespaces of the processes.
     let mut scanned = scan(held.is_err())?;
     let (sockets, socket_scan_error) = match held {
         Ok(held) => {
@@ -157,12 +157,12 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
     };
     if !scanned.unreadable.is_empty()
         && matches!(options.choice, Choice::Auto | Choice::Bpf)
-        && let Ok(told) = options.engine.processes()
+        && let Ok(processes) = options.engine.processes()
     {
-        let told = told
+        let processes = processes
             .iter()
-            .filter_map(|told| Some((told.process.pid, told.netns?)));
-        scanned.place_unreadable(told);
+            .filter_map(|found| Some((found.process.pid, found.netns?)));
+        scanned.place_unreadable(processes);
     }
     let mut first = FirstProcesses::default();
     for (inode, tasks) in &scanned.tasks {
@@ -171,7 +171,7 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         }
     }
     options.names.set_first_processes(first);
-    // 4. Where others have them mounted. Of what is known by that alone, those who live there may have come meanwhile.
+    // 4. Mounts in other mount namespaces. Processes may have entered the namespaces that only these show.
     let own_mounts = fs::read_link("/proc/thread-self/ns/mnt")
         .ok()
         .and_then(|target| proc_pid::namespace_inode(target.as_os_str().as_bytes()));
@@ -194,7 +194,7 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         sockets,
         comms: HashMap::new(),
     };
-    // 5. Into each.
+    // 5. The counts of each namespace.
     let mut survey = Survey {
         losses: Losses {
             unreadable_processes: surveyor.scanned.unreadable.len() as u64,
@@ -219,14 +219,14 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         stats.status == VisitStatus::Gone && surveyor.sockets.contains_key(&entry.inode)
     };
     if entries.iter().zip(&all_stats).any(is_shut) {
-        // Those that held sockets may have ended meanwhile.
+        // The owners of the sockets may have ended meanwhile.
         surveyor.sockets = NetnsDescriptors::read(options.engine)
             .map(|held| held.sockets)
             .unwrap_or_default();
     }
     for (entry, stats) in entries.iter().zip(&all_stats) {
         match stats.status {
-            // It is nowhere to be opened, but its sockets tell that it is there.
+            // It cannot be opened, but its sockets show that it exists.
             VisitStatus::Gone if surveyor.sockets.contains_key(&entry.inode) => {}
             VisitStatus::Gone | VisitStatus::NotNetns => continue,
             VisitStatus::Denied => survey.losses.unreadable_namespaces += 1,
@@ -235,26 +235,26 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         }
         survey.namespaces.push(surveyor.namespace(entry.inode, stats));
     }
-    // 6. What they are called.
+    // 6. The labels.
     surveyor.set_labels(&mut survey.namespaces);
     sort(&mut survey.namespaces);
     Ok(survey)
 }
 
-/// Everything that was seen from outside.
+/// The results of the passes over processes, descriptors and mounts.
 struct Surveyor<'a> {
     options: &'a SurveyOptions<'a>,
     own: Option<NetnsInode>,
     scanned: ProcessScan,
     mounts: Mounts,
-    /// Processes with sockets in a namespace in which they do not live.
+    /// Processes with sockets in another namespace than their own.
     sockets: HashMap<NetnsInode, ForeignSockets>,
-    /// Names of processes that hold something.
+    /// Names of holders.
     comms: HashMap<Pid, Process>,
 }
 
 impl Surveyor<'_> {
-    /// All namespaces, in the order of their inodes, with the paths to them.
+    /// Returns all namespaces, sorted by inode, with paths to open them.
     fn entries(&self) -> Vec<NetnsEntry> {
         let mut paths: BTreeMap<NetnsInode, Vec<OpenVia>> = BTreeMap::new();
         if let Some(own) = self.own {
@@ -340,7 +340,7 @@ impl Surveyor<'_> {
         namespace.age = self.age(inode);
         self.set_holders(&mut namespace);
         if stats.status == VisitStatus::Gone {
-            // What is held is all that is known.
+            // The sockets with a foreign owner are all that is known.
             namespace.sockets = self.sockets.get(&inode).map(|sockets| sockets.sockets);
         }
         namespace
@@ -350,7 +350,7 @@ impl Surveyor<'_> {
         let names = self.options.names.namespaces();
         let since = names.all_of(inode).map(|named| named.since_s).min();
         let ours = self.mounts.of.get(&inode).and_then(|mounts| mounts.first.first());
-        // The path of a mount of others is looked at by way of them.
+        // The path of a mount in another mount namespace goes through the root of a process there.
         let since = since.or_else(|| {
             let mount = ours?;
             let root = mount.pid.map_or(String::new(), |pid| format!("/proc/{pid}/root"));
@@ -365,7 +365,7 @@ impl Surveyor<'_> {
         };
         let tasks = self.tasks(inode);
         let by_process = || {
-            // An older one may be among those that were not seen.
+            // An older process may be among those that could not be read.
             if self.scanned.is_incomplete() {
                 return None;
             }
@@ -379,9 +379,9 @@ impl Surveyor<'_> {
             let held = self.scanned.held.get(&inode)?.first.first()?;
             let file = fs::metadata(format!("/proc/{}/fd/{}", held.pid, held.fd)).ok()?;
             let is_it = file.ino() == u64::from(inode.0);
-            is_it.then(|| aged(file.ctime(), AgeFrom::Held)).flatten()
+            is_it.then(|| aged(file.ctime(), AgeFrom::Descriptor)).flatten()
         };
-        // The first namespace began with the host, whenever somebody mounted it.
+        // The initial namespace is as old as the host, whenever it was mounted.
         if tasks.is_some_and(|tasks| tasks.first.first() == Some(&Pid(1))) {
             return by_process();
         }
@@ -404,10 +404,10 @@ impl Surveyor<'_> {
             };
             let of_names = mounts.first.iter().filter(|mount| is_name(mount)).count() as u64;
             let others = mounts.first.iter().filter(|mount| !is_name(mount));
-            namespace.keepers.mounts = Few {
+            namespace.holders.mounts = TruncatedList {
                 total: mounts.total - of_names,
                 first: others
-                    .map(|mount| MountKeeper {
+                    .map(|mount| MountHolder {
                         process: mount.pid.map(|pid| self.process(pid)),
                         path: mount.path.as_slice().into(),
                     })
@@ -415,12 +415,12 @@ impl Surveyor<'_> {
             };
         }
         if let Some(held) = self.scanned.held.remove(&inode) {
-            namespace.keepers.descriptors = Few {
+            namespace.holders.descriptors = TruncatedList {
                 total: held.total,
                 first: held
                     .first
                     .iter()
-                    .map(|held| DescriptorKeeper {
+                    .map(|held| DescriptorHolder {
                         process: self.process(held.pid),
                         fd: Fd(held.fd.0),
                     })
@@ -428,19 +428,19 @@ impl Surveyor<'_> {
             };
         }
         let sockets = self.sockets.get(&inode);
-        namespace.keepers.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
+        namespace.holders.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
         let foreign_threads = self
             .scanned
             .tasks
             .get_mut(&inode)
             .map(|tasks| std::mem::take(&mut tasks.foreign_threads));
         if let Some(foreign_threads) = foreign_threads {
-            namespace.keepers.threads = Few {
+            namespace.holders.threads = TruncatedList {
                 total: foreign_threads.total,
                 first: foreign_threads
                     .first
                     .iter()
-                    .map(|thread| ThreadKeeper {
+                    .map(|thread| ThreadHolder {
                         process: self.process(thread.pid),
                         tid: thread.tid,
                     })
@@ -453,23 +453,23 @@ impl Surveyor<'_> {
         *self.comms.entry(pid).or_insert_with(|| process(pid))
     }
 
-    /// Finds what each is called, and its container.
+    /// Sets the label and the container of each namespace.
     fn set_labels(&self, namespaces: &mut [Namespace]) {
         let names = self.options.names;
-        let wanted: Vec<NetnsInode> = namespaces.iter().map(|namespace| namespace.inode).collect();
-        // Names are kept where they are found; so many are best looked for at once.
-        for_each(&wanted, |inode, (): &mut ()| {
+        let inodes: Vec<NetnsInode> = namespaces.iter().map(|namespace| namespace.inode).collect();
+        // The names are cached; this fills the cache on several threads.
+        for_each(&inodes, |inode, (): &mut ()| {
             names.netns_name(*inode);
             if self.options.containers {
                 names.container_in(*inode);
             }
         });
         for namespace in namespaces {
-            // Its number is no name.
-            let called = names
+            // A label made of the inode is no name.
+            let label = names
                 .netns_name(namespace.inode)
                 .filter(|name| !name.starts_with("net:["));
-            namespace.called = called.map(Into::into);
+            namespace.label = label.map(Into::into);
             let is_named = names.namespaces().chosen_name(namespace.inode).is_some();
             if self.options.containers || !(is_named || namespace.is_own) {
                 namespace.container = names.container_in(namespace.inode).map(Into::into);
@@ -478,7 +478,7 @@ impl Surveyor<'_> {
     }
 }
 
-/// A process by its number; without a name if it has ended.
+/// Returns a process with its name; without a name if it has ended.
 fn process(pid: Pid) -> Process {
     let comm = process_name(pid).unwrap_or_default();
     Process {
@@ -488,7 +488,7 @@ fn process(pid: Pid) -> Process {
     }
 }
 
-/// How many seconds ago a process began.
+/// Returns the age of a process in seconds; `None` if it has ended.
 fn began_s_ago(pid: Pid) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let start_s = proc_pid::start_ticks(&stat)? / rustix::param::clock_ticks_per_second().max(1);
@@ -496,7 +496,7 @@ fn began_s_ago(pid: Pid) -> Option<u64> {
     Some(now.saturating_sub(start_s))
 }
 
-/// Names in their natural order, then those without one.
+/// Sorts named namespaces in natural order, then unnamed ones by inode.
 fn sort(namespaces: &mut [Namespace]) {
     namespaces.sort_by(|a, b| {
         let name = |namespace: &Namespace| {
@@ -514,5 +514,5 @@ fn sort(namespaces: &mut [Namespace]) {
     });
 }
 
-/// So many paths to a namespace are tried.
+/// Maximum number of paths per namespace.
 const PATHS_MAX: usize = 4;

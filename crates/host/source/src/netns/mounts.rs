@@ -1,33 +1,33 @@
-//! Namespaces that are mounted somewhere, in any mount namespace: as Docker's in `/run/docker/netns`.
+//! Mounts of network namespaces in any mount namespace, such as Docker's in `/run/docker/netns`.
 
 use super::process_scan::append;
 use crate::owners::for_each;
 use rustix::io::Errno;
-use sockeye_model::{Few, NetnsInode, Pid};
+use sockeye_model::{NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid::netns_mounts;
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The mounts of all namespaces.
+/// The mounts of all network namespaces.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
-    /// Those of each namespace: ours first, then by process.
-    pub(super) of: BTreeMap<NetnsInode, Few<Mount>>,
-    /// Mount namespaces that were not looked at, because others took all the time there is.
+    /// Mounts by namespace: ours first, then by process.
+    pub(super) of: BTreeMap<NetnsInode, TruncatedList<Mount>>,
+    /// Mount namespaces that were not read because of the limit on bytes.
     pub(super) unread: u64,
 }
 
-/// Where a namespace is mounted.
+/// A mount of a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mount {
-    /// A process of the mount namespace; `None`: it is ours.
+    /// A process of the mount namespace; `None` if that is ours.
     pub(super) pid: Option<Pid>,
     pub(super) path: Vec<u8>,
 }
 
 impl Mounts {
-    /// Reads our own table.
+    /// Reads our own mount table.
     pub(super) fn own() -> Self {
         let mut own = Self::default();
         if let Ok(file) = fs::read("/proc/thread-self/mountinfo") {
@@ -36,7 +36,7 @@ impl Mounts {
         own
     }
 
-    /// Forgets mounts of ours in `folder` that are no names: these were deleted while we looked.
+    /// Removes our mounts in `folder` that are no names: they were deleted meanwhile.
     pub(super) fn keep_names(&mut self, folder: &[u8], is_name: impl Fn(&[u8]) -> bool) {
         for mounts in self.of.values_mut() {
             let before = mounts.first.len();
@@ -52,7 +52,7 @@ impl Mounts {
         self.of.retain(|_, mounts| mounts.total > 0);
     }
 
-    /// Reads the tables of others: of one process of each mount namespace; with `every`, however long that takes.
+    /// Reads the mount tables of other mount namespaces through one process each; `every` lifts the limit on bytes.
     pub(super) fn read_others(
         &mut self,
         mount_namespaces: &HashMap<u64, Pid>,
@@ -64,7 +64,7 @@ impl Mounts {
             .filter(|(inode, _)| Some(**inode) != own)
             .map(|(_, pid)| *pid)
             .collect();
-        // Daemons began early, and what containers they made has copies of their mounts.
+        // Daemons have low pids, and their containers have copies of their mounts.
         pids.sort_unstable();
         let read = AtomicUsize::new(0);
         let parts = for_each(&pids, |&pid, part: &mut Self| {
@@ -77,7 +77,7 @@ impl Mounts {
                     read.fetch_add(file.len(), Ordering::Relaxed);
                     part.take(Some(pid), &file);
                 }
-                // It ended, and there may be no other in its mount namespace.
+                // It ended, and may have been the only process of its mount namespace.
                 Err(error) if Errno::from_io_error(&error).is_some_and(|errno| errno != Errno::NOENT) => {
                     part.unread += u64::from(error.kind() != std::io::ErrorKind::NotFound);
                 }
@@ -105,6 +105,6 @@ impl Mounts {
     }
 }
 
-/// So much of these tables is read: a tenth of a second's worth. Where each of 4,000 processes has a copy of 4,000 mounts, as
-/// `ip netns exec` makes them, all of it would be a gigabyte.
+/// Limit on the size of all mount tables: about a tenth of a second. If each of 4,000 processes has a copy of 4,000 mounts, as
+/// `ip netns exec` creates them, all tables together would be a gigabyte.
 const BYTES_MAX: usize = 16 * 1024 * 1024;

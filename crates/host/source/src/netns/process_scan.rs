@@ -1,4 +1,4 @@
-//! One pass over all processes: where each tasks, with all its threads, and which namespaces it holds open.
+//! A pass over all processes: their network namespaces, those of their threads, and the namespaces that they hold open.
 
 use crate::names::{netns_now, netns_of};
 use crate::owners::{Decimal, for_each, number, processes};
@@ -7,48 +7,48 @@ use rustix::fs::{
     AtFlags, Mode, OFlags, RawDir, StatxFlags, makedev, open, openat, readlinkat_raw, statat, statx,
 };
 use rustix::io::Errno;
-use sockeye_model::{Fd, Few, NetnsInode, Pid};
+use sockeye_model::{Fd, NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
-/// What the pass found.
+/// The result of the pass.
 #[derive(Debug, Default)]
 pub(super) struct ProcessScan {
-    /// Who tasks where.
+    /// Processes and threads by namespace.
     pub(super) tasks: HashMap<NetnsInode, NetnsTasks>,
-    /// Which namespaces are held open, and by whom.
-    pub(super) held: HashMap<NetnsInode, Few<Descriptor>>,
-    /// One process of each mount namespace, by its inode.
+    /// Descriptors by the namespace that they hold open.
+    pub(super) held: HashMap<NetnsInode, TruncatedList<Descriptor>>,
+    /// One process of each mount namespace, by inode of that.
     pub(super) mount_namespaces: HashMap<u64, Pid>,
-    /// Processes that may not be read.
+    /// Processes that may not be read, sorted.
     pub(super) unreadable: Vec<Pid>,
-    /// How many of these nobody else told of: where they live is not known.
+    /// Number of unreadable processes whose namespace is unknown.
     pub(super) lost: usize,
-    /// `/proc` keeps the processes of others out of sight.
+    /// Whether `/proc` hides the processes of other users.
     pub(super) hidden: bool,
 }
 
-/// Who tasks in a namespace.
+/// The processes and threads of a namespace.
 #[derive(Debug, Default)]
 pub(super) struct NetnsTasks {
     pub(super) processes: u32,
     pub(super) threads: u32,
-    /// The processes with the lowest numbers, in their order.
+    /// The lowest pids, sorted.
     pub(super) first: Vec<Pid>,
-    /// Threads whose process tasks elsewhere.
-    pub(super) foreign_threads: Few<ForeignThread>,
+    /// Threads whose process is in another namespace.
+    pub(super) foreign_threads: TruncatedList<ForeignThread>,
 }
 
-/// A thread whose process tasks elsewhere.
+/// A thread whose process is in another namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ForeignThread {
     pub(super) pid: Pid,
     pub(super) tid: Pid,
 }
 
-/// A descriptor that leads to a namespace.
+/// A descriptor of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Descriptor {
     pub(super) pid: Pid,
@@ -56,29 +56,29 @@ pub(super) struct Descriptor {
 }
 
 impl ProcessScan {
-    /// Looks at every process, with what it holds open if nobody else tells. `nsfs` is the device of all namespaces.
+    /// Reads every process, and its descriptors if `with_descriptors`. `nsfs` is the device of all namespaces.
     ///
     /// # Errors
-    /// When there is no `/proc` to read.
+    /// When `/proc` cannot be read.
     pub(super) fn scan(nsfs: Option<u64>, with_descriptors: bool) -> Result<Self, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let proc = open("/proc", flags, Mode::empty())?;
         let proc = proc.as_fd();
         let pids = processes(proc)?;
-        // We hold `proc` open, so a kernel that counts cannot say 0.
+        // We have `proc` open, so a kernel that counts descriptors cannot report 0.
         let own = statat(proc, c"self/fd", AtFlags::empty());
         let counts_descriptors = own.is_ok_and(|own| own.st_size > 0);
         let parts = for_each(&pids, |&pid, part: &mut Part| {
             part.counts_descriptors = counts_descriptors;
-            part.wants_descriptors = with_descriptors;
+            part.with_descriptors = with_descriptors;
             match part.read(proc, pid, nsfs) {
                 Ok(()) => {}
-                // It ended: where it alone lived is gone too.
+                // It ended: if it was the only process of its namespace, that is gone too.
                 Err(Errno::NOENT | Errno::SRCH) => {}
                 Err(_) => part.found.unreadable.push(pid),
             }
         });
-        // Each pid namespace has a process 1 for as long as it tasks; not to see it is to be kept from it.
+        // Process 1 exists as long as its pid namespace. If it is not listed, `/proc` hides processes.
         let mut all = Self {
             hidden: !pids.contains(&Pid(1)),
             ..Self::default()
@@ -92,13 +92,13 @@ impl ProcessScan {
         Ok(all)
     }
 
-    /// Puts those that may not be read where somebody else says that they live. What they hold open stays unknown.
-    pub(super) fn place_unreadable(&mut self, told: impl Iterator<Item = (Pid, NetnsInode)>) {
-        for (pid, netns) in told {
+    /// Adds the unreadable processes whose namespace BPF reports. Their descriptors stay unknown.
+    pub(super) fn place_unreadable(&mut self, known: impl Iterator<Item = (Pid, NetnsInode)>) {
+        for (pid, netns) in known {
             if self.unreadable.binary_search(&pid).is_err() {
                 continue;
             }
-            // Whoever may not look at a process may still count its threads.
+            // The threads of a process can be counted without the right to read it.
             let tasks = rustix::fs::stat(format!("/proc/{pid}/task"));
             let threads = tasks.map_or(1, |tasks| tasks.st_nlink.saturating_sub(2));
             let tasks = self.tasks.entry(netns).or_default();
@@ -109,7 +109,7 @@ impl ProcessScan {
         self.settle();
     }
 
-    /// Whether there may be processes that were not seen.
+    /// Whether some processes may be missing.
     pub(super) fn is_incomplete(&self) -> bool {
         self.hidden || self.lost > 0
     }
@@ -154,28 +154,28 @@ impl NetnsTasks {
     }
 }
 
-/// Both, of which the lowest are kept.
-pub(super) fn append<T: Ord>(few: &mut Few<T>, other: Few<T>) {
+/// Merges two lists; the lowest entries are kept.
+pub(super) fn append<T: Ord>(few: &mut TruncatedList<T>, other: TruncatedList<T>) {
     few.total += other.total;
     few.first.extend(other.first);
     few.first.sort_unstable();
-    few.first.truncate(sockeye_model::KEEPERS_MAX);
+    few.first.truncate(sockeye_model::HOLDERS_MAX);
 }
 
-/// What one thread of ours finds, and what it works with.
+/// The findings and the buffer of one of our threads.
 #[derive(Debug, Default)]
 struct Part {
     found: ProcessScan,
     listing: Vec<u8>,
     counts_descriptors: bool,
-    wants_descriptors: bool,
+    with_descriptors: bool,
 }
 
 impl Part {
     fn read(&mut self, proc: BorrowedFd<'_>, pid: Pid, nsfs: Option<u64>) -> Result<(), Errno> {
         let home = netns_now(proc, pid);
         let tasks = Decimal::with_suffix(pid.0, "/task");
-        // Two links of every folder, and one more of each thread (`proc_task_getattr()`).
+        // A folder has two links, and one more per thread (`proc_task_getattr()`).
         let threads = statat(proc, tasks.as_c_str(), AtFlags::empty())?
             .st_nlink
             .saturating_sub(2);
@@ -190,7 +190,7 @@ impl Part {
                     self.read_threads(proc, pid, Some(home))?;
                 }
             }
-            // Its first thread has ended; others may live on.
+            // Its first thread has ended; others may still run.
             Err(Errno::NOENT) if threads > 1 => self.read_threads(proc, pid, None)?,
             Err(errno) => return Err(errno),
         }
@@ -198,8 +198,8 @@ impl Part {
             let known = self.found.mount_namespaces.entry(mounts).or_insert(pid);
             *known = pid.min(*known);
         }
-        // What we inherited ourselves goes with us.
-        if self.wants_descriptors && pid.0 != std::process::id() {
+        // Descriptors that we inherited end with us.
+        if self.with_descriptors && pid.0 != std::process::id() {
             self.read_descriptors(proc, pid, nsfs)?;
         }
         Ok(())
@@ -219,7 +219,7 @@ impl Part {
             let Some(tid) = number(name?.file_name()).map(Pid) else {
                 continue;
             };
-            // One that has ended by now, or does not tell.
+            // It has ended, or may not be read.
             let Ok(netns) = netns_of(folder.as_fd(), tid) else {
                 continue;
             };
@@ -232,11 +232,11 @@ impl Part {
         Ok(())
     }
 
-    /// Looks at where each descriptor leads: to `net:[N]`, where it was opened by way of `/proc`; to the path of a mount,
-    /// where it was opened by that; and to `/`, once that mount is gone (`d_path()`).
+    /// Reads the target of each descriptor. It is `net:[N]` if the namespace was opened in `/proc`, the path of a mount
+    /// if it was opened there, and `/` after that mount is gone (`d_path()`).
     fn read_descriptors(&mut self, proc: BorrowedFd<'_>, pid: Pid, nsfs: Option<u64>) -> Result<(), Errno> {
         let path = Decimal::with_suffix(pid.0, "/fd");
-        // The number of descriptors since Linux 6.2, 0 before; none are a kernel thread's, or of one that has ended.
+        // The number of descriptors since Linux 6.2, 0 before. Kernel threads and ended processes have none.
         let count = statat(proc, path.as_c_str(), AtFlags::empty())?.st_size;
         if count == 0 && self.counts_descriptors {
             return Ok(());
@@ -262,14 +262,14 @@ impl Part {
     }
 }
 
-/// The namespace that a descriptor leads to, if it does.
+/// Returns the namespace of a descriptor; `None` if it is not one of a namespace.
 fn held(folder: BorrowedFd<'_>, name: &CStr, nsfs: Option<u64>) -> Option<NetnsInode> {
     let mut target = [MaybeUninit::uninit(); TARGET_LEN_MAX];
     let (target, _) = readlinkat_raw(folder, name, &mut target[..]).ok()?;
     let inode = match proc_pid::netns_inode(target) {
         Some(inode) => inode,
         None if may_be_mount(target) => {
-            // By way of the link, so that no file system is asked, which might never answer.
+            // On the link itself, so that no file system is asked, which might hang.
             let stat = statx(folder, name, AtFlags::STATX_DONT_SYNC, StatxFlags::INO).ok()?;
             let device = makedev(stat.stx_dev_major, stat.stx_dev_minor);
             (Some(device) == nsfs).then_some(stat.stx_ino)?
@@ -279,12 +279,12 @@ fn held(folder: BorrowedFd<'_>, name: &CStr, nsfs: Option<u64>) -> Option<NetnsI
     u32::try_from(inode).ok().map(NetnsInode)
 }
 
-/// Whether a descriptor that leads to this path may be one of a namespace that was opened by way of a mount.
+/// Whether a descriptor with this target may be a namespace that was opened at a mount.
 fn may_be_mount(target: &[u8]) -> bool {
     target == b"/" || target.starts_with(b"/run/") || target.starts_with(b"/var/run/")
 }
 
-/// The inode of `net:[N]`, `mnt:[N]` and their like.
+/// Reads the inode of `net:[N]`, `mnt:[N]` and the like.
 fn namespace_link(proc: BorrowedFd<'_>, path: &Decimal) -> Result<u64, Errno> {
     let mut target = [MaybeUninit::uninit(); 32];
     let (target, _) = readlinkat_raw(proc, path.as_c_str(), &mut target)?;
@@ -296,11 +296,11 @@ fn open_folder(proc: BorrowedFd<'_>, path: &Decimal) -> Result<rustix::fd::Owned
     openat(proc, path.as_c_str(), flags, Mode::empty())
 }
 
-/// The oldest process is sought among so many with low numbers: these begin again some time.
+/// Number of lowest pids among which the oldest process is searched: pids wrap around.
 const FIRST_MAX: usize = 8;
 
-/// The kernel fills at most what is free in the buffer; more than this gains nothing.
+/// The kernel fills at most the free part of the buffer; a larger buffer gains nothing.
 const LIST_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Longer paths come truncated, and are still known by how they begin.
+/// Longer targets are truncated; their beginning is enough.
 const TARGET_LEN_MAX: usize = 64;

@@ -1,29 +1,29 @@
-//! What a namespace tells whoever enters it.
+//! Enters namespaces to read their counts.
 
 use crate::visits::spread;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid};
-use sockeye_sys::netlink::DiagSocket;
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netlink::NetlinkSocket;
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::nsid;
 use sockeye_wire::proc_net::DeviceLine;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A namespace, and the paths to it.
+/// A namespace and the paths to open it.
 #[derive(Debug)]
 pub(super) struct NetnsEntry {
     pub(super) inode: NetnsInode,
-    /// The best first.
+    /// Best first.
     pub(super) paths: Vec<OpenVia>,
-    /// A process in it, whose `/proc/PID/net` is read where entering is forbidden.
+    /// A process in it, whose `/proc/PID/net` is read if entering is forbidden.
     pub(super) process: Option<Pid>,
 }
 
-/// A path to a namespace: a file that is one.
+/// A file to open a namespace by.
 #[derive(Debug)]
 pub(super) enum OpenVia {
     Path(PathBuf),
@@ -32,7 +32,7 @@ pub(super) enum OpenVia {
     Descriptor(Pid, u32),
 }
 
-/// What was found out.
+/// The result of a visit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct NetnsStats {
     pub(super) sockets: Option<u64>,
@@ -45,17 +45,17 @@ pub(super) struct NetnsStats {
 pub(super) enum VisitStatus {
     #[default]
     Read,
-    /// Nothing of it is left where it was found.
+    /// It is no longer at its paths.
     Gone,
-    /// What was found is no network namespace.
+    /// The file is no network namespace.
     NotNetns,
     /// It may not be opened or entered.
     Denied,
-    /// There was no descriptor left.
+    /// There was no free descriptor.
     NoDescriptors,
 }
 
-/// What our own namespace tells. To be called before we open any socket, which would be counted.
+/// Reads the counts of our own namespace. Must be called before we open a socket, which would be counted.
 pub(super) fn own() -> NetnsStats {
     let mut buffer = Vec::with_capacity(FILE_LEN);
     let folder = open_folder("/proc/thread-self");
@@ -66,8 +66,8 @@ pub(super) fn own() -> NetnsStats {
     stats
 }
 
-/// Enters each and looks around, on as many threads as there are cores; each opens one at a time. `done` is called after
-/// each.
+/// Enters each namespace and reads its counts, on one thread per core; each thread opens one namespace at a time. Calls
+/// `done` after each.
 pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync)) -> Vec<NetnsStats> {
     let ids_left = AtomicUsize::new(ids);
     let found = spread(entries.len(), |visitor, places, found| {
@@ -83,7 +83,7 @@ pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync))
     };
     let mut results: Vec<_> = found.into_iter().map(|stats| stats.unwrap_or(unseen)).collect();
     // Descriptors are free again, now that nobody else holds any.
-    let again = |visitor: &mut Visitor| {
+    let again = |visitor: &mut NetnsThread| {
         let mut worker = Worker::new(&ids_left);
         for (entry, result) in entries.iter().zip(&mut results) {
             if result.status == VisitStatus::NoDescriptors {
@@ -91,13 +91,13 @@ pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync))
             }
         }
     };
-    let _ = visiting(again);
+    let _ = on_netns_thread(again);
     results
 }
 
-/// How many numbers our namespace has given to others; 0 where it does not tell.
+/// Returns how many other namespaces have an nsid in ours; 0 if unknown.
 pub(super) fn count_ids() -> usize {
-    let Ok(socket) = DiagSocket::open_route() else {
+    let Ok(socket) = NetlinkSocket::open_route() else {
         return 0;
     };
     if socket.send(&nsid::dump(SEQUENCE)).is_err() {
@@ -121,24 +121,24 @@ pub(super) fn count_ids() -> usize {
 struct Worker<'a> {
     buffer: Vec<u8>,
     /// Of our own namespace, wherever this thread is.
-    route: Option<DiagSocket>,
+    route: Option<NetlinkSocket>,
     ids_left: &'a AtomicUsize,
     task: Option<OwnedFd>,
 }
 
 impl<'a> Worker<'a> {
-    /// To be called where we are.
+    /// Must be called in our own namespace.
     fn new(ids_left: &'a AtomicUsize) -> Self {
         let asks = ids_left.load(Ordering::Relaxed) > 0;
         Self {
             buffer: Vec::with_capacity(FILE_LEN),
-            route: asks.then(|| DiagSocket::open_route().ok()).flatten(),
+            route: asks.then(|| NetlinkSocket::open_route().ok()).flatten(),
             ids_left,
             task: open_folder("/proc/thread-self").ok(),
         }
     }
 
-    fn visit(&mut self, visitor: &mut Visitor, entry: &NetnsEntry) -> NetnsStats {
+    fn visit(&mut self, visitor: &mut NetnsThread, entry: &NetnsEntry) -> NetnsStats {
         let mut stats = NetnsStats::default();
         if self.task.is_none() {
             self.task = open_folder("/proc/thread-self").ok();
@@ -169,7 +169,7 @@ impl<'a> Worker<'a> {
         stats
     }
 
-    /// The number of an open namespace; not asked for when all that were given are known.
+    /// Returns the nsid of an open namespace; `None` if it has none. Not queried after all known nsids were found.
     fn id(&self, namespace: BorrowedFd<'_>) -> Option<i32> {
         let route = self
             .route
@@ -206,7 +206,7 @@ impl NetnsStats {
     }
 }
 
-/// `/proc/PID/net` shows the namespace that the process is in, also to those who may not enter it.
+/// Reads the counts from `/proc/PID/net`, which shows the namespace of that process without the right to enter it.
 fn read_from_outside(entry: &NetnsEntry, stats: &mut NetnsStats, buffer: &mut Vec<u8>) {
     let Some(pid) = entry.process else { return };
     let Ok(folder) = open_folder(&format!("/proc/{pid}")) else {
@@ -214,18 +214,18 @@ fn read_from_outside(entry: &NetnsEntry, stats: &mut NetnsStats, buffer: &mut Ve
     };
     let before = *stats;
     stats.read(folder.as_fd(), buffer);
-    // Last: what was read belongs to where it was all the time.
+    // Last: this shows that the process was in the namespace all the time.
     let proc = open_folder("/proc");
     if !proc.is_ok_and(|proc| crate::names::netns_of(proc.as_fd(), pid) == Ok(entry.inode)) {
         *stats = before;
     }
 }
 
-/// The first path that leads to this namespace.
+/// Opens the first path that leads to this namespace.
 fn open_one(entry: &NetnsEntry) -> Result<OwnedFd, VisitStatus> {
     let mut status = VisitStatus::Gone;
     for path in &entry.paths {
-        // A path may stand for anything by now: opening a FIFO must not wait.
+        // The path may have become a FIFO: opening it must not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match open(path.path(), flags, Mode::empty()) {
             Ok(file) => {
@@ -261,7 +261,7 @@ fn open_folder(path: &str) -> Result<OwnedFd, Errno> {
     )
 }
 
-/// The whole of a small file.
+/// Reads a small file.
 fn read_file(folder: BorrowedFd<'_>, path: &std::ffi::CStr, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     buffer.clear();
@@ -269,14 +269,14 @@ fn read_file(folder: BorrowedFd<'_>, path: &std::ffi::CStr, buffer: &mut Vec<u8>
         buffer.reserve(FILE_LEN);
         let room = buffer.capacity() - buffer.len();
         let read = rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))?;
-        // A file of this kind fills the buffer as far as whole lines fit; a short one ends within.
+        // The kernel fills the buffer up to a whole line; a short read is the last one.
         if read == 0 || (read < FILE_LEN / 4 && room >= FILE_LEN) {
             return Ok(());
         }
     }
 }
 
-/// `sockets: used N`, the first line of `sockstat`.
+/// Parses `sockets: used N`, the first line of `sockstat`.
 fn sockets_used(file: &[u8]) -> Option<u64> {
     let line = file.split(|&byte| byte == b'\n').next()?;
     let number = line.strip_prefix(b"sockets: used ")?;

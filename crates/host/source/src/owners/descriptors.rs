@@ -7,15 +7,15 @@ use std::io::Write;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Descriptor numbers of one process.
+/// All descriptor numbers.
 pub(super) const ALL: Range<u32> = 0..u32::MAX;
 
-/// `/proc/PID/fd` of one process, open.
+/// An open folder `/proc/PID/fd`.
 ///
 /// Measured on 79,124 sockets in four processes, kernel 6.18, 2 cores (best of several passes; the first pass
 /// over new descriptors costs 70 ms more, as it fills the dentry cache):
 ///
-/// | source | ms |
+/// | method | ms |
 /// |---|---|
 /// | `getdents64` alone, 64 KiB a call, no link read | 61 |
 /// | `getdents64`, then `readlinkat` of each name | 272 |
@@ -24,17 +24,17 @@ pub(super) const ALL: Range<u32> = 0..u32::MAX;
 /// | the same with `statx` | 206 |
 /// | the same with `readlinkat`, by two threads | 118 |
 ///
-/// What remains is the kernel's: 2.8 us a call, spread over the walk to the dentry and one look-up of the task
-/// after the other; our own share of the 220 is 6. `statx` would save a little of it by not writing `socket:[N]`, but it
-/// asks the file system of each ordinary file, which may hang; `readlinkat` asks nobody. `pidfd_getfd` is
-/// out of the query: for a moment it makes us an owner of the socket, which must not be closed by us.
+/// The rest is the cost of the kernel: 2.8 us per call, for the path walk to the dentry and one task look-up after the other;
+/// our own share of the 220 ms is 6 ms. `statx` would save a little of it because it does not write `socket:[N]`, but it
+/// asks the file system of each ordinary file, which may hang; `readlinkat` does not. `pidfd_getfd` is no option: for a
+/// moment it makes us an owner of the socket, so that our close might be the last.
 #[derive(Debug)]
 pub(super) struct Descriptors {
     folder: OwnedFd,
 }
 
 impl Descriptors {
-    /// How many descriptors the process holds, as the size of its folder says since Linux 6.2; 0 before.
+    /// Returns the number of descriptors of the process: the size of its folder since Linux 6.2; 0 before.
     pub(super) fn count(proc: BorrowedFd<'_>, process: &CStr) -> Result<u32, Errno> {
         let size = statat(proc, process, rustix::fs::AtFlags::empty())?.st_size;
         Ok(u32::try_from(size).unwrap_or(u32::MAX))
@@ -42,7 +42,7 @@ impl Descriptors {
 
     /// Opens `PID/fd` below `proc`.
     pub(super) fn open(proc: BorrowedFd<'_>, process: &CStr) -> Result<Self, Errno> {
-        // O_PATH asks for no right to read the folder: whether we may is what its links will tell.
+        // O_PATH needs no right to read the folder; reading the links shows whether we have it.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(proc, process, flags, Mode::empty())?;
         Ok(Self { folder })
@@ -52,22 +52,22 @@ impl Descriptors {
         self.folder.as_fd()
     }
 
-    /// Tries one number after the other until `wanted` descriptors were found or the numbers are sparse, and
-    /// leaves the rest of the range to [`Descriptors::list`]. Hands every socket's (fd, inode) to `socket`
-    /// and returns how many descriptors, of any kind, there were.
+    /// Tries one number after the other until `expected` descriptors were found or the numbers are sparse, and
+    /// leaves the rest of the range to [`Descriptors::list`]. Passes (fd, inode) of every socket to `socket`
+    /// and returns the number of descriptors of any kind.
     ///
-    /// The rest is listed also when all were found: a process that opened low numbers since it was counted
-    /// makes the count full before its higher numbers were reached.
+    /// The rest is listed even if all were found: if a process opened low numbers after it was counted,
+    /// the count is reached before its higher numbers.
     pub(super) fn probe(
         &self,
         range: Range<u32>,
-        wanted: u32,
+        expected: u32,
         buffer: &mut Vec<u8>,
         socket: &mut impl FnMut(u32, u32),
     ) -> Result<u32, Errno> {
         let (mut found, mut missed) = (0, 0);
         for fd in range.clone() {
-            if found == wanted || missed > MISSED_MAX + found / 8 {
+            if found == expected || missed > MISSED_MAX + found / 8 {
                 return Ok(found + self.list(fd..range.end, buffer, socket)?);
             }
             match self.link(Decimal::new(fd).as_c_str())? {
@@ -82,8 +82,8 @@ impl Descriptors {
         Ok(found)
     }
 
-    /// Lists the numbers in the range, then reads each. For kernels that do not count, and for processes
-    /// whose descriptors lie far apart.
+    /// Lists the numbers in the range, then reads each. For kernels without a descriptor count, and for processes
+    /// with sparse descriptors.
     pub(super) fn list(
         &self,
         range: Range<u32>,
@@ -92,8 +92,8 @@ impl Descriptors {
     ) -> Result<u32, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = openat(&self.folder, c".", flags, Mode::empty())?;
-        // Place 2 + n of this folder is descriptor n (fs/proc/fd.c, proc_readfd_common). Were it
-        // otherwise, names below the range would only be skipped one by one.
+        // Offset 2 + n of this folder is descriptor n (fs/proc/fd.c, proc_readfd_common). If that changes, names below the
+        // range are only skipped one by one.
         seek(&folder, SeekFrom::Start(u64::from(range.start) + 2))?;
         buffer.clear();
         buffer.reserve(LIST_BUFFER_BYTES);
@@ -123,7 +123,7 @@ impl Descriptors {
     }
 
     fn link(&self, name: &CStr) -> Result<Link, Errno> {
-        // Longer than any "socket:[N]"; a longer link comes truncated, and is no socket.
+        // Longer than any "socket:[N]". A longer link is truncated, and is no socket.
         let mut buffer = [MaybeUninit::uninit(); 32];
         match readlinkat_raw(&self.folder, name, &mut buffer[..]) {
             Ok((target, _)) => Ok(socket_inode(target).map_or(Link::Other, Link::Socket)),
@@ -134,27 +134,27 @@ impl Descriptors {
     }
 }
 
-/// What a number stands for in a table of descriptors.
+/// The state of a descriptor number.
 enum Link {
     None,
     Other,
     Socket(u32),
 }
 
-/// Free numbers, besides one in eight, after which listing is cheaper than guessing on. A free number costs
-/// about as much as a used one, for the kernel makes and throws away a dentry; but new descriptors take the
-/// lowest free number, so that most tables have few. (The exception is a shell's 255.)
+/// Free numbers, plus one in eight, after which listing is cheaper than probing. A free number costs about as
+/// much as a used one, because the kernel creates and drops a dentry; but a new descriptor gets the lowest free
+/// number, so that most tables have few gaps. (An exception is descriptor 255 of a shell.)
 const MISSED_MAX: u32 = 8;
 
-/// The kernel fills at most what is free in the buffer; more than this gains nothing.
+/// The kernel fills at most the free part of the buffer; a larger buffer gains nothing.
 const LIST_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Inode out of `socket:[N]`; sockfs numbers its inodes in 32 bits (`get_next_ino`).
+/// Parses the inode of `socket:[N]`; sockfs numbers its inodes in 32 bits (`get_next_ino`).
 fn socket_inode(target: &[u8]) -> Option<u32> {
     u32::try_from(proc_pid::socket_inode(target)?).ok()
 }
 
-/// The number that a name in `/proc` or in `/proc/PID/fd` is, if it is one.
+/// Parses a name in `/proc` or `/proc/PID/fd` as a number.
 pub(crate) fn number(name: &CStr) -> Option<u32> {
     name.to_str()
         .ok()
@@ -163,7 +163,7 @@ pub(crate) fn number(name: &CStr) -> Option<u32> {
         .ok()
 }
 
-/// A number as a path, on the stack.
+/// A number as a path, without allocation.
 pub(crate) struct Decimal {
     text: [u8; 24],
 }
@@ -176,8 +176,8 @@ impl Decimal {
     /// `suffix` of at most 13 bytes.
     pub(crate) fn with_suffix(number: u32, suffix: &str) -> Self {
         let mut text = [0; 24];
-        // Cannot fail: ten digits and the suffix leave room for the final NUL; and if it did, the text
-        // would be cut short but still end.
+        // Cannot fail: ten digits and the suffix leave room for the final NUL. A longer text would be truncated but still
+        // terminated.
         let _ = write!(&mut text[..23], "{number}{suffix}");
         Self { text }
     }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_sockets_from_the_rest() {
+    fn only_socket_links_have_an_inode() {
         assert_eq!(socket_inode(b"socket:[4026531840]"), Some(4_026_531_840));
         for other in [
             "socket:[]",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_ended_is_told_from_one_that_holds_nothing() {
+    fn ended_process_is_an_error_not_an_empty_list() {
         let proc = rustix::fs::open("/proc", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let path = Decimal::with_suffix(child.id(), "/fd");
@@ -223,7 +223,7 @@ mod tests {
         let alive = read(&mut buffer);
         child.kill().unwrap();
         child.wait().unwrap();
-        // It may have inherited more, or be loading its libraries still.
+        // It may have inherited more descriptors, or still be loading its libraries.
         assert!(alive.0.is_ok_and(|found| found >= 3), "{alive:?}");
         assert!(alive.1.is_ok_and(|found| found >= 3), "{alive:?}");
         assert_eq!(read(&mut buffer), (Err(Errno::NOENT), Err(Errno::NOENT)));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_numbers_as_paths() {
+    fn numbers_round_trip_as_paths() {
         assert_eq!(Decimal::new(0).as_c_str(), c"0");
         assert_eq!(Decimal::with_suffix(u32::MAX, "/fd").as_c_str(), c"4294967295/fd");
         assert_eq!(number(Decimal::new(u32::MAX).as_c_str()), Some(u32::MAX));

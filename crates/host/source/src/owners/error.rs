@@ -2,20 +2,20 @@ use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Why no process could be looked at.
+/// Why no process could be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScanError {
     /// The folder cannot be opened or read.
     Unreadable {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// What the kernel said.
+        /// The error of the kernel.
         errno: Errno,
     },
-    /// The folder is there, but no proc file system is mounted on it.
+    /// The folder exists, but no proc file system is mounted on it.
     NotProc {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
 }

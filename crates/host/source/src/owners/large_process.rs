@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// With at least this many descriptors a process is read by all threads together.
+/// A process with at least this many descriptors is read by all threads together.
 pub(super) const COUNT_MIN: u32 = 2048;
 
-/// At most so many per thread: each holds a descriptor of ours, and with more of them there are enough
+/// Maximum number of large processes per thread: each keeps a descriptor open, and with more of them there are enough
 /// processes to keep every thread busy.
 pub(super) const LARGE_MAX: usize = 64;
 
-/// Descriptors a thread takes at a time.
+/// Number of descriptors that a thread takes at a time.
 const RANGE: u32 = 1024;
 
 /// A process with very many descriptors.
@@ -24,7 +24,7 @@ pub(super) struct LargeProcess {
     failure: OnceLock<Errno>,
 }
 
-/// The ranges of numbers to read, each with the place of its process: all below the count.
+/// Returns the ranges to read, each with the index of its process. They end at the counts.
 pub(super) fn ranges(large: &[LargeProcess]) -> impl Iterator<Item = (u32, Range<u32>)> {
     (0..).zip(large).flat_map(|(index, big)| {
         let starts = (0..big.count).step_by(RANGE as usize);
@@ -42,7 +42,7 @@ impl LargeProcess {
         }
     }
 
-    /// Reads one range; to be called once for each of [`ranges`].
+    /// Reads one range; must be called once for each of [`ranges`].
     pub(super) fn read(
         &self,
         index: u32,
@@ -53,8 +53,8 @@ impl LargeProcess {
         if self.failure.get().is_some() {
             return;
         }
-        let wanted = u32::MAX; // nobody knows how many of all are in this range
-        self.note(self.descriptors.probe(range, wanted, buffer, &mut |fd, inode| {
+        let expected = u32::MAX; // unknown for a single range
+        self.note(self.descriptors.probe(range, expected, buffer, &mut |fd, inode| {
             held.push(SocketDescriptor {
                 inode,
                 process: index,
@@ -63,7 +63,7 @@ impl LargeProcess {
         }));
     }
 
-    /// Reads what is above the ranges: also when as many were found as there were, for some may be new.
+    /// Reads the numbers above the ranges, also if all were found: some may be new.
     pub(super) fn read_rest(&self, index: u32, buffer: &mut Vec<u8>, held: &mut Vec<SocketDescriptor>) {
         if self.failure.get().is_some() {
             return;
@@ -80,7 +80,7 @@ impl LargeProcess {
         );
     }
 
-    /// How many descriptors were found, or why they could not be read.
+    /// Returns how many descriptors were found, or why they could not be read.
     pub(super) fn outcome(&self) -> Result<u32, Errno> {
         match self.failure.get() {
             Some(&errno) => Err(errno),
@@ -93,7 +93,7 @@ impl LargeProcess {
             Ok(found) => {
                 self.found.fetch_add(found, Ordering::Relaxed);
             }
-            // The first reason is as good as any other.
+            // The first error is reported.
             Err(errno) => drop(self.failure.set(errno)),
         }
     }

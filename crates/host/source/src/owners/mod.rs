@@ -1,15 +1,14 @@
-//! Who holds which socket: one pass over all processes, one table.
+//! The owners of sockets: one pass over the descriptors of all processes, one table.
 //!
-//! The kernel knows a socket's owners only from the owners' side: each process has a table of
-//! descriptors. So all these tables are read once, before or beside the dump, and the result is asked once
-//! per socket. There are three [`OwnerSource`]s, each tried when the one before fails: a walk by BPF programs of our own,
-//! the kernel's iterator `task_file` with one of ours, and `/proc/PID/fd/N`, which names the inode of the
-//! socket behind descriptor N.
+//! The kernel has no link from a socket to its owners; only each process has a table of descriptors. So all these tables
+//! are read once, before or during the dump, and the result is looked up once per socket. There are three
+//! [`OwnerSource`]s, each tried if the one before fails: a walk by our BPF programs, the kernel's iterator `task_file`
+//! with a BPF program of ours, and `/proc/PID/fd/N`, which names the inode of the socket behind descriptor N.
 //!
-//! What it deliberately does not do: read `/proc/PID/task/*` (so that of a thread that left its process's table
-//! by `unshare(CLONE_FILES)`, and of a process whose first thread has ended, only BPF tells), enter other pid
-//! namespaces (who has no number in ours is not there), or find owners of sockets that have none: TIME_WAIT,
-//! SYN_RECV, orphans, those in flight between processes or registered with an io_uring only, the kernel's own.
+//! What it deliberately does not do: read `/proc/PID/task/*` (only BPF sees the descriptors of a thread that left the
+//! table of its process by `unshare(CLONE_FILES)`, and of a process whose first thread has ended), enter other pid
+//! namespaces (a process without a pid in ours is not listed), or find owners of sockets that have none: TIME_WAIT,
+//! SYN_RECV, orphans, those in flight between processes or registered with an io_uring only, those of the kernel.
 //!
 //! ```
 //! use sockeye_model::Inode;
@@ -34,7 +33,7 @@ pub(crate) use descriptors::{Decimal, number};
 pub use error::ScanError;
 pub(crate) use procfs_scan::{for_each, processes};
 
-use crate::bpf::{BpfEngine, Pass, Unavailable};
+use crate::bpf::{BpfEngine, ProcessDescriptors, Unavailable};
 use crate::outcome::Reason;
 use crate::query::Choice;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
@@ -45,12 +44,12 @@ use std::path::PathBuf;
 pub(crate) use table::SocketDescriptor;
 use table::Table;
 
-/// How to look.
+/// Options of a scan of `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// Where a proc file system is mounted.
+    /// Mount point of a proc file system.
     pub proc: PathBuf,
-    /// How many threads may read at once; 0: as many as there are cores, at most 8.
+    /// Maximum number of threads; 0: one per core, at most 8.
     pub threads: usize,
 }
 
@@ -63,19 +62,19 @@ impl Default for ScanOptions {
     }
 }
 
-/// A source to owners, the best first.
+/// A source of owners; the order is best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerSource {
-    /// A walk over processes and their tables by BPF programs of our own: Linux 6.2.
+    /// A walk over processes and their tables by our BPF programs (Linux 6.2).
     Walk,
-    /// The kernel's iterator over descriptors, with a BPF program of ours: Linux 5.8.
+    /// The kernel's iterator over descriptors, with a BPF program of ours (Linux 5.8).
     TaskFile,
     /// `/proc/PID/fd`.
     Procfs,
 }
 
 impl OwnerSource {
-    /// Name, as `-v` shows it.
+    /// The name, as `-v` shows it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -92,20 +91,20 @@ impl fmt::Display for OwnerSource {
     }
 }
 
-/// Which source owners were found.
+/// The source that found the owners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerLookup {
-    /// The one that led there.
+    /// The source that was used.
     pub source: OwnerSource,
-    /// The better ones that did not, each with the reason.
+    /// The better sources that were not used, each with the reason.
     pub not_used: Vec<(OwnerSource, Reason)>,
 }
 
-/// Which process holds which socket through which descriptor, as of one pass.
+/// The owners of all sockets at the time of one pass.
 ///
-/// Memory: 36 bytes a socket descriptor, and 8 bytes a slot of a hash table that is between two and four
-/// fifths full: about 50 bytes a descriptor, in three allocations. Up to half as much again while it is
-/// built.
+/// Memory: 36 bytes per socket descriptor, and 8 bytes per slot of a hash table that is between two and four
+/// fifths full: about 50 bytes per descriptor, in three allocations; up to half as much again during
+/// construction.
 #[derive(Debug, Clone, Default)]
 pub struct Owners {
     table: Table,
@@ -120,13 +119,12 @@ impl Owners {
     ///
     /// # Errors
     /// When there is no proc file system at [`ScanOptions::proc`]. A process that ends or may not be read
-    /// is no error, but counted.
+    /// is counted as a loss.
     pub fn scan(options: &ScanOptions) -> Result<Self, ScanError> {
         procfs_scan::run(options, None)
     }
 
-    /// Reads the descriptors of every process of our pid namespace by a BPF program that goes along the kernel's own
-    /// list.
+    /// Reads the descriptors of every process of our pid namespace by BPF programs that walk the kernel's task list.
     ///
     /// # Errors
     /// When our programs do not run here.
@@ -135,7 +133,7 @@ impl Owners {
         Ok(Self::from(&pass))
     }
 
-    /// The same by the kernel's iterator `task_file`, which needs less of the kernel (Linux 5.8) and more time.
+    /// Reads the descriptors by the kernel's iterator `task_file`, which works on older kernels (Linux 5.8) but is slower.
     ///
     /// # Errors
     /// When our program does not run here.
@@ -144,18 +142,18 @@ impl Owners {
         Ok(Self::from(&pass))
     }
 
-    /// Looks for the owners of all sockets: by BPF where that runs and is worth its start, else in `/proc`. Beside them
-    /// comes which source it was.
+    /// Finds the owners of all sockets: by BPF if that runs and pays off, else in `/proc`. Returns them with the source that
+    /// was used.
     ///
     /// # Errors
-    /// When they cannot be had in any source.
+    /// When no source works.
     pub fn find(engine: &BpfEngine, choice: Choice) -> Result<(Self, OwnerLookup), ScanError> {
         let mut not_used = Vec::new();
         match choice {
             Choice::Auto if !engine.has_loaded_holders() && !is_worth_bpf() => {
                 let owners = Self::scan(&ScanOptions::default());
                 not_used.push((OwnerSource::Walk, Reason::FewProcesses));
-                // What may not be read in `/proc` BPF may still see.
+                // BPF may see processes that may not be read in `/proc`.
                 match owners {
                     Ok(owners) if owners.losses.unreadable_processes == 0 => {
                         let source = OwnerSource::Procfs;
@@ -203,75 +201,75 @@ impl Owners {
         procfs_scan::run(options, Some(pids))
     }
 
-    /// All who hold this socket, by pid and descriptor. Empty: nobody that we may see.
+    /// Returns the owners of a socket, sorted by pid and descriptor; empty if there is none that we may see.
     #[must_use]
     pub fn of(&self, inode: Inode) -> &[Owner] {
         self.table.of(inode)
     }
 
-    /// Every socket that somebody holds, in no order, with all who do.
+    /// Returns every socket with an owner, in no order, with all its owners.
     pub fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
         self.table.iter()
     }
 
-    /// Processes we could not read (`unreadable_processes`) and processes that ended under our hands
+    /// Returns the losses: processes that we could not read (`unreadable_processes`) and processes that ended during the pass
     /// (`vanished_processes`).
     #[must_use]
     pub fn losses(&self) -> Losses {
         self.losses
     }
 
-    /// Processes whose descriptors were read.
+    /// Returns the number of processes whose descriptors were read.
     #[must_use]
     pub fn processes(&self) -> usize {
         self.processes
     }
 
-    /// Descriptors that were read, of sockets and of everything else.
+    /// Returns the number of descriptors that were read, of sockets and of other files.
     #[must_use]
     pub fn descriptors(&self) -> usize {
         self.descriptors
     }
 
-    /// Descriptors of sockets among them.
+    /// Returns the number of socket descriptors.
     #[must_use]
     pub fn socket_descriptors(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether `/proc` keeps other users' processes out of sight (mounted with `hidepid=2` or `4`): then
-    /// there are unreadable processes that nobody can count.
+    /// Whether `/proc` hides the processes of other users (mounted with `hidepid=2` or `4`). The number of
+    /// unreadable processes is unknown then.
     #[must_use]
     pub fn hides_processes(&self) -> bool {
         self.hidden
     }
 }
 
-/// A source to owners that takes BPF.
+/// A function that reads the owners by BPF.
 type Read = fn(&BpfEngine) -> Result<Owners, Unavailable>;
 
-impl From<&Pass> for Owners {
-    fn from(pass: &Pass) -> Self {
+impl From<&ProcessDescriptors> for Owners {
+    fn from(pass: &ProcessDescriptors) -> Self {
         let processes: Vec<Process> = pass.processes.iter().map(|found| found.process).collect();
         Self {
-            table: Table::new(&processes, &pass.held),
+            table: Table::new(&processes, &pass.descriptors),
             losses: pass.losses,
             processes: processes.len(),
-            descriptors: pass.held.len(),
+            descriptors: pass.descriptors.len(),
             hidden: false,
         }
     }
 }
 
-/// Whether `/proc` would take longer than programs take to load (4 ms here): it costs about 15 us a process and 2.8 us
-/// an open file, which are counted for all of the host.
+/// Whether `/proc` probably takes longer than loading our programs (4 ms here). It costs about 15 us per process and 2.8 us
+/// per open file; only the number of files of the whole host is known.
 fn is_worth_bpf() -> bool {
     let processes = fs::metadata("/proc").map_or(0, |proc| proc.nlink());
     let files = fs::read_to_string("/proc/sys/fs/file-nr")
         .ok()
         .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or(0);
-    // What cannot be counted may be much.
+    // An unknown number may be large.
     processes == 0 || processes * 15 + files * 3 > WORTH_BPF_US
 }
 

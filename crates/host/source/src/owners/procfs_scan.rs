@@ -1,8 +1,8 @@
-//! One pass over `/proc`, in two steps.
+//! A pass over `/proc`, in two steps.
 //!
-//! 1. Each thread takes the next few processes, and reads them whole, but for those with very many
-//!    descriptors: these are only noted.
-//! 2. The tables of those are cut into ranges, and each thread takes the next range: one process with
+//! 1. Each thread takes the next few processes and reads them, except those with very many descriptors, which are
+//!    deferred.
+//! 2. The descriptors of those are split into ranges, and each thread takes the next range, so that one process with
 //!    100,000 sockets keeps all threads busy.
 
 use super::descriptors::{ALL, Decimal, Descriptors, number};
@@ -35,13 +35,13 @@ pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners,
         Some(pids) => (pids, false),
         None => {
             listed = processes(proc.as_fd()).map_err(unreadable)?;
-            // Each pid namespace has a process 1 for as long as it lives; not to see it is to be kept from it.
+            // Process 1 exists as long as its pid namespace. If it is not listed, `/proc` hides processes.
             (listed.as_slice(), !listed.contains(&Pid(1)))
         }
     };
     let host = Host {
         proc: proc.as_fd(),
-        // We hold `proc` open, so a kernel that counts cannot say 0.
+        // We have `proc` open, so a kernel that counts descriptors cannot report 0.
         counts_descriptors: Descriptors::count(proc.as_fd(), c"self/fd").is_ok_and(|count| count > 0),
     };
     let mut part = ScanPart::default();
@@ -77,14 +77,14 @@ struct Host<'fd> {
     counts_descriptors: bool,
 }
 
-/// What became of a process.
+/// The outcome of reading a process.
 enum Outcome {
     Read,
-    /// To step 2.
+    /// It is left to step 2.
     Deferred,
 }
 
-/// What one thread found.
+/// The findings of one thread.
 #[derive(Debug, Default)]
 struct ScanPart {
     processes: Vec<Process>,
@@ -132,7 +132,7 @@ impl ScanPart {
         outcome
     }
 
-    /// Asks for the name of a process, if it has something to own.
+    /// Reads the name of a process, if it has a socket.
     fn finish(
         &mut self,
         descriptors: &Descriptors,
@@ -163,10 +163,10 @@ impl ScanPart {
         }
     }
 
-    /// Step 2.
+    /// Reads the deferred processes: step 2.
     fn read_large(&mut self, options: &ScanOptions, large: &[LargeProcess]) {
         let mut ranges: Vec<_> = large_process::ranges(large).collect();
-        // In turns: two threads in one table get into each other's source (4 % with two threads).
+        // Interleaved, since two threads in one descriptor table slow each other down (by 4 %).
         ranges.sort_by_key(|(_, range)| range.start);
         let next = AtomicUsize::new(0);
         let mut parts = on_threads(threads(options, ranges.len()), || {
@@ -185,7 +185,7 @@ impl ScanPart {
         for one in parts.iter().flatten() {
             has_sockets[one.process as usize] = true;
         }
-        // So far what is held names processes by their place among `large`; from here on by that among all.
+        // So far descriptors refer to processes by their index in `large`; now by their index among all.
         let mut places = Vec::with_capacity(large.len());
         for (big, has_sockets) in large.iter().zip(has_sockets) {
             let place = self.processes.len();
@@ -217,8 +217,7 @@ impl ScanPart {
     }
 }
 
-/// Every process that `/proc` lists.
-/// The numbers of all processes that an open `/proc` shows.
+/// Returns the pids that an open `/proc` lists.
 pub(crate) fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     let mut buffer = Vec::<u8>::with_capacity(64 * 1024);
     let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
@@ -229,10 +228,10 @@ pub(crate) fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
     Ok(pids)
 }
 
-/// A thread takes this many processes at a time.
+/// Number of processes that a thread takes at a time.
 const BATCH: usize = 16;
 
-/// For fewer than this a thread is not worth its start.
+/// Fewer processes do not justify another thread.
 const PROCESSES_PER_THREAD: usize = 128;
 
 const THREADS_MAX: usize = 8;
@@ -243,7 +242,7 @@ fn take_batch<'items, T>(next: &AtomicUsize, items: &'items [T]) -> Option<&'ite
     (start < end).then(|| &items[start..end])
 }
 
-/// Does `work` for each of `items`, on as many threads as they are worth; gives what each thread brings back.
+/// Calls `work` for each of `items`, on as many threads as are useful; returns the result of each thread.
 pub(crate) fn for_each<T: Sync, R: Default + Send>(items: &[T], work: impl Fn(&T, &mut R) + Sync) -> Vec<R> {
     let threads = threads(&ScanOptions::default(), items.len() / PROCESSES_PER_THREAD);
     let next = AtomicUsize::new(0);
@@ -258,7 +257,7 @@ pub(crate) fn for_each<T: Sync, R: Default + Send>(items: &[T], work: impl Fn(&T
     })
 }
 
-/// As many threads as make sense for this much work.
+/// Returns the number of threads for this much work.
 fn threads(options: &ScanOptions, useful: usize) -> usize {
     match options.threads {
         _ if useful < 2 => 1, // before anybody is asked how many cores there are
@@ -270,8 +269,8 @@ fn threads(options: &ScanOptions, useful: usize) -> usize {
     }
 }
 
-/// Runs `work` on this many threads, this one among them, and collects what each brings back. A thread
-/// that cannot be started is done without: the others take its share.
+/// Runs `work` on this many threads, including the calling one, and returns their results. If a thread cannot be started,
+/// the others take its share.
 fn on_threads<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     thread::scope(|scope| {
         let others: Vec<_> = (1..count)
@@ -294,7 +293,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     #[test]
-    fn a_kernel_that_does_not_count_is_listed_instead() {
+    fn kernel_without_descriptor_count_is_listed() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let inode = rustix::fs::fstat(&listener).unwrap().st_ino as u32;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_has_its_turn_once() {
+    fn each_item_is_processed_once() {
         let items: Vec<usize> = (0..5000).collect();
         let mut seen = for_each(&items, |item, seen: &mut Vec<usize>| seen.push(*item)).concat();
         seen.sort_unstable();

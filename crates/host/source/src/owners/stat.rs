@@ -4,17 +4,17 @@ use rustix::io::Errno;
 use sockeye_model::{Comm, Pgid, Pid, Process};
 use sockeye_wire::proc_pid;
 
-/// What `/proc/PID/stat` says that matters here.
+/// The fields of `/proc/PID/stat` that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) process: Process,
-    /// Whether it has ended and nobody has waited for it yet.
+    /// Whether it is a zombie or dead.
     pub(super) is_dead: bool,
 }
 
 impl Stat {
-    /// Reads the file beside the folder `/proc/PID/fd`. By source of the open folder it is certain to be the
-    /// same process, even when its number has been given out again.
+    /// Reads the file next to the folder `/proc/PID/fd`. A path relative to the open folder leads to the same process even if
+    /// its pid has been reused.
     pub(super) fn of_process(descriptors: BorrowedFd<'_>) -> Result<Self, Errno> {
         let file = openat(
             descriptors,
@@ -28,7 +28,7 @@ impl Stat {
     }
 
     fn parse(line: &[u8]) -> Result<Self, Errno> {
-        // The one line without a process group is that of a task being released: the kernel writes -1
+        // Only a task that is being released has no process group: the kernel writes -1
         // (fs/proc/array.c, do_task_stat).
         let stat = proc_pid::Stat::parse(line).map_err(|_| Errno::SRCH)?;
         Ok(Self {
@@ -47,9 +47,9 @@ mod tests {
     use super::*;
 
     /// pid, name, process group, whether dead
-    type Said<'a> = (u32, &'a [u8], Option<u32>, bool);
+    type Fields<'a> = (u32, &'a [u8], Option<u32>, bool);
 
-    fn check(line: &[u8], expected: Result<Said<'_>, Errno>) {
+    fn check(line: &[u8], expected: Result<Fields<'_>, Errno>) {
         let found = Stat::parse(line);
         let found = found.as_ref().map(|stat| {
             let process = &stat.process;
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_the_living_from_the_dead() {
+    fn zombie_is_dead_and_odd_names_parse() {
         check(
             b"17 (a) b) (c) R 1 16 16 0",
             Ok((17, b"a) b) (c", Some(16), false)),

@@ -1,15 +1,15 @@
 use sockeye_model::{Fd, Inode, Owner, Process};
 
-/// What one descriptor leads to, before its process is known by name.
+/// A socket descriptor of a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SocketDescriptor {
     pub(crate) inode: u32,
-    /// Place in the list of processes.
+    /// Index in the list of processes.
     pub(crate) process: u32,
     pub(crate) fd: u32,
 }
 
-/// Sockets to owners: an open hash whose slots point into one array of owners, each socket's side by side.
+/// A hash table from sockets to owners with open addressing; its slots point into one array of owners, grouped by socket.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
     /// Inode per slot; 0 is an empty slot (sockfs never gives out inode 0: `get_next_ino`).
@@ -20,12 +20,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Counts owners per slot, turns counts into places, then puts each owner into its place.
+    /// Counts owners per slot, turns counts into offsets, then stores each owner at its offset.
     pub(super) fn new(processes: &[Process], descriptors: &[SocketDescriptor]) -> Self {
         let Some(some_process) = processes.first() else {
             return Self::default();
         };
-        // At most four fifths full, also if no socket is shared.
+        // At most four fifths full, even if no socket is shared.
         let slots = (descriptors.len() + descriptors.len() / 4 + 1).next_power_of_two();
         let mut table = Self {
             keys: vec![0; slots],
@@ -43,7 +43,7 @@ impl Table {
             table.keys[slot] = one.inode;
             table.starts[slot] += 1;
         }
-        // Now ends, which the last step counts down to starts.
+        // Now end offsets, which the last step counts down to start offsets.
         let mut sum = 0;
         for start in &mut table.starts {
             sum += *start;
@@ -72,7 +72,7 @@ impl Table {
         table
     }
 
-    /// Tells of each owner once: threads with copies of one table, or whose leader has ended, are read one by one.
+    /// Removes duplicate owners: threads with copies of one table, or whose leader has ended, are read one by one.
     fn drop_repeated(&mut self) {
         let key = |owner: &Owner| (owner.process.pid, owner.fd);
         let (mut kept, mut place) = (0, 0);
@@ -111,10 +111,10 @@ impl Table {
         self.owners.len()
     }
 
-    /// The slot of this inode, or the empty one where it would go. Ends because some slot is always empty.
+    /// Returns the slot of this inode, or the empty one where it belongs. Ends because some slot is always empty.
     fn slot(&self, inode: u32) -> usize {
         let mask = self.keys.len() - 1;
-        // Inodes are handed out one after the other; Fibonacci's multiplier spreads them.
+        // Inodes are consecutive; Fibonacci hashing spreads them.
         let mut slot = (u64::from(inode).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
         while self.keys[slot] != inode && self.keys[slot] != 0 {
             slot = (slot + 1) & mask;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_knows_nobody() {
+    fn empty_table_has_no_owners() {
         assert!(Table::default().of(Inode(1)).is_empty());
         let table = Table::new(&[process(1)], &[]);
         assert!(table.of(Inode(1)).is_empty());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_socket_has_all_its_owners_in_order() {
+    fn shared_socket_has_all_owners_sorted() {
         let descriptors = [(9, 1, 7), (5, 0, 3), (9, 0, 8), (9, 0, 4)]
             .map(|(inode, process, fd)| SocketDescriptor { inode, process, fd });
         let table = Table::new(&[process(20), process(10)], &descriptors);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_twice_is_there_once() {
+    fn duplicate_owners_are_removed() {
         let mut descriptors = Vec::new();
         for inode in 1..=100 {
             for process in [1, 0, 1, 0].into_iter().take(inode as usize % 5) {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_each_of_many_and_nothing_else() {
+    fn finds_each_of_many_inodes_and_no_other() {
         for count in [1, 2, 3, 4, 5, 100, 819, 820, 10_000_u32] {
             let descriptors: Vec<_> = (1..=count)
                 .map(|n| SocketDescriptor {

@@ -3,14 +3,14 @@
 
 use crate::bpf::{Kernel, Unavailable};
 use rustix::io::Errno;
-use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, Specimen, congestion_control, need};
+use sockeye_lab::{Lab, LabSocket, Namespace, NetPath, Skip, SocketOptions, congestion_control, need};
 use sockeye_model::{Algorithm, CongestionInfo, State, TcpInfo};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{BbrInfo, InetDiag, Query, attribute};
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::tcp_info::TcpInfo as Wire;
-use sockeye_wire::walk::{self, Kind, Moment, Outcome, Reply, Request, Table, detail};
+use sockeye_wire::walk::{self, KernelClock, Kind, Outcome, Reply, Request, Table, detail};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -67,7 +67,7 @@ impl Walker {
                 table,
                 detail: detail::MEMORY | detail::TCP_INFO | detail::CONGESTION,
                 netns: u32::try_from(namespace.inode()).unwrap(),
-                ..Request::EVERYTHING
+                ..Request::ALL
             };
             loop {
                 let slot = &mut self.slots[0];
@@ -78,7 +78,7 @@ impl Walker {
                     matches!(reply.outcome, Outcome::Done | Outcome::Full),
                     "{reply:?}"
                 );
-                let now = Moment {
+                let now = KernelClock {
                     hz: walk::hz(reply.jiffies, reply.ktime_ns)?,
                     jiffies: reply.jiffies,
                     ktime_ns: reply.ktime_ns,
@@ -139,7 +139,7 @@ fn tell_congestion(told: &mut Told, algorithm: &[u8], bbr: Option<BbrInfo>) {
 }
 
 /// The same from `sock_diag`: all sockets that have a `tcp_info`.
-fn dump(socket: &DiagSocket) -> Sockets {
+fn dump(socket: &NetlinkSocket) -> Sockets {
     let extensions = [attribute::INFO, attribute::CONG, attribute::VEGASINFO].map(attribute::extension);
     let request = Query {
         states: u32::MAX,
@@ -204,7 +204,7 @@ fn at_rest(sockets: &Sockets) -> Sockets {
 
 /// Compares the sockets of a namespace, once they rest for as long as it takes to look at them three times.
 fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<Sockets, Skip> {
-    let socket = namespace.run(DiagSocket::open).unwrap();
+    let socket = namespace.run(NetlinkSocket::open).unwrap();
     for _ in 0..1000 {
         let before = dump(&socket);
         let walked = walker.walk(namespace);
@@ -246,7 +246,7 @@ fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<
 }
 
 /// Sends so many bytes from one to the other, and waits until they were read and acknowledged.
-fn talk(from: &Specimen, to: &Specimen, bytes: usize) {
+fn talk(from: &LabSocket, to: &LabSocket, bytes: usize) {
     use std::io::{Read, Write};
     std::thread::scope(|scope| {
         scope.spawn(|| from.socket().write_all(&vec![b'x'; bytes]).unwrap());
@@ -267,9 +267,9 @@ fn algorithms() -> Vec<&'static str> {
         .collect()
 }
 
-fn with(lane: &Lane, algorithm: &str) -> Lane {
+fn with(net_path: &NetPath, algorithm: &str) -> NetPath {
     let options = || SocketOptions::new().congestion(algorithm);
-    lane.with_client(options()).with_server(options())
+    net_path.with_client(options()).with_server(options())
 }
 
 #[test]
@@ -284,8 +284,8 @@ fn established_and_listening() {
     ];
     let mut kept = Vec::new();
     for algorithm in algorithms() {
-        for lane in &lanes {
-            let pair = with(lane, algorithm).established();
+        for net_path in &lanes {
+            let pair = with(net_path, algorithm).established();
             for bytes in [1, 100_000, 3_000_000, 7] {
                 talk(&pair.client, &pair.server, bytes);
                 talk(&pair.server, &pair.client, bytes / 3 + 1);
@@ -366,9 +366,9 @@ fn half_closed_orphaned_stuck_and_probing() {
     let mut kept = Vec::new();
     let algorithms = algorithms();
     for algorithm in &algorithms {
-        for lane in [namespace.loopback(), namespace.loopback6()] {
-            let lane = with(&lane, algorithm);
-            kept.extend([lane.half_closed(), lane.orphaned()]);
+        for net_path in [namespace.loopback(), namespace.loopback6()] {
+            let net_path = with(&net_path, algorithm);
+            kept.extend([net_path.half_closed(), net_path.orphaned()]);
         }
     }
     let stuck = namespace.loopback().zero_window();
@@ -394,17 +394,22 @@ fn losses_on_a_path_with_a_timeout_of_its_own() {
     let mut walker = need!(Walker::new());
     let (client, server) = (lab.namespace("c"), lab.namespace("s"));
     let link = lab.link(&client, &server);
-    let (lane, lane6, gone, calling) = (link.lane(), link.lane6(), link.lane(), link.lane());
+    let (net_path, net_path6, gone, calling) = (
+        link.net_path(),
+        link.net_path6(),
+        link.net_path(),
+        link.net_path(),
+    );
     // Limits how long an ACK may be held back.
     let (device, _) = link.devices();
     client.ip(&format!(
         "route replace {}/32 dev {device} rto_min 9ms",
-        lane.server_ip()
+        net_path.server_ip()
     ));
-    let quick = lane.established();
+    let quick = net_path.established();
     talk(&quick.client, &quick.server, 20_000);
     talk(&quick.server, &quick.client, 20_000);
-    let lost = lane6.retransmitting(4000);
+    let lost = net_path6.retransmitting(4000);
     let closing = gone.fin_wait1();
     let called = calling.syn_sent();
     let sockets = need!(check(&mut walker, &client, 4));

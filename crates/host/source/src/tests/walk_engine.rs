@@ -80,7 +80,7 @@ impl Walker {
 #[test]
 fn requests_that_nobody_makes() {
     let mut walker = need!(Walker::new());
-    let everything = Request::EVERYTHING;
+    let everything = Request::ALL;
     let whole = walker.run(&Request { end: 0, ..everything }, 0);
     assert_eq!((whole.outcome, whole.used), (Outcome::Done, 0));
     let buckets = whole.buckets;
@@ -139,7 +139,7 @@ fn requests_about_udp_that_nobody_makes() {
     let mut walker = need!(Walker::udp());
     let everything = Request {
         table: Table::Udp,
-        ..Request::EVERYTHING
+        ..Request::ALL
     };
     let whole = walker.run(&Request { end: 0, ..everything }, 0);
     assert_eq!((whole.outcome, whole.used), (Outcome::Done, 0));
@@ -184,7 +184,7 @@ fn tables_that_are_none() {
         for table in [Table::Established, Table::Listening] {
             let request = Request {
                 table,
-                ..Request::EVERYTHING
+                ..Request::ALL
             };
             let reply = walker.run(&request, hashinfo);
             assert_eq!(
@@ -207,7 +207,7 @@ fn a_table_in_slices() {
     let wanted = |table| Request {
         table,
         netns,
-        ..Request::EVERYTHING
+        ..Request::ALL
     };
     let inodes = |walker: &Walker, reply: &Reply| -> Vec<(u32, u16, u16)> {
         let all = records(walker.slots[0].bytes(), reply);

@@ -3,7 +3,7 @@ use sockeye_model::{Counter, Counters};
 use sockeye_wire::proc_net::{CounterTable, counter_lines};
 use std::ffi::CStr;
 
-/// Counters by table and name.
+/// A map of counters by table and name.
 #[derive(Debug)]
 pub(super) struct Names(HashMap<(&'static [u8], &'static [u8]), Counter>);
 
@@ -18,15 +18,15 @@ impl Names {
         Self(names)
     }
 
-    /// Which one it is.
+    /// The counter with this name; `None` if we do not know it.
     fn counter(&self, table: &[u8], name: &[u8]) -> Option<Counter> {
-        // A map of borrowed keys is asked for what lives as long: the compiler shortens the keys' lives.
+        // The key is borrowed for a shorter time than the map's keys: the compiler shortens their lifetime.
         let names: &HashMap<(&[u8], &[u8]), Counter> = &self.0;
         names.get(&(table, name)).copied()
     }
 }
 
-/// What takes a file's counters.
+/// A function that reads the counters of a file.
 type Take = fn(&Names, &[u8], &mut Counters);
 
 /// The files that hold counters, below `/proc/net`. The last is missing without IPv6.
@@ -36,7 +36,7 @@ pub(super) const FILES: [(&CStr, Take); 3] = [
     (c"snmp6", take_lines),
 ];
 
-/// `snmp`, `netstat`
+/// Reads `snmp` or `netstat`.
 fn take_tables(names: &Names, text: &[u8], counters: &mut Counters) {
     for table in CounterTable::all(text).flatten() {
         if !matches!(
@@ -53,7 +53,7 @@ fn take_tables(names: &Names, text: &[u8], counters: &mut Counters) {
     }
 }
 
-/// `snmp6`
+/// Reads `snmp6`.
 fn take_lines(names: &Names, text: &[u8], counters: &mut Counters) {
     for (name, value) in counter_lines(text) {
         for table in [&b"Ip6"[..], b"Udp6"] {
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_table_and_name() {
+    fn counters_are_found_by_table_and_name() {
         let names = Names::new();
         let mut counters = Counters::default();
         let text = b"Udp: InDatagrams NoPorts\nUdp: 5 6\nUdpLite: NoPorts\nUdpLite: 7\nTcpExt: New ListenDrops\nTcpExt: 1 2\n";

@@ -1,15 +1,15 @@
 use crate::dump::run_here;
 use sockeye_model::{Device, InterfaceIndex, Qdisc};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::ethtool::{self, LinkModes};
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{self, InterfaceAddress, Link, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWQDISC};
 
-/// The interfaces of the namespace that we are in, by their numbers; none where netlink is forbidden. That one came
-/// or went meanwhile is no reason to ask again.
+/// Reads the interfaces of the calling thread's network namespace, sorted by index; empty if netlink is forbidden. A dump
+/// is not repeated when an interface was added or removed meanwhile.
 pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
-    let Ok(route) = DiagSocket::open_route() else {
+    let Ok(route) = NetlinkSocket::open_route() else {
         return devices;
     };
     let mut ask = |request: &[u8], take: &mut dyn FnMut(&Message<'_>)| {
@@ -47,7 +47,7 @@ pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
     for device in &mut devices {
         device.qdiscs.sort_by_key(|qdisc| qdisc.parent != TC_H_ROOT);
     }
-    // The speed of a pair or a bridge means nothing.
+    // The speed of a veth pair or a bridge is meaningless.
     let has_speed = |device: &Device| {
         !device.is_loopback && !matches!(device.driver.as_bytes(), b"veth" | b"bridge" | b"dummy")
     };
@@ -55,7 +55,7 @@ pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
         ethtool.ask(buffer, &mut |modes| {
             let device = modes.index.and_then(|index| with_index(&mut devices, index));
             if let Some(device) = device.filter(|device| has_speed(device)) {
-                device.take_modes(modes);
+                device.set_link_modes(modes);
             }
         });
     }
@@ -68,7 +68,7 @@ fn with_index(devices: &mut [Device], index: u32) -> Option<&mut Device> {
         .find(|device| device.index == InterfaceIndex(index))
 }
 
-/// What is known about ethtool's family.
+/// The generic netlink family of ethtool.
 #[derive(Debug, Default)]
 pub(super) enum Ethtool {
     #[default]
@@ -78,12 +78,12 @@ pub(super) enum Ethtool {
 }
 
 impl Ethtool {
-    /// About all interfaces that know their speed, in the namespace that we are in.
+    /// Reads the link modes of all interfaces that know their speed.
     fn ask(&mut self, buffer: &mut Vec<u8>, take: &mut dyn FnMut(&LinkModes)) {
         if matches!(self, Self::Absent) {
             return;
         }
-        let Ok(socket) = DiagSocket::open_generic() else {
+        let Ok(socket) = NetlinkSocket::open_generic() else {
             return;
         };
         if matches!(self, Self::NotAsked) {
@@ -108,7 +108,7 @@ impl Ethtool {
 }
 
 /// The number of ethtool's family; `None`: a kernel before 5.6, or one without it.
-fn family(socket: &DiagSocket) -> Option<u16> {
+fn family(socket: &NetlinkSocket) -> Option<u16> {
     socket.send(&ethtool::family_request(SEQUENCE)).ok()?;
     let mut buffer = [0; 4096];
     let received = socket.receive(&mut buffer).ok()?;

@@ -5,8 +5,8 @@ use sockeye_model::{Fill, OpenFiles, Process};
 use sockeye_wire::proc_pid::open_files_max;
 use std::ffi::CString;
 
-/// How many descriptors each of these has open, and may have. Those that are gone, that we may not look into, or that
-/// have no limit are left out.
+/// Returns the number of open descriptors of each process, and its limits. Processes that have ended, that we may not
+/// read, or that have no limit are left out.
 #[must_use]
 pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
     let mut buffer = Vec::new();
@@ -24,8 +24,8 @@ pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
     processes.iter().filter_map(files).collect()
 }
 
-/// Since Linux 6.2 the folder's size is the number of descriptors (`fs/proc/fd.c`, `proc_fd_getattr()`); before it was 0,
-/// as it is where there are none.
+/// Counts the descriptors of a process. Since Linux 6.2 the size of the folder is their number (`fs/proc/fd.c`,
+/// `proc_fd_getattr()`); before, it was 0, as it is with no descriptor.
 fn used(process: BorrowedFd<'_>) -> Option<u64> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(process, c"fd", flags, Mode::empty()).ok()?;
@@ -43,7 +43,7 @@ fn used(process: BorrowedFd<'_>) -> Option<u64> {
     }
 }
 
-/// The soft limit and the hard one. Everyone may read the file; `prlimit(2)` needs the process's rights.
+/// Reads the soft and the hard limit. Everyone may read the file; `prlimit(2)` needs rights on the process.
 fn max(process: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<(u64, Option<u64>)> {
     open_files_max(read(process, c"limits", buffer).ok()?)
 }

@@ -1,16 +1,16 @@
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
-use sockeye_sys::mounts::unmounted_procfs;
+use sockeye_sys::mounts::detached_procfs;
 use std::ffi::CStr;
 
-/// `/proc/sys/net`, which is that of wherever the thread is.
+/// `/proc/sys/net` of the network namespace that the thread is in.
 #[derive(Debug)]
 pub(super) enum Folder {
     None,
-    /// At its place.
+    /// On the mounted procfs.
     Mounted(OwnedFd),
-    /// Of a procfs of our own, and how many more namespaces may be looked into by it.
+    /// On a private procfs, with the number of namespaces that it may still be used for.
     Own(OwnedFd, u32),
 }
 
@@ -23,13 +23,13 @@ impl Folder {
     }
 
     fn own() -> Result<Self, Errno> {
-        let root = unmounted_procfs()?;
+        let root = detached_procfs()?;
         let net = open_folder(Some(root.as_fd()), c"sys/net")?;
-        // It lives for as long as anything below its root is open.
+        // The private procfs lives as long as a descriptor below its root is open.
         Ok(Self::Own(net, VISITS_MAX))
     }
 
-    /// The folder, to be looked into in one more namespace.
+    /// Returns the folder for one more namespace.
     pub(super) fn visit(&mut self) -> Option<BorrowedFd<'_>> {
         if let Self::Own(_, left) = self {
             match left.checked_sub(1) {
@@ -44,7 +44,7 @@ impl Folder {
     }
 }
 
-/// A folder, to open files below it.
+/// Opens a folder, to open files below it.
 pub(super) fn open_folder(below: Option<BorrowedFd<'_>>, path: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match below {
@@ -53,7 +53,7 @@ pub(super) fn open_folder(below: Option<BorrowedFd<'_>>, path: &CStr) -> Result<
     }
 }
 
-/// The whole of a file of `/proc`.
+/// Reads a file of `/proc`.
 pub(super) fn read<'a>(
     folder: BorrowedFd<'_>,
     path: &CStr,
@@ -62,13 +62,13 @@ pub(super) fn read<'a>(
     read_by(BUFFER_LEN, folder, path, buffer)
 }
 
-/// The whole of a file of `/proc/sys`.
+/// Reads a file of `/proc/sys`.
 pub(super) fn read_setting<'a>(
     folder: BorrowedFd<'_>,
     path: &CStr,
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Errno> {
-    // The kernel makes and clears a buffer as long as ours.
+    // The kernel allocates and clears a buffer of the size of ours.
     read_by(SETTING_LEN, folder, path, buffer)
 }
 
@@ -84,15 +84,15 @@ fn read_by<'a>(
         buffer.resize(buffer.len().max(filled + len), 0);
         let read = rustix::io::read(&file, &mut buffer[filled..filled + len])?;
         filled += read;
-        // Both kinds fill the buffer as far as whole lines or values fit; what is short ends within.
+        // Both kinds of file fill the buffer up to a whole line or value; a short read is the last one.
         if read < len / 4 {
             return Ok(&buffer[..filled]);
         }
     }
 }
 
-/// Each namespace's folders are found among those of all that were looked into before, one by one; a procfs of our own
-/// takes 0.1 ms.
+/// Namespaces per private procfs. The kernel searches the folder of a namespace linearly among all that were visited; a new
+/// procfs takes 0.1 ms.
 const VISITS_MAX: u32 = 32;
 const BUFFER_LEN: usize = 32 * 1024;
 const SETTING_LEN: usize = 256;

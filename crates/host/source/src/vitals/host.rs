@@ -5,8 +5,8 @@ use sockeye_wire::proc_net::{SockstatLine, SoftnetLine};
 use sockeye_wire::proc_sys::numbers;
 use std::ffi::CStr;
 
-/// What all namespaces share, as the one of the calling thread shows it. The limits of memory and orphans are told in the
-/// first namespace of the host alone. Open files are asked for by [`open_files`](super::open_files).
+/// Reads the vitals that all namespaces share. The limits of memory and orphans exist only in the initial network
+/// namespace. Open files are read by [`open_files`](super::open_files).
 #[must_use]
 pub fn host() -> HostVitals {
     let mut host = HostVitals::default();
@@ -68,7 +68,7 @@ fn fill(used: Option<u64>, max: Option<u64>) -> Option<Fill> {
     })
 }
 
-/// Out of pages, as the kernel counts both.
+/// Converts a memory use and its limits from pages, the unit of the kernel.
 fn memory(used: Option<u64>, limits: Option<[u64; 3]>) -> Option<MemoryUse> {
     let page = u64::try_from(rustix::param::page_size()).ok()?;
     Some(MemoryUse {

@@ -1,7 +1,7 @@
-//! What a host tells about itself beside its sockets: counters, settings, interfaces, memory, open files.
+//! The vitals of a host and its network namespaces: counters, settings, interfaces, memory, open files.
 //!
-//! Nothing here fails as a whole: what could not be read is `None` or missing, and a namespace that could not be
-//! entered is an error of its own. Two readings, some time apart, make rates.
+//! Nothing here fails as a whole: a value that cannot be read is `None` or missing, and each namespace that cannot be
+//! entered has its own error. Two readings make rates.
 //!
 //! ```
 //! use sockeye_model::Counter;
@@ -9,7 +9,7 @@
 //!
 //! let here = vitals::namespace();
 //! if let Some(count) = here.counters.value(Counter::ListenOverflows) {
-//!     println!("{count} connections found no room");
+//!     println!("{count} connections did not fit into an accept queue");
 //! }
 //! ```
 
@@ -30,26 +30,26 @@ use crate::visits::spread;
 use reader::Reader;
 use rustix::io::Errno;
 use sockeye_model::{Settings, Vitals};
-use sockeye_sys::netns::{Visitor, visiting};
+use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::io;
 
-/// What the network namespace of the calling thread tells.
+/// Reads the vitals of the calling thread's network namespace.
 #[must_use]
 pub fn namespace() -> Vitals {
     Reader::open().map_or_else(|_| Vitals::default(), |mut reader| reader.read())
 }
 
-/// All settings of the network namespace of the calling thread. [`namespace`] reads only those that are about something
-/// that lives there.
+/// Reads all settings of the calling thread's network namespace. [`namespace`] reads only the settings that matter for the
+/// sockets there.
 #[must_use]
 pub fn settings() -> Settings {
     Reader::open().map_or_else(|_| Settings::default(), |mut reader| reader.settings())
 }
 
-/// What each of `count` network namespaces tells, in their order. `open` opens the one with this number for as long as
-/// the act takes that it is given, and is called from several threads at once; it says why where it cannot.
+/// Reads the vitals of `count` network namespaces, in their order. `open` opens the namespace with the given number while
+/// it runs the given function, and is called from several threads at once.
 ///
-/// An error is `NotFound` where a namespace is gone, `PermissionDenied` where it may not be opened or entered.
+/// An error is `NotFound` if the namespace is gone, `PermissionDenied` if it may not be opened or entered.
 pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
     let found = spread(count, |visitor, numbers, found| {
         let mut reader = None;
@@ -60,28 +60,28 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
         .into_iter()
         .map(|found| found.unwrap_or_else(no_thread))
         .collect();
-    // Descriptors are free again, now that nobody else holds any.
+    // Descriptors are free again, now that no other thread has any open.
     let lacks = |found: &io::Result<Vitals>| {
         let errno = found.as_ref().err().and_then(Errno::from_io_error);
         matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     };
     if found.iter().any(lacks) {
-        let again = |visitor: &mut Visitor| {
+        let again = |visitor: &mut NetnsThread| {
             let mut reader = None;
             for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| lacks(found)) {
                 *found = visit(visitor, &mut reader, number, open);
             }
         };
-        let _ = visiting(again);
+        let _ = on_netns_thread(again);
     }
     found
 }
 
-/// Opens the namespace with this number, as [`namespaces`] tells.
+/// Opens the namespace with this number, for [`namespaces`].
 pub type Open<'a> = dyn Fn(usize, &mut dyn FnMut(OpenNetns<'_>)) -> io::Result<()> + Sync + 'a;
 
 fn visit(
-    visitor: &mut Visitor,
+    visitor: &mut NetnsThread,
     reader: &mut Option<Reader>,
     number: usize,
     open: &Open<'_>,

@@ -1,12 +1,12 @@
 use crate::dump::run_here;
 use sockeye_model::{InterfaceIndex, NeighbourTable, Neighbours};
-use sockeye_sys::netlink::DiagSocket;
+use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::rtnetlink::{self, Neighbour, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
 
-/// The tables that all namespaces share; none where netlink is forbidden.
+/// Reads the neighbour tables that all namespaces share; empty if netlink is forbidden.
 pub(super) fn tables(buffer: &mut Vec<u8>) -> Vec<NeighbourTable> {
     let mut tables = Vec::new();
-    let Ok(route) = DiagSocket::open_route() else {
+    let Ok(route) = NetlinkSocket::open_route() else {
         return tables;
     };
     let request = rtnetlink::NeighbourTable::dump(SEQUENCE);
@@ -20,17 +20,17 @@ pub(super) fn tables(buffer: &mut Vec<u8>) -> Vec<NeighbourTable> {
     tables
 }
 
-/// Whether one of them is so full that it is worth while to count whose its entries are: it does not tell how many of
-/// them its limit counts.
+/// Whether a neighbour table is so full that the entries of each namespace should be counted. It does not report how many
+/// entries its limit applies to.
 pub(super) fn are_crowded(buffer: &mut Vec<u8>) -> bool {
     tables(buffer)
         .iter()
         .any(|table| table.fill.used.saturating_mul(2) >= table.fill.max)
 }
 
-/// Those of the namespace that we are in. `loopback` is the interface whose entries no limit counts.
+/// Counts the neighbours of the calling thread's namespace. No limit applies to entries of `loopback`.
 pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
-    let route = DiagSocket::open_route().ok()?;
+    let route = NetlinkSocket::open_route().ok()?;
     let mut neighbours = Neighbours::default();
     run_here(
         &route,

@@ -7,16 +7,16 @@ use sockeye_model::{Counter, Device, Fill, Neighbours, Settings, Usage, Vitals};
 use sockeye_wire::proc_net::SockstatLine;
 use sockeye_wire::proc_sys::numbers;
 
-/// Reads what the namespace tells that its thread is in, one after the other: it belongs to one thread.
+/// Reads the vitals of the namespaces that its thread enters, one after the other. It must stay on that thread.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// `/proc/thread-self/net`, which is that of wherever the thread is.
+    /// `/proc/thread-self/net`, which follows the namespace of the thread.
     net: OwnedFd,
     settings: Folder,
     buffer: Vec<u8>,
     names: Names,
     ethtool: devices::Ethtool,
-    /// Whether neighbours are worth being counted.
+    /// Whether to count neighbours.
     neighbours: bool,
 }
 
@@ -33,10 +33,10 @@ impl Reader {
         })
     }
 
-    /// All of it, in the namespace that the thread is in.
+    /// Reads all vitals of the namespace that the thread is in.
     pub(super) fn read(&mut self) -> Vitals {
         let mut vitals = Vitals {
-            // First: our own sockets would be counted.
+            // First, since our own sockets would be counted.
             usage: self.usage(),
             ..Vitals::default()
         };
@@ -45,7 +45,7 @@ impl Reader {
                 take(&self.names, text, &mut vitals.counters);
             }
         }
-        // Each file that is read in thousands of namespaces counts.
+        // With thousands of namespaces each file that is read matters.
         let plan = ReadPlan::of(&vitals);
         if plan != ReadPlan::default()
             && let Some(folder) = self.settings.visit()
@@ -64,7 +64,7 @@ impl Reader {
         vitals
     }
 
-    /// All settings, whatever lives in the namespace.
+    /// Reads all settings, whether or not they matter for the sockets there.
     pub(super) fn settings(&mut self) -> Settings {
         let folder = self.settings.visit();
         folder.map_or_else(Settings::default, |folder| {
@@ -74,7 +74,7 @@ impl Reader {
 
     fn count_neighbours(&mut self, devices: &[Device]) -> Option<Neighbours> {
         let loopback = devices.iter().find(|device| device.is_loopback)?;
-        // Where there is nothing else nobody is near.
+        // Loopback alone has no neighbours.
         if devices.iter().all(|device| device.is_loopback) {
             return Some(Neighbours::default());
         }
@@ -109,7 +109,7 @@ impl Reader {
     }
 }
 
-/// What there is a reason to read.
+/// What is worth reading in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct ReadPlan {
     settings: settings::Groups,
@@ -117,7 +117,7 @@ struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// What is not known is a reason, too.
+    /// Decides by the counters. An unknown counter is a reason to read, too.
     fn of(vitals: &Vitals) -> Self {
         let counted = |all: &[Counter]| {
             let mut values = all.iter().map(|&counter| vitals.counters.value(counter));
@@ -125,7 +125,7 @@ impl ReadPlan {
         };
         let Usage { tcp, time_wait, udp } = vitals.usage;
         let has_tcp = tcp != Some(0) || time_wait != Some(0);
-        // Where none was ever opened, all sockets listen.
+        // Without any open all sockets listen.
         let has_connections = has_tcp && counted(&[Counter::TcpActiveOpens, Counter::TcpPassiveOpens]);
         Self {
             settings: settings::Groups {
@@ -143,7 +143,7 @@ impl ReadPlan {
     }
 }
 
-/// `None`: the kernel tracks no connection, or none of this namespace.
+/// Reads the use of the connection tracking table; `None` if the kernel tracks no connection of this namespace.
 fn conntrack(settings: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<Fill> {
     let folder = open_folder(Some(settings), c"netfilter").ok()?;
     let [used] = numbers(read_setting(folder.as_fd(), c"nf_conntrack_count", buffer).ok()?)?;

@@ -4,16 +4,16 @@ use sockeye_model::Settings;
 use sockeye_wire::proc_sys::{count_listed, numbers};
 use std::ffi::CStr;
 
-/// What the settings that are read shall be about.
+/// Groups of settings to read, by what they are about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Groups {
     /// TCP sockets that listen
     pub(super) listeners: bool,
     /// TCP connections
     pub(super) connections: bool,
-    /// What is left of them
+    /// TIME_WAIT sockets
     pub(super) time_wait: bool,
-    /// Sockets to which the kernel gave a port
+    /// Sockets with an ephemeral port
     pub(super) ports: bool,
 }
 
@@ -26,11 +26,11 @@ impl Groups {
     };
 }
 
-/// The settings of the namespace that we are in, below `/proc/sys/net`.
+/// Reads the settings of the calling thread's network namespace, below `/proc/sys/net`.
 pub(super) fn read(net: BorrowedFd<'_>, groups: Groups, buffer: &mut Vec<u8>) -> Settings {
     let mut settings = Settings::default();
-    // Each namespace has a folder of its own, but all of them are called alike: finding one takes longer the more there
-    // are, and is done once.
+    // Each namespace has its own folders, but all have the same name: the kernel searches them linearly, so each folder is
+    // opened only once.
     if groups.listeners
         && let Ok(core) = open_folder(Some(net), c"core")
     {

@@ -1,4 +1,4 @@
-//! An array map, mapped into our memory: what a program writes there is here at once.
+//! An array map in shared memory: the kernel's writes are visible without a system call.
 #![allow(unsafe_code)]
 
 use super::call::{MAP_TYPE_ARRAY, MapAttributes, create_map};
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// An array map of few, big values.
+/// An array map of a few large values.
 #[derive(Debug)]
 pub struct Array {
     identity: Arc<Identity>,
@@ -17,14 +17,14 @@ pub struct Array {
     entries: usize,
 }
 
-/// Tells one array, with the programs that write to it, from others.
+/// Identifies an array and the programs that write to it.
 #[derive(Debug)]
 pub(super) struct Identity;
 
-/// One value of an array map, in our memory.
+/// One value of an array map, in shared memory.
 ///
-/// Only one program run at a time writes into it: [`super::Program::run`] borrows it mutably and refuses slots of
-/// other arrays, and the programs of this crate's user write to the slot whose number they are given, and no other.
+/// At most one program run at a time writes to it: [`super::Program::run`] borrows it mutably and rejects slots of
+/// other arrays, and the programs (bpf/*.c) write only to the slot that their first argument names.
 #[derive(Debug)]
 pub struct Slot {
     _mapping: Arc<Mapping>,
@@ -40,17 +40,17 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a slot is the only one to hand out its part of the mapping, and the mapping is not bound to a thread.
+// SAFETY: only the slot gives access to its part of the mapping, and the mapping is not bound to a thread.
 unsafe impl Send for Slot {}
 // SAFETY: a shared slot can only be read.
 unsafe impl Sync for Slot {}
-// SAFETY: nobody reads or writes through a mapping itself; it only keeps the memory.
+// SAFETY: nothing reads or writes through the mapping itself; it only keeps the memory.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Array {
-    /// Makes the map. `value_bytes` must be whole pages.
+    /// Creates the map. `value_bytes` must be a multiple of the page size.
     pub(super) fn create(value_bytes: u32, entries: u32) -> Result<Self, Errno> {
         if !(value_bytes as usize).is_multiple_of(rustix::param::page_size()) {
             return Err(Errno::INVAL);
@@ -75,17 +75,17 @@ impl Array {
         Arc::clone(&self.identity)
     }
 
-    /// Maps it, and cuts it into its values.
+    /// Maps the array and splits it into its values.
     ///
     /// # Errors
     /// The errno of `mmap(2)`.
     pub fn into_slots(self) -> Result<Vec<Slot>, Errno> {
         let bytes = self.value_bytes.checked_mul(self.entries).ok_or(Errno::TOOBIG)?;
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping at a place that the kernel chooses; the whole map is that long.
+        // SAFETY: a new mapping at an address that the kernel chooses; the whole map is that long.
         let start = unsafe { mmap(std::ptr::null_mut(), bytes, read_write, shared, &self.fd, 0) }?;
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::FAULT)?;
-        // The map lives as long as its mapping, or a program that writes there: its descriptor has done its work.
+        // The map lives as long as its mapping or a program that uses it: the descriptor is no longer needed.
         let mapping = Arc::new(Mapping { start, bytes });
         Ok((0..self.entries)
             .map(|number| Slot {
@@ -107,7 +107,7 @@ impl AsFd for Array {
 }
 
 impl Slot {
-    /// Its number in the array, by which a program finds it.
+    /// Index in the array.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
@@ -117,24 +117,24 @@ impl Slot {
         Arc::ptr_eq(&self.identity, array)
     }
 
-    /// What is in it.
+    /// The content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping lives as long as `self`. This slot's part of it is written only by who borrows `self`
-        // mutably: by us, or by a program of its own array, which writes to slots[arguments[0]] alone (bpf/*.c).
+        // SAFETY: the mapping lives as long as `self`. This slot's part of it is written only under a mutable borrow of
+        // `self`: by `bytes_mut`, or by a program of its array, which writes only to slots[arguments[0]] (bpf/*.c).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The same, to write into.
+    /// The content, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has a reference as long as `self` is borrowed mutably.
+        // SAFETY: as above, and no other reference exists while `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and no slot, which would keep us, is left.
+        // SAFETY: this is what `mmap` returned, and no slot, which would keep the mapping alive, is left.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

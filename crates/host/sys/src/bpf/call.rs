@@ -1,7 +1,7 @@
 //! The system call `bpf(2)`, one function for each command that we use.
 //!
-//! Each `attr` is a prefix of the kernel's `union bpf_attr` (`include/uapi/linux/bpf.h`): the kernel takes what
-//! it does not get for 0.
+//! Each `attr` is a prefix of the kernel's `union bpf_attr` (`include/uapi/linux/bpf.h`): the kernel treats missing
+//! fields as 0.
 #![allow(unsafe_code)]
 
 use aya_obj::generated::{bpf_func_info, bpf_insn, bpf_line_info};
@@ -23,13 +23,13 @@ pub(super) struct MapAttributes {
     pub(super) name: [u8; NAME_BYTES],
 }
 
-/// What a program is made of.
+/// A program to load.
 #[derive(Debug)]
 pub(super) struct Code<'a> {
     pub(super) name: &'a CStr,
     pub(super) program_type: u32,
     pub(super) attach_type: u32,
-    /// Of the kernel's function that an iterator is attached to.
+    /// BTF id of the kernel function that the program is attached to; 0 for none.
     pub(super) attach_btf_id: u32,
     pub(super) license: &'a CStr,
     pub(super) instructions: &'a [bpf_insn],
@@ -104,7 +104,7 @@ struct LinkAttributes {
     flags: u32,
 }
 
-/// `BPF_LINK_CREATE` of many places in a file.
+/// `BPF_LINK_CREATE` for many offsets in a file.
 #[repr(C)]
 #[derive(Default)]
 struct UserProbesAttributes {
@@ -119,7 +119,7 @@ struct UserProbesAttributes {
     pad: u32,
 }
 
-/// `BPF_LINK_CREATE` of many functions of the kernel.
+/// `BPF_LINK_CREATE` for many kernel functions.
 #[repr(C)]
 #[derive(Default)]
 struct KernelProbesAttributes {
@@ -131,7 +131,7 @@ struct KernelProbesAttributes {
     cookies: u64,
 }
 
-/// `BPF_LINK_CREATE` of the function that a program was loaded for.
+/// `BPF_LINK_CREATE` for the function that a program was loaded for.
 #[repr(C)]
 #[derive(Default)]
 struct TracedAttributes {
@@ -141,7 +141,7 @@ struct TracedAttributes {
     cookie: u64,
 }
 
-/// `BPF_LINK_CREATE` of a perf event.
+/// `BPF_LINK_CREATE` for a perf event.
 #[repr(C)]
 #[derive(Default)]
 struct PerfLinkAttributes {
@@ -221,19 +221,19 @@ struct TracepointAttributes {
     pad: u32,
 }
 
-/// Where many elements are to be written to.
+/// Buffers for reading many elements.
 pub(super) struct Batch<'a> {
-    /// Where the last batch ended.
+    /// Position after the last batch; `None` for the first.
     pub(super) from: Option<&'a [u8]>,
-    /// Where this one ends.
+    /// Receives the position after this batch.
     pub(super) next: &'a mut [u8],
     pub(super) keys: &'a mut [u8],
     pub(super) values: &'a mut [u8],
-    /// For how many elements there is room.
-    pub(super) room: u32,
+    /// Number of elements that the buffers can take.
+    pub(super) capacity: u32,
 }
 
-/// `struct bpf_prog_info`, its beginning.
+/// The first fields of `struct bpf_prog_info`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(super) struct ProgramInfo {
@@ -249,7 +249,7 @@ pub(super) struct ProgramInfo {
     pub(super) name: [u8; NAME_BYTES],
 }
 
-/// `struct bpf_map_info`, its beginning.
+/// The first fields of `struct bpf_map_info`.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub(super) struct MapInfo {
@@ -273,11 +273,11 @@ pub(super) fn load_types(types: &[u8]) -> Result<OwnedFd, Errno> {
         size: length(types.len())?,
         ..TypesAttributes::default()
     };
-    // SAFETY: `btf` and `size` are of a slice that lives until the call returns; there is no log.
+    // SAFETY: `btf` and `size` describe a slice that lives until the call returns; there is no log.
     unsafe { bpf_fd(BTF_LOAD, &mut attributes) }
 }
 
-/// Loads a program; with a log, the verifier writes there what it thinks.
+/// Loads a program; the verifier writes its messages into `log`.
 pub(super) fn load_program(code: &Code<'_>, log: Option<&mut [u8]>) -> Result<OwnedFd, Errno> {
     let mut attributes = ProgramAttributes {
         prog_type: code.program_type,
@@ -301,7 +301,7 @@ pub(super) fn load_program(code: &Code<'_>, log: Option<&mut [u8]>) -> Result<Ow
         attributes.log_size = length(log.len())?;
         attributes.log_buf = log.as_mut_ptr() as u64;
     }
-    // SAFETY: each pointer with its count is of a slice or a C string that lives until the call returns; the log is
+    // SAFETY: each pointer with its count describes a slice or a C string that lives until the call returns; the log is
     // borrowed mutably, and the record sizes are those of the structs in the slices.
     unsafe { bpf_fd(PROG_LOAD, &mut attributes) }
 }
@@ -314,7 +314,7 @@ pub(super) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> Result<
         ctx_in: arguments.as_ptr() as u64,
         ..RunAttributes::default()
     };
-    // SAFETY: `ctx_in` and its size are of a slice that lives until the call returns; nothing is to be written out.
+    // SAFETY: `ctx_in` and its size describe a slice that lives until the call returns; there is no output buffer.
     unsafe { bpf(PROG_TEST_RUN, &mut attributes) }?;
     Ok(attributes.retval)
 }
@@ -334,11 +334,11 @@ pub(super) fn create_iterator(link: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         prog_or_link_fd: link.as_raw_fd() as u32,
         ..LinkAttributes::default()
     };
-    // SAFETY: these attributes hold no pointers; the kernel looks at the first two fields only, and the rest is 0.
+    // SAFETY: these attributes hold no pointers; the kernel reads only the first two fields, and the rest is 0.
     unsafe { bpf_fd(ITER_CREATE, &mut attributes) }
 }
 
-/// Attaches a program to places in a file, each with its cookie.
+/// Attaches a program to offsets in a file, each with its cookie.
 pub(super) fn link_user_probes(
     program: BorrowedFd<'_>,
     attach_type: u32,
@@ -365,12 +365,12 @@ pub(super) fn link_user_probes(
         pid,
         ..UserProbesAttributes::default()
     };
-    // SAFETY: `path` is a C string, `offsets` and `cookies` are of slices of `cnt` numbers each, as was just seen; all live
-    // until the call returns, and the kernel only reads.
+    // SAFETY: `path` is a C string, `offsets` and `cookies` are slices of `cnt` numbers each, as checked above; all
+    // live until the call returns, and the kernel only reads.
     unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
-/// Attaches a program to functions of the kernel, each with its cookie.
+/// Attaches a program to kernel functions, each with its cookie.
 pub(super) fn link_kernel_probes(
     program: BorrowedFd<'_>,
     attach_type: u32,
@@ -394,8 +394,8 @@ pub(super) fn link_kernel_probes(
         cookies: cookies.as_ptr() as u64,
         ..KernelProbesAttributes::default()
     };
-    // SAFETY: `syms` points at `cnt` pointers to C strings, `cookies` at as many numbers; all live until the call returns,
-    // and the kernel only reads.
+    // SAFETY: `syms` points at `cnt` pointers to C strings, `cookies` at as many numbers; all live until the call
+    // returns, and the kernel only reads.
     unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
@@ -433,7 +433,7 @@ pub(super) fn link_perf_event(
     unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
-/// Attaches a program to a cgroup, beside others, or in the place of one that is attached there.
+/// Attaches a program to a cgroup in addition to other programs, or replaces one that is attached there.
 pub(super) fn attach(
     target: BorrowedFd<'_>,
     program: BorrowedFd<'_>,
@@ -466,8 +466,9 @@ pub(super) fn detach(target: BorrowedFd<'_>, program: BorrowedFd<'_>, attach_typ
     unsafe { bpf(PROG_DETACH, &mut attributes) }.map(drop)
 }
 
-/// Writes the ids of the programs attached to a cgroup itself into `ids`; how many there are, and the flags that they
-/// were attached with. `ENOSPC` if there are more.
+/// Writes the ids of the programs attached directly to a cgroup into `ids`. Returns their number and their attach
+/// flags.
+/// `ENOSPC` if `ids` is too short.
 pub(super) fn query(
     target: BorrowedFd<'_>,
     attach_type: u32,
@@ -480,7 +481,7 @@ pub(super) fn query(
         prog_cnt: length(ids.len())?,
         ..QueryAttributes::default()
     };
-    // SAFETY: `prog_ids` points to room for `prog_cnt` numbers, borrowed mutably until the call returns.
+    // SAFETY: `prog_ids` points to `prog_cnt` numbers, borrowed mutably until the call returns.
     unsafe { bpf(PROG_QUERY, &mut attributes) }?;
     Ok((attributes.prog_cnt as usize, attributes.attach_flags))
 }
@@ -502,7 +503,8 @@ fn by_id(command: libc::c_int, id: u32) -> Result<OwnedFd, Errno> {
     unsafe { bpf_fd(command, &mut attributes) }
 }
 
-/// What a program is, and the ids of its first maps, as many as there is room for.
+/// Returns information about a program, and the number of ids of its maps that were written to `map_ids`; more maps are
+/// left out.
 pub(super) fn program_info(
     program: BorrowedFd<'_>,
     map_ids: &mut [u32],
@@ -512,8 +514,8 @@ pub(super) fn program_info(
         map_ids: map_ids.as_mut_ptr() as u64,
         ..ProgramInfo::default()
     };
-    // SAFETY: `map_ids` points to room for `nr_map_ids` numbers, borrowed mutably until the call returns; the lengths of
-    // everything else that the kernel could write are 0.
+    // SAFETY: `map_ids` points to `nr_map_ids` numbers, borrowed mutably until the call returns; the lengths of all
+    // other outputs are 0.
     unsafe { info_of(program, &mut info) }?;
     let maps = map_ids.len().min(info.nr_map_ids as usize);
     Ok((info, maps))
@@ -521,26 +523,26 @@ pub(super) fn program_info(
 
 pub(super) fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
     let mut info = MapInfo::default();
-    // SAFETY: it holds no pointers.
+    // SAFETY: `MapInfo` holds no pointers.
     unsafe { info_of(map, &mut info) }?;
     Ok(info)
 }
 
 /// # Safety
-/// `T` must be the beginning of what the kernel tells about such an object, made of nothing but integers, and what
-/// pointers in it point at must be writable.
+/// `T` must be a prefix of the kernel's info struct for such an object, consist of integers only, and what its pointers
+/// point at must be writable.
 unsafe fn info_of<T>(object: BorrowedFd<'_>, info: &mut T) -> Result<(), Errno> {
     let mut attributes = InfoAttributes {
         bpf_fd: object.as_raw_fd() as u32,
         info_len: length(size_of::<T>())?,
         info: std::ptr::from_mut(info) as u64,
     };
-    // SAFETY: the kernel writes no more than `info_len` bytes to `info`, which is borrowed mutably until the call
-    // returns and good with any of them; the rest is passed on to the caller.
+    // SAFETY: the kernel writes at most `info_len` bytes to `info`, which is borrowed mutably until the call returns
+    // and valid with any bytes; the rest is the caller's promise.
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
 }
 
-/// Reads what a key has. The caller has checked both lengths against the map's.
+/// Reads the values of a key. The caller has checked both lengths against the map's.
 pub(super) fn lookup(map: BorrowedFd<'_>, key: &[u8], values: &mut [u8]) -> Result<(), Errno> {
     let mut attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -549,12 +551,12 @@ pub(super) fn lookup(map: BorrowedFd<'_>, key: &[u8], values: &mut [u8]) -> Resu
         value: values.as_mut_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: `Table`, which alone calls this, has compared both lengths with those that it made the map with; `values` is
-    // borrowed mutably until the call returns.
+    // SAFETY: `Table`, the only caller, has compared both lengths with those of the map; `values` is borrowed mutably
+    // until the call returns.
     unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
 }
 
-/// Gives a key its values. The caller has checked both lengths.
+/// Sets the values of a key. The caller has checked both lengths.
 pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], values: &[u8]) -> Result<(), Errno> {
     let mut attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -567,7 +569,7 @@ pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], values: &[u8]) -> Result<(
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
 }
 
-/// Takes a key out. The caller has checked its length.
+/// Deletes a key. The caller has checked its length.
 pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), Errno> {
     let mut attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -580,7 +582,7 @@ pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), Errno> {
     unsafe { bpf(MAP_DELETE_ELEM, &mut attributes) }.map(drop)
 }
 
-/// Writes into `next` the key behind `key`, or the first. The caller has checked both lengths.
+/// Writes the key after `key`, or the first one, into `next`. The caller has checked both lengths.
 pub(super) fn next_key(map: BorrowedFd<'_>, key: Option<&[u8]>, next: &mut [u8]) -> Result<(), Errno> {
     let mut attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -593,29 +595,28 @@ pub(super) fn next_key(map: BorrowedFd<'_>, key: Option<&[u8]>, next: &mut [u8])
     unsafe { bpf(MAP_GET_NEXT_KEY, &mut attributes) }.map(drop)
 }
 
-/// Reads many elements; how many, and whether those were the last. `ENOSPC` if `room` is too little.
+/// Reads many elements. Returns their number, and whether they were the last. `ENOSPC` if `capacity` is too small.
 pub(super) fn lookup_batch(map: BorrowedFd<'_>, batch: Batch<'_>) -> Result<(u32, bool), Errno> {
     let mut attributes = BatchAttributes {
         in_batch: batch.from.map_or(0, |from| from.as_ptr() as u64),
         out_batch: batch.next.as_mut_ptr() as u64,
         keys: batch.keys.as_mut_ptr() as u64,
         values: batch.values.as_mut_ptr() as u64,
-        count: batch.room,
+        count: batch.capacity,
         map_fd: map.as_raw_fd() as u32,
         elem_flags: 0,
         flags: 0,
     };
-    // SAFETY: `Table`, which alone calls this, has made `keys` and `values` for `room` elements of the map's own lengths, and
-    // `from` and `next` as long as a key, but at least four bytes; what is written is borrowed mutably until the call
-    // returns.
+    // SAFETY: `Table`, the only caller, has sized `keys` and `values` for `capacity` elements of the map's lengths, and
+    // `from` and `next` as long as a key, but at least four bytes; outputs are borrowed mutably until the call returns.
     match unsafe { bpf(MAP_LOOKUP_BATCH, &mut attributes) } {
-        Ok(_) => Ok((attributes.count.min(batch.room), false)),
-        Err(Errno::NOENT) => Ok((attributes.count.min(batch.room), true)),
+        Ok(_) => Ok((attributes.count.min(batch.capacity), false)),
+        Err(Errno::NOENT) => Ok((attributes.count.min(batch.capacity), true)),
         Err(errno) => Err(errno),
     }
 }
 
-/// Nobody can write by system calls any more (Linux 5.2).
+/// Makes the map read-only for system calls (Linux 5.2).
 pub(super) fn freeze(map: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut attributes = ElementAttributes {
         map_fd: map.as_raw_fd() as u32,
@@ -624,7 +625,7 @@ pub(super) fn freeze(map: BorrowedFd<'_>) -> Result<(), Errno> {
         value: 0,
         flags: 0,
     };
-    // SAFETY: these attributes hold no pointers; the kernel looks at the first field only, and the rest is 0.
+    // SAFETY: these attributes hold no pointers; the kernel reads only the first field, and the rest is 0.
     unsafe { bpf(MAP_FREEZE, &mut attributes) }.map(drop)
 }
 
@@ -635,7 +636,7 @@ pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, event: &CStr) -> Resu
         prog_fd: program.as_raw_fd() as u32,
         pad: 0,
     };
-    // SAFETY: `name` is of a C string that lives until the call returns.
+    // SAFETY: `name` is a C string that lives until the call returns.
     unsafe { bpf_fd(RAW_TRACEPOINT_OPEN, &mut attributes) }
 }
 
@@ -650,7 +651,7 @@ pub(super) fn read_first(map: BorrowedFd<'_>, value: &mut [u8]) -> Result<(), Er
         value: value.as_mut_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: the map's keys have the length of `key`, and its values that of `value`, as was just seen; the latter is
+    // SAFETY: the map's keys have the length of `key`, and its values that of `value`, as checked above; `value` is
     // borrowed mutably until the call returns.
     unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
 }
@@ -670,7 +671,8 @@ pub(super) fn write_first(map: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
 }
 
-/// `EINVAL` unless it is an array with values of this length: the kernel goes by the map, whatever there is room for.
+/// Returns `EINVAL` unless it is an array with values of this length: the kernel uses the map's length, not the
+/// buffer's.
 fn check_first(map: BorrowedFd<'_>, value_bytes: usize) -> Result<(), Errno> {
     let info = map_info(map)?;
     let fits =
@@ -678,33 +680,35 @@ fn check_first(map: BorrowedFd<'_>, value_bytes: usize) -> Result<(), Errno> {
     if fits { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// As much of a name as the kernel keeps.
+/// Returns a name in the kernel's form: zero-terminated, cut to 15 bytes.
 pub(super) fn object_name(name: &[u8]) -> [u8; NAME_BYTES] {
-    let mut kept = [0; NAME_BYTES];
-    for (to, from) in kept[..NAME_BYTES - 1].iter_mut().zip(name) {
+    let mut cut = [0; NAME_BYTES];
+    for (to, from) in cut[..NAME_BYTES - 1].iter_mut().zip(name) {
         *to = *from;
     }
-    kept
+    cut
 }
 
-/// As [`bpf`], for commands that return a descriptor.
+/// Calls [`bpf`] for a command that returns a descriptor.
 ///
 /// # Safety
 /// As [`bpf`]; and the command must be one that returns a new descriptor.
 unsafe fn bpf_fd<T>(command: libc::c_int, attributes: &mut T) -> Result<OwnedFd, Errno> {
-    // SAFETY: passed on to the caller.
+    // SAFETY: the caller's promise.
     let fd = unsafe { bpf(command, attributes) }?;
-    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows of it.
+    // SAFETY: the kernel has just created this descriptor, and nothing else refers to it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Calls `bpf(2)`, again if a signal interrupts it.
+///
 /// # Safety
-/// `T` must be the beginning of `union bpf_attr` as `command` reads it, without padding, and whatever its pointers
-/// point at must be there until this returns, and be writable where the command writes.
+/// `T` must be a prefix of `union bpf_attr` as `command` reads it, without padding. What its pointers point at must
+/// live until this returns, and be writable where the command writes.
 unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> Result<libc::c_int, Errno> {
-    // The verifier gives up with EAGAIN when a signal comes in between.
+    // The verifier returns EAGAIN when a signal arrives.
     for _ in 0..TRIES {
-        // SAFETY: passed on to the caller; the size is that of `attributes`.
+        // SAFETY: the caller's promise; the size is that of `attributes`.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -771,7 +775,7 @@ pub(super) const NAME_BYTES: usize = 16;
 
 const TRIES: usize = 5;
 
-// `union bpf_attr` has no holes, so neither may these.
+// `union bpf_attr` has no padding, so these must not have any.
 const _: () = assert!(size_of::<ProgramAttributes>() == 112 && size_of::<RunAttributes>() == 64);
 const _: () = assert!(size_of::<MapAttributes>() == 44);
 const _: () = assert!(size_of::<UserProbesAttributes>() == 64 && size_of::<KernelProbesAttributes>() == 48);

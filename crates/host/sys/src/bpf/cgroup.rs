@@ -1,32 +1,32 @@
-//! Programs that are attached to cgroups, to be called at moments of their TCP connections (`sock_ops`).
+//! Programs attached to cgroups, which run at events of their TCP connections (`sock_ops`).
 //!
-//! An attached program stays when whoever attached it has ended, and goes with the cgroup.
+//! An attached program stays when the process that attached it ends; it is removed with the cgroup.
 
 use super::Program;
 use super::call::{self, CGROUP_SOCK_OPS};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// What is attached to a cgroup itself.
+/// The programs attached directly to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attached {
-    /// The numbers of the programs.
+    /// Ids of the programs.
     pub ids: Vec<u32>,
-    /// Whether others may be attached beside them.
+    /// Whether more programs may be attached.
     pub allows_more: bool,
 }
 
-/// Attaches a program beside those of others, or in the place of `replaced` (Linux 5.6).
+/// Attaches a program in addition to others, or replaces `replaced` (Linux 5.6).
 ///
 /// # Errors
-/// `EPERM` without CAP_NET_ADMIN, or if there, or to a cgroup above, a program is attached that allows no other;
-/// `E2BIG` if there are 64 already.
+/// `EPERM` without CAP_NET_ADMIN, or if this cgroup or one above has a program that allows no other;
+/// `E2BIG` beyond 64 programs.
 pub fn attach(cgroup: BorrowedFd<'_>, program: &Program, replaced: Option<&Program>) -> Result<(), Errno> {
     let replaced = replaced.map(|replaced| replaced.fd.as_fd());
     call::attach(cgroup, program.fd.as_fd(), replaced, CGROUP_SOCK_OPS)
 }
 
-/// Takes a program away again.
+/// Detaches a program.
 ///
 /// # Errors
 /// `ENOENT` if it is not attached there, `EPERM` without CAP_NET_ADMIN.
@@ -34,10 +34,10 @@ pub fn detach(cgroup: BorrowedFd<'_>, program: &Program) -> Result<(), Errno> {
     call::detach(cgroup, program.fd.as_fd(), CGROUP_SOCK_OPS)
 }
 
-/// What is attached to the cgroup itself, not to those above it.
+/// Returns the programs attached to the cgroup itself, not to those above it.
 ///
 /// # Errors
-/// `EPERM` without CAP_NET_ADMIN, `EBADF` if it is no cgroup.
+/// `EPERM` without CAP_NET_ADMIN, `EBADF` if it is not a cgroup.
 pub fn attached(cgroup: BorrowedFd<'_>) -> Result<Attached, Errno> {
     let mut ids = vec![0; ATTACHED_MAX];
     let (count, flags) = call::query(cgroup, CGROUP_SOCK_OPS, &mut ids)?;

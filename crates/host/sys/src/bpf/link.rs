@@ -4,15 +4,14 @@ use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A program that is called by the kernel, for as long as this is kept.
+/// An attached program; dropping the link detaches it.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
 }
 
 impl Program {
-    /// Has it called at a tracepoint, by the name of the event alone (`sched_switch`), with the tracepoint's own
-    /// arguments (Linux 4.17).
+    /// Attaches the program to a raw tracepoint, by the name of the event alone (`sched_switch`) (Linux 4.17).
     ///
     /// # Errors
     /// `ENOENT` if there is no such tracepoint, `EPERM` without CAP_PERFMON.
@@ -23,7 +22,7 @@ impl Program {
 }
 
 impl From<OwnedFd> for Link {
-    /// What stands for the attachment: closing it ends that.
+    /// Takes a link descriptor; closing it detaches the program.
     fn from(fd: OwnedFd) -> Self {
         Self { fd }
     }

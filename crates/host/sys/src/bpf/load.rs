@@ -1,4 +1,4 @@
-//! Several programs of one object, with all maps that it defines.
+//! Loading several programs of one object, with all maps that it defines.
 
 use super::call;
 use super::object::{LoadError, Object};
@@ -8,68 +8,68 @@ use rustix::io::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// What is taken of an object.
+/// What to load from an object.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Parts<'a> {
-    /// Its programs to load, by the names of their C functions.
+pub struct LoadOptions<'a> {
+    /// Programs, by the names of their C functions.
     pub programs: &'a [(&'a str, Kind<'a>)],
-    /// How many entries maps are to have, where that is not for the object to say.
+    /// Sizes of maps in entries, where they replace the object's definition.
     pub entries: &'a [(&'a str, u32)],
-    /// Values of its constants (`const volatile`), which the verifier counts on: branches that they exclude are dropped.
+    /// Values of constants (`const volatile`), which the verifier relies on: it removes branches that they exclude.
     pub constants: &'a [(&'a str, &'a [u8])],
 }
 
-/// What a program is for: where it is attached, once it is loaded.
+/// Type of a program, by where it will be attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind<'a> {
-    /// To tracepoints, with their own arguments.
+    /// A raw tracepoint.
     RawTracepoint,
-    /// To one by one places in programs or the kernel (uprobes, kprobes), by a perf event.
+    /// A single uprobe or kprobe, through a perf event.
     Probe,
-    /// To many places of a program at once (`uprobe_multi`, Linux 6.6).
+    /// Many offsets of a file at once (`uprobe_multi`, Linux 6.6).
     UserProbes,
-    /// To many functions of the kernel at once (`kprobe_multi`, Linux 5.18).
+    /// Many kernel functions at once (`kprobe_multi`, Linux 5.18).
     KernelProbes,
-    /// The same, called at the entry and at the return (`uprobe_session`, Linux 6.13).
+    /// Entry and return at many offsets of a file (`uprobe_session`, Linux 6.13).
     UserSession,
-    /// To the entry and return of many functions of the kernel (`kprobe_session`, Linux 6.10).
+    /// Entry and return of many kernel functions (`kprobe_session`, Linux 6.10).
     KernelSession,
-    /// To the entry of this function of the kernel's (`fentry`).
+    /// The entry of this kernel function (`fentry`).
     Entry(&'a str),
-    /// To the exit of this function of the kernel's (`fexit`).
+    /// The exit of this kernel function (`fexit`).
     Exit(&'a str),
-    /// To an iterator, by the name of the kernel's function that stands for it: `bpf_iter_task`.
+    /// An iterator, by the name of its kernel function: `bpf_iter_task`.
     Iterator(&'a str),
 }
 
-/// An object's programs in the kernel, with its maps.
+/// The loaded programs of an object, with its maps.
 #[derive(Debug)]
-pub struct Loaded {
-    programs: Vec<Taken>,
+pub struct LoadedObject {
+    programs: Vec<Requested>,
     tables: HashMap<String, Table>,
 }
 
-/// A program that was asked for.
+/// The result of loading one of the requested programs.
 #[derive(Debug)]
-struct Taken {
+struct Requested {
     name: String,
-    /// The function of the kernel's whose entry or exit it is for.
+    /// The kernel function to trace; `None` for other kinds.
     function: Option<String>,
-    /// Only those for functions may be refused.
+    /// An error only for programs that trace a kernel function.
     program: Result<Program, LoadError>,
 }
 
 impl Kind<'_> {
-    /// The function of the kernel's that is watched, of many that may be.
-    const fn watched(&self) -> Option<&str> {
+    /// Returns the kernel function to trace.
+    const fn traced_function(&self) -> Option<&str> {
         match self {
             Self::Entry(name) | Self::Exit(name) => Some(name),
             _ => None,
         }
     }
 
-    /// The function of the kernel's whose BTF id it needs.
+    /// Returns the kernel function that must be resolved to a BTF id.
     #[must_use]
     pub const fn kernel_function(&self) -> Option<&str> {
         match self {
@@ -94,21 +94,21 @@ impl Kind<'_> {
 }
 
 impl Object<'_> {
-    /// Makes its maps and loads these of its programs. `btf_id` knows the kernel's functions
-    /// ([`Kind::kernel_function`]). That one function cannot be watched ([`Kind::Entry`], [`Kind::Exit`]) does not keep the
-    /// others from it: [`Loaded::program_of`] says why.
+    /// Creates the maps and loads the requested programs. `btf_id` returns the BTF id of a kernel function
+    /// ([`Kind::kernel_function`]). If one function cannot be traced ([`Kind::Entry`], [`Kind::Exit`]), the other
+    /// programs are still loaded, and [`LoadedObject::program_of`] returns the error.
     ///
     /// # Errors
-    /// `EPERM` without CAP_BPF and CAP_PERFMON; what the verifier says.
+    /// `EPERM` without CAP_BPF and CAP_PERFMON; [`LoadError::Rejected`] by the verifier.
     pub fn load(
         mut self,
-        parts: &Parts<'_>,
+        options: &LoadOptions<'_>,
         btf_id: impl Fn(&str) -> Option<u32>,
-    ) -> Result<Loaded, LoadError> {
-        self.set_constants(parts.constants)?;
+    ) -> Result<LoadedObject, LoadError> {
+        self.set_constants(options.constants)?;
         let mut tables = HashMap::new();
         for map in self.maps() {
-            let chosen = parts
+            let chosen = options
                 .entries
                 .iter()
                 .find(|(name, _)| *name == map.definition.name);
@@ -116,12 +116,12 @@ impl Object<'_> {
                 entries: chosen.map_or(map.definition.entries, |(_, entries)| *entries),
                 ..map.definition
             };
-            let making = |errno| LoadError::System("make a BPF map", errno);
-            let table = Table::create(&definition).map_err(making)?;
+            let failed = |errno| LoadError::System("make a BPF map", errno);
+            let table = Table::create(&definition).map_err(failed)?;
             if let Some(data) = map.data {
-                table.update(&[0; 4], data).map_err(making)?;
+                table.update(&[0; 4], data).map_err(failed)?;
                 if map.is_constant {
-                    table.freeze().map_err(making)?;
+                    table.freeze().map_err(failed)?;
                 }
             }
             tables.insert(definition.name.to_owned(), table);
@@ -131,8 +131,8 @@ impl Object<'_> {
             .map(|(name, table)| (name.as_str(), table.as_fd().as_raw_fd()))
             .collect();
         let linked = self.link(&descriptors)?;
-        let mut programs = Vec::with_capacity(parts.programs.len());
-        for (name, kind) in parts.programs {
+        let mut programs = Vec::with_capacity(options.programs.len());
+        for (name, kind) in options.programs {
             let (program_type, attach_type) = kind.types();
             let id = match kind.kernel_function() {
                 None => Ok(0),
@@ -144,48 +144,48 @@ impl Object<'_> {
             let program = id
                 .and_then(|id| linked.load(name, program_type, attach_type, id))
                 .map(|fd| Program { fd, array: None });
-            let function = kind.watched().map(str::to_owned);
+            let function = kind.traced_function().map(str::to_owned);
             if function.is_none()
                 && let Err(error) = program
             {
                 return Err(error);
             }
-            programs.push(Taken {
+            programs.push(Requested {
                 name: (*name).to_owned(),
                 function,
                 program,
             });
         }
-        Ok(Loaded { programs, tables })
+        Ok(LoadedObject { programs, tables })
     }
 }
 
-impl Loaded {
-    /// Takes a program.
+impl LoadedObject {
+    /// Removes a program from this object and returns it.
     ///
     /// # Errors
-    /// If it is not among those that were asked for.
+    /// If it was not requested.
     pub fn program(&mut self, name: &str) -> Result<Program, LoadError> {
-        self.take(name, |taken| taken.name == name)
+        self.take(name, |program| program.name == name)
     }
 
-    /// Takes a program that is for the entry or exit of this function of the kernel's.
+    /// Removes the program that traces this kernel function and returns it.
     ///
     /// # Errors
-    /// Why it could not be loaded: `ENOENT` if the kernel's types have no such function, `EINVAL` if it may not be watched.
+    /// Why it could not be loaded: `ENOENT` if the kernel's BTF has no such function, `EINVAL` if it may not be traced.
     pub fn program_of(&mut self, name: &str, function: &str) -> Result<Program, LoadError> {
-        self.take(name, |taken| {
-            taken.name == name && taken.function.as_deref() == Some(function)
+        self.take(name, |program| {
+            program.name == name && program.function.as_deref() == Some(function)
         })
     }
 
-    fn take(&mut self, name: &str, is_it: impl Fn(&Taken) -> bool) -> Result<Program, LoadError> {
-        let place = self.programs.iter().position(is_it);
-        let place = place.ok_or_else(|| LoadError::Object(format!("it has no program {name}")))?;
-        self.programs.swap_remove(place).program
+    fn take(&mut self, name: &str, is_it: impl Fn(&Requested) -> bool) -> Result<Program, LoadError> {
+        let index = self.programs.iter().position(is_it);
+        let index = index.ok_or_else(|| LoadError::Object(format!("it has no program {name}")))?;
+        self.programs.swap_remove(index).program
     }
 
-    /// Takes a map.
+    /// Removes a map from this object and returns it.
     ///
     /// # Errors
     /// If the object defines none of this name.

@@ -2,14 +2,14 @@ use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An array map of one small value, read and written by system calls.
+/// An array map with a single small value, read and written by system calls.
 #[derive(Debug)]
 pub struct Map {
     fd: OwnedFd,
 }
 
 impl Map {
-    /// Makes one, of zeros.
+    /// Creates the map; its value is all zeros.
     pub(super) fn create(name: &str, value_bytes: u32) -> Result<Self, Errno> {
         let fd = call::create_map(&mut MapAttributes {
             map_type: MAP_TYPE_ARRAY,
@@ -26,7 +26,7 @@ impl Map {
         call::map_by_id(id).map(|fd| Self { fd })
     }
 
-    pub(super) fn is_called(&self, name: &str) -> Result<bool, Errno> {
+    pub(super) fn has_name(&self, name: &str) -> Result<bool, Errno> {
         Ok(call::map_info(self.fd.as_fd())?.name == call::object_name(name.as_bytes()))
     }
 
@@ -43,7 +43,7 @@ impl Map {
     /// Writes the value.
     ///
     /// # Errors
-    /// As of [`read`](Self::read).
+    /// As for [`read`](Self::read).
     pub fn write(&self, value: &[u8]) -> Result<(), Errno> {
         call::write_first(self.fd.as_fd(), value)
     }

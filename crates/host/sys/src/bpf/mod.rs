@@ -1,10 +1,13 @@
-//! BPF programs: from a compiled object to something that runs.
+//! BPF programs: loading compiled objects, attaching and running them.
 //!
-//! An [`Object`] is read by `aya-obj`, the object half of aya 0.14. Its other half, the loader, is not used: it
+//! `aya-obj`, the object half of aya 0.14, parses an [`Object`]. Its other half, the loader, is not used: it
 //! parses the kernel's whole BTF before it does anything (`EbpfLoader::new` calls `Btf::from_sys_fs`: 22 ms
-//! here, three times what a walk over 80,000 sockets takes), and it knows neither kfuncs, nor
-//! a way to give an iterator the BTF id that it found there. So whoever uses this finds out
-//! himself what belongs into each instruction ([`Object::patch`]).
+//! here, three times what a walk over 80,000 sockets takes), and it supports neither kfuncs nor
+//! passing the BTF id of an iterator's function. So the caller resolves relocations against the kernel's BTF and
+//! writes the values into the instructions ([`Object::patch`]).
+//!
+//! Whole loaders would add eight packages (`aya` 0.14, whose other half needs what is said above) or three and a C compiler, libelf
+//! and zlib (`libbpf-rs` 0.25). This one is built from what the binary has anyway.
 //!
 //! ```no_run
 //! use sockeye_sys::bpf::Object;
@@ -30,9 +33,9 @@ mod table;
 
 pub use array::{Array, Slot};
 pub use link::Link;
-pub use load::{Kind, Loaded, Parts};
+pub use load::{Kind, LoadOptions, LoadedObject};
 pub use map::Map;
 pub use object::{LoadError, Object};
-pub use probes::Moment;
+pub use probes::ProbePoint;
 pub use program::{Iteration, Program, ProgramInfo};
 pub use table::{Table, possible_processors};

@@ -13,25 +13,25 @@ use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// A compiled BPF object, not loaded yet.
+/// A compiled BPF object that is not loaded yet.
 #[derive(Debug)]
 pub struct Object<'a> {
     parsed: aya_obj::Object,
     types: &'a [u8],
     types_ext: &'a [u8],
-    /// Names and numbers of the sections that hold code.
+    /// Names and indexes of the code sections.
     sections: Vec<(String, usize)>,
 }
 
-/// Why an object could not be made to run.
+/// Why an object could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// It is no BPF object, or one that we do not understand.
+    /// It is not a BPF object, or has an unsupported form.
     Object(String),
-    /// A system call failed: which operation, and why.
+    /// A system call failed: the operation and its errno.
     System(&'static str, Errno),
-    /// The verifier rejected the program: its last words.
+    /// The verifier rejected the program: the errno and the last line of its log.
     Rejected(Errno, String),
 }
 
@@ -40,8 +40,11 @@ impl fmt::Display for LoadError {
         match self {
             Self::Object(problem) => write!(f, "not a BPF object: {problem}"),
             Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
-            Self::Rejected(errno, words) => {
-                write!(f, "the kernel's verifier rejected the program: {errno} ({words})")
+            Self::Rejected(errno, reason) => {
+                write!(
+                    f,
+                    "the kernel's verifier rejected the program: {errno} ({reason})"
+                )
             }
         }
     }
@@ -57,7 +60,7 @@ impl std::error::Error for LoadError {
 }
 
 impl<'a> Object<'a> {
-    /// Reads an object as clang writes it.
+    /// Parses an object compiled by clang.
     ///
     /// # Errors
     /// [`LoadError::Object`]
@@ -80,53 +83,53 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// The object's own types, as its section `.BTF` has them.
+    /// The object's BTF: the content of its section `.BTF`.
     #[must_use]
     pub fn types(&self) -> &'a [u8] {
         self.types
     }
 
-    /// What it wants to know of the kernel's, as its section `.BTF.ext` has it.
+    /// The object's relocations against the kernel's BTF: the content of its section `.BTF.ext`.
     #[must_use]
     pub fn types_ext(&self) -> &'a [u8] {
         self.types_ext
     }
 
-    /// Puts a number into the instruction at an offset of a section: what a relocation is about. Without a number
-    /// the instruction becomes one that the verifier rejects, if it can be reached.
+    /// Applies a relocation: writes a number into the instruction at an offset of a section. Without a number the
+    /// instruction becomes one that the verifier rejects, if it is reachable.
     ///
     /// # Errors
-    /// [`LoadError::Object`] if there is no such instruction, or it has no place for a number.
+    /// [`LoadError::Object`] if there is no such instruction, or it has no field for a number.
     pub fn patch(&mut self, section: &str, offset_bytes: u32, number: Option<u32>) -> Result<(), LoadError> {
         let wrong = || LoadError::Object(format!("no number fits at {section}+{offset_bytes}"));
-        let (_, index) = *self
+        let (_, section_index) = *self
             .sections
             .iter()
             .find(|(name, _)| name == section)
             .ok_or_else(wrong)?;
         let offset = offset_bytes as usize;
-        let (instructions, place) = self
+        let (instructions, index) = self
             .parsed
             .functions
             .values_mut()
-            .filter(|function| function.section_index.0 == index)
+            .filter(|function| function.section_index.0 == section_index)
             .find_map(|function| {
-                let place = offset.checked_sub(function.section_offset)? / size_of::<bpf_insn>();
-                (place < function.instructions.len()).then_some((&mut function.instructions, place))
+                let index = offset.checked_sub(function.section_offset)? / size_of::<bpf_insn>();
+                (index < function.instructions.len()).then_some((&mut function.instructions, index))
             })
             .ok_or_else(wrong)?;
-        let wide = instructions[place].code == LOAD_64;
-        match (number, instructions[place].code) {
-            (Some(number), code) if code == LOAD_64 || calculates_with_number(code) => {
-                instructions[place].imm = number.cast_signed();
+        let wide = instructions[index].code == LOAD_64;
+        match (number, instructions[index].code) {
+            (Some(number), code) if code == LOAD_64 || has_immediate_operand(code) => {
+                instructions[index].imm = number.cast_signed();
             }
-            (Some(number), code) if loads_from_place(code) => {
-                instructions[place].off = i16::try_from(number).map_err(|_| wrong())?;
+            (Some(number), code) if loads_from_memory(code) => {
+                instructions[index].off = i16::try_from(number).map_err(|_| wrong())?;
             }
             (Some(_), _) => return Err(wrong()),
             (None, _) => {
-                let end = place + 1 + usize::from(wide);
-                for instruction in instructions.get_mut(place..end).ok_or_else(wrong)? {
+                let end = index + 1 + usize::from(wide);
+                for instruction in instructions.get_mut(index..end).ok_or_else(wrong)? {
                     instruction.code = CALL;
                     instruction.set_dst_reg(0);
                     instruction.set_src_reg(0);
@@ -138,7 +141,7 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// Whether it calls the helper `placeholder`, which does not exist.
+    /// Whether it calls the helper `placeholder`, a number that no helper has.
     #[must_use]
     pub fn calls(&self, placeholder: i32) -> bool {
         let mut instructions = self
@@ -151,8 +154,8 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Turns each call of the helper `placeholder`, which does not exist, into one of the kernel's function with
-    /// this BTF id.
+    /// Replaces each call of the helper `placeholder`, a number that no helper has, by a call of the kernel function
+    /// with this BTF id.
     pub fn call_kernel_function(&mut self, placeholder: i32, id: u32) {
         for function in self.parsed.functions.values_mut() {
             for instruction in &mut function.instructions {
@@ -164,7 +167,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Loads its raw tracepoints of these names, with its array map `map`.
+    /// Loads the raw tracepoint programs with these names, and the array map `map`.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON.
@@ -196,7 +199,7 @@ impl<'a> Object<'a> {
         Ok((programs, array))
     }
 
-    /// Loads its iterator `program` over what the kernel's function with this BTF id iterates over.
+    /// Loads the iterator `program` for the kernel's iterator function with this BTF id.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_PERFMON.
@@ -207,8 +210,8 @@ impl<'a> Object<'a> {
         Ok(Program { fd, array: None })
     }
 
-    /// Loads its program `name`, which is to be attached to cgroups and called at moments of TCP connections, with its
-    /// small array maps of these names.
+    /// Loads the `sock_ops` program `name`, which is attached to cgroups and runs at events of TCP connections, and the
+    /// single-value maps with these names.
     ///
     /// # Errors
     /// `EPERM` without CAP_BPF and CAP_NET_ADMIN.
@@ -241,7 +244,7 @@ impl<'a> Object<'a> {
         Ok((Program { fd, array: None }, made))
     }
 
-    /// Gives its constants their values.
+    /// Sets the values of the object's constants.
     pub(super) fn set_constants(&mut self, constants: &[(&str, &[u8])]) -> Result<(), LoadError> {
         let values: HashMap<_, _> = constants
             .iter()
@@ -252,7 +255,7 @@ impl<'a> Object<'a> {
             .map_err(|error| LoadError::Object(error.to_string()))
     }
 
-    /// The maps that it defines, and those that stand for its variables and constants.
+    /// Returns the maps that it defines, and the maps of its variables and constants.
     pub(super) fn maps(&self) -> impl Iterator<Item = MapOfObject<'_>> {
         self.parsed.maps.iter().map(|(name, map)| {
             let data = map.data();
@@ -272,8 +275,7 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Gives maps and functions their places, and the kernel the types of its functions, which the verifier wants for
-    /// those that loops call.
+    /// Relocates maps and functions, and loads the BTF of its functions, which the verifier needs for loop callbacks.
     pub(super) fn link(mut self, maps: &[(&str, i32)]) -> Result<Linked, LoadError> {
         let broken = |error: &dyn fmt::Display| LoadError::Object(error.to_string());
         let features = BtfFeatures::new(true, true, true, true, true, true, true, true);
@@ -311,15 +313,15 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A map, as an object defines it.
+/// A map definition of an object.
 pub(super) struct MapOfObject<'a> {
     pub(super) definition: Definition<'a>,
-    /// What is in it at first, if it stands for a section.
+    /// Initial content, if the map is a data section.
     pub(super) data: Option<&'a [u8]>,
     pub(super) is_constant: bool,
 }
 
-/// An object whose programs can be loaded.
+/// An object with its maps relocated and its BTF loaded.
 pub(super) struct Linked {
     parsed: aya_obj::Object,
     types: OwnedFd,
@@ -354,29 +356,29 @@ impl Linked {
         };
         match call::load_program(&code, None) {
             Ok(fd) => Ok(fd),
-            // EACCES is the verifier's favourite answer, and a policy's as well: with a log the former has words.
+            // EACCES comes from the verifier or from a security policy: only the verifier writes a log.
             Err(Errno::PERM) => Err(LoadError::System("load a BPF program", Errno::PERM)),
-            Err(_) => again_with_a_log(&code),
+            Err(_) => load_with_log(&code),
         }
     }
 }
 
-/// `BPF_ALU` and `BPF_ALU64` with `BPF_K`: moves, additions, shifts of a number in the instruction.
-fn calculates_with_number(code: u8) -> bool {
+/// `BPF_ALU` and `BPF_ALU64` with `BPF_K`: arithmetic with an immediate number.
+fn has_immediate_operand(code: u8) -> bool {
     matches!(code & 0x0f, 0x04 | 0x07)
 }
 
-/// `BPF_LDX` with `BPF_MEM`: a load from an address and a number in the instruction.
-fn loads_from_place(code: u8) -> bool {
+/// `BPF_LDX` with `BPF_MEM`: a load from a register plus an offset.
+fn loads_from_memory(code: u8) -> bool {
     code & 0xe7 == 0x61
 }
 
-/// Loads the program once more, to hear why it was rejected; or it is accepted this time.
-fn again_with_a_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
+/// Loads the program again with a log, to learn why it was rejected; it may be accepted this time.
+fn load_with_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     let mut log = vec![0; LOG_BYTES];
     let errno = match call::load_program(code, Some(&mut log)) {
         Ok(fd) => return Ok(fd),
-        // Not the verifier's doing: it has said nothing against it.
+        // These errors do not come from the verifier.
         Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)) => {
             return Err(LoadError::System("load a BPF program", errno));
         }
@@ -394,7 +396,7 @@ fn again_with_a_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     })
 }
 
-/// What the verifier says in the end is at the end; it keeps that if there is not room for all (Linux 6.4).
+/// Size of the verifier's log. The reason is at its end, which is kept if the log is too long (Linux 6.4).
 const LOG_BYTES: usize = 256 * 1024;
 
 // Codes of instructions (`include/uapi/linux/bpf.h`, `bpf_common.h`).
@@ -402,8 +404,7 @@ const LOAD_64: u8 = 0x18;
 const CALL: u8 = 0x85;
 const PSEUDO_KFUNC_CALL: u8 = 2;
 
-/// The number that libbpf gives to the helper in an instruction that must not be reached: it shows in the verifier's
-/// words.
+/// The helper number that libbpf writes into an unreachable instruction; it appears in the verifier's log.
 const NO_HELPER: i32 = 0xbad_2310;
 
 /// `enum bpf_prog_type`

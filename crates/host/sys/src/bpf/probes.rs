@@ -1,4 +1,4 @@
-//! Programs that are called when functions are.
+//! Attaching programs to function entries and returns.
 
 use super::call;
 use super::{Kind, Link, Program};
@@ -6,23 +6,23 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// When a program is called, of a function's call.
+/// The points of a function call at which a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// When it begins.
+pub enum ProbePoint {
+    /// At the function's entry.
     Entry,
-    /// When it returns.
+    /// At the function's return.
     Return,
-    /// At both: only programs that were loaded as [`Kind::UserSession`] or [`Kind::KernelSession`].
+    /// At both; only for programs loaded as [`Kind::UserSession`] or [`Kind::KernelSession`].
     Both,
 }
 
 impl Program {
-    /// Has it called at these places of a file, in whatever process runs there, or (`process`) in one alone, which then
-    /// is the only one to be slowed; each place has a cookie, by which the program knows it.
+    /// Attaches the program to these offsets in a file, in all processes or in `process` alone, which is then the only
+    /// one to be slowed. The program gets the cookie of the offset.
     ///
     /// # Errors
-    /// `EINVAL` if at one of the places there is no instruction that can be watched, or the kernel knows no such links;
+    /// `EINVAL` if an offset has no instruction that can be probed, or the kernel has no such links;
     /// `ENOENT` without such a file, `EPERM` without CAP_PERFMON; `ESRCH` without such a process.
     #[doc(alias = "BPF_TRACE_UPROBE_MULTI")]
     pub fn attach_user_probes(
@@ -30,39 +30,40 @@ impl Program {
         path: &CStr,
         offsets: &[u64],
         cookies: &[u64],
-        moment: Moment,
+        point: ProbePoint,
         process: Option<u32>,
     ) -> Result<Link, Errno> {
-        let (kind, flags) = moment.of_kinds(Kind::UserProbes, Kind::UserSession);
-        let whose = process.unwrap_or(0);
-        call::link_user_probes(self.fd.as_fd(), kind, path, offsets, cookies, flags, whose).map(Link::from)
+        let (kind, flags) = point.attach_type(Kind::UserProbes, Kind::UserSession);
+        let pid = process.unwrap_or(0);
+        call::link_user_probes(self.fd.as_fd(), kind, path, offsets, cookies, flags, pid).map(Link::from)
     }
 
-    /// Has it called when these functions of the kernel are; each has a cookie, by which the program knows it.
+    /// Attaches the program to these kernel functions. The program gets the cookie of the function.
     ///
     /// # Errors
-    /// `ESRCH` or `EINVAL` if one of them is not there or cannot be watched; `EPERM` where that is forbidden.
+    /// `ESRCH` or `EINVAL` if one of them does not exist or cannot be probed; `EPERM` where that is forbidden.
     #[doc(alias = "BPF_TRACE_KPROBE_MULTI")]
     pub fn attach_kernel_probes(
         &self,
         names: &[&CStr],
         cookies: &[u64],
-        moment: Moment,
+        point: ProbePoint,
     ) -> Result<Link, Errno> {
-        let (kind, flags) = moment.of_kinds(Kind::KernelProbes, Kind::KernelSession);
+        let (kind, flags) = point.attach_type(Kind::KernelProbes, Kind::KernelSession);
         call::link_kernel_probes(self.fd.as_fd(), kind, names, cookies, flags).map(Link::from)
     }
 
-    /// Has it called at the entry or exit of the function of the kernel's that it was loaded for ([`Kind::Entry`],
+    /// Attaches the program to the entry or exit of the kernel function that it was loaded for ([`Kind::Entry`],
     /// [`Kind::Exit`]), with a cookie (Linux 5.19).
     ///
     /// # Errors
-    /// `EPERM` where that is forbidden; `EINVAL` or `EBUSY` if the function cannot be watched; `E2BIG` if 38 watch it.
+    /// `EPERM` where that is forbidden; `EINVAL` or `EBUSY` if the function cannot be traced; `E2BIG` beyond 38
+    /// programs.
     pub fn attach_traced(&self, kind: Kind<'_>, cookie: u64) -> Result<Link, Errno> {
         call::link_traced(self.fd.as_fd(), kind.types().1, cookie).map(Link::from)
     }
 
-    /// Has it called by a perf event, with a cookie (Linux 5.15). The event must be kept as well.
+    /// Attaches the program to a perf event, with a cookie (Linux 5.15). The event must stay open as well.
     ///
     /// # Errors
     /// The errno of `bpf(2)`.
@@ -71,9 +72,9 @@ impl Program {
     }
 }
 
-impl Moment {
-    /// The attach type, and the flags of the link.
-    const fn of_kinds(self, one: Kind<'_>, session: Kind<'_>) -> (u32, u32) {
+impl ProbePoint {
+    /// Returns the attach type and the flags of the link.
+    const fn attach_type(self, one: Kind<'_>, session: Kind<'_>) -> (u32, u32) {
         match self {
             Self::Entry => (one.types().1, 0),
             Self::Return => (one.types().1, RETURN),

@@ -6,36 +6,36 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-/// A program in the kernel, for as long as this is kept.
+/// A loaded program; the kernel frees it when this is dropped, unless it is attached.
 #[derive(Debug)]
 pub struct Program {
     pub(super) fd: OwnedFd,
-    /// The array that it writes to.
+    /// The array that it was loaded with.
     pub(super) array: Option<Arc<Identity>>,
 }
 
-/// What the kernel tells of a program.
+/// The kernel's information about a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Its number.
+    /// Program id.
     pub id: u32,
-    /// The first 15 bytes of its name.
+    /// Name, at most 15 bytes.
     pub name: Vec<u8>,
-    /// The numbers of its maps, sixteen at most.
+    /// Ids of its maps, at most 16.
     pub map_ids: Vec<u32>,
 }
 
 impl Program {
-    /// A program that is in the kernel already.
+    /// Opens a loaded program by its id.
     ///
     /// # Errors
-    /// `ENOENT` if it is not any more, `EPERM` without CAP_SYS_ADMIN.
+    /// `ENOENT` if it is no longer loaded, `EPERM` without CAP_SYS_ADMIN.
     pub fn by_id(id: u32) -> Result<Self, Errno> {
         let fd = call::program_by_id(id)?;
         Ok(Self { fd, array: None })
     }
 
-    /// What the kernel tells of it.
+    /// Returns the kernel's information about the program.
     ///
     /// # Errors
     /// The errno of `bpf(2)`.
@@ -54,30 +54,30 @@ impl Program {
         })
     }
 
-    /// Its map of this name.
+    /// Opens the program's map with this name.
     ///
     /// # Errors
     /// `ENOENT` if it has none, `EPERM` without CAP_SYS_ADMIN.
     pub fn map(&self, name: &str) -> Result<Map, Errno> {
         for id in self.info()?.map_ids {
             let map = Map::by_id(id)?;
-            if map.is_called(name)? {
+            if map.has_name(name)? {
                 return Ok(map);
             }
         }
         Err(Errno::NOENT)
     }
 
-    /// Runs the program once, here and now, attached to nothing (`BPF_PROG_TEST_RUN`, for raw tracepoints since
-    /// Linux 5.10). Its first argument is the slot's number; `more` are the others, eleven at most.
+    /// Runs the program once, without attaching it (`BPF_PROG_TEST_RUN`, for raw tracepoints since Linux 5.10). Its
+    /// first argument is the slot's index; `more` has the others, at most eleven.
     ///
     /// # Errors
-    /// The errno of `bpf(2)`; `EINVAL` if the slot is none of the array that this program was loaded with, or there are
+    /// The errno of `bpf(2)`; `EINVAL` if the slot is not of the array that this program was loaded with, or there are
     /// too many arguments.
     pub fn run(&self, slot: &mut Slot, more: &[u64]) -> Result<u32, Errno> {
         let mut arguments = [0; 12];
-        let is_its_own = self.array.as_ref().is_some_and(|array| slot.is_of(array));
-        if !is_its_own || more.len() >= arguments.len() {
+        let is_own_slot = self.array.as_ref().is_some_and(|array| slot.is_of(array));
+        if !is_own_slot || more.len() >= arguments.len() {
             return Err(Errno::INVAL);
         }
         arguments[0] = u64::from(slot.number());
@@ -87,10 +87,10 @@ impl Program {
         call::run_program(self.fd.as_fd(), &arguments)
     }
 
-    /// Starts an iterator; what it writes is to be read from the result. Each starts from the beginning.
+    /// Starts an iterator run from the beginning; its output is read from the result.
     ///
     /// # Errors
-    /// The errno of `bpf(2)`: `EINVAL` if this is none.
+    /// The errno of `bpf(2)`: `EINVAL` if this is not an iterator.
     pub fn iterate(&self) -> Result<Iteration, Errno> {
         let link = call::create_iterator_link(self.fd.as_fd())?;
         Ok(Iteration {
@@ -99,7 +99,7 @@ impl Program {
     }
 }
 
-/// An iterator's output.
+/// The output of an iterator run.
 #[derive(Debug)]
 pub struct Iteration {
     file: File,

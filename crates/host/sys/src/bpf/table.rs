@@ -1,24 +1,24 @@
-//! Maps of keys and values, as an object defines them, read and written by system calls.
+//! BPF maps of any type, as an object defines them, read and written by system calls.
 
 use super::call::{self, MapAttributes};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A map in the kernel: hash, array, stacks, by processor or not. Its keys and values are bytes, of lengths that
-/// are the map's own: every length is checked before the kernel sees it.
+/// A BPF map: hash, array, stack traces, per CPU or not. Keys and values are bytes; their lengths are checked against
+/// the map's before each system call.
 #[derive(Debug)]
 pub struct Table {
     fd: OwnedFd,
     kind: u32,
     key_bytes: usize,
-    /// Of one value, as the program sees it.
+    /// Length of one value in the program.
     value_bytes: usize,
     entries: u32,
-    /// How many values there are for each key.
+    /// Number of values of each key: 1, or the number of possible processors.
     copies: usize,
 }
 
-/// How a map is made.
+/// The definition of a map.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition<'a> {
     pub(super) name: &'a str,
@@ -39,7 +39,7 @@ impl Table {
             value_bytes: definition.value_bytes,
             entries: definition.entries,
             flags: definition.flags,
-            name: call::object_name(&harmless(definition.name)),
+            name: call::object_name(&sanitized(definition.name)),
             ..MapAttributes::default()
         })?;
         Ok(Self {
@@ -52,19 +52,20 @@ impl Table {
         })
     }
 
-    /// How long a key is.
+    /// Length of a key in bytes.
     #[must_use]
     pub const fn key_bytes(&self) -> usize {
         self.key_bytes
     }
 
-    /// How long all the values of one key are: one, or one for each possible processor, each on whole eight bytes.
+    /// Length in bytes of all values of one key: one value, or one for each possible processor, each padded to eight
+    /// bytes.
     #[must_use]
     pub const fn values_bytes(&self) -> usize {
         self.copy_bytes() * self.copies
     }
 
-    /// How long each of the values of one key is, with what is between them.
+    /// Length in bytes of one value of a key, including padding.
     #[must_use]
     pub const fn copy_bytes(&self) -> usize {
         if self.copies == 1 && !matches!(self.kind, PERCPU_HASH | PERCPU_ARRAY | LRU_PERCPU_HASH) {
@@ -74,13 +75,13 @@ impl Table {
         }
     }
 
-    /// For how many keys there is room.
+    /// Largest number of keys.
     #[must_use]
     pub const fn entries(&self) -> u32 {
         self.entries
     }
 
-    /// Reads what a key has into `values`; whether it has anything.
+    /// Reads the values of a key into `values`. Returns whether the key exists.
     ///
     /// # Errors
     /// `EINVAL` if the key is not [`key_bytes`](Self::key_bytes) or `values` not [`values_bytes`](Self::values_bytes)
@@ -92,10 +93,10 @@ impl Table {
         found(call::lookup(self.fd.as_fd(), key, values))
     }
 
-    /// Gives a key its values, whether it had others or none.
+    /// Sets the values of a key, new or existing.
     ///
     /// # Errors
-    /// As of [`lookup`](Self::lookup); `E2BIG` if there is no room.
+    /// As for [`lookup`](Self::lookup); `E2BIG` if the map is full.
     pub fn update(&self, key: &[u8], values: &[u8]) -> Result<(), Errno> {
         if key.len() != self.key_bytes || values.len() != self.values_bytes() || self.kind == RING_BUFFER {
             return Err(Errno::INVAL);
@@ -103,10 +104,10 @@ impl Table {
         call::update(self.fd.as_fd(), key, values)
     }
 
-    /// Takes a key out; whether it was there.
+    /// Deletes a key. Returns whether it existed.
     ///
     /// # Errors
-    /// As of [`lookup`](Self::lookup).
+    /// As for [`lookup`](Self::lookup).
     pub fn delete(&self, key: &[u8]) -> Result<bool, Errno> {
         if key.len() != self.key_bytes {
             return Err(Errno::INVAL);
@@ -114,8 +115,8 @@ impl Table {
         found(call::delete(self.fd.as_fd(), key))
     }
 
-    /// Calls `take` with each key and its values; those that come or go meanwhile may be among them or not, and after a
-    /// key has gone under our hands others may come again.
+    /// Calls `take` with each key and its values. Keys that are added or deleted meanwhile may be included or not, and
+    /// after a deletion some keys may be repeated.
     ///
     /// # Errors
     /// The errno of `bpf(2)`.
@@ -124,8 +125,8 @@ impl Table {
             return Err(Errno::INVAL);
         }
         match self.each_in_batches(&mut take) {
-            // Not for maps of this kind, or not in this kernel (before Linux 5.6; EINVAL: it does not know the command).
-            Err(Batch::NotHere) => self.each_by_key(&mut take),
+            // This map type or this kernel has no batches (before Linux 5.6; EINVAL: unknown command).
+            Err(Batch::Unsupported) => self.each_by_key(&mut take),
             Err(Batch::Failed(errno)) => Err(errno),
             Ok(()) => Ok(()),
         }
@@ -133,29 +134,30 @@ impl Table {
 
     fn each_in_batches(&self, take: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), Batch> {
         let values_bytes = self.values_bytes().max(1);
-        let mut room = (BATCH_BYTES / (self.key_bytes + values_bytes)).clamp(1, self.entries.max(1) as usize);
-        let mut keys = vec![0; room * self.key_bytes];
-        let mut values = vec![0; room * values_bytes];
-        let mut place: Option<Vec<u8>> = None;
+        let mut capacity =
+            (BATCH_BYTES / (self.key_bytes + values_bytes)).clamp(1, self.entries.max(1) as usize);
+        let mut keys = vec![0; capacity * self.key_bytes];
+        let mut values = vec![0; capacity * values_bytes];
+        let mut position: Option<Vec<u8>> = None;
         let mut next = vec![0; self.key_bytes.max(4)];
         loop {
             let batch = call::Batch {
-                from: place.as_deref(),
+                from: position.as_deref(),
                 next: &mut next,
                 keys: &mut keys,
                 values: &mut values,
-                room: u32::try_from(room).unwrap_or(u32::MAX),
+                capacity: u32::try_from(capacity).unwrap_or(u32::MAX),
             };
             let (count, ended) = match call::lookup_batch(self.fd.as_fd(), batch) {
                 Ok((count, ended)) => (count as usize, ended),
-                // The next bucket alone has more.
-                Err(Errno::NOSPC) if room < self.entries as usize => {
-                    room = (room * 2).min(self.entries as usize);
-                    keys.resize(room * self.key_bytes, 0);
-                    values.resize(room * values_bytes, 0);
+                // The next bucket alone has more elements.
+                Err(Errno::NOSPC) if capacity < self.entries as usize => {
+                    capacity = (capacity * 2).min(self.entries as usize);
+                    keys.resize(capacity * self.key_bytes, 0);
+                    values.resize(capacity * values_bytes, 0);
                     continue;
                 }
-                Err(_) if place.is_none() => return Err(Batch::NotHere),
+                Err(_) if position.is_none() => return Err(Batch::Unsupported),
                 Err(errno) => return Err(Batch::Failed(errno)),
             };
             for (key, value) in keys
@@ -168,7 +170,7 @@ impl Table {
             if ended {
                 return Ok(());
             }
-            place = Some(next.clone());
+            position = Some(next.clone());
         }
     }
 
@@ -176,7 +178,7 @@ impl Table {
         let mut values = vec![0; self.values_bytes()];
         let mut last: Option<Vec<u8>> = None;
         let mut key = vec![0; self.key_bytes];
-        // A key that goes under our hands sends us to the beginning: not for ever.
+        // If the last key is deleted meanwhile, the kernel starts over: the number of rounds is bounded.
         for _ in 0..u64::from(self.entries) * ROUNDS {
             if !found(call::next_key(self.fd.as_fd(), last.as_deref(), &mut key))? {
                 return Ok(());
@@ -189,7 +191,7 @@ impl Table {
         Ok(())
     }
 
-    /// Nothing can be written any more by system calls: the verifier takes what is there for constants.
+    /// Makes the map read-only for system calls: the verifier then treats its content as constants.
     pub(super) fn freeze(&self) -> Result<(), Errno> {
         call::freeze(self.fd.as_fd())
     }
@@ -201,9 +203,9 @@ impl AsFd for Table {
     }
 }
 
-/// Why no batches.
+/// Why reading in batches failed.
 enum Batch {
-    NotHere,
+    Unsupported,
     Failed(Errno),
 }
 
@@ -215,29 +217,29 @@ fn found(result: Result<(), Errno>) -> Result<bool, Errno> {
     }
 }
 
-/// The kernel takes letters, digits, dots and underscores.
-fn harmless(name: &str) -> Vec<u8> {
-    let harmless = |byte: u8| {
+/// Replaces characters that the kernel does not accept in names: all but letters, digits, dots and underscores.
+fn sanitized(name: &str) -> Vec<u8> {
+    let sanitized = |byte: u8| {
         if byte.is_ascii_alphanumeric() || byte == b'.' {
             byte
         } else {
             b'_'
         }
     };
-    name.bytes().map(harmless).collect()
+    name.bytes().map(sanitized).collect()
 }
 
-/// How many processors this host could ever have: of so many the kernel keeps values.
+/// Returns the number of possible processors: the number of values of each key in a per-CPU map.
 ///
 /// # Errors
-/// When `/sys` does not tell.
+/// If `/sys/devices/system/cpu/possible` cannot be read.
 pub fn possible_processors() -> Result<usize, Errno> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     highest(text.trim()).map(|last| last + 1).ok_or(Errno::INVAL)
 }
 
-/// The highest number of a list like `0-3,7`.
+/// Returns the highest number of a list like `0-3,7`.
 fn highest(list: &str) -> Option<usize> {
     list.split([',', '-'])
         .map(|number| number.parse().ok())
@@ -247,13 +249,13 @@ fn highest(list: &str) -> Option<usize> {
         .filter(|last| *last < PROCESSORS_MAX)
 }
 
-/// More than any kernel can be built for (`NR_CPUS`).
+/// More processors than any kernel supports (`NR_CPUS`).
 const PROCESSORS_MAX: usize = 1 << 16;
 
-/// How much is asked for at once.
+/// Size of a batch.
 const BATCH_BYTES: usize = 256 * 1024;
 
-/// How often as many keys as there is room for are gone through.
+/// Most passes over a map that changes while it is read.
 const ROUNDS: u64 = 4;
 
 // `enum bpf_map_type`
@@ -267,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors() {
+    fn highest_processor_of_a_list() {
         assert_eq!(highest("0"), Some(0));
         assert_eq!(highest("0-127"), Some(127));
         assert_eq!(highest("0-3,8-11"), Some(11));
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_kernel_takes() {
-        assert_eq!(harmless("b/r o.data"), b"b_r_o.data");
+    fn name_is_sanitized_for_the_kernel() {
+        assert_eq!(sanitized("b/r o.data"), b"b_r_o.data");
     }
 }

@@ -1,6 +1,6 @@
 //! What `ss` says about a specimen, word by word.
 
-use sockeye_lab::{Namespace, Protocol, Specimen, State, Timer};
+use sockeye_lab::{LabSocket, Namespace, Protocol, State, Timer};
 use std::net::SocketAddr;
 
 /// A line of `ss -Hanoe`, columns and `key:value` words apart.
@@ -58,16 +58,16 @@ fn shown(address: SocketAddr) -> String {
     address.to_string()
 }
 
-/// Finds the specimen's line.
+/// Finds the socket's line.
 #[track_caller]
-pub(crate) fn line_of(specimen: &Specimen) -> Line {
-    let local = specimen.local.expect("an address");
-    let found = lines(&specimen.namespace, flag(specimen.protocol));
+pub(crate) fn line_of(lab_socket: &LabSocket) -> Line {
+    let local = lab_socket.local.expect("an address");
+    let found = lines(&lab_socket.namespace, flag(lab_socket.protocol));
     let place = |line: &Line| {
         let same_local = line.local == shown(local)
             || (local.ip().is_unspecified() && line.local == format!("*:{}", local.port()));
         same_local
-            && specimen
+            && lab_socket
                 .peer
                 .map_or(line.peer.ends_with(":*"), |peer| line.peer == shown(peer))
     };
@@ -75,24 +75,27 @@ pub(crate) fn line_of(specimen: &Specimen) -> Line {
     found
         .into_iter()
         .find(place)
-        .unwrap_or_else(|| panic!("ss does not show {specimen:?} in {all}"))
+        .unwrap_or_else(|| panic!("ss does not show {lab_socket:?} in {all}"))
 }
 
 /// Compares state, queues, timer, inode and user with what `ss` says.
 #[track_caller]
-pub(crate) fn check(specimen: &Specimen) -> Line {
-    let line = line_of(specimen);
-    assert_eq!(line.state, specimen.state.ss_word(), "{line:?}");
-    assert_eq!(line.recv_queue, specimen.recv_queue, "receive queue in {line:?}");
-    assert_eq!(line.send_queue, specimen.send_queue, "send queue in {line:?}");
-    assert_eq!(line.timer(), specimen.timer.ss_word(), "{line:?}");
-    if specimen.timer != Timer::TimeWait && specimen.state != State::SynRecv {
+pub(crate) fn check(lab_socket: &LabSocket) -> Line {
+    let line = line_of(lab_socket);
+    assert_eq!(line.state, lab_socket.state.ss_word(), "{line:?}");
+    assert_eq!(
+        line.recv_queue, lab_socket.recv_queue,
+        "receive queue in {line:?}"
+    );
+    assert_eq!(line.send_queue, lab_socket.send_queue, "send queue in {line:?}");
+    assert_eq!(line.timer(), lab_socket.timer.ss_word(), "{line:?}");
+    if lab_socket.timer != Timer::TimeWait && lab_socket.state != State::SynRecv {
         let inode = line.word("ino").map_or(0, |word| word.parse().unwrap());
-        assert_eq!(inode, specimen.inode, "{line:?}");
+        assert_eq!(inode, lab_socket.inode, "{line:?}");
         let uid = line.word("uid").map_or(0, |word| word.parse().unwrap());
-        assert_eq!(uid, specimen.uid, "{line:?}");
+        assert_eq!(uid, lab_socket.uid, "{line:?}");
     }
-    if let Some(cookie) = specimen.cookie {
+    if let Some(cookie) = lab_socket.cookie {
         assert_eq!(line.word("sk"), Some(&format!("{cookie:x}")[..]), "{line:?}");
     }
     line

@@ -1,6 +1,9 @@
 //! Charts of a report as a picture: curves over a common axis, one chart below the other.
 //!
 //! Each curve has a colour and a shape of its own at its points, so that nobody needs the colours.
+//!
+//! Drawn here although `plotters` exists (three packages more, with SVG alone). Its pixels need a font from elsewhere, and its SVG
+//! knows no reader's light or dark; a chart here is one scene that becomes SVG, PNG, sixels or characters.
 
 mod axis;
 mod dots;

@@ -4,7 +4,9 @@ use crate::fixtures::binary::asked::Asked;
 use crate::fixtures::binary::{SOCKEYE, assert_harmless, command, run, sockets, words, words_in};
 use crate::fixtures::processes::{holder, own_and_other, words_as_nobody};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, State, Toward, need, program, wait_within};
+use sockeye_lab::{
+    Lab, LabSocket, Namespace, Pair, SocketOptions, State, Toward, need, program, wait_within,
+};
 use std::io::Read;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,9 +20,9 @@ fn list(namespace: &Namespace, filter: &str) -> Vec<Value> {
 
 /// What is listed of this socket.
 #[track_caller]
-fn row(namespace: &Namespace, specimen: &Specimen) -> Value {
-    let port = specimen.port();
-    let peer = specimen.peer.map_or(0, |peer| peer.port());
+fn row(namespace: &Namespace, lab_socket: &LabSocket) -> Value {
+    let port = lab_socket.port();
+    let peer = lab_socket.peer.map_or(0, |peer| peer.port());
     let filter = if peer == 0 {
         format!("state listening sport = :{port}")
     } else {
@@ -198,11 +200,11 @@ fn a_vanished_peer_is_noticed_within_the_time() {
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     for six in [false, true] {
         let link = lab.link(&client, &server);
-        let lane = if six { link.lane6() } else { link.lane() };
-        let pair = lane.established();
-        let other = lane.established();
-        lane.cut(Toward::Server);
-        lane.cut(Toward::Client);
+        let net_path = if six { link.net_path6() } else { link.net_path() };
+        let pair = net_path.established();
+        let other = net_path.established();
+        net_path.cut(Toward::Server);
+        net_path.cut(Toward::Client);
         let family = if six { "-6" } else { "-4" };
         let said = words(&format!(
             "keepalive set {family} --yes --time 1 --interval 1 --probes 2 -N {} sport = :{}",
@@ -497,7 +499,7 @@ fn a_shared_socket_is_set_through_whoever_allows_it() {
 fn nobody_may_set_his_own_and_is_told_of_the_others() {
     let lab = need!(Lab::new("keepnobody"));
     let here = lab.namespace("here");
-    let binary = lab.for_everyone(SOCKEYE.as_ref());
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
     let (own, other) = own_and_other(&lab, &here);
     let say = |line: &str| words_as_nobody(&here, &binary, line);
     let own_port = own.sockets()[1].port();

@@ -574,8 +574,8 @@ fn what_a_cgroup_may_be_called() {
 fn a_peer_that_vanishes_is_noticed_in_time() {
     let site = need!(Site::new("keep_vanish"));
     let other = site.lab.namespace("other");
-    let lane = site.lab.link(&site.inside, &other).lane();
-    let ip = lane.server_ip().to_string();
+    let net_path = site.lab.link(&site.inside, &other).net_path();
+    let ip = net_path.server_ip().to_string();
     let mut server = other
         .command("python3", &[PEER, "serve", &ip])
         .stdout(Stdio::piped())
@@ -602,8 +602,8 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
     let mut client = site.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap());
     assert_eq!(line_of(&mut lines), "connected");
-    lane.cut(Toward::Client);
-    lane.cut(Toward::Server);
+    net_path.cut(Toward::Client);
+    net_path.cut(Toward::Server);
     let begun = Instant::now();
     let ended = line_of(&mut lines);
     let took = begun.elapsed();
@@ -622,7 +622,7 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
 #[test]
 fn without_the_right_it_says_so() {
     let site = need!(Site::new("keep_rights"));
-    let sockeye = site.lab.for_everyone(Path::new(SOCKEYE));
+    let sockeye = site.lab.copy_for_all_users(Path::new(SOCKEYE));
     let sockeye = sockeye.to_str().unwrap();
     let path = site.path();
     for words in [

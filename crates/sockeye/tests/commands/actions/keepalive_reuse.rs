@@ -10,8 +10,8 @@ use sockeye_lab::{Lab, Pair, need};
 fn a_descriptor_that_is_another_socket_by_now_is_left_alone() {
     let lab = need!(Lab::new("keepreuse"));
     let here = lab.namespace("here");
-    let lane = here.loopback();
-    let (first, second) = (lane.established(), lane.established());
+    let net_path = here.loopback();
+    let (first, second) = (net_path.established(), net_path.established());
     let port = first.client.port();
     let Pair { client, server, .. } = first;
     let mut place = client.duplicate();

@@ -3,7 +3,7 @@
 use crate::fixtures::binary::asked::Asked;
 use crate::fixtures::binary::{SOCKEYE, command, run, sockets, words, words_in};
 use crate::fixtures::processes::{holder, without_reader, words_as_nobody};
-use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, need, wait_until};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need, wait_until};
 use std::io::{Read, Write};
 use std::process::Command;
 use std::time::Duration;
@@ -15,17 +15,17 @@ fn is_there(namespace: &Namespace, port: u16, peer: u16) -> bool {
         .any(|row| row.local.port() == port && row.peer.port() == peer)
 }
 
-fn is_open(specimen: &Specimen, namespace: &Namespace) -> bool {
+fn is_open(lab_socket: &LabSocket, namespace: &Namespace) -> bool {
     is_there(
         namespace,
-        specimen.port(),
-        specimen.peer.map_or(0, |peer| peer.port()),
+        lab_socket.port(),
+        lab_socket.peer.map_or(0, |peer| peer.port()),
     )
 }
 
 /// What reading from it says, within some seconds.
-fn read_error(specimen: &Specimen) -> Option<i32> {
-    let socket = specimen.socket();
+fn read_error(lab_socket: &LabSocket) -> Option<i32> {
+    let socket = lab_socket.socket();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let read = (&*socket).read_exact(&mut [0; 8]);
     read.err().and_then(|error| error.raw_os_error())
@@ -36,9 +36,12 @@ fn its_owner_and_its_peer_are_told_and_no_other() {
     let lab = need!(Lab::new("killerr"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);
-    for lane in [link.lane(), link.lane6(), link.lane_mapped()] {
-        let listener = lane.listener();
-        let (pair, other) = (lane.established_to(&listener), lane.established_to(&listener));
+    for net_path in [link.net_path(), link.net_path6(), link.net_path_mapped()] {
+        let listener = net_path.listener();
+        let (pair, other) = (
+            net_path.established_to(&listener),
+            net_path.established_to(&listener),
+        );
         let line = format!(
             "kill --yes --own-session -N {} sport = :{}",
             client.name(),
@@ -168,9 +171,9 @@ fn each_is_closed_in_its_own_namespace() {
 fn one_that_came_after_at_the_same_addresses_is_spared() {
     let lab = need!(Lab::new("killcookie"));
     let here = lab.namespace("here");
-    let lane = here.loopback();
-    let listener = lane.listener();
-    let Pair { client, server, .. } = lane.established_to(&listener);
+    let net_path = here.loopback();
+    let listener = net_path.listener();
+    let Pair { client, server, .. } = net_path.established_to(&listener);
     let (from, to) = (client.local.unwrap(), listener.local.unwrap());
     let asked = Asked::after(&here, &format!("kill --own-session sport = :{}", from.port()));
     // Reset, so that nothing is left of it.
@@ -404,7 +407,7 @@ fn waiting_states_as_the_kernel_allows() {
 fn nobody_may_not_and_is_told_why() {
     let lab = need!(Lab::new("killnobody"));
     let here = lab.namespace("here");
-    let binary = lab.for_everyone(SOCKEYE.as_ref());
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
     let process = lab
         .process("holder")
         .in_namespace(&here)

@@ -114,7 +114,7 @@ fn without_rights_over_lo() {
     let lab = need!(Lab::new("bench-file-nobody"));
     let setpriv = need!(program("setpriv"));
     let room = lab.namespace("room");
-    let sockeye = lab.for_everyone(SOCKEYE.as_ref());
+    let sockeye = lab.copy_for_all_users(SOCKEYE.as_ref());
     let mut command = room.command(
         setpriv.to_str().unwrap(),
         &["--reuid=65534", "--regid=65534", "--clear-groups"],

@@ -261,7 +261,7 @@ fn what_makes_no_sense_is_refused() {
 fn addresses_of_a_link_keep_their_device() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_fe80"));
     let here = link.devices().0;
-    let address = link.lane_link_local().server_ip();
+    let address = link.net_path_link_local().server_ip();
     for words in ["rr", "rr -u", "crr", "crr -P 3"] {
         let line = format!("bench {words} {address}%{here} -c 20 --json");
         let said = words_in(&client, &line);

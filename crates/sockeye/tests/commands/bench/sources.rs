@@ -286,7 +286,7 @@ fn a_reader_that_went_away_is_no_failure() {
 #[test]
 fn without_rights() {
     let (lab, namespace) = need!(empty("bench_sources_rights"));
-    let binary = lab.for_everyone(std::path::Path::new(SOCKEYE));
+    let binary = lab.copy_for_all_users(std::path::Path::new(SOCKEYE));
     let nobody = |words: &[&str]| {
         let mut command = Command::new(&binary);
         command

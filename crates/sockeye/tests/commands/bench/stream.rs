@@ -4,7 +4,7 @@ use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
 use crate::fixtures::binary::{SOCKEYE, Said, command, run, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Weather, need, program, wait_for, wait_until};
+use sockeye_lab::{Impairment, Lab, Namespace, need, program, wait_for, wait_until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -104,12 +104,12 @@ fn the_window_of_the_receiver_is_named() {
     let lab = need!(Lab::new("bench_window"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let road = lab.middlebox(&client, &server, 8);
-    road.set_both(Weather {
+    road.set_both(Impairment {
         delay: Duration::from_millis(10),
-        ..Weather::default()
+        ..Impairment::default()
     });
     let _serving = Serving::new(Some(&server), "");
-    let host = road.lane().server_ip();
+    let host = road.net_path().server_ip();
     // Only the receiver's buffer is short: what sends may hold as much as it wants.
     server.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
     let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));

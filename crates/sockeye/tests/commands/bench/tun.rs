@@ -270,7 +270,7 @@ impl Drop for Reaped {
 #[test]
 fn without_rights_it_says_what_is_missing() {
     let lab = need!(as_root());
-    let copy = lab.for_everyone(SOCKEYE.as_ref());
+    let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
     let output = Command::new(copy)
         .args(["bench", "tun", "--queues", "3", "-t", "0.1"])
         .uid(65534)

@@ -3,7 +3,7 @@
 
 use crate::fixtures::binary::{SOCKEYE, Said, clean, words_in};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Toward, Weather, need, output_of, program, wait_until, wait_within};
+use sockeye_lab::{Impairment, Lab, Namespace, Toward, need, output_of, program, wait_until, wait_within};
 use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -96,11 +96,11 @@ fn a_tunnel_whose_queue_holds_three_frames() {
     // Where an answer takes 4 ms: bursts go out, and the sender waits.
     let middlebox = lab.middlebox(&client, &server, 1);
     for toward in [Toward::Client, Toward::Server] {
-        let weather = Weather {
+        let impairment = Impairment {
             delay: Duration::from_millis(2),
-            ..Weather::default()
+            ..Impairment::default()
         };
-        middlebox.set(toward, weather);
+        middlebox.set(toward, impairment);
     }
     let key = lab.directory().join("key");
     let mut genkey = Command::new("openvpn");

@@ -342,7 +342,7 @@ fn standard_output_that_is_not_there() {
 #[test]
 fn as_nobody() {
     let (lab, here) = need!(ailing("nobody"));
-    let copy = lab.for_everyone(SOCKEYE.as_ref());
+    let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
     let nobody = |line: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
@@ -510,10 +510,10 @@ fn remedies_for_sockets_can_be_typed() {
     let lab = need!(Lab::new("socket_remedies"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);
-    let _idle = link.lane6().established();
-    let _closing = link.lane().half_closed();
-    let _unread = link.lane().unread(5000);
-    let _vanished = link.lane().retransmitting(5000);
+    let _idle = link.net_path6().established();
+    let _closing = link.net_path().half_closed();
+    let _unread = link.net_path().unread(5000);
+    let _vanished = link.net_path().retransmitting(5000);
     let low = "--set no-keepalive.idle=1ms --set close-wait.age=1ms --set fin-wait2.age=1ms --set unread.for=1ms \
                --set peer-silent.retransmissions=0 --set send-stuck.for=1ms";
     let mut seen = Vec::new();

@@ -1,7 +1,7 @@
 //! `sockeye check` of a busy host with which nothing is wrong.
 
 use super::diagnosis::{self, check, check_inside};
-use sockeye_lab::{Lab, Lane, Namespace, SocketOptions, need, wait_until};
+use sockeye_lab::{Lab, Namespace, NetPath, SocketOptions, need, wait_until};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl Bustle {
     }
 
     /// Questions and answers over a connection that stays.
-    fn request_response(&mut self, lane: &Lane) {
-        let pair = lane.established();
+    fn request_response(&mut self, net_path: &NetPath) {
+        let pair = net_path.established();
         let (mut client, mut server): (TcpStream, TcpStream) =
             (pair.client.duplicate().into(), pair.server.duplicate().into());
         self.keep(move || {
@@ -46,8 +46,8 @@ impl Bustle {
     }
 
     /// Much in one direction.
-    fn stream(&mut self, lane: &Lane) {
-        let pair = lane.established();
+    fn stream(&mut self, net_path: &NetPath) {
+        let pair = net_path.established();
         let (mut client, mut server): (TcpStream, TcpStream) =
             (pair.client.duplicate().into(), pair.server.duplicate().into());
         server.set_read_timeout(Some(SHORT)).expect("a timeout");
@@ -65,10 +65,10 @@ impl Bustle {
     }
 
     /// Connections for one question each, to a listener with a short backlog.
-    fn short_lived(&mut self, lane: &Lane) {
-        let listener = lane.with_server(SocketOptions::new().backlog(4)).listener();
-        let to = SocketAddr::new(lane.server_ip(), listener.port());
-        let client = lane.client().clone();
+    fn short_lived(&mut self, net_path: &NetPath) {
+        let listener = net_path.with_server(SocketOptions::new().backlog(4)).listener();
+        let to = SocketAddr::new(net_path.server_ip(), listener.port());
+        let client = net_path.client().clone();
         self.keep(move || {
             let mut client = client.run(|| TcpStream::connect(to)).expect("connect");
             let (mut server, _) = listener.socket().accept().expect("accept");
@@ -83,8 +83,8 @@ impl Bustle {
     }
 
     /// Datagrams both ways.
-    fn datagrams(&mut self, lane: &Lane) {
-        let pair = lane.udp_connected();
+    fn datagrams(&mut self, net_path: &NetPath) {
+        let pair = net_path.udp_connected();
         let (client, server): (UdpSocket, UdpSocket) =
             (pair.client.duplicate().into(), pair.server.duplicate().into());
         for end in [&client, &server] {
@@ -119,26 +119,31 @@ fn a_healthy_busy_host() {
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);
     let far = lab.middlebox(&client, &server, 7);
-    far.set_both(sockeye_lab::Weather {
+    far.set_both(sockeye_lab::Impairment {
         delay: Duration::from_millis(15),
-        ..sockeye_lab::Weather::default()
+        ..sockeye_lab::Impairment::default()
     });
     let mut bustle = Bustle::default();
-    let lanes = [link.lane(), link.lane6(), link.lane_mapped(), server.loopback6()];
-    for lane in &lanes {
-        bustle.request_response(lane);
-        bustle.short_lived(lane);
-        bustle.datagrams(lane);
+    let lanes = [
+        link.net_path(),
+        link.net_path6(),
+        link.net_path_mapped(),
+        server.loopback6(),
+    ];
+    for net_path in &lanes {
+        bustle.request_response(net_path);
+        bustle.short_lived(net_path);
+        bustle.datagrams(net_path);
     }
-    bustle.request_response(&far.lane());
-    bustle.request_response(&far.lane6());
-    bustle.stream(&link.lane());
+    bustle.request_response(&far.net_path());
+    bustle.request_response(&far.net_path6());
+    bustle.stream(&link.net_path());
     bustle.stream(&client.loopback());
     // Some that rest: young ones, and old ones that are looked after.
-    let young: Vec<_> = lanes.iter().map(Lane::established).collect();
+    let young: Vec<_> = lanes.iter().map(NetPath::established).collect();
     let kept: Vec<_> = lanes
         .iter()
-        .map(|lane| lane.keepalive(Duration::from_secs(60)))
+        .map(|net_path| net_path.keepalive(Duration::from_secs(60)))
         .collect();
     let quiet: Vec<_> = (0..50)
         .map(|_| lanes[0].established_to(young[0].listener.as_ref().expect("it has one")))
@@ -168,11 +173,11 @@ fn connections_that_are_probed() {
     let lab = need!(Lab::new("probed"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     client.sysctl("ipv4/tcp_keepalive_intvl", "1");
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path
         .with_client(SocketOptions::new().keepalive(Duration::from_secs(1)))
         .established();
-    let stuck = lane.zero_window();
+    let stuck = net_path.zero_window();
     let counted = || {
         let rows = drops(&server, pair.server.port());
         rows >= 3

@@ -265,10 +265,10 @@ fn orphans() {
     let (lab, here) = need!(alone("orphans"));
     let there = lab.namespace("there");
     let link = lab.link(&here, &there);
-    let lane = link.lane();
-    let listener = lane.listener();
-    let pairs: Vec<_> = (0..30).map(|_| lane.established_to(&listener)).collect();
-    lane.cut(Toward::Server);
+    let net_path = link.net_path();
+    let listener = net_path.listener();
+    let pairs: Vec<_> = (0..30).map(|_| net_path.established_to(&listener)).collect();
+    net_path.cut(Toward::Server);
     for pair in pairs {
         // Closed with something unsent, towards nobody.
         use std::io::Write;

@@ -2,7 +2,7 @@
 //! so, and silence below the threshold.
 
 use super::diagnosis::{self, check, check_inside, check_together, expect, given, until};
-use sockeye_lab::{Lab, Namespace, Skip, SocketOptions, Timer, Toward, Weather, need, wait_within};
+use sockeye_lab::{Impairment, Lab, Namespace, Skip, SocketOptions, Timer, Toward, need, wait_within};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ fn two(purpose: &str) -> Result<(Lab, Namespace, Namespace), Skip> {
 fn idle_without_keepalive() {
     let (lab, client, server) = need!(two("no_keepalive"));
     let link = lab.link(&client, &server);
-    let pair = link.lane().established();
+    let pair = link.net_path().established();
     // With keepalive nobody is in danger, however idle.
-    let _guarded = link.lane6().keepalive(Duration::from_secs(60));
+    let _guarded = link.net_path6().keepalive(Duration::from_secs(60));
     let (idler, sitter) = (
         given(&lab, "idler", pair.client),
         given(&lab, "sitter", pair.server),
@@ -62,11 +62,11 @@ fn idle_without_keepalive_on_one_host() {
 fn keepalive_that_comes_too_late() {
     let (lab, client, server) = need!(two("keepalive_late"));
     let link = lab.link(&client, &server);
-    let lane = link.lane();
-    let late = lane
+    let net_path = link.net_path();
+    let late = net_path
         .with_client(SocketOptions::new().keepalive(Duration::from_secs(7200)))
         .established();
-    let _early = lane.keepalive(Duration::from_secs(200));
+    let _early = net_path.keepalive(Duration::from_secs(200));
     let owner = given(&lab, "late", late.client);
     let found = check(&client, &[]);
     assert_eq!(found.rules(), ["keepalive-late"], "{found}");
@@ -85,11 +85,11 @@ fn keepalive_that_comes_too_late() {
 #[test]
 fn keepalive_probes_that_nobody_answers() {
     let (lab, client, server) = need!(two("keepalive_unanswered"));
-    let lane = lab.link(&client, &server).lane6();
+    let net_path = lab.link(&client, &server).net_path6();
     let options = SocketOptions::new().keepalive(Duration::from_secs(1));
     client.sysctl("ipv4/tcp_keepalive_intvl", "1");
-    let pair = lane.with_client(options).established();
-    lane.cut(Toward::Server);
+    let pair = net_path.with_client(options).established();
+    net_path.cut(Toward::Server);
     let owner = given(&lab, "prober", pair.client);
     let found = expect(&client, &[], &["keepalive-unanswered"]);
     let found = found
@@ -100,7 +100,7 @@ fn keepalive_probes_that_nobody_answers() {
     assert!(found.fact("unanswered_probes") >= 2);
     check(&client, &["--set", "keepalive-unanswered.probes=100"]).nothing();
     // They are answered again, and all is well.
-    lane.mend(Toward::Server);
+    net_path.mend(Toward::Server);
     expect(&client, &[], &[]);
 }
 
@@ -108,9 +108,9 @@ fn keepalive_probes_that_nobody_answers() {
 fn peers_that_vanish_while_data_is_sent() {
     let (lab, client, server) = need!(two("peer_silent"));
     let link = lab.link(&client, &server);
-    let pair = link.lane().retransmitting(100);
+    let pair = link.net_path().retransmitting(100);
     // Full-sized segments do not make it a matter of size, as long as nothing at all comes back.
-    let big = link.lane6().retransmitting(50_000);
+    let big = link.net_path6().retransmitting(50_000);
     let (small, big) = (given(&lab, "small", pair.client), given(&lab, "big", big.client));
     check(&client, &["--set", "peer-silent.retransmissions=100"]).nothing();
     let found = expect(&client, &[], &["peer-silent"; 2]);
@@ -138,8 +138,8 @@ fn peers_that_vanish_while_data_is_sent() {
 #[test]
 fn peers_that_vanish_while_we_close() {
     let (lab, client, server) = need!(two("peer_silent_orphan"));
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane.fin_wait1();
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path.fin_wait1();
     let (own, peer) = (pair.client.local, pair.client.peer);
     drop(pair.client);
     let found = expect(&client, &[], &["peer-silent"]);
@@ -161,7 +161,7 @@ fn peers_that_vanish_while_we_close() {
 fn connecting_to_nobody() {
     let (lab, client, server) = need!(two("connect_unanswered"));
     let link = lab.link(&client, &server);
-    let caller = given(&lab, "caller", link.lane().syn_sent());
+    let caller = given(&lab, "caller", link.net_path().syn_sent());
     check(&client, &["--set", "connect-unanswered.retransmissions=100"]).nothing();
     let found = expect(&client, &[], &["connect-unanswered"]);
     let found = found
@@ -176,7 +176,7 @@ fn connecting_to_nobody() {
 #[test]
 fn a_server_that_does_not_accept_is_the_cause() {
     let (lab, client, server) = need!(two("accept_queue_cause"));
-    let full = lab.link(&client, &server).lane().full_accept_queue(3);
+    let full = lab.link(&client, &server).net_path().full_accept_queue(3);
     let caller = given(&lab, "caller", full.left_out);
     let listener = given(&lab, "sleeper", full.listener);
     // Who sees the client only sees that nobody answers ...
@@ -196,7 +196,7 @@ fn a_server_that_does_not_accept_is_the_cause() {
 #[test]
 fn a_reader_that_does_not_read() {
     let (lab, client, server) = need!(two("zero_window"));
-    let pair = lab.link(&client, &server).lane().zero_window();
+    let pair = lab.link(&client, &server).net_path().zero_window();
     let (writer, reader) = (
         given(&lab, "writer", pair.client),
         given(&lab, "reader", pair.server),
@@ -233,7 +233,7 @@ fn a_reader_that_does_not_read() {
 #[test]
 fn a_few_bytes_unread() {
     let (lab, client, server) = need!(two("unread"));
-    let pair = lab.link(&client, &server).lane6().unread(1000);
+    let pair = lab.link(&client, &server).net_path6().unread(1000);
     let reader = given(&lab, "reader", pair.server);
     let words = ["--set", "unread.for=500ms"];
     let found = expect(&server, &words, &["unread"]);
@@ -249,14 +249,14 @@ fn a_few_bytes_unread() {
 fn data_that_waits_without_being_sent_again() {
     let (lab, client, server) = need!(two("send_stuck"));
     client.sysctl("ipv4/tcp_rto_min_us", "60000000");
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane.established();
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path.established();
     // An answer before, so that the timer is measured and not the first one of a second.
     let mut socket = pair.client.socket();
     socket.write_all(b"hello").expect("send");
     pair.client
         .wait_row("an answer", |row| row.send_queue == 0 && row.timer == Timer::Off);
-    lane.cut(Toward::Server);
+    net_path.cut(Toward::Server);
     socket.write_all(&[b'x'; 5000]).expect("send");
     let owner = given(&lab, "sender", pair.client);
     let found = expect(&client, &["--set", "send-stuck.for=2s"], &["send-stuck"]);
@@ -273,10 +273,10 @@ fn data_that_waits_without_being_sent_again() {
 fn data_just_sent_after_a_long_silence() {
     let (lab, client, server) = need!(two("send_not_stuck"));
     let road = lab.middlebox(&client, &server, 1);
-    let pair = road.lane().established();
-    road.set_both(Weather {
+    let pair = road.net_path().established();
+    road.set_both(Impairment {
         delay: Duration::from_secs(5),
-        ..Weather::default()
+        ..Impairment::default()
     });
     // Time is what is tested: the silence.
     std::thread::sleep(Duration::from_millis(1500));
@@ -362,8 +362,8 @@ fn a_path_that_swallows_full_sized_segments() {
 #[test]
 fn servers_that_do_not_close() {
     let (lab, client, server) = need!(two("close_wait"));
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane.half_closed();
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path.half_closed();
     let leaker = given(&lab, "leaker", pair.server);
     let waiter = given(&lab, "waiter", pair.client);
     // One is found when it is old ...
@@ -381,7 +381,7 @@ fn servers_that_do_not_close() {
     check_inside(&server, &[]).nothing();
     check_inside(&client, &[]).nothing();
     // An orphan the kernel itself ends.
-    let _orphaned = lane.orphaned();
+    let _orphaned = net_path.orphaned();
     let found = expect(&client, &words, &["fin-wait2"]);
     assert_eq!(found.the("fin-wait2").0["sockets"], 1);
 }
@@ -389,8 +389,8 @@ fn servers_that_do_not_close() {
 #[test]
 fn servers_that_leave_many_open() {
     let (lab, client, server) = need!(two("close_wait_many"));
-    let lane = lab.link(&client, &server).lane6();
-    let pairs: Vec<_> = (0..10).map(|_| lane.half_closed()).collect();
+    let net_path = lab.link(&client, &server).net_path6();
+    let pairs: Vec<_> = (0..10).map(|_| net_path.half_closed()).collect();
     let found = expect(&server, &[], &["close-wait"]);
     assert_eq!(found.the("close-wait").0["sockets"], 10);
     assert_eq!(

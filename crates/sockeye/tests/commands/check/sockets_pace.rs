@@ -3,7 +3,8 @@
 
 use super::diagnosis::{self, check, check_inside, expect, until};
 use sockeye_lab::{
-    Lab, Lane, Middlebox, Namespace, Pair, Skip, SocketOptions, Toward, Weather, need, program, wait_until,
+    Impairment, Lab, Middlebox, Namespace, NetPath, Pair, Skip, SocketOptions, Toward, need, program,
+    wait_until,
 };
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,19 +15,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Two namespaces with a middlebox between them.
-fn apart(purpose: &str, weather: Weather) -> Result<(Lab, Namespace, Namespace, Middlebox), Skip> {
+fn apart(purpose: &str, impairment: Impairment) -> Result<(Lab, Namespace, Namespace, Middlebox), Skip> {
     let lab = Lab::new(purpose)?;
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let road = lab.middlebox(&client, &server, 6);
-    road.set_both(weather);
+    road.set_both(impairment);
     Ok((lab, client, server, road))
 }
 
 /// So long each way.
-fn away(milliseconds: u64) -> Weather {
-    Weather {
+fn away(milliseconds: u64) -> Impairment {
+    Impairment {
         delay: Duration::from_millis(milliseconds),
-        ..Weather::default()
+        ..Impairment::default()
     }
 }
 
@@ -39,13 +40,13 @@ struct Transfer {
 
 impl Transfer {
     /// With whole buffers; the reader takes everything at once.
-    fn new(lane: &Lane) -> Self {
-        Self::paced(lane, 1 << 16, Duration::ZERO)
+    fn new(net_path: &NetPath) -> Self {
+        Self::paced(net_path, 1 << 16, Duration::ZERO)
     }
 
     /// The writer writes so much and pauses.
-    fn paced(lane: &Lane, bytes: usize, pause: Duration) -> Self {
-        Self::over(lane.established(), bytes, pause)
+    fn paced(net_path: &NetPath, bytes: usize, pause: Duration) -> Self {
+        Self::over(net_path.established(), bytes, pause)
     }
 
     fn over(pair: Pair, bytes: usize, pause: Duration) -> Self {
@@ -93,9 +94,9 @@ fn segments_that_get_lost() {
     let lab = need!(Lab::new("retransmissions"));
     let nft = need!(program("nft"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let lane = lab.link(&client, &server).lane();
+    let net_path = lab.link(&client, &server).net_path();
     client.ip("link set veth0c gso_max_segs 1");
-    let well = Transfer::paced(&lane, 5000, Duration::from_millis(1));
+    let well = Transfer::paced(&net_path, 5000, Duration::from_millis(1));
     // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &[]).nothing();
@@ -107,7 +108,7 @@ fn segments_that_get_lost() {
     ] {
         server.output(&nft.to_string_lossy(), &words.split(' ').collect::<Vec<_>>());
     }
-    let transfer = Transfer::paced(&lane, 20_000, Duration::from_millis(1));
+    let transfer = Transfer::paced(&net_path, 20_000, Duration::from_millis(1));
     let found = expect(&client, &[], &["retransmissions"]);
     let found = found.the("retransmissions").severity("warning");
     found.about(1, &transfer.pair.client);
@@ -139,7 +140,7 @@ fn segments_that_are_sent_again_for_nothing() {
     // Neither timestamps nor F-RTO tell the sender that it was wrong, before it has sent everything again.
     client.sysctl("ipv4/tcp_timestamps", "0");
     client.sysctl("ipv4/tcp_frto", "0");
-    let transfer = Transfer::paced(&road.lane(), 3000, Duration::from_millis(2));
+    let transfer = Transfer::paced(&road.net_path(), 3000, Duration::from_millis(2));
     let jumping = Arc::new(AtomicBool::new(true));
     let found = std::thread::scope(|scope| {
         let stop = Arc::clone(&jumping);
@@ -182,20 +183,20 @@ impl Drop for Ended {
 #[test]
 fn segments_that_overtake_each_other() {
     let (_lab, client, _server, road) = need!(apart("reordering", away(5)));
-    let before = Transfer::paced(&road.lane(), 10_000, Duration::from_millis(2));
+    let before = Transfer::paced(&road.net_path(), 10_000, Duration::from_millis(2));
     // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &["--only", "reordering"]).nothing();
     drop(before);
     road.set(
         Toward::Server,
-        Weather {
+        Impairment {
             late: Duration::from_millis(3),
             late_permille: 150,
             ..away(5)
         },
     );
-    let transfer = Transfer::paced(&road.lane(), 10_000, Duration::from_millis(2));
+    let transfer = Transfer::paced(&road.net_path(), 10_000, Duration::from_millis(2));
     let found = expect(&client, &[], &["reordering"]);
     let found = found.the("reordering").severity("notice");
     found.about(1, &transfer.pair.client);
@@ -207,19 +208,19 @@ fn segments_that_overtake_each_other() {
 
 #[test]
 fn a_queue_that_is_far_too_long() {
-    let weather = Weather {
+    let impairment = Impairment {
         bytes_per_s: 500_000,
         queue_bytes: 400_000,
         ..away(2)
     };
-    let (_lab, client, server, road) = need!(apart("rtt_inflation", weather));
-    let lane = road.lane6().with_client(cubic());
-    let talk = Transfer::paced(&lane, 1000, Duration::from_millis(20));
+    let (_lab, client, server, road) = need!(apart("rtt_inflation", impairment));
+    let net_path = road.net_path6().with_client(cubic());
+    let talk = Transfer::paced(&net_path, 1000, Duration::from_millis(20));
     // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &["--only", "rtt-inflation"]).nothing();
     drop(talk);
-    let transfer = Transfer::new(&lane);
+    let transfer = Transfer::new(&net_path);
     let found = expect(&client, &[], &["rtt-inflation"]);
     let found = found.the("rtt-inflation").severity("notice");
     found.about(1, &transfer.pair.client);
@@ -236,15 +237,15 @@ fn a_queue_that_is_far_too_long() {
 #[test]
 fn a_window_that_may_not_grow() {
     let (_lab, client, _server, road) = need!(apart("cwnd_floor", away(20)));
-    let lane = road.lane().with_client(cubic());
+    let net_path = road.net_path().with_client(cubic());
     client.ip(&format!(
         "route replace {}/32 dev tun0c cwnd lock 2",
-        lane.server_ip()
+        net_path.server_ip()
     ));
     // The kernel takes it from what it remembers of earlier connections.
     wait_until("the kernel to remember one", || {
         // One that ends in peace: of one that was reset it learns nothing.
-        let before = lane.established();
+        let before = net_path.established();
         before.client.socket().write_all(b"hello").expect("send");
         let mut server = before.server.socket();
         server.read_exact(&mut [0; 5]).expect("receive");
@@ -258,9 +259,9 @@ fn a_window_that_may_not_grow() {
         assert_eq!(before.client.socket().read(&mut [0]).expect("the end"), 0);
         drop(before.client);
         let remembered = client.output("ip", &["tcp_metrics", "show"]);
-        remembered.contains(&lane.server_ip().to_string()) && remembered.contains("cwnd 2")
+        remembered.contains(&net_path.server_ip().to_string()) && remembered.contains("cwnd 2")
     });
-    let transfer = Transfer::new(&lane);
+    let transfer = Transfer::new(&net_path);
     let found = expect(&client, &[], &["cwnd-floor"]);
     let found = found.the("cwnd-floor").severity("notice");
     found.about(1, &transfer.pair.client).remedy("grep cwnd");
@@ -277,7 +278,7 @@ fn a_window_that_may_not_grow() {
 fn a_program_that_asked_for_a_low_rate() {
     let (_lab, client, _server, road) = need!(apart("pacing_floor", away(20)));
     need!(program("python3"));
-    let listener = road.lane().listener();
+    let listener = road.net_path().listener();
     let to = listener.local.expect("an address");
     let script = format!(
         "import socket\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, 47, 50000)\n\
@@ -328,11 +329,11 @@ impl Drop for Script {
 fn a_peer_with_a_small_buffer() {
     let (_lab, client, _server, road) = need!(apart("receiver_limited", away(20)));
     // Cubic, as bbr's pacing takes up to half of the time, wherever it is the machine's default.
-    let lane = road
-        .lane()
+    let net_path = road
+        .net_path()
         .with_client(cubic())
         .with_server(SocketOptions::new().recv_buffer_bytes(8 << 10));
-    let transfer = Transfer::new(&lane);
+    let transfer = Transfer::new(&net_path);
     let words = ["--set", "receiver-limited.busy=1s"];
     let found = expect(&client, &words, &["receiver-limited"]);
     let found = found.the("receiver-limited").severity("notice");
@@ -349,10 +350,10 @@ fn a_peer_with_a_small_buffer() {
 #[test]
 fn a_small_send_buffer() {
     let (_lab, client, _server, road) = need!(apart("send_buffer_limited", away(20)));
-    let lane = road
-        .lane6()
+    let net_path = road
+        .net_path6()
         .with_client(SocketOptions::new().send_buffer_bytes(8 << 10));
-    let transfer = Transfer::new(&lane);
+    let transfer = Transfer::new(&net_path);
     // On a busy machine the share comes near the 30 % that the rule asks for.
     let words = [
         "--set",
@@ -381,8 +382,8 @@ fn a_small_send_buffer() {
 fn a_program_that_has_little_to_send() {
     let lab = need!(Lab::new("application_limited"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let lane = lab.link(&client, &server).lane();
-    let transfer = Transfer::paced(&lane, 200_000, Duration::from_millis(50));
+    let net_path = lab.link(&client, &server).net_path();
+    let transfer = Transfer::paced(&net_path, 200_000, Duration::from_millis(50));
     let watch = ["--watch", "1", "--severity", "info"];
     let found = expect(&client, &watch, &["application-limited"]);
     let found = found.the("application-limited").severity("info");

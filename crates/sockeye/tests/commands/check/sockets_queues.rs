@@ -3,7 +3,9 @@
 
 use super::diagnosis::{self, check, check_inside, expect, given, until};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
-use sockeye_lab::{Lab, Lane, Namespace, Skip, SocketOptions, State, Toward, Weather, need, wait_until};
+use sockeye_lab::{
+    Impairment, Lab, Namespace, NetPath, Skip, SocketOptions, State, Toward, need, wait_until,
+};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -17,7 +19,7 @@ fn two(purpose: &str) -> Result<(Lab, Namespace, Namespace), Skip> {
 }
 
 /// So many clients that begin to connect and do not wait for the answer.
-fn calling(lane: &Lane, to: SocketAddr, count: usize) -> Vec<OwnedFd> {
+fn calling(net_path: &NetPath, to: SocketAddr, count: usize) -> Vec<OwnedFd> {
     let call = |_| {
         let family = match to {
             SocketAddr::V4(_) => AddressFamily::INET,
@@ -30,24 +32,24 @@ fn calling(lane: &Lane, to: SocketAddr, count: usize) -> Vec<OwnedFd> {
             None,
         )
         .expect("a socket");
-        bind(&socket, &SocketAddr::new(lane.client_ip(), 0)).expect("bind");
+        bind(&socket, &SocketAddr::new(net_path.client_ip(), 0)).expect("bind");
         let _ = connect(&socket, &to);
         socket
     };
-    lane.client().run(|| (0..count).map(call).collect())
+    net_path.client().run(|| (0..count).map(call).collect())
 }
 
 #[test]
 fn an_accept_queue_that_is_nearly_full() {
     let (lab, client, server) = need!(two("accept_queue"));
     let link = lab.link(&client, &server);
-    let lane = link.lane6().with_server(SocketOptions::new().backlog(20));
-    let listener = lane.listener();
+    let net_path = link.net_path6().with_server(SocketOptions::new().backlog(20));
+    let listener = net_path.listener();
     let to = listener.local.expect("an address");
-    let _fifteen = calling(&lane, to, 15);
+    let _fifteen = calling(&net_path, to, 15);
     listener.wait_row("15 in the queue", |row| row.recv_queue == 15);
     check(&server, &[]).nothing();
-    let _one_more = calling(&lane, to, 1);
+    let _one_more = calling(&net_path, to, 1);
     listener.wait_row("16 in the queue", |row| row.recv_queue == 16);
     let owner = given(&lab, "slow", listener);
     let found = check(&server, &[]);
@@ -64,13 +66,13 @@ fn an_accept_queue_that_is_nearly_full() {
 fn an_accept_queue_that_is_full() {
     let (lab, client, server) = need!(two("accept_queue_full"));
     let link = lab.link(&client, &server);
-    let lane = link.lane().with_server(SocketOptions::new().backlog(4));
-    let listener = lane.listener();
+    let net_path = link.net_path().with_server(SocketOptions::new().backlog(4));
+    let listener = net_path.listener();
     let to = listener.local.expect("an address");
-    let _four = calling(&lane, to, 4);
+    let _four = calling(&net_path, to, 4);
     listener.wait_row("a queue as long as asked for", |row| row.recv_queue == 4);
     check_inside(&server, &[]).nothing();
-    let _one_more = calling(&lane, to, 1);
+    let _one_more = calling(&net_path, to, 1);
     listener.wait_row("one more", |row| row.recv_queue == 5);
     let owner = given(&lab, "stuck", listener);
     let found = check_inside(&server, &[]);
@@ -86,17 +88,17 @@ fn a_backlog_cut_short_by_the_system() {
     let (lab, client, server) = need!(two("backlog_capped"));
     server.sysctl("core/somaxconn", "8");
     let link = lab.link(&client, &server);
-    let lane = link.lane().with_server(SocketOptions::new().backlog(128));
-    let capped = lane.listener();
+    let net_path = link.net_path().with_server(SocketOptions::new().backlog(128));
+    let capped = net_path.listener();
     let to = capped.local.expect("an address");
-    let _three = calling(&lane, to, 3);
+    let _three = calling(&net_path, to, 3);
     capped.wait_row("3 in the queue", |row| row.recv_queue == 3);
     // As long as nothing presses there is nothing to say; nor of one that asked for less.
-    let short = lane.with_server(SocketOptions::new().backlog(5)).listener();
-    let _three_there = calling(&lane, short.local.expect("an address"), 3);
+    let short = net_path.with_server(SocketOptions::new().backlog(5)).listener();
+    let _three_there = calling(&net_path, short.local.expect("an address"), 3);
     short.wait_row("3 in the queue", |row| row.recv_queue == 3);
     check(&server, &[]).nothing();
-    let _fourth = calling(&lane, to, 1);
+    let _fourth = calling(&net_path, to, 1);
     capped.wait_row("4 in the queue", |row| row.recv_queue == 4);
     let owner = given(&lab, "capped", capped);
     let found = check(&server, &[]);
@@ -105,7 +107,7 @@ fn a_backlog_cut_short_by_the_system() {
     found.listener(&owner.sockets()[0]).remedy("net.core.somaxconn");
     assert_eq!((found.fact("waiting"), found.fact("somaxconn")), (4, 8));
     // Full it is a fault of its own, and the system's limit why.
-    let _rest = calling(&lane, to, 5);
+    let _rest = calling(&net_path, to, 5);
     let found = expect(&server, &[], &["accept-queue", "backlog-capped"]);
     found.the("accept-queue").severity("critical").owned_by(&owner);
 }
@@ -114,10 +116,10 @@ fn a_backlog_cut_short_by_the_system() {
 fn connections_that_were_turned_away() {
     let (lab, client, server) = need!(two("listener_drops"));
     let link = lab.link(&client, &server);
-    let lane = link.lane();
-    let full = lane.full_accept_queue(2);
+    let net_path = link.net_path();
+    let full = net_path.full_accept_queue(2);
     let to = full.listener.local.expect("an address");
-    let _more = calling(&lane, to, 12);
+    let _more = calling(&net_path, to, 12);
     wait_until("a dozen to be turned away", || {
         let netstat = server.proc_net("netstat");
         counter(&netstat, "ListenDrops") >= 12
@@ -160,19 +162,19 @@ fn half_open_connections_that_fill_the_queue() {
         let (lab, client, server) = need!(two("syn_queue"));
         server.sysctl("ipv4/tcp_syncookies", cookies);
         server.sysctl("ipv4/tcp_max_syn_backlog", syn_backlog);
-        let lane = lab.link(&client, &server).lane();
-        let lane = lane.with_server(SocketOptions::new().backlog(backlog));
-        let listener = lane.listener();
-        lane.cut(Toward::Client);
+        let net_path = lab.link(&client, &server).net_path();
+        let net_path = net_path.with_server(SocketOptions::new().backlog(backlog));
+        let listener = net_path.listener();
+        net_path.cut(Toward::Client);
         let to = listener.local.expect("an address");
-        let _some = calling(&lane, to, 9);
+        let _some = calling(&net_path, to, 9);
         let half_open = || {
             let rows = server.tcp_rows();
             rows.iter().filter(|row| row.state == State::SynRecv).count()
         };
         wait_until("9 to be half open", || half_open() == 9);
         check(&server, &[]).nothing();
-        let _many = calling(&lane, to, 30);
+        let _many = calling(&net_path, to, 30);
         wait_until("the queue to be full", || half_open() >= max);
         let owner = given(&lab, "flooded", listener);
         let found = check(&server, &[]);
@@ -187,8 +189,8 @@ fn half_open_connections_that_fill_the_queue() {
 #[test]
 fn datagrams_that_nobody_reads() {
     let (lab, client, server) = need!(two("udp_unread"));
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path
         .with_server(SocketOptions::new().recv_buffer_bytes(16 << 10))
         .udp_connected();
     // Half of the buffer is no harm.
@@ -210,8 +212,8 @@ fn datagrams_that_nobody_reads() {
 #[test]
 fn datagrams_that_were_dropped() {
     let (lab, client, server) = need!(two("udp_drops"));
-    let lane = lab.link(&client, &server).lane6();
-    let pair = lane
+    let net_path = lab.link(&client, &server).net_path6();
+    let pair = net_path
         .with_server(SocketOptions::new().recv_buffer_bytes(16 << 10))
         .udp_connected();
     for _ in 0..200 {
@@ -251,7 +253,7 @@ fn datagrams_that_were_dropped() {
 fn segments_that_were_dropped() {
     let (lab, client, server) = need!(two("tcp_drops"));
     let road = lab.middlebox(&client, &server, 2);
-    let pair = road.lane().established();
+    let pair = road.net_path().established();
     let mut reader: TcpStream = pair.server.duplicate().into();
     // Read as it comes, so that no buffer has to be squeezed.
     let mut send = |bytes: usize| {
@@ -264,9 +266,9 @@ fn segments_that_were_dropped() {
     check(&server, &[]).nothing();
     road.set(
         Toward::Server,
-        Weather {
-            twice_permille: 300,
-            ..Weather::default()
+        Impairment {
+            duplicate_permille: 300,
+            ..Impairment::default()
         },
     );
     send(600_000);
@@ -284,8 +286,8 @@ fn segments_that_were_dropped() {
 #[test]
 fn drops_while_we_look() {
     let (lab, client, server) = need!(two("drops_moving"));
-    let lane = lab.link(&client, &server).lane();
-    let pair = lane
+    let net_path = lab.link(&client, &server).net_path();
+    let pair = net_path
         .with_server(SocketOptions::new().recv_buffer_bytes(4 << 10))
         .udp_connected();
     let reader: UdpSocket = pair.server.duplicate().into();
@@ -325,8 +327,8 @@ fn local_ports_towards_a_service() {
     let (lab, client, server) = need!(two("ephemeral_ports"));
     client.sysctl("ipv4/ip_local_port_range", "40000 40099");
     let link = lab.link(&client, &server);
-    let lane = link.lane();
-    let listener = lane.with_server(SocketOptions::new().backlog(200)).listener();
+    let net_path = link.net_path();
+    let listener = net_path.with_server(SocketOptions::new().backlog(200)).listener();
     let to = listener.local.expect("an address");
     let connect = |count: usize| -> Vec<TcpStream> {
         let one = |_| TcpStream::connect(to).expect("connect");
@@ -334,7 +336,7 @@ fn local_ports_towards_a_service() {
     };
     let _most = connect(79);
     // Other services have the same ports once more.
-    let other = lane.listener();
+    let other = net_path.listener();
     let _others: Vec<TcpStream> = client.run(|| {
         let to = other.local.expect("an address");
         (0..30)

@@ -4,7 +4,7 @@ use crate::fixtures::live::{self, SOCKEYE, linked};
 use crate::fixtures::processes::{NOBODY, own_and_other};
 use serde_json::Value;
 use sockeye_lab::{
-    Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, State, need, program,
+    Lab, LabSocket, Link, Namespace, NetPath, Pair, Process, Skip, SocketOptions, State, need, program,
     wait_until,
 };
 use std::io::Read;
@@ -175,7 +175,7 @@ const TRIES: usize = 10;
 
 /// Connections in every state, of every kind of address, to listeners on the addresses that lstf knows.
 struct Crowd {
-    _held: (Vec<Pair>, Vec<Specimen>, Vec<Process>),
+    _held: (Vec<Pair>, Vec<LabSocket>, Vec<Process>),
 }
 
 impl Crowd {
@@ -198,27 +198,32 @@ impl Crowd {
         let http = server.tcp_listener("0.0.0.0:80", &plain);
         let https = server.tcp_listener("[::]:443", &plain);
         let mut pairs = vec![
-            link.lane().established_to(&http),
-            link.lane_mapped().established_to(&https),
-            link.lane6().established_to(&https),
-            link.lane_link_local().established_to(&https),
+            link.net_path().established_to(&http),
+            link.net_path_mapped().established_to(&https),
+            link.net_path6().established_to(&https),
+            link.net_path_link_local().established_to(&https),
             client.loopback().established(),
             client.loopback().half_closed(),
             client.loopback_mapped().established(),
             client.loopback_mapped().half_closed(),
         ];
-        let mut specimens = vec![
+        let mut lab_sockets = vec![
             client.loopback().time_wait(),
             client.loopback_mapped().time_wait(),
         ];
-        let lane = link.lane();
-        pairs.extend((0..12).map(|_| lane.established_to(&http)));
-        let cut: [fn(&Lane) -> Pair; 4] = [Lane::syn_recv, Lane::fin_wait1, Lane::closing, Lane::last_ack];
+        let net_path = link.net_path();
+        pairs.extend((0..12).map(|_| net_path.established_to(&http)));
+        let cut: [fn(&NetPath) -> Pair; 4] = [
+            NetPath::syn_recv,
+            NetPath::fin_wait1,
+            NetPath::closing,
+            NetPath::last_ack,
+        ];
         for make in cut {
             // Its server listens on the IPv6 wildcard.
-            pairs.push(make(&link.lane_mapped()));
+            pairs.push(make(&link.net_path_mapped()));
         }
-        specimens.push(link.lane6().syn_sent());
+        lab_sockets.push(link.net_path6().syn_sent());
         let mut processes = Vec::new();
         // Addresses as wide as a column may be, or a little more or less; public and private ones.
         let (dev, any) = (link.devices().0, client.tcp_listener("[::]:8443", &plain));
@@ -251,12 +256,12 @@ impl Crowd {
                 .in_namespace(client)
                 .tcp_connect(to)
                 .start();
-            specimens.push(any.accept());
+            lab_sockets.push(any.accept());
             processes.push(caller);
         }
-        specimens.extend([http, https, any]);
+        lab_sockets.extend([http, https, any]);
         Self {
-            _held: (pairs, specimens, processes),
+            _held: (pairs, lab_sockets, processes),
         }
     }
 }
@@ -334,7 +339,7 @@ fn processes_as_lstf_prints() {
         .start();
     // A socket of two processes is that of the later one.
     let listener = server.tcp_listener("0.0.0.0:9500", &SocketOptions::new());
-    let shared = bench.link.lane().established_to(&listener);
+    let shared = bench.link.net_path().established_to(&listener);
     let Pair {
         client: one,
         server: far,
@@ -353,7 +358,7 @@ fn processes_as_lstf_prints() {
         .taking(one)
         .start();
     // What nobody holds has no process.
-    let _gone = bench.link.lane().time_wait();
+    let _gone = bench.link.net_path().time_wait();
     processes.extend([silent, callers, caller6, first, second]);
     let listener = lab
         .process("taker")
@@ -700,9 +705,9 @@ fn again_and_again_as_lstf_does() {
 #[test]
 fn directions_are_those_of_the_listeners() {
     let (_lab, client, server, link) = need!(linked("lstf_directions"));
-    let (lane, lane6) = (link.lane(), link.lane6());
-    let accepted = [lane.established(), lane6.established()];
-    let called = link.lane().established();
+    let (net_path, net_path6) = (link.net_path(), link.net_path6());
+    let accepted = [net_path.established(), net_path6.established()];
+    let called = link.net_path().established();
     let _same_port = client.tcp_listener(
         &format!("127.0.0.1:{}", called.client.port()),
         &SocketOptions::new(),
@@ -764,7 +769,7 @@ fn a_link_called_lstf_and_a_reader_that_has_had_enough() {
 fn nobody_gets_what_there_is_and_is_told_what_is_missing() {
     let lab = need!(Lab::new("lstf_nobody"));
     let here = lab.namespace("here");
-    let binary = lab.for_everyone(Path::new(SOCKEYE));
+    let binary = lab.copy_for_all_users(Path::new(SOCKEYE));
     let (own, other) = own_and_other(&lab, &here);
     let mut command = Command::new(&binary);
     command

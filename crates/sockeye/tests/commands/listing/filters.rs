@@ -3,7 +3,9 @@
 
 use crate::fixtures::live::{self, attempt, endpoint, linked, sockets, sockeye, without_scope};
 use serde_json::Value;
-use sockeye_lab::{Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, State, Timer};
+use sockeye_lab::{
+    Lab, LabSocket, Link, Namespace, NetPath, Pair, Process, Skip, SocketOptions, State, Timer,
+};
 use sockeye_lab::{UnixKind, congestion_control, need};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,7 +16,7 @@ struct Crowd {
     client: Namespace,
     server: Namespace,
     link: Link,
-    specimens: Vec<Specimen>,
+    lab_sockets: Vec<LabSocket>,
     process: Process,
     lab: Lab,
 }
@@ -24,7 +26,7 @@ impl Crowd {
         let (lab, client, server, link) = linked(purpose)?;
         let plain = SocketOptions::new();
         let device = link.devices().0;
-        let mut specimens = Vec::new();
+        let mut lab_sockets = Vec::new();
         for (local, options) in [
             ("0.0.0.0:80", &plain),
             ("[::]:443", &plain),
@@ -34,8 +36,8 @@ impl Crowd {
             ("0.0.0.0:1024", &SocketOptions::new().device(device)),
             ("[::ffff:127.0.0.1]:65535", &plain),
         ] {
-            specimens.push(client.tcp_listener(local, options));
-            specimens.push(server.tcp_listener(
+            lab_sockets.push(client.tcp_listener(local, options));
+            lab_sockets.push(server.tcp_listener(
                 &local.replace("1024", "1025"),
                 &match local {
                     "0.0.0.0:1024" => SocketOptions::new().device(link.devices().1),
@@ -44,36 +46,36 @@ impl Crowd {
             ));
         }
         let server_listener = |port: u16| {
-            specimens.iter().position(|listener: &Specimen| {
+            lab_sockets.iter().position(|listener: &LabSocket| {
                 listener.namespace.inode() == server.inode() && listener.port() == port
             })
         };
         let (http, https) = (server_listener(80).unwrap(), server_listener(443).unwrap());
         let mut pairs = vec![
-            link.lane().established_to(&specimens[http]),
-            link.lane_mapped().established_to(&specimens[https]),
-            link.lane6().established_to(&specimens[https]),
-            link.lane_link_local().established_to(&specimens[https]),
+            link.net_path().established_to(&lab_sockets[http]),
+            link.net_path_mapped().established_to(&lab_sockets[https]),
+            link.net_path6().established_to(&lab_sockets[https]),
+            link.net_path_link_local().established_to(&lab_sockets[https]),
         ];
-        for lane in [
+        for net_path in [
             client.loopback(),
             client.loopback6(),
             client.loopback_mapped(),
-            link.lane6(),
+            link.net_path6(),
         ] {
-            pairs.push(lane.established());
-            pairs.push(lane.half_closed());
-            specimens.push(lane.time_wait());
+            pairs.push(net_path.established());
+            pairs.push(net_path.half_closed());
+            lab_sockets.push(net_path.time_wait());
         }
         let marked = |mark| SocketOptions::new().mark(mark);
         pairs.push(client.loopback().with_client(marked(0x1234)).established());
         pairs.push(client.loopback6().with_client(marked(0x5634)).established());
         pairs.push(
-            link.lane()
+            link.net_path()
                 .with_client(SocketOptions::new().device(device))
                 .established(),
         );
-        pairs.push(link.lane().unread(1234));
+        pairs.push(link.net_path().unread(1234));
         pairs.push(client.loopback().keepalive(Duration::from_secs(7200)));
         pairs.push(client.loopback6().zero_window());
         if congestion_control("cubic").is_ok() {
@@ -84,17 +86,22 @@ impl Crowd {
                     .established(),
             );
         }
-        let cut: [fn(&Lane) -> Pair; 4] = [Lane::syn_recv, Lane::fin_wait1, Lane::closing, Lane::last_ack];
+        let cut: [fn(&NetPath) -> Pair; 4] = [
+            NetPath::syn_recv,
+            NetPath::fin_wait1,
+            NetPath::closing,
+            NetPath::last_ack,
+        ];
         for make in cut {
-            pairs.push(make(&link.lane()));
-            pairs.push(make(&link.lane_mapped()));
-            pairs.push(make(&link.lane6()));
+            pairs.push(make(&link.net_path()));
+            pairs.push(make(&link.net_path_mapped()));
+            pairs.push(make(&link.net_path6()));
         }
-        pairs.push(link.lane().retransmitting(777));
-        specimens.push(link.lane6().syn_sent());
+        pairs.push(link.net_path().retransmitting(777));
+        lab_sockets.push(link.net_path6().syn_sent());
         for pair in pairs {
-            specimens.extend([pair.client, pair.server]);
-            specimens.extend(pair.listener);
+            lab_sockets.extend([pair.client, pair.server]);
+            lab_sockets.extend(pair.listener);
         }
         let process = lab
             .process("crowd-holder")
@@ -106,19 +113,19 @@ impl Crowd {
             client,
             server,
             link,
-            specimens,
+            lab_sockets,
             process,
             lab,
         })
     }
 
-    fn of<'a>(&'a self, namespace: &Namespace) -> impl Iterator<Item = &'a Specimen> {
+    fn of<'a>(&'a self, namespace: &Namespace) -> impl Iterator<Item = &'a LabSocket> {
         let inode = namespace.inode();
         let held = self.process.sockets().iter();
-        self.specimens
+        self.lab_sockets
             .iter()
             .chain(held)
-            .filter(move |specimen| specimen.namespace.inode() == inode)
+            .filter(move |lab_socket| lab_socket.namespace.inode() == inode)
     }
 }
 
@@ -412,12 +419,12 @@ fn words_of_ours() {
     let lab = crowd.lab.name();
     let name = crowd.client.name();
     assert!(name.starts_with(lab));
-    type Means<'a> = Box<dyn Fn(&Specimen) -> bool + 'a>;
-    let is_held = |one: &Specimen| one.pid == Some(pid);
+    type Means<'a> = Box<dyn Fn(&LabSocket) -> bool + 'a>;
+    let is_held = |one: &LabSocket| one.pid == Some(pid);
     let mine = std::process::id();
-    let timer = |timer: Timer| move |one: &Specimen| one.timer == timer;
-    let is_v4 = |one: &Specimen| one.local.is_some_and(|local| local.is_ipv4());
-    let peer_is = |one: &Specimen, what: fn(std::net::IpAddr) -> bool| {
+    let timer = |timer: Timer| move |one: &LabSocket| one.timer == timer;
+    let is_v4 = |one: &LabSocket| one.local.is_some_and(|local| local.is_ipv4());
+    let peer_is = |one: &LabSocket, what: fn(std::net::IpAddr) -> bool| {
         one.peer.is_some_and(|peer| what(peer.ip().to_canonical()))
     };
     let cases: Vec<(String, Means<'_>)> = vec![
@@ -493,7 +500,7 @@ fn words_of_ours() {
         ),
         ("state connected and peers = public".into(), Box::new(|_| false)),
     ];
-    let nobody = |one: &Specimen| match one.local.unwrap() {
+    let nobody = |one: &LabSocket| match one.local.unwrap() {
         SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
         SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
     };

@@ -2,7 +2,7 @@
 
 use crate::fixtures::live::{SOCKEYE, exchange, flows, linked, sockets, sockeye};
 use serde_json::{Value, json};
-use sockeye_lab::{Lane, Namespace, Pair, SocketOptions, Specimen, State, need, wait_for};
+use sockeye_lab::{LabSocket, Namespace, NetPath, Pair, SocketOptions, State, need, wait_for};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
@@ -42,12 +42,12 @@ fn flow(
     )
 }
 
-fn ip(specimen: &Specimen) -> IpAddr {
-    specimen.local.unwrap().ip()
+fn ip(lab_socket: &LabSocket) -> IpAddr {
+    lab_socket.local.unwrap().ip()
 }
 
-fn peer_ip(specimen: &Specimen) -> IpAddr {
-    specimen.peer.unwrap().ip()
+fn peer_ip(lab_socket: &LabSocket) -> IpAddr {
+    lab_socket.peer.unwrap().ip()
 }
 
 /// The one row with this value.
@@ -64,16 +64,16 @@ fn directions_by_every_kind_of_listener() {
     let (_lab, client, server, link) = need!(linked("directions"));
     let plain = SocketOptions::new();
     let device = link.devices().1;
-    let one_address = link.lane();
-    let one_address6 = link.lane6();
-    let at = |lane: &Lane, port: u16| SocketAddr::new(lane.server_ip(), port).to_string();
+    let one_address = link.net_path();
+    let one_address6 = link.net_path6();
+    let at = |net_path: &NetPath, port: u16| SocketAddr::new(net_path.server_ip(), port).to_string();
     let cases = [
-        (server.tcp_listener("0.0.0.0:9001", &plain), link.lane()),
-        (server.tcp_listener("[::]:9002", &plain), link.lane6()),
-        (server.tcp_listener("[::]:9003", &plain), link.lane_mapped()),
+        (server.tcp_listener("0.0.0.0:9001", &plain), link.net_path()),
+        (server.tcp_listener("[::]:9002", &plain), link.net_path6()),
+        (server.tcp_listener("[::]:9003", &plain), link.net_path_mapped()),
         (
             server.tcp_listener("[::]:9004", &SocketOptions::new().v6_only(true)),
-            link.lane6(),
+            link.net_path6(),
         ),
         (server.tcp_listener(&at(&one_address, 9005), &plain), one_address),
         (
@@ -82,18 +82,18 @@ fn directions_by_every_kind_of_listener() {
         ),
         (
             server.tcp_listener("0.0.0.0:9007", &SocketOptions::new().device(device)),
-            link.lane(),
+            link.net_path(),
         ),
         (
             server.tcp_listener("[::]:9008", &SocketOptions::new().device(device)),
-            link.lane6(),
+            link.net_path6(),
         ),
     ];
     let pairs: Vec<Pair> = cases
         .iter()
-        .map(|(listener, lane)| lane.established_to(listener))
+        .map(|(listener, net_path)| net_path.established_to(listener))
         .collect();
-    let expected = |direction: &str, end: fn(&Pair) -> &Specimen| -> Seen {
+    let expected = |direction: &str, end: fn(&Pair) -> &LabSocket| -> Seen {
         let rows = pairs.iter().map(|pair| {
             flow(
                 direction,
@@ -126,9 +126,9 @@ fn directions_by_every_kind_of_listener() {
 fn a_listener_elsewhere_makes_no_connection_passive() {
     let (_lab, client, server, link) = need!(linked("elsewhere"));
     let pairs = [
-        link.lane().established(),
-        link.lane().established(),
-        link.lane().established(),
+        link.net_path().established(),
+        link.net_path().established(),
+        link.net_path().established(),
     ];
     let [first, second, third] = pairs.each_ref().map(|pair| pair.client.port());
     let _listeners = [
@@ -193,9 +193,9 @@ fn both_ends_on_one_host_are_two_flows_and_mapped_addresses_are_ipv4() {
 #[test]
 fn counts_states_and_what_is_left_out() {
     let (_lab, client, server, link) = need!(linked("states"));
-    let lane = link.lane();
-    let listener = lane.listener();
-    let made: Vec<Pair> = (0..5).map(|_| lane.established_to(&listener)).collect();
+    let net_path = link.net_path();
+    let listener = net_path.listener();
+    let made: Vec<Pair> = (0..5).map(|_| net_path.established_to(&listener)).collect();
     made[0]
         .client
         .socket()
@@ -226,8 +226,8 @@ fn counts_states_and_what_is_left_out() {
     assert_eq!((waiting.len(), &waiting[0]["connections"]), (1, &1.into()));
 
     // Half-open and listening sockets are in no flow.
-    let half_open = [link.lane().syn_recv(), link.lane6().syn_recv()];
-    let calling = link.lane().syn_sent();
+    let half_open = [link.net_path().syn_recv(), link.net_path6().syn_recv()];
+    let calling = link.net_path().syn_sent();
     assert_eq!(
         (half_open[0].server.state, calling.state),
         (State::SynRecv, State::SynSent)
@@ -252,7 +252,7 @@ fn counts_states_and_what_is_left_out() {
     }
     assert_eq!(flows(&server, &["-n", "state", "listening"]), [] as [Value; 0]);
 
-    let gone = link.lane6().time_wait();
+    let gone = link.net_path6().time_wait();
     let rows = flows(&client, &["-n"]);
     let row = row_with(&rows, "peer_ip", peer_ip(&gone).to_string());
     assert_eq!(
@@ -339,7 +339,7 @@ fn namespaces_do_not_mix() {
 fn owners_and_groups() {
     let (lab, client, server, link) = need!(linked("groups"));
     let listener = server.tcp_listener("0.0.0.0:9200", &SocketOptions::new());
-    let (a, b) = (link.lane(), link.lane());
+    let (a, b) = (link.net_path(), link.net_path());
     // Not of this process: between fork and exec, children of other tests hold what is ours.
     let Pair {
         client: shared,
@@ -455,9 +455,9 @@ fn owners_and_groups() {
 fn udp() {
     let (_lab, client, server, link) = need!(linked("udp_flows"));
     let shared = SocketOptions::new().reuse_port();
-    let pair = link.lane().with_server(shared.clone()).udp_connected();
-    let strangers = link.lane().udp_connected();
-    let seen_by = |direction: &str, end: &Specimen, port| flow(direction, ip(end), peer_ip(end), port, 1);
+    let pair = link.net_path().with_server(shared.clone()).udp_connected();
+    let strangers = link.net_path().udp_connected();
+    let seen_by = |direction: &str, end: &LabSocket, port| flow(direction, ip(end), peer_ip(end), port, 1);
     // Nobody waits for others on the port: a connected socket has called its peer.
     let both: Seen = [&pair, &strangers]
         .map(|pair| seen_by("active", &pair.server, pair.client.port()))
@@ -565,9 +565,9 @@ fn sorted_and_cut() {
 #[test]
 fn totals_are_the_sums_over_sockets() {
     let (_lab, client, server, link) = need!(linked("totals"));
-    let lane = link.lane();
-    let listener = lane.listener();
-    let pairs: Vec<Pair> = (0..5).map(|_| lane.established_to(&listener)).collect();
+    let net_path = link.net_path();
+    let listener = net_path.listener();
+    let pairs: Vec<Pair> = (0..5).map(|_| net_path.established_to(&listener)).collect();
     for (nth, pair) in pairs.iter().enumerate() {
         exchange(&pair.client, &pair.server, 10_000 * (nth + 1));
         exchange(&pair.server, &pair.client, 3_000 * (nth + 1));
@@ -626,17 +626,20 @@ fn sums(namespace: &Namespace) -> Value {
 #[test]
 fn rates_between_two_samples() {
     let (_lab, client, _server, _link) = need!(linked("rates"));
-    let lane = client.loopback();
-    let listener = lane.listener();
+    let net_path = client.loopback();
+    let listener = net_path.listener();
     // A loaded machine may miss the time between two samples: then again.
-    wait_for("a run in time", || rates_of_a_run(&client, &lane, &listener));
+    wait_for("a run in time", || rates_of_a_run(&client, &net_path, &listener));
 }
 
-fn rates_of_a_run(namespace: &Namespace, lane: &Lane, listener: &Specimen) -> Option<()> {
+fn rates_of_a_run(namespace: &Namespace, net_path: &NetPath, listener: &LabSocket) -> Option<()> {
     const BYTES: usize = 600_000;
     const INTERVAL: Duration = Duration::from_millis(1000);
-    let pair = lane.established_to(listener);
-    let [one, other] = [lane.established_to(listener), lane.established_to(listener)];
+    let pair = net_path.established_to(listener);
+    let [one, other] = [
+        net_path.established_to(listener),
+        net_path.established_to(listener),
+    ];
     let port = format!(":{}", listener.port());
     // Connections of runs before this one are in TIME_WAIT at most.
     let words = [
@@ -669,7 +672,7 @@ fn rates_of_a_run(namespace: &Namespace, lane: &Lane, listener: &Specimen) -> Op
 
     exchange(&pair.client, &pair.server, BYTES);
     drop((one.client, one.server));
-    let _opened = [(); 4].map(|()| lane.established_to(listener));
+    let _opened = [(); 4].map(|()| net_path.established_to(listener));
     let took = started.elapsed();
 
     rows.extend(lines.map(Result::unwrap));

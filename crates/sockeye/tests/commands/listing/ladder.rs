@@ -15,7 +15,7 @@ fn nobody_and_root_without_rights() {
     let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
     let pair = here.loopback().established();
-    let binary = lab.for_everyone(Path::new(SOCKEYE));
+    let binary = lab.copy_for_all_users(Path::new(SOCKEYE));
     let without = |rights: &str| {
         let mut command = Command::new(&setpriv);
         command

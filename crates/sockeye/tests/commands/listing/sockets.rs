@@ -5,18 +5,20 @@ use crate::fixtures::live::{
     sockets, ss,
 };
 use serde_json::Value;
-use sockeye_lab::{Family, Lab, Lane, Link, Namespace, Pair, Protocol, Skip, SocketOptions, Specimen, State};
+use sockeye_lab::{
+    Family, Lab, LabSocket, Link, Namespace, NetPath, Pair, Protocol, Skip, SocketOptions, State,
+};
 use sockeye_lab::{Timer, UnixKind, UnixName, congestion_control, need, output_of, program, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-/// TCP sockets in every state over every kind of lane, with what keeps them alive.
+/// TCP sockets in every state over every kind of path, with what keeps them alive.
 struct Zoo {
     _lab: Lab,
     namespaces: [Namespace; 2],
     link: Link,
-    specimens: Vec<Specimen>,
+    lab_sockets: Vec<LabSocket>,
 }
 
 impl Zoo {
@@ -26,7 +28,7 @@ impl Zoo {
             _lab: lab,
             namespaces: [client, server],
             link,
-            specimens: Vec::new(),
+            lab_sockets: Vec::new(),
         };
         zoo.listeners();
         zoo.lanes();
@@ -46,22 +48,27 @@ impl Zoo {
             ("127.0.0.1:8006", &SocketOptions::new().backlog(5)),
             ("[::ffff:127.0.0.1]:8007", &plain),
         ] {
-            self.specimens.push(client.tcp_listener(local, options));
+            self.lab_sockets.push(client.tcp_listener(local, options));
         }
     }
 
     fn lanes(&mut self) {
         let [client, _] = self.namespaces.clone();
         let link = self.link.clone();
-        type MakeLane = fn(&Link) -> Lane;
-        let over_link: [MakeLane; 4] = [Link::lane, Link::lane6, Link::lane_mapped, Link::lane_link_local];
-        for lane in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
-            self.uncut(&lane);
+        type MakeLane = fn(&Link) -> NetPath;
+        let over_link: [MakeLane; 4] = [
+            Link::net_path,
+            Link::net_path6,
+            Link::net_path_mapped,
+            Link::net_path_link_local,
+        ];
+        for net_path in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
+            self.uncut(&net_path);
         }
         for make in over_link {
             self.uncut(&make(&link));
-            // These cut their lane.
-            self.specimens.push(make(&link).syn_sent());
+            // These cut their path.
+            self.lab_sockets.push(make(&link).syn_sent());
             self.pair(make(&link).syn_recv());
             self.pair(make(&link).fin_wait1());
             self.pair(make(&link).closing());
@@ -70,30 +77,30 @@ impl Zoo {
         }
     }
 
-    fn uncut(&mut self, lane: &Lane) {
-        self.pair(lane.established());
-        self.specimens.push(lane.time_wait());
-        self.pair(lane.half_closed());
-        self.pair(lane.orphaned());
-        self.pair(lane.unread(1234));
-        self.pair(lane.zero_window());
-        self.pair(lane.keepalive(Duration::from_secs(3600)));
-        let full = lane.full_accept_queue(1);
-        self.specimens.extend(full.queued);
-        self.specimens.extend(full.unaccepted);
-        self.specimens.extend([full.listener, full.left_out]);
+    fn uncut(&mut self, net_path: &NetPath) {
+        self.pair(net_path.established());
+        self.lab_sockets.push(net_path.time_wait());
+        self.pair(net_path.half_closed());
+        self.pair(net_path.orphaned());
+        self.pair(net_path.unread(1234));
+        self.pair(net_path.zero_window());
+        self.pair(net_path.keepalive(Duration::from_secs(3600)));
+        let full = net_path.full_accept_queue(1);
+        self.lab_sockets.extend(full.queued);
+        self.lab_sockets.extend(full.unaccepted);
+        self.lab_sockets.extend([full.listener, full.left_out]);
     }
 
     fn pair(&mut self, pair: Pair) {
-        self.specimens.extend([pair.client, pair.server]);
-        self.specimens.extend(pair.listener);
+        self.lab_sockets.extend([pair.client, pair.server]);
+        self.lab_sockets.extend(pair.listener);
     }
 
-    fn of<'a>(&'a self, namespace: &Namespace) -> impl Iterator<Item = &'a Specimen> {
+    fn of<'a>(&'a self, namespace: &Namespace) -> impl Iterator<Item = &'a LabSocket> {
         let inode = namespace.inode();
-        self.specimens
+        self.lab_sockets
             .iter()
-            .filter(move |specimen| specimen.namespace.inode() == inode)
+            .filter(move |lab_socket| lab_socket.namespace.inode() == inode)
     }
 }
 
@@ -101,7 +108,7 @@ impl Zoo {
 fn every_tcp_state_by_every_source() {
     let zoo = need!(Zoo::new("zoo"));
     for namespace in &zoo.namespaces {
-        let made: Vec<&Specimen> = zoo.of(namespace).collect();
+        let made: Vec<&LabSocket> = zoo.of(namespace).collect();
         let mut by_netlink = Vec::new();
         for (source, told) in [
             ("auto", Told::All),
@@ -113,35 +120,35 @@ fn every_tcp_state_by_every_source() {
                 namespace,
                 &["-t", "-a", "-e", "-o", "-m", "-i", "-p", "--source", source],
             );
-            for specimen in &made {
-                let row = check(&rows, specimen, told);
-                check_interface(row, specimen, told);
-                check_tcp_detail(row, specimen, told);
+            for lab_socket in &made {
+                let row = check(&rows, lab_socket, told);
+                check_interface(row, lab_socket, told);
+                check_tcp_detail(row, lab_socket, told);
             }
             // And nothing that was not made, nothing twice.
             assert_eq!(rows.len(), made.len(), "{source} in {}", namespace.label());
             if told == Told::All {
-                for specimen in made.iter().filter(|specimen| is_quiet(specimen)) {
-                    let row = without_clocks(row_of(&rows, specimen));
+                for lab_socket in made.iter().filter(|lab_socket| is_quiet(lab_socket)) {
+                    let row = without_clocks(row_of(&rows, lab_socket));
                     if !by_netlink.is_empty() {
-                        assert_eq!(row, without_clocks(row_of(&by_netlink, specimen)), "{source}");
+                        assert_eq!(row, without_clocks(row_of(&by_netlink, lab_socket)), "{source}");
                     }
                 }
                 by_netlink = rows;
                 continue;
             }
-            for specimen in made.iter().filter(|specimen| is_quiet(specimen)) {
-                compare_procfs_info(row_of(&rows, specimen), row_of(&by_netlink, specimen));
+            for lab_socket in made.iter().filter(|lab_socket| is_quiet(lab_socket)) {
+                compare_procfs_info(row_of(&rows, lab_socket), row_of(&by_netlink, lab_socket));
             }
         }
     }
 }
 
 /// Whether nothing but its clocks changes of itself; who does not read may be probed.
-fn is_quiet(specimen: &Specimen) -> bool {
-    specimen.state == State::Established
-        && specimen.recv_queue == 0
-        && matches!(specimen.timer, Timer::Off | Timer::Keepalive)
+fn is_quiet(lab_socket: &LabSocket) -> bool {
+    lab_socket.state == State::Established
+        && lab_socket.recv_queue == 0
+        && matches!(lab_socket.timer, Timer::Off | Timer::Keepalive)
 }
 
 /// The row without the numbers that change with time alone.
@@ -175,30 +182,30 @@ fn compare_procfs_info(row: &Value, by_netlink: &Value) {
 
 /// A link-local socket is tied to its device, as its address was told with it.
 #[track_caller]
-fn check_interface(row: &Value, specimen: &Specimen, told: Told) {
-    let scope = match specimen.local {
+fn check_interface(row: &Value, lab_socket: &LabSocket, told: Told) {
+    let scope = match lab_socket.local {
         Some(std::net::SocketAddr::V6(local)) => local.scope_id(),
         _ => 0,
     };
     let shown = &row["interface_index"];
     if scope == 0 || told == Told::Procfs {
-        assert_eq!(*shown, Value::Null, "{row}\nis not {specimen:?}");
+        assert_eq!(*shown, Value::Null, "{row}\nis not {lab_socket:?}");
     } else {
-        assert_eq!(*shown, scope, "{row}\nis not {specimen:?}");
+        assert_eq!(*shown, scope, "{row}\nis not {lab_socket:?}");
         assert!(row["interface"].as_str().unwrap().starts_with("veth"), "{row}");
     }
 }
 
 /// What only netlink tells, and only of sockets that have it.
 #[track_caller]
-fn check_tcp_detail(row: &Value, specimen: &Specimen, told: Told) {
+fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, told: Told) {
     let is_whole =
-        !matches!(specimen.state, State::TimeWait | State::SynRecv) && specimen.timer != Timer::TimeWait;
+        !matches!(lab_socket.state, State::TimeWait | State::SynRecv) && lab_socket.timer != Timer::TimeWait;
     for key in ["tcp_info", "memory", "congestion"] {
         // The five numbers of it that /proc/net/tcp has make a tcp_info, too.
         let expected =
-            is_whole && (told == Told::All || (key == "tcp_info" && specimen.state != State::Listen));
-        assert_eq!(!row[key].is_null(), expected, "{key} in {row}\nof {specimen:?}");
+            is_whole && (told == Told::All || (key == "tcp_info" && lab_socket.state != State::Listen));
+        assert_eq!(!row[key].is_null(), expected, "{key} in {row}\nof {lab_socket:?}");
     }
     if told == Told::Procfs {
         for key in ["mark", "cgroup_id", "shutdown", "options", "v6only", "class_id"] {
@@ -207,25 +214,26 @@ fn check_tcp_detail(row: &Value, specimen: &Specimen, told: Told) {
         return;
     }
     let shutdown = |receive: bool, send: bool| serde_json::json!({"receive": receive, "send": send});
-    match specimen.state {
+    match lab_socket.state {
         // Nobody closed anything, or the FIN of the other side shut down receiving.
         State::Established => assert_eq!(row["shutdown"], shutdown(false, false), "{row}"),
         State::CloseWait => assert_eq!(row["shutdown"], shutdown(true, false), "{row}"),
         State::FinWait1 => assert_eq!(row["shutdown"], shutdown(false, true), "{row}"),
         State::Closing | State::LastAck => assert_eq!(row["shutdown"], shutdown(true, true), "{row}"),
-        State::Listen if specimen.family == Family::Inet6 => {
-            let ip = specimen.local.unwrap().ip();
+        State::Listen if lab_socket.family == Family::Inet6 => {
+            let ip = lab_socket.local.unwrap().ip();
             // Bound to an address of IPv6, a socket takes nothing of IPv4 either (inet6_bind).
-            let is_v6_only = specimen.port() == 8003 || !(ip.is_unspecified() || ip.to_canonical().is_ipv4());
+            let is_v6_only =
+                lab_socket.port() == 8003 || !(ip.is_unspecified() || ip.to_canonical().is_ipv4());
             assert_eq!(row["v6only"], is_v6_only, "{row}");
         }
         _ => {}
     }
-    if specimen.timer == Timer::Keepalive {
+    if lab_socket.timer == Timer::Keepalive {
         let expires_ms = row["timer"]["expires_ms"].as_u64().unwrap();
         assert!((3_500_000..=3_600_000).contains(&expires_ms), "{row}");
     }
-    if specimen.timer == Timer::On && specimen.send_queue == 777 {
+    if lab_socket.timer == Timer::On && lab_socket.send_queue == 777 {
         let ever = row["tcp_info"]["total_retrans_segs"].as_u64().unwrap();
         assert!(
             ever > 0 && row["timer"]["retransmits"].as_u64() > Some(0),
@@ -275,12 +283,12 @@ fn tcp_as_ss_says() {
 #[test]
 fn counters_as_ss_says_and_as_sent() {
     let (_lab, client, _server, link) = need!(linked("counters"));
-    for lane in [client.loopback(), link.lane6(), link.lane_mapped()] {
-        let pair = lane.established();
+    for net_path in [client.loopback(), link.net_path6(), link.net_path_mapped()] {
+        let pair = net_path.established();
         exchange(&pair.client, &pair.server, 100_000);
         exchange(&pair.server, &pair.client, 30_000);
         wait_for("quiet ends", || {
-            pair.specimens()
+            pair.lab_sockets()
                 .take(2)
                 .all(|end| is_as_sent(end, &pair))
                 .then_some(())
@@ -288,7 +296,7 @@ fn counters_as_ss_says_and_as_sent() {
     }
 }
 
-fn is_as_sent(end: &Specimen, pair: &Pair) -> bool {
+fn is_as_sent(end: &LabSocket, pair: &Pair) -> bool {
     // The port alone may be that of a socket at another address, too.
     let (own, other) = (
         format!(":{}", end.port()),
@@ -374,10 +382,10 @@ fn options_of_sockets() {
             skip.tell();
             continue;
         }
-        let lane = client
+        let net_path = client
             .loopback()
             .with_client(SocketOptions::new().congestion(name));
-        let pair = lane.established();
+        let pair = net_path.established();
         exchange(&pair.client, &pair.server, 50_000);
         for source in ["diag", "diag-v2"] {
             let rows = sockets(&client, &["-tai", "--source", source]);
@@ -443,11 +451,11 @@ fn udp_and_udp_lite() {
         client.udp_bound("[::1]:5004", &plain),
         client.udp_bound("127.0.0.1:5005", &SocketOptions::new().device("lo").mark(9)),
     ];
-    for lane in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
-        let pair = lane.udp_connected();
+    for net_path in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
+        let pair = net_path.udp_connected();
         made.extend([pair.client, pair.server]);
     }
-    let far = link.lane_link_local().udp_connected();
+    let far = link.net_path_link_local().udp_connected();
     let waiting = client.loopback().udp_connected();
     waiting.client.socket().send(b"hello").unwrap();
     wait_for("the datagram", || {
@@ -457,11 +465,11 @@ fn udp_and_udp_lite() {
 
     for (source, told) in [("auto", Told::All), ("diag", Told::All), ("procfs", Told::Procfs)] {
         let rows = sockets(&client, &["-uaemop", "--source", source]);
-        for specimen in &made {
-            let row = check(&rows, specimen, told);
+        for lab_socket in &made {
+            let row = check(&rows, lab_socket, told);
             assert_eq!(row["tcp_info"], Value::Null);
             if told == Told::All {
-                let of_lo = specimen.port() == 5005;
+                let of_lo = lab_socket.port() == 5005;
                 assert_eq!(row["mark"], if of_lo { 9 } else { 0 }, "{row}");
                 assert_eq!(
                     row["interface"],
@@ -521,17 +529,17 @@ fn raw_packet_and_netlink() {
     for source in ["auto", "procfs"] {
         // Whether netlink tells of RAW sockets depends on the kernel (CONFIG_INET_RAW_DIAG).
         let rows = sockets(&client, &["-waep", "--source", source]);
-        for specimen in &raw {
+        for lab_socket in &raw {
             let row = check(
                 &rows,
-                specimen,
+                lab_socket,
                 if row_has_cookie(&rows) {
                     Told::All
                 } else {
                     Told::Procfs
                 },
             );
-            let Protocol::Raw(number) = specimen.protocol else {
+            let Protocol::Raw(number) = lab_socket.protocol else {
                 unreachable!()
             };
             // The port of a RAW socket is its protocol.
@@ -541,38 +549,42 @@ fn raw_packet_and_netlink() {
 
         let told = if source == "auto" { Told::All } else { Told::Procfs };
         let rows = sockets(&client, &["-0aep", "--source", source]);
-        for specimen in &packet {
-            let row = row_of(&rows, specimen);
-            let Protocol::Packet(ethertype) = specimen.protocol else {
+        for lab_socket in &packet {
+            let row = row_of(&rows, lab_socket);
+            let Protocol::Packet(ethertype) = lab_socket.protocol else {
                 unreachable!()
             };
             assert_eq!(row["local"]["ethertype"], ethertype, "{row}");
             assert_eq!(
                 (&row["uid"], &row["family"]),
-                (&specimen.uid.into(), &"packet".into()),
+                (&lab_socket.uid.into(), &"packet".into()),
                 "{row}"
             );
-            check_owner(row["owners"].as_array().unwrap(), specimen, &row.to_string());
+            check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
             if told == Told::All {
-                assert_eq!(row["cookie"], specimen.cookie.unwrap(), "{row}");
+                assert_eq!(row["cookie"], lab_socket.cookie.unwrap(), "{row}");
             }
         }
         assert_eq!(rows.len(), 2);
 
         let rows = sockets(&client, &["-A", "netlink", "-aep", "--source", source]);
-        for specimen in &netlink {
-            let row = row_of(&rows, specimen);
-            let Protocol::Netlink(family) = specimen.protocol else {
+        for lab_socket in &netlink {
+            let row = row_of(&rows, lab_socket);
+            let Protocol::Netlink(family) = lab_socket.protocol else {
                 unreachable!()
             };
             assert_eq!(row["local"]["netlink_protocol"], family, "{row}");
-            assert_eq!(row["local"]["port_id"], specimen.netlink_port().unwrap(), "{row}");
-            check_owner(row["owners"].as_array().unwrap(), specimen, &row.to_string());
+            assert_eq!(
+                row["local"]["port_id"],
+                lab_socket.netlink_port().unwrap(),
+                "{row}"
+            );
+            check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
         }
     }
     let said = client.output("ss", &["-H0ane"]);
-    for specimen in &packet {
-        assert!(said.contains(&format!("ino:{} ", specimen.inode)), "{said}");
+    for lab_socket in &packet {
+        assert!(said.contains(&format!("ino:{} ", lab_socket.inode)), "{said}");
     }
 }
 
@@ -602,21 +614,21 @@ fn unix() {
     let unread = client.unix_pair(UnixKind::Stream);
     unread.client.socket().send(b"twelve bytes").unwrap();
 
-    let all: Vec<&Specimen> = made.iter().flat_map(Pair::specimens).collect();
+    let all: Vec<&LabSocket> = made.iter().flat_map(Pair::lab_sockets).collect();
     for (source, told) in [("auto", Told::All), ("procfs", Told::Procfs)] {
         // Of /proc/net/unix, whose lines newlines in names break, the broken ones are counted.
         let (rows, rest) = live::document(&client, "sockets", &["-xaemp", "--source", source]);
         let broken = made
             .iter()
-            .flat_map(Pair::specimens)
-            .filter(|specimen| has_newline(specimen))
+            .flat_map(Pair::lab_sockets)
+            .filter(|lab_socket| has_newline(lab_socket))
             .count();
         let broken = if told == Told::Procfs { broken } else { 0 };
         assert_eq!(rest["losses"]["broken_records"], broken, "{source}");
         assert_eq!(rows.len(), all.len() + 2, "{source}");
         assert!(!rows.iter().any(|row| is_row_of(row, &elsewhere)));
-        for specimen in &all {
-            check_unix(row_of(&rows, specimen), specimen, told);
+        for lab_socket in &all {
+            check_unix(row_of(&rows, lab_socket), lab_socket, told);
         }
         let row = row_of(&rows, &unread.server);
         if told == Told::All {
@@ -626,13 +638,13 @@ fn unix() {
     // The same inodes, types and peers as ss says: Netid State Recv-Q Send-Q Name Inode PeerName PeerInode
     let rows = sockets(&client, &["-xa"]);
     let said = client.output("ss", &["-Hxan"]);
-    for specimen in made
+    for lab_socket in made
         .iter()
         .filter(|pair| is_plain(pair))
-        .flat_map(Pair::specimens)
+        .flat_map(Pair::lab_sockets)
     {
-        let row = row_of(&rows, specimen);
-        let inode = specimen.inode.to_string();
+        let row = row_of(&rows, lab_socket);
+        let inode = lab_socket.inode.to_string();
         let words = said
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -650,8 +662,8 @@ fn unix() {
     }
 }
 
-fn has_newline(specimen: &Specimen) -> bool {
-    match specimen.name.as_ref().unwrap() {
+fn has_newline(lab_socket: &LabSocket) -> bool {
+    match lab_socket.name.as_ref().unwrap() {
         UnixName::Unnamed => false,
         UnixName::Path(path) => path.as_os_str().as_bytes().contains(&b'\n'),
         UnixName::Abstract(name) => name.contains(&b'\n'),
@@ -660,8 +672,8 @@ fn has_newline(specimen: &Specimen) -> bool {
 
 /// Whether its name leaves ss's columns in their places.
 fn is_plain(pair: &Pair) -> bool {
-    pair.specimens()
-        .all(|specimen| match specimen.name.as_ref().unwrap() {
+    pair.lab_sockets()
+        .all(|lab_socket| match lab_socket.name.as_ref().unwrap() {
             UnixName::Unnamed => true,
             UnixName::Path(path) => path.to_str().is_some_and(|path| !path.contains(['\n', ' '])),
             UnixName::Abstract(name) => name.iter().all(u8::is_ascii_graphic),
@@ -669,13 +681,13 @@ fn is_plain(pair: &Pair) -> bool {
 }
 
 #[track_caller]
-fn check_unix(row: &Value, specimen: &Specimen, told: Told) {
-    assert_eq!(row["state"], live::state_name(specimen.state), "{row}");
-    check_owner(row["owners"].as_array().unwrap(), specimen, &row.to_string());
+fn check_unix(row: &Value, lab_socket: &LabSocket, told: Told) {
+    assert_eq!(row["state"], live::state_name(lab_socket.state), "{row}");
+    check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
     if told == Told::Procfs {
         // /proc/net/unix knows neither users nor peers, shows NUL as '@' and ends a line at a newline.
         let local = &row["local"];
-        let name = match specimen.name.as_ref().unwrap() {
+        let name = match lab_socket.name.as_ref().unwrap() {
             UnixName::Unnamed => return assert_eq!(local["name"], Value::Null, "{row}"),
             UnixName::Path(path) => path.as_os_str().as_bytes(),
             UnixName::Abstract(name) => name,
@@ -684,18 +696,18 @@ fn check_unix(row: &Value, specimen: &Specimen, told: Told) {
         let until_odd = std::str::from_utf8(until_odd).unwrap();
         let shown = local["name"]
             .as_str()
-            .unwrap_or_else(|| panic!("{row} is not {specimen:?}"));
-        assert!(shown.starts_with(until_odd), "{row} is not {specimen:?}");
+            .unwrap_or_else(|| panic!("{row} is not {lab_socket:?}"));
+        assert!(shown.starts_with(until_odd), "{row} is not {lab_socket:?}");
         assert!(
             until_odd.len() < name.len() || shown == until_odd,
-            "{row} is not {specimen:?}"
+            "{row} is not {lab_socket:?}"
         );
         return;
     }
-    check_unix_name(row, specimen);
-    assert_eq!(row["cookie"], specimen.cookie.unwrap(), "{row}");
-    assert_eq!(row["uid"], specimen.uid, "{row}");
-    if specimen.state == State::Listen {
+    check_unix_name(row, lab_socket);
+    assert_eq!(row["cookie"], lab_socket.cookie.unwrap(), "{row}");
+    assert_eq!(row["uid"], lab_socket.uid, "{row}");
+    if lab_socket.state == State::Listen {
         assert_eq!(
             (&row["accept_queue"], &row["accept_backlog"]),
             (&0.into(), &128.into()),
@@ -708,9 +720,9 @@ fn check_unix(row: &Value, specimen: &Specimen, told: Told) {
 #[test]
 fn mptcp() {
     let (_lab, client, _server, link) = need!(linked("mptcp"));
-    for lane in [client.loopback(), link.lane(), link.lane6()] {
-        let pair = need!(lane.mptcp());
-        for end in pair.specimens() {
+    for net_path in [client.loopback(), link.net_path(), link.net_path6()] {
+        let pair = need!(net_path.mptcp());
+        for end in pair.lab_sockets() {
             let rows = sockets(&end.namespace, &["-Maeip"]);
             let row = row_of(&rows, end);
             assert_eq!(row["state"], live::state_name(end.state), "{row}");
@@ -749,11 +761,11 @@ fn owners_of_every_kind() {
         .start();
 
     let rows = sockets(&client, &["-tuxap"]);
-    for specimen in nobody.sockets() {
-        let row = if specimen.protocol == Protocol::UnixStream {
-            row_of(&rows, specimen)
+    for lab_socket in nobody.sockets() {
+        let row = if lab_socket.protocol == Protocol::UnixStream {
+            row_of(&rows, lab_socket)
         } else {
-            check(&rows, specimen, Told::All)
+            check(&rows, lab_socket, Told::All)
         };
         let owners = row["owners"].as_array().unwrap();
         assert_eq!(owners.len(), 1, "{row}");
@@ -791,7 +803,7 @@ fn owners_of_every_kind() {
 #[test]
 fn namespaces_by_name_pid_path_and_all() {
     let (lab, client, server, link) = need!(linked("netns"));
-    let pair = link.lane().established();
+    let pair = link.net_path().established();
     let holder = lab
         .process("inside")
         .in_namespace(&server)
@@ -827,7 +839,7 @@ fn formats_columns_and_order() {
     let pairs = [
         client.loopback().unread(300),
         client.loopback6().unread(200),
-        link.lane().unread(100),
+        link.net_path().unread(100),
     ];
     let gone = client.loopback().time_wait();
     let rows = sockets(&client, &["-tain", "--sort", "inode"]);
@@ -891,10 +903,10 @@ fn formats_columns_and_order() {
 #[test]
 fn which_states_without_words() {
     let (_lab, client, _server, link) = need!(linked("defaults"));
-    let pair = link.lane().half_closed();
-    let gone = link.lane().time_wait();
-    let half = link.lane().syn_recv();
-    let calling = link.lane().syn_sent();
+    let pair = link.net_path().half_closed();
+    let gone = link.net_path().time_wait();
+    let half = link.net_path().syn_recv();
+    let calling = link.net_path().syn_sent();
     let states = |namespace: &Namespace, flags: &str| -> BTreeSet<String> {
         let rows = sockets(namespace, &[flags]);
         rows.iter()
@@ -923,7 +935,7 @@ fn as_nobody() {
     let (_lab, client, _server, _link) = need!(linked("nobody"));
     need!(program("setpriv"));
     let pair = client.loopback().established();
-    let binary = _lab.for_everyone(std::path::Path::new(live::SOCKEYE));
+    let binary = _lab.copy_for_all_users(std::path::Path::new(live::SOCKEYE));
     let words = [
         "--reuid=65534",
         "--regid=65534",
@@ -939,7 +951,7 @@ fn as_nobody() {
     let text = output_of(command);
     let document: Value = serde_json::from_str(&text).unwrap();
     let rows = document["sockets"].as_array().unwrap();
-    for end in pair.specimens() {
+    for end in pair.lab_sockets() {
         let row = row_of(rows, end);
         assert_eq!(
             (&row["inode"], &row["state"]),

@@ -3,7 +3,9 @@
 use super::walked::{Listed, SOCKEYE, can_walk, compare, run};
 use serde_json::Value;
 use sockeye_lab::congestion_control;
-use sockeye_lab::{Lab, Lane, Link, Namespace, Pair, Process, Skip, SocketOptions, Specimen, need, program};
+use sockeye_lab::{
+    Lab, LabSocket, Link, Namespace, NetPath, Pair, Process, Skip, SocketOptions, need, program,
+};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -27,12 +29,12 @@ const UNTOLD: &[(&[&str], &str)] = &[(&["-e"], "cookie"), (&["autobound"], "chos
 const COLUMNS: &str = "netid,family,state,recv_q,send_q,local,peer,user,inode,interface,\
                        mark,class_id,tos,tclass,shutdown,v6only,socket_options,memory,drops,references,netns,cgroup";
 
-/// Sockets in every state over every kind of lane, and what keeps them alive.
+/// Sockets in every state over every kind of path, and what keeps them alive.
 struct Zoo {
     client: Namespace,
     server: Namespace,
     link: Link,
-    specimens: Vec<Specimen>,
+    lab_sockets: Vec<LabSocket>,
     held: Process,
     _lab: Lab,
 }
@@ -53,7 +55,7 @@ impl Zoo {
             client,
             server,
             link,
-            specimens: Vec::new(),
+            lab_sockets: Vec::new(),
             held,
             _lab: lab,
         };
@@ -83,62 +85,77 @@ impl Zoo {
                 ("[::1]:1026", &SocketOptions::new().reuse_port()),
                 ("[::1]:1026", &SocketOptions::new().reuse_port()),
             ] {
-                self.specimens.push(namespace.tcp_listener(local, options));
+                self.lab_sockets.push(namespace.tcp_listener(local, options));
             }
         }
     }
 
     fn connections(&mut self) {
         let (client, link) = (self.client.clone(), self.link.clone());
-        for lane in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
-            self.uncut(&lane);
+        for net_path in [client.loopback(), client.loopback6(), client.loopback_mapped()] {
+            self.uncut(&net_path);
         }
         let device = || SocketOptions::new().device(link.devices().0);
-        self.pair(link.lane().with_client(device()).established());
-        self.pair(link.lane6().with_client(device().mark(7)).established());
-        type MakeLane = fn(&Link) -> Lane;
-        let over_link: [MakeLane; 4] = [Link::lane, Link::lane6, Link::lane_mapped, Link::lane_link_local];
-        type MakePair = fn(&Lane) -> Pair;
-        let cut: [MakePair; 4] = [Lane::syn_recv, Lane::fin_wait1, Lane::closing, Lane::last_ack];
+        self.pair(link.net_path().with_client(device()).established());
+        self.pair(link.net_path6().with_client(device().mark(7)).established());
+        type MakeLane = fn(&Link) -> NetPath;
+        let over_link: [MakeLane; 4] = [
+            Link::net_path,
+            Link::net_path6,
+            Link::net_path_mapped,
+            Link::net_path_link_local,
+        ];
+        type MakePair = fn(&NetPath) -> Pair;
+        let cut: [MakePair; 4] = [
+            NetPath::syn_recv,
+            NetPath::fin_wait1,
+            NetPath::closing,
+            NetPath::last_ack,
+        ];
         for make in over_link {
             self.pair(make(&link).established());
-            self.specimens.push(make(&link).time_wait());
-            self.specimens.push(make(&link).syn_sent());
-            for specimen in cut {
-                self.pair(specimen(&make(&link)));
+            self.lab_sockets.push(make(&link).time_wait());
+            self.lab_sockets.push(make(&link).syn_sent());
+            for lab_socket in cut {
+                self.pair(lab_socket(&make(&link)));
             }
         }
-        for make in [Link::lane, Link::lane6] {
+        for make in [Link::net_path, Link::net_path6] {
             self.pair(make(&link).retransmitting(777));
             self.pair(make(&link).orphaned());
         }
     }
 
-    fn uncut(&mut self, lane: &Lane) {
-        self.pair(lane.established());
-        self.pair(lane.with_client(SocketOptions::new().mark(0x1234)).established());
-        self.specimens
-            .push(lane.with_client(SocketOptions::new().mark(5)).time_wait());
-        self.pair(lane.half_closed());
-        self.pair(lane.orphaned());
-        self.pair(lane.unread(1234));
-        self.pair(lane.zero_window());
-        self.pair(lane.keepalive(Duration::from_secs(3600)));
+    fn uncut(&mut self, net_path: &NetPath) {
+        self.pair(net_path.established());
+        self.pair(
+            net_path
+                .with_client(SocketOptions::new().mark(0x1234))
+                .established(),
+        );
+        self.lab_sockets
+            .push(net_path.with_client(SocketOptions::new().mark(5)).time_wait());
+        self.pair(net_path.half_closed());
+        self.pair(net_path.orphaned());
+        self.pair(net_path.unread(1234));
+        self.pair(net_path.zero_window());
+        self.pair(net_path.keepalive(Duration::from_secs(3600)));
         if congestion_control("cubic").is_ok() {
             self.pair(
-                lane.with_client(SocketOptions::new().congestion("cubic"))
+                net_path
+                    .with_client(SocketOptions::new().congestion("cubic"))
                     .established(),
             );
         }
-        let full = lane.full_accept_queue(1);
-        self.specimens.extend(full.queued);
-        self.specimens.extend(full.unaccepted);
-        self.specimens.extend([full.listener, full.left_out]);
+        let full = net_path.full_accept_queue(1);
+        self.lab_sockets.extend(full.queued);
+        self.lab_sockets.extend(full.unaccepted);
+        self.lab_sockets.extend([full.listener, full.left_out]);
     }
 
     fn pair(&mut self, pair: Pair) {
-        self.specimens.extend([pair.client, pair.server]);
-        self.specimens.extend(pair.listener);
+        self.lab_sockets.extend([pair.client, pair.server]);
+        self.lab_sockets.extend(pair.listener);
     }
 
     fn namespaces(&self) -> [&Namespace; 2] {
@@ -147,8 +164,8 @@ impl Zoo {
 
     fn count_in(&self, namespace: &Namespace) -> usize {
         let held = self.held.sockets().iter();
-        let inside = |one: &&Specimen| one.namespace.inode() == namespace.inode();
-        self.specimens.iter().chain(held).filter(inside).count()
+        let inside = |one: &&LabSocket| one.namespace.inode() == namespace.inode();
+        self.lab_sockets.iter().chain(held).filter(inside).count()
     }
 }
 
@@ -223,9 +240,9 @@ fn filters_as_ss_answers_them() {
     let zoo = need!(Zoo::new("walk_filters"));
     need!(program("ss"));
     let device = zoo.link.devices().0;
-    let of_client = |one: &&Specimen| one.namespace.inode() == zoo.client.inode();
+    let of_client = |one: &&LabSocket| one.namespace.inode() == zoo.client.inode();
     let connected = |v4: bool| {
-        let mut of_client = zoo.specimens.iter().filter(of_client);
+        let mut of_client = zoo.lab_sockets.iter().filter(of_client);
         of_client
             .find(|one| {
                 one.peer
@@ -414,7 +431,7 @@ fn every_table_and_each_socket_once() {
         .collect();
     let made: BTreeSet<u64> = pairs
         .iter()
-        .flat_map(Pair::specimens)
+        .flat_map(Pair::lab_sockets)
         .map(|one| one.inode)
         .collect();
     assert_eq!((found.len(), found.into_iter().collect()), (made.len(), made));
@@ -430,7 +447,7 @@ fn merely_bound() {
     let shared = SocketOptions::new().reuse_port();
     // Listeners and connections have ports too.
     let _others = here.loopback().established();
-    let bound: Vec<Specimen> = [
+    let bound: Vec<LabSocket> = [
         ("127.0.0.1:80", &plain),
         ("0.0.0.0:81", &plain),
         ("[::1]:80", &plain),
@@ -470,10 +487,10 @@ fn chains_longer_than_a_buffer() {
 
     // 1. Listeners on one address; those of IPv6 are put at the other end of their chain.
     let options = SocketOptions::new().reuse_port();
-    let listeners: Vec<Specimen> = (0..CROWD)
+    let listeners: Vec<LabSocket> = (0..CROWD)
         .map(|_| parent.tcp_listener("127.0.0.1:7777", &options))
         .collect();
-    let others: Vec<Specimen> = (0..CROWD / 20)
+    let others: Vec<LabSocket> = (0..CROWD / 20)
         .map(|_| parent.tcp_listener("[::1]:7777", &options))
         .collect();
     let expected: BTreeSet<u64> = listeners.iter().chain(&others).map(|one| one.inode).collect();

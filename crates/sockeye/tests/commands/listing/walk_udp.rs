@@ -5,7 +5,7 @@ use super::walked::{Listed, can_walk, compare};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_ip_tos, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketType, bind, connect, connect_unspec, socket};
-use sockeye_lab::{Lab, Namespace, Pair, Skip, SocketOptions, Specimen, need};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, Skip, SocketOptions, need};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,7 +44,7 @@ const FILTERS: &[&[&str]] = &[
 /// Sockets of every kind, in two namespaces.
 struct Zoo {
     namespaces: [Namespace; 2],
-    specimens: Vec<Specimen>,
+    lab_sockets: Vec<LabSocket>,
     /// Whether each namespace has sockets of the kernel's own too.
     has_vxlan: bool,
     _lab: Lab,
@@ -58,7 +58,7 @@ impl Zoo {
         let link = lab.link(&client, &server);
         let plain = SocketOptions::new();
         let shared = SocketOptions::new().reuse_port();
-        let mut specimens = Vec::new();
+        let mut lab_sockets = Vec::new();
         for namespace in [&client, &server] {
             for (local, options) in [
                 ("0.0.0.0:80", &plain),
@@ -70,10 +70,10 @@ impl Zoo {
                 ("0.0.0.0:1024", &SocketOptions::new().device("lo")),
                 ("[::]:1025", &SocketOptions::new().device("lo").mark(0xffff_ffff)),
             ] {
-                specimens.push(namespace.udp_bound(local, options));
+                lab_sockets.push(namespace.udp_bound(local, options));
             }
             for local in ["127.0.0.1:1026", "[::1]:1026", "0.0.0.0:1026"] {
-                specimens.extend((0..3).map(|_| namespace.udp_bound(local, &shared)));
+                lab_sockets.extend((0..3).map(|_| namespace.udp_bound(local, &shared)));
             }
         }
         let lanes = [
@@ -83,22 +83,22 @@ impl Zoo {
             server.loopback(),
             server.loopback6(),
             server.loopback_mapped(),
-            link.lane(),
-            link.lane6(),
-            link.lane_mapped(),
+            link.net_path(),
+            link.net_path6(),
+            link.net_path_mapped(),
         ];
-        for lane in &lanes {
-            let Pair { client, server, .. } = lane.udp_connected();
+        for net_path in &lanes {
+            let Pair { client, server, .. } = net_path.udp_connected();
             client.socket().send(b"three").unwrap();
             client.socket().send(b"more").unwrap();
-            specimens.extend([client, server]);
+            lab_sockets.extend([client, server]);
         }
-        set_ip_tos(specimens[0].socket(), 0x10).unwrap();
-        specimens[0].socket().set_recv_buffer_size(50_000).unwrap();
-        let connected = specimens.last().unwrap();
+        set_ip_tos(lab_sockets[0].socket(), 0x10).unwrap();
+        lab_sockets[0].socket().set_recv_buffer_size(50_000).unwrap();
+        let connected = lab_sockets.last().unwrap();
         connected.socket().shutdown(Shutdown::Read).unwrap();
         // Of the memory of what was read a part is given back later.
-        let read = specimens[specimens.len() - 3].socket();
+        let read = lab_sockets[lab_sockets.len() - 3].socket();
         read.set_nonblocking(true).unwrap();
         let _ = rustix::net::recv(read, &mut [0; 5], rustix::net::RecvFlags::empty());
         let has_vxlan = match [&client, &server].map(vxlan) {
@@ -110,7 +110,7 @@ impl Zoo {
         };
         Ok(Self {
             namespaces: [client, server],
-            specimens,
+            lab_sockets,
             has_vxlan,
             _lab: lab,
         })
@@ -118,8 +118,8 @@ impl Zoo {
 
     /// How many live there; VXLAN has one socket of each family.
     fn count_in(&self, namespace: &Namespace) -> usize {
-        let inside = |one: &&Specimen| one.namespace.inode() == namespace.inode();
-        self.specimens.iter().filter(inside).count() + if self.has_vxlan { 2 } else { 0 }
+        let inside = |one: &&LabSocket| one.namespace.inode() == namespace.inode();
+        self.lab_sockets.iter().filter(inside).count() + if self.has_vxlan { 2 } else { 0 }
     }
 }
 
@@ -211,9 +211,9 @@ fn tables_of_namespaces_of_their_own() {
         assert_eq!([outside.rows.len(), inside.rows.len()], [expected; 2]);
     }
     let all = Listed::here("bpf", &["-u", "-a", "--netns", "all"]);
-    for specimen in pairs.iter().chain([&outer]).flat_map(Pair::specimens) {
-        let told = all.rows.values().filter(|row| row["inode"] == specimen.inode);
-        assert_eq!(told.count(), 1, "{specimen:?}");
+    for lab_socket in pairs.iter().chain([&outer]).flat_map(Pair::lab_sockets) {
+        let told = all.rows.values().filter(|row| row["inode"] == lab_socket.inode);
+        assert_eq!(told.count(), 1, "{lab_socket:?}");
     }
 }
 

@@ -1,22 +1,22 @@
 //! `sockeye ns add`, `del`, `attach` and `set` beside `ip netns`, in a mount namespace of their own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, run};
-use sockeye_lab::{OwnMounts, need, wait_until};
+use sockeye_lab::{MountNamespace, need, wait_until};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a script in it, in which `$S` is the binary; for what is said, not for how it ends.
 #[track_caller]
-fn sh(own: &OwnMounts, script: &str) -> Said {
+fn sh(own: &MountNamespace, script: &str) -> Said {
     run(own.command("sh", &["-c", script]).env("S", SOCKEYE))
 }
 
 /// Its stdout; it must have ended well and in silence.
 #[track_caller]
-fn quiet(own: &OwnMounts, script: &str) -> String {
+fn quiet(own: &MountNamespace, script: &str) -> String {
     sh(own, script).quiet().to_owned()
 }
 
-fn ns(own: &OwnMounts, line: &str) -> Said {
+fn ns(own: &MountNamespace, line: &str) -> Said {
     let words: Vec<&str> = ["ns"].into_iter().chain(line.split_whitespace()).collect();
     run(&mut own.command(SOCKEYE, &words))
 }
@@ -29,7 +29,7 @@ fn sorted(text: &str) -> Vec<&str> {
 
 #[test]
 fn each_sees_enters_and_deletes_what_the_other_made() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add ours --up").quiet();
     ns(&own, "add --prefix web --count 3 --start 9").quiet();
     quiet(&own, "ip netns add theirs");
@@ -72,7 +72,7 @@ fn each_sees_enters_and_deletes_what_the_other_made() {
 
 #[test]
 fn the_folder_is_shared_once_and_under_the_lock() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // Many at once, before there is a folder: one makes it a mount, the others find it.
     let script = "for i in $(seq 20); do $S ns add o$i & ip netns add t$i & done; wait; \
                   grep ' /run/netns ' /proc/self/mountinfo | grep -c own-run; \
@@ -92,7 +92,7 @@ fn the_folder_is_shared_once_and_under_the_lock() {
 
 #[test]
 fn overlapping_names_from_many_at_once() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // 200 adds of 50 names each by one of three ways; of each name just one succeeds.
     let script = "for i in $(seq 0 199); do n=n$((i % 50)); case $((i % 4)) in \
                     0|1) $S ns add $n 2>/dev/null && echo $n & ;; \
@@ -114,7 +114,7 @@ fn overlapping_names_from_many_at_once() {
 
 #[test]
 fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add web3").quiet();
     let said = ns(&own, "add --prefix web --count 6 -j 1");
     assert_eq!(said.code, Some(1));
@@ -153,14 +153,14 @@ fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
 #[test]
 fn full_disks_and_read_only_ones() {
     // The folder, one name, no third file.
-    let own = need!(OwnMounts::new("nr_inodes=4"));
+    let own = need!(MountNamespace::new("nr_inodes=4"));
     let said = ns(&own, "add --prefix f --count 9");
     assert_eq!(said.code, Some(1));
     assert!(said.error().contains("No space left on device"), "{said}");
     assert!(said.error().contains("file system of /run is full"), "{said}");
     assert!(said.error().contains("were made: f"), "{said}");
     assert!(own.remains().is_empty() && own.names().len() < 9);
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     quiet(&own, "mount -o remount,ro /run");
     let said = ns(&own, "add a");
     assert_eq!(said.code, Some(1));
@@ -184,7 +184,7 @@ fn full_disks_and_read_only_ones() {
 
 #[test]
 fn names_that_are_none() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let long = "x".repeat(256);
     let (newline, escape) = ("a\nb", "a\x1b[31m");
     for (name, why) in [
@@ -252,7 +252,7 @@ fn names_that_are_none() {
 
 #[test]
 fn without_rights() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add there").quiet();
     let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all";
     // The binary may lie where nobody else may look.
@@ -276,7 +276,7 @@ fn without_rights() {
 
 #[test]
 fn few_descriptors_are_told_or_enough() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     for limit in 3..16 {
         let said = sh(
             &own,
@@ -319,7 +319,7 @@ impl Drop for Sleeper {
 
 #[test]
 fn a_busy_namespace_is_told_with_who_is_in_it() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add busy1 busy2 idle").quiet();
     let inside = |name: &str| {
         let words = [&format!("--net=/run/netns/{name}"), "sleep", "1000"].map(str::to_owned);
@@ -367,7 +367,7 @@ fn a_busy_namespace_is_told_with_who_is_in_it() {
 
 #[test]
 fn those_who_do_not_want_to_end_are_ended_all_at_once() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add --prefix k --count 6").quiet();
     // Deaf to SIGTERM, stopped, and one that forks and forks: the parent ends, the child goes on.
     let fork = "import os,signal,time\nsignal.signal(15,signal.SIG_IGN)\nend=time.time()+20\nwhile time.time()<end:\n if os.fork(): time.sleep(0.002); os._exit(0)";
@@ -383,7 +383,7 @@ fn those_who_do_not_want_to_end_are_ended_all_at_once() {
 
 #[test]
 fn who_cannot_be_seen_is_not_taken_for_gone() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add k").quiet();
     let script =
         "unshare --mount sh -c 'umount -l /proc; $S ns del k; echo $?; $S ns del k --force; echo $?'";
@@ -410,7 +410,7 @@ fn who_cannot_be_seen_is_not_taken_for_gone() {
 
 #[test]
 fn what_is_no_name_of_a_namespace_is_not_removed() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add a").quiet();
     quiet(
         &own,
@@ -430,7 +430,7 @@ fn what_is_no_name_of_a_namespace_is_not_removed() {
 
 #[test]
 fn freed_means_freed() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // A descriptor holds the namespace beyond its name: it is waited for until time is up.
     ns(&own, "add held gone").quiet();
     let script = "exec 3</run/netns/held; $S ns del held gone --wait --timeout 0.3; echo $?";
@@ -449,7 +449,7 @@ fn freed_means_freed() {
 
 #[test]
 fn a_signal_ends_it_after_the_name_at_hand() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         // Only a process that is in the foreground is ended by ^C; sh makes others deaf to it.
         let script = format!(
@@ -472,7 +472,7 @@ fn a_signal_ends_it_after_the_name_at_hand() {
 
 #[test]
 fn pairs_lead_to_a_bridge_or_to_another_namespace() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // Another network namespace, so that no bridge comes to be on the host.
     let script = "ip link add br7 type bridge && ip link set br7 up && ip addr add 10.99.0.3/24 dev br7 && \
         $S ns add --prefix v --count 3 --up --veth-to br7 --subnet 10.99.0.0/24 -j 1 && \
@@ -528,7 +528,7 @@ fn pairs_lead_to_a_bridge_or_to_another_namespace() {
 
 #[test]
 fn numbers_as_ip_gives_them() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // Numbers are of the namespace that gives them: not of the host's.
     let script = "$S ns add a b c && $S ns set a 7 && $S ns set b auto && ip netns set c 9 && ip netns list | sort; \
                   $S ns set a 8 2>&1 | grep -c 'has a number already'; $S ns set nosuch 1 2>&1 | grep -c 'none of that name'";
@@ -545,7 +545,7 @@ fn numbers_as_ip_gives_them() {
 
 #[test]
 fn groups_are_deleted_only_if_they_are_meant() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     ns(&own, "add --prefix web --count 12").quiet();
     ns(&own, "add db").quiet();
     let said = ns(&own, "del --prefix web");

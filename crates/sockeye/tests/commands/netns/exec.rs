@@ -4,7 +4,7 @@ use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
-use sockeye_lab::{OwnMounts, Skip, need, wait_until};
+use sockeye_lab::{MountNamespace, Skip, need, wait_until};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const SCHEMA: &str = include_str!("../../../../../docs/schema/ns-exec.schema.json");
 
 /// Three namespaces: `a`, which has files of its own for `/etc`, `b` and `c`.
-fn three() -> Result<OwnMounts, Skip> {
-    let own = OwnMounts::new("")?;
+fn three() -> Result<MountNamespace, Skip> {
+    let own = MountNamespace::new("")?;
     // A copy of /etc lies over the host's, to which nothing must be added.
     let script = "cp -a /etc /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/netns/a && \
                   echo 'nameserver 192.0.2.1' >/etc/netns/a/resolv.conf && touch /etc/resolv.conf && \
@@ -25,20 +25,20 @@ fn three() -> Result<OwnMounts, Skip> {
     Ok(own)
 }
 
-fn sh(own: &OwnMounts, script: &str) -> Said {
+fn sh(own: &MountNamespace, script: &str) -> Said {
     run(&mut own.command("sh", &["-c", script]))
 }
 
-fn exec(own: &OwnMounts, words: &[&str]) -> Said {
+fn exec(own: &MountNamespace, words: &[&str]) -> Said {
     run(&mut command(own, words))
 }
 
-fn command(own: &OwnMounts, words: &[&str]) -> Command {
+fn command(own: &MountNamespace, words: &[&str]) -> Command {
     own.command(SOCKEYE, &[&["ns", "exec"], words].concat())
 }
 
 /// The other way to do the same, with as many words in front.
-fn ip(own: &OwnMounts, words: &[&str]) -> Said {
+fn ip(own: &MountNamespace, words: &[&str]) -> Said {
     run(&mut own.command("ip", &[&["netns", "exec"], words].concat()))
 }
 
@@ -323,7 +323,7 @@ fn many_at_once() {
 
 #[test]
 fn none_at_all() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let said = exec(&own, &["--all", "true"]);
     assert_eq!(
         (said.code, said.error()),
@@ -509,7 +509,7 @@ fn few_descriptors_make_few_at_once() {
 }
 
 /// Starts it as the leader of a process group, as a shell does.
-fn in_group(own: &OwnMounts, words: &[&str]) -> Child {
+fn in_group(own: &MountNamespace, words: &[&str]) -> Child {
     let mut command = command(own, words);
     command
         .process_group(0)

@@ -1,7 +1,7 @@
 //! `sockeye ns add` and `del`, killed or failing in the middle at every step, and what is left then.
 
 use crate::fixtures::binary::{SOCKEYE, Said, run};
-use sockeye_lab::{OwnMounts, Skip, need, program, wait_until};
+use sockeye_lab::{MountNamespace, Skip, need, program, wait_until};
 
 /// The steps: system calls that make, name, or remove a namespace, or prepare it. Of those marked, the process that watches over
 /// us makes some itself, and is killed as well.
@@ -27,7 +27,7 @@ const STEPS: &[(&str, bool)] = &[
 /// More often than this none is called.
 const OFTEN: usize = 60;
 
-fn injected(own: &OwnMounts, fault: &str, words: &[&str]) -> Said {
+fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Said {
     let call = fault.split(':').next().unwrap();
     let trace = format!("trace={call}");
     let inject = format!("inject={fault}");
@@ -46,9 +46,9 @@ fn injected(own: &OwnMounts, fault: &str, words: &[&str]) -> Said {
     run(&mut own.command("strace", &[&strace[..], words].concat()))
 }
 
-fn mounts() -> Result<OwnMounts, Skip> {
+fn mounts() -> Result<MountNamespace, Skip> {
     program("strace")?;
-    OwnMounts::new("")
+    MountNamespace::new("")
 }
 
 /// strace names a call that this machine has not.

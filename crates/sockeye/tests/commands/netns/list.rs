@@ -3,7 +3,7 @@
 use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
-use sockeye_lab::{OwnMounts, Skip, need, program};
+use sockeye_lab::{MountNamespace, Skip, need, program};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ const SCHEMA: &str = include_str!("../../../../../docs/schema/namespaces.schema.
 
 #[test]
 fn names_as_ip_netns_lists_them() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     assert_eq!(list(&mounts, &["-1"]).quiet(), "", "there is no folder yet");
     assert_eq!(list(&mounts, &["named", "-H"]).ok(), "");
     for name in ["web10", "web2", "web1", "x-", "a b", "é"] {
@@ -55,7 +55,7 @@ fn names_as_ip_netns_lists_them() {
 
 #[test]
 fn ids_inodes_processes_and_counts() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     for name in ["one", "two", "three"] {
         ip(&mounts, &["netns", "add", name]);
@@ -124,7 +124,7 @@ fn ids_inodes_processes_and_counts() {
 
 #[test]
 fn what_keeps_those_that_nobody_lives_in() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     for name in ["name", "fd", "thread", "mount", "proc"] {
         ip(&mounts, &["netns", "add", name]);
@@ -216,7 +216,7 @@ fn what_keeps_those_that_nobody_lives_in() {
 /// Merely made, they are in no table of the kernel's.
 #[test]
 fn sockets_alone_keep_a_namespace() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     ip(&mounts, &["netns", "add", "held"]);
     ip(&mounts, &["netns", "add", "left"]);
@@ -266,7 +266,7 @@ fn sockets_alone_keep_a_namespace() {
 
 #[test]
 fn documents_follow_the_schema() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     ip(&mounts, &["netns", "add", "web1"]);
     shell(
         &mounts,
@@ -323,7 +323,7 @@ fn documents_follow_the_schema() {
 
 #[test]
 fn nobody_sees_names_and_is_told_what_is_missing() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     need!(program("setpriv"));
     ip(&mounts, &["netns", "add", "web1"]);
     ip(&mounts, &["netns", "set", "web1", "5"]);
@@ -361,7 +361,7 @@ fn nobody_sees_names_and_is_told_what_is_missing() {
 
 #[test]
 fn few_descriptors_are_enough() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     shell(&mounts, "for n in $(seq 60); do ip netns add n$n; done");
     for limit in [16, 24] {
         let words = format!(
@@ -380,7 +380,7 @@ fn few_descriptors_are_enough() {
 
 #[test]
 fn ns_alone_lists_and_mistakes_are_usage() {
-    let mounts = need!(OwnMounts::new(""));
+    let mounts = need!(MountNamespace::new(""));
     ip(&mounts, &["netns", "add", "web1"]);
     let ns = |arguments: &[&str]| {
         let mut command = mounts.command(SOCKEYE, arguments);
@@ -410,14 +410,14 @@ fn ns_alone_lists_and_mistakes_are_usage() {
     assert_eq!(ns(&["ns", "list", "-H", "name = nosuch"]).ok(), "");
 }
 
-fn list(mounts: &OwnMounts, arguments: &[&str]) -> Said {
+fn list(mounts: &MountNamespace, arguments: &[&str]) -> Said {
     let words: Vec<&str> = ["ns", "list"].iter().chain(arguments).copied().collect();
     let mut command = mounts.command(SOCKEYE, &words);
     clean(&mut command);
     run(&mut command)
 }
 
-fn rows(mounts: &OwnMounts, arguments: &[&str]) -> Vec<Value> {
+fn rows(mounts: &MountNamespace, arguments: &[&str]) -> Vec<Value> {
     let words: Vec<&str> = ["--format", "jsonl"].iter().chain(arguments).copied().collect();
     json_lines(list(mounts, &words).ok())
 }
@@ -430,12 +430,12 @@ fn json_lines(text: &str) -> Vec<Value> {
 }
 
 #[track_caller]
-fn ip(mounts: &OwnMounts, arguments: &[&str]) -> String {
+fn ip(mounts: &MountNamespace, arguments: &[&str]) -> String {
     output(mounts.command("ip", arguments))
 }
 
 #[track_caller]
-fn shell(mounts: &OwnMounts, script: &str) -> String {
+fn shell(mounts: &MountNamespace, script: &str) -> String {
     output(mounts.command("sh", &["-c", script]))
 }
 
@@ -456,7 +456,7 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(mounts: &OwnMounts, script: &str) -> Self {
+    fn start(mounts: &MountNamespace, script: &str) -> Self {
         let text =
             format!("{PRELUDE}{script}print(os.getpid(), flush=True)\nsys.stdin.read()\nos._exit(0)\n");
         Self::of(mounts.command("python3", &["-c", &text]))
@@ -511,7 +511,7 @@ struct OtherMounts {
 
 impl OtherMounts {
     #[track_caller]
-    fn start(mounts: &OwnMounts, name: &str) -> Self {
+    fn start(mounts: &MountNamespace, name: &str) -> Self {
         let path = "/run/other place".to_owned();
         let script = format!(
             "touch '{path}' && mount --bind /run/netns/{name} '{path}' && umount /run/netns/{name} && echo $$ && read -r _"

@@ -3,7 +3,7 @@
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockeye_lab::{OwnMounts, need, wait_until};
+use sockeye_lab::{MountNamespace, need, wait_until};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn start(own: &OwnMounts, name: &str, mut command: Command) -> Self {
+    fn start(own: &MountNamespace, name: &str, mut command: Command) -> Self {
         let file = |kind| PathBuf::from(format!("/proc/{}/root/run/{name}.{kind}", own.holder()));
         let (stdout, stderr) = (file("stdout"), file("stderr"));
         let child = command
@@ -43,7 +43,7 @@ impl Monitor {
         monitor
     }
 
-    fn ours(own: &OwnMounts, words: &[&str]) -> Self {
+    fn ours(own: &MountNamespace, words: &[&str]) -> Self {
         let command = own.command(SOCKEYE, &[&["ns", "monitor"], words].concat());
         Self::start(own, &format!("ours{}", words.len()), command)
     }
@@ -76,7 +76,7 @@ fn is_asleep(pid: u32) -> bool {
     stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
-fn sh(own: &OwnMounts, script: &str) -> Said {
+fn sh(own: &MountNamespace, script: &str) -> Said {
     let said = run(&mut own.command("sh", &["-c", script]));
     assert_eq!(said.code, Some(0), "{said}");
     said
@@ -84,7 +84,7 @@ fn sh(own: &OwnMounts, script: &str) -> Said {
 
 #[test]
 fn the_same_lines_as_ip() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     // Ours makes the folder, as theirs would.
     let ours = Monitor::ours(&own, &[]);
     assert_eq!(sh(&own, "stat -c %a /run/netns").quiet(), "755\n");
@@ -130,7 +130,7 @@ fn the_same_lines_as_ip() {
 
 #[test]
 fn a_name_that_steers_or_moves() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let (text, json) = (
         Monitor::ours(&own, &[]),
         Monitor::ours(&own, &["--format", "jsonl"]),
@@ -156,7 +156,7 @@ fn a_name_that_steers_or_moves() {
 
 #[test]
 fn a_folder_that_goes_is_made_again() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let ours = Monitor::ours(&own, &[]);
     sh(&own, "rmdir /run/netns");
     wait_until("it is told", || ours.error().contains('\n'));
@@ -173,7 +173,7 @@ fn a_folder_that_goes_is_made_again() {
 
 #[test]
 fn what_no_queue_had_room_for_is_found_by_looking() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let limit: usize = limit.trim().parse().unwrap();
     if limit > 100_000 {
@@ -219,7 +219,7 @@ fn what_no_queue_had_room_for_is_found_by_looking() {
 
 #[test]
 fn it_ends_with_its_reader_and_with_its_user() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let mut child = own
         .command(SOCKEYE, &["ns", "monitor"])
         .stdout(Stdio::piped())
@@ -253,7 +253,7 @@ fn it_ends_with_its_reader_and_with_its_user() {
 
 #[test]
 fn without_rights() {
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let nobody = format!(
         "cp {SOCKEYE} /run/sockeye; chmod 755 /run/sockeye; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
          timeout 1 /run/sockeye ns monitor"

@@ -2,18 +2,18 @@
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use serde_json::Value;
-use sockeye_lab::{OwnMounts, Skip, need, wait_until};
+use sockeye_lab::{MountNamespace, Skip, need, wait_until};
 use std::process::{Child, Stdio};
 
 /// Two namespaces, with processes in the first.
 struct Inhabited {
-    own: OwnMounts,
+    own: MountNamespace,
     inhabitants: Vec<Child>,
 }
 
 impl Inhabited {
     fn new() -> Result<Self, Skip> {
-        let own = OwnMounts::new("")?;
+        let own = MountNamespace::new("")?;
         assert_eq!(
             run(&mut own.command("ip", &["netns", "add", "full"])).code,
             Some(0)
@@ -237,6 +237,6 @@ fn no_process() {
         "{said}"
     );
     // Without the folder nobody has a name.
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     assert_eq!(run(&mut own.command(SOCKEYE, &["ns", "identify"])).quiet(), "\n");
 }

@@ -2,16 +2,16 @@
 //! nothing else; and its flags are tshark's, frame by frame.
 
 use super::road::{self, Capture, Plan, Road, Told, steadily};
-use sockeye_lab::{Toward, Weather, need};
+use sockeye_lab::{Impairment, Toward, need};
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
 /// 20 ms there and back.
-fn far() -> Weather {
-    Weather {
+fn far() -> Impairment {
+    Impairment {
         delay: 10 * MS,
-        ..Weather::default()
+        ..Impairment::default()
     }
 }
 
@@ -41,7 +41,7 @@ fn delay_only() {
             let road = need!(Road::new("an_delay", 2));
             road.set(
                 Toward::Server,
-                Weather {
+                Impairment {
                     bytes_per_s: 2_000_000,
                     queue_bytes: 1 << 30,
                     ..far()
@@ -68,7 +68,7 @@ fn losses_at_random() {
             let road = need!(Road::new("an_loss", 3));
             road.set(
                 Toward::Server,
-                Weather {
+                Impairment {
                     loss_permille: 15,
                     ..far()
                 },
@@ -93,9 +93,9 @@ fn losses_in_bursts() {
         let road = need!(Road::new("an_burst", 4));
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 loss_permille: 3,
-                loss_goes_on: 4,
+                loss_run_packets: 4,
                 ..far()
             },
         );
@@ -116,7 +116,7 @@ fn acknowledgements_lost() {
         let road = need!(Road::new("an_acks", 5));
         road.set(
             Toward::Client,
-            Weather {
+            Impairment {
                 loss_permille: 200,
                 ..far()
             },
@@ -134,18 +134,18 @@ fn a_tiny_queue_overflows() {
     steadily(|| {
         let road = need!(Road::new("an_queue", 6));
         // Bursts pass one by one, and of those that wait four have room.
-        let tiny = Weather {
+        let tiny = Impairment {
             bytes_per_s: 400_000,
             queue_bytes: 4 * 1500,
             delay: 30 * MS,
-            ..Weather::default()
+            ..Impairment::default()
         };
         road.set(Toward::Server, tiny);
         road.set(
             Toward::Client,
-            Weather {
+            Impairment {
                 delay: 30 * MS,
-                ..Weather::default()
+                ..Impairment::default()
             },
         );
         let told = need!(road.told(&Plan {
@@ -172,18 +172,18 @@ fn tiny_queues_are_measured() {
             (33, 10, 500_000, 15 * MS, "cubic"),
         ] {
             let road = need!(Road::new("an_queues", number));
-            let there = Weather {
+            let there = Impairment {
                 bytes_per_s,
                 queue_bytes: queue * 1500,
                 delay,
-                ..Weather::default()
+                ..Impairment::default()
             };
             road.set(Toward::Server, there);
             road.set(
                 Toward::Client,
-                Weather {
+                Impairment {
                     delay,
-                    ..Weather::default()
+                    ..Impairment::default()
                 },
             );
             let told = need!(road.told(&Plan {
@@ -213,7 +213,7 @@ fn losses_beside_a_queue_without_end() {
         let road = need!(Road::new("an_endless", 34));
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 bytes_per_s: 1_000_000,
                 queue_bytes: 1 << 30,
                 loss_permille: 15,
@@ -235,9 +235,9 @@ fn captured_at_the_receiver() {
         let road = need!(Road::new("an_there", 35));
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 loss_permille: 10,
-                twice_permille: 10,
+                duplicate_permille: 10,
                 bytes_per_s: 2_000_000,
                 queue_bytes: 1 << 30,
                 ..far()
@@ -247,7 +247,7 @@ fn captured_at_the_receiver() {
         let capture = need!(road.capture(Toward::Server));
         let kernel = road.transfer(&Plan::default());
         let mut told = capture.finish();
-        (told.kernel, told.fate_there) = (kernel, road.fate(Toward::Server));
+        (told.kernel, told.fate_there) = (kernel, road.path_counters(Toward::Server));
         told.agrees_with_tshark();
         told.agrees_with_kernel();
         told.counts("lost", told.fate_there.lost, 15);
@@ -263,8 +263,8 @@ fn acknowledgements_come_twice() {
         let road = need!(Road::new("an_acks_twice", 36));
         road.set(
             Toward::Client,
-            Weather {
-                twice_permille: 50,
+            Impairment {
+                duplicate_permille: 50,
                 ..far()
             },
         );
@@ -295,9 +295,9 @@ fn questions_and_answers() {
 fn the_first_syn_is_lost() {
     steadily(|| {
         let road = need!(Road::new("an_syn", 38));
-        road.set_both(Weather {
+        road.set_both(Impairment {
             loss_permille: 1000,
-            ..Weather::default()
+            ..Impairment::default()
         });
         let capture = need!(road.capture(Toward::Client));
         std::thread::scope(|scope| {
@@ -324,7 +324,7 @@ fn the_first_syn_is_lost() {
 fn a_queue_overflows_at_a_low_rate() {
     steadily(|| {
         let road = need!(Road::new("an_slow_queue", 17));
-        let slow = Weather {
+        let slow = Impairment {
             bytes_per_s: 1_000_000,
             queue_bytes: 10 * 1500,
             ..far()
@@ -346,9 +346,9 @@ fn a_queue_overflows_at_a_low_rate() {
 fn a_receiver_reads_slowly() {
     steadily(|| {
         let road = need!(Road::new("an_slow", 7));
-        road.set_both(Weather {
+        road.set_both(Impairment {
             delay: MS,
-            ..Weather::default()
+            ..Impairment::default()
         });
         let told = need!(road.told(&Plan {
             bytes: 1_500_000,
@@ -368,9 +368,9 @@ fn a_receiver_reads_slowly() {
 fn a_receiver_stalls() {
     steadily(|| {
         let road = need!(Road::new("an_stall", 8));
-        road.set_both(Weather {
+        road.set_both(Impairment {
             delay: MS,
-            ..Weather::default()
+            ..Impairment::default()
         });
         let told = need!(road.told(&Plan {
             bytes: 600_000,
@@ -427,7 +427,7 @@ fn reordering() {
         let road = need!(Road::new("an_order", 11));
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 late: 4 * MS,
                 late_permille: 20,
                 bytes_per_s: 4_000_000,
@@ -451,8 +451,8 @@ fn duplication() {
         let road = need!(Road::new("an_twice", 12));
         road.set(
             Toward::Server,
-            Weather {
-                twice_permille: 20,
+            Impairment {
+                duplicate_permille: 20,
                 ..far()
             },
         );
@@ -470,7 +470,7 @@ fn a_corrupted_window() {
         let road = need!(Road::new("an_window", 13));
         road.set(
             Toward::Client,
-            Weather {
+            Impairment {
                 window_permille: 1000,
                 window: 4,
                 ..far()
@@ -526,7 +526,7 @@ fn both_ends_together() {
         let road = need!(Road::new("an_both", 15));
         road.set(
             Toward::Server,
-            Weather {
+            Impairment {
                 loss_permille: 15,
                 ..far()
             },
@@ -538,7 +538,7 @@ fn both_ends_together() {
             ..Plan::default()
         });
         let (near, far) = (near.stop(), far.stop());
-        let lost = road.fate(Toward::Server).lost;
+        let lost = road.path_counters(Toward::Server).lost;
         let json = road::json(&["analyze", &near, &far, "--format", "json", "src", "10.78.0.1"]);
         let ways = json["comparisons"][0]["ways"].as_array().unwrap();
         let there = ways

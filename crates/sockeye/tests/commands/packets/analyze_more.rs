@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "another test uses the rest")]
 use super::road::{self, Plan, Road, Told, steadily};
 use rustix::net::sockopt;
-use sockeye_lab::{Fate, Middlebox, Namespace, Skip, Toward, Weather, need};
+use sockeye_lab::{Impairment, Middlebox, Namespace, PathCounters, Skip, Toward, need};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -23,46 +23,46 @@ const NOTHING: &[&str] = &[
 ];
 
 /// Under way for so long.
-fn after(ms: u32) -> Weather {
-    Weather {
+fn after(ms: u32) -> Impairment {
+    Impairment {
         delay: ms * MS,
-        ..Weather::default()
+        ..Impairment::default()
     }
 }
 
-fn losing(permille: u16) -> Weather {
-    Weather {
+fn losing(permille: u16) -> Impairment {
+    Impairment {
         loss_permille: permille,
         ..after(10)
     }
 }
 
-fn late(ms: u32) -> Weather {
-    Weather {
+fn late(ms: u32) -> Impairment {
+    Impairment {
         late: ms * MS,
         late_permille: 20,
         ..after(10)
     }
 }
 
-fn twice() -> Weather {
-    Weather {
-        twice_permille: 10,
+fn twice() -> Impairment {
+    Impairment {
+        duplicate_permille: 10,
         ..after(10)
     }
 }
 
 /// 5 segments at 4.8 Mbit/s.
-fn queue() -> Weather {
-    Weather {
+fn queue() -> Impairment {
+    Impairment {
         bytes_per_s: 600_000,
         queue_bytes: 5 * 1500,
         ..after(10)
     }
 }
 
-fn endless(bytes_per_s: u64) -> Weather {
-    Weather {
+fn endless(bytes_per_s: u64) -> Impairment {
+    Impairment {
         bytes_per_s,
         queue_bytes: 1 << 30,
         ..after(10)
@@ -81,7 +81,7 @@ fn told_of(file: &str) -> Told {
     Told {
         connection: json["connections"][0].clone(),
         file: file.to_owned(),
-        fate_there: Fate::default(),
+        fate_there: PathCounters::default(),
         kernel: road::Kernel::default(),
     }
 }
@@ -141,7 +141,7 @@ fn near_and_far(road: &Road, plan: &Plan) -> Result<(Told, Told), Skip> {
     Ok((near.finish(), distant.finish()))
 }
 
-fn road(purpose: &str, seed: u64, there: Weather) -> Result<Road, Skip> {
+fn road(purpose: &str, seed: u64, there: Impairment) -> Result<Road, Skip> {
     let road = Road::new(purpose, seed)?;
     road.set(Toward::Server, there);
     road.set(Toward::Client, after(10));
@@ -152,10 +152,16 @@ fn road(purpose: &str, seed: u64, there: Weather) -> Result<Road, Skip> {
 fn over_ipv6() {
     steadily(|| {
         for (there, opinion, truth) in [
-            (losing(15), "lost", (|fate| fate.lost) as fn(&Fate) -> u64),
-            (queue(), "lost", |fate| fate.overflowed),
-            (late(3), "reordered", |fate| fate.late),
-            (twice(), "duplicated_by_network", |fate| fate.twice),
+            (
+                losing(15),
+                "lost",
+                (|path_counters| path_counters.lost) as fn(&PathCounters) -> u64,
+            ),
+            (queue(), "lost", |path_counters| path_counters.overflowed),
+            (late(3), "reordered", |path_counters| path_counters.late),
+            (twice(), "duplicated_by_network", |path_counters| {
+                path_counters.twice
+            }),
         ] {
             let road = need!(Road::over6("more_six", 100));
             road.set(Toward::Server, there);
@@ -182,7 +188,7 @@ struct Chain {
 }
 
 impl Chain {
-    fn new(purpose: &str, seed: u64, before: Weather, behind: Weather) -> Result<Self, Skip> {
+    fn new(purpose: &str, seed: u64, before: Impairment, behind: Impairment) -> Result<Self, Skip> {
         let mut road = road(purpose, seed, before)?;
         let router = road.server.clone();
         let server = road.lab.namespace("beyond");
@@ -192,7 +198,7 @@ impl Chain {
         road.client.ip("route add 10.78.1.0/24 via 10.78.0.2");
         server.ip("route add 10.78.0.0/24 via 10.78.1.1");
         road.server = server;
-        road.address = beyond.lane().server_ip();
+        road.address = beyond.net_path().server_ip();
         beyond.set(Toward::Server, behind);
         beyond.set(Toward::Client, after(10));
         Ok(Self { road, beyond, router })
@@ -214,12 +220,23 @@ fn captured_between() {
             let capture = need!(chain.road.capture_on(&chain.router, "tun1c", 100));
             chain.road.transfer(&sending(1_500_000));
             let told = capture.finish();
-            let fates = [chain.road.fate(Toward::Server), chain.beyond.fate(Toward::Server)];
-            let sum = |of: fn(&Fate) -> u64| fates.iter().map(of).sum::<u64>();
-            told.counts("lost", sum(|fate| fate.lost + fate.overflowed), 20);
-            told.counts("duplicated_by_network", sum(|fate| fate.twice), 25);
+            let fates = [
+                chain.road.path_counters(Toward::Server),
+                chain.beyond.path_counters(Toward::Server),
+            ];
+            let sum = |of: fn(&PathCounters) -> u64| fates.iter().map(of).sum::<u64>();
+            told.counts(
+                "lost",
+                sum(|path_counters| path_counters.lost + path_counters.overflowed),
+                20,
+            );
+            told.counts(
+                "duplicated_by_network",
+                sum(|path_counters| path_counters.twice),
+                25,
+            );
             told.says_nothing_of(&["reordered", "duplicated_by_capture", "missing_in_capture"]);
-            if sum(|fate| fate.overflowed) > 0 {
+            if sum(|path_counters| path_counters.overflowed) > 0 {
                 never_says(&told, "in no queue");
             } else {
                 never_says(&told, "a queue of about");
@@ -234,7 +251,7 @@ fn begun_or_ended_in_the_middle() {
     steadily(|| {
         let road = need!(road("more_part", 120, losing(10)));
         let (near, distant) = need!(near_and_far(&road, &sending(3_000_000)));
-        let lost = road.fate(Toward::Server).lost;
+        let lost = road.path_counters(Toward::Server).lost;
         for whole in [near, distant] {
             whole.counts("lost", lost, 15);
             let mut sum = 0;
@@ -296,11 +313,11 @@ fn cut_short() {
         for there in [after(10), losing(15), queue()] {
             let road = need!(road("more_snap", 122, there));
             let (near, distant) = need!(near_and_far(&road, &sending(2_000_000)));
-            let fate = road.fate(Toward::Server);
+            let path_counters = road.path_counters(Toward::Server);
             for whole in [near, distant] {
                 for snaplen in [64, 54, 40] {
                     let told = shortened(&whole.file, snaplen);
-                    told.counts("lost", fate.lost + fate.overflowed, 20);
+                    told.counts("lost", path_counters.lost + path_counters.overflowed, 20);
                     told.says_nothing_of(&["duplicated_by_network", "missing_in_capture"]);
                     assert_eq!(told.text("ending"), "closed", "{told:?}");
                     // The window of a SYN is none whose scale is not known.
@@ -378,7 +395,7 @@ fn reset_in_the_middle() {
         for (seed, by_client, loss_permille) in
             [(150, true, 0), (151, false, 0), (152, true, 20), (153, false, 20)]
         {
-            let there = Weather {
+            let there = Impairment {
                 loss_permille,
                 ..endless(1_000_000)
             };
@@ -411,7 +428,10 @@ fn reset_in_the_middle() {
             assert_eq!(told.text("ending"), ending, "{told:?}");
             says(&told, words);
             // What was lost at the very end is not sent again.
-            assert!(told.opinion("lost") <= road.fate(Toward::Server).lost, "{told:?}");
+            assert!(
+                told.opinion("lost") <= road.path_counters(Toward::Server).lost,
+                "{told:?}"
+            );
             told.says_nothing_of(&["reordered", "duplicated_by_network"]);
         }
     });
@@ -442,7 +462,7 @@ fn one_of_several_is_bad() {
             }
             chain.road.transfer(&sending(1_000_000));
         });
-        let lost = chain.beyond.fate(Toward::Server).lost;
+        let lost = chain.beyond.path_counters(Toward::Server).lost;
         let json = road::json(&["analyze", &capture.stop(), "--format", "json"]);
         let connections = json["connections"].as_array().unwrap();
         assert_eq!(connections.len(), 5);
@@ -508,16 +528,16 @@ fn late_by_more_than_a_round_trip() {
             let road = need!(road(
                 "more_late",
                 180,
-                Weather {
+                Impairment {
                     delay: delay_ms * MS,
                     ..late(30)
                 }
             ));
             let (near, distant) = need!(near_and_far(&road, &sending(2_000_000)));
-            let fate = road.fate(Toward::Server);
+            let path_counters = road.path_counters(Toward::Server);
             for told in [near, distant] {
                 told.agrees_with_tshark();
-                told.counts("reordered", fate.late, 30);
+                told.counts("reordered", path_counters.late, 30);
                 told.says_nothing_of(&["lost", "duplicated_by_network", "missing_in_capture"]);
                 says(&told, "nothing was lost, but segments came late");
                 never_says(&told, "the path loses packets");
@@ -531,10 +551,10 @@ fn late_by_little() {
     steadily(|| {
         let road = need!(road("more_little", 181, late(3)));
         let (near, distant) = need!(near_and_far(&road, &sending(2_000_000)));
-        let fate = road.fate(Toward::Server);
+        let path_counters = road.path_counters(Toward::Server);
         for told in [near, distant] {
-            told.counts("reordered", fate.late, 35);
-            assert!(told.opinion("reordered") <= fate.late, "{told:?}");
+            told.counts("reordered", path_counters.late, 35);
+            assert!(told.opinion("reordered") <= path_counters.late, "{told:?}");
             told.says_nothing_of(&["lost", "duplicated_by_network", "missing_in_capture"]);
         }
     });
@@ -546,7 +566,7 @@ fn a_window_changed_on_its_way() {
         // Windows are shifted by 10 bits on machines with so much memory.
         let road = need!(Road::new("more_win", 190));
         road.set(Toward::Server, after(10));
-        let back = Weather {
+        let back = Impairment {
             window_permille: 1000,
             window: 8,
             ..after(10)
@@ -598,7 +618,7 @@ fn an_outage() {
                 });
                 road.transfer(&sending(2_000_000));
             });
-            let lost = road.fate(Toward::Server).lost;
+            let lost = road.path_counters(Toward::Server).lost;
             let (near, distant) = (near.finish(), distant.finish());
             near.agrees_with_tshark();
             near.says_nothing_of(&["reordered", "duplicated_by_network", "missing_in_capture"]);
@@ -728,7 +748,7 @@ fn both_ends_of_a_tiny_queue() {
         let distant = need!(road.capture(Toward::Server));
         road.transfer(&sending(1_500_000));
         let (near, distant) = (near.stop(), distant.stop());
-        let lost = road.fate(Toward::Server).overflowed;
+        let lost = road.path_counters(Toward::Server).overflowed;
         for pair in [[&near, &distant], [&distant, &near]] {
             let text = road::output(&["analyze", pair[0], pair[1]]).replace("\n    ", " ");
             let words = format!("{lost} segments lost between {near} and {distant}");
@@ -756,7 +776,7 @@ fn queues() {
             (16, 20, 30),
         ] {
             let road = need!(Road::new("more_queues", 300 + queue));
-            let there = Weather {
+            let there = Impairment {
                 bytes_per_s: mbit * 125_000,
                 queue_bytes: queue * 1500,
                 ..after(ms / 2)

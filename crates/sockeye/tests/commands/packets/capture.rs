@@ -566,7 +566,7 @@ fn what_the_kernel_drops_is_told_and_written_down() {
                 packets += 1;
                 record.used
             }
-            Step::Pass(used) => usize::try_from(used).unwrap(),
+            Step::Skip(used) => usize::try_from(used).unwrap(),
             other => panic!("{other:?}"),
         };
     }
@@ -765,7 +765,7 @@ fn traps_in_a_folder_for_everybody() {
 fn without_the_right_to() {
     let lab = need!(Lab::new("capture_nobody"));
     need!(program("setpriv"));
-    let sockeye = lab.for_everyone(Path::new(SOCKEYE));
+    let sockeye = lab.copy_for_all_users(Path::new(SOCKEYE));
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command

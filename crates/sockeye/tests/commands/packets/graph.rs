@@ -6,7 +6,7 @@ use super::road;
 use super::road::Road;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
-use sockeye_lab::{Toward, Weather, need, program};
+use sockeye_lab::{Impairment, Toward, need, program};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -110,18 +110,18 @@ fn the_congestion_window_is_about_the_kernels() {
     let road = need!(Road::new("graph_cwnd", 8));
     road.set(
         Toward::Server,
-        Weather {
+        Impairment {
             delay: Duration::from_millis(20),
             bytes_per_s: 500_000,
             queue_bytes: 30_000,
-            ..Weather::default()
+            ..Impairment::default()
         },
     );
     road.set(
         Toward::Client,
-        Weather {
+        Impairment {
             delay: Duration::from_millis(20),
-            ..Weather::default()
+            ..Impairment::default()
         },
     );
     let capture = need!(road.capture(Toward::Client));

@@ -4,7 +4,7 @@
 //! they come. Where times go backwards, tshark tells negative round trips, and this none; no other difference is known.
 
 use rustix::process::{Pid, Signal, kill_process};
-use sockeye_lab::{Lab, Skip, Toward, Weather, need, wait_until_steady, wait_within};
+use sockeye_lab::{Impairment, Lab, Skip, Toward, need, wait_until_steady, wait_within};
 use sockeye_source::capture::Capture;
 use sockeye_trace::{Flag, Options, SegmentNotes, Trace};
 use sockeye_wire::packet::{Decoded, Fragments, LinkType, pcap};
@@ -17,14 +17,14 @@ use std::time::Duration;
 
 #[test]
 fn of_a_plain_path() {
-    need!(compare_weather("plain", Weather::default()));
+    need!(compare_weather("plain", Impairment::default()));
 }
 
 #[test]
 fn of_losses() {
     need!(compare_weather(
         "losses",
-        Weather {
+        Impairment {
             loss_permille: 20,
             ..DELAYED
         }
@@ -36,7 +36,7 @@ fn of_reordering() {
     let late = Duration::from_millis(4);
     need!(compare_weather(
         "late",
-        Weather {
+        Impairment {
             late,
             late_permille: 30,
             ..DELAYED
@@ -48,8 +48,8 @@ fn of_reordering() {
 fn of_duplicates() {
     need!(compare_weather(
         "twice",
-        Weather {
-            twice_permille: 30,
+        Impairment {
+            duplicate_permille: 30,
             ..DELAYED
         }
     ));
@@ -59,7 +59,7 @@ fn of_duplicates() {
 fn of_a_tiny_queue() {
     need!(compare_weather(
         "queue",
-        Weather {
+        Impairment {
             bytes_per_s: 2_000_000,
             queue_bytes: 6_000,
             ..DELAYED
@@ -116,7 +116,7 @@ fn captures_in(place: &Path) -> Vec<PathBuf> {
 }
 
 /// Both captures of a transfer through this.
-fn compare_weather(name: &str, weather: Weather) -> Result<(), Skip> {
+fn compare_weather(name: &str, impairment: Impairment) -> Result<(), Skip> {
     tshark_version()?;
     let lab = Lab::new(&format!("tshark_{name}"))?;
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
@@ -139,12 +139,12 @@ fn compare_weather(name: &str, weather: Weather) -> Result<(), Skip> {
         let has_begun = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
         captures.iter().all(|(file, _)| has_begun(file)).then_some(())
     });
-    road.set_both(Weather {
-        delay: weather.delay,
-        ..Weather::default()
+    road.set_both(Impairment {
+        delay: impairment.delay,
+        ..Impairment::default()
     });
-    road.set(Toward::Server, weather);
-    let pair = road.lane().established();
+    road.set(Toward::Server, impairment);
+    let pair = road.net_path().established();
     let mut reader: TcpStream = pair.server.duplicate().into();
     let mut writer: TcpStream = pair.client.duplicate().into();
     std::thread::scope(|scope| {
@@ -459,15 +459,15 @@ const VALUES: [&str; 8] = [
     "duplicate_ack_frame",
 ];
 
-const DELAYED: Weather = Weather {
+const DELAYED: Impairment = Impairment {
     delay: Duration::from_millis(10),
     late: Duration::ZERO,
     late_permille: 0,
     loss_permille: 0,
-    twice_permille: 0,
+    duplicate_permille: 0,
     bytes_per_s: 0,
     queue_bytes: 0,
-    loss_goes_on: 0,
+    loss_run_packets: 0,
     window_permille: 0,
     window: 0,
 };

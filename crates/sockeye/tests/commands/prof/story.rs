@@ -3,7 +3,7 @@
 
 use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
-use sockeye_lab::{OwnMounts, need, program};
+use sockeye_lab::{MountNamespace, need, program};
 use std::fs;
 
 const NAMESPACES: u64 = 2_000;
@@ -11,7 +11,7 @@ const NAMESPACES: u64 = 2_000;
 #[test]
 fn a_list_of_namespaces_that_opens_and_asks_each() {
     need!(program("strace"));
-    let own = need!(OwnMounts::new(""));
+    let own = need!(MountNamespace::new(""));
     let count = NAMESPACES.to_string();
     run(&mut own.command(SOCKEYE, &["ns", "add", "--prefix", "n", "--count", &count])).quiet();
     assert_eq!(own.names().len() as u64, NAMESPACES);

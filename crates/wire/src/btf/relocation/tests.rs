@@ -108,7 +108,7 @@ impl Object {
     }
 }
 
-/// What reading these records gives, as text of the questions.
+/// What reading these records gives, as text of the queries.
 #[track_caller]
 fn check(wanted: impl Fn(&Object) -> Wanted<'static>, expected: Option<(&str, &str, Option<u32>)>) {
     for little_endian in [true, false] {
@@ -125,8 +125,8 @@ fn check(wanted: impl Fn(&Object) -> Wanted<'static>, expected: Option<(&str, &s
         assert_eq!(read.len(), 1);
         assert_eq!((read[0].section, read[0].offset_bytes), (wanted.0, wanted.1));
         assert_eq!(
-            read[0].subject,
-            Subject::Field {
+            read[0].target,
+            RelocationTarget::Field {
                 structure,
                 path: path.into(),
                 size_bytes
@@ -136,7 +136,7 @@ fn check(wanted: impl Fn(&Object) -> Wanted<'static>, expected: Option<(&str, &s
 }
 
 #[test]
-fn fields_are_named_through_unnamed_members_and_typedefs() {
+fn field_paths_skip_unnamed_members_and_typedefs() {
     check(
         |it| ("raw_tp", 8, it.sock, "0:0:0:0", 0),
         Some(("sock", "__sk_common.addrpair", Some(8))),
@@ -173,7 +173,7 @@ fn fields_are_named_through_unnamed_members_and_typedefs() {
 }
 
 #[test]
-fn what_is_no_field_of_a_struct_is_an_error() {
+fn access_to_no_field_is_an_error() {
     // Not from the first of several, not by a number, out of range, through a number, a pointer, an array.
     for access in [
         "",
@@ -212,7 +212,7 @@ fn what_is_no_field_of_a_struct_is_an_error() {
 }
 
 #[test]
-fn a_struct_within_itself_has_an_end() {
+fn recursive_struct_is_an_error() {
     // Its path would become longer than memory.
     let access = concat!(
         "0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0:0",
@@ -222,7 +222,7 @@ fn a_struct_within_itself_has_an_end() {
 }
 
 #[test]
-fn records_of_many_sections_and_of_longer_records() {
+fn longer_records_of_many_sections_are_read() {
     for (little_endian, record_bytes) in [(true, 16), (false, 16), (true, 24), (false, 48)] {
         let mut object = Object::new(little_endian);
         let sock = object.sock;
@@ -236,29 +236,29 @@ fn records_of_many_sections_and_of_longer_records() {
         let found = read(&Btf::parse(&bytes).unwrap(), &ext).unwrap();
         let places: Vec<_> = found
             .iter()
-            .map(|one| (one.section, one.offset_bytes, one.wish))
+            .map(|one| (one.section, one.offset_bytes, one.kind))
             .collect();
         assert_eq!(
             places,
             [
-                ("raw_tp", 8, Wish::FieldOffset),
-                (".text", 16, Wish::TypeId),
-                ("iter/tcp", 24, Wish::TypeSize)
+                ("raw_tp", 8, RelocationKind::FieldOffset),
+                (".text", 16, RelocationKind::TypeId),
+                ("iter/tcp", 24, RelocationKind::TypeSize)
             ]
         );
         assert_eq!(
-            found[1].question(),
-            Question::Type {
+            found[1].query(),
+            Query::Type {
                 kind: TypeKind::Struct,
                 name: "sock"
             }
         );
-        assert_eq!(found[2].question(), Question::Size { structure: "sock" });
+        assert_eq!(found[2].query(), Query::Size { structure: "sock" });
     }
 }
 
 #[test]
-fn objects_without_relocations_have_none() {
+fn object_without_relocations_has_none() {
     let object = Object::new(true);
     let bytes = object.blob.finish();
     let types = Btf::parse(&bytes).unwrap();
@@ -278,7 +278,7 @@ fn objects_without_relocations_have_none() {
 const STEP: usize = if cfg!(miri) { 97 } else { 1 };
 
 #[test]
-fn cut_or_bent_anywhere_it_is_an_error_and_no_panic() {
+fn truncated_or_changed_bytes_never_panic() {
     for little_endian in [true, false] {
         let mut object = Object::new(little_endian);
         let sock = object.sock;
@@ -326,7 +326,7 @@ fn cut_or_bent_anywhere_it_is_an_error_and_no_panic() {
 
 /// On machines of 32 bits these sums overflow.
 #[test]
-fn lengths_as_long_as_numbers_go() {
+fn overflowing_lengths_are_errors() {
     let object = Object::new(true);
     let bytes = object.blob.finish();
     let types = Btf::parse(&bytes).unwrap();
@@ -346,7 +346,7 @@ fn lengths_as_long_as_numbers_go() {
 }
 
 #[test]
-fn a_kind_that_nobody_knows_ends_the_reading() {
+fn unknown_type_kind_is_an_error() {
     let mut object = Object::new(true);
     let at = object.blob.finish().len() - object.blob.strings.len() - 24;
     object.blob.head(0x1f, "from the future", 0, 0);
@@ -356,25 +356,25 @@ fn a_kind_that_nobody_knows_ends_the_reading() {
 }
 
 #[test]
-fn what_belongs_into_an_instruction() {
+fn value_depends_on_the_answer() {
     let kernel = kernel(true).finish();
     let kernel = Btf::parse(&kernel).unwrap();
-    let ask = |wish, structure, path: &str, size_bytes| {
+    let ask = |kind, structure, path: &str, size_bytes| {
         let relocation = Relocation {
             section: "raw_tp",
             offset_bytes: 0,
-            wish,
-            subject: Subject::Field {
+            kind,
+            target: RelocationTarget::Field {
                 structure,
                 path: path.into(),
                 size_bytes,
             },
         };
-        let answers = kernel.answer(&[relocation.question()]).unwrap();
+        let answers = kernel.answer(&[relocation.query()]).unwrap();
         relocation.value(answers.get(0))
     };
-    use Wish::{FieldExists, FieldLeftShift, FieldOffset, FieldRightShift, FieldSize};
-    let family = |wish, size| ask(wish, "sock", "__sk_common.family", size);
+    use RelocationKind::{FieldExists, FieldLeftShift, FieldOffset, FieldRightShift, FieldSize};
+    let family = |kind, size| ask(kind, "sock", "__sk_common.family", size);
     assert_eq!(family(FieldOffset, Some(4)), Some(8));
     assert_eq!(family(FieldSize, None), Some(4));
     assert_eq!(family(FieldExists, Some(4)), Some(1));
@@ -385,35 +385,38 @@ fn what_belongs_into_an_instruction() {
     assert_eq!(family(FieldExists, Some(2)), Some(0));
     // "high": bits 3 to 7 of a number of 4 bytes, or of whatever holds them.
     assert_eq!(ask(FieldExists, "sock", "high", None), Some(1));
-    let shifts = [FieldLeftShift, FieldRightShift].map(|wish| ask(wish, "sock", "high", None));
+    let shifts = [FieldLeftShift, FieldRightShift].map(|kind| ask(kind, "sock", "high", None));
     assert_eq!(shifts, [Some(64 - 8), Some(64 - 5)]);
     // Neither a bit field where a number is meant.
     assert_eq!(ask(FieldOffset, "sock", "high", Some(4)), None);
     // An array is longer than what is shifted.
     assert_eq!(ask(FieldLeftShift, "sock", "commons", None), None);
-    for wish in [FieldOffset, FieldSize, FieldLeftShift, FieldRightShift] {
-        assert_eq!(ask(wish, "sock", "absent", None), None);
-        assert_eq!(ask(wish, "no_such", "family", None), None);
+    for kind in [FieldOffset, FieldSize, FieldLeftShift, FieldRightShift] {
+        assert_eq!(ask(kind, "sock", "absent", None), None);
+        assert_eq!(ask(kind, "no_such", "family", None), None);
     }
     assert_eq!(ask(FieldExists, "sock", "absent", None), Some(0));
     assert_eq!(ask(FieldExists, "no_such", "family", None), Some(0));
 }
 
 #[test]
-fn types_are_answered_by_number_and_size() {
-    let relocation = |wish| Relocation {
+fn type_relocations_have_id_and_size() {
+    let relocation = |kind| Relocation {
         section: "raw_tp",
         offset_bytes: 0,
-        wish,
-        subject: Subject::Type {
+        kind,
+        target: RelocationTarget::Type {
             kind: TypeKind::Struct,
             name: "sock",
         },
     };
-    let (id, size) = (relocation(Wish::TypeId), relocation(Wish::TypeSize));
+    let (id, size) = (
+        relocation(RelocationKind::TypeId),
+        relocation(RelocationKind::TypeSize),
+    );
     assert_eq!(id.value(Some(Answer::Type(TypeId(7)))), Some(7));
     assert_eq!(size.value(Some(Answer::Size(0x100))), Some(0x100));
-    // An answer to another question is none.
+    // An answer to another query is none.
     assert_eq!(id.value(Some(Answer::Size(7))), None);
     assert_eq!(size.value(Some(Answer::Type(TypeId(7)))), None);
     assert_eq!(id.value(Some(Answer::Enumerator(7))), None);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 /// A SYN from 10.0.0.1:40000 to 10.0.0.2:443, with MSS 1460, SACK permitted, timestamps and a window scale of 7, as
-/// tcpdump shows it; captured where it was sent, so that its checksum is not made yet.
+/// tcpdump shows it; captured on the sending host, so that its checksum is not final.
 const SYN: &[u8] = &[
     0x45, 0x02, 0x00, 0x3c, 0x12, 0x34, 0x40, 0x00, 0x40, 0x06, 0x14, 0x84, 10, 0, 0, 1, 10, 0, 0,
     2, // IPv4
@@ -31,7 +31,7 @@ fn short(layer: Layer, offset: usize, needed: usize, got: usize) -> Result<Decod
 }
 
 #[test]
-fn a_syn() {
+fn syn_is_decoded() {
     let syn = segment(LinkType::RAW, SYN);
     assert_eq!(syn.source, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
     assert_eq!((syn.source_port, syn.destination_port), (40_000, 443));
@@ -50,10 +50,10 @@ fn a_syn() {
 }
 
 #[test]
-fn a_checksum_that_is_left_to_the_hardware_is_not_bad() {
+fn offloaded_checksum_is_not_bad() {
     assert_eq!(segment(LinkType::RAW, SYN).bad_checksum, None);
     let mut finished = SYN.to_vec();
-    // What the hardware would have made of it, by hand: all words but the checksum, and the pseudo header.
+    // The checksum that the hardware would calculate: all words but the checksum, and the pseudo header.
     finished[36..38].fill(0);
     let mut sum = 0x1431_u32;
     for pair in finished[20..].chunks(2) {
@@ -64,7 +64,7 @@ fn a_checksum_that_is_left_to_the_hardware_is_not_bad() {
     assert_eq!(segment(LinkType::RAW, &finished).bad_checksum, Some(false));
     finished[34] ^= 1;
     assert_eq!(segment(LinkType::RAW, &finished).bad_checksum, Some(true));
-    // Of half a packet nothing can be said.
+    // A truncated packet cannot be checked.
     let cut = decode(LinkType::RAW, &finished[..50], 60);
     assert!(matches!(
         cut,
@@ -76,7 +76,7 @@ fn a_checksum_that_is_left_to_the_hardware_is_not_bad() {
 }
 
 #[test]
-fn every_length_that_is_too_short_is_told() {
+fn truncated_headers_are_errors() {
     for len in 0..SYN.len() {
         let decoded = decode(LinkType::RAW, &SYN[..len], SYN.len() as u32);
         match len {
@@ -96,14 +96,14 @@ fn every_length_that_is_too_short_is_told() {
 }
 
 #[test]
-fn what_was_not_captured_counts() {
+fn uncaptured_payload_counts() {
     let mut data = SYN.to_vec();
     data[2..4].copy_from_slice(&1500_u16.to_be_bytes());
     match decode(LinkType::RAW, &data, 1500) {
         Ok(Decoded::Segment(segment)) => assert_eq!(segment.payload_len, 1440),
         other => panic!("{other:?}"),
     }
-    // Longer than IPv4 can tell: captured before it was cut up.
+    // Longer than IPv4's length field: captured before segmentation.
     data[2..4].fill(0);
     match decode(LinkType::RAW, &data, 150_000) {
         Ok(Decoded::Segment(segment)) => assert_eq!(segment.payload_len, 149_940),
@@ -125,7 +125,7 @@ fn a_jumbo_packet_of_ipv6() {
 }
 
 #[test]
-fn tunnels_end_somewhere() {
+fn nested_tunnels_are_bounded() {
     let mut packet: Vec<u8> = SYN.to_vec();
     for depth in 1..=20_u8 {
         let mut outer = SYN[..20].to_vec();
@@ -139,7 +139,7 @@ fn tunnels_end_somewhere() {
             other => panic!("{other:?}"),
         }
     }
-    // Nor do tags: a frame of nothing else.
+    // Tags are bounded as well: a frame of tags only.
     let tags: Vec<u8> = [0x81, 0, 0, 0].repeat(1000);
     let frame = [&[0; 12][..], &tags].concat();
     let decoded = decode(LinkType::ETHERNET, &frame, frame.len() as u32);
@@ -152,7 +152,7 @@ fn tunnels_end_somewhere() {
 }
 
 #[test]
-fn the_first_part_of_a_tunnel_has_the_whole_segment() {
+fn first_fragment_of_a_tunnel_has_the_whole_segment() {
     let mut inner = SYN.to_vec();
     inner[2..4].copy_from_slice(&1500_u16.to_be_bytes());
     let mut outer = SYN[..20].to_vec();
@@ -167,7 +167,7 @@ fn the_first_part_of_a_tunnel_has_the_whole_segment() {
 }
 
 #[test]
-fn fragments() {
+fn fragments_are_decoded() {
     let mut first = SYN.to_vec();
     first[6] = 0x20;
     match decode(LinkType::RAW, &first, 60) {
@@ -197,7 +197,7 @@ fn fragments() {
 }
 
 #[test]
-fn a_link_type_nobody_knows() {
+fn unknown_link_type_is_other() {
     assert!(!LinkType(147).is_known() && LinkType::ETHERNET.is_known());
     let decoded = decode(LinkType(147), SYN, 60);
     assert_eq!(decoded, Ok(Decoded::Other { ethertype: None }));

@@ -1,53 +1,53 @@
-//! pcap files (libpcap's own format): a header, then packets, each behind a header of its own.
+//! pcap files (libpcap's format): a header, then packets, each with a header.
 //!
 //! ```text
 //! u32 magic; u16 major; u16 minor; i32 thiszone; u32 sigfigs; u32 snaplen; u32 linktype;
-//! u32 seconds; u32 fraction; u32 captured; u32 original;   24 bytes in files of the patched libpcap of old Red Hats
+//! u32 seconds; u32 fraction; u32 captured; u32 original;   24 bytes in files of old Red Hat's patched libpcap
 //! ```
-//! Source: draft-ietf-opsawg-pcap; for the old and the patched ones libpcap's `sf-pcap.c`.
+//! Source: draft-ietf-opsawg-pcap; for old and patched files libpcap's `sf-pcap.c`.
 
 mod write;
 
 pub use write::{header, packet};
 
 use super::LinkType;
-use super::file::{CLAIM_MAX, FileError, PACKET_LEN_MAX, PassedOver, Record, Step, broken, needs};
+use super::file::{CLAIM_MAX, FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step, broken, needs};
 use super::order::Order;
 use crate::Layer;
 
-/// Reads a pcap file; see [`super::Reader`].
+/// A reader of a pcap file; see [`super::Reader`].
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     order: Order,
     resolution: Resolution,
     header_len: usize,
-    /// `None` until the file's header was read.
+    /// `None` until the file's header is read.
     link_type: Option<LinkType>,
     lengths: Lengths,
-    passed_over: PassedOver,
+    skipped: SkippedPackets,
 }
 
-/// In which unit times are written.
+/// Unit of the times in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// As ever
+    /// The original unit
     Microseconds,
     /// Since libpcap 1.5
     Nanoseconds,
 }
 
-/// Which of the two lengths of a packet comes first.
+/// Order of the two lengths of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lengths {
     CapturedFirst,
     /// Before version 2.3
     OriginalFirst,
-    /// Version 2.3 was written both ways.
+    /// Version 2.3, in either order
     ShorterIsCaptured,
 }
 
 impl Reader {
-    /// `None`: it is no pcap file.
+    /// Creates a reader; `None` if it is not a pcap file.
     pub(super) fn new(magic: [u8; 4]) -> Option<Self> {
         let known = |order: Order| {
             let (resolution, header_len) = match order.u32(&magic, 0)? {
@@ -62,14 +62,14 @@ impl Reader {
                 header_len,
                 link_type: None,
                 lengths: Lengths::CapturedFirst,
-                passed_over: PassedOver::default(),
+                skipped: SkippedPackets::default(),
             })
         };
         known(Order::Little).or_else(|| known(Order::Big))
     }
 
-    pub(super) const fn passed_over(&self) -> PassedOver {
-        self.passed_over
+    pub(super) const fn skipped(&self) -> SkippedPackets {
+        self.skipped
     }
 
     #[inline]
@@ -93,8 +93,8 @@ impl Reader {
             if captured_len > CLAIM_MAX {
                 return Err(broken(Layer::PcapPacket, offset, captured_len, CLAIM_MAX));
             }
-            self.passed_over.too_long += 1;
-            return Ok(Step::Pass((self.header_len + captured_len) as u64));
+            self.skipped.too_long += 1;
+            return Ok(Step::Skip((self.header_len + captured_len) as u64));
         }
         let used = self.header_len + captured_len;
         if bytes.len() < used {
@@ -122,22 +122,22 @@ impl Reader {
         };
         let half = |at| self.order.u16(header, at).unwrap_or_default();
         let (major, minor) = (half(4), half(6));
-        // 543.0 is what DG/UX and its like wrote; nothing else of it differs from 2.2.
+        // DG/UX and similar systems wrote 543.0, which is otherwise like 2.2.
         self.lengths = match (major, minor) {
             (2, 0..=2) | (543, 0) => Lengths::OriginalFirst,
             (2, 3) => Lengths::ShorterIsCaptured,
             (2, _) => Lengths::CapturedFirst,
             _ => return Err(FileError::Version { major, minor }),
         };
-        // The upper half has the length of the frame check sequence, which follows what the IP header counts.
+        // The upper half has the length of the frame check sequence, which follows the IP packet.
         self.link_type = Some(LinkType(self.order.u32(header, 20).unwrap_or_default() as u16));
-        Ok(Step::Pass(FILE_HEADER_LEN as u64))
+        Ok(Step::Skip(FILE_HEADER_LEN as u64))
     }
 }
 
 const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// Alexey Kuznetzov's, with the interface's number in each packet's header
+/// Alexey Kuznetzov's format, with the interface index in each packet's header
 const MAGIC_PATCHED: u32 = 0xa1b2_cd34;
 const FILE_HEADER_LEN: usize = 24;
 const PACKET_HEADER_LEN: usize = 16;

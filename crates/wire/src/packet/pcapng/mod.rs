@@ -1,7 +1,7 @@
-//! pcapng files: blocks, each with its kind and its length before and behind it.
+//! pcapng files: blocks, each with its type, and its length at the start and at the end.
 //!
 //! ```text
-//! u32 type; u32 length; ...; u32 length          length counts all of it and is a multiple of four
+//! u32 type; u32 length; ...; u32 length          length counts the whole block and is a multiple of four
 //! option: u16 code; u16 length; bytes, padded to four
 //! ```
 //! Source: draft-ietf-opsawg-pcapng. [`section`], [`interface`], [`packet`] and [`statistics`] write such blocks.
@@ -11,7 +11,7 @@ mod read;
 mod write;
 
 pub use options::{Entry, Options};
-pub use read::Described;
+pub use read::InterfaceDescription;
 pub(super) use read::Reader;
 pub use write::{Direction, Interface, Packet, Section, Statistics, interface, packet, section, statistics};
 
@@ -20,7 +20,7 @@ pub(super) const SECTION: u32 = block::SECTION;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// Kinds of blocks
+/// Types of blocks
 mod block {
     pub(super) const SECTION: u32 = 0x0a0d_0d0a;
     pub(super) const INTERFACE: u32 = 1;
@@ -34,7 +34,7 @@ mod block {
     pub(super) const CUSTOM_NOT_COPIED: u32 = 0x4000_0bad;
 }
 
-/// Kinds of options
+/// Codes of options
 mod option {
     pub(super) const END: u16 = 0;
     pub(super) const COMMENT: u16 = 1;

@@ -1,9 +1,9 @@
-//! What is told beside the fixed part of a block.
+//! Options: the fields after the fixed part of a block.
 
 use super::{Direction, option};
 use crate::packet::order::Order;
 
-/// The options of a block, in order. Ends at the first broken one.
+/// An iterator over the options of a block. Ends at the first broken one.
 #[derive(Debug, Clone)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -13,14 +13,14 @@ pub struct Options<'a> {
 /// One option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What it is about; that depends on the kind of block, but for 1, which is always a comment
+    /// Code of the option; its meaning depends on the block's type, except for 1, a comment
     pub code: u16,
     /// Its bytes, without padding
     pub value: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Over a packet's options, as [`Record::options`](crate::packet::Record::options) tells where they are.
+    /// Iterates over a packet's options, the bytes of [`Record::options`](crate::packet::Record::options).
     #[must_use]
     pub const fn new(bytes: &'a [u8], is_big_endian: bool) -> Self {
         let order = if is_big_endian { Order::Big } else { Order::Little };
@@ -31,13 +31,13 @@ impl<'a> Options<'a> {
         Self { rest: bytes, order }
     }
 
-    /// The first comment (`opt_comment`). The format says UTF-8; what is something else is no comment.
+    /// Returns the first comment (`opt_comment`); `None` without one, or if it is not UTF-8, as the format requires.
     #[must_use]
     pub fn comment(&self) -> Option<&'a str> {
         core::str::from_utf8(self.value_of(option::COMMENT)?).ok()
     }
 
-    /// A packet's direction (`epb_flags`).
+    /// Returns a packet's direction (`epb_flags`).
     #[must_use]
     pub fn direction(&self) -> Option<Direction> {
         match self.order.u32(self.value_of(option::PACKET_FLAGS)?, 0)? & 3 {
@@ -47,7 +47,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Packets lost between this one and the one before (`epb_dropcount`).
+    /// Returns the number of packets lost between the previous packet and this one (`epb_dropcount`).
     #[must_use]
     pub fn dropped(&self) -> Option<u64> {
         self.number(option::PACKET_DROPS)

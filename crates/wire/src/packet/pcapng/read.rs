@@ -1,58 +1,60 @@
-//! Blocks of a pcapng file, in any byte order and of several sections.
+//! Reading the blocks of a pcapng file, of either byte order and of several sections.
 
 use super::{BYTE_ORDER_MAGIC, Options, block, option};
 use crate::Layer;
 use crate::packet::LinkType;
-use crate::packet::file::{CLAIM_MAX, FileError, PACKET_LEN_MAX, PassedOver, Record, Step, broken, needs};
+use crate::packet::file::{
+    CLAIM_MAX, FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step, broken, needs,
+};
 use crate::packet::order::Order;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Reads a pcapng file; see [`crate::packet::Reader`].
+/// A reader of a pcapng file; see [`crate::packet::Reader`].
 #[derive(Debug, Clone)]
 pub(in crate::packet) struct Reader {
     order: Order,
     interfaces: Vec<Interface>,
-    described: Vec<Described>,
-    /// The first interface of the section, in all of them
+    described: Vec<InterfaceDescription>,
+    /// Index of the section's first interface among all interfaces
     section_begin: usize,
     last_time_ns: u64,
-    passed_over: PassedOver,
+    skipped: SkippedPackets,
 }
 
-/// Where packets were captured, as a file describes it.
+/// A file's description of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
-    /// What its packets begin with
+pub struct InterfaceDescription {
+    /// Type of its packets' link header
     pub link_type: LinkType,
-    /// How many bytes of each packet were kept at most; 0: all
+    /// Most captured bytes of a packet; 0 for no limit
     pub snaplen: u32,
-    /// Its name (`if_name`), cut after 255 bytes
+    /// Name (`if_name`), cut after 255 bytes
     pub name: Option<String>,
-    /// Packets that it received, as of the last statistics
+    /// Packets that it received, according to the last statistics
     pub received: Option<u64>,
-    /// Packets that were lost for lack of room, in the interface and in the kernel, as of the last statistics
+    /// Packets that the interface and the kernel dropped, according to the last statistics
     pub dropped: Option<u64>,
 }
 
-/// What is needed for each packet.
+/// The properties of an interface that each packet needs.
 #[derive(Debug, Clone, Copy)]
 struct Interface {
     link_type: LinkType,
     snaplen: u32,
     unit: Unit,
-    /// In nanoseconds; what is added to each time
+    /// Nanoseconds to add to each time
     offset_ns: i128,
 }
 
-/// What a time counts.
+/// Unit of times.
 #[derive(Debug, Clone, Copy)]
 enum Unit {
-    /// So many nanoseconds
+    /// This number of nanoseconds
     Nanoseconds(u64),
-    /// So many parts of a nanosecond
+    /// This fraction of a nanosecond
     Parts(u64),
-    /// 2 to the power of minus this seconds
+    /// 2^-this seconds
     Binary(u8),
 }
 
@@ -64,7 +66,7 @@ impl Default for Reader {
             described: Vec::new(),
             section_begin: 0,
             last_time_ns: 0,
-            passed_over: PassedOver {
+            skipped: SkippedPackets {
                 too_long: 0,
                 of_unknown_interfaces: 0,
                 without_time: 0,
@@ -74,12 +76,12 @@ impl Default for Reader {
 }
 
 impl Reader {
-    pub(in crate::packet) fn interfaces(&self) -> &[Described] {
+    pub(in crate::packet) fn interfaces(&self) -> &[InterfaceDescription] {
         &self.described
     }
 
-    pub(in crate::packet) const fn passed_over(&self) -> PassedOver {
-        self.passed_over
+    pub(in crate::packet) const fn skipped(&self) -> SkippedPackets {
+        self.skipped
     }
 
     #[inline]
@@ -89,7 +91,7 @@ impl Reader {
         };
         let kind = self.order.u32(head, 0).unwrap_or_default();
         if kind == block::SECTION {
-            // Only behind its length is told in which order that is.
+            // The byte order follows after the length.
             let Some(magic) = bytes.first_chunk::<12>() else {
                 return Ok(needs(Layer::PcapngSection, offset, 12, bytes.len()));
             };
@@ -114,12 +116,12 @@ impl Reader {
             kind,
             block::ENHANCED_PACKET | block::SIMPLE_PACKET | block::OBSOLETE_PACKET
         );
-        let is_wanted = is_packet || matches!(kind, block::SECTION | block::INTERFACE | block::STATISTICS);
-        if !is_wanted {
+        let is_known = is_packet || matches!(kind, block::SECTION | block::INTERFACE | block::STATISTICS);
+        if !is_known {
             let len = len as u64;
             return Ok(match kind {
-                block::CUSTOM | block::CUSTOM_NOT_COPIED | block::JOURNAL => Step::NoPacket(len),
-                _ => Step::Pass(len),
+                block::CUSTOM | block::CUSTOM_NOT_COPIED | block::JOURNAL => Step::NotAPacket(len),
+                _ => Step::Skip(len),
             });
         }
         if len > BLOCK_LEN_MAX {
@@ -131,17 +133,17 @@ impl Reader {
                     return Err(broken(Layer::PcapngBlock, offset, len, BLOCK_LEN_MAX));
                 }
                 block::STATISTICS => {}
-                _ => self.passed_over.too_long += 1,
+                _ => self.skipped.too_long += 1,
             }
-            return Ok(Step::Pass(len as u64));
+            return Ok(Step::Skip(len as u64));
         }
         let Some(whole) = bytes.get(..len) else {
             return Ok(needs(Layer::PcapngBlock, offset, len, bytes.len()));
         };
         if self.order.u32(whole, len - 4) != Some(len as u32) {
-            // The same length stands at its end.
-            let behind = self.order.u32(whole, len - 4).unwrap_or_default() as usize;
-            return Err(broken(Layer::PcapngBlock, offset, len, behind));
+            // The length is repeated at the end.
+            let trailing_len = self.order.u32(whole, len - 4).unwrap_or_default() as usize;
+            return Err(broken(Layer::PcapngBlock, offset, len, trailing_len));
         }
         let block = Block {
             bytes: &whole[..len - 4],
@@ -174,7 +176,7 @@ impl Reader {
         let link_type = LinkType(block.u16(8, Layer::PcapngInterface)?);
         let snaplen = block.u32(12, Layer::PcapngInterface)?;
         if self.interfaces.len() >= INTERFACES_MAX {
-            return Ok(block.passed()); // and its packets are counted as those of an unknown one
+            return Ok(block.passed()); // its packets are counted as those of an unknown interface
         }
         let options = Options::with_order(block.bytes.get(16..).unwrap_or_default(), self.order);
         let unit = options
@@ -196,7 +198,7 @@ impl Reader {
             unit,
             offset_ns: i128::from(offset_s) * 1_000_000_000,
         });
-        self.described.push(Described {
+        self.described.push(InterfaceDescription {
             link_type,
             snaplen,
             name,
@@ -239,7 +241,7 @@ impl Reader {
         self.packet(block, number, Some((high, low)), 28, captured_len, original_len)
     }
 
-    /// It has no length of what was captured: that is what the interface keeps of so long a packet.
+    /// Parses a simple packet. It has no captured length: that follows from the interface's limit.
     fn simple(&mut self, block: &Block<'_>) -> Result<Step, FileError> {
         let original_len = block.u32(8, Layer::PcapngPacket)?;
         let kept = match self.interfaces.get(self.section_begin) {
@@ -262,7 +264,7 @@ impl Reader {
     ) -> Result<Step, FileError> {
         let place = self.section_begin.saturating_add(number as usize);
         let Some(interface) = self.interfaces.get(place) else {
-            self.passed_over.of_unknown_interfaces += 1;
+            self.skipped.of_unknown_interfaces += 1;
             return Ok(block.passed());
         };
         let end = begin.saturating_add(captured_len);
@@ -270,14 +272,14 @@ impl Reader {
             return Err(broken(Layer::PcapngPacket, block.offset, end, block.bytes.len()));
         }
         if captured_len > PACKET_LEN_MAX {
-            self.passed_over.too_long += 1;
+            self.skipped.too_long += 1;
             return Ok(block.passed());
         }
         match time {
             Some((high, low)) => {
                 self.last_time_ns = interface.time_ns(u64::from(high) << 32 | u64::from(low));
             }
-            None => self.passed_over.without_time += 1,
+            None => self.skipped.without_time += 1,
         }
         let options = end.next_multiple_of(4).min(block.bytes.len())..block.bytes.len();
         Ok(Step::Packet(Record {
@@ -328,7 +330,7 @@ impl Unit {
     }
 }
 
-/// One block, without the length at its end.
+/// A block, without the length at its end.
 struct Block<'a> {
     bytes: &'a [u8],
     order: Order,
@@ -356,16 +358,16 @@ impl Block<'_> {
     }
 
     fn passed(&self) -> Step {
-        Step::Pass(self.bytes.len() as u64 + 4)
+        Step::Skip(self.bytes.len() as u64 + 4)
     }
 }
 
-/// Kind and length
+/// Length of type and length
 const HEAD_LEN: usize = 8;
-/// A block with nothing in it
+/// Length of an empty block
 const SHORTEST: usize = 12;
-/// The longest packet with room for its options
+/// Length of the longest packet and its options
 const BLOCK_LEN_MAX: usize = PACKET_LEN_MAX + 64 * 1024;
-/// More interfaces are not kept.
+/// Most interfaces that are kept.
 const INTERFACES_MAX: usize = 16 * 1024;
 const NAME_LEN_MAX: usize = 255;

@@ -3,7 +3,7 @@ use crate::packet::{FileError, LinkType, Reader, Record, Step};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The packets of a file, each with its place in the file.
+/// Returns the packets of a file, each with its offset in the file.
 fn records(file: &[u8]) -> (Vec<(usize, Record)>, super::super::Reader) {
     let mut reader = Reader::new(file).unwrap().unwrap();
     let (mut at, mut records) = (0, vec![]);
@@ -14,7 +14,7 @@ fn records(file: &[u8]) -> (Vec<(usize, Record)>, super::super::Reader) {
                 records.push((at, record));
                 at += used;
             }
-            Ok(Step::Pass(used)) => at += used as usize,
+            Ok(Step::Skip(used)) => at += used as usize,
             other => panic!("{at}: {other:?}"),
         }
     }
@@ -22,7 +22,7 @@ fn records(file: &[u8]) -> (Vec<(usize, Record)>, super::super::Reader) {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_file_is_read_back() {
     let mut file = vec![];
     let about = Section {
         hardware: Some("x86_64"),
@@ -40,14 +40,14 @@ fn what_is_written_is_read() {
         };
         interface(&mut file, &described);
     }
-    let told = Packet {
+    let written = Packet {
         original_len: 1514,
         direction: Some(Direction::Outbound),
         dropped: Some(3),
         comment: Some("nginx(25011) \u{1f41f}"),
         ..Packet::new(1, 1_700_000_000_123_456_789, &[1, 2, 3, 4, 5])
     };
-    packet(&mut file, &told);
+    packet(&mut file, &written);
     packet(&mut file, &Packet::new(0, 0, &[]));
     let counted = Statistics {
         interface: 1,
@@ -67,20 +67,20 @@ fn what_is_written_is_read() {
     };
     assert_eq!(
         (first.time_ns, first.original_len, first.interface),
-        (told.time_ns, 1514, 1)
+        (written.time_ns, 1514, 1)
     );
     assert_eq!(
         &file[at + first.captured.start..at + first.captured.end],
-        told.captured
+        written.captured
     );
     let options = Options::new(
         &file[at + first.options.start..at + first.options.end],
         first.is_big_endian,
     );
-    assert_eq!(options.comment(), told.comment);
+    assert_eq!(options.comment(), written.comment);
     assert_eq!(
         (options.direction(), options.dropped()),
-        (told.direction, told.dropped)
+        (written.direction, written.dropped)
     );
     assert_eq!(
         (second.time_ns, second.link_type, second.captured.len()),
@@ -95,29 +95,29 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn a_packet_of_no_interface_is_counted() {
+fn packet_of_unknown_interface_is_counted() {
     let mut file = vec![];
     section(&mut file, &Section::default());
     packet(&mut file, &Packet::new(0, 1, &[1]));
     interface(&mut file, &Interface::new(LinkType::RAW, 0));
     packet(&mut file, &Packet::new(0, 2, &[1]));
     packet(&mut file, &Packet::new(1, 3, &[1]));
-    // Those of the section before are not those of this one, and keep their numbers.
+    // Interfaces of the previous section are not those of this one, and keep their indexes.
     section(&mut file, &Section::default());
     packet(&mut file, &Packet::new(0, 4, &[1]));
     interface(&mut file, &Interface::new(LinkType::ETHERNET, 0));
     packet(&mut file, &Packet::new(0, 5, &[1]));
     let (records, reader) = records(&file);
-    let told: Vec<_> = records
+    let found: Vec<_> = records
         .iter()
         .map(|(_, record)| (record.time_ns, record.interface))
         .collect();
-    assert_eq!(told, [(2, 0), (5, 1)]);
-    assert_eq!(reader.passed_over().of_unknown_interfaces, 3);
+    assert_eq!(found, [(2, 0), (5, 1)]);
+    assert_eq!(reader.skipped().of_unknown_interfaces, 3);
 }
 
 #[test]
-fn a_packet_that_is_too_long_is_counted() {
+fn too_long_packet_is_counted() {
     let mut file = vec![];
     section(&mut file, &Section::default());
     interface(&mut file, &Interface::new(LinkType::RAW, 0));
@@ -126,11 +126,11 @@ fn a_packet_that_is_too_long_is_counted() {
     packet(&mut file, &Packet::new(0, 3, &vec![0; 262_144]));
     let (records, reader) = records(&file);
     assert_eq!(records.len(), 1);
-    assert_eq!(reader.passed_over().too_long, 2);
+    assert_eq!(reader.skipped().too_long, 2);
 }
 
 #[test]
-fn lengths_that_cannot_be() {
+fn impossible_lengths_are_errors() {
     let mut whole = vec![];
     section(&mut whole, &Section::default());
     interface(&mut whole, &Interface::new(LinkType::RAW, 0));
@@ -150,7 +150,7 @@ fn lengths_that_cannot_be() {
         let mut place = 0;
         let error = loop {
             match reader.step(&file[place..]) {
-                Ok(Step::Pass(used)) => place += used as usize,
+                Ok(Step::Skip(used)) => place += used as usize,
                 Err(FileError::Broken(error)) => break error,
                 other => panic!("{at} {value}: {other:?}"),
             }
@@ -160,16 +160,16 @@ fn lengths_that_cannot_be() {
 }
 
 #[test]
-fn text_that_is_too_long_is_cut_between_characters() {
+fn too_long_text_is_cut_between_characters() {
     let long = "\u{1f41f}".repeat(20_000);
     let mut file = vec![];
     section(&mut file, &Section::default());
     interface(&mut file, &Interface::new(LinkType::RAW, 0));
-    let told = Packet {
+    let written = Packet {
         comment: Some(&long),
         ..Packet::new(0, 1, &[1])
     };
-    packet(&mut file, &told);
+    packet(&mut file, &written);
     let (records, _) = records(&file);
     let (at, record) = &records[0];
     let options = Options::new(&file[at + record.options.start..at + record.options.end], false);
@@ -177,7 +177,7 @@ fn text_that_is_too_long_is_cut_between_characters() {
 }
 
 #[test]
-fn packets_of_every_length_come_back() {
+fn packets_of_every_length_are_read_back() {
     let most = if cfg!(miri) { 70_u32 } else { 700 };
     let bytes: Vec<u8> = (0..most).map(|place| (place * 7) as u8).collect();
     let mut file = vec![];

@@ -1,4 +1,4 @@
-//! Blocks of a pcapng file, appended to a buffer: always little-endian, times in nanoseconds.
+//! Writing the blocks of a pcapng file to a buffer; always little-endian, with times in nanoseconds.
 //!
 //! A file is a section header, then an interface block for each interface, then packets, and statistics at the end.
 //!
@@ -18,36 +18,36 @@ use super::{block, option};
 use crate::packet::LinkType;
 use alloc::vec::Vec;
 
-/// Who made the file.
+/// The origin of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Section<'a> {
-    /// The machine (`shb_hardware`)
+    /// Hardware (`shb_hardware`)
     pub hardware: Option<&'a str>,
-    /// The operating system (`shb_os`)
+    /// Operating system (`shb_os`)
     pub os: Option<&'a str>,
-    /// The program (`shb_userappl`)
+    /// Program (`shb_userappl`)
     pub application: Option<&'a str>,
 }
 
-/// Where packets were captured. The first one of a section has the number 0.
+/// An interface on which packets were captured. The first one of a section has the index 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interface<'a> {
-    /// What its packets begin with
+    /// Type of its packets' link header
     pub link_type: LinkType,
-    /// How many bytes of each packet are kept at most; 0: all
+    /// Most captured bytes of a packet; 0 for no limit
     pub snaplen: u32,
-    /// Its name (`if_name`)
+    /// Name (`if_name`)
     pub name: Option<&'a str>,
-    /// What it is, in words (`if_description`)
+    /// Description (`if_description`)
     pub description: Option<&'a str>,
-    /// Which packets were kept, in words (`if_filter`)
+    /// Capture filter, as text (`if_filter`)
     pub filter: Option<&'a str>,
-    /// The operating system (`if_os`)
+    /// Operating system (`if_os`)
     pub os: Option<&'a str>,
 }
 
 impl Interface<'_> {
-    /// One of which nothing else is known.
+    /// Returns an interface without optional fields.
     #[must_use]
     pub const fn new(link_type: LinkType, snaplen: u32) -> Self {
         Self {
@@ -64,24 +64,24 @@ impl Interface<'_> {
 /// A packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Number of the interface, in the order of their blocks, from 0
+    /// Index of the interface, in the order of their blocks, from 0
     pub interface: u32,
-    /// When it was captured, in nanoseconds since 1970
+    /// Capture time in nanoseconds since 1970
     pub time_ns: u64,
-    /// What of it was captured
+    /// The captured bytes
     pub captured: &'a [u8],
-    /// How long it was
+    /// Length of the whole packet in bytes
     pub original_len: u32,
-    /// Whether it came in or went out; written only where known
+    /// Direction; `None` if unknown
     pub direction: Option<Direction>,
-    /// How many packets were lost between it and the one before (`epb_dropcount`)
+    /// Number of packets lost between the previous packet and this one (`epb_dropcount`)
     pub dropped: Option<u64>,
-    /// What else is known of it (`opt_comment`)
+    /// Comment (`opt_comment`)
     pub comment: Option<&'a str>,
 }
 
 impl<'a> Packet<'a> {
-    /// One that was captured whole.
+    /// Returns a packet that was captured completely.
     #[must_use]
     pub const fn new(interface: u32, time_ns: u64, captured: &'a [u8]) -> Self {
         Self {
@@ -96,39 +96,39 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Which way a packet went (the lowest two bits of `epb_flags`).
+/// The direction of a packet (the lowest two bits of `epb_flags`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// It came in
+    /// Received
     Inbound,
-    /// It went out
+    /// Sent
     Outbound,
 }
 
-/// What became of the packets of one interface; `None`: not known.
+/// Packet counts of an interface; `None` for unknown ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Number of the interface
+    /// Index of the interface
     pub interface: u32,
-    /// When this was so, in nanoseconds since 1970
+    /// Time of the counts in nanoseconds since 1970
     pub time_ns: u64,
-    /// When the capture began (`isb_starttime`)
+    /// Start of the capture (`isb_starttime`)
     pub begin_ns: Option<u64>,
-    /// When it ended (`isb_endtime`)
+    /// End of the capture (`isb_endtime`)
     pub end_ns: Option<u64>,
     /// Packets that the interface received (`isb_ifrecv`)
     pub received: Option<u64>,
-    /// Packets that the interface lost for lack of room (`isb_ifdrop`)
+    /// Packets that the interface dropped because a buffer was full (`isb_ifdrop`)
     pub interface_dropped: Option<u64>,
-    /// Packets that the filter let through (`isb_filteraccept`)
+    /// Packets that passed the filter (`isb_filteraccept`)
     pub accepted: Option<u64>,
-    /// Packets that the kernel lost for lack of room (`isb_osdrop`)
+    /// Packets that the kernel dropped because a buffer was full (`isb_osdrop`)
     pub kernel_dropped: Option<u64>,
-    /// Packets that were handed out (`isb_usrdeliv`)
+    /// Packets that were delivered to the program (`isb_usrdeliv`)
     pub delivered: Option<u64>,
 }
 
-/// The beginning of a file.
+/// Appends a section header, the start of a file.
 pub fn section(out: &mut Vec<u8>, about: &Section<'_>) {
     framed(out, block::SECTION, |out| {
         push_u32(out, super::BYTE_ORDER_MAGIC);
@@ -143,7 +143,7 @@ pub fn section(out: &mut Vec<u8>, about: &Section<'_>) {
     });
 }
 
-/// An interface.
+/// Appends an interface block.
 pub fn interface(out: &mut Vec<u8>, about: &Interface<'_>) {
     framed(out, block::INTERFACE, |out| {
         push_u16(out, about.link_type.0);
@@ -154,7 +154,7 @@ pub fn interface(out: &mut Vec<u8>, about: &Interface<'_>) {
         text(out, option::INTERFACE_DESCRIPTION, about.description);
         bytes(out, option::INTERFACE_RESOLUTION, &[NANOSECONDS]);
         if let Some(filter) = about.filter {
-            // The first byte says which language it is in; 0: libpcap's.
+            // The first byte is the language; 0 is libpcap's.
             let mut value = Vec::with_capacity(filter.len() + 1);
             value.push(0);
             value.extend_from_slice(filter.as_bytes());
@@ -165,7 +165,7 @@ pub fn interface(out: &mut Vec<u8>, about: &Interface<'_>) {
     });
 }
 
-/// A packet. Captures write nothing else by the million: its fields go out at once.
+/// Appends a packet block. Its fields are written in one step, as captures write millions of packets.
 pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     let captured_len = u32::try_from(packet.captured.len()).unwrap_or(u32::MAX);
     let fields = [
@@ -197,7 +197,7 @@ pub fn packet(out: &mut Vec<u8>, packet: &Packet<'_>) {
     end_block(out, begin);
 }
 
-/// What became of an interface's packets.
+/// Appends a statistics block.
 pub fn statistics(out: &mut Vec<u8>, about: &Statistics) {
     framed(out, block::STATISTICS, |out| {
         push_u32(out, about.interface);
@@ -222,7 +222,7 @@ pub fn statistics(out: &mut Vec<u8>, about: &Statistics) {
     });
 }
 
-/// A block: its kind, its length, what `body` appends, its length again.
+/// Appends a block: its type, its length, what `body` appends, and its length again.
 fn framed(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
     push_u32(out, kind);
@@ -231,7 +231,7 @@ fn framed(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     end_block(out, begin);
 }
 
-/// Says how long the block is that begins there, before it and behind it.
+/// Writes the length of the block at `begin`, at its start and at its end.
 #[inline]
 fn end_block(out: &mut Vec<u8>, begin: usize) {
     let len = u32::try_from(out.len() - begin + 4).unwrap_or(u32::MAX);
@@ -251,7 +251,7 @@ fn extend(out: &mut Vec<u8>, bytes: &[u8]) {
     for step in steps {
         out.extend_from_slice(step);
     }
-    // The last step goes back to where it fits.
+    // The last step overlaps the one before it.
     if let (false, Some(last)) = (rest.is_empty(), bytes.last_chunk::<STEP>()) {
         out.truncate(out.len() - (STEP - rest.len()));
         out.extend_from_slice(last);
@@ -264,7 +264,7 @@ fn words<const N: usize>(words: [u32; N]) -> [[u8; 4]; N] {
 
 fn text(out: &mut Vec<u8>, code: u16, value: Option<&str>) {
     if let Some(value) = value {
-        // What does not fit into the 16-bit length is cut, between characters.
+        // Text longer than the 16-bit length is cut between characters.
         let mut end = value.len().min(usize::from(u16::MAX));
         while !value.is_char_boundary(end) {
             end -= 1;
@@ -287,14 +287,14 @@ fn bytes(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out, len);
 }
 
-/// Ends a list of options, if there is one.
+/// Appends the end of options, if there are any.
 fn end_of_options(out: &mut Vec<u8>, begin: usize) {
     if out.len() > begin {
         push_u32(out, 0);
     }
 }
 
-/// Times are written as two halves, the high one first, each in the file's byte order.
+/// Appends a time as two halves, the high one first, each in the file's byte order.
 fn push_time(out: &mut Vec<u8>, time_ns: u64) {
     push_u32(out, (time_ns >> 32) as u32);
     push_u32(out, time_ns as u32);
@@ -314,10 +314,10 @@ fn pad(out: &mut Vec<u8>, len: usize) {
     out.truncate(end);
 }
 
-/// What a packet's block needs beside it, and without a comment.
+/// Most bytes of a packet's block without packet and comment.
 const PACKET_ROOM: usize = 64;
 const STEP: usize = 16;
-/// From there on `memcpy` is better.
+/// Most steps for which this loop is faster than `memcpy`.
 const STEPS_MAX: usize = 512;
 
 /// `if_tsresol`: 10^-9

@@ -1,26 +1,26 @@
 //! Questions like those the BPF engine asks; some of them no kernel can answer.
 
-use sockeye_wire::btf::{Question, TypeKind};
+use sockeye_wire::btf::{Query, TypeKind};
 
 /// All of them.
-pub(crate) fn all() -> Vec<Question<'static>> {
+pub(crate) fn all() -> Vec<Query<'static>> {
     let mut questions = Vec::new();
     for &(structure, paths) in FIELDS {
         for path in paths.split_ascii_whitespace() {
-            questions.push(Question::Field { structure, path });
+            questions.push(Query::Field { structure, path });
         }
     }
     for structure in SIZES.split_ascii_whitespace() {
-        questions.push(Question::Size { structure });
+        questions.push(Query::Size { structure });
     }
     for &(kind, names) in TYPES {
         for name in names.split_ascii_whitespace() {
-            questions.push(Question::Type { kind, name });
+            questions.push(Query::Type { kind, name });
         }
     }
     for &(enumeration, names) in ENUMERATORS {
         for name in names.split_ascii_whitespace() {
-            questions.push(Question::Enumerator { enumeration, name });
+            questions.push(Query::Enumerator { enumeration, name });
         }
     }
     questions

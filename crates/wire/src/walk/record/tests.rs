@@ -3,7 +3,7 @@ use super::*;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A record whose every byte is its place's number, but for these.
+/// A record in which every byte is its offset, except for length and sections.
 fn record(bytes: u16, sections: u16) -> Vec<u8> {
     let mut record: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
     record[..2].copy_from_slice(&bytes.to_ne_bytes());
@@ -19,7 +19,7 @@ fn slot(records_bytes: &[u8], used: u32) -> (Vec<u8>, Reply) {
     (slot, reply)
 }
 
-/// How many records are read from these bytes, and whether something that is none ended them.
+/// Checks the number of records that are read from these bytes, and whether an invalid record ended them.
 #[track_caller]
 fn check(bytes: &[u8], used: u32, expected: (usize, bool)) {
     let (slot, reply) = slot(bytes, used);
@@ -40,7 +40,7 @@ fn check(bytes: &[u8], used: u32, expected: (usize, bool)) {
 }
 
 #[test]
-fn a_record_lies_as_the_program_writes_it() {
+fn record_has_the_programs_layout() {
     let bytes = record(168, detail::MEMORY as u16);
     let (slot, reply) = slot(&bytes, 168);
     let record = records(&slot, &reply).next().unwrap();
@@ -77,7 +77,7 @@ fn a_record_lies_as_the_program_writes_it() {
     assert_eq!(record.family().to_ne_bytes(), [4, 5]);
     assert_eq!(record.local().octets(), core::array::from_fn(|at| 32 + at as u8));
     assert_eq!(record.peer().octets(), core::array::from_fn(|at| 48 + at as u8));
-    // The peer's port is in network byte order, whoever we are.
+    // The peer's port is in network byte order on every host.
     assert_eq!(record.peer_port(), 66 << 8 | 67);
     assert_eq!(
         (record.shutdown(), record.tos(), record.tclass()),
@@ -87,7 +87,7 @@ fn a_record_lies_as_the_program_writes_it() {
 }
 
 #[test]
-fn a_due_timer_has_no_time_left() {
+fn due_timer_has_no_time_left() {
     let mut bytes = record(128, 1);
     bytes[84..88].copy_from_slice(&(-5_i32).to_ne_bytes());
     let (slot, reply) = slot(&bytes, 128);
@@ -95,7 +95,7 @@ fn a_due_timer_has_no_time_left() {
 }
 
 #[test]
-fn kinds_and_states_that_nobody_knows_are_kept() {
+fn unknown_kinds_and_states_are_kept() {
     for (number, kind) in [
         (0, Kind::Unknown(0)),
         (1, Kind::Full),
@@ -111,45 +111,45 @@ fn kinds_and_states_that_nobody_knows_are_kept() {
 }
 
 #[test]
-fn records_end_where_they_end() {
+fn iteration_ends_with_the_records() {
     let (plain, with_memory) = (record(128, 0), record(168, detail::MEMORY as u16));
     let both = [&plain[..], &with_memory, &plain].concat();
     check(&[], 0, (0, false));
     check(&both, 128, (1, false));
     check(&both, 296, (2, false));
     check(&both, 424, (3, false));
-    // Of sections that came after us the rest is passed over.
+    // Unknown sections of a newer program are skipped.
     check(&record(600, 0x8000), 600, (1, false));
     check(&[record(4096, 0), plain].concat(), 4224, (2, false));
 }
 
 #[test]
-fn what_is_no_record_ends_them_and_is_told() {
+fn invalid_record_ends_iteration_and_is_reported() {
     let plain = record(128, 0);
-    // 1. Cut anywhere.
+    // 1. Truncated anywhere.
     let three = [&plain[..], &record(168, detail::MEMORY as u16), &plain].concat();
     for used in (0..=three.len() as u32).step_by(if cfg!(miri) { 8 } else { 1 }) {
         let whole = [0, 128, 296, 424].iter().filter(|end| **end <= used).count() - 1;
         check(&three, used, (whole, ![0, 128, 296, 424].contains(&used)));
     }
-    // 2. Lengths that are none.
+    // 2. Invalid lengths.
     for bytes in [0_u16, 1, 2, 127, 129, u16::MAX] {
         let mut broken = plain.clone();
         broken[..2].copy_from_slice(&bytes.to_ne_bytes());
         check(&[&plain[..], &broken].concat(), 256, (1, true));
     }
-    // 3. A section that is not there.
+    // 3. A missing section.
     check(&record(128, detail::MEMORY as u16), 128, (0, true));
     check(&record(167, detail::MEMORY as u16), 167, (0, true));
 }
 
 #[test]
 #[cfg_attr(miri, ignore = "half a megabyte takes Miri minutes")]
-fn a_reply_cannot_lead_out_of_the_slot() {
+fn reply_beyond_the_slot_is_bounded() {
     let full: Vec<u8> = (0..RECORDS_BYTES / 128).flat_map(|_| record(128, 0)).collect();
     check(&full, RECORDS_BYTES as u32, (RECORDS_BYTES / 128, false));
     check(&full, u32::MAX, (RECORDS_BYTES / 128, false));
-    // A slot that is shorter than slots are has none.
+    // A slot that is too short has no records.
     let (slot, reply) = slot(&full, 128);
     assert_eq!(records(&slot[..RECORDS_AT + 127], &reply).count(), 0);
     assert_eq!(records(&[], &reply).count(), 0);

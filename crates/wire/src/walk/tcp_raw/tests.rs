@@ -1,13 +1,13 @@
 use super::*;
 use alloc::vec::Vec;
 
-const NOW: Moment = Moment {
+const NOW: KernelClock = KernelClock {
     hz: 250,
     jiffies: (1 << 32) + 1000,
     ktime_ns: 5_000_000_000,
 };
 
-/// A section of a socket in ESTABLISHED with every group, and these words in it.
+/// A section of an ESTABLISHED socket with every group of fields, and with these words.
 fn section(words: &[(usize, u32)]) -> [u8; BYTES] {
     let mut section = [0; BYTES];
     section[0] = 7;
@@ -18,7 +18,7 @@ fn section(words: &[(usize, u32)]) -> [u8; BYTES] {
     section
 }
 
-/// What a field is with these words in the section.
+/// Checks a field with these words in the section.
 macro_rules! check {
     ($words:expr, $field:ident, $expected:expr) => {
         assert_eq!(
@@ -62,13 +62,13 @@ fn layout_in_c(name: &str) -> (Vec<(&'static str, usize, usize)>, usize) {
 }
 
 #[test]
-fn the_section_lies_as_the_program_writes_it() {
+fn section_has_the_programs_layout() {
     let (fields, end) = layout_in_c("tcp_raw");
     assert_eq!((end, end % 8), (BYTES, 0));
     assert_eq!(fields.len(), LAYOUT.len());
     for (&(name, at, size), &(field, field_at, field_size)) in LAYOUT.iter().zip(&fields) {
         assert_eq!((at, size), (field_at, field_size), "{name} is {field}");
-        // Elements of arrays have names of their own here.
+        // Elements of arrays have separate names here.
         let is_element = fields.iter().filter(|(other, ..)| *other == field).count() > 1;
         assert!(
             is_element || name.strip_prefix("raw_") == Some(field),
@@ -115,7 +115,7 @@ fn times_have_the_units_of_tcp_info() {
     target_endian = "big",
     ignore = "our programs are little-endian, and so are their records"
 )]
-fn the_timeout_of_delayed_acks_has_three_limits() {
+fn delayed_ack_timeout_has_three_limits() {
     // delack_max 50 jiffies, rto_min 50
     let limits = [(32, 50), (36, 50)];
     let with = |more: &[(usize, u32)]| [&limits, more].concat();
@@ -131,7 +131,7 @@ fn the_timeout_of_delayed_acks_has_three_limits() {
 }
 
 #[test]
-fn options_and_window_scales() {
+fn options_and_window_scales_are_combined_from_flags() {
     let byte = |at: usize, value: u8| {
         let mut word = [0; 4];
         word[at % 4] = value;
@@ -163,7 +163,7 @@ fn options_and_window_scales() {
     target_endian = "big",
     ignore = "our programs are little-endian, and so are their records"
 )]
-fn rates_and_bytes() {
+fn rates_and_bytes_are_calculated() {
     check!(&[(156, 10), (44, 1448), (160, 100)], delivery_rate, 144_800_000);
     check!(&[(156, 10), (44, 1448)], delivery_rate, 0);
     check!(&[(128, 1000), (132, 400)], notsent_bytes, 600);
@@ -175,7 +175,7 @@ fn rates_and_bytes() {
 }
 
 #[test]
-fn the_running_chronograph_counts_up_to_now() {
+fn running_chronograph_counts_up_to_now() {
     let stopped = [(168, 10), (172, 20), (176, 30), (164, 900)];
     let running = |number: u8| [&stopped[..], &[(20, u32::from_ne_bytes([number, 0, 0, 0]))]].concat();
     check!(&stopped, busy_time, 240_000);
@@ -188,7 +188,7 @@ fn the_running_chronograph_counts_up_to_now() {
 }
 
 #[test]
-fn a_listener_has_backlog_rates_and_window_and_nothing_else() {
+fn listener_has_only_backlog_rates_and_window() {
     let mut bytes = [1; BYTES];
     bytes[..4].copy_from_slice(&(HAS_REHASH | HAS_RTO_TOTALS).to_ne_bytes());
     bytes[4] = TCP_LISTEN;
@@ -212,7 +212,7 @@ fn a_listener_has_backlog_rates_and_window_and_nothing_else() {
 }
 
 #[test]
-fn what_a_kernel_has_not_got_is_none() {
+fn missing_groups_are_none() {
     let mut bytes = [1; BYTES];
     bytes[..4].fill(0);
     let raw = TcpRaw::new(&bytes, NOW).unwrap();

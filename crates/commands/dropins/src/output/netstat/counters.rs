@@ -1,24 +1,24 @@
 //! `-s`: counters as sentences.
 
-use super::sentences::{Of, Say, TABLES, TABLES6, Table};
+use super::sentences::{ProtocolOption, TABLES, TABLES6, Table, When};
 use sockeye_output::number::push_decimal;
 
-/// Which protocols are wanted, and where the page is at. The original takes its indentation from one file to the
-/// next, so one value goes through all of them.
+/// The selected protocols, and the current heading. In the original the heading carries over from one file to the next,
+/// so one value is used for all of them.
 #[derive(Debug, Clone, Copy)]
 pub struct Counters {
-    /// `-w`, or no protocol at all: IP and ICMP
+    /// IP and ICMP: `-w`, or no protocol option.
     pub raw: bool,
-    /// `-t`
+    /// TCP (`-t`).
     pub tcp: bool,
-    /// `-u`
+    /// UDP (`-u`).
     pub udp: bool,
-    /// `-S`
+    /// SCTP (`-S`).
     pub sctp: bool,
     heading: Heading,
 }
 
-/// Under what the next line is indented.
+/// The heading below which the next line is indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heading {
     Title,
@@ -35,16 +35,16 @@ impl Heading {
     }
 }
 
-/// What a title stands for.
+/// The counters below a title.
 #[derive(Debug, Clone, Copy)]
 enum Section {
     Known(&'static Table),
-    /// Without sentences; shown whatever was chosen.
+    /// Without sentences; shown whatever the options.
     Other,
 }
 
 impl Counters {
-    /// At the top of the page.
+    /// Creates a value for the beginning of the output.
     #[must_use]
     pub const fn new(raw: bool, tcp: bool, udp: bool, sctp: bool) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Counters {
         }
     }
 
-    /// A title of `snmp` or `netstat`, then its counters.
+    /// Appends a title of `snmp` or `netstat` and its counters.
     pub fn push_table<'a>(
         &mut self,
         out: &mut Vec<u8>,
@@ -69,11 +69,11 @@ impl Counters {
         }
     }
 
-    /// The lines of `snmp6`, of which each tells its protocol by the part of its name before the 6.
+    /// Appends the counters of `snmp6`. The part of a name up to the 6 is its protocol.
     pub fn push_snmp6<'a>(&mut self, out: &mut Vec<u8>, counters: impl Iterator<Item = (&'a [u8], u64)>) {
-        let mut now: Option<(&[u8], Section)> = None;
+        let mut current: Option<(&[u8], Section)> = None;
         for (name, value) in counters {
-            let section = match now {
+            let section = match current {
                 Some((title, section)) if contains(name, title) => section,
                 _ => {
                     let end = name
@@ -82,7 +82,7 @@ impl Counters {
                         .map_or(name.len(), |six| six + 1);
                     let title = &name[..end];
                     let section = self.begin(out, TABLES6, title);
-                    now = Some((title, section));
+                    current = Some((title, section));
                     section
                 }
             };
@@ -90,11 +90,11 @@ impl Counters {
         }
     }
 
-    /// Writes the title, if it is wanted.
+    /// Appends the title if its protocol is selected.
     fn begin(&mut self, out: &mut Vec<u8>, tables: &'static [Table], title: &[u8]) -> Section {
         let known = tables.iter().find(|table| table.title.as_bytes() == title);
         let section = known.map_or(Section::Other, Section::Known);
-        if self.wants(section) {
+        if self.is_selected(section) {
             out.extend_from_slice(title);
             out.extend_from_slice(b":\n");
         }
@@ -104,27 +104,27 @@ impl Counters {
         section
     }
 
-    const fn wants(&self, section: Section) -> bool {
+    const fn is_selected(&self, section: Section) -> bool {
         match section {
             Section::Other => true,
-            Section::Known(table) => match table.of {
-                Of::Raw => self.raw,
-                Of::Tcp => self.tcp,
-                Of::Udp => self.udp,
-                Of::Sctp => self.sctp,
+            Section::Known(table) => match table.option {
+                ProtocolOption::Raw => self.raw,
+                ProtocolOption::Tcp => self.tcp,
+                ProtocolOption::Udp => self.udp,
+                ProtocolOption::Sctp => self.sctp,
             },
         }
     }
 
     fn push_counter(&mut self, out: &mut Vec<u8>, section: Section, name: &[u8], value: u64) {
-        if !self.wants(section) {
+        if !self.is_selected(section) {
             return;
         }
         let found = match section {
             Section::Known(table) => table.find(name),
             Section::Other => None,
         };
-        let Some(&(_, sentence, say)) = found else {
+        let Some(&(_, sentence, when)) = found else {
             if value != 0 {
                 out.extend_from_slice(self.heading.indent());
                 out.extend_from_slice(name);
@@ -134,11 +134,11 @@ impl Counters {
             }
             return;
         };
-        let (heading, title) = match say {
-            Say::Silent => return,
-            Say::Always | Say::Counted => (Heading::Title, None),
-            Say::Received => (Heading::Received, Some("ICMP input histogram:\n")),
-            Say::Sent => (Heading::Sent, Some("ICMP output histogram:\n")),
+        let (heading, title) = match when {
+            When::Never => return,
+            When::Always | When::NonZero => (Heading::Title, None),
+            When::Received => (Heading::Received, Some("ICMP input histogram:\n")),
+            When::Sent => (Heading::Sent, Some("ICMP output histogram:\n")),
         };
         if let Some(title) = title
             && self.heading != heading
@@ -146,7 +146,7 @@ impl Counters {
             out.extend_from_slice(self.heading.indent());
             out.extend_from_slice(title.as_bytes());
         }
-        if value != 0 || say == Say::Always {
+        if value != 0 || when == When::Always {
             out.extend_from_slice(heading.indent());
             let (before, after) = sentence.split_once('#').unwrap_or((sentence, ""));
             out.extend_from_slice(before.as_bytes());
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_headings_and_names() {
+    fn counters_have_sentences_headings_or_names() {
         let mut out = Vec::new();
         let mut counters = Counters::new(true, false, true, true);
         let icmp: [(&[u8], u64); 6] = [
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn snmp6_changes_its_title_by_the_name() {
+    fn snmp6_names_determine_the_title() {
         let mut out = Vec::new();
         let lines: [(&[u8], u64); 4] = [
             (b"Ip6InReceives", 1),

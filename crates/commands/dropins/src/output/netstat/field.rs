@@ -1,17 +1,26 @@
-//! Fields of a fixed least width, as `printf` pads them.
+//! Fields of a minimum width, padded as by `printf`.
 
-use crate::output::netstat::Text;
 use sockeye_output::number::{push_decimal, push_short};
 use sockeye_output::text::push_clean;
 
-/// `%-Ns`: pads what was appended since `start`.
+/// How untrusted text is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TextForm {
+    /// Unchanged.
+    #[default]
+    Raw,
+    /// With control characters as `\x1b`.
+    Clean,
+}
+
+/// Pads the text appended since `start` to `width` (`%-Ns`).
 #[inline]
 pub(super) fn pad(out: &mut Vec<u8>, start: usize, width: usize) {
     push_blanks(out, (start + width).saturating_sub(out.len()));
 }
 
-/// A copy of constant length, of which what is too much is taken back, is a few instructions; one of variable length is a
-/// call, and rows are made of these.
+/// Appends blanks. A copy of constant length that is truncated afterwards is a few instructions; one of variable length is
+/// a call, which matters because every field is padded.
 #[inline]
 fn push_blanks(out: &mut Vec<u8>, count: usize) {
     let end = out.len() + count;
@@ -72,11 +81,11 @@ pub(super) fn push_signed(out: &mut Vec<u8>, number: i64) {
     push_decimal(out, number.unsigned_abs());
 }
 
-/// Text that others chose.
-pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8], how: Text) {
+/// Appends untrusted text.
+pub(super) fn push_text(out: &mut Vec<u8>, text: &[u8], how: TextForm) {
     match how {
-        Text::Raw => out.extend_from_slice(text),
-        Text::Clean => push_clean(out, text),
+        TextForm::Raw => out.extend_from_slice(text),
+        TextForm::Clean => push_clean(out, text),
     }
 }
 
@@ -85,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pads_as_printf_does() {
+    fn padding_equals_printf() {
         let check = |push: &dyn Fn(&mut Vec<u8>), expected: &str| {
             let mut out = b"|".to_vec();
             push(&mut out);
@@ -100,7 +109,7 @@ mod tests {
         check(&|out| push_number_left(out, -2, 4), "|-2  |");
         check(&|out| push_signed_right(out, -2, 4), "|  -2|");
         check(&|out| push_signed_right(out, 12345, 4), "|12345|");
-        check(&|out| push_text(out, b"a\x1bb", Text::Clean), "|a\\x1bb|");
-        check(&|out| push_text(out, b"a\x1bb", Text::Raw), "|a\x1bb|");
+        check(&|out| push_text(out, b"a\x1bb", TextForm::Clean), "|a\\x1bb|");
+        check(&|out| push_text(out, b"a\x1bb", TextForm::Raw), "|a\x1bb|");
     }
 }

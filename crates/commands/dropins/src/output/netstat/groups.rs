@@ -1,4 +1,4 @@
-//! `-g`: who is a member of which multicast group.
+//! `-g`: memberships in multicast groups.
 
 use super::field::{push_left, push_number_left};
 use super::inet::push_host;
@@ -10,7 +10,7 @@ pub const GROUPS_HEADER: &[u8] = b"IPv6/IPv4 Group Memberships\n\
     Interface       RefCnt Group\n\
     --------------- ------ ---------------------\n";
 
-/// One membership.
+/// Appends a membership; `users` is its reference count.
 pub fn push_group(
     out: &mut Vec<u8>,
     interface: &[u8],
@@ -33,7 +33,7 @@ mod tests {
     use sockeye_model::NoNames;
 
     #[test]
-    fn rows() {
+    fn membership_is_a_row() {
         let mut out = Vec::new();
         push_group(&mut out, b"eth0", 12, [224, 0, 0, 1].into(), false, &NoNames);
         push_group(

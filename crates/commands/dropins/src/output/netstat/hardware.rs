@@ -1,6 +1,6 @@
-//! What kinds of interfaces are called, and how their addresses are written.
+//! Names of interface types, and the form of their addresses.
 
-/// A kind of interface (`ARPHRD_*` of `include/uapi/linux/if_arp.h`).
+/// An interface type (`ARPHRD_*` of `include/uapi/linux/if_arp.h`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hardware {
     kind: u16,
@@ -9,30 +9,30 @@ pub(super) struct Hardware {
     pub(super) address: AddressForm,
 }
 
-/// How an address is written.
+/// The form of a hardware address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AddressForm {
-    /// Not at all
+    /// Not written.
     None,
-    /// As nothing behind a blank
+    /// A blank without an address.
     Empty,
-    /// So many bytes with colons, in small letters
-    Small(usize),
-    /// In capital ones
-    Capital(usize),
-    /// Sixteen bytes with dashes
+    /// This number of bytes, with colons and lowercase digits.
+    Lowercase(usize),
+    /// This number of bytes, with colons and uppercase digits.
+    Uppercase(usize),
+    /// Sixteen bytes with dashes.
     Unknown,
 }
 
 impl Hardware {
-    /// The kind with this number.
+    /// Returns the type with this number.
     pub(super) fn of(kind: u16) -> &'static Self {
         KINDS.iter().find(|known| known.kind == kind).unwrap_or(&UNKNOWN)
     }
 }
 
 impl AddressForm {
-    /// Appends the address; what is missing of it is zeros, and beyond eight bytes nothing is known.
+    /// Appends the address. Missing bytes are zeros; bytes after the eighth are not shown.
     pub(super) fn push(self, out: &mut Vec<u8>, address: &[u8]) {
         let mut known = [0; 16];
         let len = address.len().min(8);
@@ -47,8 +47,8 @@ impl AddressForm {
         };
         match self {
             Self::None | Self::Empty => {}
-            Self::Small(len) => push(len, b"0123456789abcdef", b':'),
-            Self::Capital(len) => push(len, b"0123456789ABCDEF", b':'),
+            Self::Lowercase(len) => push(len, b"0123456789abcdef", b':'),
+            Self::Uppercase(len) => push(len, b"0123456789ABCDEF", b':'),
             Self::Unknown => push(16, b"0123456789ABCDEF", b'-'),
         }
     }
@@ -64,8 +64,8 @@ const fn kind(kind: u16, name: &'static str, title: &'static str, address: Addre
 }
 
 const KINDS: &[Hardware] = &[
-    kind(1, "ether", "Ethernet", AddressForm::Small(6)),
-    kind(27, "eui64", "Generic EUI-64", AddressForm::Capital(8)),
+    kind(1, "ether", "Ethernet", AddressForm::Lowercase(6)),
+    kind(27, "eui64", "Generic EUI-64", AddressForm::Uppercase(8)),
     kind(256, "slip", "Serial Line IP", AddressForm::None),
     kind(257, "cslip", "VJ Serial Line IP", AddressForm::None),
     kind(258, "slip6", "6-bit Serial Line IP", AddressForm::None),
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses() {
+    fn address_form_depends_on_the_type() {
         let check = |kind: u16, expected: &str| {
             let mut out = Vec::new();
             Hardware::of(kind)

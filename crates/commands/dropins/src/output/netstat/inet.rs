@@ -1,47 +1,48 @@
 //! TCP, UDP, UDP-Lite and RAW sockets.
 
-use super::field::{pad, push_left, push_number, push_number_left, push_signed, push_text};
-use super::{Shown, Text};
+use super::field::{TextForm, pad, push_left, push_number, push_number_left, push_signed, push_text};
+use super::shown::Shown;
+use crate::output::address::is_v4_compatible;
 use sockeye_model::{Names, Port, Protocol, Queues, Socket, State, Timer, TimerKind, Uid};
 use sockeye_output::address::{push_ip, push_v4};
 use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Which columns there are, and how they are cut.
+/// The columns of a table, and how they are cut.
 #[derive(Debug, Clone, Copy)]
 pub struct InetLayout {
-    /// For the title.
+    /// The sockets of the title.
     pub shown: Shown,
-    /// `-e`: User and Inode
+    /// User and inode (`-e`).
     pub extended: bool,
-    /// `-p`
+    /// Program (`-p`).
     pub programs: bool,
-    /// `-o`
+    /// Timer (`-o`).
     pub timers: bool,
-    /// `-W`: addresses are not cut to their column.
+    /// Addresses are not cut to their column (`-W`).
     pub wide: bool,
     /// Hosts have no names, and the IPv6 wildcard has no brackets.
     pub numeric_hosts: bool,
-    /// How names of programs are written.
-    pub text: Text,
+    /// The form of program and user names.
+    pub text: TextForm,
 }
 
-/// One line.
+/// A row.
 #[derive(Debug, Clone, Copy)]
 pub struct InetRow<'a> {
     /// `tcp`, `tcp6`, `udpl6`...
     pub protocol: &'a str,
     /// The socket.
     pub socket: &'a Socket,
-    /// `PID/name`, if that column is there.
+    /// `PID/name`; empty if the column is not shown.
     pub program: &'a [u8],
 }
 
 impl InetLayout {
-    /// The title and the names of the columns.
+    /// Appends the title and the names of the columns.
     pub fn push_header(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Active Internet connections ");
-        out.extend_from_slice(self.shown.words());
+        out.extend_from_slice(self.shown.title());
         out.extend_from_slice(
             b"\nProto Recv-Q Send-Q Local Address           Foreign Address         State      ",
         );
@@ -57,7 +58,7 @@ impl InetLayout {
         out.push(b'\n');
     }
 
-    /// One socket.
+    /// Appends a socket.
     pub fn push_row(&self, out: &mut Vec<u8>, row: &InetRow<'_>, names: &dyn Names) {
         let socket = row.socket;
         push_left(out, row.protocol.as_bytes(), 6);
@@ -66,7 +67,7 @@ impl InetLayout {
         out.push(b' ');
         push_number(out, send.into(), 6);
         out.push(b' ');
-        self.push_end(
+        self.push_endpoint(
             out,
             socket.local.ip(),
             socket.local.port(),
@@ -74,12 +75,12 @@ impl InetLayout {
             names,
         );
         out.push(b' ');
-        // RAW has no ports; what somebody who connected a socket gave as one procfs does not tell.
+        // RAW has no ports: netlink reports the one that was passed to connect(2), procfs 0.
         let port = match socket.protocol {
             Protocol::Raw => Some(Port(0)),
             _ => socket.peer.port(),
         };
-        self.push_end(out, socket.peer.ip(), port, socket.protocol, names);
+        self.push_endpoint(out, socket.peer.ip(), port, socket.protocol, names);
         out.push(b' ');
         push_state(out, socket);
         if self.extended {
@@ -88,7 +89,7 @@ impl InetLayout {
             let start = out.len();
             match names.user(Uid(uid)) {
                 Some(name) => push_text(out, name.as_bytes(), self.text),
-                // It reads an int.
+                // The original reads an int.
                 None => push_signed(out, uid.cast_signed().into()),
             }
             pad(out, start, 10);
@@ -105,8 +106,8 @@ impl InetLayout {
         out.push(b'\n');
     }
 
-    /// `address:port`, cut to 22 bytes and a colon unless it may be wide.
-    fn push_end(
+    /// Appends `address:port`, cut to 22 bytes and a colon except with `-W`.
+    fn push_endpoint(
         &self,
         out: &mut Vec<u8>,
         ip: Option<IpAddr>,
@@ -135,8 +136,8 @@ impl InetLayout {
     }
 }
 
-/// A host by its name, or by its address as `inet_ntop` of glibc writes it. Of a v4-mapped address only the
-/// part behind the last colon is shown.
+/// Appends the name of a host, or its address as glibc's `inet_ntop` writes it. Of a v4-mapped address only the part after
+/// the last colon is shown.
 pub(super) fn push_host(out: &mut Vec<u8>, ip: IpAddr, numeric: bool, names: &dyn Names) {
     if !numeric {
         if ip == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
@@ -149,7 +150,7 @@ pub(super) fn push_host(out: &mut Vec<u8>, ip: IpAddr, numeric: bool, names: &dy
     }
     match ip {
         IpAddr::V4(v4) => push_v4(out, v4),
-        IpAddr::V6(v6) => match (v6.to_ipv4_mapped(), compatible(v6)) {
+        IpAddr::V6(v6) => match (v6.to_ipv4_mapped(), is_v4_compatible(v6)) {
             (Some(v4), _) => push_v4(out, v4),
             (None, true) => {
                 out.extend_from_slice(b"::");
@@ -159,12 +160,6 @@ pub(super) fn push_host(out: &mut Vec<u8>, ip: IpAddr, numeric: bool, names: &dy
             (None, false) => push_ip(out, ip),
         },
     }
-}
-
-/// `::a.b.c.d`, which glibc writes so as long as a.b is not 0.0.
-fn compatible(ip: Ipv6Addr) -> bool {
-    let groups = ip.segments();
-    groups[..6].iter().all(|&group| group == 0) && groups[6] != 0
 }
 
 fn push_port(out: &mut Vec<u8>, port: Port, protocol: Protocol, names: &dyn Names) {
@@ -178,14 +173,14 @@ fn push_port(out: &mut Vec<u8>, port: Port, protocol: Protocol, names: &dyn Name
 }
 
 /// ` %-20s`
-pub(super) fn push_program(out: &mut Vec<u8>, program: &[u8], text: Text) {
+pub(super) fn push_program(out: &mut Vec<u8>, program: &[u8], text: TextForm) {
     out.push(b' ');
     let start = out.len();
     push_text(out, program, text);
     pad(out, start, 20);
 }
 
-/// What `/proc/net` shows: of a listener no backlog.
+/// Returns the queues as `/proc/net` shows them: for a listener without the backlog.
 fn queues(socket: &Socket) -> (u32, u32) {
     match socket.queues {
         Queues::Unknown => (0, 0),
@@ -221,7 +216,7 @@ fn push_state(out: &mut Vec<u8>, socket: &Socket) {
 /// `keepalive (1767.52/0/0)`: seconds, retransmissions, probes without an answer.
 fn push_timer(out: &mut Vec<u8>, socket: &Socket) {
     let is_tcp = socket.protocol == Protocol::Tcp;
-    // Of other protocols the kernel tells none.
+    // The kernel reports no timers of other protocols.
     let timer = socket.timer.filter(|_| is_tcp);
     match timer.map(|timer| timer.kind) {
         None => out.extend_from_slice(b"off ("),
@@ -235,7 +230,7 @@ fn push_timer(out: &mut Vec<u8>, socket: &Socket) {
             out.extend_from_slice(b" (");
         }
     }
-    // `jiffies_delta_to_clock_t` cuts to hundredths.
+    // `jiffies_delta_to_clock_t` truncates to hundredths.
     let hundredths = timer.map_or(0, |timer| timer.expires_ms / 10);
     push_decimal(out, (hundredths / 100).into());
     out.push(b'.');
@@ -251,7 +246,7 @@ fn push_timer(out: &mut Vec<u8>, socket: &Socket) {
     out.push(b')');
 }
 
-/// Retransmissions and probes: `tcp_info` knows both, a timer only its own.
+/// Returns retransmissions and probes: `tcp_info` has both, a timer only its own count.
 fn counts(socket: &Socket, timer: Option<Timer>) -> (u32, u32) {
     let info = socket.tcp_info.as_ref();
     let known = info.and_then(|info| info.retransmits.zip(info.probes));
@@ -266,13 +261,13 @@ fn counts(socket: &Socket, timer: Option<Timer>) -> (u32, u32) {
     }
 }
 
-/// An address and its port have so much room together.
+/// Bytes of an address and its port together, without `-W`.
 const SHORT_LEN: usize = 22;
 const ADDRESS_WIDTH: usize = 23;
 const STATE_WIDTH: usize = 11;
-/// With `-W` too an end is no longer than this.
+/// Most bytes of an endpoint with `-W`.
 const LONG_MAX: usize = 127;
-/// Longer names of services are cut.
+/// Most bytes of a service's name.
 const SERVICE_MAX: usize = 63;
 
 #[cfg(test)]
@@ -287,7 +282,7 @@ mod tests {
         timers: false,
         wide: false,
         numeric_hosts: true,
-        text: Text::Raw,
+        text: TextForm::Raw,
     };
 
     struct Known;
@@ -336,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_every_column() {
+    fn every_column_is_shown() {
         let mut socket = tcp("127.0.0.1:80", "10.11.12.13:40000");
         socket.inode = Some(Inode(77));
         socket.uid = Some(Uid(u32::MAX - 1));
@@ -413,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn states_of_other_protocols() {
+    fn other_protocols_have_their_own_states() {
         let mut socket = tcp("0.0.0.0:1", "0.0.0.0:0");
         (socket.protocol, socket.state) = (Protocol::Raw, State::Close);
         let timers = InetLayout {
@@ -439,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_shows_no_backlog() {
+    fn listener_shows_no_backlog() {
         let mut socket = tcp("0.0.0.0:1", "0.0.0.0:0");
         socket.state = State::Listen;
         socket.queues = Queues::Accept {
@@ -456,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn header_has_the_selected_columns() {
         let mut out = Vec::new();
         InetLayout {
             extended: true,

@@ -1,4 +1,4 @@
-//! `-i`: interfaces, a line each, or with `-e` a paragraph each, as `ifconfig` has it.
+//! `-i`: one line per interface, or with `-e` one paragraph as in `ifconfig`.
 
 use super::field::{pad, push_left, push_number, push_signed, push_signed_right};
 use super::hardware::{AddressForm, Hardware};
@@ -7,84 +7,84 @@ use sockeye_model::NoNames;
 use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Above all.
+/// The title.
 pub const INTERFACES_TITLE: &[u8] = b"Kernel Interface table\n";
 
-/// Above the lines; paragraphs have none.
+/// The column names above lines; paragraphs have none.
 pub const INTERFACES_HEADER: &[u8] =
     b"Iface             MTU    RX-OK RX-ERR RX-DRP RX-OVR    TX-OK TX-ERR TX-DRP TX-OVR Flg\n";
 
-/// An interface, or one of its addresses with a label of its own (`eth0:1`).
+/// An interface, or an address with its own label (`eth0:1`).
 #[derive(Debug, Clone, Default)]
 pub struct Interface {
-    /// `eth0`
+    /// Name or label.
     pub name: Vec<u8>,
-    /// `ifi_type`
+    /// Interface type (`ifi_type`).
     pub kind: u16,
-    /// The low half of `ifi_flags`, which is all that `SIOCGIFFLAGS` has room for
+    /// The low 16 bits of `ifi_flags`, which `SIOCGIFFLAGS` returns.
     pub flags: u16,
-    /// `IFLA_MTU`
+    /// MTU in bytes (`IFLA_MTU`).
     pub mtu: i32,
-    /// `IFLA_TXQLEN`
+    /// Length of the transmit queue in packets (`IFLA_TXQLEN`).
     pub queue_len: Option<i32>,
-    /// `IFLA_ADDRESS`
+    /// Hardware address (`IFLA_ADDRESS`).
     pub address: Vec<u8>,
-    /// Its first IPv4 address
+    /// The first IPv4 address.
     pub ipv4: Option<Ipv4>,
-    /// All its IPv6 addresses
+    /// All IPv6 addresses.
     pub ipv6: Vec<Ipv6>,
-    /// What has gone through it; a label has nothing of its own.
+    /// Counters; `None` for a label.
     pub traffic: Option<Traffic>,
-    /// What its card occupies on the bus
+    /// Bus resources of its card.
     pub resources: Resources,
 }
 
-/// What a card occupies on its bus (`struct ifmap`); 0 is nothing.
+/// Bus resources of a card (`struct ifmap`); 0 is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Resources {
-    /// Its interrupt
+    /// Interrupt.
     pub irq: u8,
-    /// The first of its ports
+    /// First I/O port.
     pub base: u16,
-    /// The first byte of its memory
+    /// First address of its memory.
     pub memory_start: u64,
-    /// And where that ends
+    /// End of its memory.
     pub memory_end: u64,
-    /// Its DMA channel
+    /// DMA channel.
     pub dma: u8,
 }
 
 /// An IPv4 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv4 {
-    /// `IFA_LOCAL`
+    /// The address (`IFA_LOCAL`).
     pub address: Ipv4Addr,
-    /// From the length of the prefix
+    /// The netmask.
     pub netmask: Ipv4Addr,
-    /// `IFA_BROADCAST`
+    /// The broadcast address (`IFA_BROADCAST`).
     pub broadcast: Ipv4Addr,
-    /// `IFA_ADDRESS`: of a point-to-point link the other end
+    /// The peer of a point-to-point link (`IFA_ADDRESS`).
     pub destination: Ipv4Addr,
 }
 
 /// An IPv6 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ipv6 {
-    /// The address
+    /// The address.
     pub address: Ipv6Addr,
-    /// Bits of its prefix
+    /// Length of the prefix in bits.
     pub prefix_len: u8,
-    /// The kernel's `IPV6_ADDR_*` bits of its scope
+    /// Scope: the kernel's `IPV6_ADDR_*` bits.
     pub scope: u8,
 }
 
-/// Counters of one interface, in the order of `/proc/net/dev`: eight of what was received (bytes, packets, errors,
-/// dropped, overruns, frame, compressed, multicast), eight of what was sent (bytes, packets, errors, dropped,
-/// overruns, collisions, carrier, compressed).
+/// Counters of an interface, in the order of `/proc/net/dev`: eight for receiving (bytes, packets, errors, dropped,
+/// overruns, frame, compressed, multicast), eight for sending (bytes, packets, errors, dropped, overruns, collisions,
+/// carrier, compressed).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic(pub [u64; 16]);
 
-/// One line.
+/// Appends a line.
 pub fn push_short(out: &mut Vec<u8>, interface: &Interface) {
     let name = &interface.name[..interface.name.len().min(15)];
     push_left(out, name, 16);
@@ -135,7 +135,7 @@ pub fn push_short(out: &mut Vec<u8>, interface: &Interface) {
     out.push(b'\n');
 }
 
-/// One paragraph.
+/// Appends a paragraph.
 pub fn push_long(out: &mut Vec<u8>, interface: &Interface) {
     out.extend_from_slice(&interface.name);
     out.extend_from_slice(b": ");
@@ -179,7 +179,7 @@ fn push_resources(out: &mut Vec<u8>, resources: Resources) {
         memory_end,
         dma,
     } = resources;
-    // Lower ports are those of modem lines.
+    // The original hides lower ports.
     let has_ports = base >= 0x100;
     if irq == 0 && memory_start == 0 && dma == 0 && !has_ports {
         return;
@@ -204,7 +204,7 @@ fn push_resources(out: &mut Vec<u8>, resources: Resources) {
 /// `flags=4163<UP,BROADCAST,RUNNING,MULTICAST>`
 fn push_flags(out: &mut Vec<u8>, flags: u16) {
     out.extend_from_slice(b"flags=");
-    // It is a short there.
+    // The original prints a short.
     push_signed(out, flags.cast_signed().into());
     out.push(b'<');
     let mut words = WORDS.iter().filter(|(bit, _)| flags & bit != 0).peekable();
@@ -300,10 +300,10 @@ fn push_traffic(out: &mut Vec<u8>, traffic: &Traffic, has_compression: bool) {
     out.push(b'\n');
 }
 
-/// ` (406.4 MiB)` and the end of the line
+/// Appends ` (406.4 MiB)` and a newline.
 fn push_bytes(out: &mut Vec<u8>, bytes: u64) {
     let units = [(50, "PiB"), (40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let tenths = bytes.wrapping_mul(10); // as there
+    let tenths = bytes.wrapping_mul(10); // as in the original
     let (tenths, unit) = if bytes > 1 << 60 {
         (bytes / 115_292_150_460_684_697, "EiB")
     } else {
@@ -343,7 +343,7 @@ const LETTERS: &[(u16, u8)] = &[
     (0x1, b'U'),
 ];
 
-/// And of the long form.
+/// `IFF_*`, in the order of the long form.
 const WORDS: &[(u16, &str)] = &[
     (0x1, "UP"),
     (IFF_BROADCAST, "BROADCAST"),
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line() {
+    fn label_has_no_statistics() {
         let mut out = Vec::new();
         push_short(&mut out, &ether());
         let label = Interface {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paragraph() {
+    fn paragraph_equals_ifconfig() {
         let mut out = Vec::new();
         push_long(&mut out, &ether());
         assert_eq!(
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn units() {
+    fn unit_changes_above_its_power_of_two() {
         let check = |bytes: u64, expected: &str| {
             let mut out = Vec::new();
             push_bytes(&mut out, bytes);

@@ -6,108 +6,110 @@ use sockeye_model::Names;
 use sockeye_output::number::push_decimal;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which columns a table of IPv4 routes has.
+/// The last columns of a table of IPv4 routes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// The title alone: what three `-e` come to there
+pub enum RouteColumns {
+    /// Only the title is shown: three `-e`.
     Title,
-    /// One `-e`: Metric, Ref, Use
+    /// Metric, Ref, Use: one `-e`.
     Metric,
-    /// Without `-e`: MSS, Window, irtt
+    /// MSS, Window, irtt: no `-e`.
     Window,
-    /// Two: all of these
+    /// All of these: two `-e`.
     All,
 }
 
-/// A table.
+/// The layout of a routing table.
 #[derive(Debug, Clone, Copy)]
 pub struct RouteLayout {
-    /// Its columns, if it is one of IPv4.
-    pub extent: Extent,
-    /// Neither hosts nor networks have names.
+    /// Columns of IPv4 tables.
+    pub columns: RouteColumns,
+    /// Hosts and networks are shown by address.
     pub numeric: bool,
 }
 
 /// A line of `/proc/net/route`.
 #[derive(Debug, Clone, Copy)]
 pub struct RouteV4<'a> {
-    /// `Iface`, `*` if there is none
+    /// `Iface`; `*` if there is none.
     pub interface: &'a [u8],
-    /// `Destination`
+    /// `Destination`.
     pub destination: Ipv4Addr,
-    /// Its name, of a host or a network, if it has one and names are wanted
+    /// Name of the destination host or network, if it has one and names are shown.
     pub name: Option<&'a str>,
-    /// `Gateway`
+    /// `Gateway`.
     pub gateway: Ipv4Addr,
-    /// `RTF_*`
+    /// Flags (`RTF_*`).
     pub flags: u32,
-    /// `RefCnt`
+    /// `RefCnt`.
     pub references: i64,
-    /// `Use`
+    /// `Use`.
     pub uses: i64,
-    /// `Metric`
+    /// `Metric`.
     pub metric: i64,
-    /// `Mask`
+    /// `Mask`.
     pub mask: Ipv4Addr,
-    /// `MTU`, shown as MSS
+    /// `MTU`, shown as MSS.
     pub mtu: i64,
-    /// `Window`
+    /// `Window`.
     pub window: i64,
-    /// `IRTT`
+    /// `IRTT`.
     pub irtt: i64,
 }
 
 /// A line of `/proc/net/ipv6_route`.
 #[derive(Debug, Clone, Copy)]
 pub struct RouteV6<'a> {
-    /// Where to
+    /// Destination.
     pub destination: Ipv6Addr,
-    /// Bits of its prefix
+    /// Length of the destination's prefix in bits.
     pub prefix_len: u8,
-    /// By way of
+    /// Next hop.
     pub next_hop: Ipv6Addr,
-    /// `RTF_*`
+    /// Flags (`RTF_*`).
     pub flags: u32,
-    /// Read as an int there
+    /// Metric; the original reads an int.
     pub metric: i32,
-    /// References
+    /// Reference count.
     pub references: i32,
-    /// Uses
+    /// Use count.
     pub uses: i32,
-    /// Interface
+    /// Interface.
     pub interface: &'a [u8],
 }
 
 impl RouteLayout {
-    /// The title of IPv4's table and the names of its columns.
+    /// Appends the title and the column names of the IPv4 table.
     pub fn push_header_v4(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Kernel IP routing table\n");
-        let columns = match self.extent {
-            Extent::Title => return,
-            Extent::Metric => "Metric Ref    Use Iface",
-            Extent::Window => "  MSS Window  irtt Iface",
-            Extent::All => "Metric Ref    Use Iface    MSS   Window irtt",
+        let names = match self.columns {
+            RouteColumns::Title => return,
+            RouteColumns::Metric => "Metric Ref    Use Iface",
+            RouteColumns::Window => "  MSS Window  irtt Iface",
+            RouteColumns::All => "Metric Ref    Use Iface    MSS   Window irtt",
         };
         out.extend_from_slice(b"Destination     Gateway         Genmask         Flags ");
-        out.extend_from_slice(columns.as_bytes());
+        out.extend_from_slice(names.as_bytes());
         out.push(b'\n');
     }
 
-    /// The cache of IPv4 routes: Linux has none since 3.6, but still a head of it.
+    /// Appends the title and the column names of the IPv4 cache. Since Linux 3.6 it has no entries.
     pub fn push_cache_v4(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Kernel IP routing cache\n");
-        let columns = match self.extent {
-            Extent::Title => return,
-            Extent::Metric => "Metric Ref    Use Iface",
-            Extent::Window => "  MSS Window  irtt Iface",
-            Extent::All => "Metric Ref    Use Iface    MSS   Window irtt  TOS HHRef HHUptod     SpecDst",
+        let names = match self.columns {
+            RouteColumns::Title => return,
+            RouteColumns::Metric => "Metric Ref    Use Iface",
+            RouteColumns::Window => "  MSS Window  irtt Iface",
+            RouteColumns::All => {
+                "Metric Ref    Use Iface    MSS   Window irtt  TOS HHRef HHUptod     SpecDst"
+            }
         };
         out.extend_from_slice(b"Source          Destination     Gateway         Flags ");
-        out.extend_from_slice(columns.as_bytes());
+        out.extend_from_slice(names.as_bytes());
         out.push(b'\n');
     }
 
-    /// The title of IPv6's table, or its cache, and the names of its columns.
+    /// Appends the title and the column names of the IPv6 table or cache.
     pub fn push_header_v6(&self, out: &mut Vec<u8>, cache: bool) {
         let title: &[u8] = if cache {
             b"Kernel IPv6 routing cache\n"
@@ -120,9 +122,9 @@ impl RouteLayout {
         );
     }
 
-    /// A route of IPv4.
+    /// Appends an IPv4 route.
     pub fn push_v4(&self, out: &mut Vec<u8>, route: &RouteV4<'_>, names: &dyn Names) {
-        if self.extent == Extent::Title {
+        if self.columns == RouteColumns::Title {
             return;
         }
         let rejects = route.flags & RTF_REJECT != 0;
@@ -145,15 +147,15 @@ impl RouteLayout {
         push_flags_v4(out, route.flags);
         pad(out, start, 5);
         out.push(b' ');
-        match (self.extent, rejects) {
-            (Extent::Title, _) => {}
-            (Extent::Metric, true) => {
+        match (self.columns, rejects) {
+            (RouteColumns::Title, _) => {}
+            (RouteColumns::Metric, true) => {
                 push_number_left(out, route.metric, 6);
                 out.extend_from_slice(b" -  ");
                 push_signed_right(out, route.uses, 7);
                 out.extend_from_slice(b" -");
             }
-            (Extent::Metric, false) => {
+            (RouteColumns::Metric, false) => {
                 push_number_left(out, route.metric, 7);
                 push_number_left(out, route.references, 2);
                 out.push(b' ');
@@ -161,8 +163,8 @@ impl RouteLayout {
                 out.push(b' ');
                 out.extend_from_slice(route.interface);
             }
-            (Extent::Window, true) => out.extend_from_slice(b"    - -          - -"),
-            (Extent::Window, false) => {
+            (RouteColumns::Window, true) => out.extend_from_slice(b"    - -          - -"),
+            (RouteColumns::Window, false) => {
                 push_signed_right(out, route.mtu, 5);
                 out.push(b' ');
                 push_number_left(out, route.window, 5);
@@ -171,13 +173,13 @@ impl RouteLayout {
                 out.push(b' ');
                 out.extend_from_slice(route.interface);
             }
-            (Extent::All, true) => {
+            (RouteColumns::All, true) => {
                 push_number_left(out, route.metric, 6);
                 out.extend_from_slice(b" -  ");
                 push_signed_right(out, route.uses, 7);
                 out.extend_from_slice(b" -        -     -      -");
             }
-            (Extent::All, false) => {
+            (RouteColumns::All, false) => {
                 push_number_left(out, route.metric, 6);
                 out.push(b' ');
                 push_number_left(out, route.references, 3);
@@ -207,7 +209,7 @@ impl RouteLayout {
         }
     }
 
-    /// A route of IPv6.
+    /// Appends an IPv6 route.
     pub fn push_v6(&self, out: &mut Vec<u8>, route: &RouteV6<'_>, names: &dyn Names) {
         let start = out.len();
         push_host(out, IpAddr::V6(route.destination), self.numeric, names);
@@ -240,7 +242,7 @@ impl RouteLayout {
 }
 
 impl RouteV4<'_> {
-    /// Whether its destination is one host, so that it is a host's name that is wanted.
+    /// Whether the destination is a host, so that a host's name is shown.
     #[must_use]
     pub fn is_to_host(destination: Ipv4Addr, mask: Ipv4Addr, flags: u32) -> bool {
         destination.to_bits() & !mask.to_bits() != 0 || flags & RTF_HOST != 0
@@ -248,14 +250,14 @@ impl RouteV4<'_> {
 }
 
 impl RouteV6<'_> {
-    /// Whether it is one of the cache.
+    /// Whether a route belongs to the cache.
     #[must_use]
     pub const fn is_cached(flags: u32) -> bool {
         flags & RTF_CACHE != 0
     }
 }
 
-/// A route that rejects begins with `!`, and neither with U nor with G.
+/// Appends the letters of flags. Those of a reject route begin with `!`, without U and G.
 fn push_flags_v4(out: &mut Vec<u8>, flags: u32) {
     let letters = if flags & RTF_REJECT != 0 {
         out.push(b'!');
@@ -336,28 +338,28 @@ mod tests {
     };
 
     #[track_caller]
-    fn check(extent: Extent, numeric: bool, route: &RouteV4<'_>, expected: &str) {
+    fn check(columns: RouteColumns, numeric: bool, route: &RouteV4<'_>, expected: &str) {
         let mut out = Vec::new();
-        RouteLayout { extent, numeric }.push_v4(&mut out, route, &NoNames);
+        RouteLayout { columns, numeric }.push_v4(&mut out, route, &NoNames);
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
-    fn ipv4() {
+    fn ipv4_route_has_the_selected_columns() {
         check(
-            Extent::Window,
+            RouteColumns::Window,
             false,
             &DEFAULT,
             "default         192.0.2.1       0.0.0.0         UG     1500 0          0 eth0\n",
         );
         check(
-            Extent::Metric,
+            RouteColumns::Metric,
             true,
             &DEFAULT,
             "0.0.0.0         192.0.2.1       0.0.0.0         UG    100    0        0 eth0\n",
         );
         check(
-            Extent::All,
+            RouteColumns::All,
             true,
             &DEFAULT,
             "0.0.0.0         192.0.2.1       0.0.0.0         UG    100    0        0 eth0     1500  0      0\n",
@@ -370,19 +372,19 @@ mod tests {
             ..DEFAULT
         };
         check(
-            Extent::Window,
+            RouteColumns::Window,
             false,
             &rejects,
             "a-name-of-a-hos -               255.255.255.255 !H        - -          - -\n",
         );
-        check(Extent::Title, false, &DEFAULT, "");
+        check(RouteColumns::Title, false, &DEFAULT, "");
     }
 
     #[test]
-    fn ipv6() {
+    fn ipv6_default_route_is_a_row() {
         let mut out = Vec::new();
         let layout = RouteLayout {
-            extent: Extent::Window,
+            columns: RouteColumns::Window,
             numeric: false,
         };
         layout.push_v6(

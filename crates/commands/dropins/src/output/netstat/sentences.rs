@@ -1,31 +1,31 @@
-//! Which counters of `/proc/net/snmp`, `netstat`, `snmp6` and `sctp/snmp` have a sentence, and which.
+//! Sentences for counters of `/proc/net/snmp`, `netstat`, `snmp6` and `sctp/snmp`.
 //!
-//! The sentences are those of net-tools 2.10, for scripts that look for them; `#` is where the number goes. So is
-//! the order of the rows: see [`Table::find`].
+//! They are those of net-tools 2.10, which scripts search for; the number replaces the `#`. The order of the rows is also
+//! that of net-tools: see [`Table::find`].
 
-/// A counter, its sentence, and when it is said.
-pub(super) type Entry = (&'static str, &'static str, Say);
+/// A counter, its sentence, and when it is shown.
+pub(super) type Entry = (&'static str, &'static str, When);
 
-/// When a sentence is said.
+/// When a sentence is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Say {
-    /// Never
-    Silent,
-    /// Always
+pub(super) enum When {
+    /// Never.
+    Never,
+    /// Always.
     Always,
-    /// If the number is not 0
-    Counted,
-    /// Likewise, below a heading for ICMP messages that were received
+    /// If the number is not 0.
+    NonZero,
+    /// If the number is not 0, below the heading of received ICMP messages.
     Received,
-    /// Likewise, below one for those sent
+    /// If the number is not 0, below the heading of sent ICMP messages.
     Sent,
 }
 
-use Say::{Always, Counted, Received, Sent, Silent};
+use When::{Always, Never, NonZero, Received, Sent};
 
-/// The protocols by which a table is chosen.
+/// The option that selects a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Of {
+pub(super) enum ProtocolOption {
     Raw,
     Tcp,
     Udp,
@@ -37,14 +37,14 @@ pub(super) enum Of {
 pub(super) struct Table {
     pub(super) title: &'static str,
     entries: &'static [Entry],
-    pub(super) of: Of,
+    pub(super) option: ProtocolOption,
 }
 
 impl Table {
-    /// The entry of this counter.
+    /// Finds the entry of a counter.
     ///
-    /// It is sought by halves, as the original's `bsearch(3)` does, and not all rows are in order: those that are
-    /// missed so (`Forwarding`, `TCPLoss`, ...) have no sentence but their name there either.
+    /// This is a binary search, like the original's `bsearch(3)`, although not all rows are sorted. Rows that it misses
+    /// (`Forwarding`, `TCPLoss`, ...) are shown by name, as in the original.
     pub(super) fn find(&self, name: &[u8]) -> Option<&'static Entry> {
         let (mut low, mut high) = (0, self.entries.len());
         while low < high {
@@ -60,73 +60,77 @@ impl Table {
     }
 }
 
-const fn table(title: &'static str, entries: &'static [Entry], of: Of) -> Table {
-    Table { title, entries, of }
+const fn table(title: &'static str, entries: &'static [Entry], option: ProtocolOption) -> Table {
+    Table {
+        title,
+        entries,
+        option,
+    }
 }
 
-/// Of `snmp`, `netstat` and `sctp/snmp`.
+/// Tables of `snmp`, `netstat` and `sctp/snmp`.
 pub(super) const TABLES: &[Table] = &[
-    table("Ip", IP, Of::Raw),
-    table("Icmp", ICMP, Of::Raw),
-    table("Tcp", TCP, Of::Tcp),
-    table("Udp", UDP, Of::Udp),
-    table("Sctp", SCTP, Of::Sctp),
-    table("TcpExt", TCP_EXT, Of::Tcp),
+    table("Ip", IP, ProtocolOption::Raw),
+    table("Icmp", ICMP, ProtocolOption::Raw),
+    table("Tcp", TCP, ProtocolOption::Tcp),
+    table("Udp", UDP, ProtocolOption::Udp),
+    table("Sctp", SCTP, ProtocolOption::Sctp),
+    table("TcpExt", TCP_EXT, ProtocolOption::Tcp),
 ];
 
-/// Of `snmp6`.
+/// Tables of `snmp6`.
 pub(super) const TABLES6: &[Table] = &[
-    table("Ip6", IP6, Of::Raw),
-    table("Icmp6", ICMP6, Of::Raw),
-    table("Udp6", UDP6, Of::Udp),
-    table("Tcp6", TCP, Of::Tcp),
+    table("Ip6", IP6, ProtocolOption::Raw),
+    table("Icmp6", ICMP6, ProtocolOption::Raw),
+    table("Udp6", UDP6, ProtocolOption::Udp),
+    table("Tcp6", TCP, ProtocolOption::Tcp),
 ];
 
 const IP: &[Entry] = &[
-    ("DefaultTTL", "", Silent),
-    ("Forwarding", "", Silent),
+    ("DefaultTTL", "", Never),
+    ("Forwarding", "", Never),
     ("ForwDatagrams", "# forwarded", Always),
-    ("FragCreates", "# fragments created", Counted),
-    ("FragFails", "# outgoing packets failed fragmentation", Counted),
-    ("FragOKs", "# outgoing packets fragmented ok", Counted),
-    ("InAddrErrors", "# with invalid addresses", Counted),
+    ("FragCreates", "# fragments created", NonZero),
+    ("FragFails", "# outgoing packets failed fragmentation", NonZero),
+    ("FragOKs", "# outgoing packets fragmented ok", NonZero),
+    ("InAddrErrors", "# with invalid addresses", NonZero),
     ("InDelivers", "# incoming packets delivered", Always),
     ("InDiscards", "# incoming packets discarded", Always),
-    ("InHdrErrors", "# with invalid headers", Counted),
+    ("InHdrErrors", "# with invalid headers", NonZero),
     ("InReceives", "# total packets received", Always),
-    ("InUnknownProtos", "# with unknown protocol", Counted),
-    ("OutDiscards", "# outgoing packets dropped", Counted),
-    ("OutNoRoutes", "# dropped because of missing route", Counted),
+    ("InUnknownProtos", "# with unknown protocol", NonZero),
+    ("OutDiscards", "# outgoing packets dropped", NonZero),
+    ("OutNoRoutes", "# dropped because of missing route", NonZero),
     ("OutRequests", "# requests sent out", Always),
-    ("ReasmFails", "# packet reassemblies failed", Counted),
-    ("ReasmOKs", "# packets reassembled ok", Counted),
-    ("ReasmReqds", "# reassemblies required", Counted),
-    ("ReasmTimeout", "# fragments dropped after timeout", Counted),
+    ("ReasmFails", "# packet reassemblies failed", NonZero),
+    ("ReasmOKs", "# packets reassembled ok", NonZero),
+    ("ReasmReqds", "# reassemblies required", NonZero),
+    ("ReasmTimeout", "# fragments dropped after timeout", NonZero),
 ];
 
 const IP6: &[Entry] = &[
-    ("Ip6FragCreates", "# fragments created", Counted),
-    ("Ip6FragFails", "# outgoing packets failed fragmentation", Counted),
-    ("Ip6FragOKs", "# outgoing packets fragmented ok", Counted),
-    ("Ip6InAddrErrors", "# with invalid addresses", Counted),
+    ("Ip6FragCreates", "# fragments created", NonZero),
+    ("Ip6FragFails", "# outgoing packets failed fragmentation", NonZero),
+    ("Ip6FragOKs", "# outgoing packets fragmented ok", NonZero),
+    ("Ip6InAddrErrors", "# with invalid addresses", NonZero),
     ("Ip6InDelivers", "# incoming packets delivered", Always),
     ("Ip6InDiscards", "# incoming packets discarded", Always),
-    ("Ip6InHdrErrors", "# with invalid headers", Counted),
-    ("Ip6InMcastPkts", "# incoming multicast packets", Counted),
-    ("Ip6InNoRoutes", "# incoming packets with no route", Counted),
+    ("Ip6InHdrErrors", "# with invalid headers", NonZero),
+    ("Ip6InMcastPkts", "# incoming multicast packets", NonZero),
+    ("Ip6InNoRoutes", "# incoming packets with no route", NonZero),
     ("Ip6InReceives", "# total packets received", Always),
-    ("Ip6InTooBigErrors", "# with packets too big", Counted),
-    ("Ip6InTruncatedPkts", "# with truncated packets", Counted),
-    ("Ip6InUnknownProtos", "# with unknown protocol", Counted),
-    ("Ip6OutDiscards", "# outgoing packets dropped", Counted),
+    ("Ip6InTooBigErrors", "# with packets too big", NonZero),
+    ("Ip6InTruncatedPkts", "# with truncated packets", NonZero),
+    ("Ip6InUnknownProtos", "# with unknown protocol", NonZero),
+    ("Ip6OutDiscards", "# outgoing packets dropped", NonZero),
     ("Ip6OutForwDatagrams", "# forwarded", Always),
-    ("Ip6OutMcastPkts", "# outgoing multicast packets", Counted),
-    ("Ip6OutNoRoutes", "# dropped because of missing route", Counted),
+    ("Ip6OutMcastPkts", "# outgoing multicast packets", NonZero),
+    ("Ip6OutNoRoutes", "# dropped because of missing route", NonZero),
     ("Ip6OutRequests", "# requests sent out", Always),
-    ("Ip6ReasmFails", "# packet reassemblies failed", Counted),
-    ("Ip6ReasmOKs", "# packets reassembled ok", Counted),
-    ("Ip6ReasmReqds", "# reassemblies required", Counted),
-    ("Ip6ReasmTimeout", "# fragments dropped after timeout", Counted),
+    ("Ip6ReasmFails", "# packet reassemblies failed", NonZero),
+    ("Ip6ReasmOKs", "# packets reassembled ok", NonZero),
+    ("Ip6ReasmReqds", "# reassemblies required", NonZero),
+    ("Ip6ReasmTimeout", "# fragments dropped after timeout", NonZero),
 ];
 
 const ICMP: &[Entry] = &[
@@ -211,14 +215,14 @@ const TCP: &[Entry] = &[
     ("EstabResets", "# connection resets received", Always),
     ("InErrs", "# bad segments received", Always),
     ("InSegs", "# segments received", Always),
-    ("MaxConn", "", Silent),
+    ("MaxConn", "", Never),
     ("OutRsts", "# resets sent", Always),
     ("OutSegs", "# segments sent out", Always),
     ("PassiveOpens", "# passive connection openings", Always),
     ("RetransSegs", "# segments retransmitted", Always),
-    ("RtoAlgorithm", "", Silent),
-    ("RtoMax", "", Silent),
-    ("RtoMin", "", Silent),
+    ("RtoAlgorithm", "", Never),
+    ("RtoMax", "", Never),
+    ("RtoMin", "", Never),
 ];
 
 const UDP: &[Entry] = &[
@@ -241,237 +245,237 @@ const TCP_EXT: &[Entry] = &[
     (
         "DelayedACKLocked",
         "# delayed acks further delayed because of locked socket",
-        Counted,
+        NonZero,
     ),
-    ("DelayedACKLost", "Quick ack mode was activated # times", Counted),
-    ("DelayedACKs", "# delayed acks sent", Counted),
+    ("DelayedACKLost", "Quick ack mode was activated # times", NonZero),
+    ("DelayedACKs", "# delayed acks sent", NonZero),
     (
         "EmbryonicRsts",
         "# resets received for embryonic SYN_RECV sockets",
-        Counted,
+        NonZero,
     ),
-    ("ListenDrops", "# SYNs to LISTEN sockets dropped", Counted),
+    ("ListenDrops", "# SYNs to LISTEN sockets dropped", NonZero),
     (
         "ListenOverflows",
         "# times the listen queue of a socket overflowed",
-        Counted,
+        NonZero,
     ),
     (
         "LockDroppedIcmps",
         "# ICMP packets dropped because socket was locked",
-        Counted,
+        NonZero,
     ),
     (
         "OfoPruned",
         "# packets dropped from out-of-order queue because of socket buffer overrun",
-        Counted,
+        NonZero,
     ),
     (
         "OutOfWindowIcmps",
         "# ICMP packets dropped because they were out-of-window",
-        Counted,
+        NonZero,
     ),
     (
         "PAWSActive",
         "# active connections rejected because of time stamp",
-        Counted,
+        NonZero,
     ),
     (
         "PAWSEstab",
         "# packets rejected in established connections because of timestamp",
-        Counted,
+        NonZero,
     ),
     (
         "PAWSPassive",
         "# passive connections rejected because of time stamp",
-        Counted,
+        NonZero,
     ),
     (
         "PruneCalled",
         "# packets pruned from receive queue because of socket buffer overrun",
-        Counted,
+        NonZero,
     ),
-    ("RcvPruned", "# packets pruned from receive queue", Counted),
+    ("RcvPruned", "# packets pruned from receive queue", NonZero),
     (
         "SockMallocOOM",
         "Ran # times out of system memory during packet sending",
-        Counted,
+        NonZero,
     ),
-    ("SyncookiesFailed", "# invalid SYN cookies received", Counted),
-    ("SyncookiesRecv", "# SYN cookies received", Counted),
-    ("SyncookiesSent", "# SYN cookies sent", Counted),
+    ("SyncookiesFailed", "# invalid SYN cookies received", NonZero),
+    ("SyncookiesRecv", "# SYN cookies received", NonZero),
+    ("SyncookiesSent", "# SYN cookies sent", NonZero),
     (
         "TCPAbortFailed",
         "# times unable to send RST due to no memory",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnClose",
         "# connections reset due to early user close",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnData",
         "# connections reset due to unexpected data",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnLinger",
         "# connections aborted after user close in linger timeout",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnMemory",
         "# connections aborted due to memory pressure",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnSyn",
         "# connections reset due to unexpected SYN",
-        Counted,
+        NonZero,
     ),
     (
         "TCPAbortOnTimeout",
         "# connections aborted due to timeout",
-        Counted,
+        NonZero,
     ),
     (
         "TCPDirectCopyFromBacklog",
         "# bytes directly in process context from backlog",
-        Counted,
+        NonZero,
     ),
     (
         "TCPDirectCopyFromPrequeue",
         "# bytes directly received in process context from prequeue",
-        Counted,
+        NonZero,
     ),
     (
         "TCPDSACKOfoRecv",
         "# DSACKs for out of order packets received",
-        Counted,
+        NonZero,
     ),
     (
         "TCPDSACKOfoSent",
         "# DSACKs sent for out of order packets",
-        Counted,
+        NonZero,
     ),
-    ("TCPDSACKOldSent", "# DSACKs sent for old packets", Counted),
-    ("TCPDSACKRecv", "# DSACKs received", Counted),
+    ("TCPDSACKOldSent", "# DSACKs sent for old packets", NonZero),
+    ("TCPDSACKRecv", "# DSACKs received", NonZero),
     (
         "TCPDSackUndo",
         "# congestion window recovered without slow start using DSACK",
-        Counted,
+        NonZero,
     ),
     (
         "TCPDSACKUndo",
         "# congestion windows recovered without slow start by DSACK",
-        Counted,
+        NonZero,
     ),
     (
         "TCPFACKReorder",
         "Detected reordering # times using FACK",
-        Counted,
+        NonZero,
     ),
-    ("TCPFastRetrans", "# fast retransmits", Counted),
-    ("TCPForwardRetrans", "# forward retransmits", Counted),
+    ("TCPFastRetrans", "# fast retransmits", NonZero),
+    ("TCPForwardRetrans", "# forward retransmits", NonZero),
     (
         "TCPFullUndo",
         "# congestion windows fully recovered without slow start",
-        Counted,
+        NonZero,
     ),
-    ("TCPHPAcks", "# predicted acknowledgments", Counted),
+    ("TCPHPAcks", "# predicted acknowledgments", NonZero),
     ("TCPHPHits", "# packet headers predicted", Always),
     (
         "TCPHPHitsToUser",
         "# packet headers predicted and directly queued to user",
-        Counted,
+        NonZero,
     ),
-    ("TCPLossFailures", "# timeouts in loss state", Counted),
-    ("TCPLoss", "# TCP data loss events", Counted),
+    ("TCPLossFailures", "# timeouts in loss state", NonZero),
+    ("TCPLoss", "# TCP data loss events", NonZero),
     (
         "TCPLossUndo",
         "# congestion windows recovered without slow start after partial ack",
-        Counted,
+        NonZero,
     ),
-    ("TCPLostRetransmits", "# retransmits lost", Counted),
-    ("TCPMemoryPressures", "TCP ran low on memory # times", Counted),
+    ("TCPLostRetransmits", "# retransmits lost", NonZero),
+    ("TCPMemoryPressures", "TCP ran low on memory # times", NonZero),
     (
         "TCPPartialUndo",
         "# congestion windows partially recovered using Hoe heuristic",
-        Counted,
+        NonZero,
     ),
     (
         "TCPPrequeued",
         "# packets directly queued to recvmsg prequeue",
-        Counted,
+        NonZero,
     ),
-    ("TCPPrequeueDropped", "# packets dropped from prequeue", Counted),
+    ("TCPPrequeueDropped", "# packets dropped from prequeue", NonZero),
     (
         "TCPPureAcks",
         "# acknowledgments not containing data payload received",
-        Counted,
+        NonZero,
     ),
     (
         "TCPRcvCollapsed",
         "# packets collapsed in receive queue due to low socket buffer",
-        Counted,
+        NonZero,
     ),
     (
         "TCPRenoFailures",
         "# timeouts after reno fast retransmit",
-        Counted,
+        NonZero,
     ),
-    ("TCPRenoRecoveryFailed", "# reno fast retransmits failed", Counted),
+    ("TCPRenoRecoveryFailed", "# reno fast retransmits failed", NonZero),
     (
         "TCPRenoRecoveryFail",
         "# classic Reno fast retransmits failed",
-        Counted,
+        NonZero,
     ),
     (
         "TCPRenoRecovery",
         "# times recovered from packet loss due to fast retransmit",
-        Counted,
+        NonZero,
     ),
     (
         "TCPRenoReorder",
         "Detected reordering # times using reno fast retransmit",
-        Counted,
+        NonZero,
     ),
-    ("TCPSackFailures", "# timeouts after SACK recovery", Counted),
-    ("TCPSackRecoveryFail", "# SACK retransmits failed", Counted),
+    ("TCPSackFailures", "# timeouts after SACK recovery", NonZero),
+    ("TCPSackRecoveryFail", "# SACK retransmits failed", NonZero),
     (
         "TCPSackRecovery",
         "# times recovered from packet loss by selective acknowledgements",
-        Counted,
+        NonZero,
     ),
-    ("TCPSACKReneging", "# bad SACK blocks received", Counted),
+    ("TCPSACKReneging", "# bad SACK blocks received", NonZero),
     (
         "TCPSACKReorder",
         "Detected reordering # times using SACK",
-        Counted,
+        NonZero,
     ),
     (
         "TCPSchedulerFailed",
         "# times receiver scheduled too late for direct processing",
-        Counted,
+        NonZero,
     ),
-    ("TCPSlowStartRetrans", "# retransmits in slow start", Counted),
-    ("TCPTimeouts", "# other TCP timeouts", Counted),
+    ("TCPSlowStartRetrans", "# retransmits in slow start", NonZero),
+    ("TCPTimeouts", "# other TCP timeouts", NonZero),
     (
         "TCPTSReorder",
         "Detected reordering # times using time stamp",
-        Counted,
+        NonZero,
     ),
     (
         "TWKilled",
         "# TCP sockets finished time wait in slow timer",
-        Counted,
+        NonZero,
     ),
-    ("TW", "# TCP sockets finished time wait in fast timer", Counted),
+    ("TW", "# TCP sockets finished time wait in fast timer", NonZero),
     (
         "TWRecycled",
         "# time wait sockets recycled by time stamp",
-        Counted,
+        NonZero,
     ),
 ];
 
@@ -512,7 +516,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn some_counters_are_out_of_reach_as_they_are_there() {
+    fn unsorted_counters_are_missed_as_in_the_original() {
         let reached = |table: &Table, name: &str| table.find(name.as_bytes()).is_some();
         assert!(reached(&TABLES[0], "InReceives"));
         assert!(!reached(&TABLES[0], "Forwarding"));

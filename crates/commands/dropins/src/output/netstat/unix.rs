@@ -1,35 +1,35 @@
 //! UNIX sockets.
 
-use super::field::{push_left, push_number_left, push_text};
+use super::field::{TextForm, push_left, push_number_left, push_text};
 use super::inet::push_program;
-use super::{Shown, Text};
+use super::shown::Shown;
 use sockeye_model::{Endpoint, Protocol, Socket, State};
 
-/// Which columns there are.
+/// The columns of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct UnixLayout {
-    /// For the title.
+    /// The sockets of the title.
     pub shown: Shown,
-    /// `-p`
+    /// Program (`-p`).
     pub programs: bool,
-    /// How names of programs and paths are written.
-    pub text: Text,
+    /// The form of program names and paths.
+    pub text: TextForm,
 }
 
-/// One line.
+/// A row.
 #[derive(Debug, Clone, Copy)]
 pub struct UnixRow<'a> {
-    /// The socket, as `/proc/net/unix` tells of it.
+    /// The socket, read from `/proc/net/unix`.
     pub socket: &'a Socket,
-    /// `PID/name`, if that column is there.
+    /// `PID/name`; empty if the column is not shown.
     pub program: &'a [u8],
 }
 
 impl UnixLayout {
-    /// The title and the names of the columns.
+    /// Appends the title and the names of the columns.
     pub fn push_header(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Active UNIX domain sockets ");
-        out.extend_from_slice(self.shown.words());
+        out.extend_from_slice(self.shown.title());
         out.extend_from_slice(b"\nProto RefCnt Flags       Type       State         I-Node  ");
         if self.programs {
             out.extend_from_slice(b" PID/Program name    ");
@@ -37,7 +37,7 @@ impl UnixLayout {
         out.extend_from_slice(b" Path\n");
     }
 
-    /// One socket.
+    /// Appends a socket.
     pub fn push_row(&self, out: &mut Vec<u8>, row: &UnixRow<'_>) {
         let socket = row.socket;
         out.extend_from_slice(b"unix  ");
@@ -78,8 +78,8 @@ impl UnixLayout {
     }
 }
 
-/// The first word of a path, for that is what the original's `%s` reads.
-fn push_path(out: &mut Vec<u8>, name: &[u8], text: Text) {
+/// Appends the first word of a path: the original reads it with `%s`.
+fn push_path(out: &mut Vec<u8>, name: &[u8], text: TextForm) {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let rest = match name.strip_prefix(b"\0") {
         Some(rest) => {
@@ -112,7 +112,7 @@ mod tests {
         let layout = UnixLayout {
             shown: Shown::All,
             programs,
-            text: Text::Raw,
+            text: TextForm::Raw,
         };
         let mut out = Vec::new();
         let program = b"1/init";
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rows() {
+    fn path_ends_at_its_first_blank() {
         check(
             Some(b"/run/a b"),
             Protocol::UnixStream,

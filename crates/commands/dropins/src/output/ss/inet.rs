@@ -1,6 +1,7 @@
 //! Rows of TCP, UDP, RAW and MPTCP.
 
-use super::{Line, SsRow, push_address};
+use super::line::{Line, push_address};
+use super::row::SsRow;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Options, Protocol, Socket, TimerKind};
 use sockeye_output::number::push_decimal;
 use std::net::IpAddr;
@@ -12,7 +13,7 @@ impl Line<'_> {
         self.state(netid(socket.protocol), socket);
         self.end(&socket.local, socket, socket.interface);
         self.end(&socket.peer, socket, None);
-        self.holders(row.holders);
+        self.owners(row.owners);
         if row.is_brief {
             return;
         }
@@ -48,7 +49,7 @@ impl Line<'_> {
         }
     }
 
-    /// Address and port: two fields.
+    /// Appends address and port: two fields.
     #[inline]
     fn end(&mut self, end: &Endpoint, socket: &Socket, scope: Option<InterfaceIndex>) {
         if let Endpoint::Inet { ip, port } = *end {
@@ -58,7 +59,7 @@ impl Line<'_> {
             if is_wildcard {
                 self.out().push(b'*');
             } else if let Some(name) = self.names.host(ip) {
-                self.outside(name.as_bytes());
+                self.untrusted(name.as_bytes());
             } else if ip.is_ipv6() {
                 self.out().push(b'[');
                 push_address(self.out(), ip);
@@ -71,14 +72,14 @@ impl Line<'_> {
                 self.interface(scope, socket);
             }
             self.out().push(b':');
-            self.sheet.next();
+            self.columns.next();
             self.service(socket.protocol, port);
         } else {
             self.out().extend_from_slice(b"*:");
-            self.sheet.next();
+            self.columns.next();
             self.out().push(b'*');
         }
-        self.sheet.next();
+        self.columns.next();
     }
 
     fn timer(&mut self, socket: &Socket) {
@@ -129,7 +130,7 @@ const fn netid(protocol: Protocol) -> &'static str {
     }
 }
 
-/// `print_ms_timer`: minutes, seconds and milliseconds, of which small ones are left out beside large ones.
+/// Appends a time as ss's `print_ms_timer` does: minutes, seconds and milliseconds, without small units next to large ones.
 fn push_timer(out: &mut Vec<u8>, ms: u32) {
     let (minutes, seconds, millis) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
     let millis = if minutes > 0 || seconds > 9 { 0 } else { millis };
@@ -146,7 +147,7 @@ fn push_timer(out: &mut Vec<u8>, ms: u32) {
     }
 }
 
-/// As [`Options::NAMES`], but for one.
+/// As [`Options::NAMES`], except one that ss spells differently.
 const OPTION_NAMES: [&str; 11] = {
     let mut names = Options::NAMES;
     names[8] = "bind_addr_no_port";
@@ -158,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers() {
+    fn timer_units_are_those_of_ss() {
         for (ms, expected) in [
             (0, ""),
             (5, "005ms"),

@@ -1,6 +1,7 @@
 //! Rows of UNIX, PACKET and NETLINK sockets.
 
-use super::{Line, SsRow};
+use super::line::{Line, until_parenthesis};
+use super::row::SsRow;
 use sockeye_model::iproute2::ETHERTYPES;
 use sockeye_model::{Endpoint, Fanout, PacketInfo, Protocol, Ring};
 use sockeye_output::number::push_decimal;
@@ -10,9 +11,9 @@ impl Line<'_> {
         let socket = row.socket;
         self.state(unix_netid(socket.protocol), socket);
         self.unix_end(&socket.local);
-        // The kernel tells a peer's inode only.
+        // Of the peer the kernel reports only the inode.
         self.unix_end(&socket.peer);
-        self.holders(row.holders);
+        self.owners(row.owners);
         if row.is_brief {
             return;
         }
@@ -21,13 +22,13 @@ impl Line<'_> {
         }
         if self.layout.extended {
             self.shutdown(socket);
-            if let Some(file) = row.particulars.file {
+            if let Some(file) = row.diag_details.file {
                 let (major, minor) = (file.device >> 20, file.device & 0xf_ffff);
-                // As the C library reads it, which is not how the kernel writes it.
+                // ss decodes the kernel's number with the C library, which expects another encoding.
                 let (major, minor) = c_device(major, minor);
                 self.text(&format!(" ino:{} dev:{major}/{minor}", file.inode));
             }
-            if let Some(waiting) = row.particulars.waiting() {
+            if let Some(waiting) = row.diag_details.waiting() {
                 self.text(" peers:");
                 for inode in waiting {
                     self.number(" ", inode.into());
@@ -44,21 +45,21 @@ impl Line<'_> {
         match name {
             None => self.text("*"),
             Some(name) => match name.as_bytes() {
-                // Every NUL is shown so, not only the one that begins an abstract name.
+                // Every NUL becomes a `@`, not only the first one of an abstract name.
                 bytes @ [0, ..] => {
                     let shown: Vec<u8> = bytes
                         .iter()
                         .map(|&byte| if byte == 0 { b'@' } else { byte })
                         .collect();
-                    self.outside(&shown);
+                    self.untrusted(&shown);
                 }
-                path => self.outside(path),
+                path => self.untrusted(path),
             },
         }
         self.text(" ");
-        self.sheet.next();
+        self.columns.next();
         push_decimal(self.out(), inode.into());
-        self.sheet.next();
+        self.columns.next();
     }
 
     pub(super) fn packet(&mut self, row: &SsRow<'_>) {
@@ -76,19 +77,19 @@ impl Line<'_> {
             },
         }
         self.text(":");
-        self.sheet.next();
+        self.columns.next();
         match interface {
             None => self.text("*"),
             Some(index) => self.interface(index, socket),
         }
         self.no_peer();
-        self.holders(row.holders);
+        self.owners(row.owners);
         if self.layout.extended {
             self.details(socket);
             self.packet_details(row);
         }
         if self.layout.bpf
-            && let Some(program) = row.particulars.filter()
+            && let Some(program) = row.diag_details.filter()
         {
             self.break_line_or_space();
             self.number("bpf filter (", program.len() as u64);
@@ -106,17 +107,17 @@ impl Line<'_> {
     }
 
     fn packet_details(&mut self, row: &SsRow<'_>) {
-        let told = row.particulars;
-        if let Some(info) = &told.packet {
+        let details = row.diag_details;
+        if let Some(info) = &details.packet {
             self.packet_info(info);
         }
-        if let Some(ring) = &told.receive_ring {
+        if let Some(ring) = &details.receive_ring {
             self.ring("ring_rx(", ring);
         }
-        if let Some(ring) = &told.transmit_ring {
+        if let Some(ring) = &details.transmit_ring {
             self.ring("ring_tx(", ring);
         }
-        if let Some(fanout) = told.fanout {
+        if let Some(fanout) = details.fanout {
             self.fanout(fanout);
         }
     }
@@ -170,24 +171,24 @@ impl Line<'_> {
             _ => (0, 0),
         };
         match self.names.netlink_protocol(protocol) {
-            Some(name) if !self.layout.numeric => self.outside(name.as_bytes()),
+            Some(name) if !self.layout.numeric => self.untrusted(name.as_bytes()),
             _ => push_decimal(self.out(), protocol.into()),
         }
         self.text(":");
-        self.sheet.next();
+        self.columns.next();
         self.netlink_port(port);
         if let Endpoint::Netlink { port, group, .. } = socket.peer {
-            self.sheet.next();
+            self.columns.next();
             push_decimal(self.out(), group.unwrap_or(0).into());
             self.text(":");
-            self.sheet.next();
+            self.columns.next();
             self.signed(port);
-            self.sheet.next();
+            self.columns.next();
         } else {
             self.no_peer();
         }
         if self.layout.extended {
-            let groups = row.particulars.groups.unwrap_or(0);
+            let groups = row.diag_details.groups.unwrap_or(0);
             self.text(&format!(" sk=0 cb=0 groups=0x{groups:08x}"));
         }
         if self.layout.memory {
@@ -206,26 +207,26 @@ impl Line<'_> {
         if port == 0 {
             return self.text("kernel");
         }
-        // Above are port ids that are not pids.
+        // Greater port IDs are not pids.
         let process = if port <= i32::MAX.cast_unsigned() {
             self.names.process(port)
         } else {
             None
         };
-        let name = process.as_ref().map(super::until_parenthesis);
+        let name = process.as_ref().map(until_parenthesis);
         if let Some(name) = name.filter(|name| !name.is_empty()) {
-            self.outside(name);
+            self.untrusted(name);
             self.text("/");
         }
         self.signed(port);
     }
 
-    /// Ends our end's port; there is no other end.
+    /// Ends the local port and appends an empty peer.
     fn no_peer(&mut self) {
-        self.sheet.next();
+        self.columns.next();
         self.text("*");
-        self.sheet.next();
-        self.sheet.next();
+        self.columns.next();
+        self.columns.next();
     }
 
     fn signed(&mut self, number: u32) {
@@ -252,7 +253,7 @@ const fn packet_netid(protocol: Protocol) -> &'static str {
     }
 }
 
-/// What `major` and `minor` of the C library take out of the kernel's own form of a device number (12 bits and 20).
+/// Decodes the kernel's internal device number (12 and 20 bits) as `major` and `minor` of the C library do.
 const fn c_device(major: u32, minor: u32) -> (u32, u32) {
     let device = major << 20 | minor;
     (
@@ -264,7 +265,7 @@ const fn c_device(major: u32, minor: u32) -> (u32, u32) {
 /// Names of `PACKET_FANOUT_*`
 const FANOUT_NAMES: [&str; 6] = ["hash", "lb", "cpu", "roll", "random", "qm"];
 
-/// As `ss` of iproute2 6.1 shows it, which has no name for CFM yet.
+/// Returns the name in `ss` of iproute2 6.1, which has none for CFM.
 fn ethertype_name(ethertype: u16) -> Option<&'static str> {
     let mut known = ETHERTYPES.iter().filter(|(_, name)| *name != "cfm");
     known

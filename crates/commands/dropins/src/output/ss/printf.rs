@@ -1,4 +1,4 @@
-//! Numbers as C's `printf` writes them.
+//! Numbers in the formats of C's `printf`.
 
 use sockeye_output::number::push_decimal;
 
@@ -25,7 +25,7 @@ pub(super) fn push_g_thousandths(out: &mut Vec<u8>, thousandths: u64) {
 
 /// `%g` of `number / 256`.
 pub(super) fn push_g_256ths(out: &mut Vec<u8>, number: u32) {
-    // From 1 to 10 six digits are five behind the point, and a half is rounded to the even one.
+    // From 1 to 10 six digits are five after the point; a half is rounded to even.
     let (whole, rest) = (
         u64::from(number) * 100_000 / 256,
         u64::from(number) * 100_000 % 256,
@@ -84,7 +84,7 @@ pub(super) fn push_g(out: &mut Vec<u8>, value: f64, digits: usize) {
     }
 }
 
-/// `%.0f` of what is not negative: halves to the even number.
+/// `%.0f` of a value that is not negative: halves are rounded to even.
 pub(super) fn push_whole(out: &mut Vec<u8>, value: f64) {
     let rounded = value.round_ties_even();
     if rounded < EXACT_MAX {
@@ -98,7 +98,7 @@ fn trailing_zeros(digits: &[u8]) -> usize {
     digits.iter().rev().take_while(|&&digit| digit == b'0').count()
 }
 
-/// Below, every number that a float holds is one of 64 bits.
+/// Below this every rounded float fits into 64 bits.
 const EXACT_MAX: f64 = 1e18;
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_printf_writes_them() {
+    fn general_format_equals_printf() {
         let g = |value: f64, digits| {
             let mut out = Vec::new();
             push_g(&mut out, value, digits);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hundred_and_fifty_sixths() {
+    fn fast_256ths_equal_general_format() {
         for number in 0..6_000 {
             let (mut fast, mut exact) = (Vec::new(), Vec::new());
             push_g_256ths(&mut fast, number);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers() {
+    fn halves_are_rounded_to_even() {
         for (value, expected) in [(0.5, "0"), (1.5, "2"), (2.5, "2"), (1e19, "10000000000000000000")] {
             let mut out = Vec::new();
             push_whole(&mut out, value);

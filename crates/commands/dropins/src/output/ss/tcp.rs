@@ -1,7 +1,8 @@
-//! What TCP and MPTCP know: `-i`.
+//! Details of TCP and MPTCP (`-i`).
 
+use super::line::{Line, push_address};
 use super::printf::{push_g, push_g_256ths, push_g_thousandths, push_whole};
-use super::{Line, SsRow, push_address};
+use super::row::SsRow;
 use sockeye_model::{CongestionInfo, Md5Key, MptcpInfo, Queues, Socket, State, Subflow, TcpInfo, Tls};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,20 +11,20 @@ impl Line<'_> {
         if let Some(info) = &row.socket.tcp_info {
             self.tcp_info(row.socket, info);
         }
-        if let Some(keys) = row.particulars.md5_keys() {
+        if let Some(keys) = row.diag_details.md5_keys() {
             for (nth, key) in keys.enumerate() {
                 self.text(if nth == 0 { " md5keys:" } else { "," });
                 self.md5_key(&key);
             }
         }
-        if let Some(name) = row.particulars.upper_layer.or(row.socket.ulp) {
+        if let Some(name) = row.diag_details.upper_layer.or(row.socket.ulp) {
             self.text(" tcp-ulp-");
-            self.outside(name.as_bytes());
+            self.untrusted(name.as_bytes());
         }
-        if let Some(tls) = &row.particulars.tls {
+        if let Some(tls) = &row.diag_details.tls {
             self.tls(tls);
         }
-        if let Some(subflow) = &row.particulars.subflow {
+        if let Some(subflow) = &row.diag_details.subflow {
             self.subflow(subflow);
         }
     }
@@ -45,14 +46,14 @@ impl Line<'_> {
         }
         if let Some(name) = socket.congestion.filter(|name| !name.as_bytes().is_empty()) {
             self.text(" ");
-            self.outside(name.as_bytes());
+            self.untrusted(name.as_bytes());
         }
         if options & HAS_WSCALE != 0 {
             self.number(" wscale:", info.snd_wscale.unwrap_or(0).into());
             self.number(",", info.rcv_wscale.unwrap_or(0).into());
         }
         self.thousandths(" rto:", info.rto_us.filter(|&us| us != RTO_DEFAULT_US));
-        self.some(" backoff:", info.backoff);
+        self.nonzero(" backoff:", info.backoff);
         if let Some(rtt) = info.rtt_us.filter(|&us| us > 0) {
             self.text(" rtt:");
             push_g_thousandths(self.out(), rtt.into());
@@ -60,27 +61,27 @@ impl Line<'_> {
             push_g_thousandths(self.out(), info.rttvar_us.unwrap_or(0).into());
         }
         self.thousandths(" ato:", info.ato_us);
-        self.some(" mss:", info.snd_mss_bytes);
-        self.some(" pmtu:", info.pmtu_bytes);
-        self.some(" rcvmss:", info.rcv_mss_bytes);
-        self.some(" advmss:", info.advmss_bytes);
-        self.some(" cwnd:", info.snd_cwnd_segs);
-        self.some(" ssthresh:", info.snd_ssthresh_segs.filter(|&segs| segs < 0xffff));
-        self.some(" bytes_sent:", info.bytes_sent);
-        self.some(" bytes_retrans:", info.bytes_retrans);
-        self.some(" bytes_acked:", info.bytes_acked);
-        self.some(" bytes_received:", info.bytes_received);
-        self.some(" segs_out:", info.segs_out);
-        self.some(" segs_in:", info.segs_in);
-        self.some(" data_segs_out:", info.data_segs_out);
-        self.some(" data_segs_in:", info.data_segs_in);
+        self.nonzero(" mss:", info.snd_mss_bytes);
+        self.nonzero(" pmtu:", info.pmtu_bytes);
+        self.nonzero(" rcvmss:", info.rcv_mss_bytes);
+        self.nonzero(" advmss:", info.advmss_bytes);
+        self.nonzero(" cwnd:", info.snd_cwnd_segs);
+        self.nonzero(" ssthresh:", info.snd_ssthresh_segs.filter(|&segs| segs < 0xffff));
+        self.nonzero(" bytes_sent:", info.bytes_sent);
+        self.nonzero(" bytes_retrans:", info.bytes_retrans);
+        self.nonzero(" bytes_acked:", info.bytes_acked);
+        self.nonzero(" bytes_received:", info.bytes_received);
+        self.nonzero(" segs_out:", info.segs_out);
+        self.nonzero(" segs_in:", info.segs_in);
+        self.nonzero(" data_segs_out:", info.data_segs_out);
+        self.nonzero(" data_segs_in:", info.data_segs_in);
         if let Some(congestion) = &socket.congestion_info {
             self.congestion(congestion);
         }
         self.send_rate(socket, info);
-        self.some(" lastsnd:", info.last_data_sent_ms);
-        self.some(" lastrcv:", info.last_data_recv_ms);
-        self.some(" lastack:", info.last_ack_recv_ms);
+        self.nonzero(" lastsnd:", info.last_data_sent_ms);
+        self.nonzero(" lastrcv:", info.last_data_recv_ms);
+        self.nonzero(" lastack:", info.last_ack_recv_ms);
         let is_limit = |rate: &u64| *rate > 0 && *rate != u64::MAX;
         if let Some(rate) = info.pacing_rate_bytes_per_s.filter(is_limit) {
             self.rate(" pacing_rate ", rate as f64 * 8.0);
@@ -91,18 +92,18 @@ impl Line<'_> {
         if let Some(rate) = info.delivery_rate_bytes_per_s.filter(|&rate| rate > 0) {
             self.rate(" delivery_rate ", rate as f64 * 8.0);
         }
-        self.some(" delivered:", info.delivered_segs);
-        self.some(" delivered_ce:", info.delivered_ce_segs);
+        self.nonzero(" delivered:", info.delivered_segs);
+        self.nonzero(" delivered_ce:", info.delivered_ce_segs);
         if info.delivery_rate_app_limited == Some(true) {
             self.text(" app_limited");
         }
         self.limits(info);
-        // Of a listener this is how many wait, which a socket tells as its queue.
+        // For a listener the kernel reports the length of the accept queue here.
         let unacked = match socket.queues {
             Queues::Accept { waiting, .. } if socket.state == State::Listen => Some(waiting),
             _ => info.unacked_segs,
         };
-        self.some(" unacked:", unacked);
+        self.nonzero(" unacked:", unacked);
         let (retrans, total) = (
             info.retrans_segs.unwrap_or(0),
             info.total_retrans_segs.unwrap_or(0),
@@ -111,32 +112,33 @@ impl Line<'_> {
             self.number(" retrans:", retrans.into());
             self.number("/", total.into());
         }
-        self.some(" lost:", info.lost_segs);
-        self.some(" sacked:", info.sacked_segs);
-        self.some(" dsack_dups:", info.dsack_dups);
-        self.some(" fackets:", info.fackets_segs);
+        self.nonzero(" lost:", info.lost_segs);
+        self.nonzero(" sacked:", info.sacked_segs);
+        self.nonzero(" dsack_dups:", info.dsack_dups);
+        self.nonzero(" fackets:", info.fackets_segs);
         if info.reordering_segs != Some(REORDERING_DEFAULT) {
             self.number(" reordering:", info.reordering_segs.unwrap_or(0).into());
         }
-        self.some(" reord_seen:", info.reord_seen);
+        self.nonzero(" reord_seen:", info.reord_seen);
         self.thousandths(" rcv_rtt:", info.rcv_rtt_us);
-        self.some(" rcv_space:", info.rcv_space_bytes);
-        self.some(" rcv_ssthresh:", info.rcv_ssthresh_bytes);
-        self.some(" notsent:", info.notsent_bytes);
+        self.nonzero(" rcv_space:", info.rcv_space_bytes);
+        self.nonzero(" rcv_ssthresh:", info.rcv_ssthresh_bytes);
+        self.nonzero(" notsent:", info.notsent_bytes);
         self.thousandths(" minrtt:", info.min_rtt_us);
-        self.some(" rcv_ooopack:", info.rcv_ooopack);
-        self.some(" snd_wnd:", info.snd_wnd_bytes);
+        self.nonzero(" rcv_ooopack:", info.rcv_ooopack);
+        self.nonzero(" snd_wnd:", info.snd_wnd_bytes);
     }
 
-    /// What is absent or 0 is not shown.
+    /// Appends a value unless it is absent or 0.
     #[inline]
-    fn some(&mut self, label: &str, value: Option<impl Into<u64>>) {
+    fn nonzero(&mut self, label: &str, value: Option<impl Into<u64>>) {
         let value = value.map_or(0, Into::into);
         if value > 0 {
             self.number(label, value);
         }
     }
 
+    /// Appends a time in milliseconds unless it is absent or 0.
     #[inline]
     fn thousandths(&mut self, label: &str, us: Option<u32>) {
         if let Some(us) = us.filter(|&us| us > 0) {
@@ -145,7 +147,7 @@ impl Line<'_> {
         }
     }
 
-    /// A rate in bits a second.
+    /// Appends a rate in bits per second.
     fn rate(&mut self, label: &str, bits_per_s: f64) {
         self.text(label);
         let numeric = self.layout.numeric;
@@ -153,7 +155,7 @@ impl Line<'_> {
         self.text("bps");
     }
 
-    /// What the window lets go out in a round trip.
+    /// Appends the send rate: a congestion window per round trip.
     fn send_rate(&mut self, socket: &Socket, info: &TcpInfo) {
         let mut rtt = info.rtt_us.unwrap_or(0);
         if let Some(CongestionInfo::Vegas {
@@ -209,7 +211,7 @@ impl Line<'_> {
         }
     }
 
-    /// Of the time that data was under way, which part was waiting for others.
+    /// Appends the busy time, and the parts of it that were limited by the receive window and the send buffer.
     fn limits(&mut self, info: &TcpInfo) {
         let Some(busy) = info.busy_time_us.filter(|&us| us > 0) else {
             return;
@@ -227,7 +229,7 @@ impl Line<'_> {
         }
     }
 
-    /// `ss` prints the secret too, though before its table.
+    /// Appends an MD5 key, including the secret, as `ss` does.
     fn md5_key(&mut self, key: &Md5Key<'_>) {
         let [a, b, c, d, ..] = key.address;
         let ip = match key.family {
@@ -309,12 +311,12 @@ impl Line<'_> {
     pub(super) fn mptcp(&mut self, socket: &Socket) {
         let Some(info) = &socket.mptcp_info else { return };
         let MptcpInfo { flags, .. } = *info;
-        self.some(" subflows:", info.subflows);
-        self.some(" add_addr_signal:", info.add_addr_signal);
-        self.some(" add_addr_accepted:", info.add_addr_accepted);
-        self.some(" subflows_max:", info.subflows_max);
-        self.some(" add_addr_signal_max:", info.add_addr_signal_max);
-        self.some(" add_addr_accepted_max:", info.add_addr_accepted_max);
+        self.nonzero(" subflows:", info.subflows);
+        self.nonzero(" add_addr_signal:", info.add_addr_signal);
+        self.nonzero(" add_addr_accepted:", info.add_addr_accepted);
+        self.nonzero(" subflows_max:", info.subflows_max);
+        self.nonzero(" add_addr_signal_max:", info.add_addr_signal_max);
+        self.nonzero(" add_addr_accepted_max:", info.add_addr_accepted_max);
         let flags = flags.unwrap_or(0);
         if flags & 1 != 0 {
             self.text(" fallback");
@@ -348,7 +350,7 @@ fn push_bit_rate(out: &mut Vec<u8>, bits_per_s: f64, numeric: bool) {
     push_g(out, bits_per_s, 6);
 }
 
-/// `MPTCP_SUBFLOW_FLAG_*` in the order in which they are shown, each with its bit.
+/// Letters of `MPTCP_SUBFLOW_FLAG_*` by bit, in the order in which they are shown.
 const SUBFLOW_FLAGS: &[(u32, u8)] = &[
     (0, b'M'),
     (1, b'm'),
@@ -362,9 +364,9 @@ const SUBFLOW_FLAGS: &[(u32, u8)] = &[
 ];
 /// `TCPI_OPT_WSCALE`
 const HAS_WSCALE: u8 = 4;
-/// Of a connection that has measured no round trip: not shown.
+/// RTO of a connection that has measured no round trip; not shown.
 const RTO_DEFAULT_US: u32 = 3_000_000;
-/// `TCP_INFINITE`-like: vegas has measured nothing.
+/// Round trip of vegas when it has measured none.
 const VEGAS_NO_RTT: u32 = 0x7fff_ffff;
 /// `TCP_FASTRETRANS_THRESH`
 const REORDERING_DEFAULT: u32 = 3;
@@ -374,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates() {
+    fn rates_are_scaled_unless_numeric() {
         let rate = |bits, numeric| {
             let mut out = Vec::new();
             push_bit_rate(&mut out, bits, numeric);

@@ -1,6 +1,7 @@
 //! Kitty's graphics protocol: a PNG in base64, in pieces that a terminal takes at once.
 
-use super::base64;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use sockeye_output::picture::png;
 use sockeye_output::picture::raster::Bitmap;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use std::io::{self, Write};
 pub(super) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
     let mut picture = Vec::new();
     png::write(&mut picture, bitmap)?;
-    let text = base64::encoded(&picture);
+    let text = BASE64_STANDARD.encode(&picture);
     let mut pieces = text.as_bytes().chunks(PIECE).peekable();
     // f=100: PNG, a=T: show it
     let mut keys = "a=T,f=100,";

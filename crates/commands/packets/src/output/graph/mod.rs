@@ -9,7 +9,6 @@
 //! in it, and every mark: those too close together become one with a count, which spans their columns.
 
 mod axis;
-mod base64;
 mod caption;
 mod estimate;
 mod html;

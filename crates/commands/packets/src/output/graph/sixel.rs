@@ -1,4 +1,7 @@
 //! DEC's sixels: six rows at a time, a colour at a time.
+//!
+//! Written here although `icy_sixel` 0.7 exists: it adds 22 packages, most of which choose colours for photographs. A graph has a
+//! few colours, all known before.
 
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::raster::{Bitmap, rgb};

@@ -1,4 +1,4 @@
-use super::super::HostFault;
+use super::super::HostError;
 use super::*;
 use sockeye_model::{Family, InterfaceIndex, Protocol};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ impl Resolve for Names {
         let addresses: &[&str] = match name {
             "web" => &["2001:db8::1", "10.0.0.1", "10.0.0.2"],
             "v6only" => &["2001:db8::2"],
-            // What must not be asked
+            // Names that must not be resolved
             "0x100" | "256" | "1.2.3.4" => &["192.0.2.1"],
             _ => &[],
         };
@@ -36,7 +36,7 @@ impl Resolve for Names {
     }
 }
 
-fn read(text: &str, preferred: Option<Family>) -> Result<Filter, Mistake> {
+fn read(text: &str, preferred: Option<Family>) -> Result<Filter, ParseError> {
     let context = Context {
         preferred,
         udp: true,
@@ -52,7 +52,7 @@ fn check_in(preferred: Option<Family>, text: &str, expected: &str, confined: Opt
             assert_eq!(filter.family(), confined, "{text}");
             assert_eq!(filter.is_empty(), expected.is_empty());
         }
-        Err(mistake) => panic!("{text}: {mistake}"),
+        Err(error) => panic!("{text}: {error}"),
     }
 }
 
@@ -82,7 +82,7 @@ fn conditions_join_from_left_to_right() {
 }
 
 #[test]
-fn words_mean_what_they_mean_to_ss() {
+fn words_parse_as_in_ss() {
     for (text, expected) in [
         // Addresses
         ("src 10", "src 10.0.0.0/32"),
@@ -120,7 +120,7 @@ fn words_mean_what_they_mean_to_ss() {
         ("dport lt 80", "not dport >= 80"),
         ("dport geq *", "dport >= -1"),
         ("dport le 80", "dport <= 80"),
-        // The others
+        // Others
         ("dev lo", "dev 1"),
         ("dev = 7", "dev 9"),
         ("dev ne 8", "not dev 8"),
@@ -136,7 +136,7 @@ fn words_mean_what_they_mean_to_ss() {
 }
 
 #[test]
-fn families_are_named_and_stay() {
+fn named_family_applies_to_later_words() {
     let (v4, v6) = (Some(Family::Inet), Some(Family::Inet6));
     let (unix, link) = (Some(Family::Unix), Some(Family::Packet));
     let (netlink, vsock) = (Some(Family::Netlink), Some(host::VSOCK));
@@ -172,7 +172,7 @@ fn families_are_named_and_stay() {
         (None, "src link:0x9000", "src Packet=36864/32", link),
         (None, "src netlink:genl:kernel", "src Netlink=16/32:0", netlink),
         (None, "sport = netlink:-4", "src Netlink=0/0:-4", netlink),
-        // 5, as the last one returned.
+        // 5, since the last call returned it.
         (
             netlink,
             "src genl src 5 src genl",
@@ -193,15 +193,15 @@ fn families_are_named_and_stay() {
 }
 
 #[test]
-fn mistakes_have_the_words_of_ss() {
+fn errors_have_the_text_of_ss() {
     let check = |text: &str, expected: &str, explanation: &str| match read(text, None) {
         Ok(filter) => panic!("{text}: {filter}"),
-        Err(mistake) => {
-            assert_eq!(mistake.to_string(), expected, "{text}");
-            assert_eq!(mistake.explanation(), explanation, "{text}");
+        Err(error) => {
+            assert_eq!(error.to_string(), expected, "{text}");
+            assert_eq!(error.explanation(), explanation, "{text}");
             let is_syntax = expected.starts_with("ss: bison");
-            assert_eq!(mistake.exit_code(), if is_syntax { 255 } else { 1 });
-            assert_eq!(mistake.shows_usage(), is_syntax);
+            assert_eq!(error.exit_code(), if is_syntax { 255 } else { 1 });
+            assert_eq!(error.shows_usage(), is_syntax);
         }
     };
     for (text, explanation) in [
@@ -310,18 +310,18 @@ fn mistakes_have_the_words_of_ss() {
         "[fe80::1%lo]",
         "web/8",
     ] {
-        let Err(Mistake::Host { fault, .. }) = read(&format!("src {address}"), None) else {
+        let Err(ParseError::Host { error, .. }) = read(&format!("src {address}"), None) else {
             panic!("{address}");
         };
         assert!(
-            matches!(fault, HostFault::NotAnAddress(_)),
-            "{address}: {fault:?}"
+            matches!(error, HostError::NotAnAddress(_)),
+            "{address}: {error:?}"
         );
     }
 }
 
 #[test]
-fn services_are_those_of_what_is_listed() {
+fn services_depend_on_listed_protocols() {
     let read = |udp, tcp| {
         let words = ["sport torn".to_owned()];
         parse(
@@ -342,7 +342,7 @@ fn services_are_those_of_what_is_listed() {
 }
 
 #[test]
-fn a_file_goes_on_where_the_words_end() {
+fn file_continues_the_words() {
     let words = ["sport = 1 or".to_owned()];
     let filter = parse(
         &words,
@@ -354,23 +354,20 @@ fn a_file_goes_on_where_the_words_end() {
         filter.map(|filter| filter.to_string()).as_deref(),
         Ok("(src *:1 or src *:2)")
     );
-    // What is wrong is found in the order of reading.
+    // Errors come in the order of reading.
     let long = format!("sport\n{}", "a".repeat(2000));
     for (words, expected) in [("", "Too long line in filter"), (")", SYNTAX)] {
-        let mistake = parse(&[words.to_owned()], Some(&long), &Context::default(), &Names);
-        assert_eq!(
-            mistake.map_err(|mistake| mistake.to_string()),
-            Err(expected.to_owned())
-        );
+        let error = parse(&[words.to_owned()], Some(&long), &Context::default(), &Names);
+        assert_eq!(error.map_err(|error| error.to_string()), Err(expected.to_owned()));
     }
 }
 
-/// The numbers are those of bison's stack, as `ss` 6.1.0 has them.
+/// The limits are those of bison's stack in `ss` 6.1.0.
 #[test]
-fn too_deep_is_as_deep_as_for_ss() {
+fn nesting_limit_is_that_of_ss() {
     let check = |open: &str, count: usize, rest: &str, expected: &str| {
         let found = read(&format!("{}{rest}", open.repeat(count)), None);
-        let found = found.map_or_else(|mistake| mistake.to_string(), |filter| filter.to_string());
+        let found = found.map_or_else(|error| error.to_string(), |filter| filter.to_string());
         assert_eq!(found, expected, "{open}{count} {rest}");
     };
     check("( ", 9995, "src = *", SYNTAX);
@@ -383,9 +380,9 @@ fn too_deep_is_as_deep_as_for_ss() {
     check("! ", 9994, "dev 1", "dev 1");
     check("( ", 9000, &format!("dev 1{}", " )".repeat(9000)), "dev 1");
     check("! ( ", 4000, &format!("dev 1{}", " )".repeat(4000)), "dev 1");
-    // Where our own bound is nearer.
+    // Cases in which our own limit is lower.
     check("dev 1 ( ", 300, &format!("dev 1{}", " )".repeat(300)), EXHAUSTED);
-    // A long list is not deep, whatever it is joined by.
+    // A long list is not deep, whatever its connectives.
     let long = read(&("sport 1 or sport 2 and ".repeat(50_000) + "sport 3"), None);
     assert_eq!(long.map(|filter| filter.kernel().is_empty()), Ok(true));
 }

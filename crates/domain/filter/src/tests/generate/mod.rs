@@ -5,7 +5,7 @@ use sockeye_model::{
     Algorithm, CgroupId, Comm, Cookie, Endpoint, Family, Fd, Inode, InterfaceIndex, Memory, NetnsInode,
     Owner, Pgid, Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo, Timer, Uid, UnixName,
 };
-use sockeye_wire::bytecode::Subject;
+use sockeye_wire::bytecode::SocketEntry;
 use std::net::IpAddr;
 
 /// splitmix64
@@ -377,7 +377,7 @@ pub(crate) fn owners(rng: &mut Rng) -> Option<Vec<Owner>> {
 }
 
 /// What the kernel would see of it; `None` if it is no socket for `inet_diag`.
-pub(crate) fn subject(socket: &Socket) -> Option<Subject> {
+pub(crate) fn subject(socket: &Socket) -> Option<SocketEntry> {
     let bytes = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => {
             let mut bytes = [0; 16];
@@ -386,7 +386,7 @@ pub(crate) fn subject(socket: &Socket) -> Option<Subject> {
         }
         IpAddr::V6(ip) => ip.octets(),
     };
-    Some(Subject {
+    Some(SocketEntry {
         family: socket.family.number(),
         source: bytes(socket.local.ip()?),
         destination: bytes(socket.peer.ip()?),

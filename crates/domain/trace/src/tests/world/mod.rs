@@ -20,7 +20,7 @@ pub(crate) struct World {
     /// Of these, each comes later than three behind it
     pub(crate) late_permille: u64,
     /// The network delivers them twice
-    pub(crate) twice_permille: u64,
+    pub(crate) duplicate_permille: u64,
     /// The receiver's buffer
     pub(crate) window: u64,
     /// It reads so much a second; 0: all of it at once
@@ -45,7 +45,7 @@ impl Default for World {
             queue: 1_000,
             loss_permille: 0,
             late_permille: 0,
-            twice_permille: 0,
+            duplicate_permille: 0,
             window: 60_000,
             reads_bytes_per_s: 0,
             writes: 0,
@@ -390,7 +390,7 @@ impl Run {
                 ip_id,
             },
         );
-        if self.draws(world.twice_permille) {
+        if self.draws(world.duplicate_permille) {
             self.truth.twice += 1;
             self.at(
                 due_ns + 400_000,

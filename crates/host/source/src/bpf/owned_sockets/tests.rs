@@ -1,4 +1,4 @@
-//! What the pass says, compared with what `sock_diag` says of the same sockets.
+//! The pass over descriptors compared with `sock_diag` on the same sockets.
 
 use super::*;
 use crate::{BpfEngine, Choice, Ends, NetnsScope, OpenNetns, Query, list};
@@ -7,7 +7,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketType,
 };
 use sockeye_lab::{
-    Family as LabFamily, Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, UnixName, need,
+    Family as LabFamily, Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, UnixName, need,
 };
 use sockeye_model::{Endpoint, Inode, InterfaceIndex, Queues};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
-/// A namespace of the lab's, opened.
+/// An open namespace of the lab.
 struct Opened {
     file: File,
     inode: NetnsInode,
@@ -34,17 +34,16 @@ impl Opened {
         }
     }
 
-    /// What `sock_diag` says of those that have an inode; and what `/proc/net` says of RAW sockets, where the kernel has
-    /// no `raw_diag`.
-    fn diag(&self, wanted: &Selection) -> BTreeMap<Inode, Socket> {
+    /// Lists the sockets with an inode by `sock_diag`; RAW sockets by `/proc/net` if the kernel has no `raw_diag`.
+    fn diag(&self, selection: &Selection) -> BTreeMap<Inode, Socket> {
         let raw = ProtocolSet::of(&[Protocol::Raw]);
         let only_raw = Selection {
             protocols: raw,
-            ..*wanted
+            ..*selection
         };
         let not_raw = Selection {
-            protocols: wanted.protocols.retain(|protocol| protocol != Protocol::Raw),
-            ..*wanted
+            protocols: selection.protocols.retain(|protocol| protocol != Protocol::Raw),
+            ..*selection
         };
         let mut found = self.list(&not_raw, Choice::DiagV2).unwrap();
         found.extend(self.list(&only_raw, Choice::DiagV2).unwrap_or_else(|| {
@@ -54,13 +53,13 @@ impl Opened {
         found
     }
 
-    /// What this source says; `None` if it cannot.
-    fn list(&self, wanted: &Selection, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
+    /// Lists by this source; `None` if it fails.
+    fn list(&self, selection: &Selection, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
         let query = Query {
-            protocols: wanted.protocols,
-            families: wanted.families,
-            states: wanted.states,
-            detail: wanted.detail,
+            protocols: selection.protocols,
+            families: selection.families,
+            states: selection.states,
+            detail: selection.detail,
             program: &[],
             ends: Ends::ANYWHERE,
             choice,
@@ -93,7 +92,7 @@ impl Opened {
         Some(found)
     }
 
-    fn wanted(&self) -> Selection {
+    fn selection(&self) -> Selection {
         Selection {
             netns: Some(self.inode),
             ..everything()
@@ -118,8 +117,8 @@ fn everything() -> Selection {
     }
 }
 
-/// What the pass says; `None` where BPF does not run.
-fn pass(engine: &BpfEngine, wanted: &Selection) -> Option<BTreeMap<Inode, Socket>> {
+/// Lists by the pass; `None` if BPF does not run here.
+fn pass(engine: &BpfEngine, selection: &Selection) -> Option<BTreeMap<Inode, Socket>> {
     let sockets = match engine.owned_socket_programs() {
         Ok(sockets) => sockets,
         Err(unavailable) if unavailable.is_forbidden() => {
@@ -132,9 +131,9 @@ fn pass(engine: &BpfEngine, wanted: &Selection) -> Option<BTreeMap<Inode, Socket
     let mut walked = WalkStats::default();
     let mut found = BTreeMap::new();
     sockets
-        .sockets(own.as_fd(), wanted, &mut walked, &mut |socket| {
+        .sockets(own.as_fd(), selection, &mut walked, &mut |socket| {
             let before = found.insert(socket.inode.unwrap(), socket.clone());
-            assert!(before.is_none(), "told twice: {socket:?}");
+            assert!(before.is_none(), "reported twice: {socket:?}");
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -142,28 +141,28 @@ fn pass(engine: &BpfEngine, wanted: &Selection) -> Option<BTreeMap<Inode, Socket
     let sample = rustix::fs::fstat(&own).unwrap().st_ino;
     assert!(
         found.keys().all(|inode| u64::from(inode.0) != sample),
-        "our own is told"
+        "our own socket is reported"
     );
     assert_eq!(walked.losses.broken_records, 0);
     Some(found)
 }
 
-/// Both say the same of every socket of the namespace that has a descriptor.
+/// Checks that both report the same for every socket of the namespace that has a descriptor.
 #[track_caller]
 fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
     let place = Opened::new(namespace);
-    // First, for it gives each socket a cookie.
-    let diag = place.diag(&place.wanted());
-    let pass = pass(engine, &place.wanted())?;
-    for (inode, told) in &diag {
+    // First, since it gives each socket a cookie.
+    let diag = place.diag(&place.selection());
+    let pass = pass(engine, &place.selection())?;
+    for (inode, expected) in &diag {
         let Some(found) = pass.get(inode) else {
-            panic!("the pass does not know {told:?}");
+            panic!("the pass lacks {expected:?}");
         };
-        if told.cookie.is_some() {
-            assert_eq!(found, told);
+        if expected.cookie.is_some() {
+            assert_eq!(found, expected);
             continue;
         }
-        // /proc/net does not know the rest.
+        // /proc/net lacks the rest.
         let known = |socket: &Socket| {
             let ends = (socket.local, socket.peer);
             (
@@ -175,20 +174,20 @@ fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Soc
                 socket.uid,
             )
         };
-        assert_eq!(known(found), known(told));
+        assert_eq!(known(found), known(expected));
     }
-    for (inode, told) in &pass {
-        assert!(diag.contains_key(inode), "sock_diag does not know {told:?}");
+    for (inode, found) in &pass {
+        assert!(diag.contains_key(inode), "sock_diag lacks {found:?}");
     }
     Some(pass)
 }
 
-fn inode(specimen: &Specimen) -> Inode {
-    Inode(u32::try_from(specimen.inode).unwrap())
+fn inode(lab_socket: &LabSocket) -> Inode {
+    Inode(u32::try_from(lab_socket.inode).unwrap())
 }
 
 #[test]
-fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
+fn ip_packet_and_netlink_sockets_match_sock_diag() {
     let lab = need!(Lab::new("held_kinds"));
     let namespace = lab.namespace("one");
     let nothing = SocketOptions::new();
@@ -208,7 +207,7 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
         namespace.loopback6(),
         namespace.loopback_mapped(),
     ];
-    let connected = lanes.each_ref().map(|lane| lane.udp_connected());
+    let connected = lanes.each_ref().map(|net_path| net_path.udp_connected());
     for pair in &connected {
         pair.client.socket().send(b"three").unwrap();
         pair.client.socket().send(b"more").unwrap();
@@ -226,26 +225,26 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
         namespace.netlink(0),
         namespace.netlink(15),
     ];
-    // ICMP, to be read by the sockets above; nobody reads it.
+    // ICMP for the sockets above, which is never read.
     udp[0]
         .socket()
         .send_to(b"x", &"127.0.0.1:1".parse::<SocketAddr>().unwrap().into())
         .unwrap();
-    // Of the memory of what was read a part is given back later.
+    // The kernel frees a part of the memory of read data later.
     connected[1].server.socket().set_nonblocking(true).unwrap();
     read(&connected[1].server, &mut [0; 5]);
     let engine = BpfEngine::default();
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    let specimens = || {
-        let pairs = connected.iter().flat_map(Pair::specimens);
+    let lab_sockets = || {
+        let pairs = connected.iter().flat_map(Pair::lab_sockets);
         udp.iter().chain(pairs).chain(&others)
     };
-    for specimen in specimens() {
-        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+    for lab_socket in lab_sockets() {
+        assert!(found.contains_key(&inode(lab_socket)), "{lab_socket:?}");
     }
-    assert_eq!(found.len(), specimens().count());
+    assert_eq!(found.len(), lab_sockets().count());
     assert_eq!(found[&inode(&udp[1])].mark, Some(77));
     assert_eq!(found[&inode(&udp[1])].interface, Some(InterfaceIndex(1)));
     assert_eq!(found[&inode(&udp[3])].v6only, Some(true));
@@ -259,7 +258,7 @@ fn sockets_of_every_kind_are_as_sock_diag_tells_them() {
 }
 
 #[test]
-fn unix_sockets_are_as_sock_diag_tells_them() {
+fn unix_sockets_match_sock_diag() {
     let lab = need!(Lab::new("held_unix"));
     let namespace = lab.namespace("one");
     let mut pairs = Vec::new();
@@ -273,7 +272,7 @@ fn unix_sockets_are_as_sock_diag_tells_them() {
             pair.client.socket().send(packet).unwrap();
         }
     }
-    // Half of the first is read: what is left counts. Of a packet the rest is lost.
+    // Two bytes are read: of a stream the rest stays in the queue, of a packet it is lost.
     let mut two = [0; 2];
     for pair in &pairs[..2] {
         read(&pair.server, &mut two);
@@ -308,14 +307,14 @@ fn unix_sockets_are_as_sock_diag_tells_them() {
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    let specimens = pairs
+    let lab_sockets = pairs
         .iter()
-        .flat_map(Pair::specimens)
+        .flat_map(Pair::lab_sockets)
         .chain(&longest)
         .chain([&waiting]);
     let mut count = 0;
-    for specimen in specimens {
-        assert!(found.contains_key(&inode(specimen)), "{specimen:?}");
+    for lab_socket in lab_sockets {
+        assert!(found.contains_key(&inode(lab_socket)), "{lab_socket:?}");
         count += 1;
     }
     assert_eq!(found.len(), count + 3);
@@ -339,7 +338,7 @@ fn unix_sockets_are_as_sock_diag_tells_them() {
 }
 
 #[test]
-fn mptcp_sockets_are_as_sock_diag_tells_them() {
+fn mptcp_sockets_match_sock_diag() {
     let lab = need!(Lab::new("held_mptcp"));
     let namespace = lab.namespace("one");
     let pair = need!(namespace.loopback().mptcp());
@@ -347,18 +346,18 @@ fn mptcp_sockets_are_as_sock_diag_tells_them() {
     let Some(found) = same(&engine, &namespace) else {
         return;
     };
-    for specimen in pair.specimens() {
-        assert_eq!(found[&inode(specimen)].protocol, Protocol::Mptcp);
+    for lab_socket in pair.lab_sockets() {
+        assert_eq!(found[&inode(lab_socket)].protocol, Protocol::Mptcp);
     }
 }
 
 #[test]
-fn a_shared_socket_is_told_once() {
+fn shared_socket_is_reported_once() {
     let lab = need!(Lab::new("held_shared"));
     let namespace = lab.namespace("one");
     let shared = namespace.udp_bound("127.0.0.1:0", &SocketOptions::new());
     let (one, other) = UnixStream::pair().unwrap();
-    // 1. A child that was given it, 2. a second descriptor here, 3. one that came in a message, 4. one in flight.
+    // 1. A child that inherits it, 2. a second descriptor here, 3. one received in a message, 4. one in flight.
     let child = lab
         .process("holder")
         .in_namespace(&namespace)
@@ -368,28 +367,28 @@ fn a_shared_socket_is_told_once() {
     send(&one, shared.socket().as_fd());
     let third = receive(&other);
     send(&one, shared.socket().as_fd());
-    // 5. Nobody holds this but the message that it is in.
+    // 5. A socket that only a message contains.
     let in_flight = namespace.udp_bound("127.0.0.1:0", &SocketOptions::new());
     let its_inode = inode(&in_flight);
     send(&one, in_flight.socket().as_fd());
     drop(in_flight);
     let engine = BpfEngine::default();
     let place = Opened::new(&namespace);
-    let Some(found) = pass(&engine, &place.wanted()) else {
+    let Some(found) = pass(&engine, &place.selection()) else {
         return;
     };
     assert!(found.keys().eq([&inode(&shared)]), "{found:#?}");
-    assert!(place.diag(&place.wanted()).contains_key(&its_inode));
-    // Whoever takes it holds it.
+    assert!(place.diag(&place.selection()).contains_key(&its_inode));
+    // The receiver of the message has a descriptor of it.
     drop(receive(&other));
     let taken = receive(&other);
-    let found = pass(&engine, &place.wanted()).unwrap();
+    let found = pass(&engine, &place.selection()).unwrap();
     assert!(found.contains_key(&its_inode));
     drop((child, second, third, taken));
 }
 
 #[test]
-fn every_socket_says_in_which_namespace_it_lives() {
+fn every_socket_has_its_namespace() {
     let lab = need!(Lab::new("held_everywhere"));
     let namespaces = [lab.namespace("one"), lab.namespace("two")];
     let options = SocketOptions::new();
@@ -400,14 +399,14 @@ fn every_socket_says_in_which_namespace_it_lives() {
     let Some(found) = pass(&engine, &everything()) else {
         return;
     };
-    for (namespace, specimen) in namespaces.iter().zip(&bound) {
+    for (namespace, lab_socket) in namespaces.iter().zip(&bound) {
         let netns = NetnsInode(u32::try_from(namespace.inode()).unwrap());
-        assert_eq!(found[&inode(specimen)].netns, Some(netns));
+        assert_eq!(found[&inode(lab_socket)].netns, Some(netns));
     }
 }
 
 #[test]
-fn what_sock_diag_does_not_know_is_not_told_either() {
+fn sockets_unknown_to_sock_diag_are_not_reported() {
     let lab = need!(Lab::new("held_unknown"));
     let namespace = lab.namespace("one");
     let sockets = namespace.run(|| {
@@ -425,36 +424,37 @@ fn what_sock_diag_does_not_know_is_not_told_either() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_told() {
+fn only_selected_sockets_and_details_are_reported() {
     let lab = need!(Lab::new("held_asked"));
     let namespace = lab.namespace("one");
     let udp = namespace.loopback().udp_connected();
     let raw = namespace.raw(58, true);
     let unix = namespace.unix_bound(UnixKind::Stream, &lab.unix_path("listener"));
     let engine = BpfEngine::default();
-    let wanted = Opened::new(&namespace).wanted();
-    let told = |wanted: &Selection| pass(&engine, wanted).map(|found| found.into_keys().collect::<Vec<_>>());
+    let selection = Opened::new(&namespace).selection();
+    let reported =
+        |selection: &Selection| pass(&engine, selection).map(|found| found.into_keys().collect::<Vec<_>>());
     let listening = StateSet::EMPTY.with(State::Listen);
-    let Some(found) = told(&Selection {
+    let Some(found) = reported(&Selection {
         states: listening,
-        ..wanted
+        ..selection
     }) else {
         return;
     };
     assert_eq!(found, [inode(&unix)]);
     let v6 = Families { v4: false, v6: true };
     let inet = ProtocolSet::INET;
-    let found = told(&Selection {
+    let found = reported(&Selection {
         protocols: inet,
         families: v6,
-        ..wanted
+        ..selection
     });
     assert_eq!(found, Some(vec![inode(&raw)]));
     let tcp = ProtocolSet::of(&[Protocol::Tcp]);
     assert_eq!(
-        told(&Selection {
+        reported(&Selection {
             protocols: tcp,
-            ..wanted
+            ..selection
         }),
         Some(vec![])
     );
@@ -462,7 +462,7 @@ fn only_what_is_asked_for_is_told() {
         &engine,
         &Selection {
             detail: Detail::NONE,
-            ..wanted
+            ..selection
         },
     )
     .unwrap();
@@ -475,7 +475,7 @@ fn only_what_is_asked_for_is_told() {
 }
 
 #[test]
-fn whoever_has_enough_stops_it_and_may_ask_again() {
+fn stopped_pass_can_be_repeated() {
     let lab = need!(Lab::new("held_stop"));
     let namespace = lab.namespace("one");
     let _sockets: Vec<_> = (0..50).map(|_| namespace.raw(1, false)).collect();
@@ -501,30 +501,30 @@ fn whoever_has_enough_stops_it_and_may_ask_again() {
             .unwrap();
         assert_eq!((count, walked.delivered, walked.stopped), (3, 3, true));
     }
-    let found = pass(&engine, &Opened::new(&namespace).wanted()).unwrap();
+    let found = pass(&engine, &Opened::new(&namespace).selection()).unwrap();
     assert_eq!(found.len(), 50);
 }
 
 #[test]
-fn sockets_that_live_are_told_once_while_others_come_and_go() {
+fn lasting_sockets_are_reported_once_during_churn() {
     let lab = need!(Lab::new("held_churn"));
     let namespace = lab.namespace("one");
-    let lane = namespace.loopback();
+    let net_path = namespace.loopback();
     let living: Vec<_> = (0..20)
         .flat_map(|_| {
             let pair = namespace.unix_pair(UnixKind::Seqpacket);
-            let udp = lane.udp_connected();
+            let udp = net_path.udp_connected();
             [pair.client, pair.server, udp.client, udp.server]
         })
         .collect();
     let engine = BpfEngine::default();
-    let wanted = Opened::new(&namespace).wanted();
-    let Some(before) = pass(&engine, &wanted) else {
+    let selection = Opened::new(&namespace).selection();
+    let Some(before) = pass(&engine, &selection) else {
         return;
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Descriptors, ports, inodes and memory are used again at once.
+        // Descriptors, ports, inodes and memory are reused at once.
         scope.spawn(|| {
             namespace.run(|| {
                 while !over.load(Ordering::Relaxed) {
@@ -551,10 +551,10 @@ fn sockets_that_live_are_told_once_while_others_come_and_go() {
         });
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..50 {
-                let found = pass(&engine, &wanted).unwrap();
-                for specimen in &living {
-                    let (was, is) = (&before[&inode(specimen)], &found.get(&inode(specimen)));
-                    let is = is.unwrap_or_else(|| panic!("{specimen:?} is missing"));
+                let found = pass(&engine, &selection).unwrap();
+                for lab_socket in &living {
+                    let (was, is) = (&before[&inode(lab_socket)], &found.get(&inode(lab_socket)));
+                    let is = is.unwrap_or_else(|| panic!("{lab_socket:?} is missing"));
                     assert_eq!((is.local, is.peer, is.state), (was.local, was.peer, was.state));
                 }
             }
@@ -566,12 +566,12 @@ fn sockets_that_live_are_told_once_while_others_come_and_go() {
     });
 }
 
-fn read(specimen: &Specimen, buffer: &mut [u8]) {
-    let mut socket = specimen.socket();
+fn read(lab_socket: &LabSocket, buffer: &mut [u8]) {
+    let mut socket = lab_socket.socket();
     socket.read_exact(buffer).unwrap();
 }
 
-/// Puts a descriptor into a message.
+/// Sends a descriptor in a message.
 fn send(through: &UnixStream, descriptor: BorrowedFd<'_>) {
     let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -580,7 +580,7 @@ fn send(through: &UnixStream, descriptor: BorrowedFd<'_>) {
     rustix::net::sendmsg(through, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::empty()).unwrap();
 }
 
-/// Takes one out.
+/// Receives one.
 fn receive(from: &UnixStream) -> OwnedFd {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,7 +1,7 @@
 //! `sockeye check` in a laboratory's namespaces, and what it found.
 
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Process, Specimen};
+use sockeye_lab::{Lab, LabSocket, Namespace, Process};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -182,7 +182,7 @@ impl<'a> Found<'a> {
 
     /// It is about so many sockets, and this is the worst of them.
     #[track_caller]
-    pub(crate) fn about(self, sockets: u64, worst: &Specimen) -> Self {
+    pub(crate) fn about(self, sockets: u64, worst: &LabSocket) -> Self {
         let example = self.counted(sockets);
         assert_eq!(end(&example["local"]), worst.local, "{}", self.0);
         if worst.peer.is_some() {
@@ -208,7 +208,7 @@ impl<'a> Found<'a> {
 
     /// The subject is the listener at this end.
     #[track_caller]
-    pub(crate) fn listener(self, listener: &Specimen) -> Self {
+    pub(crate) fn listener(self, listener: &LabSocket) -> Self {
         assert_eq!(self.0["subject"]["kind"], "listener", "{}", self.0);
         assert_eq!(end(&self.0["subject"]["local"]), listener.local, "{}", self.0);
         self.about(1, listener)
@@ -246,8 +246,8 @@ pub(crate) fn end(value: &Value) -> Option<SocketAddr> {
 
 /// Hands a socket to a process of its own with this name, so that nobody else owns it.
 #[track_caller]
-pub(crate) fn given(lab: &Lab, comm: &str, specimen: Specimen) -> Process {
-    lab.process(comm).taking(specimen).start()
+pub(crate) fn given(lab: &Lab, comm: &str, lab_socket: LabSocket) -> Process {
+    lab.process(comm).taking(lab_socket).start()
 }
 
 const OF_THE_HOST: [&str; 7] = [

@@ -2,7 +2,7 @@
 
 use super::peer::{self, compare, tell};
 use rustix::fs::{Gid, Uid, fchown};
-use sockeye_lab::{Lab, Namespace, Pair, SocketOptions, Specimen, UnixKind, need};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need};
 use std::time::Duration;
 
 /// Which tables are shown.
@@ -121,71 +121,71 @@ fn matrix() -> Vec<(String, Option<&'static str>)> {
 /// Sockets of every protocol and in every state that lasts.
 struct Zoo {
     _pairs: Vec<Pair>,
-    _specimens: Vec<Specimen>,
+    _specimens: Vec<LabSocket>,
     _processes: Vec<sockeye_lab::Process>,
 }
 
 impl Zoo {
     fn new(lab: &Lab, client: &Namespace, server: &Namespace) -> Self {
-        let (mut pairs, mut specimens, mut processes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut pairs, mut lab_sockets, mut processes) = (Vec::new(), Vec::new(), Vec::new());
         let quiet = lab.link(client, server);
-        for lane in [quiet.lane(), quiet.lane6(), quiet.lane_mapped()] {
-            pairs.push(lane.established());
-            pairs.push(lane.half_closed());
-            pairs.push(lane.orphaned());
-            pairs.push(lane.unread(1234));
-            pairs.push(lane.zero_window());
-            pairs.push(lane.keepalive(Duration::from_secs(7200)));
-            pairs.push(lane.udp_connected());
-            specimens.push(lane.time_wait());
-            let full = lane.full_accept_queue(2);
-            specimens.push(full.listener);
-            specimens.extend(full.queued);
-            specimens.extend(full.unaccepted);
-            specimens.push(full.left_out);
+        for net_path in [quiet.net_path(), quiet.net_path6(), quiet.net_path_mapped()] {
+            pairs.push(net_path.established());
+            pairs.push(net_path.half_closed());
+            pairs.push(net_path.orphaned());
+            pairs.push(net_path.unread(1234));
+            pairs.push(net_path.zero_window());
+            pairs.push(net_path.keepalive(Duration::from_secs(7200)));
+            pairs.push(net_path.udp_connected());
+            lab_sockets.push(net_path.time_wait());
+            let full = net_path.full_accept_queue(2);
+            lab_sockets.push(full.listener);
+            lab_sockets.extend(full.queued);
+            lab_sockets.extend(full.unaccepted);
+            lab_sockets.push(full.left_out);
         }
-        pairs.push(quiet.lane_link_local().established());
+        pairs.push(quiet.net_path_link_local().established());
         // Each over a link of its own, which it cuts.
         for v6 in [false, true] {
-            let lane = || {
+            let net_path = || {
                 let link = lab.link(client, server);
-                if v6 { link.lane6() } else { link.lane() }
+                if v6 { link.net_path6() } else { link.net_path() }
             };
-            specimens.push(lane().syn_sent());
-            let embryo = lane().syn_recv();
+            lab_sockets.push(net_path().syn_sent());
+            let embryo = net_path().syn_recv();
             if let Some(listener) = &embryo.listener {
                 // A connection in SYN_RECV shows its listener's user.
                 fchown(listener.socket(), Some(Uid::from_raw(1)), Some(Gid::from_raw(1))).unwrap();
             }
             pairs.push(embryo);
-            pairs.push(lane().fin_wait1());
-            pairs.push(lane().closing());
-            pairs.push(lane().last_ack());
-            pairs.push(lane().retransmitting(777));
+            pairs.push(net_path().fin_wait1());
+            pairs.push(net_path().closing());
+            pairs.push(net_path().last_ack());
+            pairs.push(net_path().retransmitting(777));
         }
         let plain = SocketOptions::new();
         for here in [client, server] {
-            specimens.push(here.tcp_bound("127.0.0.1:0", &plain));
-            specimens.push(here.tcp_listener("127.0.0.1:22", &plain));
-            specimens.push(here.tcp_listener("[::1]:8080", &plain));
-            specimens.push(here.tcp_listener("[::]:80", &SocketOptions::new().v6_only(true)));
-            specimens.push(here.udp_bound("0.0.0.0:53", &plain));
-            specimens.push(here.udp_bound("[::]:0", &plain));
-            specimens.push(here.udp_bound("127.0.0.1:0", &plain));
+            lab_sockets.push(here.tcp_bound("127.0.0.1:0", &plain));
+            lab_sockets.push(here.tcp_listener("127.0.0.1:22", &plain));
+            lab_sockets.push(here.tcp_listener("[::1]:8080", &plain));
+            lab_sockets.push(here.tcp_listener("[::]:80", &SocketOptions::new().v6_only(true)));
+            lab_sockets.push(here.udp_bound("0.0.0.0:53", &plain));
+            lab_sockets.push(here.udp_bound("[::]:0", &plain));
+            lab_sockets.push(here.udp_bound("127.0.0.1:0", &plain));
             for local in ["127.0.0.1:0", "[::1]:0"] {
                 // Kernels may lack it; then both say so.
-                specimens.extend(here.udp_lite_bound(local, &plain));
+                lab_sockets.extend(here.udp_lite_bound(local, &plain));
             }
             for (protocol, v6) in [(1, false), (255, false), (17, true), (58, true)] {
-                specimens.push(here.raw(protocol, v6));
+                lab_sockets.push(here.raw(protocol, v6));
             }
             let raw = here.raw(2, false);
             let to = std::net::SocketAddr::from(([127, 0, 0, 1], 99));
             raw.socket().connect(&to.into()).unwrap();
-            specimens.push(raw);
+            lab_sockets.push(raw);
             for kind in [UnixKind::Stream, UnixKind::Datagram, UnixKind::Seqpacket] {
                 let tag = format!("{}-{kind:?}", here.label());
-                specimens.push(here.unix_bound(kind, &lab.unix_path(format!("bound-{tag}"))));
+                lab_sockets.push(here.unix_bound(kind, &lab.unix_path(format!("bound-{tag}"))));
                 pairs.push(here.unix_connected(kind, &lab.unix_path(format!("a blank {tag}"))));
                 pairs.push(here.unix_connected(kind, &lab.unix_abstract(format!("abstract\0{tag}"))));
                 pairs.push(here.unix_pair(kind));
@@ -201,11 +201,11 @@ impl Zoo {
             );
             let shared = here.tcp_listener("127.0.0.1:0", &plain);
             processes.push(lab.process("one").in_namespace(here).sharing(&shared).start());
-            specimens.push(shared);
+            lab_sockets.push(shared);
         }
         Self {
             _pairs: pairs,
-            _specimens: specimens,
+            _specimens: lab_sockets,
             _processes: processes,
         }
     }

@@ -191,7 +191,7 @@ fn nobody_sees_what_he_sees_there() {
     let lab = need!(Lab::new("netnobody"));
     let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
-    let binary = lab.for_everyone(SOCKEYE.as_ref());
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
     let as_nobody = |command: &Command| -> Said {
         let mut inside = Command::new(&setpriv);
         inside.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);

@@ -263,7 +263,7 @@ fn interfaces_are_as_there() {
     ] {
         attempt(&here, line);
     }
-    let _pair = links[0].lane().unread(5000);
+    let _pair = links[0].net_path().unread(5000);
     for line in INTERFACES {
         compare(&here, line, None);
     }

@@ -35,7 +35,7 @@ impl Programs {
     pub(crate) fn in_directory(directory: &Path) -> Self {
         let real = sockeye_lab::program("ss").unwrap();
         let ours = directory.join("ss");
-        // Where everybody may execute it. Not by ourselves: see `Lab::for_everyone`.
+        // Where everybody may execute it. Not by ourselves: see `Lab::copy_for_all_users`.
         let mut install = Command::new("install");
         install.args(["-m", "755", SOCKEYE]).arg(&ours);
         sockeye_lab::output_of(install);

@@ -4,7 +4,7 @@
 use super::mask::difference;
 use super::run::{Case, Programs, Said, Stdout};
 use super::zoo::Zoo;
-use sockeye_lab::{Lab, Lane, Namespace, Pair, Skip, SocketOptions, need, wait_for, wait_until};
+use sockeye_lab::{Lab, Namespace, NetPath, Pair, Skip, SocketOptions, need, wait_for, wait_until};
 use std::any::Any;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -238,7 +238,7 @@ impl Drop for Follower {
 }
 
 /// The same sockets at each call in other namespaces, down to their ports: whoever binds to any port finds but one.
-fn batch(here: &Namespace, lanes: [Lane; 3]) -> Sockets {
+fn batch(here: &Namespace, lanes: [NetPath; 3]) -> Sockets {
     let mut sockets: Sockets = Vec::new();
     let mut port = 30_000;
     let mut next = || {
@@ -255,15 +255,15 @@ fn batch(here: &Namespace, lanes: [Lane; 3]) -> Sockets {
         ["[::1]:40003", "[::1]:40004"],
         ["[::ffff:127.0.0.1]:40005", "[::ffff:127.0.0.1]:40006"],
     ];
-    for (number, lane) in lanes.into_iter().enumerate() {
+    for (number, net_path) in lanes.into_iter().enumerate() {
         let local = ["127.0.0.1:20000", "[::1]:20010", "[::]:20020"][number];
         let options = SocketOptions::new();
         let any = ["0.0.0.0:20001", "[::]:20002", "[::]:20003"][number];
-        let listener = lane.server().tcp_listener(any, &options);
-        let marked = lane.with_client(SocketOptions::new().mark(7));
-        for lane in [&lane, &lane, &marked] {
+        let listener = net_path.server().tcp_listener(any, &options);
+        let marked = net_path.with_client(SocketOptions::new().mark(7));
+        for net_path in [&net_path, &net_path, &marked] {
             next();
-            give(lane.established_to(&listener));
+            give(net_path.established_to(&listener));
         }
         let (one, other) = (&udp[number][0], &udp[number][1]);
         let (client, server) = (here.udp_bound(one, &options), here.udp_bound(other, &options));
@@ -345,7 +345,7 @@ fn closed_by_each(programs: &Programs, line: &str, number: usize) -> Option<Stri
         let lab = Lab::new(&format!("closed{number}{index}")).unwrap();
         let (here, there) = (lab.namespace("here"), lab.namespace("there"));
         let link = lab.link(&here, &there);
-        let sockets = batch(&here, [link.lane(), link.lane6(), link.lane_mapped()]);
+        let sockets = batch(&here, [link.net_path(), link.net_path6(), link.net_path_mapped()]);
         said.push(here.run(|| case.run(program, lab.directory())));
         let listing = Case::of("-tuan");
         left.push(here.run(|| listing.run(&programs.real, lab.directory())));

@@ -3,7 +3,7 @@
 //! A process of its own, because the tests start two programs for each combination: between fork and exec a child holds all
 //! that its parent holds, and threads come and go, which `-p` and `-T` would show.
 
-use sockeye_lab::{Lab, Lane, Link, Namespace, Pair, Skip, SocketOptions, Specimen, UnixKind};
+use sockeye_lab::{Lab, LabSocket, Link, Namespace, NetPath, Pair, Skip, SocketOptions, UnixKind};
 use sockeye_lab::{congestion_control, program};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -67,8 +67,8 @@ impl Zoo {
         }
         let must = |name| fact(&facts, name).unwrap_or_else(|| panic!("the keeper did not tell {name}"));
         Ok(Self {
-            here: Namespace::of_another(&must("here")),
-            there: Namespace::of_another(&must("there")),
+            here: Namespace::open_existing(&must("here")),
+            there: Namespace::open_existing(&must("there")),
             directory: must("directory").into(),
             cgroup: fact(&facts, "cgroup"),
             keeper,
@@ -127,9 +127,9 @@ fn keeper() {
 /// What the keeper holds.
 struct Inhabitants {
     pairs: Vec<Pair>,
-    singles: Vec<Specimen>,
-    brief: Vec<Specimen>,
-    lanes: Vec<Lane>,
+    singles: Vec<LabSocket>,
+    brief: Vec<LabSocket>,
+    lanes: Vec<NetPath>,
     odd: Option<Child>,
     here: Namespace,
     there: Namespace,
@@ -168,8 +168,8 @@ impl Inhabitants {
         inhabitants.make_local();
         inhabitants.make_odd(outward.devices().0);
         inhabitants.lanes = vec![
-            outward.lane(),
-            inward.lane6(),
+            outward.net_path(),
+            inward.net_path6(),
             inhabitants.here.loopback(),
             inhabitants.here.loopback6(),
             inhabitants.here.loopback_mapped(),
@@ -180,57 +180,57 @@ impl Inhabitants {
 
     /// Connections in every state between the two namespaces.
     fn make_connections(&mut self, link: &Link) {
-        for lane in [
-            link.lane(),
-            link.lane6(),
-            link.lane_mapped(),
-            link.lane_link_local(),
+        for net_path in [
+            link.net_path(),
+            link.net_path6(),
+            link.net_path_mapped(),
+            link.net_path_link_local(),
         ] {
-            let pair = lane.established();
+            let pair = net_path.established();
             converse(&pair);
             self.pairs.push(pair);
-            self.pairs.push(lane.half_closed());
-            self.pairs.push(lane.unread(1234));
-            self.pairs.push(lane.keepalive(Duration::from_secs(7200)));
+            self.pairs.push(net_path.half_closed());
+            self.pairs.push(net_path.unread(1234));
+            self.pairs.push(net_path.keepalive(Duration::from_secs(7200)));
         }
-        self.pairs.push(link.lane().zero_window());
-        let full = link.lane6().full_accept_queue(2);
+        self.pairs.push(link.net_path().zero_window());
+        let full = link.net_path6().full_accept_queue(2);
         self.singles.extend([full.listener, full.left_out]);
         self.singles.extend(full.queued);
-        for lane in [Link::lane, Link::lane6, Link::lane_mapped] {
-            self.singles.push(lane(link).syn_sent());
-            self.pairs.push(lane(link).syn_recv());
-            self.pairs.push(lane(link).fin_wait1());
-            self.pairs.push(lane(link).closing());
-            self.pairs.push(lane(link).last_ack());
-            self.pairs.push(lane(link).retransmitting(7777));
+        for net_path in [Link::net_path, Link::net_path6, Link::net_path_mapped] {
+            self.singles.push(net_path(link).syn_sent());
+            self.pairs.push(net_path(link).syn_recv());
+            self.pairs.push(net_path(link).fin_wait1());
+            self.pairs.push(net_path(link).closing());
+            self.pairs.push(net_path(link).last_ack());
+            self.pairs.push(net_path(link).retransmitting(7777));
         }
-        self.pairs.push(link.lane_link_local().retransmitting(99));
+        self.pairs.push(link.net_path_link_local().retransmitting(99));
         let (client, server) = link.devices();
         let tied = link
-            .lane()
+            .net_path()
             .with_client(SocketOptions::new().device(client).mark(0x1234))
             .with_server(SocketOptions::new().device(server).mark(0x5634));
         self.pairs.push(tied.established());
         self.pairs.push(tied.udp_connected());
-        self.pairs.push(link.lane_mapped().udp_connected());
-        self.pairs.push(link.lane_link_local().udp_connected());
+        self.pairs.push(link.net_path_mapped().udp_connected());
+        self.pairs.push(link.net_path_link_local().udp_connected());
         // Orphans in FIN_WAIT2 for ten minutes, by their keepalive timer.
-        lane_with_long_fin(&link.lane(), |lane| self.pairs.push(lane.orphaned()));
-        self.pairs.extend(link.lane6().mptcp());
+        lane_with_long_fin(&link.net_path(), |net_path| self.pairs.push(net_path.orphaned()));
+        self.pairs.extend(link.net_path6().mptcp());
     }
 
     /// Sockets on loopback, and such as belong to one namespace.
     fn make_local(&mut self) {
         let here = &self.here;
-        for lane in [here.loopback(), here.loopback6(), here.loopback_mapped()] {
-            self.pairs.push(lane.zero_window());
-            self.pairs.push(lane.unread(70_000));
-            self.pairs.push(lane.udp_connected());
+        for net_path in [here.loopback(), here.loopback6(), here.loopback_mapped()] {
+            self.pairs.push(net_path.zero_window());
+            self.pairs.push(net_path.unread(70_000));
+            self.pairs.push(net_path.udp_connected());
             for name in ["reno", "cubic", "bbr"] {
                 if congestion_control(name).is_ok() {
                     let options = SocketOptions::new().congestion(name);
-                    let pair = lane
+                    let pair = net_path
                         .with_client(options.clone())
                         .with_server(options)
                         .established();
@@ -312,9 +312,9 @@ impl Inhabitants {
 
     /// What the kernel forgets after a minute.
     fn make_brief(&mut self) {
-        for lane in &self.lanes {
-            self.brief.push(lane.time_wait());
-            let Pair { client, server, .. } = lane.orphaned();
+        for net_path in &self.lanes {
+            self.brief.push(net_path.time_wait());
+            let Pair { client, server, .. } = net_path.orphaned();
             self.brief.extend([client, server]);
         }
     }
@@ -348,10 +348,10 @@ fn tell_once(what: &str) {
     }
 }
 
-fn lane_with_long_fin(lane: &Lane, make: impl FnOnce(&Lane)) {
-    lane.client().sysctl("ipv4/tcp_fin_timeout", "600");
-    make(lane);
-    lane.client().sysctl("ipv4/tcp_fin_timeout", "60");
+fn lane_with_long_fin(net_path: &NetPath, make: impl FnOnce(&NetPath)) {
+    net_path.client().sysctl("ipv4/tcp_fin_timeout", "600");
+    make(net_path);
+    net_path.client().sysctl("ipv4/tcp_fin_timeout", "60");
 }
 
 const PURPOSE: &str = "SOCKEYE_ZOO";

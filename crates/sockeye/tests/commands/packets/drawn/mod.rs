@@ -2,7 +2,7 @@
 
 use super::road::{Plan, Road};
 use serde_json::Value;
-use sockeye_lab::{Skip, Toward, Weather};
+use sockeye_lab::{Impairment, Skip, Toward};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -19,11 +19,11 @@ pub(crate) fn capture() -> Result<&'static [u8], Skip> {
 
 fn make() -> Result<Vec<u8>, Skip> {
     let road = Road::new("graph", 3)?;
-    let far = Weather {
+    let far = Impairment {
         delay: 10 * MS,
-        ..Weather::default()
+        ..Impairment::default()
     };
-    let bad = Weather {
+    let bad = Impairment {
         loss_permille: 15,
         late: 4 * MS,
         late_permille: 10,

@@ -3,8 +3,8 @@
 use rustix::net::sockopt;
 use serde_json::Value;
 use sockeye_lab::{
-    Fate, Lab, Middlebox, Namespace, Skip, Toward, Weather, program, wait_until, wait_until_steady,
-    wait_within,
+    Impairment, Lab, Middlebox, Namespace, PathCounters, Skip, Toward, program, wait_until,
+    wait_until_steady, wait_within,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -86,7 +86,7 @@ impl Road {
         }
         let middlebox = lab.middlebox(&client, &server, seed);
         Ok(Self {
-            address: middlebox.lane().server_ip(),
+            address: middlebox.net_path().server_ip(),
             middlebox,
             client,
             server,
@@ -100,21 +100,21 @@ impl Road {
     pub(crate) fn over6(purpose: &str, seed: u64) -> Result<Self, Skip> {
         let road = Self::new(purpose, seed)?;
         Ok(Self {
-            address: road.middlebox.lane6().server_ip(),
+            address: road.middlebox.net_path6().server_ip(),
             ..road
         })
     }
 
-    pub(crate) fn set(&self, toward: Toward, weather: Weather) {
-        self.middlebox.set(toward, weather);
+    pub(crate) fn set(&self, toward: Toward, impairment: Impairment) {
+        self.middlebox.set(toward, impairment);
     }
 
-    pub(crate) fn set_both(&self, weather: Weather) {
-        self.middlebox.set_both(weather);
+    pub(crate) fn set_both(&self, impairment: Impairment) {
+        self.middlebox.set_both(impairment);
     }
 
-    pub(crate) fn fate(&self, toward: Toward) -> Fate {
-        self.middlebox.fate(toward)
+    pub(crate) fn path_counters(&self, toward: Toward) -> PathCounters {
+        self.middlebox.path_counters(toward)
     }
 
     /// What passes at this end, from now on.
@@ -175,12 +175,12 @@ impl Road {
 
     /// A transfer, captured near its sender, and what is said of it.
     pub(crate) fn told(&self, plan: &Plan) -> Result<Told, Skip> {
-        let before = self.fate(Toward::Server);
+        let before = self.path_counters(Toward::Server);
         let capture = self.capture(Toward::Client)?;
         let kernel = self.transfer(plan);
         let mut told = capture.finish();
-        let after = self.fate(Toward::Server);
-        told.fate_there = Fate {
+        let after = self.path_counters(Toward::Server);
+        told.fate_there = PathCounters {
             passed: after.passed - before.passed,
             lost: after.lost - before.lost,
             overflowed: after.overflowed - before.overflowed,
@@ -320,11 +320,11 @@ impl Road {
         let (mut client, _server) = self.connected(&Plan::default());
         client.write_all(b"heard").unwrap();
         self.kernel(&client);
-        let weather = Weather {
+        let impairment = Impairment {
             loss_permille: 1000,
-            ..Weather::default()
+            ..Impairment::default()
         };
-        self.set_both(weather);
+        self.set_both(impairment);
         client.write_all(b"not heard").unwrap();
         // Time is what is tested: it is sent again and again.
         std::thread::sleep(Duration::from_secs(5));
@@ -365,7 +365,7 @@ impl Capture<'_> {
         Told {
             connection: json["connections"][0].clone(),
             file,
-            fate_there: Fate::default(),
+            fate_there: PathCounters::default(),
             kernel: Kernel::default(),
         }
     }
@@ -384,7 +384,7 @@ pub(crate) struct Told {
     pub(crate) connection: Value,
     pub(crate) file: String,
     /// Toward the server
-    pub(crate) fate_there: Fate,
+    pub(crate) fate_there: PathCounters,
     pub(crate) kernel: Kernel,
 }
 

@@ -4,7 +4,6 @@
 //! variable-length numbers, deflated, in base64.
 
 use super::GraphPanel;
-use super::base64;
 use super::caption;
 use super::estimate::estimates;
 use super::legend;
@@ -12,6 +11,8 @@ use super::measure::round_trip;
 use super::sequence::sign_of;
 use super::strip::Kind;
 use super::view::{View, Way, span};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use sockeye_output::json::{Object, json_string};
 use sockeye_output::picture::GraphTheme;
 use sockeye_output::picture::paint::Paint;
@@ -250,7 +251,7 @@ fn points(view: &View<'_>) -> String {
         push_moving(&mut columns, estimates.iter().map(|one| one.bytes));
         push_events(&mut columns, &way.events, &evidence);
     }
-    base64::encoded(&miniz_oxide::deflate::compress_to_vec(&columns, DEFLATE))
+    BASE64_STANDARD.encode(miniz_oxide::deflate::compress_to_vec(&columns, DEFLATE))
 }
 
 fn push_points(out: &mut Vec<u8>, side: &SideSeries) {

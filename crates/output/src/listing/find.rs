@@ -1,0 +1,152 @@
+//! Columns by their names.
+
+use super::column::{Column, Record};
+use crate::text;
+use std::fmt;
+
+/// Returns the column with this name. Upper case and `-` for `_` are accepted; a unit may be left out (`rtt` for
+/// `rtt_us`) where this is not ambiguous.
+///
+/// # Errors
+/// If there is none; the error has the nearest and all known names.
+pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownColumn> {
+    let wanted = name.trim().to_ascii_lowercase().replace(['-', ' '], "_");
+    let columns = R::columns();
+    let is_named = |column: &&Column<R>| column.name == wanted || column.aliases.contains(&&*wanted);
+    let is_headed = |column: &&Column<R>| {
+        let heading = column.heading.to_ascii_lowercase().replace(['-', ' '], "_");
+        !heading.is_empty() && heading == wanted
+    };
+    columns
+        .iter()
+        .find(is_named)
+        .or_else(|| columns.iter().find(is_headed))
+        .ok_or_else(|| UnknownColumn::new(name.trim(), columns.iter().map(|column| column.name)))
+}
+
+/// Parses names with commas between them. `all` is every column, and a name before a dot is every column whose JSON
+/// field is in that object: `tcp_info`.
+///
+/// # Errors
+/// As [`find_column`], for the first unknown name, and for an empty list.
+pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, UnknownColumn> {
+    let mut columns = Vec::new();
+    for name in list.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let in_object = |column: &&Column<R>| {
+            let path = column.json_paths().first();
+            path.is_some_and(|path| path.split_once('.').is_some_and(|(object, _)| object == name))
+        };
+        if name == "all" {
+            columns.extend(R::columns());
+            continue;
+        }
+        match find_column(name) {
+            Ok(column) => columns.push(column),
+            Err(error) => {
+                let before = columns.len();
+                columns.extend(R::columns().iter().filter(in_object));
+                if columns.len() == before {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    if columns.is_empty() {
+        return find_column("").map(|column| vec![column]);
+    }
+    Ok(columns)
+}
+
+/// Returns the columns with these names. For names in the source, which tests cover.
+///
+/// # Panics
+/// If there is no such column.
+pub fn named_columns<R: Record>(names: &[&str]) -> Vec<&'static Column<R>> {
+    names
+        .iter()
+        .map(|name| find_column(name).expect("columns that the source names exist"))
+        .collect()
+}
+
+/// Returns a line for each column: its name and what it shows.
+pub fn columns_help<R: Record>() -> Vec<String> {
+    let columns = R::columns();
+    let width = columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
+    columns
+        .iter()
+        .map(|column| {
+            format!("{:<width$}  {}", column.name, column.about)
+                .trim_end()
+                .to_owned()
+        })
+        .collect()
+}
+
+/// A column that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownColumn {
+    /// The name that was typed.
+    pub name: String,
+    /// The known name most like it, if one is.
+    pub nearest: Option<String>,
+    /// Every known name.
+    pub known: Vec<String>,
+}
+
+impl UnknownColumn {
+    /// Creates the error for `name`, with the nearest of the `known` names.
+    fn new(name: &str, known: impl Iterator<Item = &'static str>) -> Self {
+        let known: Vec<String> = known.map(str::to_owned).collect();
+        let wanted = name.to_ascii_lowercase().replace('-', "_");
+        let distance = |known: &str| distance(&wanted, known).min(distance(&wanted, strip_unit(known)));
+        let nearest = known.iter().min_by_key(|known| distance(known));
+        let limit = wanted.chars().count() / 2;
+        let nearest = nearest
+            .filter(|known| distance(known) <= limit && limit > 0)
+            .cloned();
+        Self {
+            name: name.to_owned(),
+            nearest,
+            known,
+        }
+    }
+}
+
+impl fmt::Display for UnknownColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut clean = Vec::new();
+        text::push_clean(&mut clean, self.name.as_bytes());
+        write!(f, "unknown column '{}'", String::from_utf8_lossy(&clean))?;
+        if let Some(nearest) = &self.nearest {
+            write!(f, "; did you mean '{nearest}'?")?;
+        }
+        write!(f, " (known: {})", self.known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownColumn {}
+
+/// Returns a name without its unit: `rtt_us` is `rtt`.
+pub fn strip_unit(name: &str) -> &str {
+    let stripped = |unit: &str| name.strip_suffix(unit).filter(|rest| !rest.is_empty());
+    ["_bytes_per_s", "_bytes", "_segs", "_us", "_ms"]
+        .into_iter()
+        .find_map(stripped)
+        .unwrap_or(name)
+}
+
+/// Returns the Levenshtein distance, for names of a few dozen characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,16 @@
+//! Listings of records of any kind: each kind has one table of columns, from which tables, JSON, CSV, sorting, `--columns
+//! help` and what has to be asked of the kernel follow.
+//!
+//! To add a column, add an entry to the table of its kind ([`Record::columns`]); a test compares it with the schema.
+
+mod column;
+mod find;
+mod sort;
+mod value;
+mod writer;
+
+pub use column::{Align, Cells, Column, Composite, Record};
+pub use find::{UnknownColumn, columns_help, find_column, named_columns, parse_columns, strip_unit};
+pub use sort::{SortKey, SortValue};
+pub use value::Value;
+pub use writer::{Layout, ListingWriter, push_document_end};

@@ -1,0 +1,98 @@
+//! Sorting of records by the value of a column.
+
+use super::column::{Column, Record};
+use super::find::{UnknownColumn, find_column};
+use sockeye_model::natural_order;
+use std::cmp::Ordering;
+use std::fmt;
+use std::net::IpAddr;
+
+/// What a listing is sorted by.
+pub struct SortKey<R: Record> {
+    /// The column, whether it is shown or not.
+    pub column: &'static Column<R>,
+    /// Largest first. Absent values come last either way; equal rows keep their order.
+    pub descending: bool,
+}
+
+impl<R: Record> SortKey<R> {
+    /// Parses the name of a column; `-` before it, or `:desc` after it, means descending: `rtt`, `-recv_q`, `rtt:desc`.
+    ///
+    /// # Errors
+    /// If there is no such column.
+    pub fn parse(text: &str) -> Result<Self, UnknownColumn> {
+        let text = text.trim();
+        let (text, minus) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+        let (name, word) = text
+            .strip_suffix(":desc")
+            .map_or((text, false), |rest| (rest, true));
+        let name = name.strip_suffix(":asc").unwrap_or(name);
+        Ok(Self {
+            column: find_column(name)?,
+            descending: minus || word,
+        })
+    }
+
+    /// Compares two values by this key.
+    pub fn compare(&self, a: Option<&SortValue>, b: Option<&SortValue>) -> Ordering {
+        match (a, b) {
+            (Some(a), Some(b)) => a.compare(b, self.descending),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+
+    /// Returns the order of rows with these values, as indices into `values`.
+    pub fn order(&self, values: &[Option<SortValue>]) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by(|&a, &b| self.compare(values[a].as_ref(), values[b].as_ref()));
+        order
+    }
+}
+
+impl<R: Record> Clone for SortKey<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R: Record> Copy for SortKey<R> {}
+
+impl<R: Record> fmt::Debug for SortKey<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", if self.descending { "-" } else { "" }, self.column)
+    }
+}
+
+/// The value that rows are sorted by: the value itself, not its text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SortValue {
+    /// A number.
+    Number(u64),
+    /// Address and port; v4-mapped addresses are sorted among the IPv4 ones.
+    Address(IpAddr, u16),
+    /// Two numbers, compared in this order.
+    Pair(u64, u64),
+    /// Bytes of text.
+    Text(Box<[u8]>),
+    /// Text in which numbers are compared by value (`web2` before `web10`). A higher rank comes later, also in
+    /// descending order.
+    Natural(u8, Box<[u8]>),
+}
+
+impl SortValue {
+    /// Returns the value of a number with a fraction, negative ones as 0.
+    pub fn float(number: f64) -> Self {
+        // The bits of positive floating-point numbers have the order of the numbers.
+        Self::Number(number.max(0.0).to_bits())
+    }
+
+    fn compare(&self, other: &Self, descending: bool) -> Ordering {
+        let reversed = |order: Ordering| if descending { order.reverse() } else { order };
+        match (self, other) {
+            (Self::Natural(rank, a), Self::Natural(other_rank, b)) => {
+                rank.cmp(other_rank).then_with(|| reversed(natural_order(a, b)))
+            }
+            (a, b) => reversed(a.cmp(b)),
+        }
+    }
+}

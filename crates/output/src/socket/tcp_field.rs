@@ -1,0 +1,111 @@
+//! Fields of tcp_info and of MPTCP's info, as columns.
+
+use crate::listing::strip_unit;
+use sockeye_model::{MptcpInfo, TcpInfo};
+
+/// A field of [`TcpInfo`], by its place in [`TcpInfo::NAMES`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TcpField(u8);
+
+impl TcpField {
+    /// How many there are.
+    pub const COUNT: usize = TcpInfo::NAMES.len();
+
+    /// All, in the kernel's order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT).map(|place| Self(place as u8))
+    }
+
+    /// The field with this name, at compile time.
+    pub const fn named(name: &str) -> Self {
+        let mut place = 0;
+        while place < Self::COUNT {
+            if same(TcpInfo::NAMES[place].as_bytes(), name.as_bytes()) {
+                return Self(place as u8);
+            }
+            place += 1;
+        }
+        panic!("no such field of tcp_info")
+    }
+
+    /// Its name, with its unit.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        TcpInfo::NAMES[self.0 as usize]
+    }
+
+    /// Its name without its unit, unless another field would be called the same: `delivered_ce_segs` is
+    /// not `delivered_ce_bytes`.
+    pub fn short_name(self) -> &'static str {
+        let short = strip_unit(self.name());
+        let same = TcpInfo::NAMES.iter().filter(|name| strip_unit(name) == short);
+        if same.count() == 1 { short } else { self.name() }
+    }
+
+    /// Returns the index of this field among all TCP fields.
+    pub const fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A field of [`MptcpInfo`], by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MptcpField(u8);
+
+impl MptcpField {
+    /// Returns the field at an index.
+    pub(super) const fn at(index: u8) -> Self {
+        Self(index)
+    }
+
+    /// Returns its index.
+    pub(super) const fn place(self) -> u8 {
+        self.0
+    }
+
+    /// All, in the kernel's order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let mut count = 0_u8;
+        MptcpInfo::default().visit(|_, _| count += 1);
+        (0..count).map(Self)
+    }
+
+    /// Its name, with its unit.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.find(&MptcpInfo::default()).0
+    }
+
+    /// Its value in `info`.
+    pub fn value(self, info: &MptcpInfo) -> Option<u64> {
+        self.find(info).1
+    }
+
+    fn find(self, info: &MptcpInfo) -> (&'static str, Option<u64>) {
+        let (mut place, mut found) = (0, ("", None));
+        info.visit(|name, value| {
+            if place == self.0 {
+                found = (name, value);
+            }
+            place += 1;
+        });
+        found
+    }
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// The field that is a boolean.
+pub(super) const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");

@@ -1,0 +1,105 @@
+//! tcp_info and the state of congestion control as JSON objects.
+
+use super::tcp_field::TcpField;
+use crate::json::Object;
+use crate::number::{push_decimal, push_padded};
+use sockeye_model::{CongestionInfo, TcpInfo};
+
+/// Appends `congestion_info`.
+pub(super) fn push_congestion_info(object: &mut Object<'_>, info: &CongestionInfo) {
+    let mut fields = object.object("congestion_info");
+    match *info {
+        CongestionInfo::Vegas {
+            enabled,
+            rtt_count,
+            rtt_us,
+            min_rtt_us,
+        } => {
+            fields.word("algorithm", "vegas");
+            fields.boolean("enabled", Some(enabled));
+            fields.number("rtt_count", Some(rtt_count));
+            fields.number("rtt_us", Some(rtt_us));
+            fields.number("min_rtt_us", Some(min_rtt_us));
+        }
+        CongestionInfo::Dctcp {
+            enabled,
+            ce_state,
+            alpha_1024ths,
+            ecn_bytes,
+            total_bytes,
+        } => {
+            fields.word("algorithm", "dctcp");
+            fields.boolean("enabled", Some(enabled));
+            fields.number("ce_state", Some(ce_state));
+            fields.number("alpha_1024ths", Some(alpha_1024ths));
+            fields.number("ecn_bytes", Some(ecn_bytes));
+            fields.number("total_bytes", Some(total_bytes));
+        }
+        CongestionInfo::Bbr {
+            bandwidth_bytes_per_s,
+            min_rtt_us,
+            pacing_gain_256ths,
+            cwnd_gain_256ths,
+        } => {
+            fields.word("algorithm", "bbr");
+            fields.number("bandwidth_bytes_per_s", Some(bandwidth_bytes_per_s));
+            fields.number("min_rtt_us", Some(min_rtt_us));
+            fields.number("pacing_gain_256ths", Some(pacing_gain_256ths));
+            fields.number("cwnd_gain_256ths", Some(cwnd_gain_256ths));
+        }
+    }
+    fields.end();
+}
+
+/// The fields by the model's names; `ca_state` is a word, `delivery_rate_app_limited` a boolean.
+pub(super) fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
+    let out = object.key("tcp_info");
+    let start = out.len();
+    // Room for all at once: the longest row is what this has to be fast for.
+    out.reserve(TcpField::COUNT * 56);
+    let mut place = 0;
+    info.visit(|_, value| {
+        let (key, len) = &TCP_KEYS[place];
+        if let Some(value) = value {
+            push_padded(out, key, *len);
+            if place == CA_STATE.place() {
+                out.push(b'"');
+                super::state::push_ca_state(out, value);
+                out.push(b'"');
+            } else if place == APP_LIMITED.place() {
+                out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
+            } else {
+                push_decimal(out, value);
+            }
+        }
+        place += 1;
+    });
+    if out.len() == start {
+        out.push(b'{');
+    } else {
+        out[start] = b'{';
+    }
+    out.push(b'}');
+}
+
+const CA_STATE: TcpField = TcpField::named("ca_state");
+const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");
+
+/// `,"name":` of each field of tcp_info, padded, and its length.
+static TCP_KEYS: [([u8; 32], usize); TcpField::COUNT] = {
+    let mut keys = [([0; 32], 0); TcpField::COUNT];
+    let mut place = 0;
+    while place < keys.len() {
+        let name = TcpInfo::NAMES[place].as_bytes();
+        let key = &mut keys[place];
+        (key.0[0], key.0[1]) = (b',', b'"');
+        let mut at = 0;
+        while at < name.len() {
+            key.0[at + 2] = name[at];
+            at += 1;
+        }
+        (key.0[at + 2], key.0[at + 3], key.1) = (b'"', b':', at + 4);
+        place += 1;
+    }
+    keys
+};

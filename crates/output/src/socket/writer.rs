@@ -1,0 +1,189 @@
+//! The writer of listings of sockets.
+
+use super::row::{SocketRow, TcpValues};
+use super::{Sockets, tcp_words};
+use crate::format::{Format, Style, Summary};
+use crate::json::Object;
+use crate::listing::{Column, Layout, ListingWriter, Record, SortKey, Value, named_columns};
+use sockeye_model::{Detail, Entry, Names};
+use std::io::{self, Write};
+
+/// How sockets are to be listed.
+#[derive(Debug, Clone, Default)]
+pub struct SocketLayout {
+    /// In which form.
+    pub format: Format,
+    /// The columns of a table or of CSV; `None`: those of `details` in a table, all in CSV. JSON always
+    /// has everything that is known.
+    pub columns: Option<Vec<&'static Column<Sockets>>>,
+    /// What a table shows beyond state, queues and addresses.
+    pub details: Details,
+    /// By what rows are sorted; `None`: they stream in the order in which they come.
+    pub sort: Option<SortKey<Sockets>>,
+    /// Colours of a table.
+    pub style: Style,
+    /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
+    pub width: Option<usize>,
+    /// Leaves out the header line of a table or of CSV.
+    pub no_header: bool,
+}
+
+/// What a table shows beyond state, queues and addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Details {
+    /// Protocol, where several are listed.
+    pub netid: bool,
+    /// Namespace, where several are listed.
+    pub netns: bool,
+    /// Who holds them (`-p`).
+    pub owners: bool,
+    /// Timers (`-o`).
+    pub timers: bool,
+    /// User, inode, cookie, mark, cgroup (`-e`).
+    pub extended: bool,
+    /// Memory (`-m`).
+    pub memory: bool,
+    /// tcp_info and MPTCP's info, in words, on a line of its own below each socket (`-i`).
+    pub info: bool,
+}
+
+impl Details {
+    /// Returns the columns of a table with these details.
+    #[must_use]
+    pub fn columns(&self) -> Vec<&'static Column<Sockets>> {
+        let groups: [(bool, &[&str]); 8] = [
+            (self.netns, &["netns"]),
+            (self.netid, &["netid"]),
+            (true, &["state", "recv_q", "send_q", "local", "peer"]),
+            (self.timers, &["timer"]),
+            (self.extended, &["user", "inode", "cookie", "mark"]),
+            (self.memory, &["memory"]),
+            (self.extended, &["cgroup"]),
+            (self.owners, &["process"]),
+        ];
+        let shown = groups.into_iter().filter(|(shown, _)| *shown);
+        shown.flat_map(|(_, names)| named_columns(names)).collect()
+    }
+}
+
+/// Writes a listing of sockets: [`begin`](Self::begin), [`row`](Self::row) for each, [`finish`](Self::finish).
+///
+/// What it adds to [`ListingWriter`]: the fields of tcp_info are gathered once for each row, and a table may have them in
+/// words on a line below each socket.
+#[derive(Debug)]
+pub struct SocketWriter<W> {
+    listing: ListingWriter<W, Sockets>,
+    /// Whether tcp_info is shown in words.
+    info: bool,
+    /// Whether a column shows a field of tcp_info.
+    needs_tcp: bool,
+}
+
+impl<W: Write> SocketWriter<W> {
+    /// Creates a listing into `writer`; nothing is written yet.
+    pub fn new(writer: W, layout: SocketLayout) -> Self {
+        let info = layout.details.info && layout.format == Format::Table;
+        let columns = layout.columns.unwrap_or_else(|| match layout.format {
+            Format::Csv => Sockets::columns().iter().collect(),
+            _ => layout.details.columns(),
+        });
+        let mut listing = Layout::new(layout.format, columns);
+        listing.sort = layout.sort;
+        listing.style = layout.style;
+        listing.width = layout.width;
+        listing.no_header = layout.no_header;
+        listing.has_details = info;
+        Self::with_columns(writer, listing)
+    }
+
+    /// Creates a listing with any columns, also such as show the further values of [`row_with`](Self::row_with).
+    pub fn with_columns(writer: W, layout: Layout<Sockets>) -> Self {
+        let sort = layout.sort.map(|key| key.column);
+        let mut shown = layout.columns.iter().copied().chain(sort);
+        Self {
+            info: layout.has_details,
+            needs_tcp: shown.any(|column| column.needs.contains(Detail::TCP_INFO)),
+            listing: ListingWriter::new(writer, layout),
+        }
+    }
+
+    /// Opens the document or writes the header. A table's header waits for the first rows.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.listing.begin()
+    }
+
+    /// Writes a socket, or keeps it if rows are sorted.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    #[inline]
+    pub fn row(&mut self, entry: &Entry<'_>, names: &dyn Names) -> io::Result<()> {
+        self.row_with(entry, names, &[])
+    }
+
+    /// Writes a socket with further values, for columns that are not those of all sockets.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    #[inline]
+    pub fn row_with(&mut self, entry: &Entry<'_>, names: &dyn Names, more: &[Value<'_>]) -> io::Result<()> {
+        let gathered;
+        let tcp = if self.needs_tcp {
+            gathered = TcpValues::of(entry);
+            &gathered
+        } else {
+            TcpValues::NONE
+        };
+        let row = SocketRow {
+            entry: Entry {
+                socket: entry.socket,
+                owners: entry.owners,
+            },
+            names,
+            tcp,
+            more,
+        };
+        if self.info {
+            self.listing
+                .row_with_details(&row, |out| tcp_words::push(out, entry.socket))
+        } else {
+            self.listing.row(&row)
+        }
+    }
+
+    /// Writes what was kept, closes the document and flushes: [`ListingWriter::finish`].
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn finish(&mut self, summary: &Summary<'_>) -> io::Result<()> {
+        self.listing.finish(summary)
+    }
+
+    /// As [`finish`](Self::finish); JSON ends with the fields that `fields` writes too, JSON lines always with a summary.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn finish_with(
+        &mut self,
+        summary: &Summary<'_>,
+        fields: impl FnOnce(&mut Object<'_>),
+    ) -> io::Result<()> {
+        self.listing.finish_with(summary, true, fields)
+    }
+
+    /// Writes the rows that are ready to be written: [`ListingWriter::flush`].
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.listing.flush()
+    }
+
+    /// Returns the writer, without what was not yet written.
+    pub fn into_inner(self) -> W {
+        self.listing.into_inner()
+    }
+}
