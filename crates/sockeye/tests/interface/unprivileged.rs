@@ -1,8 +1,9 @@
 //! What works with few rights, few descriptors, no threads, little memory, and without netlink.
 
-use crate::fixtures::binary::{SOCKEYE, Said, clean, run, sockets};
+use crate::fixtures::binary::{SOCKEYE, clean, run, sockets};
+use crate::fixtures::processes::{NOBODY, own_and_other, words_as_nobody};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, need, program};
+use sockeye_lab::{Lab, need, program};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,18 +13,8 @@ fn nobody_sees_every_address_and_the_owners_of_his_own() {
     let lab = need!(Lab::new("nobody"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
-    let own = lab
-        .process("own")
-        .in_namespace(&here)
-        .user(NOBODY, NOBODY)
-        .tcp_pair("127.0.0.1:0")
-        .start();
-    let other = lab
-        .process("other")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
-    let say = |line: &str| as_nobody(&here, &binary, line);
+    let (own, other) = own_and_other(&lab, &here);
+    let say = |line: &str| words_as_nobody(&here, &binary, line);
 
     let said = say("sockets -tanp --format json");
     let listed = said.json();
@@ -110,7 +101,7 @@ fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let binary = for_all(&lab);
     for command in ["flows", "sockets"] {
-        let said = as_nobody(&here, &binary, &format!("{command} --netns {}", there.name()));
+        let said = words_as_nobody(&here, &binary, &format!("{command} --netns {}", there.name()));
         let error = said.failed(1);
         assert!(
             error.starts_with("sockeye: cannot enter network namespace "),
@@ -121,14 +112,14 @@ fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
             "{said}"
         );
         // Of a process of another user, not even the namespace may be opened.
-        let said = as_nobody(
+        let said = words_as_nobody(
             &here,
             &binary,
             &format!("{command} --netns {}", std::process::id()),
         );
         assert!(said.failed(1).contains("CAP_SYS_PTRACE"), "{said}");
     }
-    let said = as_nobody(&here, &binary, "sockets -tan --netns all");
+    let said = words_as_nobody(&here, &binary, "sockets -tan --netns all");
     said.ok();
     assert!(said.error().contains("grant CAP_SYS_ADMIN"), "{said}");
 }
@@ -138,7 +129,7 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
     let lab = need!(Lab::new("doctor"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
-    let said = as_nobody(&here, &binary, "doctor");
+    let said = words_as_nobody(&here, &binary, "doctor");
     let text = said.quiet();
     assert!(text.contains("user 65534"), "{said}");
     for right in [
@@ -160,7 +151,7 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
             .unwrap_or_default();
         assert!(granting.contains(&right.to_ascii_lowercase()), "{right}: {said}");
     }
-    let document = as_nobody(&here, &binary, "doctor --format json").json();
+    let document = words_as_nobody(&here, &binary, "doctor --format json").json();
     assert_eq!(document["uid"], 65534);
     let rights = document["rights"].as_array().expect("rights");
     assert!(
@@ -301,16 +292,6 @@ fn more_namespaces_than_descriptors_are_listed() {
 fn for_all(lab: &Lab) -> PathBuf {
     lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
 }
-
-#[track_caller]
-fn as_nobody(namespace: &Namespace, binary: &PathBuf, line: &str) -> Said {
-    let mut command = Command::new(binary);
-    clean(&mut command);
-    command.args(line.split_whitespace()).uid(NOBODY).gid(NOBODY);
-    namespace.run(|| run(&mut command))
-}
-
-const NOBODY: u32 = 65534;
 
 /// Runs a program to which `socket(AF_NETLINK, ...)` answers EAFNOSUPPORT, as service managers and
 /// containers do it: by seccomp, which from Rust would take `unsafe`.

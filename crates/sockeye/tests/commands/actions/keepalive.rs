@@ -1,7 +1,8 @@
 //! `sockeye keepalive list`, `set` and `unset` on real sockets of other processes.
 
 use crate::fixtures::binary::asked::Asked;
-use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, command, run, sockets, words, words_in};
+use crate::fixtures::binary::{SOCKEYE, assert_harmless, command, run, sockets, words, words_in};
+use crate::fixtures::processes::{holder, own_and_other, words_as_nobody};
 use serde_json::Value;
 use sockeye_lab::{
     Lab, LabSocket, Namespace, Pair, SocketOptions, State, Toward, need, program, wait_within,
@@ -47,11 +48,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
     let lab = need!(Lab::new("keepset"));
     need!(program("ss"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let [listener, client, server] = process.sockets() else {
         panic!("three sockets")
     };
@@ -235,11 +232,7 @@ fn a_vanished_peer_is_noticed_within_the_time() {
 fn nothing_is_done_that_was_not_agreed_to() {
     let lab = need!(Lab::new("keepask"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let client = &process.sockets()[1];
     let filter = format!("sport = :{}", client.port());
 
@@ -333,11 +326,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
 fn an_answer_on_a_terminal_decides() {
     let lab = need!(Lab::new("keepyes"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let client = &process.sockets()[1];
     for (answer, is_set, code) in [("n\n", false, 1), ("\n", false, 1), ("y\n", true, 0)] {
         let asked = Asked::after(&here, &format!("keepalive set sport = :{}", client.port()));
@@ -356,11 +345,7 @@ fn an_answer_on_a_terminal_decides() {
 fn what_was_done_is_told_where_output_cannot_be_written() {
     let lab = need!(Lab::new("keepfull"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let port = process.sockets()[1].port();
     for (line, done) in [
         ("keepalive set --yes", "1 connection set: time 60 s"),
@@ -513,28 +498,10 @@ fn a_shared_socket_is_set_through_whoever_allows_it() {
 #[test]
 fn nobody_may_set_his_own_and_is_told_of_the_others() {
     let lab = need!(Lab::new("keepnobody"));
-    let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
-    let own = lab
-        .process("own")
-        .in_namespace(&here)
-        .user(65534, 65534)
-        .tcp_pair("127.0.0.1:0")
-        .start();
-    let other = lab
-        .process("other")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
-    let say = |line: &str| -> Said {
-        let mut command = Command::new(&setpriv);
-        command
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-            .arg(&binary)
-            .args(line.split_whitespace());
-        here.run(|| run(&mut command))
-    };
+    let (own, other) = own_and_other(&lab, &here);
+    let say = |line: &str| words_as_nobody(&here, &binary, line);
     let own_port = own.sockets()[1].port();
     let said = say(&format!("keepalive set -y sport = :{own_port}"));
     // Yama may forbid it to all but ancestors.

@@ -2,9 +2,10 @@
 
 use crate::fixtures::binary::asked::Asked;
 use crate::fixtures::binary::{SOCKEYE, command, run, sockets, words, words_in};
-use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need, program, wait_until};
+use crate::fixtures::processes::{holder, without_reader, words_as_nobody};
+use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need, wait_until};
 use std::io::{Read, Write};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// Whether there is a TCP socket in this namespace with this local port, and this peer's unless it is 0.
@@ -63,11 +64,7 @@ fn its_owner_and_its_peer_are_told_and_no_other() {
 fn what_is_not_named_is_not_closed() {
     let lab = need!(Lab::new("killnot"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let [listener, client, _] = process.sockets() else {
         panic!("three sockets")
     };
@@ -409,7 +406,6 @@ fn waiting_states_as_the_kernel_allows() {
 #[test]
 fn nobody_may_not_and_is_told_why() {
     let lab = need!(Lab::new("killnobody"));
-    let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
     let process = lab
@@ -419,12 +415,7 @@ fn nobody_may_not_and_is_told_why() {
         .tcp_pair("127.0.0.1:0")
         .start();
     let client = &process.sockets()[1];
-    let mut command = Command::new(setpriv);
-    command
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(binary);
-    command.args(["kill", "-y", &format!("sport = :{}", client.port())]);
-    let said = here.run(|| run(&mut command));
+    let said = words_as_nobody(&here, &binary, &format!("kill -y sport = :{}", client.port()));
     assert_eq!(said.code, Some(1), "{said}");
     assert!(
         said.error().contains("1 connection") && said.error().contains("CAP_NET_ADMIN"),
@@ -458,19 +449,10 @@ fn what_the_kernel_does_not_find_has_not_gone() {
 fn what_was_agreed_to_is_done_whoever_reads() {
     let lab = need!(Lab::new("killread"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let mut command = command();
-    command
-        .args(["kill", "--yes", "state", "established"])
-        .stdin(Stdio::null());
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    command.stdout(writer).stderr(Stdio::piped());
-    let output = here.run(|| command.output().unwrap());
+    command.args(["kill", "--yes", "state", "established"]);
+    let output = without_reader(&here, &mut command);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(!is_open(&process.sockets()[1], &here));
 }
@@ -479,19 +461,10 @@ fn what_was_agreed_to_is_done_whoever_reads() {
 fn a_reader_that_goes_away_is_no_failure() {
     let lab = need!(Lab::new("killpipe"));
     let here = lab.namespace("here");
-    let process = lab
-        .process("holder")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let process = holder(&lab, &here);
     let mut command = command();
-    command
-        .args(["kill", "--dry-run", "state", "established"])
-        .stdin(Stdio::null());
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    command.stdout(writer).stderr(Stdio::piped());
-    let output = here.run(|| command.output().unwrap());
+    command.args(["kill", "--dry-run", "state", "established"]);
+    let output = without_reader(&here, &mut command);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(
         !String::from_utf8_lossy(&output.stderr).contains("panicked"),

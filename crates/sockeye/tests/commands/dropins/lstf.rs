@@ -1,6 +1,7 @@
 //! `sockeye lstf` beside lstf 0.7.2 on the same sockets: what both write, compared whole.
 
 use crate::fixtures::live::{self, SOCKEYE, linked};
+use crate::fixtures::processes::{NOBODY, own_and_other};
 use serde_json::Value;
 use sockeye_lab::{
     Lab, LabSocket, Link, Namespace, NetPath, Pair, Process, Skip, SocketOptions, State, need, program,
@@ -769,17 +770,7 @@ fn nobody_gets_what_there_is_and_is_told_what_is_missing() {
     let lab = need!(Lab::new("lstf_nobody"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(Path::new(SOCKEYE));
-    let own = lab
-        .process("own")
-        .in_namespace(&here)
-        .user(NOBODY, NOBODY)
-        .tcp_pair("127.0.0.1:0")
-        .start();
-    let other = lab
-        .process("other")
-        .in_namespace(&here)
-        .tcp_pair("127.0.0.1:0")
-        .start();
+    let (own, other) = own_and_other(&lab, &here);
     let mut command = Command::new(&binary);
     command
         .args(["lstf", "-np"])
@@ -814,8 +805,6 @@ fn nobody_gets_what_there_is_and_is_told_what_is_missing() {
         "{stderr}"
     );
 }
-
-const NOBODY: u32 = 65534;
 
 /// lstf's exit status for whatever goes wrong.
 const FAILED: i32 = 11;

@@ -178,7 +178,8 @@ fn too_long_text_is_cut_between_characters() {
 
 #[test]
 fn packets_of_every_length_are_read_back() {
-    let bytes: Vec<u8> = (0..700_u32).map(|place| (place * 7) as u8).collect();
+    let most = if cfg!(miri) { 70_u32 } else { 700 };
+    let bytes: Vec<u8> = (0..most).map(|place| (place * 7) as u8).collect();
     let mut file = vec![];
     section(&mut file, &Section::default());
     interface(&mut file, &Interface::new(LinkType::ETHERNET, 0));
