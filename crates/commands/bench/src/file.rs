@@ -6,7 +6,7 @@ use super::telling::{Telling, noise_since};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use rustix::io::Errno;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::file::{Content, Ended, Failure, FilePlan, Outcome, Roads, Shortfall, Step, Way};
 use sockeye_sys::interrupts::Interrupts;
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &FileArgs) -> anyhow::Result<ExitCode> {
 impl FileArgs {
     fn content(&self) -> anyhow::Result<(Content, Vec<u64>, Option<Shortfall>)> {
         let wanted = self.sizes.as_ref().map(|Sizes(sizes)| sizes.clone());
-        let wrong = |text: String| anyhow!(Usage(format!("sockeye: {text}\n")));
+        let wrong = |text: String| anyhow!(UsageError(format!("sockeye: {text}\n")));
         if let Some(path) = &self.file {
             let content = Content::open(path).map_err(|error| {
                 if Errno::from_io_error(&error) == Some(Errno::INVAL) {

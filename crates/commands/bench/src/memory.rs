@@ -4,7 +4,7 @@ use super::sizes::{self, Sizes};
 use super::telling::{Telling, noise_since};
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::memory::{MemoryPlan, Rates, available_bytes, caches, function_name};
 use sockeye_measure::{
     Cache, Chart, Column, Curve, Fall, Line, Partial, Point, Report, Scale, Table, Unit, Value, ending_cache,
@@ -77,7 +77,7 @@ impl MemoryArgs {
                 all.iter().copied().filter(fits).collect()
             }
         };
-        let wrong = |text: String| anyhow!(Usage(format!("sockeye: --sizes: {text}\n")));
+        let wrong = |text: String| anyhow!(UsageError(format!("sockeye: --sizes: {text}\n")));
         if let Some(short) = sizes.iter().find(|&&size| size < BYTES_MIN as u64) {
             return Err(wrong(format!(
                 "{short} bytes: the shortest that is measured is {BYTES_MIN}"

@@ -3,7 +3,7 @@
 use super::telling::{Telling, noise_since};
 use clap::Args;
 use sockeye_console::progress::Progress;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::sources::{
     Crowd, CrowdFailure, FEWEST_REPEATS, SourcesPlan, descriptors_left, within_own_namespace,
 };
@@ -11,7 +11,7 @@ use sockeye_measure::{
     Chart, Column, FLOOR, Line, Partial, Report, Scale, SourceTimes, Table, Unit, Value, fastest_and_slowest,
 };
 use sockeye_model::ProtocolSet;
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_source::BpfEngine;
 use sockeye_sys::interrupts::Interrupts;
 use std::path::PathBuf;
@@ -43,7 +43,7 @@ pub(crate) struct SourcesArgs {
 pub(crate) fn run(args: &SourcesArgs) -> anyhow::Result<ExitCode> {
     let sizes = args.sizes()?;
     let chart = args.telling.prepare()?;
-    let engine = lookup::engine(&args.btf)?;
+    let engine = context::bpf_engine(&args.btf)?;
     let interrupts = Interrupts::catch()?;
     let plan = SourcesPlan {
         protocols: args.protocols.unwrap_or(if sizes.is_empty() {
@@ -85,7 +85,7 @@ pub(crate) fn run(args: &SourcesArgs) -> anyhow::Result<ExitCode> {
 
 impl SourcesArgs {
     /// The loads, the smallest first; none is the host as it is.
-    fn sizes(&self) -> Result<Vec<u64>, Usage> {
+    fn sizes(&self) -> Result<Vec<u64>, UsageError> {
         let mut sizes = self.sockets.clone();
         sizes.sort_unstable();
         sizes.dedup();
@@ -93,7 +93,7 @@ impl SourcesArgs {
             return Ok(sizes);
         };
         match descriptors_left() {
-            Some(left) if *most > left => Err(Usage(format!(
+            Some(left) if *most > left => Err(UsageError(format!(
                 "sockeye: --sockets {most}: this many descriptors are not allowed; at most {left} sockets, or `ulimit -n {}` \
                  first (as root)\n",
                 most + 1000

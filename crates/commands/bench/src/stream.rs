@@ -5,7 +5,7 @@ use super::telling::{Telling, noise_since};
 use anyhow::Context;
 use clap::Args;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::session::{PORT, Reach, Stop};
@@ -74,7 +74,7 @@ pub(crate) struct StreamArgs {
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     bitrate: Option<u64>,
     /// Do not count the first so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = values::patience, default_value = "0")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds_or_zero, default_value = "0")]
     omit: Duration,
     /// Let the kernel throw away what TCP receives, without copying it (MSG_TRUNC)
     #[arg(long)]
@@ -288,8 +288,8 @@ impl StreamArgs {
     }
 }
 
-fn usage(text: impl std::fmt::Display) -> Usage {
-    Usage(format!("sockeye: {text}\n"))
+fn usage(text: impl std::fmt::Display) -> UsageError {
+    UsageError(format!("sockeye: {text}\n"))
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_output::Format;
 use sockeye_profile::StackKind;
@@ -141,7 +141,7 @@ pub(super) enum Target<'a> {
 
 impl ProfArgs {
     /// Exactly one of them, and flags that go with it.
-    pub(super) fn target(&self) -> Result<Target<'_>, Usage> {
+    pub(super) fn target(&self) -> Result<Target<'_>, UsageError> {
         let mut given = Vec::new();
         if !self.pids.is_empty() {
             given.push(("-p", Target::Processes(&self.pids)));
@@ -174,7 +174,7 @@ impl ProfArgs {
     }
 
     /// Flags that mean nothing beside others.
-    fn check(&self, name: &str, target: &Target<'_>) -> Result<(), Usage> {
+    fn check(&self, name: &str, target: &Target<'_>) -> Result<(), UsageError> {
         let is_given = [
             ("--folded", self.folded),
             ("-o", self.output.is_some()),
@@ -237,8 +237,8 @@ impl ProfArgs {
 }
 
 /// A mistake on the command line.
-pub(super) fn mistake(text: &str) -> Usage {
-    Usage(format!("sockeye: prof: {text}\n"))
+pub(super) fn mistake(text: &str) -> UsageError {
+    UsageError(format!("sockeye: prof: {text}\n"))
 }
 
 fn pid(text: &str) -> Result<u32, String> {

@@ -10,7 +10,7 @@ use sockeye_console::progress::Progress;
 use sockeye_observe::{Launched, NotStarted, Plan, Scope, Session, Woken, functions};
 use sockeye_profile::{Partial, Profile};
 use sockeye_query::cgroup::Cgroup;
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_sys::interrupts::Interrupts;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -39,7 +39,7 @@ pub(super) fn gather(args: &ProfArgs, target: &Target<'_>) -> Result<Gathered, E
     let began = Instant::now();
     // 1. What can be wrong with what was typed.
     let plan = plan(args, target)?;
-    let engine = lookup::engine(&args.btf)?;
+    let engine = context::bpf_engine(&args.btf)?;
     let interrupts = Interrupts::catch().context("take note of ^C")?;
     // 2. Everything is attached.
     let session = match Session::start(&plan, Arc::new(engine), began) {
@@ -95,7 +95,7 @@ fn watched(session: &mut Session, until: Option<Instant>, asked: &impl AsFd, is_
         return session.wait(until, asked);
     }
     let began = Instant::now();
-    let mut progress = Progress::endless("s of looking; ^C ends it, and prints what there is");
+    let mut progress = Progress::without_total("s of looking; ^C ends it, and prints what there is");
     loop {
         let step = Instant::now() + STEP;
         let next = until.map_or(step, |until| until.min(step));
@@ -125,7 +125,7 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
             )
         }
         Target::Cgroup(typed) => {
-            let cgroup = Cgroup::meant_by(typed.as_os_str())?;
+            let cgroup = Cgroup::from_text(typed.as_os_str())?;
             let id = fstat(cgroup.as_fd()).with_context(|| format!("stat {}", cgroup.folder().display()))?;
             let scope = Scope::Cgroup {
                 folder: cgroup.folder().to_owned(),

@@ -4,8 +4,8 @@ use super::ProfArgs;
 use super::args::mistake;
 use crate::output::write_flame;
 use anyhow::Context;
-use sockeye_console::replacement::Replacement;
-use sockeye_console::usage::Usage;
+use sockeye_console::atomic_file::AtomicFile;
+use sockeye_console::usage::UsageError;
 use sockeye_output::{ChartFormat, harmless};
 use sockeye_profile::Profile;
 use std::ffi::OsStr;
@@ -13,12 +13,12 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// Fails early where it could not be written.
-pub(super) fn prepare(args: &ProfArgs) -> anyhow::Result<Option<Replacement>> {
+pub(super) fn prepare(args: &ProfArgs) -> anyhow::Result<Option<AtomicFile>> {
     format(args)?;
-    args.output.as_deref().map(Replacement::create).transpose()
+    args.output.as_deref().map(AtomicFile::create).transpose()
 }
 
-pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) -> anyhow::Result<()> {
+pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: AtomicFile) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, &mut file);
     write_flame(&mut out, profile, args.stacks(), format(args)?)
         .and_then(|()| out.flush())
@@ -28,7 +28,7 @@ pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) ->
 }
 
 /// By the name of the file; one without an ending is SVG.
-fn format(args: &ProfArgs) -> Result<ChartFormat, Usage> {
+fn format(args: &ProfArgs) -> Result<ChartFormat, UsageError> {
     let Some(output) = args.output.as_deref() else {
         return Ok(ChartFormat::Svg);
     };

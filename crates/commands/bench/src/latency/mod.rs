@@ -9,7 +9,7 @@ use clap::Args;
 use figures::Figures;
 use sockeye_console::notes;
 use sockeye_console::progress::Progress;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::latency::{CONNECTIONS_MAX, Plan, Sizes, Transport, run};
@@ -126,7 +126,7 @@ impl AskingArgs {
                     Transport::Tcp => "",
                     Transport::Udp => " over UDP",
                 };
-                anyhow::bail!(Usage(format!(
+                anyhow::bail!(UsageError(format!(
                     "sockeye: {option}: expected {least} to {most} bytes{what}, found {size}\n"
                 )));
             }
@@ -135,7 +135,7 @@ impl AskingArgs {
         if let (Some(is_v6), true) = (family, self.ipv4 || self.ipv6)
             && is_v6 != self.ipv6
         {
-            anyhow::bail!(Usage(
+            anyhow::bail!(UsageError(
                 "sockeye: -B: an address of the other family than -4 or -6 asks for\n".to_owned()
             ));
         }
@@ -188,7 +188,7 @@ fn measure(plan: &Plan, again: TypedCommand, repeats: u32, telling: &Telling) ->
         let outcome = {
             let mut progress = match plan.count {
                 Some(count) => Progress::new("answers", usize::try_from(count).unwrap_or(usize::MAX)),
-                None => Progress::endless("answers"),
+                None => Progress::without_total("answers"),
             };
             run(plan, &stop, &mut |answered| progress.reach(answered as usize))
         };

@@ -6,7 +6,7 @@ mod words;
 
 use super::telling::Telling;
 use clap::{Args, ValueEnum};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::tun::Carrier;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -94,7 +94,7 @@ impl From<CarrierArg> for Carrier {
 pub(crate) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
     // A point lasts, and there may be many.
     if args.time > LONGEST {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "sockeye: --time: at most {} seconds for each point\n",
             LONGEST.as_secs()
         ))

@@ -11,9 +11,9 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_flow::{Fold, Listeners};
 use sockeye_model::{Direction, Entry, Flow, GroupBy, Process, ProtocolSet, State, StateSet};
-use sockeye_query::args::{Common, SourceArg};
-use sockeye_query::listing::{Listing, QueryOptions, Scope, Told};
-use sockeye_query::lookup::Lookup;
+use sockeye_query::args::{ListingArgs, SourceArg};
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{BpfEngine, Detail, Families};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -150,8 +150,8 @@ fn show_help() {
 impl Plan {
     fn run(&self) -> anyhow::Result<()> {
         let common = self.common();
-        let lookup = Lookup::new(&common, !self.numeric, false).context(READING)?;
-        let listing = Listing::new(&common, &[], None, &lookup).context(READING)?;
+        let context = QueryContext::new(&common, !self.numeric, false).context(READING)?;
+        let listing = Listing::new(&common, &[], None, &context).context(READING)?;
         let Some(every) = self.every else {
             return self.show(&listing);
         };
@@ -174,10 +174,10 @@ impl Plan {
     }
 
     fn show(&self, listing: &Listing<'_>) -> anyhow::Result<()> {
-        let mut told = listing.begin();
-        let (flows, servers) = self.fold(listing, &mut told).context(READING)?;
+        let mut report = listing.begin();
+        let (flows, servers) = self.fold(listing, &mut report).context(READING)?;
         if !self.numeric {
-            listing.lookup.hosts(
+            listing.context.hosts(
                 flows
                     .iter()
                     .flat_map(|flow| [flow.key.local, flow.key.peer])
@@ -194,7 +194,7 @@ impl Plan {
         let naming = if self.numeric {
             Naming::Numeric
         } else {
-            Naming::Named(listing.lookup)
+            Naming::Named(listing.context)
         };
         let mut out = stdout::open().context(stdout::WRITING)?;
         let written = if self.json {
@@ -204,14 +204,18 @@ impl Plan {
         };
         written.context(stdout::WRITING)?;
         // What ended meanwhile holds no socket any more.
-        told.losses.vanished_processes = 0;
-        listing.report(&told, self.debug);
+        report.losses.vanished_processes = 0;
+        listing.write_notes(&report, self.debug);
         Ok(())
     }
 
     /// Listeners first, since they decide the direction, and own what nobody holds any more; then the connections.
-    fn fold(&self, listing: &Listing<'_>, told: &mut Told) -> anyhow::Result<(Vec<Flow>, Servers)> {
-        let owners = listing.owners(told)?;
+    fn fold(
+        &self,
+        listing: &Listing<'_>,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<(Vec<Flow>, Servers)> {
+        let owners = listing.owners(report)?;
         let mut listeners = Listeners::default();
         let mut servers = Servers::default();
         let ask = |states, inode, options| QueryOptions {
@@ -222,14 +226,14 @@ impl Plan {
             scope: Scope::All,
         };
         let listening = ask(StateSet::EMPTY.with(State::Listen), self.processes, true);
-        listing.run(&listening, owners.as_ref(), told, &mut |entry, _| {
+        listing.run(&listening, owners.as_ref(), report, &mut |entry, _| {
             listeners.add(entry.socket);
             servers.add(entry);
             ControlFlow::Continue(())
         })?;
         let mut fold = Fold::new(GroupBy::Host, &listeners);
         let connected = ask(StateSet::FLOWS, self.processes, false);
-        listing.run(&connected, owners.as_ref(), told, &mut |entry, _| {
+        listing.run(&connected, owners.as_ref(), report, &mut |entry, _| {
             let peer = entry.socket.peer.ip();
             if peer.is_some_and(|peer| self.peers.include(peer))
                 && StateSet::FLOWS.contains(entry.socket.state)
@@ -243,8 +247,8 @@ impl Plan {
         Ok((flows, servers))
     }
 
-    fn common(&self) -> Common {
-        Common {
+    fn common(&self) -> ListingArgs {
+        ListingArgs {
             processes: self.processes,
             numeric: self.numeric,
             ipv4: false,
