@@ -1,4 +1,4 @@
-//! Flags of the output, the same in every command.
+//! Output flags of every command.
 
 use clap::ValueEnum;
 use sockeye_output::Format;
@@ -6,7 +6,7 @@ use sockeye_output::Format;
 /// Output format of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FormatArg {
-    /// Columns for people
+    /// Aligned columns
     Table,
     /// One JSON document
     Json,

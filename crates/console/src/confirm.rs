@@ -1,15 +1,17 @@
-//! Whether what was typed is really meant.
+//! Confirmation by the user.
 
 use crate::notes;
-use crate::usage::Usage;
+use crate::usage::UsageError;
 use anyhow::Context;
 use std::io::{self, BufRead, IsTerminal};
 
-/// Puts a question that only `y` and `yes` answer with yes. Without anybody to ask it is a mistake on the command line,
-/// and `mistake` says which.
-pub fn confirm(question: &str, mistake: impl FnOnce() -> String) -> anyhow::Result<bool> {
+/// Asks a question and returns whether the answer is `y` or `yes`.
+///
+/// # Errors
+/// [`UsageError`] with the text from `usage` if standard input is not a terminal.
+pub fn confirm(question: &str, usage: impl FnOnce() -> String) -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
-        return Err(Usage(mistake()).into());
+        return Err(UsageError(usage()).into());
     }
     notes::say(&format!("{question} [y/N] "));
     let mut answer = String::new();

@@ -1,14 +1,19 @@
-//! What every command needs of a terminal: standard output, notes on standard error, progress, confirmation, usage
-//! errors, output files, and the flags that go with them.
+//! Input and output of every command: standard output, notes on standard error, progress, confirmation, usage errors,
+//! output files, and their flags.
 //!
-//! What it deliberately does not do: list sockets, look names up, decide what is printed.
+//! It deliberately does not list sockets, resolve names, or format output.
+//!
+//! ```
+//! use sockeye_console::values::seconds;
+//! assert_eq!(seconds("0.5").unwrap().as_millis(), 500);
+//! ```
 
 pub mod args;
+pub mod atomic_file;
 pub mod confirm;
 pub mod exit;
 pub mod notes;
 pub mod progress;
-pub mod replacement;
 pub mod stdout;
 pub mod usage;
 pub mod values;

@@ -1,10 +1,8 @@
-//! Notes on standard error: what could not be seen, and what to try.
+//! Notes on standard error.
 
 use std::io::Write as _;
 
-/// Writes to stderr. That nobody reads it is no reason to fail.
-///
-/// What was typed, and what files are called, may turn up in it: control characters are made visible.
+/// Writes to stderr; errors are ignored. Control characters are escaped, since arguments and file names may have some.
 pub fn say(text: &str) {
     let mut clean = String::with_capacity(text.len());
     for character in text.chars() {
@@ -17,7 +15,7 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(clean.as_bytes());
 }
 
-/// What may be done about missing rights; there is little left to try for root.
+/// Returns how to get missing rights: `unprivileged`, or another text for root without all capabilities.
 pub fn remedy(unprivileged: &'static str) -> &'static str {
     if rustix::process::geteuid().is_root() {
         "root here is confined: try outside the container, or as root of the host"

@@ -1,59 +1,60 @@
-//! How far a long work has come, on a terminal's stderr.
+//! Progress of long operations, on a terminal's stderr.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A line that says how many are done, written over itself; nothing where nobody watches, or if it is soon over.
+/// A line with the number of finished units, rewritten in place. Nothing is written if stderr is not a terminal, or in
+/// the first half second.
 #[derive(Debug)]
 pub struct Progress {
-    what: &'static str,
-    all: usize,
+    unit: &'static str,
+    total: usize,
     done: usize,
     next: Option<Instant>,
     is_shown: bool,
 }
 
 impl Progress {
-    /// Begins a progress line for `all` units of `what`.
-    pub fn new(what: &'static str, all: usize) -> Self {
-        let is_watched = std::io::stderr().is_terminal();
+    /// Begins a progress line for `total` units.
+    pub fn new(unit: &'static str, total: usize) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
         Self {
-            what,
-            all,
+            unit,
+            total,
             done: 0,
-            next: is_watched.then(|| Instant::now() + PATIENCE),
+            next: is_terminal.then(|| Instant::now() + DELAY),
             is_shown: false,
         }
     }
 
-    /// Of a work whose end nobody knows.
-    pub fn endless(what: &'static str) -> Self {
-        Self::new(what, 0)
+    /// Begins a progress line for an unknown number of units.
+    pub fn without_total(unit: &'static str) -> Self {
+        Self::new(unit, 0)
     }
 
-    /// One more is done.
+    /// Counts one more unit.
     pub fn step(&mut self) {
         self.reach(self.done + 1);
     }
 
-    /// So many are done.
+    /// Sets the number of finished units.
     pub fn reach(&mut self, done: usize) {
         self.done = done;
         let Some(next) = self.next else { return };
         let now = Instant::now();
         if now >= next {
-            let of_all = match self.all {
+            let of_total = match self.total {
                 0 => String::new(),
-                all => format!(" of {all}"),
+                total => format!(" of {total}"),
             };
-            self.show(&format!("\rsockeye: {}{of_all} {}", self.done, self.what));
+            self.show(&format!("\rsockeye: {}{of_total} {}", self.done, self.unit));
             self.is_shown = true;
             self.next = Some(now + INTERVAL);
         }
     }
 
     fn show(&self, text: &str) {
-        // That nobody reads it is no reason to fail.
+        // Progress is optional.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
@@ -66,5 +67,5 @@ impl Drop for Progress {
     }
 }
 
-const PATIENCE: Duration = Duration::from_millis(500);
+const DELAY: Duration = Duration::from_millis(500);
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Standard output, as it is: a terminal with a width, or something that takes bytes.
+//! Standard output: writing, the size and colours of its terminal, and waiting while it has a reader.
 
 use crate::args::ColorArg;
 use anyhow::Context;
@@ -9,11 +9,11 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// Standard output without the line buffer of the standard library: renderers write large pieces.
+/// Opens standard output without the line buffer of the standard library: writers write large blocks.
 ///
 /// # Errors
-/// When there is no descriptor left. One closed before we began is `/dev/null` by now: the standard library
-/// sees to that.
+/// When no descriptor is left. If standard output was closed before we began, the standard library has opened
+/// `/dev/null` in its place.
 pub fn open() -> io::Result<Stdout> {
     io::stdout()
         .as_fd()
@@ -21,7 +21,7 @@ pub fn open() -> io::Result<Stdout> {
         .map(|fd| Stdout(File::from(fd)))
 }
 
-/// Writes a text that is there as a whole.
+/// Writes a complete text.
 pub fn write(text: &[u8]) -> anyhow::Result<()> {
     open()
         .and_then(|mut stdout| stdout.write_all(text))
@@ -38,10 +38,10 @@ pub fn write_lines<T: AsRef<str>>(lines: impl IntoIterator<Item = T>) -> anyhow:
     write(text.as_bytes())
 }
 
-/// What failed when a write did.
+/// Context of an error of writing.
 pub const WRITING: &str = "write to standard output";
 
-/// Standard output, written to until all is written.
+/// Standard output. Writes wait also if it is non-blocking.
 #[derive(Debug)]
 pub struct Stdout(File);
 
@@ -49,7 +49,7 @@ impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.0.write(bytes) {
-                // Whoever we share it with made it non-blocking (node, ssh): wait as if it were not.
+                // Another process that shares it made it non-blocking (node, ssh).
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     wait(&self.0, PollFlags::OUT, None)?;
                 }
@@ -63,14 +63,13 @@ impl Write for Stdout {
     }
 }
 
-/// Waits for the next sample, and tells whether somebody still reads: a reader that went away is noticed
-/// now, not when there is something to write.
+/// Waits for an interval and returns whether the output still has a reader; returns early if the reader ends.
 pub fn pause(interval: Duration) -> bool {
     let stdout = io::stdout();
     wait(&stdout, PollFlags::empty(), Some(interval)).unwrap_or(true)
 }
 
-/// Waits until there is something to read from `source`, and tells whether somebody still reads what we write.
+/// Waits until `source` is readable, and returns whether the output still has a reader.
 pub fn pause_until(source: &impl AsFd) -> io::Result<bool> {
     let stdout = io::stdout();
     loop {
@@ -86,7 +85,7 @@ pub fn pause_until(source: &impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Polls until one of `events` or an error shows up (false: an error) or the time is over.
+/// Polls until one of `events`, an error or the time limit; returns false for an error.
 fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Result<bool> {
     let until = limit.map(|limit| Instant::now() + limit);
     loop {
@@ -107,27 +106,28 @@ fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Resul
     }
 }
 
-/// Columns of the terminal behind it; `None` if there is none.
+/// Returns the width of the terminal, in characters; `None` if output is not a terminal or its width is unknown.
 pub fn width() -> Option<usize> {
     size()?.columns
 }
 
-/// The terminal behind it; of a size that it does not know it says 0, and here there is none.
+/// Size of a terminal.
 pub struct Size {
     /// Width, in characters; `None` if unknown.
     pub columns: Option<usize>,
     /// Height, in characters; `None` if unknown.
     pub rows: Option<usize>,
-    /// Pixels from left to right, and from top to bottom
+    /// Width and height in pixels; `None` if unknown.
     pub pixels: Option<(usize, usize)>,
 }
 
-/// `None` if there is no terminal.
+/// Returns the size of the terminal; `None` if output is not a terminal.
 pub fn size() -> Option<Size> {
     if !io::stdout().is_terminal() {
         return None;
     }
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    // The kernel reports an unknown size as 0.
     let known = |number: u16| Some(usize::from(number)).filter(|&number| number > 0);
     Some(Size {
         columns: known(size.ws_col),
@@ -136,7 +136,7 @@ pub fn size() -> Option<Size> {
     })
 }
 
-/// Colours or none, by the flag, the terminal, `NO_COLOR` and `TERM`.
+/// Returns whether output has colours, by the flag, the terminal, `NO_COLOR` and `TERM`.
 pub fn style(color: ColorArg) -> Style {
     let colored = match color {
         ColorArg::Always => true,
@@ -150,7 +150,7 @@ pub fn style(color: ColorArg) -> Style {
     if colored { Style::Color } else { Style::Plain }
 }
 
-/// Whether `error` says no more than that the reader of our output went away.
+/// Returns whether an error is a broken pipe: the reader of our output ended.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

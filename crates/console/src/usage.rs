@@ -1,14 +1,14 @@
-//! Mistakes on the command line.
+//! Usage errors.
 
 use sockeye_output::UnknownColumn;
 use std::fmt;
 
-/// A mistake on the command line, with the text that explains it.
+/// A usage error, with the text that explains it. It ends in a newline.
 #[derive(Debug)]
-pub struct Usage(pub String);
+pub struct UsageError(pub String);
 
-impl Usage {
-    /// There are far too many columns to list them where one was mistyped.
+impl UsageError {
+    /// An unknown column, with the nearest known one and a hint at the list of all, which is too long for an error.
     pub fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Self {
         let UnknownColumn { name, nearest, .. } = error;
         let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
@@ -18,10 +18,10 @@ impl Usage {
     }
 }
 
-impl fmt::Display for Usage {
+impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.trim_end())
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for UsageError {}

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-/// How many rows; none is an answer too.
+/// Parses a number of rows, 0 or more.
 pub fn top(text: &str) -> Result<usize, String> {
     text.parse()
         .map_err(|_| "expected a whole number, 0 or more".to_owned())
 }
 
-/// How many samples.
+/// Parses a number, 1 or more.
 pub fn count(text: &str) -> Result<u64, String> {
     text.parse()
         .ok()
@@ -16,8 +16,8 @@ pub fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a whole number, 1 or more".to_owned())
 }
 
-/// Seconds to wait, possibly none.
-pub fn patience(text: &str) -> Result<Duration, String> {
+/// Parses seconds, 0 or more.
+pub fn seconds_or_zero(text: &str) -> Result<Duration, String> {
     if text.parse() == Ok(0.0) {
         Ok(Duration::ZERO)
     } else {
@@ -25,7 +25,7 @@ pub fn patience(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Seconds, possibly with a fraction, more than none.
+/// Parses seconds, more than 0, possibly with a fraction.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .parse()

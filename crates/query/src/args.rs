@@ -5,10 +5,10 @@ use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_model::{Protocol, ProtocolSet, StateSet};
 use sockeye_source::Choice;
 
-/// What all listings have in common.
+/// Flags of every listing.
 #[derive(Debug, Args)]
-pub struct Common {
-    /// Which processes hold the sockets
+pub struct ListingArgs {
+    /// Show the processes that hold the sockets
     #[arg(short = 'p', long)]
     pub processes: bool,
     /// Numbers instead of the names of services, users and hosts
@@ -26,10 +26,10 @@ pub struct Common {
     /// With -N all: also sockets that no process holds, of every protocol (slow: each namespace is entered)
     #[arg(long)]
     pub complete: bool,
-    /// Where the sockets are read from; `sockeye doctor` tells what works here
+    /// Source of the sockets; `sockeye doctor` shows what works here
     #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
     pub source: SourceArg,
-    /// In which form
+    /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub format: FormatArg,
     /// Leave out the header line
@@ -38,21 +38,21 @@ pub struct Common {
     /// Colours in tables
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub color: ColorArg,
-    /// Where the kernel describes its own types, for BPF
+    /// File with the kernel's type information, for BPF
     #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
     pub btf: std::path::PathBuf,
     /// How long to wait for the names of hosts, in seconds
     #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
-          value_parser = sockeye_console::values::patience)]
+          value_parser = sockeye_console::values::seconds_or_zero)]
     pub names_timeout: std::time::Duration,
     /// Say on stderr which source was used
     #[arg(short = 'v', long)]
     pub verbose: bool,
 }
 
-/// Of which protocols sockets are meant, and in which states.
+/// Flags that select sockets by protocol and state.
 #[derive(Debug, Args)]
-pub struct Which {
+pub struct SocketArgs {
     /// TCP sockets
     #[arg(short = 't', long)]
     pub tcp: bool,
@@ -75,10 +75,10 @@ pub struct Which {
     /// unix_dgram, unix_seqpacket, packet, netlink, separated by commas
     #[arg(short = 'A', long, value_name = "LIST", value_parser = crate::values::protocols)]
     pub protocols: Option<ProtocolSet>,
-    /// Sockets in every state (of those merely bound: state bound-inactive)
+    /// Sockets in every state (sockets that are only bound: state bound-inactive)
     #[arg(short = 'a', long, overrides_with = "listening")]
     pub all: bool,
-    /// Listening and unconnected sockets only; of -a and -l the last one counts, as in ss
+    /// Listening and unconnected sockets only; of -a and -l the last one takes effect, as in ss
     #[arg(short = 'l', long, overrides_with = "all")]
     pub listening: bool,
 }
@@ -88,11 +88,11 @@ pub struct Which {
 pub enum SourceArg {
     /// The best that works
     Auto,
-    /// Our own BPF programs only
+    /// Sockeye's BPF programs only
     Bpf,
     /// Netlink only: one pass for TCP of IPv4 and IPv6, sock_diag for the rest
     Diag,
-    /// Netlink only, and sock_diag v2 for all
+    /// Netlink only, sock_diag v2 for all protocols
     DiagV2,
     /// /proc/net only
     Procfs,
@@ -110,8 +110,8 @@ impl From<SourceArg> for Choice {
     }
 }
 
-impl Which {
-    /// What was asked for by flags; `None`: nothing was.
+impl SocketArgs {
+    /// Returns the protocols that the flags select; `None` without such a flag.
     pub fn protocols(&self) -> Option<ProtocolSet> {
         let flags = [
             (self.tcp, ProtocolSet::of(&[Protocol::Tcp])),
@@ -122,14 +122,14 @@ impl Which {
             (self.mptcp, ProtocolSet::of(&[Protocol::Mptcp])),
         ];
         let listed = self.protocols.unwrap_or(ProtocolSet::EMPTY);
-        let asked = flags
+        let selected = flags
             .iter()
             .filter(|(flag, _)| *flag)
             .fold(listed, |all, (_, one)| all.or(*one));
-        (!asked.is_empty()).then_some(asked)
+        (!selected.is_empty()).then_some(selected)
     }
 
-    /// In which states, where the filter names none.
+    /// Returns the states to list if the filter names none.
     pub const fn states(&self) -> StateSet {
         if self.all {
             StateSet::ALL

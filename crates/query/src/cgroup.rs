@@ -1,4 +1,4 @@
-//! From what was typed to a cgroup.
+//! A cgroup given on the command line.
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags, fstatfs};
@@ -12,20 +12,20 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// A cgroup (v2), opened.
+/// An open cgroup of version 2.
 #[derive(Debug)]
 pub struct Cgroup {
     folder: PathBuf,
-    /// Below the mount, as filters have it: `/system.slice/nginx.service`.
+    /// Path below the mount, as in filters: `/system.slice/nginx.service`.
     path: Vec<u8>,
     fd: OwnedFd,
 }
 
 impl Cgroup {
-    /// The one somebody means: a path, below the mount or with it; a process; a container.
+    /// Opens the cgroup that an argument names: a path (absolute or below the mount), a pid, or a container.
     ///
-    /// The whole host, which is what the topmost cgroup is, has to be typed as such.
-    pub fn meant_by(typed: &OsStr) -> anyhow::Result<Self> {
+    /// The root cgroup is the whole host, and is accepted only by its own path.
+    pub fn from_text(typed: &OsStr) -> anyhow::Result<Self> {
         let mount = mount()?;
         let plain = Path::new(typed);
         let folder = mount.point().join(plain.strip_prefix("/").unwrap_or(plain));
@@ -34,7 +34,7 @@ impl Cgroup {
         } else if plain.is_absolute() && is_cgroup(plain) {
             Self::open(&mount, plain)
         } else if plain.is_absolute() && plain.is_dir() && !folder.is_dir() {
-            // A cgroup of version 1, or no cgroup at all: to be told as what it is.
+            // A cgroup of version 1, or no cgroup: opening it gives the right error.
             Self::open(&mount, plain)
         } else if typed.as_bytes().contains(&b'/') || !typed.is_empty() && folder.is_dir() {
             Self::open(&mount, &folder)
@@ -46,30 +46,30 @@ impl Cgroup {
             }
             Self::of_container(&mount, &text)
         }?;
-        let is_typed = mount
+        let is_mount_point = mount
             .folder_at(plain)
             .is_some_and(|folder| folder == mount.point());
-        if found.is_topmost() && !is_typed && plain != Path::new("/") {
-            bail!("{typed:?} comes to the topmost cgroup, which is the whole host: type / if that is meant");
+        if found.is_root() && !is_mount_point && plain != Path::new("/") {
+            bail!("{typed:?} is in the root cgroup, which is the whole host: type / for the whole host");
         }
         Ok(found)
     }
 
-    /// Our own.
+    /// Opens our own cgroup.
     pub fn own() -> anyhow::Result<Self> {
         let mount = mount()?;
         let folder = mount.folder_of(None).context("our own cgroup")?;
         Self::open(&mount, &folder)
     }
 
-    /// Every cgroup there is, by path; whether there are more.
+    /// Opens every cgroup, sorted by path; also returns whether there are more than [`FOLDERS_MAX`].
     pub fn all() -> anyhow::Result<(Vec<Self>, bool)> {
         let mount = mount()?;
         let mut folders = vec![mount.point().to_owned()];
         let mut seen = 0;
-        // Breadth first, so that a bound cuts off the deepest.
+        // Breadth first, so that the bound cuts off the deepest.
         while seen < folders.len() && folders.len() < FOLDERS_MAX {
-            // Gone since, or not ours to read.
+            // A cgroup that was deleted or may not be read has no children.
             let files = fs::read_dir(&folders[seen]).into_iter().flatten().flatten();
             folders.extend(
                 files
@@ -97,11 +97,8 @@ impl Cgroup {
                 None => anyhow!("process {pid}: {error}; give the path of a cgroup"),
             })?;
         let found = Self::open(mount, &folder)?;
-        if found.is_topmost() {
-            bail!(
-                "process {pid} is in the topmost cgroup, with all that are in no other: that is the whole host; type / \
-                 if that is meant"
-            );
+        if found.is_root() {
+            bail!("process {pid} is in the root cgroup, which is the whole host; type / for the whole host");
         }
         Ok(found)
     }
@@ -110,13 +107,13 @@ impl Cgroup {
         let cgroups = Cgroups::read();
         match cgroups.of_container(text)[..] {
             [] => bail!(
-                "there is no cgroup {text:?} in {}, and no container is called so in any; CGROUP is a path as \
+                "there is no cgroup {text:?} in {}, and no container of this name; CGROUP is a path as \
                  `systemd-cgls` shows it, a pid, or a container's name or id (at least 12 digits of it)",
                 mount.point().display()
             ),
             [path] => Self::open(mount, &mount.point().join(path.strip_prefix('/').unwrap_or(path))),
             ref several => bail!(
-                "{text:?} is ambiguous: {} containers are called so: {}; name one by its path",
+                "{text:?} is ambiguous: {} containers have this name: {}; give a path",
                 several.len(),
                 several
                     .iter()
@@ -155,18 +152,18 @@ impl Cgroup {
         &self.folder
     }
 
-    /// Its path below the mount, harmless for a terminal.
+    /// Returns its path below the mount, without control characters.
     pub fn path(&self) -> String {
         harmless(&self.path)
     }
 
-    /// The same as it is.
+    /// Returns its path below the mount.
     pub fn path_bytes(&self) -> &[u8] {
         &self.path
     }
 
-    /// The filter by which other commands find the sockets made in it, to be typed between single quotes; `None` if its
-    /// path does not fit there.
+    /// Returns a filter for the sockets that were created in it, to be typed in single quotes; `None` if its path has
+    /// characters that cannot be quoted.
     pub fn filter(&self) -> Option<String> {
         let mut filter = "cgroup = ".to_owned();
         for &byte in &self.path {
@@ -181,15 +178,15 @@ impl Cgroup {
         Some(filter)
     }
 
-    /// Those above it that are seen, the nearest first.
-    pub fn above(&self) -> anyhow::Result<Vec<Self>> {
+    /// Opens its ancestors that are visible here, the parent first.
+    pub fn ancestors(&self) -> anyhow::Result<Vec<Self>> {
         let mount = mount()?;
         let folders = self.folder.ancestors().skip(1);
         let above = folders.take_while(|folder| folder.starts_with(mount.point()));
         above.map(|folder| Self::open(&mount, folder)).collect()
     }
 
-    fn is_topmost(&self) -> bool {
+    fn is_root(&self) -> bool {
         self.path == b"/"
     }
 }
@@ -207,7 +204,7 @@ fn mount() -> anyhow::Result<CgroupMount> {
     )
 }
 
-/// A number as pids are written: an id of a container may be nothing but digits too, but is longer, or begins with zeros.
+/// Parses a pid. A container's id may consist of digits too, but is longer or begins with zeros.
 fn pid(text: &str) -> Option<Pid> {
     let is_number = !text.starts_with(['0', '+']) && text.len() < CONTAINER_DIGITS;
     text.parse().ok().filter(|_| is_number).map(Pid)
@@ -220,13 +217,13 @@ fn is_cgroup(folder: &Path) -> bool {
 /// `include/uapi/linux/magic.h`
 const CGROUP2_SUPER_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 
-/// So many digits of a container's id are wanted at the least.
+/// Least number of digits of a container's id.
 const CONTAINER_DIGITS: usize = 12;
 
-/// So many cgroups are looked at; a busy container host has a few thousand.
+/// Bound on the number of cgroups; a busy container host has a few thousand.
 const FOLDERS_MAX: usize = 65_536;
 
-/// So many containers are told apart in an error.
+/// Number of containers that an error lists.
 const LISTED_MAX: usize = 5;
 
 #[cfg(test)]
@@ -234,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_processes() {
+    fn container_ids_are_no_pids() {
         assert_eq!(pid("1"), Some(Pid(1)));
         assert_eq!(pid("4194304"), Some(Pid(4_194_304)));
         for other in [

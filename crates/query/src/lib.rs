@@ -1,14 +1,20 @@
-//! From flags and a filter to sockets: which namespaces to look into, what the filter means in each, which sources
-//! answer, and a report of what was lost. All commands that list sockets share it.
+//! From flags and a filter to sockets, for all commands that list sockets: it finds the namespaces, resolves the filter
+//! in each, runs the sources, and reports what was lost.
 //!
-//! What it deliberately does not do: print sockets, change anything.
+//! It deliberately does not print sockets and changes nothing.
+//!
+//! - `args`, `values`: flags and their parsers
+//! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
+//! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
+//! - `listing`, `scan`: a listing and one pass of it; `report`, `notes`: what it lost, and the notes about it
 
 pub mod args;
 pub mod cgroup;
+pub mod context;
 pub mod listing;
-pub mod lookup;
+pub mod namespaces;
+pub mod netns_targets;
 pub mod notes;
-pub mod places;
-pub mod rooms;
-mod run;
+mod report;
+mod scan;
 pub mod values;

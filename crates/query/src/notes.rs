@@ -1,14 +1,14 @@
-//! What is said on stderr beside the listing: what could not be seen, what to try, which source was used.
+//! Notes on stderr about a listing: losses with their remedies, sources, missing rights.
 
-use crate::listing::Everywhere;
+use crate::report::AllNetnsReport;
 use sockeye_console::notes::{remedy, say};
 use sockeye_model::Losses;
 use sockeye_source::owners::OwnerLookup;
 use sockeye_source::{ProtocolSource, SourceKind};
 use std::fmt::Write as _;
 
-/// One line for each kind of loss, with the remedy where there is one.
-pub fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
+/// Writes a line for each kind of loss, with the remedy where there is one.
+pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
     let mut text = String::new();
     let mut line = |count: u64, [one, many]: [&str; 2], remedy: &str| {
         if count > 0 {
@@ -65,10 +65,10 @@ pub fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
         ],
         "try again, or --source diag",
     );
-    if owners_wanted || every_place {
+    if needs_owners || all_netns {
         line(
             losses.unreadable_processes,
-            match (owners_wanted, every_place) {
+            match (needs_owners, all_netns) {
                 (true, false) => [
                     "process could not be read: owners may be missing",
                     "processes could not be read: owners may be missing",
@@ -104,8 +104,8 @@ pub fn losses(losses: &Losses, owners_wanted: bool, every_place: bool) {
     say(&text);
 }
 
-/// What no source could list, and what was not listed to its end, with the reason; with `-v` also which
-/// rung of the ladder told of what, and why not a better one.
+/// Writes which protocols no source could list or listed incompletely, with the reason; with `verbose` also the source
+/// of each protocol, and why better ones were not used.
 pub fn sources(used: &[ProtocolSource], verbose: bool) {
     let mut text = String::new();
     for used in used {
@@ -117,17 +117,17 @@ pub fn sources(used: &[ProtocolSource], verbose: bool) {
             }
         }
         let _ = match used.source {
-            // Whoever may not enter should know what that costs.
+            // The user should know what is missing without the right to enter.
             Some(SourceKind::Procfs) if !verbose && used.is_from_outside() => writeln!(
                 text,
-                "sockeye: {what}: read from outside the namespace, by way of /proc/PID/net: no cookies, marks, cgroups or \
+                "sockeye: {what}: read from outside the namespace, from /proc/PID/net: no cookies, marks, cgroups or \
                  tcp_info; entering it needs CAP_SYS_ADMIN"
             ),
             Some(source) if verbose => writeln!(text, "sockeye: {what}: read by {source}"),
             Some(_) => Ok(()),
             None if missing => writeln!(
                 text,
-                "sockeye: {what} sockets could not be listed; `sockeye doctor` tells what works here"
+                "sockeye: {what} sockets could not be listed; `sockeye doctor` shows what works here"
             ),
             None if verbose => writeln!(text, "sockeye: {what}: nothing here lists them"),
             None => Ok(()),
@@ -139,27 +139,31 @@ pub fn sources(used: &[ProtocolSource], verbose: bool) {
     say(&text);
 }
 
-/// By what owners were found, and why not by something better.
-pub fn owners(taken: &OwnerLookup) {
+/// Writes how owners were found, and why better sources were not used.
+pub fn owners(lookup: &OwnerLookup) {
     let mut text = String::new();
-    for (way, reason) in &taken.not_used {
-        let _ = writeln!(text, "sockeye: owners: {way} did not answer: {reason}");
+    for (source, reason) in &lookup.not_used {
+        let _ = writeln!(text, "sockeye: owners: {source} did not answer: {reason}");
     }
-    let _ = writeln!(text, "sockeye: owners: read by {}", taken.source);
+    let _ = writeln!(text, "sockeye: owners: read by {}", lookup.source);
     say(&text);
 }
 
-/// What kind of listing of every namespace this was, and what it left out.
-pub fn everywhere(everywhere: &Everywhere, places: usize) {
-    if everywhere.held {
+/// Writes how all namespaces were listed, and what is missing.
+pub fn all_netns(report: &AllNetnsReport, count: usize) {
+    if report.descriptors_only {
         say(
             "sockeye: every namespace at once: all TCP and UDP sockets; of other protocols those that a process holds \
              (--complete enters each namespace for the rest)\n",
         );
     }
-    if let Some(reason) = &everywhere.each {
-        let which = if everywhere.held { "the rest of " } else { "" };
-        let (count, s) = (places, if places == 1 { "" } else { "s" });
+    if let Some(reason) = &report.one_by_one {
+        let which = if report.descriptors_only {
+            "the rest of "
+        } else {
+            ""
+        };
+        let s = if count == 1 { "" } else { "s" };
         say(&format!(
             "sockeye: {which}{count} namespace{s} listed one by one (bpf: {reason}): one without a name and without a \
              process is left out\n"

@@ -2,7 +2,7 @@
 
 use sockeye_model::ProtocolSet;
 
-/// A list of protocols, as `-A` takes it.
+/// Parses the list of protocols of `-A`.
 pub fn protocols(list: &str) -> Result<ProtocolSet, String> {
     list.split(',').try_fold(ProtocolSet::EMPTY, |all, name| {
         let found = ProtocolSet::from_name(name.trim()).ok_or_else(|| {

@@ -8,7 +8,7 @@ use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 use sockeye_console::exit::report;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_dropins::Tool;
 use std::process::ExitCode;
 
@@ -82,5 +82,5 @@ fn tell(mut message: clap::Error) -> anyhow::Result<()> {
         );
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    Err(Usage(format!("sockeye: {text}")).into())
+    Err(UsageError(format!("sockeye: {text}")).into())
 }

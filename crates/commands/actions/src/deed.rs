@@ -12,8 +12,8 @@ use sockeye_model::{Pid, Protocol};
 use sockeye_output::listing::{Align, Column, Value};
 use sockeye_output::socket::{Sockets, further_value};
 use sockeye_output::{Format, SocketWriter, Style, harmless};
-use sockeye_query::args::Common;
-use sockeye_query::listing::{self, Listing};
+use sockeye_query::args::ListingArgs;
+use sockeye_query::listing::Listing;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,7 +64,7 @@ impl Deed {
     pub(crate) fn run(
         &self,
         manner: &Manner,
-        common: &Common,
+        common: &ListingArgs,
         listing: &Listing<'_>,
         targets: &Targets,
         mut outcomes: Vec<Outcome>,
@@ -127,7 +127,7 @@ impl Deed {
             ));
         }
         self.tell_rest(targets, &outcomes, &meant, manner.dry_run);
-        listing.report(&targets.told, common.verbose);
+        listing.write_notes(&targets.report, common.verbose);
         if let Some(error) = unwritten {
             return Err(error);
         }
@@ -144,7 +144,7 @@ impl Deed {
     /// The first of those that are meant.
     fn preview(
         &self,
-        common: &Common,
+        common: &ListingArgs,
         listing: &Listing<'_>,
         targets: &Targets,
         meant: &[usize],
@@ -159,7 +159,7 @@ impl Deed {
         let mut writer = SocketWriter::with_columns(&mut out, layout.listing());
         writer.begin()?;
         for &place in meant.iter().take(SHOWN_MAX) {
-            targets.with_entry(&targets.all[place], |entry| writer.row(entry, listing.lookup))?;
+            targets.with_entry(&targets.all[place], |entry| writer.row(entry, listing.context))?;
         }
         writer.finish(&sockeye_output::Summary::default())?;
         let more = meant.len().saturating_sub(SHOWN_MAX);
@@ -172,7 +172,7 @@ impl Deed {
     /// Every socket, with what became of it.
     fn show_all(
         &self,
-        common: &Common,
+        common: &ListingArgs,
         listing: &Listing<'_>,
         targets: &Targets,
         outcomes: &[Outcome],
@@ -185,7 +185,7 @@ impl Deed {
             ..layout(common, listing, targets)
         };
         let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
-        let sources = listing::sources(&targets.told);
+        let sources = targets.report.sources();
         let mut write = || -> io::Result<()> {
             writer.begin()?;
             for (target, outcome) in targets.all.iter().zip(outcomes) {
@@ -194,9 +194,9 @@ impl Deed {
                 }
                 let values = [Value::Word(outcome.name(self.done)), outcome.reason()];
 
-                targets.with_entry(target, |entry| writer.row_with(entry, listing.lookup, &values))?;
+                targets.with_entry(target, |entry| writer.row_with(entry, listing.context, &values))?;
             }
-            writer.finish_with(&listing::summary(&targets.told, &sources), |object| {
+            writer.finish_with(&targets.report.summary(&sources), |object| {
                 object.boolean("dry_run", Some(dry_run));
                 let how_many =
                     |is_it: fn(&Outcome) -> bool| outcomes.iter().filter(|one| is_it(one)).count() as u64;
@@ -286,12 +286,12 @@ impl Deed {
     }
 }
 
-fn layout(common: &Common, listing: &Listing<'_>, targets: &Targets) -> TargetLayout {
+fn layout(common: &ListingArgs, listing: &Listing<'_>, targets: &Targets) -> TargetLayout {
     let first = targets.all.first().map(|target| target.protocol);
     TargetLayout {
         format: common.format.into(),
         netid: targets.all.iter().any(|target| Some(target.protocol) != first),
-        netns: listing.lookup.places.are_many(),
+        netns: listing.context.namespaces.are_many(),
         width: stdout::width(),
         no_header: common.no_header,
         ..TargetLayout::default()

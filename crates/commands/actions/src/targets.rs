@@ -1,10 +1,10 @@
 //! The sockets that something is to be done to, or asked of: found first, all of them, and kept.
 
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::{
     Cookie, Endpoint, Entry, Family, Inode, InterfaceIndex, NetnsInode, Owner, Protocol, Socket, State, Timer,
 };
-use sockeye_query::listing::{Listing, QueryOptions, Told};
+use sockeye_query::listing::{Listing, ListingReport, QueryOptions};
 use sockeye_source::owners::Owners;
 use std::ops::ControlFlow;
 
@@ -33,21 +33,21 @@ pub(crate) struct Target {
 pub(crate) struct Targets {
     pub(crate) all: Vec<Target>,
     pub(crate) owners: Owners,
-    pub(crate) told: Told,
+    pub(crate) report: ListingReport,
 }
 
 impl Targets {
     /// Finds what is asked for. The listing has to want owners.
     pub(crate) fn find(listing: &Listing<'_>, ask: &QueryOptions) -> anyhow::Result<Self> {
-        let mut told = listing.begin();
+        let mut report = listing.begin();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
-        let owners = listing.owners(&mut told)?.unwrap_or_default();
+        let owners = listing.owners(&mut report)?.unwrap_or_default();
         let mut all = Vec::new();
-        listing.run(ask, Some(&owners), &mut told, &mut |entry, _| {
+        listing.run(ask, Some(&owners), &mut report, &mut |entry, _| {
             all.push(Target::from(entry.socket));
             ControlFlow::Continue(())
         })?;
-        Ok(Self { all, owners, told })
+        Ok(Self { all, owners, report })
     }
 
     /// Who holds it.
@@ -57,7 +57,7 @@ impl Targets {
 
     /// Whether a socket without an owner has none: every process could be read.
     pub(crate) fn see_every_owner(&self) -> bool {
-        self.told.losses.unreadable_processes == 0 && !self.owners.hides_processes()
+        self.report.losses.unreadable_processes == 0 && !self.owners.hides_processes()
     }
 
     /// Calls `show` with what renderers take.
@@ -77,9 +77,9 @@ impl Target {
 }
 
 /// Whoever changes sockets has to say which, be it in so many words that all are meant.
-pub(crate) fn refuse_no_filter(command: &str, words: &[String]) -> Result<(), Usage> {
+pub(crate) fn refuse_no_filter(command: &str, words: &[String]) -> Result<(), UsageError> {
     if words.iter().all(|word| word.trim().is_empty()) {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "sockeye: {command}: a FILTER has to say which sockets are meant, like 'dport = :5432', 'owner = nginx' or \
              'idle > 1h'; all connections are: state established\n"
         )));

@@ -3,9 +3,9 @@
 use anyhow::Context;
 use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_console::replacement::Replacement;
+use sockeye_console::atomic_file::AtomicFile;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_measure::{Noise, NoiseSample, Report};
 use sockeye_output::{ChartFormat, Format, ReportLayout, harmless, push_report, write_charts};
 use std::ffi::OsStr;
@@ -39,16 +39,16 @@ impl OutputArgs {
     }
 
     /// Checks that the chart can be written, and creates its file.
-    pub(crate) fn prepare(&self) -> anyhow::Result<Option<Replacement>> {
+    pub(crate) fn prepare(&self) -> anyhow::Result<Option<AtomicFile>> {
         self.chart_format()?;
-        self.output.as_deref().map(Replacement::create).transpose()
+        self.output.as_deref().map(AtomicFile::create).transpose()
     }
 
     /// Returns the format by the file name; SVG without an extension.
-    fn chart_format(&self) -> Result<ChartFormat, Usage> {
+    fn chart_format(&self) -> Result<ChartFormat, UsageError> {
         if self.output.as_deref() == Some(Path::new("-")) {
             let text = "sockeye: bench: -o -: the figures go to the standard output; the drawing needs a file, called .svg or .png\n";
-            return Err(Usage(text.to_owned()));
+            return Err(UsageError(text.to_owned()));
         }
         let name = self
             .output
@@ -58,7 +58,7 @@ impl OutputArgs {
         match name.as_deref().map(str::to_ascii_lowercase).as_deref() {
             None | Some("svg") => Ok(ChartFormat::Svg),
             Some("png") => Ok(ChartFormat::Png),
-            Some(other) => Err(Usage(format!(
+            Some(other) => Err(UsageError(format!(
                 "sockeye: bench: nothing is known of .{}; what -o draws into is called .svg or .png\n",
                 harmless(other.as_bytes())
             ))),
@@ -66,7 +66,7 @@ impl OutputArgs {
     }
 
     /// Writes the report and its chart. Returns exit status 1 if the report is partial.
-    pub(crate) fn deliver(&self, report: &Report, chart: Option<Replacement>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn deliver(&self, report: &Report, chart: Option<AtomicFile>) -> anyhow::Result<ExitCode> {
         let format = if self.json {
             Format::Json
         } else {

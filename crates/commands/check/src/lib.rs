@@ -14,10 +14,10 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
 use sockeye_output::{Format, Summary};
-use sockeye_query::args::Common;
-use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told, names_netns};
-use sockeye_query::lookup::Lookup;
-use sockeye_query::places::{Namespace, Places};
+use sockeye_query::args::ListingArgs;
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_netns};
+use sockeye_query::namespaces::{Namespace, NetnsSelection};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
 use sockeye_verdict::{Baseline, Coverage, Finding, Rule, Scope as Concerns, Severity, Snapshot};
@@ -61,7 +61,7 @@ pub struct CheckArgs {
     #[arg(long)]
     list: bool,
     #[command(flatten)]
-    common: Common,
+    common: ListingArgs,
     /// Only these sockets: an expression as ss takes it, for example: dport = :443 or owner = nginx
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -81,9 +81,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     if args.list {
         return list::print(&judges, &args.common).map(|()| ExitCode::SUCCESS);
     }
-    let lookup = Lookup::new(&args.common, false, names_netns(&args.filter))?;
-    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
-    listing.want_owners();
+    let context = QueryContext::new(&args.common, false, tests_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
+    listing.require_owners();
     let check = Check {
         args,
         judges,
@@ -115,18 +115,18 @@ impl Check<'_> {
         let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         for sample in 1..=samples {
-            let mut told = self.listing.begin();
-            let look = self.look(before.as_ref(), &mut told, samples > 1)?;
+            let mut report = self.listing.begin();
+            let look = self.look(before.as_ref(), &mut report, samples > 1)?;
             // The first of several knows of no change.
             if sample > 1 || samples == 1 {
                 worst = worst.max(look.worst);
-                match self.print(&look, &told, (samples > 2).then_some(sample - 1)) {
+                match self.print(&look, &report, (samples > 2).then_some(sample - 1)) {
                     // Who read it had enough; what was found was found.
                     Err(error) if stdout::is_closed_pipe(&error) => break,
                     printed => printed?,
                 }
-                self.listing.report(&told, self.args.common.verbose);
-                self.say_gaps(&look.looked_at.seen, &told);
+                self.listing.write_notes(&report, self.args.common.verbose);
+                self.say_gaps(&look.looked_at.seen, &report);
             }
             before = Some((look.memory, look.taken));
             let Some(interval) = self.args.watch.filter(|_| sample < samples) else {
@@ -150,12 +150,12 @@ impl Check<'_> {
     fn look(
         &self,
         before: Option<&(Baseline, Instant)>,
-        told: &mut Told,
+        report: &mut ListingReport,
         remember: bool,
     ) -> anyhow::Result<Look> {
         let begun = Instant::now();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
-        let owners = self.listing.owners(told)?;
+        let owners = self.listing.owners(report)?;
         let mut snapshot = Snapshot::new(&self.judges.limits);
         if remember {
             snapshot = snapshot.keep_counters();
@@ -165,8 +165,8 @@ impl Check<'_> {
         if let (Some((memory, _)), Some(interval)) = (before, interval) {
             snapshot = snapshot.after(memory, interval);
         }
-        self.read_namespaces(&mut snapshot, told)?;
-        let processes = self.read_sockets(&mut snapshot, owners.as_ref(), told)?;
+        self.read_namespaces(&mut snapshot, report)?;
+        let processes = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
         if self.args.filter.is_empty() {
             snapshot.host(self.read_host(&processes));
         }
@@ -190,11 +190,11 @@ impl Check<'_> {
         })
     }
 
-    /// Counters, settings and devices of each place that is looked into.
-    fn read_namespaces(&self, snapshot: &mut Snapshot<'_>, told: &mut Told) -> anyhow::Result<()> {
-        let places = &self.listing.lookup.places;
-        let rooms = self.listing.rooms.worth_a_look();
-        let namespaces: Vec<&Namespace> = rooms.iter().filter_map(|room| room.netns).collect();
+    /// Reads counters, settings and devices of each namespace.
+    fn read_namespaces(&self, snapshot: &mut Snapshot<'_>, report: &mut ListingReport) -> anyhow::Result<()> {
+        let selection = &self.listing.context.namespaces;
+        let targets = self.listing.targets.candidates();
+        let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
         if namespaces.is_empty() {
             snapshot.namespace(self.judged(vitals::namespace()));
             return Ok(());
@@ -203,16 +203,16 @@ impl Check<'_> {
             let namespace = namespaces
                 .get(number)
                 .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
-            places.open(namespace, act)
+            selection.open(namespace, act)
         };
         for (namespace, found) in namespaces.iter().zip(vitals::namespaces(namespaces.len(), &open)) {
             match found {
                 Ok(vitals) => snapshot.namespace(self.judged(vitals)),
-                // It is gone, and nothing can be wrong with it.
-                Err(error) if places.are_many() && error.kind() == ErrorKind::NotFound => {}
-                Err(_) if places.are_many() => {
-                    let is_new = told.closed.insert(namespace.inode());
-                    told.losses.unreadable_namespaces += u64::from(is_new);
+                // It no longer exists, so nothing is wrong with it.
+                Err(error) if selection.are_many() && error.kind() == ErrorKind::NotFound => {}
+                Err(_) if selection.are_many() => {
+                    let is_new = report.unreadable_netns.insert(namespace.inode());
+                    report.losses.unreadable_namespaces += u64::from(is_new);
                 }
                 Err(error) => {
                     return Err(match Errno::from_io_error(&error) {
@@ -241,7 +241,7 @@ impl Check<'_> {
         &self,
         snapshot: &mut Snapshot<'_>,
         owners: Option<&Owners>,
-        told: &mut Told,
+        report: &mut ListingReport,
     ) -> anyhow::Result<Vec<Process>> {
         let filter = self.listing.filter();
         let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
@@ -258,7 +258,7 @@ impl Check<'_> {
             scope: Scope::Matching,
         };
         let mut processes: HashMap<Pid, Process> = HashMap::new();
-        self.listing.run(&ask, owners, told, &mut |entry, _| {
+        self.listing.run(&ask, owners, report, &mut |entry, _| {
             for owner in entry.owners.unwrap_or_default() {
                 processes.entry(owner.process.pid).or_insert(owner.process);
             }
@@ -285,7 +285,8 @@ impl Check<'_> {
             Concerns::Sockets => true,
             Concerns::Namespace => self.args.filter.is_empty(),
             Concerns::Host => {
-                self.args.filter.is_empty() && !matches!(self.listing.lookup.places, Places::One(_))
+                self.args.filter.is_empty()
+                    && !matches!(self.listing.context.namespaces, NetnsSelection::One(_))
             }
         }
     }
@@ -300,7 +301,7 @@ impl Check<'_> {
         is_in_scope && self.judges.want(finding)
     }
 
-    fn print(&self, look: &Look, told: &Told, sample: Option<u64>) -> anyhow::Result<()> {
+    fn print(&self, look: &Look, report: &ListingReport, sample: Option<u64>) -> anyhow::Result<()> {
         let common = &self.args.common;
         let layout = FindingsLayout {
             format: Format::from(common.format),
@@ -309,10 +310,10 @@ impl Check<'_> {
             // One header is enough for a file of many samples.
             no_header: common.no_header || sample.is_some_and(|sample| sample > 1),
             sample,
-            ways: ways::ways(&look.findings, self.listing.lookup),
+            ways: ways::ways(&look.findings, self.listing.context),
         };
-        let sources = listing::sources(told);
-        let summary: Summary<'_> = listing::summary(told, &sources);
+        let sources = report.sources();
+        let summary: Summary<'_> = report.summary(&sources);
         let mut out = Vec::new();
         push_findings(
             &mut out,
@@ -320,7 +321,7 @@ impl Check<'_> {
             &look.looked_at,
             &summary,
             &layout,
-            self.listing.lookup,
+            self.listing.context,
         );
         stdout::open()
             .and_then(|mut stdout| stdout.write_all(&out))
@@ -328,12 +329,13 @@ impl Check<'_> {
     }
 
     /// What could not be judged, for whoever would take silence for health.
-    fn say_gaps(&self, seen: &Coverage, told: &Told) {
+    fn say_gaps(&self, seen: &Coverage, report: &ListingReport) {
         if seen.without_info > 0 {
             notes::say(&format!(
                 "sockeye: {} TCP connections could not be judged: their source ({}) tells no tcp_info\n",
                 seen.without_info,
-                listing::sources(told)
+                report
+                    .sources()
                     .iter()
                     .filter(|(what, _)| *what == "tcp")
                     .map(|(_, rung)| *rung)

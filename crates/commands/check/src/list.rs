@@ -4,11 +4,11 @@ use super::rules::Judges;
 use sockeye_console::args::FormatArg;
 use sockeye_console::stdout;
 use sockeye_output::JsonObject;
-use sockeye_query::args::Common;
+use sockeye_query::args::ListingArgs;
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;
 
-pub(super) fn print(judges: &Judges, common: &Common) -> anyhow::Result<()> {
+pub(super) fn print(judges: &Judges, common: &ListingArgs) -> anyhow::Result<()> {
     let mut out = Vec::new();
     match common.format {
         FormatArg::Table => out = table(judges).into_bytes(),

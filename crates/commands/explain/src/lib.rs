@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_dictionary::{Dictionary, Found, Kind, Log, Severity};
 use sockeye_output::{Format, harmless};
 use sockeye_sys::interrupts::Interrupts;
@@ -96,7 +96,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     if file == Path::new("-") && args.file.is_none() && io::stdin().is_terminal() {
         let text = "sockeye: explain: what? A name or a line of a log (sockeye explain CLOSE_WAIT), or a log: dmesg | sockeye explain\n";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     explain_log(&dictionary, file, args, &layout)?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! Flags of `flows`, `sockets` and `doctor`.
 
 use clap::{Args, ValueEnum};
-use sockeye_query::args::{Common, Which};
+use sockeye_query::args::{ListingArgs, SocketArgs};
 
 /// Who talks to whom: connections folded into host flows
 ///
@@ -59,7 +59,7 @@ pub struct FlowOptions {
     #[arg(long, value_name = "LIST")]
     pub(crate) columns: Option<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: ListingArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,7 +80,7 @@ pub(crate) enum Peers {
 #[command(after_help = SOCKETS_EXAMPLES)]
 pub struct SocketsArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: SocketArgs,
     /// User, inode, cookie, mark, cgroup
     #[arg(short = 'e', long)]
     pub(crate) extended: bool,
@@ -103,7 +103,7 @@ pub struct SocketsArgs {
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
-    pub(crate) common: Common,
+    pub(crate) common: ListingArgs,
     /// Which sockets: an expression as ss takes it, for example: state time-wait and sport = :443
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,

@@ -4,7 +4,7 @@ use crate::args::{DoctorArgs, DoctorFormat};
 use rustix::thread::CapabilitySet;
 use sockeye_console::stdout;
 use sockeye_observe::{PartSupport, probe_parts};
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_source::{BpfEngine, Probe, ProbeResult, Reason, probe};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// # Errors
 /// If the report cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
-    let report = Report::collect(&Arc::new(lookup::engine(&args.btf)?));
+    let report = Report::collect(&Arc::new(context::bpf_engine(&args.btf)?));
     let text = match args.format {
         DoctorFormat::Table => report.table(),
         DoctorFormat::Json | DoctorFormat::Jsonl => report.json(),

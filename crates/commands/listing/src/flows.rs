@@ -6,13 +6,13 @@ use crate::values::Sorting;
 use anyhow::Context;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::Format;
 use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
-use sockeye_query::listing::{self, Listing, QueryOptions, Scope, Told};
-use sockeye_query::lookup::Lookup;
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -43,19 +43,19 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         Peers::Public => Some("peers = public"),
         Peers::Private => Some("not peers = public"),
     };
-    let wants_netns = options.group_by == GroupBy::Netns || listing::names_netns(words);
-    let lookup = Lookup::new(&options.common, !options.common.numeric, wants_netns)?;
-    let mut listing = Listing::new(&options.common, words, peers, &lookup)?;
+    let wants_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
+    let context = QueryContext::new(&options.common, !options.common.numeric, wants_netns)?;
+    let mut listing = Listing::new(&options.common, words, peers, &context)?;
     let shown = columns.iter().flatten();
     let needs = shown.fold(Detail::NONE, |needs, column| needs | column.needs);
     let owners = needs.contains(Detail::OWNERS) || options.sort.key == SortKey::Process;
     if owners || options.group_by == GroupBy::Process {
-        listing.want_owners();
+        listing.require_owners();
     }
     let measure = options.sort.key.measure();
     if measure == Measure::Rates && options.watch.is_none() {
         let text = "sockeye: --sort: a rate is what changes between two samples: give -w SECONDS\n";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     let totals = options.info || needs.contains(Detail::TCP_INFO) || measure == Measure::Totals;
     let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
@@ -78,7 +78,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
             columns,
             group_by: options.group_by,
             details: FlowDetails {
-                netns: lookup.places.are_many(),
+                netns: context.namespaces.are_many(),
                 states: options.states,
                 owners: options.common.processes || owners,
                 info: options.info,
@@ -113,13 +113,13 @@ impl Watch<'_> {
         let mut samples: u64 = 0;
         loop {
             let started = Instant::now();
-            let mut told = self.listing.begin();
-            let (flows, sample, taken) = self.fold(before.as_ref(), &mut told)?;
+            let mut report = self.listing.begin();
+            let (flows, sample, taken) = self.fold(before.as_ref(), &mut report)?;
             if samples > 0 && self.layout.format == Format::Table {
                 stdout::write(b"\n")?;
             }
             samples += 1;
-            self.print(&flows, samples, &told)?;
+            self.print(&flows, samples, &report)?;
             let Some(interval) = self.options.watch else {
                 return Ok(());
             };
@@ -138,9 +138,9 @@ impl Watch<'_> {
     fn fold(
         &self,
         before: Option<&(Sample, Instant)>,
-        told: &mut Told,
+        report: &mut ListingReport,
     ) -> anyhow::Result<(Vec<Flow>, Sample, Instant)> {
-        let owners = self.listing.owners(told)?;
+        let owners = self.listing.owners(report)?;
         let protocols = ProtocolSet::of(&[self.protocol]);
         let listening = if self.options.udp {
             State::Close
@@ -156,7 +156,7 @@ impl Watch<'_> {
             detail: Detail::OPTIONS,
             scope: Scope::All,
         };
-        self.listing.run(&everywhere, None, told, &mut |entry, _| {
+        self.listing.run(&everywhere, None, report, &mut |entry, _| {
             listeners.add(entry.socket);
             ControlFlow::Continue(())
         })?;
@@ -183,7 +183,7 @@ impl Watch<'_> {
             scope: if with_rates { Scope::All } else { Scope::Matching },
         };
         self.listing
-            .run(&connections, owners.as_ref(), told, &mut |entry, matches| {
+            .run(&connections, owners.as_ref(), report, &mut |entry, matches| {
                 if matches && self.states.contains(entry.socket.state) {
                     fold.add(entry);
                 } else {
@@ -204,7 +204,7 @@ impl Watch<'_> {
         Ok((flows, folded.sample, taken))
     }
 
-    fn print(&self, flows: &[Flow], sample: u64, told: &Told) -> anyhow::Result<()> {
+    fn print(&self, flows: &[Flow], sample: u64, report: &ListingReport) -> anyhow::Result<()> {
         if !self.options.common.numeric {
             let hosts = flows.iter().flat_map(|flow| {
                 // A prefix is no host.
@@ -213,7 +213,7 @@ impl Watch<'_> {
                     flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),
                 ]
             });
-            self.listing.lookup.hosts(hosts.flatten());
+            self.listing.context.hosts(hosts.flatten());
         }
         let mut layout = self.layout.clone();
         layout.details.rates = sample > 1;
@@ -224,26 +224,26 @@ impl Watch<'_> {
         }
         let has_owners = layout.details.owners;
         let mut writer = ListingWriter::new(stdout::open()?, layout.listing());
-        let sources = listing::sources(told);
+        let sources = report.sources();
         writer
             .begin()
             .and_then(|()| {
                 flows.iter().try_for_each(|flow| {
                     writer.row(&FlowRow {
                         flow,
-                        names: self.listing.lookup,
+                        names: self.listing.context,
                         protocol: self.protocol,
                         has_owners,
                     })
                 })
             })
-            .and_then(|()| writer.finish(&listing::summary(told, &sources)))
+            .and_then(|()| writer.finish(&report.summary(&sources)))
             .context(stdout::WRITING)?;
-        self.listing.report(told, self.options.common.verbose);
+        self.listing.write_notes(report, self.options.common.verbose);
         Ok(())
     }
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Flows>>> {
-    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "flows", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "flows", error).into())
 }

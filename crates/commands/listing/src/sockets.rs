@@ -5,12 +5,12 @@ use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::{Endpoint, ProtocolSet};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
 use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Sockets, SortKey};
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
-use sockeye_query::lookup::Lookup;
 use sockeye_source::Detail;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -29,9 +29,9 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .as_deref()
         .map(SortKey::parse)
         .transpose()
-        .map_err(|error| Usage::unknown_column("--sort", "sockets", error))?;
-    let lookup = Lookup::new(&args.common, args.resolve, listing::names_netns(&args.filter))?;
-    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
+        .map_err(|error| UsageError::unknown_column("--sort", "sockets", error))?;
+    let context = QueryContext::new(&args.common, args.resolve, listing::tests_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     let named = columns
         .iter()
         .flatten()
@@ -39,7 +39,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .chain(sort.map(|key| key.column));
     let needs = named.fold(Detail::NONE, |needs, column| needs | column.needs);
     if needs.contains(Detail::OWNERS) {
-        listing.want_owners();
+        listing.require_owners();
     }
     let filter = listing.filter();
     let asked = protocols(args);
@@ -50,17 +50,17 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         protocols,
         families: listing.families(),
         states,
-        detail: needs | detail(args, lookup.places.are_many()),
+        detail: needs | detail(args, context.namespaces.are_many()),
         scope: Scope::Matching,
     };
     let marks = args.extended || columns.iter().flatten().any(|column| column.name == "mark");
     if marks && !listing.sees_marks {
         notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
     }
-    let mut told = listing.begin();
+    let mut report = listing.begin();
 
     // Owners first: a socket opened after this has none, one closed after this is not listed.
-    let owners = listing.owners(&mut told)?;
+    let owners = listing.owners(&mut report)?;
     if args.resolve {
         // A listing of its own, so that names are there when rows stream. What it loses, the other loses too.
         let mut hosts: Vec<IpAddr> = Vec::new();
@@ -69,7 +69,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
             hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
             ControlFlow::Continue(())
         })?;
-        lookup.hosts(hosts);
+        context.hosts(hosts);
     }
 
     let layout = SocketLayout {
@@ -77,7 +77,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         columns,
         details: Details {
             netid: !asked.is_single(),
-            netns: lookup.places.are_many(),
+            netns: context.namespaces.are_many(),
             owners: args.common.processes,
             timers: args.timers,
             extended: args.extended,
@@ -93,8 +93,8 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let mut written = writer.begin();
     let (mut listed, mut rows) = (Ok(()), 0_u64);
     if written.is_ok() {
-        listed = listing.run(&ask, owners.as_ref(), &mut told, &mut |entry, _| {
-            written = writer.row(entry, &lookup);
+        listed = listing.run(&ask, owners.as_ref(), &mut report, &mut |entry, _| {
+            written = writer.row(entry, &context);
             rows += 1;
             if written.is_ok() {
                 ControlFlow::Continue(())
@@ -107,12 +107,12 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         return listed;
     }
     // Also after a failure: what is out is no use without its end.
-    let sources = listing::sources(&told);
+    let sources = report.sources();
     written
-        .and_then(|()| writer.finish(&listing::summary(&told, &sources)))
+        .and_then(|()| writer.finish(&report.summary(&sources)))
         .context(stdout::WRITING)?;
     listed?;
-    listing.report(&told, args.common.verbose);
+    listing.write_notes(&report, args.common.verbose);
     Ok(())
 }
 
@@ -142,5 +142,5 @@ fn detail(args: &SocketsArgs, everywhere: bool) -> Detail {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Sockets>>> {
-    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "sockets", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "sockets", error).into())
 }

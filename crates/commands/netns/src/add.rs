@@ -8,7 +8,7 @@ use clap::Args;
 use sockeye_act::netns::{Addresses, Folder, LinkTarget, Maker, Subnet, TargetError};
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::NetnsName;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -154,13 +154,13 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn new(args: &AddArgs) -> Result<Self, Usage> {
+    fn new(args: &AddArgs) -> Result<Self, UsageError> {
         let Some(prefix) = &args.prefix else {
             let names = args.names.iter().map(|name| super::new_name(name.clone()));
             let names: Vec<NetnsName> = names.collect::<Result<_, _>>()?;
             let mut seen = HashSet::new();
             if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-                return Err(Usage(format!("sockeye: {twice} is named twice\n")));
+                return Err(UsageError(format!("sockeye: {twice} is named twice\n")));
             }
             return Ok(Self::Listed(names));
         };
@@ -169,7 +169,7 @@ impl Wanted {
         let last = args
             .start
             .checked_add(count.saturating_sub(1))
-            .ok_or_else(|| Usage(format!("sockeye: the numbers of the names end at {}\n", u32::MAX)))?;
+            .ok_or_else(|| UsageError(format!("sockeye: the numbers of the names end at {}\n", u32::MAX)))?;
         // The last is the longest; what is wrong with another is wrong with it.
         super::new_name(numbered(prefix, last))?;
         Ok(Self::Series {

@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::NetnsName;
 use sockeye_output::harmless;
 use sockeye_source::names::Namespaces;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &IdentifyArgs) -> anyhow::Result<ExitCode> {
     let process = match args.pid.as_deref() {
         None => "self",
         Some(pid) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => pid,
-        Some(other) => return Err(Usage(format!("sockeye: ns identify: {other:?} is no pid\n")).into()),
+        Some(other) => return Err(UsageError(format!("sockeye: ns identify: {other:?} is no pid\n")).into()),
     };
     let metadata = std::fs::metadata(format!("/proc/{process}/ns/net")).map_err(|error| {
         let remedy = match error.kind() {

@@ -18,7 +18,7 @@ mod workers;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::NetnsName;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -73,12 +73,12 @@ fn done((): ()) -> ExitCode {
 }
 
 /// A name that somebody typed for a namespace there is.
-fn existing(name: &OsStr) -> Result<NetnsName, Usage> {
+fn existing(name: &OsStr) -> Result<NetnsName, UsageError> {
     NetnsName::of_file(name).map_err(|bad| bad_name(name, bad))
 }
 
 /// A name that somebody typed for a namespace there shall be.
-fn new_name(name: OsString) -> Result<NetnsName, Usage> {
+fn new_name(name: OsString) -> Result<NetnsName, UsageError> {
     NetnsName::new(name.clone()).map_err(|bad| bad_name(&name, bad))
 }
 
@@ -98,17 +98,17 @@ fn all_names(prefix: Option<&OsStr>) -> anyhow::Result<Vec<NetnsName>> {
 }
 
 /// Whoever types `--prefix "$P"` with no `P` does not mean all.
-fn refuse_empty(prefix: &OsStr) -> Result<(), Usage> {
+fn refuse_empty(prefix: &OsStr) -> Result<(), UsageError> {
     if prefix.is_empty() {
-        return Err(Usage(
+        return Err(UsageError(
             "sockeye: --prefix is empty; --all means all, where that is an option\n".to_owned(),
         ));
     }
     Ok(())
 }
 
-fn bad_name(name: &OsStr, bad: sockeye_model::InvalidNetnsName) -> Usage {
-    Usage(format!(
+fn bad_name(name: &OsStr, bad: sockeye_model::InvalidNetnsName) -> UsageError {
+    UsageError(format!(
         "sockeye: {name:?} is no name of a network namespace: {bad}\n"
     ))
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_console::progress::Progress;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_filter::join_words;
 use sockeye_filter::netns::{self, Filter};
 use sockeye_model::Namespace;
@@ -14,7 +14,7 @@ use sockeye_output::SortKey;
 use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::SourceArg;
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_source::Choice;
 use sockeye_source::names::{NameKinds, SystemNames};
 use sockeye_source::netns::{Survey, SurveyOptions, names, survey};
@@ -95,7 +95,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     let columns = args.columns.as_deref().map(columns).transpose()?;
     let key = args.sort.as_deref().map(sort_key).transpose()?;
     let text = join_words(&args.filter);
-    let filter = netns::parse(&text).map_err(|error| Usage(error.render(&text)))?;
+    let filter = netns::parse(&text).map_err(|error| UsageError(error.render(&text)))?;
     if args.names && !args.leaked && filter.is_empty() && key.is_none() && args.format == FormatArg::Table {
         return print_names(
             names()
@@ -133,7 +133,7 @@ fn look(
     key: Option<SortKey<Namespaces>>,
 ) -> anyhow::Result<Survey> {
     let names = SystemNames::new(NameKinds::ALL);
-    let engine = lookup::engine(&args.btf)?;
+    let engine = context::bpf_engine(&args.btf)?;
     let named = columns.unwrap_or_default().iter().copied();
     let shows_container = named
         .chain(key.map(|key| key.column))
@@ -220,11 +220,11 @@ fn report(args: &ListArgs, found: &Survey, unjudged: usize) {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Namespaces>>> {
-    parse_columns(list).map_err(|error| Usage::unknown_column("--columns", "ns list", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "ns list", error).into())
 }
 
 fn sort_key(text: &str) -> anyhow::Result<SortKey<Namespaces>> {
-    SortKey::parse(text).map_err(|error| Usage::unknown_column("--sort", "ns list", error).into())
+    SortKey::parse(text).map_err(|error| UsageError::unknown_column("--sort", "ns list", error).into())
 }
 
 const EXAMPLES: &str = "\

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_output::Format;
 use sockeye_profile::StackKind;
@@ -144,7 +144,7 @@ impl ProfArgs {
     ///
     /// # Errors
     /// If there is none or more than one, or another option does not go with it.
-    pub(super) fn target(&self) -> Result<Target<'_>, Usage> {
+    pub(super) fn target(&self) -> Result<Target<'_>, UsageError> {
         let mut given = Vec::new();
         if !self.pids.is_empty() {
             given.push(("-p", Target::Processes(&self.pids)));
@@ -177,7 +177,7 @@ impl ProfArgs {
     }
 
     /// Rejects options that contradict each other.
-    fn check(&self, name: &str, target: &Target<'_>) -> Result<(), Usage> {
+    fn check(&self, name: &str, target: &Target<'_>) -> Result<(), UsageError> {
         let is_given = [
             ("--folded", self.folded),
             ("-o", self.output.is_some()),
@@ -243,8 +243,8 @@ impl ProfArgs {
 }
 
 /// Returns a usage error with the prefix of this command.
-pub(super) fn usage_error(text: &str) -> Usage {
-    Usage(format!("sockeye: prof: {text}\n"))
+pub(super) fn usage_error(text: &str) -> UsageError {
+    UsageError(format!("sockeye: prof: {text}\n"))
 }
 
 fn pid(text: &str) -> Result<u32, String> {

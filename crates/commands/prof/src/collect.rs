@@ -10,7 +10,7 @@ use sockeye_console::progress::Progress;
 use sockeye_observe::{Launched, Plan, Scope, Session, StartError, WaitResult, functions};
 use sockeye_profile::{Partial, Profile};
 use sockeye_query::cgroup::Cgroup;
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_sys::interrupts::Interrupts;
 use std::cell::RefCell;
 use std::os::fd::AsFd;
@@ -39,10 +39,10 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
     let began = Instant::now();
     // 1. Mistakes in the options are reported before anything is attached.
     let plan = plan(args, target)?;
-    let engine = lookup::engine(&args.btf)?;
+    let bpf_engine = context::bpf_engine(&args.btf)?;
     let interrupts = Interrupts::catch().context("handle SIGINT and SIGTERM")?;
     // 2. Attach.
-    let session = match Session::start(&plan, Arc::new(engine), began) {
+    let session = match Session::start(&plan, Arc::new(bpf_engine), began) {
         Ok(session) => session,
         Err(StartError::Command(error)) => {
             notes::say(&format!("sockeye: prof: {error}\n"));
@@ -100,7 +100,7 @@ fn wait_with_progress(
         return session.wait(until, stop);
     }
     let began = Instant::now();
-    let mut progress = Progress::endless("s observed; ^C ends it and prints the results so far");
+    let mut progress = Progress::without_total("s observed; ^C ends it and prints the results so far");
     loop {
         let step = Instant::now() + STEP;
         let next = until.map_or(step, |until| until.min(step));
@@ -131,7 +131,7 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
             )
         }
         Target::Cgroup(typed) => {
-            let cgroup = Cgroup::meant_by(typed.as_os_str())?;
+            let cgroup = Cgroup::from_text(typed.as_os_str())?;
             let id = fstat(cgroup.as_fd()).with_context(|| format!("stat {}", cgroup.folder().display()))?;
             let scope = Scope::Cgroup {
                 folder: cgroup.folder().to_owned(),

@@ -3,8 +3,8 @@
 use crate::args::{ProfArgs, usage_error};
 use crate::output::write_flame;
 use anyhow::Context;
-use sockeye_console::replacement::Replacement;
-use sockeye_console::usage::Usage;
+use sockeye_console::atomic_file::AtomicFile;
+use sockeye_console::usage::UsageError;
 use sockeye_output::{ChartFormat, harmless};
 use sockeye_profile::Profile;
 use std::ffi::OsStr;
@@ -15,13 +15,13 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the name has no known ending or the file cannot be created.
-pub(super) fn create(args: &ProfArgs) -> anyhow::Result<Option<Replacement>> {
+pub(super) fn create(args: &ProfArgs) -> anyhow::Result<Option<AtomicFile>> {
     format(args)?;
-    args.output.as_deref().map(Replacement::create).transpose()
+    args.output.as_deref().map(AtomicFile::create).transpose()
 }
 
 /// Draws the profile's stacks into the file and replaces the old one.
-pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) -> anyhow::Result<()> {
+pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: AtomicFile) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, &mut file);
     write_flame(&mut out, profile, args.stacks(), format(args)?)
         .and_then(|()| out.flush())
@@ -31,7 +31,7 @@ pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: Replacement) ->
 }
 
 /// Returns the format that the file name's ending means; SVG without an ending.
-fn format(args: &ProfArgs) -> Result<ChartFormat, Usage> {
+fn format(args: &ProfArgs) -> Result<ChartFormat, UsageError> {
     let Some(output) = args.output.as_deref() else {
         return Ok(ChartFormat::Svg);
     };

@@ -53,7 +53,7 @@ pub(crate) struct DetachArgs {
 }
 
 pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let cgroup = Cgroup::meant_by(&args.cgroup)?;
+    let cgroup = Cgroup::from_text(&args.cgroup)?;
     let times = args.times.keepalive();
     let path = cgroup.path();
     let (verb, before) = if args.dry_run {
@@ -92,7 +92,7 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
 }
 
 pub(super) fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
-    let cgroup = Cgroup::meant_by(&args.cgroup)?;
+    let cgroup = Cgroup::from_text(&args.cgroup)?;
     let path = cgroup.path();
     let ours = KeepaliveProgram::attached(cgroup.as_fd()).with_context(|| format!("cgroup {path}"))?;
     if ours.is_empty() {
@@ -204,7 +204,7 @@ fn remedy(cgroup: &Cgroup, command: &str, does: &str) -> String {
 
 /// `; it is to /system.slice, above it`
 fn attached_above(cgroup: &Cgroup) -> String {
-    let above = cgroup.above().unwrap_or_default();
+    let above = cgroup.ancestors().unwrap_or_default();
     let holder = above
         .iter()
         .find(|above| KeepaliveProgram::attached(above.as_fd()).is_ok_and(|ours| !ours.is_empty()));

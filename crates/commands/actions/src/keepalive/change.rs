@@ -7,9 +7,9 @@ use clap::Args;
 use rustix::io::Errno;
 use sockeye_act::{BorrowedSocket, SocketOptionError};
 use sockeye_console::notes;
-use sockeye_query::args::Common;
+use sockeye_query::args::ListingArgs;
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing};
-use sockeye_query::lookup::Lookup;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ pub(super) struct ChangeArgs {
     #[command(flatten)]
     manner: Manner,
     #[command(flatten)]
-    common: Common,
+    common: ListingArgs,
     /// Which connections: an expression as ss takes it, for example: dport = :5432 and idle > 1h
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -31,9 +31,9 @@ pub(super) fn run(
     act: impl Fn(&BorrowedSocket) -> Result<(), SocketOptionError> + Sync,
 ) -> anyhow::Result<ExitCode> {
     targets::refuse_no_filter(deed.command, &args.filter)?;
-    let lookup = Lookup::new(&args.common, false, listing::names_netns(&args.filter))?;
-    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
-    listing.want_owners();
+    let context = QueryContext::new(&args.common, false, listing::tests_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
+    listing.require_owners();
     let ask = super::ask(&listing, false);
     let targets = Targets::find(&listing, &ask)?;
     let sees_all = targets.see_every_owner();

@@ -16,9 +16,9 @@ use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Value};
 use sockeye_output::socket::{Sockets, further_value};
 use sockeye_output::unit::Unit;
-use sockeye_query::args::Common;
+use sockeye_query::args::ListingArgs;
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing};
-use sockeye_query::lookup::Lookup;
 use std::io;
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) struct ListArgs {
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
-    common: Common,
+    common: ListingArgs,
     /// Which connections: an expression as ss takes it, for example: state established and idle > 1h
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -50,9 +50,9 @@ pub(super) struct Known {
 
 pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
-    let lookup = Lookup::new(common, false, listing::names_netns(&args.filter))?;
-    let mut listing = Listing::new(common, &args.filter, None, &lookup)?;
-    listing.want_owners();
+    let context = QueryContext::new(common, false, listing::tests_netns(&args.filter))?;
+    let mut listing = Listing::new(common, &args.filter, None, &context)?;
+    listing.require_owners();
     let ask = super::ask(&listing, true);
     let targets = Targets::find(&listing, &ask)?;
     let all: Vec<&Target> = targets.all.iter().collect();
@@ -63,19 +63,19 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         .zip(&reached)
         .map(|(target, reached)| Known::of(target, reached))
         .collect();
-    let settings = system::of(&targets, &lookup);
+    let settings = system::of(&targets, &context);
     if args.summary {
         super::summary::write(common, &listing, &targets, &known, &settings)?;
     } else {
         write(common, &listing, &targets, &known, &settings)?;
     }
     tell_unasked(&targets, &reached);
-    listing.report(&targets.told, common.verbose);
+    listing.write_notes(&targets.report, common.verbose);
     Ok(ExitCode::SUCCESS)
 }
 
 fn write(
-    common: &Common,
+    common: &ListingArgs,
     listing: &Listing<'_>,
     targets: &Targets,
     known: &[Known],
@@ -84,25 +84,25 @@ fn write(
     let layout = TargetLayout {
         format: common.format.into(),
         netid: false,
-        netns: listing.lookup.places.are_many(),
+        netns: listing.context.namespaces.are_many(),
         more: COLUMNS,
         style: stdout::style(common.color),
         width: stdout::width(),
         no_header: common.no_header,
     };
     if common.format == FormatArg::Table && !common.no_header {
-        stdout::write_lines(settings.lines(listing.lookup))?;
+        stdout::write_lines(settings.lines(listing.context))?;
     }
     let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
-    let sources = listing::sources(&targets.told);
+    let sources = targets.report.sources();
     let mut write = || -> io::Result<()> {
         writer.begin()?;
         for (target, known) in targets.all.iter().zip(known) {
             let values = known.values(target);
-            targets.with_entry(target, |entry| writer.row_with(entry, listing.lookup, &values))?;
+            targets.with_entry(target, |entry| writer.row_with(entry, listing.context, &values))?;
         }
-        writer.finish_with(&listing::summary(&targets.told, &sources), |object| {
-            settings.push(object, listing.lookup);
+        writer.finish_with(&targets.report.summary(&sources), |object| {
+            settings.push(object, listing.context);
         })
     };
     write().context(stdout::WRITING)

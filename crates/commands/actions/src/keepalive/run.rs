@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use sockeye_act::program::Program;
 use sockeye_console::notes;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_query::cgroup::Cgroup;
 use std::ffi::OsString;
 use std::fs;
@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
 /// Only returns if that fails.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let program = Program::new(&args.words).ok_or_else(|| {
-        Usage(
+        UsageError(
             "sockeye: keepalive run: no command, as in: sockeye keepalive run -- curl example.com\n"
                 .to_owned(),
         )

@@ -9,8 +9,8 @@ use sockeye_console::args::FormatArg;
 use sockeye_console::stdout;
 use sockeye_model::{Comm, Pid};
 use sockeye_output::listing::{Layout, ListingWriter, Record};
-use sockeye_query::args::Common;
-use sockeye_query::listing::{self, Listing};
+use sockeye_query::args::ListingArgs;
+use sockeye_query::listing::Listing;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,7 +26,7 @@ struct Counts {
 }
 
 pub(super) fn write(
-    common: &Common,
+    common: &ListingArgs,
     listing: &Listing<'_>,
     targets: &Targets,
     known: &[Known],
@@ -62,9 +62,9 @@ pub(super) fn write(
     // Those with the most to do first.
     owners.sort_by_key(|owner| Reverse((owner.off, owner.connections)));
     if common.format == FormatArg::Table && !common.no_header {
-        stdout::write_lines(settings.lines(listing.lookup))?;
+        stdout::write_lines(settings.lines(listing.context))?;
     }
-    let sources = listing::sources(&targets.told);
+    let sources = targets.report.sources();
     let mut layout = Layout::new(common.format.into(), KeepaliveOwners::columns().iter().collect());
     layout.style = stdout::style(common.color);
     layout.width = stdout::width();
@@ -74,8 +74,8 @@ pub(super) fn write(
         .begin()
         .and_then(|()| owners.iter().try_for_each(|owner| writer.row(owner)))
         .and_then(|()| {
-            let summary = listing::summary(&targets.told, &sources);
-            writer.finish_with(&summary, true, |object| settings.push(object, listing.lookup))
+            let summary = targets.report.summary(&sources);
+            writer.finish_with(&summary, true, |object| settings.push(object, listing.context))
         })
         .context(stdout::WRITING)
 }

@@ -3,7 +3,7 @@
 use crate::targets::Targets;
 use sockeye_model::{Names, NetnsInode};
 use sockeye_output::{JsonObject, harmless};
-use sockeye_query::lookup::Lookup;
+use sockeye_query::context::QueryContext;
 use sockeye_source::KeepaliveSettings;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Settings(BTreeMap<Option<NetnsInode>, KeepaliveSettings>);
 
 /// Reads those of the places that the targets are in. Which cannot be entered are left out.
-pub(super) fn of(targets: &Targets, lookup: &Lookup) -> Settings {
-    let places: BTreeSet<Option<NetnsInode>> = if lookup.places.are_many() {
+pub(super) fn of(targets: &Targets, context: &QueryContext) -> Settings {
+    let places: BTreeSet<Option<NetnsInode>> = if context.namespaces.are_many() {
         targets.all.iter().map(|target| target.netns).collect()
     } else {
         // Also of a place without sockets.
-        let place = lookup.places.iter().next().flatten();
-        [place.map(sockeye_query::places::Namespace::inode)].into()
+        let place = context.namespaces.iter().next().flatten();
+        [place.map(sockeye_query::namespaces::Namespace::inode)].into()
     };
     let read = |place: Option<NetnsInode>| match place {
         None => KeepaliveSettings::read(),
-        Some(netns) => lookup.run_in(lookup.places.with_inode(netns)?, KeepaliveSettings::read)?,
+        Some(netns) => context.run_in(context.namespaces.with_inode(netns)?, KeepaliveSettings::read)?,
     };
     let settings = places
         .into_iter()
@@ -33,7 +33,7 @@ pub(super) fn of(targets: &Targets, lookup: &Lookup) -> Settings {
 
 impl Settings {
     /// A line for each set of values, with the places that have it where there are several.
-    pub(super) fn lines(&self, lookup: &Lookup) -> Vec<String> {
+    pub(super) fn lines(&self, context: &QueryContext) -> Vec<String> {
         let mut same: BTreeMap<KeepaliveSettings, Vec<Option<NetnsInode>>> = BTreeMap::new();
         for (place, settings) in &self.0 {
             same.entry(*settings).or_default().push(*place);
@@ -49,7 +49,7 @@ impl Settings {
                 let places = if is_one {
                     String::new()
                 } else {
-                    format!(" in {}", told(places, lookup))
+                    format!(" in {}", told(places, context))
                 };
                 let KeepaliveSettings {
                     time_s,
@@ -71,7 +71,7 @@ impl Settings {
     }
 
     /// Appends `"system":[...]`.
-    pub(super) fn push(&self, object: &mut JsonObject<'_>, lookup: &Lookup) {
+    pub(super) fn push(&self, object: &mut JsonObject<'_>, context: &QueryContext) {
         let out = object.key("system");
         out.push(b'[');
         for (nth, (place, settings)) in self.0.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Settings {
             let mut fields = JsonObject::begin(out);
             if let Some(netns) = place {
                 fields.number("netns_inode", Some(netns.0));
-                fields.text("netns", lookup.netns(*netns));
+                fields.text("netns", context.netns(*netns));
             }
             fields.number("time_s", Some(settings.time_s));
             fields.number("interval_s", Some(settings.interval_s));
@@ -93,10 +93,10 @@ impl Settings {
 }
 
 /// `web1, web2 and 40 more`
-fn told(places: &[Option<NetnsInode>], lookup: &Lookup) -> String {
+fn told(places: &[Option<NetnsInode>], context: &QueryContext) -> String {
     let name = |place: &Option<NetnsInode>| match place {
         None => "this network namespace".to_owned(),
-        Some(netns) => lookup
+        Some(netns) => context
             .netns(*netns)
             .map_or_else(|| netns.to_string(), |name| harmless(name.as_bytes())),
     };

@@ -10,9 +10,9 @@ use session::Session;
 use sockeye_act::{CloseTarget, SocketCloser};
 use sockeye_console::notes;
 use sockeye_model::{Cookie, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, StateSet};
-use sockeye_query::args::{Common, Which};
+use sockeye_query::args::{ListingArgs, SocketArgs};
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
-use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Error};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -29,14 +29,14 @@ use std::process::ExitCode;
 #[command(after_help = EXAMPLES)]
 pub struct KillArgs {
     #[command(flatten)]
-    which: Which,
+    which: SocketArgs,
     /// Also what this session needs: the connection it came by, and what the processes hold that led to it
     #[arg(long)]
     own_session: bool,
     #[command(flatten)]
     manner: Manner,
     #[command(flatten)]
-    common: Common,
+    common: ListingArgs,
     /// Which sockets: an expression as ss takes it, for example: dst 10.0.0.7 and dport = :5432
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
@@ -54,9 +54,9 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         remark: String::new(),
     };
     targets::refuse_no_filter(deed.command, &args.filter)?;
-    let lookup = Lookup::new(&args.common, false, listing::names_netns(&args.filter))?;
-    let mut listing = Listing::new(&args.common, &args.filter, None, &lookup)?;
-    listing.want_owners();
+    let context = QueryContext::new(&args.common, false, listing::tests_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
+    listing.require_owners();
     let filter = listing.filter();
     let asked = args
         .which
@@ -74,7 +74,7 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
     let mut session = Session::default();
     if !args.own_session {
         session = Session::own();
-        session.learn(&args.common, &lookup, &targets)?;
+        session.learn(&args.common, &context, &targets)?;
     }
     let outcomes = targets.all.iter().map(|target| {
         if CloseTarget::new(&Socket::from(target)).is_none() {
@@ -94,7 +94,7 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         .any(|target| CloseTarget::new(&Socket::from(target)).is_none());
     let mut has_kept_ports = false;
     let act = |targets: &Targets, meant: &[usize]| {
-        let mut outcomes = close(&lookup, targets, meant);
+        let mut outcomes = close(&context, targets, meant);
         if outcomes.contains(&Outcome::Gone) {
             // What is closed is closed, whether or not this works.
             if let Err(error) = look_again(&listing, &ask, targets, meant, &mut outcomes) {
@@ -128,7 +128,7 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
 
 /// Unconnected sockets are not meant without a flag or a state, which is easily forgotten of UDP.
 fn hint_at_all(
-    which: &Which,
+    which: &SocketArgs,
     listing: &Listing<'_>,
     ask: &QueryOptions,
     targets: &Targets,
@@ -168,8 +168,8 @@ fn look_again(
     outcomes: &mut [Outcome],
 ) -> anyhow::Result<()> {
     let mut there: HashSet<Cookie> = HashSet::new();
-    let mut told = listing.begin();
-    listing.run(ask, Some(&targets.owners), &mut told, &mut |entry, _| {
+    let mut report = listing.begin();
+    listing.run(ask, Some(&targets.owners), &mut report, &mut |entry, _| {
         there.extend(entry.socket.cookie);
         ControlFlow::Continue(())
     })?;
@@ -187,7 +187,7 @@ fn look_again(
 }
 
 /// Closes them, each in its own network namespace.
-fn close(lookup: &Lookup, targets: &Targets, meant: &[usize]) -> Vec<Outcome> {
+fn close(context: &QueryContext, targets: &Targets, meant: &[usize]) -> Vec<Outcome> {
     let mut outcomes = vec![Outcome::Untried; meant.len()];
     let mut rooms: BTreeMap<Option<NetnsInode>, Vec<(usize, CloseTarget)>> = BTreeMap::new();
     for (nth, &place) in meant.iter().enumerate() {
@@ -199,7 +199,7 @@ fn close(lookup: &Lookup, targets: &Targets, meant: &[usize]) -> Vec<Outcome> {
     }
     for (netns, condemned) in rooms {
         let all: Vec<CloseTarget> = condemned.iter().map(|(_, one)| *one).collect();
-        let closed = opened(lookup, netns).map(|mut closer| closer.close_all(&all));
+        let closed = opened(context, netns).map(|mut closer| closer.close_all(&all));
         match closed {
             Ok(closed) => {
                 for ((nth, _), closed) in condemned.iter().zip(closed) {
@@ -234,13 +234,13 @@ fn count_other_ends(targets: &Targets, meant: &[usize], outcomes: &mut [Outcome]
 }
 
 /// A way to the kernel in this network namespace, or why there is none.
-fn opened(lookup: &Lookup, netns: Option<NetnsInode>) -> Result<SocketCloser, String> {
+fn opened(context: &QueryContext, netns: Option<NetnsInode>) -> Result<SocketCloser, String> {
     let open = || SocketCloser::open().map_err(|errno| format!("open a sock_diag socket: {errno}"));
     let Some(netns) = netns else { return open() };
-    let place = lookup.places.with_inode(netns);
+    let place = context.namespaces.with_inode(netns);
     let place = place.ok_or_else(|| format!("network namespace {netns} is not to be found any more"))?;
-    let opened = lookup
-        .places
+    let opened = context
+        .namespaces
         .open(place, |place| sockeye_source::within(place, open))
         .map_err(|error| format!("open network namespace {netns}: {error}"))?;
     opened.map_err(|error: Error| error.to_string())?

@@ -2,9 +2,9 @@
 
 use crate::targets::{Target, Targets};
 use sockeye_model::{Endpoint, Pid, Protocol, ProtocolSet, StateSet};
-use sockeye_query::args::Common;
+use sockeye_query::args::ListingArgs;
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, QueryOptions, Scope};
-use sockeye_query::lookup::Lookup;
 use sockeye_source::{Detail, Families};
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -46,15 +46,15 @@ impl Session {
     /// a login from here to here), closing that one cuts us off just the same.
     pub(super) fn learn(
         &mut self,
-        common: &Common,
-        lookup: &Lookup,
+        common: &ListingArgs,
+        context: &QueryContext,
         targets: &Targets,
     ) -> anyhow::Result<()> {
         let words: Vec<String> = self.processes.iter().map(|pid| format!("pid = {pid}")).collect();
         if words.is_empty() || targets.all.is_empty() {
             return Ok(());
         }
-        let listing = Listing::new(common, &[words.join(" or ")], None, lookup)?;
+        let listing = Listing::new(common, &[words.join(" or ")], None, context)?;
         let ask = QueryOptions {
             protocols: ProtocolSet::of(&[Protocol::Tcp]),
             // Of a v4 connection either end may be a v6 socket.
@@ -63,8 +63,8 @@ impl Session {
             detail: Detail::INODE,
             scope: Scope::Matching,
         };
-        let mut told = listing.begin();
-        listing.run(&ask, Some(&targets.owners), &mut told, &mut |entry, _| {
+        let mut report = listing.begin();
+        listing.run(&ask, Some(&targets.owners), &mut report, &mut |entry, _| {
             let ends = ends(&entry.socket.local, &entry.socket.peer);
             self.connections.extend(ends.filter(|[_, peer]| peer.1 != 0));
             ControlFlow::Continue(())

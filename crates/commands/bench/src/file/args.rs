@@ -6,7 +6,7 @@ use crate::sizes::{self, Sizes};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use rustix::io::Errno;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::file::{Method, Shortfall, TestFile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -66,7 +66,7 @@ enum DeviceArg {
 impl FileArgs {
     pub(super) fn test_file(&self) -> anyhow::Result<(TestFile, Vec<u64>, Option<Shortfall>)> {
         let wanted = self.sizes.as_ref().map(|Sizes(sizes)| sizes.clone());
-        let wrong = |text: String| anyhow!(Usage(format!("sockeye: {text}\n")));
+        let wrong = |text: String| anyhow!(UsageError(format!("sockeye: {text}\n")));
         if let Some(path) = &self.file {
             let file = TestFile::open(path).map_err(|error| {
                 if Errno::from_io_error(&error) == Some(Errno::INVAL) {

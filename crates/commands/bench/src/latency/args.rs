@@ -4,7 +4,7 @@ use crate::affinity::{Affinity, affinity, typed};
 use crate::family_args::FamilyArgs;
 use crate::output_args::OutputArgs;
 use clap::Args;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::latency::{CONNECTIONS_MAX, Plan, Sizes, Transport};
@@ -97,7 +97,7 @@ impl AskingArgs {
                     Transport::Tcp => "",
                     Transport::Udp => " over UDP",
                 };
-                anyhow::bail!(Usage(format!(
+                anyhow::bail!(UsageError(format!(
                     "sockeye: {option}: expected {least} to {most} bytes{what}, found {size}\n"
                 )));
             }
@@ -106,7 +106,7 @@ impl AskingArgs {
         if let (Some(is_v6), true) = (family, self.family.ipv4 || self.family.ipv6)
             && is_v6 != self.family.ipv6
         {
-            anyhow::bail!(Usage(
+            anyhow::bail!(UsageError(
                 "sockeye: -B: an address of the other family than -4 or -6 asks for\n".to_owned()
             ));
         }

@@ -37,7 +37,7 @@ fn measure(plan: &Plan, again: TypedCommand, repeats: u32, output: &OutputArgs) 
         let outcome = {
             let mut progress = match plan.count {
                 Some(count) => Progress::new("answers", usize::try_from(count).unwrap_or(usize::MAX)),
-                None => Progress::endless("answers"),
+                None => Progress::without_total("answers"),
             };
             run(plan, &stop, &mut |answered| progress.reach(answered as usize))
         };

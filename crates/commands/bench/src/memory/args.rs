@@ -4,7 +4,7 @@ use crate::output_args::OutputArgs;
 use crate::sizes::{self, Sizes};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::memory::{MemoryPlan, available_bytes};
 use sockeye_sys::memory::{BYTES_MIN, MemoryOp};
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl MemoryArgs {
                 all.iter().copied().filter(fits).collect()
             }
         };
-        let wrong = |text: String| anyhow!(Usage(format!("sockeye: --sizes: {text}\n")));
+        let wrong = |text: String| anyhow!(UsageError(format!("sockeye: --sizes: {text}\n")));
         if let Some(short) = sizes.iter().find(|&&size| size < BYTES_MIN as u64) {
             return Err(wrong(format!(
                 "{short} bytes: the shortest that is measured is {BYTES_MIN}"

@@ -2,7 +2,7 @@
 
 use crate::output_args::OutputArgs;
 use clap::Args;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_load::sources::descriptors_left;
 use sockeye_model::ProtocolSet;
 use sockeye_source::BpfEngine;
@@ -32,7 +32,7 @@ pub(crate) struct SourcesArgs {
 
 impl SourcesArgs {
     /// Returns the numbers of sockets, ascending; empty: the host as it is.
-    pub(super) fn sizes(&self) -> Result<Vec<u64>, Usage> {
+    pub(super) fn sizes(&self) -> Result<Vec<u64>, UsageError> {
         let mut sizes = self.sockets.clone();
         sizes.sort_unstable();
         sizes.dedup();
@@ -40,7 +40,7 @@ impl SourcesArgs {
             return Ok(sizes);
         };
         match descriptors_left() {
-            Some(left) if *most > left => Err(Usage(format!(
+            Some(left) if *most > left => Err(UsageError(format!(
                 "sockeye: --sockets {most}: this many descriptors are not allowed; at most {left} sockets, or `ulimit -n {}` \
                  first (as root)\n",
                 most + 1000

@@ -7,7 +7,7 @@ use sockeye_console::progress::Progress;
 use sockeye_load::sources::{MIN_REPEATS, SocketLoad, SocketLoadError, SourcesPlan, in_private_namespace};
 use sockeye_measure::{Partial, SourceTimes};
 use sockeye_model::ProtocolSet;
-use sockeye_query::lookup;
+use sockeye_query::context;
 use sockeye_source::BpfEngine;
 use sockeye_sys::interrupts::Interrupts;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) fn run(args: &SourcesArgs) -> anyhow::Result<ExitCode> {
     let sizes = args.sizes()?;
     let chart = args.output.prepare()?;
-    let engine = lookup::engine(&args.btf)?;
+    let bpf_engine = context::bpf_engine(&args.btf)?;
     let interrupts = Interrupts::catch()?;
     let plan = SourcesPlan {
         protocols: args.protocols.unwrap_or(if sizes.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &SourcesArgs) -> anyhow::Result<ExitCode> {
     };
     let noise = sockeye_load::noise();
     let mut measurement = Measurement {
-        engine: &engine,
+        engine: &bpf_engine,
         plan,
         goes_on: &|| interrupts.caught().is_none(),
         measured: Vec::new(),

@@ -4,7 +4,7 @@ use crate::affinity::{Affinity, affinity, typed};
 use crate::family_args::FamilyArgs;
 use crate::output_args::OutputArgs;
 use clap::Args;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
 use sockeye_load::session::{Connector, PORT};
@@ -63,7 +63,7 @@ pub(crate) struct StreamArgs {
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     pub(super) bitrate: Option<u64>,
     /// Seconds at the start that are not counted
-    #[arg(long, value_name = "SECONDS", value_parser = values::patience, default_value = "0")]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds_or_zero, default_value = "0")]
     pub(super) omit: Duration,
     /// Let the kernel discard what TCP receives, without copying it (MSG_TRUNC)
     #[arg(long)]
@@ -193,8 +193,8 @@ impl StreamArgs {
     }
 }
 
-pub(super) fn usage(text: impl std::fmt::Display) -> Usage {
-    Usage(format!("sockeye: {text}\n"))
+pub(super) fn usage(text: impl std::fmt::Display) -> UsageError {
+    UsageError(format!("sockeye: {text}\n"))
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -20,7 +20,7 @@ pub(super) fn run(name: &str, args: &TunArgs) -> anyhow::Result<ExitCode> {
             "bench tun: there is no interface {name:?} in this network namespace, or it went away; `ip link` lists those there are"
         )
     };
-    let mut progress = Progress::endless("looks at the device");
+    let mut progress = Progress::without_total("looks at the device");
     progress.reach(1);
     let found = inspect(name, args.time, interrupts.as_ref().map(AsFd::as_fd));
     drop(progress);

@@ -2,14 +2,14 @@
 
 use super::args::TunArgs;
 use super::{device, sweep};
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
     // A sweep has many points.
     if args.time > LONGEST {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "sockeye: --time: at most {} seconds for each point\n",
             LONGEST.as_secs()
         ))

@@ -7,7 +7,7 @@ mod text;
 use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
-use sockeye_query::places::NetnsAccess;
+use sockeye_query::namespaces::NetnsAccess;
 use sockeye_verdict::{Coverage, Example, Finding, Remedy, shell_word};
 use std::collections::HashMap;
 

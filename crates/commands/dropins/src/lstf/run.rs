@@ -8,9 +8,9 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_flow::{Fold, Listeners};
 use sockeye_model::{Direction, Entry, Flow, GroupBy, Process, ProtocolSet, State, StateSet};
-use sockeye_query::args::{Common, SourceArg};
-use sockeye_query::listing::{Listing, QueryOptions, Scope, Told};
-use sockeye_query::lookup::Lookup;
+use sockeye_query::args::{ListingArgs, SourceArg};
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{BpfEngine, Detail, Families};
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -38,7 +38,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
 impl Plan {
     fn run(&self) -> anyhow::Result<()> {
         let common = self.common();
-        let lookup = Lookup::new(&common, !self.numeric, false).context(READING)?;
+        let lookup = QueryContext::new(&common, !self.numeric, false).context(READING)?;
         let listing = Listing::new(&common, &[], None, &lookup).context(READING)?;
         let Some(interval) = self.interval else {
             return self.show(&listing);
@@ -66,7 +66,7 @@ impl Plan {
         let mut report = listing.begin();
         let (flows, listener_owners) = self.fold(listing, &mut report).context(READING)?;
         if !self.numeric {
-            listing.lookup.hosts(
+            listing.context.hosts(
                 flows
                     .iter()
                     .flat_map(|flow| [flow.key.local, flow.key.peer])
@@ -83,7 +83,7 @@ impl Plan {
         let naming = if self.numeric {
             Naming::Numeric
         } else {
-            Naming::Named(listing.lookup)
+            Naming::Named(listing.context)
         };
         let mut out = stdout::open().context(stdout::WRITING)?;
         let written = if self.json {
@@ -94,12 +94,16 @@ impl Plan {
         written.context(stdout::WRITING)?;
         // Processes that ended meanwhile own no sockets any more.
         report.losses.vanished_processes = 0;
-        listing.report(&report, self.debug);
+        listing.write_notes(&report, self.debug);
         Ok(())
     }
 
     /// Lists listeners, which decide the direction and own connections without an owner; then folds the connections.
-    fn fold(&self, listing: &Listing<'_>, report: &mut Told) -> anyhow::Result<(Vec<Flow>, ListenerOwners)> {
+    fn fold(
+        &self,
+        listing: &Listing<'_>,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<(Vec<Flow>, ListenerOwners)> {
         let owners = listing.owners(report)?;
         let mut listeners = Listeners::default();
         let mut listener_owners = ListenerOwners::default();
@@ -132,8 +136,8 @@ impl Plan {
         Ok((flows, listener_owners))
     }
 
-    fn common(&self) -> Common {
-        Common {
+    fn common(&self) -> ListingArgs {
+        ListingArgs {
             processes: self.processes,
             numeric: self.numeric,
             ipv4: false,

@@ -316,7 +316,7 @@ impl<'a> Listing<'a> {
             states: self.states(group),
             detail: self.detail(),
             program: &self.program.bytecode,
-            ends: sockeye_query::rooms::ends(&bounds),
+            ends: sockeye_query::netns_targets::ends(&bounds),
             choice,
             scope: self.netns.map_or(NetnsScope::Own, NetnsScope::One),
         };

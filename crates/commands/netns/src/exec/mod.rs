@@ -11,7 +11,7 @@ use sockeye_act::netns;
 use sockeye_act::program::Program;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_model::NetnsName;
 use sockeye_output::harmless;
 use std::ffi::OsString;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ExecArgs) -> anyhow::Result<ExitCode> {
     let is_one = !args.all && args.prefix.is_none();
     let (names, words) = if is_one {
         let (name, words) = args.words.split_first().ok_or_else(|| {
-            Usage("sockeye: ns exec: which namespace? a name, --all or --prefix TEXT\n".to_owned())
+            UsageError("sockeye: ns exec: which namespace? a name, --all or --prefix TEXT\n".to_owned())
         })?;
         // What stands for it may be gone: that is told when it is opened.
         (vec![super::existing(name)?], words)
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &ExecArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let program = Program::new(words).ok_or_else(|| {
-        Usage("sockeye: ns exec: no command, as in: sockeye ns exec web1 ip addr\n".to_owned())
+        UsageError("sockeye: ns exec: no command, as in: sockeye ns exec web1 ip addr\n".to_owned())
     })?;
     if let Err(error) = netns::leave_vrf() {
         notes::say(&format!(

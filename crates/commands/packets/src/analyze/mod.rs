@@ -15,7 +15,7 @@ pub(crate) use reading::{Heard, Reading};
 use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_output::Format;
 use sockeye_trace::Connection;
 use std::ffi::OsString;
@@ -78,7 +78,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
     let [file] = &words.files[..] else {
         if args.flags || args.connection.is_some() {
             let text = "sockeye: analyze: --flags and --connection are for one capture\n";
-            return Err(Usage(text.to_owned()).into());
+            return Err(UsageError(text.to_owned()).into());
         }
         return pairs::run(args, &words, &layout);
     };

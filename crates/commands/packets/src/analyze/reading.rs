@@ -80,7 +80,7 @@ impl Reading {
         each: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
         hear: &mut dyn FnMut(Heard<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut progress = Progress::endless("packets");
+        let mut progress = Progress::without_total("packets");
         let tally = &mut self.tally;
         while let Some(packet) = self.capture.next()? {
             if packet.frame % PROGRESS_EVERY == 0 {

@@ -1,7 +1,7 @@
 //! What was typed behind `analyze`: captures, then a filter.
 
 use sockeye_console::notes;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_filter::{Filter, Resolve, join_words, parse_words};
 use sockeye_model::{Endpoint as End, Entry, Family, Port, Protocol, Socket, State};
 use sockeye_source::names::{NameKinds, ResolveError, SystemNames, resolve};
@@ -40,11 +40,11 @@ impl Words {
                 "sockeye: {command}: a capture is wanted before the filter: sockeye {command} FILE {} ...\n",
                 first.display()
             );
-            return Err(Usage(text).into());
+            return Err(UsageError(text).into());
         }
         if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
             let text = format!("sockeye: {command}: the standard input can be read only once\n");
-            return Err(Usage(text).into());
+            return Err(UsageError(text).into());
         }
         let rest: Vec<String> = rest
             .iter()
@@ -59,14 +59,14 @@ impl Words {
                          peers\n"
                     ));
                 }
-                Usage(text)
+                UsageError(text)
             })?;
         if let Some(condition) = filter.beyond_endpoints() {
             let text = format!(
                 "sockeye: filter: no capture tells whether '{condition}'; there are src, dst, sport, dport, family, proto and \
                  peers\n"
             );
-            return Err(Usage(text).into());
+            return Err(UsageError(text).into());
         }
         Ok(Self { files, filter })
     }

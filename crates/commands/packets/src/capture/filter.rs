@@ -3,7 +3,7 @@
 use super::interface::{Interface, LOOPBACK_INDEX, Link};
 use anyhow::anyhow;
 use sockeye_console::notes;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
 use sockeye_filter::pcap::{self, PacketFilter};
 use sockeye_model::{Port, Protocol};
@@ -20,7 +20,7 @@ pub(super) fn program(text: &str, snaplen: u32, interface: &Interface) -> anyhow
         Link::Cooked => pcap::Link::CookedSocket,
     };
     let filter = PacketFilter::parse(text, link, &Typed(&interface.names))
-        .map_err(|error| Usage(error.render(text)))?;
+        .map_err(|error| UsageError(error.render(text)))?;
     // On the loopback interface each packet passes twice: as it goes out, and as it comes in. tcpdump drops the first
     // of them as well, but only after the kernel has copied it.
     let filter = match interface.index {

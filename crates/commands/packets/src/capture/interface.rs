@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use sockeye_filter::nearest;
 use sockeye_model::Losses;
 use sockeye_output::harmless;
-use sockeye_query::places::Places;
+use sockeye_query::namespaces::NetnsSelection;
 use sockeye_source::names::{Interfaces, NameKinds, SystemNames};
 use sockeye_source::{Devices, within};
 use sockeye_sys::packet_ring::{Instruction, PacketRing, RingError, RingOptions};
@@ -22,7 +22,7 @@ pub(super) struct Interface {
     pub(super) link: Link,
     /// What passes it goes out and comes in again
     pub(super) is_loopback: bool,
-    pub(super) places: Places,
+    pub(super) places: NetnsSelection,
     pub(super) names: SystemNames,
 }
 
@@ -44,7 +44,7 @@ impl Interface {
             ..NameKinds::NONE
         };
         let names = SystemNames::new(wanted);
-        let places = Places::find(args.netns.as_deref(), &names, None, &mut Losses::default())?;
+        let places = NetnsSelection::find(args.netns.as_deref(), &names, None, &mut Losses::default())?;
         let mut interface = Self {
             name: args.interface.clone(),
             index: None,

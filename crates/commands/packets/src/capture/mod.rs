@@ -11,7 +11,7 @@ mod values;
 
 use clap::Args;
 use interface::Interface;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -73,13 +73,13 @@ pub struct CaptureArgs {
 pub fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if args.netns.as_deref() == Some("all") {
         let text = "sockeye: capture: one network namespace at a time; start one capture for each, or name one after --netns\n";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
     let (ring, used) = match &args.ring {
         Some(text) => {
             let understood = Ring::typed(text, &args.filter);
             let (ring, used) = understood
-                .map_err(|expected| Usage(format!("sockeye: capture: --ring {text:?}: {expected}\n")))?;
+                .map_err(|expected| UsageError(format!("sockeye: capture: --ring {text:?}: {expected}\n")))?;
             (Some(ring), used)
         }
         None => (None, 0),

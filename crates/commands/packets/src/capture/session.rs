@@ -113,7 +113,7 @@ fn target(args: &CaptureArgs, interface: &Interface, ring: Option<Ring>) -> anyh
         Some(path) if path == Path::new("-") => {
             if ring.is_some() {
                 let text = "sockeye: capture: --ring needs files: name them by -o FILE\n";
-                return Err(sockeye_console::usage::Usage(text.to_owned()).into());
+                return Err(sockeye_console::usage::UsageError(text.to_owned()).into());
             }
             Target::stdout()
         }

@@ -342,7 +342,7 @@ fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
 /// Refuses what would not be a capture that somebody can read.
 pub(super) fn check_terminal() -> anyhow::Result<()> {
     if io::IsTerminal::is_terminal(&io::stdout()) {
-        bail!(sockeye_console::usage::Usage(
+        bail!(sockeye_console::usage::UsageError(
             "sockeye: capture: -o - writes a file's bytes, which a terminal cannot show: name a file, or send them to \
              another program with `|`\n"
                 .to_owned()

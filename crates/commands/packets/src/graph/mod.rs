@@ -9,10 +9,10 @@ use crate::output::{
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use sockeye_console::args::ColorArg;
+use sockeye_console::atomic_file::AtomicFile;
 use sockeye_console::notes;
-use sockeye_console::replacement::Replacement;
 use sockeye_console::stdout;
-use sockeye_console::usage::Usage;
+use sockeye_console::usage::UsageError;
 use sockeye_output::{GraphTheme, Style};
 use sockeye_trace::{Connection, Finished, Keep, Options};
 use std::ffi::OsString;
@@ -86,17 +86,17 @@ enum DirectionArg {
 pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     let words = Words::read("graph", &args.words)?;
     let [file] = &words.files[..] else {
-        return Err(Usage("sockeye: graph: one capture is drawn at a time\n".to_owned()).into());
+        return Err(UsageError("sockeye: graph: one capture is drawn at a time\n".to_owned()).into());
     };
     let mut layout = layout(args)?;
     let is_terminal = args.output == Path::new("-") && io::stdout().is_terminal();
     if is_terminal && matches!(layout.format, GraphFormat::Png | GraphFormat::Html) {
         let text = "sockeye: graph: a terminal is no place for this format; -o FILE writes it to one\n";
-        return Err(Usage(text.to_owned()).into());
+        return Err(UsageError(text.to_owned()).into());
     }
-    if Replacement::is_same(&args.output, file) {
+    if AtomicFile::is_same(&args.output, file) {
         let text = format!("sockeye: graph: {:?} is the capture itself\n", args.output);
-        return Err(Usage(text).into());
+        return Err(UsageError(text).into());
     }
     let (Finished { connection, series }, interrupted) = find(args, &words, file)?;
     let Some(series) = series else {
@@ -119,7 +119,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
         draw(&mut stdout::open().context(stdout::WRITING)?).context(stdout::WRITING)?;
     } else {
         let path = &args.output;
-        let mut file = Replacement::create(path)?;
+        let mut file = AtomicFile::create(path)?;
         draw(&mut file).with_context(|| format!("write {path:?}"))?;
         file.finish()?;
     }
@@ -295,7 +295,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
     let format = match (args.format, extension(&args.output)) {
         (Some(format), _) => format,
         (None, Some(name)) => FormatArg::from_str(&name, true).map_err(|_| {
-            Usage(format!(
+            UsageError(format!(
                 "sockeye: graph: nothing is known of .{name}; the output is called .svg, .png, .html, .xpl or .json, or --format \
                  says what it is\n"
             ))
@@ -360,7 +360,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
     Ok(layout)
 }
 
-fn panel(name: &str) -> Result<GraphPanel, Usage> {
+fn panel(name: &str) -> Result<GraphPanel, UsageError> {
     let known = GraphPanel::ALL
         .iter()
         .find(|panel| panel.name().replace('_', "-") == name.replace('_', "-"));
@@ -369,7 +369,7 @@ fn panel(name: &str) -> Result<GraphPanel, Usage> {
             .iter()
             .map(|panel| panel.name().replace('_', "-"))
             .collect();
-        Usage(format!(
+        UsageError(format!(
             "sockeye: graph: no panel {name:?}; there are {}\n",
             names.join(", ")
         ))

@@ -1,4 +1,4 @@
-//! `--netns`: from what was typed to namespaces to look into.
+//! Namespaces selected by `--netns`.
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags};
@@ -13,34 +13,34 @@ use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The network namespaces to look into.
+/// Network namespaces selected by `--netns`.
 #[derive(Debug)]
-pub enum Places {
-    /// Our own.
+pub enum NetnsSelection {
+    /// Our own namespace.
     Here,
     /// One that was named.
     One(Namespace),
-    /// Every one that can be found, in the order of their inodes.
+    /// Every namespace that was found.
     All {
         /// The namespaces, in the order of their inodes.
         namespaces: Vec<Namespace>,
-        /// How often a way in was sought again.
+        /// Number of searches for another process in a namespace.
         searches: AtomicU32,
     },
 }
 
-/// A network namespace, and the way in.
+/// A network namespace and where it can be opened.
 #[derive(Debug)]
 pub struct Namespace {
     inode: NetnsInode,
-    way: Way,
+    location: Location,
 }
 
 #[derive(Debug)]
-enum Way {
-    /// With a process in it, if it was named by that.
+enum Location {
+    /// An open file, with the process that it was selected by, if any.
     Open(File, Option<Pid>),
-    /// To be opened when it is needed: there may be more namespaces than we may have descriptors.
+    /// Opened when needed: there may be more namespaces than we may have descriptors.
     Path(PathBuf),
     Process(Pid),
 }
@@ -48,17 +48,17 @@ enum Way {
 /// How a command can be run in a network namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NetnsAccess {
-    /// It is our own.
+    /// It is our own namespace.
     Here,
     /// By its name under `/run/netns`.
     Named(String),
-    /// Through a process that lives in it.
+    /// Through a process in it.
     Process(Pid),
 }
 
-impl Places {
-    /// Finds what `--netns` names. Namespaces that cannot be opened are counted when all are wanted, and
-    /// an error when one is. With an engine, processes are looked for by BPF, if that runs here.
+impl NetnsSelection {
+    /// Finds the namespaces that `--netns` selects. One that cannot be opened is counted as a loss if all are selected,
+    /// else it is an error. With an engine, processes are found by BPF, if that works.
     pub fn find(
         netns: Option<&str>,
         names: &SystemNames,
@@ -68,14 +68,14 @@ impl Places {
         match netns {
             None => Ok(Self::Here),
             Some("all") => Ok(Self::All {
-                namespaces: all(names, engine, losses)?,
+                namespaces: find_all(names, engine, losses)?,
                 searches: AtomicU32::new(0),
             }),
-            Some(text) => one(text, names).map(Self::One),
+            Some(text) => find_one(text, names).map(Self::One),
         }
     }
 
-    /// Each of them; `None` is where we are.
+    /// Iterates over the namespaces; `None` is our own.
     pub fn iter(&self) -> impl Iterator<Item = Option<&Namespace>> {
         let (here, elsewhere) = match self {
             Self::Here => (Some(None), &[][..]),
@@ -85,43 +85,43 @@ impl Places {
         here.into_iter().chain(elsewhere.iter().map(Some))
     }
 
-    /// The one with this inode, if it is among them.
+    /// Returns the namespace with this inode, if it is selected.
     pub fn with_inode(&self, inode: NetnsInode) -> Option<&Namespace> {
         match self {
             Self::Here => None,
             Self::One(namespace) => (namespace.inode == inode).then_some(namespace),
             Self::All { namespaces, .. } => {
-                let place = namespaces.binary_search_by_key(&inode, |namespace| namespace.inode);
-                place.ok().map(|place| &namespaces[place])
+                let index = namespaces.binary_search_by_key(&inode, |namespace| namespace.inode);
+                index.ok().map(|index| &namespaces[index])
             }
         }
     }
 
-    /// Opens one of them for as long as `act` takes. `NotFound` if it is gone.
+    /// Opens a namespace, runs `act`, and closes it. The error is `NotFound` if it no longer exists.
     pub fn open<T>(&self, namespace: &Namespace, act: impl FnOnce(OpenNetns<'_>) -> T) -> io::Result<T> {
         let inode = namespace.inode;
-        let process = match namespace.way {
-            Way::Process(pid) | Way::Open(_, Some(pid)) => Some(pid),
-            Way::Open(_, None) | Way::Path(_) => None,
+        let process = match namespace.location {
+            Location::Process(pid) | Location::Open(_, Some(pid)) => Some(pid),
+            Location::Open(_, None) | Location::Path(_) => None,
         };
-        let opened = match &namespace.way {
-            Way::Open(file, _) => {
+        let opened = match &namespace.location {
+            Location::Open(file, _) => {
                 let fd = file.as_fd();
                 return Ok(act(OpenNetns { fd, inode, process }));
             }
-            Way::Path(path) => open_again(path, inode),
-            Way::Process(pid) => open_again(&of_process(*pid), inode),
+            Location::Path(path) => open_again(path, inode),
+            Location::Process(pid) => open_again(&of_process(*pid), inode),
         };
         let file = opened.or_else(|error| {
-            // Its name was deleted, or its first process ended: others may be in it still.
-            let is_worth_it = match self {
+            // Its name was deleted, or its first process ended: other processes may be in it.
+            let may_search = match self {
                 Self::All { searches, .. } => searches.fetch_add(1, Ordering::Relaxed) < SEARCHES_MAX,
                 _ => true,
             };
             if error.kind() != ErrorKind::NotFound {
                 return Err(error);
             }
-            if !is_worth_it {
+            if !may_search {
                 return Err(io::Error::other(error));
             }
             let other = FirstProcesses::scan()?.of(inode).ok_or(error)?;
@@ -131,7 +131,7 @@ impl Places {
         Ok(act(OpenNetns { fd, inode, process }))
     }
 
-    /// Whether rows have to say where they are from.
+    /// Returns whether rows need a namespace column.
     pub const fn are_many(&self) -> bool {
         matches!(self, Self::All { .. })
     }
@@ -144,9 +144,9 @@ impl Namespace {
     }
 }
 
-/// Opens the namespace that this path stands for.
+/// Opens the namespace at a path.
 fn open(path: &Path) -> io::Result<(NetnsInode, File)> {
-    // A name may stand for anything: opening a FIFO must not wait, and reading a disk must not begin.
+    // The path may be of any file: opening a FIFO must not wait, and no tape must rewind.
     let flags = OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !sockeye_sys::netns::is_namespace(&file)? {
@@ -156,7 +156,7 @@ fn open(path: &Path) -> io::Result<(NetnsInode, File)> {
     Ok((NetnsInode(inode), file))
 }
 
-/// Opens what was found at this path before, unless something else is there by now.
+/// Opens a namespace that was found at this path before; `NotFound` if another one is there now.
 fn open_again(path: &Path, inode: NetnsInode) -> io::Result<File> {
     match open(path)? {
         (found, file) if found == inode => Ok(file),
@@ -164,8 +164,8 @@ fn open_again(path: &Path, inode: NetnsInode) -> io::Result<File> {
     }
 }
 
-/// By name as `ip netns` keeps it, by the number of a process, by path, or by what it is called in our listings.
-fn one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
+/// Finds a namespace by its name under `/run/netns`, a pid, a path, its label in our listings, or its inode.
+fn find_one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
     let process = text.parse().ok().map(Pid).filter(|_| !named(text).exists());
     let path: PathBuf = if text.contains('/') {
         text.into()
@@ -178,13 +178,13 @@ fn one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
         Ok((inode, file)) => {
             return Ok(Namespace {
                 inode,
-                way: Way::Open(file, process),
+                location: Location::Open(file, process),
             });
         }
         Err(error) => error,
     };
     if error.kind() == ErrorKind::NotFound {
-        if let Some(namespace) = called(text, names)? {
+        if let Some(namespace) = labelled(text, names)? {
             return Ok(namespace);
         }
         if let Some(namespace) = numbered(text, names) {
@@ -205,11 +205,11 @@ fn one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
     ))
 }
 
-/// The namespace of a container or process, by what the netns column shows.
-fn called(text: &str, names: &SystemNames) -> anyhow::Result<Option<Namespace>> {
-    let meant = names.netns_matching(text);
-    if let [_, _, ..] = meant {
-        let list: Vec<_> = meant
+/// Finds the namespace of a container or process by its label in the netns column.
+fn labelled(text: &str, names: &SystemNames) -> anyhow::Result<Option<Namespace>> {
+    let matching = names.netns_matching(text);
+    if let [_, _, ..] = matching {
+        let list: Vec<_> = matching
             .iter()
             .map(|&inode| {
                 let pid = names.first_processes().of(inode);
@@ -220,14 +220,14 @@ fn called(text: &str, names: &SystemNames) -> anyhow::Result<Option<Namespace>> 
             })
             .take(LISTED_MAX)
             .collect();
-        let more = if meant.len() > LISTED_MAX { ", ..." } else { "" };
+        let more = if matching.len() > LISTED_MAX { ", ..." } else { "" };
         bail!(
-            "network namespace {text:?} is ambiguous: {} are called so: {}{more}; name one by a pid",
-            meant.len(),
+            "network namespace {text:?} is ambiguous: {} have this name: {}{more}; give a pid",
+            matching.len(),
             list.join(", ")
         );
     }
-    let Some(&inode) = meant.first() else {
+    let Some(&inode) = matching.first() else {
         return Ok(None);
     };
     let Some(pid) = names.first_processes().of(inode) else {
@@ -237,11 +237,11 @@ fn called(text: &str, names: &SystemNames) -> anyhow::Result<Option<Namespace>> 
         .with_context(|| format!("cannot open network namespace {text:?} of process {pid}"))?;
     Ok(Some(Namespace {
         inode,
-        way: Way::Open(file, Some(pid)),
+        location: Location::Open(file, Some(pid)),
     }))
 }
 
-/// The namespace with this inode, as listings show one that has no name: `4026531833` or `net:[4026531833]`.
+/// Finds a namespace by its inode, as listings show one without a name: `4026531833` or `net:[4026531833]`.
 fn numbered(text: &str, names: &SystemNames) -> Option<Namespace> {
     let digits = text
         .strip_prefix("net:[")
@@ -250,11 +250,11 @@ fn numbered(text: &str, names: &SystemNames) -> Option<Namespace> {
     let inode = NetnsInode(digits.parse().ok()?);
     let own = PathBuf::from("/proc/self/ns/net");
     let others = names.first_processes().of(inode).map(of_process);
-    let mut ways = std::iter::once(own).chain(others);
-    ways.find_map(|path| {
+    let mut paths = std::iter::once(own).chain(others);
+    paths.find_map(|path| {
         Some(Namespace {
             inode,
-            way: Way::Open(open_again(&path, inode).ok()?, None),
+            location: Location::Open(open_again(&path, inode).ok()?, None),
         })
     })
 }
@@ -267,108 +267,108 @@ fn of_process(pid: Pid) -> PathBuf {
     format!("/proc/{pid}/ns/net").into()
 }
 
-/// Every namespace that has a name or a process, none of them opened. One pass over all processes, which names them
-/// as well.
-fn all(
+/// Finds every namespace that has a name or a process, and opens none but our own. One pass over all processes, which
+/// also gives them labels.
+fn find_all(
     names: &SystemNames,
     engine: Option<&BpfEngine>,
     losses: &mut Losses,
 ) -> anyhow::Result<Vec<Namespace>> {
-    // Names are looked at beside, if a thread can be had: each takes a system call.
-    let walked = std::thread::scope(|scope| {
+    // Names are read by another thread, if it can be started: each takes a system call.
+    let scanned = std::thread::scope(|scope| {
         let _ = std::thread::Builder::new().spawn_scoped(scope, || names.namespaces());
         engine.map(FirstProcesses::from_bpf)
     });
-    let (first, by_bpf) = match walked {
+    let (first, by_bpf) = match scanned {
         Some(Ok(first)) => (first, true),
         Some(Err(_)) | None => (FirstProcesses::scan().context("read /proc")?, false),
     };
     *losses += first.losses();
-    let mut found: BTreeMap<NetnsInode, Way> = first
+    let mut found: BTreeMap<NetnsInode, Location> = first
         .iter()
-        .map(|(inode, pid)| (inode, Way::Process(pid)))
+        .map(|(inode, pid)| (inode, Location::Process(pid)))
         .collect();
     names.set_first_processes(first);
     let named = names.namespaces();
-    // Names come and go; a listing by BPF misses nothing for want of one.
+    // A listing by BPF needs no names, so none is missing.
     if !by_bpf {
         losses.unreadable_namespaces += named.unreadable();
     }
-    // A name outlives processes.
+    // Names are preferred: they last longer than processes.
     found.extend(
         named
             .all()
             .iter()
-            .map(|named| (named.inode, Way::Path(named.path.clone()))),
+            .map(|named| (named.inode, Location::Path(named.path.clone()))),
     );
-    // Ours needs no right.
+    // Our own namespace needs no right.
     if let Ok((inode, file)) = open(Path::new("/proc/self/ns/net")) {
-        found.insert(inode, Way::Open(file, None));
+        found.insert(inode, Location::Open(file, None));
     }
     if found.is_empty() {
         bail!("no network namespace could be found");
     }
     Ok(found
         .into_iter()
-        .map(|(inode, way)| Namespace { inode, way })
+        .map(|(inode, location)| Namespace { inode, location })
         .collect())
 }
 
-/// So often `/proc` is searched for another process in a namespace. When thousands of containers end while they are
+/// Bound on the searches in `/proc` for another process in a namespace. When thousands of containers end while they are
 /// listed, the rest of them are counted as unreadable.
 const SEARCHES_MAX: u32 = 64;
 
-/// So many namespaces are told apart in an error.
+/// Number of namespaces that an error lists.
 const LISTED_MAX: usize = 5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn here() -> NetnsInode {
+    fn own_inode() -> NetnsInode {
         open(Path::new("/proc/self/ns/net")).unwrap().0
     }
 
-    /// A process that was first in a namespace, and has ended.
-    fn gone(inode: NetnsInode) -> Namespace {
+    /// Returns a namespace whose first process has ended.
+    fn ended(inode: NetnsInode) -> Namespace {
         Namespace {
             inode,
-            way: Way::Process(Pid(u32::MAX)),
+            location: Location::Process(Pid(u32::MAX)),
         }
     }
 
     #[test]
-    fn a_namespace_is_entered_by_another_process_when_the_first_has_ended() {
-        let places = Places::All {
-            namespaces: vec![gone(here())],
+    fn open_uses_another_process_when_the_first_has_ended() {
+        let selection = NetnsSelection::All {
+            namespaces: vec![ended(own_inode())],
             searches: AtomicU32::new(0),
         };
-        let namespace = places.with_inode(here()).unwrap();
-        let found = places.open(namespace, |place| {
-            (place.inode, rustix::fs::fstat(place.fd).unwrap().st_ino)
+        let namespace = selection.with_inode(own_inode()).unwrap();
+        let found = selection.open(namespace, |netns| {
+            (netns.inode, rustix::fs::fstat(netns.fd).unwrap().st_ino)
         });
-        assert_eq!(found.unwrap(), (here(), u64::from(here().0)));
-        // Nobody is in it.
-        let found = places.open(&gone(NetnsInode(1)), |_| ());
+        assert_eq!(found.unwrap(), (own_inode(), u64::from(own_inode().0)));
+        // No process is in it.
+        let found = selection.open(&ended(NetnsInode(1)), |_| ());
         assert_eq!(found.unwrap_err().kind(), ErrorKind::NotFound);
-        // Another namespace has taken the name.
+        // Another namespace has this path now.
         let renamed = Namespace {
             inode: NetnsInode(1),
-            way: Way::Path("/proc/self/ns/net".into()),
+            location: Location::Path("/proc/self/ns/net".into()),
         };
         assert_eq!(
-            places.open(&renamed, |_| ()).unwrap_err().kind(),
+            selection.open(&renamed, |_| ()).unwrap_err().kind(),
             ErrorKind::NotFound
         );
     }
 
     #[test]
-    fn the_search_for_another_way_in_ends() {
-        let places = Places::All {
+    fn open_fails_after_too_many_searches() {
+        let selection = NetnsSelection::All {
             namespaces: Vec::new(),
             searches: AtomicU32::new(SEARCHES_MAX),
         };
-        let found = places.open(&gone(here()), |_| ());
+        let found = selection.open(&ended(own_inode()), |_| ());
         assert_ne!(found.unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

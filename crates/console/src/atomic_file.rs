@@ -1,4 +1,4 @@
-//! A file that appears under its name as a whole, or not at all: what stood there before stays until then.
+//! A file that is replaced atomically: until it is complete, its path keeps the old file or none.
 
 use anyhow::{Context, bail};
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
@@ -8,30 +8,30 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A file that is being written.
+/// A file that appears at its path when it is finished, and not at all if it is dropped before.
 #[derive(Debug)]
-pub struct Replacement {
+pub struct AtomicFile {
     file: File,
-    way: Way,
+    naming: Naming,
 }
 
-/// How it gets its name.
+/// How the file gets its name.
 #[derive(Debug)]
-enum Way {
-    /// It has it: a device, a FIFO, or a file in a directory that takes no new one
-    Straight,
-    /// It has none yet, and goes away with us
-    Nameless { wanted: PathBuf, old: Option<Metadata> },
-    /// It has another beside it, where the file system knows no files without names
-    Beside {
-        wanted: PathBuf,
+enum Naming {
+    /// It has its name from the beginning: a device, a FIFO, or a file in a directory without write permission.
+    InPlace,
+    /// It has no name (`O_TMPFILE`), and vanishes if it gets none.
+    Nameless { path: PathBuf, old: Option<Metadata> },
+    /// It has a temporary name in the same directory, since the file system does not support `O_TMPFILE`.
+    Temporary {
+        path: PathBuf,
         old: Option<Metadata>,
         name: PathBuf,
     },
 }
 
-impl Replacement {
-    /// Begins to write what will be found at `path`.
+impl AtomicFile {
+    /// Begins to write a file that will be found at `path`.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         Self::begin(path).map_err(|error| {
             let folder = folder_of(path);
@@ -42,27 +42,27 @@ impl Replacement {
         })
     }
 
-    /// All was written: from here on it is found under its name.
+    /// Gives the complete file its name.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        let (Way::Nameless { wanted, old } | Way::Beside { wanted, old, .. }) = &self.way else {
+        let (Naming::Nameless { path, old } | Naming::Temporary { path, old, .. }) = &self.naming else {
             return Ok(());
         };
         if let Some(old) = old {
-            // As far as we may: it belongs to whom the old one belonged to.
+            // Keep the owner and mode of the old file, as far as permitted.
             let (owner, group) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
             let _ = rustix::fs::fchown(&self.file, Some(owner), Some(group));
             let _ = self
                 .file
                 .set_permissions(fs::Permissions::from_mode(old.mode() & 0o777));
         }
-        let wanted = wanted.clone();
-        self.rename().with_context(|| format!("create {wanted:?}"))?;
-        // Nothing is left to be cleaned up.
-        self.way = Way::Straight;
+        let path = path.clone();
+        self.rename().with_context(|| format!("create {path:?}"))?;
+        // Nothing is left to clean up.
+        self.naming = Naming::InPlace;
         Ok(())
     }
 
-    /// Whether it would be this very file.
+    /// Returns whether both paths lead to the same regular file.
     pub fn is_same(path: &Path, other: &Path) -> bool {
         let [one, other] = [path, other].map(|path| {
             let file = fs::metadata(path).ok().filter(Metadata::is_file)?;
@@ -77,82 +77,82 @@ impl Replacement {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        // `/dev/stdout` may be a file that somebody else has open.
+        // `/dev/stdout` may be a file that another process has open.
         let is_special = OPEN.iter().any(|open| path.starts_with(open))
             || old.as_ref().is_some_and(|old| !old.is_file())
             || (old.is_none() && path.is_symlink());
         if is_special {
-            return Self::straight(path);
+            return Self::in_place(path);
         }
-        let wanted = match &old {
-            // What a link leads to is replaced, not the link.
+        let target = match &old {
+            // The target of a link is replaced, not the link.
             Some(_) => {
-                // Nobody may lose by renaming what he could not have written to.
+                // A rename must not replace a file without write permission.
                 OpenOptions::new().append(true).open(path)?;
                 fs::canonicalize(path)?
             }
             None => path.to_owned(),
         };
-        let folder = folder_of(&wanted);
+        let folder = folder_of(&target);
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::TMPFILE;
         if let Ok(file) = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o666)) {
-            let way = Way::Nameless { wanted, old };
+            let naming = Naming::Nameless { path: target, old };
             return Ok(Self {
                 file: File::from(file),
-                way,
+                naming,
             });
         }
-        let is_there = old.is_some();
-        match Self::beside(wanted, old) {
-            // It can be written to, but nothing beside it.
-            Err(_) if is_there => Self::straight(path),
+        let exists = old.is_some();
+        match Self::temporary(target, old) {
+            // The file is writable, but its directory is not.
+            Err(_) if exists => Self::in_place(path),
             done => done,
         }
     }
 
-    fn beside(wanted: PathBuf, old: Option<Metadata>) -> io::Result<Self> {
-        let name = beside(&wanted);
+    fn temporary(path: PathBuf, old: Option<Metadata>) -> io::Result<Self> {
+        let name = temporary_path(&path);
         Ok(Self {
             file: OpenOptions::new().write(true).create_new(true).open(&name)?,
-            way: Way::Beside { wanted, old, name },
+            naming: Naming::Temporary { path, old, name },
         })
     }
 
-    fn straight(path: &Path) -> io::Result<Self> {
+    fn in_place(path: &Path) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        // Behind what somebody else has written to it, as `>>` wants it.
+        // Append to what other processes have written, as `>>` does.
         let is_open = OPEN.iter().any(|open| path.starts_with(open));
         options.create(true).mode(0o666);
         options.append(is_open).write(true).truncate(!is_open);
         Ok(Self {
             file: options.open(path)?,
-            way: Way::Straight,
+            naming: Naming::InPlace,
         })
     }
 
     fn rename(&self) -> anyhow::Result<()> {
-        match &self.way {
-            Way::Straight => Ok(()),
-            Way::Beside { wanted, name, .. } => fs::rename(name, wanted).map_err(Into::into),
-            Way::Nameless { wanted, .. } => {
+        match &self.naming {
+            Naming::InPlace => Ok(()),
+            Naming::Temporary { path, name, .. } => fs::rename(name, path).map_err(Into::into),
+            Naming::Nameless { path, .. } => {
                 let open = format!("/proc/self/fd/{}", self.file.as_raw_fd());
                 let link = |to: &Path| rustix::fs::linkat(CWD, &*open, CWD, to, AtFlags::SYMLINK_FOLLOW);
-                match link(wanted) {
+                match link(path) {
                     Ok(()) => return Ok(()),
                     Err(rustix::io::Errno::EXIST) => {}
                     Err(errno) => bail!(io::Error::from(errno)),
                 }
-                // A link replaces nothing, but a rename does.
-                let name = beside(wanted);
+                // A link does not replace a file, a rename does.
+                let name = temporary_path(path);
                 link(&name).map_err(io::Error::from)?;
-                fs::rename(&name, wanted).inspect_err(|_| drop(fs::remove_file(&name)))?;
+                fs::rename(&name, path).inspect_err(|_| drop(fs::remove_file(&name)))?;
                 Ok(())
             }
         }
     }
 }
 
-impl Write for Replacement {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -162,9 +162,9 @@ impl Write for Replacement {
     }
 }
 
-impl Drop for Replacement {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if let Way::Beside { name, .. } = &self.way {
+        if let Naming::Temporary { name, .. } = &self.naming {
             let _ = fs::remove_file(name);
         }
     }
@@ -177,27 +177,26 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// A name in the same directory that nobody else takes.
-fn beside(path: &Path) -> PathBuf {
+/// Returns a path in the same directory that no other process uses.
+fn temporary_path(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    // Names of the longest kind have no room for more.
+    // A name of the maximum length cannot be extended.
     let short: String = name.chars().take(40).collect();
     path.with_file_name(format!(".{short}.{}.part", std::process::id()))
 }
 
-/// Names of what is open already
+/// Paths of files that are already open.
 const OPEN: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Where the file system knows no files without names.
     #[test]
-    fn beside_the_wanted_name() {
+    fn temporary_file_replaces_only_when_finished() {
         let folder = std::env::temp_dir().join(format!("sockeye-replacement-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a directory");
-        let wanted = folder.join("picture.svg");
+        let path = folder.join("picture.svg");
         let names = || {
             let entries = fs::read_dir(&folder).expect("list").flatten();
             let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
@@ -205,19 +204,19 @@ mod tests {
             names
         };
         let write = |text: &[u8]| {
-            let mut file = Replacement::beside(wanted.clone(), fs::metadata(&wanted).ok()).expect("create");
+            let mut file = AtomicFile::temporary(path.clone(), fs::metadata(&path).ok()).expect("create");
             file.write_all(text).expect("write");
             file
         };
         write(b"first").finish().expect("rename");
-        assert_eq!(fs::read(&wanted).expect("read"), b"first");
+        assert_eq!(fs::read(&path).expect("read"), b"first");
         let half = write(b"half");
         assert_eq!(names().len(), 2);
         drop(half);
         assert_eq!(names(), ["picture.svg"]);
-        assert_eq!(fs::read(&wanted).expect("read"), b"first");
+        assert_eq!(fs::read(&path).expect("read"), b"first");
         write(b"second").finish().expect("rename");
-        assert_eq!(fs::read(&wanted).expect("read"), b"second");
+        assert_eq!(fs::read(&path).expect("read"), b"second");
         assert_eq!(names(), ["picture.svg"]);
         fs::remove_dir_all(&folder).expect("clean up");
     }

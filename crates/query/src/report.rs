@@ -1,0 +1,68 @@
+//! What a listing reports in addition to the sockets: sources, losses, coverage.
+
+use sockeye_model::{Losses, NetnsInode};
+use sockeye_output::{Coverage, Summary};
+use sockeye_source::owners::OwnerLookup;
+use sockeye_source::{ProtocolSource, Reason};
+use std::collections::BTreeSet;
+
+/// Sources, losses and coverage of a listing.
+#[derive(Debug, Default)]
+pub struct ListingReport {
+    /// Counters of what was lost.
+    pub losses: Losses,
+    /// Sources that were used, without duplicates.
+    pub used: Vec<ProtocolSource>,
+    /// Chains of hash tables that were walked again.
+    pub rewalked_chains: u64,
+    /// Whether `/proc` is mounted with `hidepid`, so that processes of other users are invisible.
+    pub(crate) processes_hidden: bool,
+    /// Namespaces that could not be entered.
+    pub unreadable_netns: BTreeSet<NetnsInode>,
+    /// How every namespace was listed; `None` for a listing of one namespace.
+    pub all_netns: Option<AllNetnsReport>,
+    /// How owners were found; `None` if they were not looked for.
+    pub(crate) owners: Option<OwnerLookup>,
+}
+
+/// How every namespace was listed.
+#[derive(Debug)]
+pub struct AllNetnsReport {
+    /// Why some or all protocols were listed in one namespace after the other; `None` if none was.
+    pub one_by_one: Option<Reason>,
+    /// Whether of some protocols only sockets with a file descriptor were listed.
+    pub descriptors_only: bool,
+}
+
+impl ListingReport {
+    /// Adds the source of a protocol, unless another namespace reported the same.
+    pub fn add_source(&mut self, used: ProtocolSource) {
+        if !self.used.contains(&used) {
+            self.used.push(used);
+        }
+    }
+
+    /// Returns each protocol with the name of its source, or `none`.
+    pub fn sources(&self) -> Vec<(&'static str, &'static str)> {
+        self.used
+            .iter()
+            .map(|used| (used.what, used.source.map_or("none", |source| source.name())))
+            .collect()
+    }
+
+    /// Returns the summary at the end of a listing, with `sources` from [`Self::sources`].
+    pub fn summary<'a>(&self, sources: &'a [(&'static str, &'static str)]) -> Summary<'a> {
+        Summary {
+            losses: self.losses,
+            sources,
+            coverage: self.all_netns.as_ref().map(|all| {
+                match (all.one_by_one.is_some(), all.descriptors_only) {
+                    (_, true) => Coverage::Held,
+                    (true, false) => Coverage::Reachable,
+                    (false, false) => Coverage::Complete,
+                }
+            }),
+            ..Summary::default()
+        }
+    }
+}

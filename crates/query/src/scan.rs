@@ -1,0 +1,417 @@
+//! One pass over the sockets of all selected namespaces.
+
+use crate::listing::{Listing, QueryOptions, Scope};
+use crate::netns_targets::{NetnsTarget, ResolvedFilter};
+use crate::report::{AllNetnsReport, ListingReport};
+use sockeye_console::notes::say;
+use sockeye_console::progress::Progress;
+use sockeye_filter::Filter;
+use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket};
+use sockeye_source::owners::Owners;
+use sockeye_source::{
+    Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Query, QueryOutcome, Reason, SourceKind, list,
+};
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+impl Listing<'_> {
+    /// Calls `emit` with the sockets of every namespace and whether they match the filter; it may break off.
+    pub fn run(
+        &self,
+        options: &QueryOptions,
+        owners: Option<&Owners>,
+        report: &mut ListingReport,
+        emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    ) -> anyhow::Result<()> {
+        let mut scan = Scan {
+            listing: self,
+            options,
+            owners,
+            report,
+            emit,
+            stopped: false,
+            emitted: HashSet::new(),
+        };
+        let remaining = if self.context.namespaces.are_many() {
+            scan.list_all_at_once()
+        } else {
+            options.protocols
+        };
+        if remaining.is_empty() || scan.stopped {
+            return Ok(());
+        }
+        let targets = self.targets.candidates();
+        if targets.len() < PARALLEL_MIN {
+            scan.list_one_by_one(remaining, &targets)
+        } else {
+            scan.list_in_parallel(remaining, &targets)
+        }
+    }
+}
+
+/// State of a pass over the sockets.
+struct Scan<'a> {
+    listing: &'a Listing<'a>,
+    options: &'a QueryOptions,
+    owners: Option<&'a Owners>,
+    report: &'a mut ListingReport,
+    emit: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    stopped: bool,
+    /// Sockets that were found by their descriptors; filled only if those without one are listed after them.
+    emitted: HashSet<(NetnsInode, Inode)>,
+}
+
+/// Whether a socket is emitted, and whether it matches.
+enum Decision {
+    Skip,
+    Emit { matches: bool },
+}
+
+/// Message of a worker thread about a namespace, which it names by its index.
+enum WorkerEvent {
+    Sockets(Vec<(Socket, bool)>),
+    Finished(usize, anyhow::Result<Option<QueryOutcome>>),
+    /// It could not be entered, perhaps since other threads have too many descriptors open: tried again at the end.
+    Postponed(usize),
+}
+
+impl Scan<'_> {
+    /// Lists all namespaces at once, by BPF. Returns the protocols that have to be listed in each namespace.
+    fn list_all_at_once(&mut self) -> ProtocolSet {
+        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        if !matches!(listing.context.choice, Choice::Auto | Choice::Bpf) {
+            self.report.all_netns = Some(AllNetnsReport {
+                one_by_one: Some(Reason::NotSelected),
+                descriptors_only: false,
+            });
+            return options.protocols;
+        }
+        let resolved = listing.targets.common_filter();
+        let mut query = query(
+            options,
+            needs(listing.targets.filter()),
+            options.protocols,
+            resolved,
+        );
+        query.choice = listing.context.choice;
+        query.scope = NetnsScope::All;
+        // Filter programs run in the dump of one namespace, and this is none.
+        query.program = &[];
+        // A source that the user selected is the only one that is used.
+        let complete = listing.complete && listing.context.choice == Choice::Auto;
+        let (emit, emitted) = (&mut *self.emit, &mut self.emitted);
+        let outcome = list(&listing.context.engine, &query, &mut |socket, kernel_verdict| {
+            if complete && let (Some(netns), Some(inode)) = (socket.netns, socket.inode) {
+                emitted.insert((netns, inode));
+            }
+            let Some(resolved) = socket.netns.and_then(|netns| listing.targets.filter_in(netns)) else {
+                return ControlFlow::Continue(());
+            };
+            let entry = entry(socket, owners);
+            match decide(options, resolved, &entry, kernel_verdict) {
+                Decision::Emit { matches } => emit(&entry, matches),
+                Decision::Skip => ControlFlow::Continue(()),
+            }
+        });
+        let mut outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                say(&format!("sockeye: not every namespace at once: {error}\n"));
+                return options.protocols;
+            }
+        };
+        let mut remaining = ProtocolSet::EMPTY;
+        let by = |source| outcome.used.iter().any(|used| used.source == Some(source));
+        let reason = outcome.used.iter().find_map(|used| used.not_used.first());
+        self.report.all_netns = Some(AllNetnsReport {
+            one_by_one: reason.map(|(_, reason)| reason.clone()),
+            descriptors_only: by(SourceKind::Descriptors) && !complete,
+        });
+        for used in &outcome.used {
+            // Sockets without a descriptor may exist in addition to those found by descriptors.
+            let others = complete && used.source == Some(SourceKind::Descriptors);
+            if used.source.is_none() || others {
+                let protocols = ProtocolSet::from_name(used.what).unwrap_or(ProtocolSet::EMPTY);
+                remaining = remaining.or(options.protocols.retain(|one| protocols.contains(one)));
+            }
+        }
+        // The listing of each namespace reports the source of the other protocols.
+        outcome.used.retain(|used| used.source.is_some());
+        self.add_outcome(outcome);
+        remaining
+    }
+
+    /// Lists one namespace after the other; sockets are emitted as they come.
+    fn list_one_by_one(
+        &mut self,
+        protocols: ProtocolSet,
+        targets: &[&NetnsTarget<'_>],
+    ) -> anyhow::Result<()> {
+        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        for target in targets {
+            let (emit, emitted) = (&mut *self.emit, &self.emitted);
+            let outcome = list_target(
+                listing,
+                options,
+                protocols,
+                target,
+                &mut |socket, kernel_verdict| {
+                    let entry = entry(socket, owners);
+                    match decide(options, listing.targets.filter_of(target), &entry, kernel_verdict) {
+                        Decision::Emit { matches } if !contains(emitted, socket) => emit(&entry, matches),
+                        _ => ControlFlow::Continue(()),
+                    }
+                },
+            )?;
+            self.finish_target(target, outcome);
+            if self.stopped {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists many namespaces with a thread per core; this thread emits their sockets.
+    fn list_in_parallel(
+        &mut self,
+        protocols: ProtocolSet,
+        targets: &[&NetnsTarget<'_>],
+    ) -> anyhow::Result<()> {
+        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        let emitted = std::mem::take(&mut self.emitted);
+        let next = AtomicUsize::new(0);
+        let stop = AtomicBool::new(false);
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let mut progress = Progress::new("network namespaces", targets.len());
+        thread::scope(|scope| {
+            let (sender, events) = mpsc::sync_channel(cores * 4);
+            for _ in 0..cores {
+                let (sender, next, stop, emitted) = (sender.clone(), &next, &stop, &emitted);
+                let work = move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(target) = targets.get(index) else {
+                            return;
+                        };
+                        let (mut batch, mut has_sent) = (Vec::new(), false);
+                        let outcome = list_target(
+                            listing,
+                            options,
+                            protocols,
+                            target,
+                            &mut |socket, kernel_verdict| {
+                                let found = entry(socket, owners);
+                                let filter = listing.targets.filter_of(target);
+                                let decision = decide(options, filter, &found, kernel_verdict);
+                                if let Decision::Emit { matches } = decision
+                                    && !contains(emitted, socket)
+                                {
+                                    batch.push((socket.clone(), matches));
+                                }
+                                if batch.len() >= BATCH {
+                                    has_sent = true;
+                                    let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+                                    if sender.send(WorkerEvent::Sockets(full)).is_err() {
+                                        return ControlFlow::Break(());
+                                    }
+                                }
+                                ControlFlow::Continue(())
+                            },
+                        );
+                        let can_repeat = !has_sent && batch.is_empty();
+                        let event = match outcome {
+                            Err(error) if can_repeat && is_out_of_descriptors(&error) => {
+                                WorkerEvent::Postponed(index)
+                            }
+                            Ok(None) if can_repeat => WorkerEvent::Postponed(index),
+                            outcome => WorkerEvent::Finished(index, outcome),
+                        };
+                        if sender.send(WorkerEvent::Sockets(batch)).is_err() || sender.send(event).is_err() {
+                            return;
+                        }
+                    }
+                };
+                // The threads that could be started list all targets; if none could, this one does, below.
+                if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
+            }
+            drop(sender);
+            let mut failure = Ok(());
+            let mut postponed = Vec::new();
+            for event in events {
+                match event {
+                    WorkerEvent::Sockets(batch) => {
+                        for (socket, matches) in &batch {
+                            if self.stopped || (self.emit)(&entry(socket, owners), *matches).is_break() {
+                                self.stopped = true;
+                                stop.store(true, Ordering::Relaxed);
+                                break;
+                            }
+                        }
+                    }
+                    WorkerEvent::Finished(index, Ok(outcome)) => {
+                        progress.step();
+                        self.finish_target(targets[index], outcome);
+                    }
+                    WorkerEvent::Finished(_, Err(error)) => {
+                        failure = Err(error);
+                        stop.store(true, Ordering::Relaxed);
+                    }
+                    WorkerEvent::Postponed(index) => postponed.push(index),
+                }
+            }
+            // Targets that no thread took, since none could be started.
+            postponed.extend(next.load(Ordering::Relaxed).min(targets.len())..targets.len());
+            if self.stopped {
+                postponed.clear();
+            }
+            failure.map(|()| postponed)
+        })
+        .and_then(|postponed| {
+            self.emitted = emitted;
+            let targets: Vec<_> = postponed
+                .into_iter()
+                .filter_map(|index| targets.get(index).copied())
+                .collect();
+            self.list_one_by_one(protocols, &targets)
+        })
+    }
+
+    /// Adds the outcome of one namespace to the report; `None`: it could not be entered.
+    fn finish_target(&mut self, target: &NetnsTarget<'_>, outcome: Option<QueryOutcome>) {
+        match (outcome, target.netns) {
+            (Some(outcome), _) => self.add_outcome(outcome),
+            // A listing may visit each namespace twice.
+            (None, Some(netns)) => {
+                let is_new = self.report.unreadable_netns.insert(netns.inode());
+                self.report.losses.unreadable_namespaces += u64::from(is_new);
+            }
+            (None, None) => self.report.losses.unreadable_namespaces += 1,
+        }
+    }
+
+    fn add_outcome(&mut self, outcome: QueryOutcome) {
+        self.report.losses += outcome.losses;
+        self.report.rewalked_chains += outcome.rewalked_chains;
+        for used in outcome.used {
+            self.report.add_source(used);
+        }
+        self.stopped |= outcome.stopped;
+    }
+}
+
+/// Lists one namespace; `None`: it is one of many and could not be entered.
+fn list_target(
+    listing: &Listing<'_>,
+    options: &QueryOptions,
+    protocols: ProtocolSet,
+    target: &NetnsTarget<'_>,
+    emit: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
+) -> anyhow::Result<Option<QueryOutcome>> {
+    let context = listing.context;
+    let resolved = listing.targets.filter_of(target);
+    let mut query = query(options, needs(&resolved.filter), protocols, Some(resolved));
+    query.choice = context.choice;
+    let outcome = match target.netns {
+        None => list(&context.engine, &query, emit),
+        Some(namespace) => {
+            let listed = context.namespaces.open(namespace, |netns| {
+                let query = Query {
+                    scope: NetnsScope::One(netns),
+                    ..query.clone()
+                };
+                list(&context.engine, &query, emit)
+            });
+            match listed {
+                Ok(outcome) => outcome,
+                // It no longer exists, so nothing is missing.
+                Err(error) if context.namespaces.are_many() && error.kind() == ErrorKind::NotFound => {
+                    return Ok(Some(QueryOutcome::default()));
+                }
+                Err(_) if context.namespaces.are_many() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    };
+    match outcome {
+        Ok(outcome) => Ok(Some(outcome)),
+        // With many namespaces, one that cannot be entered is counted as a loss.
+        Err(Error::Namespace(..)) if listing.targets.count() > 1 => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_out_of_descriptors(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<Error>()
+        .is_some_and(Error::lacks_descriptors)
+}
+
+fn query<'a>(
+    options: &QueryOptions,
+    needs: Detail,
+    protocols: ProtocolSet,
+    resolved: Option<&'a ResolvedFilter>,
+) -> Query<'a> {
+    let resolved = resolved.filter(|_| options.scope != Scope::All);
+    Query {
+        protocols,
+        families: options.families,
+        states: options.states,
+        detail: options.detail | needs,
+        program: resolved.map_or(&[], |resolved| &resolved.program.bytecode),
+        ends: resolved.map_or(Ends::ANYWHERE, |resolved| resolved.ends),
+        choice: Choice::Auto,
+        scope: NetnsScope::Own,
+    }
+}
+
+/// Returns the details that the filter tests.
+fn needs(filter: &Filter) -> Detail {
+    let needs = filter.needs();
+    // Cheap details are not tracked one by one.
+    let some = !filter.is_empty();
+    let cheap = Detail::QUEUES | Detail::TIMER | Detail::INODE | Detail::USER | Detail::OPTIONS;
+    cheap.when(some)
+        | Detail::AUTOBOUND.when(needs.kernel_only)
+        | Detail::TCP_INFO.when(needs.tcp_info)
+        | Detail::MEMORY.when(needs.memory)
+        | Detail::CONGESTION.when(needs.congestion)
+}
+
+fn entry<'a>(socket: &'a Socket, owners: Option<&'a Owners>) -> Entry<'a> {
+    let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
+    Entry { socket, owners }
+}
+
+fn contains(emitted: &HashSet<(NetnsInode, Inode)>, socket: &Socket) -> bool {
+    let key = socket.netns.zip(socket.inode);
+    !emitted.is_empty() && key.is_some_and(|key| emitted.contains(&key))
+}
+
+fn decide(
+    options: &QueryOptions,
+    resolved: &ResolvedFilter,
+    entry: &Entry<'_>,
+    kernel_verdict: KernelVerdict,
+) -> Decision {
+    // An exact program knows more than we do: whether the kernel chose a port, for example.
+    let decided = kernel_verdict == KernelVerdict::Passed && resolved.program.exact;
+    let matches = decided || resolved.filter.is_empty() || resolved.filter.matches(entry);
+    if matches || options.scope == Scope::All {
+        Decision::Emit { matches }
+    } else {
+        Decision::Skip
+    }
+}
+
+/// Sockets that a thread sends at a time.
+const BATCH: usize = 64;
+
+/// Number of namespaces from which on several threads list them.
+const PARALLEL_MIN: usize = 8;
