@@ -262,7 +262,7 @@ pub fn summary<'a>(told: &Told, sources: &'a [(&'static str, &'static str)]) -> 
         sources,
         coverage: told.everywhere.as_ref().map(|everywhere| {
             match (everywhere.each.is_some(), everywhere.held) {
-                (_, true) => Coverage::Held,
+                (_, true) => Coverage::Owned,
                 (true, false) => Coverage::Reachable,
                 (false, false) => Coverage::Complete,
             }

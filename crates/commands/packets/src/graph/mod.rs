@@ -332,7 +332,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
             _ if in_terminal && terminal.as_ref().is_some_and(|terminal| terminal.is_dark) => {
                 GraphTheme::Dark
             }
-            (false, GraphFormat::Svg | GraphFormat::Html) => GraphTheme::Reader,
+            (false, GraphFormat::Svg | GraphFormat::Html) => GraphTheme::Auto,
             (false, _) => GraphTheme::Light,
         },
         color: stdout::style(args.color) == Style::Color,

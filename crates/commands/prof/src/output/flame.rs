@@ -3,7 +3,7 @@
 //! Our own module for pictures draws them, as it does graphs and charts: the known library for it, `inferno`, is under
 //! CDDL-1.0, which `deny.toml` does not allow, and adds eleven packages. It reads lines of text, not a profile, and writes SVG alone.
 
-use sockeye_output::picture::lettering::wrapped;
+use sockeye_output::picture::text_metrics::wrapped;
 use sockeye_output::picture::paint::{Flame, Paint};
 use sockeye_output::picture::scene::{Anchor, Behaviour, Scene, Shape};
 use sockeye_output::picture::{GraphTheme, png, raster, svg};
@@ -25,7 +25,7 @@ pub fn write_flame(
 ) -> io::Result<()> {
     let scene = lay_out(profile, which);
     match format {
-        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Reader),
+        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Auto),
         ChartFormat::Png => png::write(out, &raster::draw(&scene, GraphTheme::Light, 2)),
     }
 }

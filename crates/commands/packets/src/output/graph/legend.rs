@@ -4,7 +4,7 @@ use super::GraphPanel;
 use super::estimate::estimates;
 use super::sequence::{PUSHED_MAX, paint_of};
 use super::view::View;
-use sockeye_output::picture::lettering::width_of;
+use sockeye_output::picture::text_metrics::width_of;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape, Sign};
 use sockeye_trace::MarkKind;

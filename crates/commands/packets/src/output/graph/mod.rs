@@ -71,7 +71,7 @@ impl Default for GraphLayout {
             directions: GraphDirections::Busier,
             width: 1200,
             height: None,
-            theme: GraphTheme::Reader,
+            theme: GraphTheme::Auto,
             scale: 2,
             color: false,
             source: String::new(),

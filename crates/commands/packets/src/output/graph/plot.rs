@@ -7,7 +7,7 @@ use super::legend;
 use super::panels::Content;
 use super::strip::Strip;
 use super::view::{View, Way};
-use sockeye_output::picture::lettering::{width_of, wrapped};
+use sockeye_output::picture::text_metrics::{width_of, wrapped};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Scene, Shape};
 

@@ -7,7 +7,7 @@ use super::estimate::estimates;
 use super::panels::Content;
 use super::strip::Strip;
 use super::view::View;
-use sockeye_output::picture::lettering::wrapped_columns;
+use sockeye_output::picture::text_metrics::wrapped_columns;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Shape;
 use sockeye_output::text::display_width;

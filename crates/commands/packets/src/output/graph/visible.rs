@@ -113,7 +113,7 @@ fn in_bounds(scene: &Scene) {
                 text,
                 ..
             } => {
-                let width = sockeye_output::picture::lettering::width_of(text, *size);
+                let width = sockeye_output::picture::text_metrics::width_of(text, *size);
                 let left = match anchor {
                     sockeye_output::picture::scene::Anchor::Start => at[0],
                     sockeye_output::picture::scene::Anchor::Middle => at[0] - width / 2.0,

@@ -60,7 +60,7 @@ fn colors(theme: GraphTheme) -> String {
     match theme {
         GraphTheme::Light => variables(false),
         GraphTheme::Dark => variables(true),
-        GraphTheme::Reader => format!(
+        GraphTheme::Auto => format!(
             "{}\n@media(prefers-color-scheme:dark){{{}}}",
             variables(false),
             variables(true)
