@@ -1,9 +1,8 @@
-//! Several captures of one transfer: between which of them it was lost, and where the delay is.
+//! Several captures of one transfer: where segments were lost, and where the delay is.
 
-use super::gaps;
-use super::reading::{Heard, Reading};
-use super::{AnalyzeArgs, Words};
-use crate::output::{AnalysisLayout, ComparedWay, Comparison, Place};
+use super::args::{AnalyzeArgs, TOP};
+use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
+use crate::output::{AnalysisLayout, ComparedCapture, ComparedDirection, Comparison};
 use anyhow::Context;
 use sockeye_console::stdout;
 use sockeye_trace::{Connection, Endpoint, Paired, PairedDirection, Pairing, Side};
@@ -11,111 +10,117 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Each capture is read once, and compared with the one before it.
-pub(super) fn run(args: &AnalyzeArgs, words: &Words, layout: &AnalysisLayout) -> anyhow::Result<ExitCode> {
-    let mut places: Vec<(Place, Directions)> = Vec::new();
-    let mut compared: Vec<Paired> = Vec::new();
+/// Reads each capture once, and compares it with the one before it.
+pub(super) fn run(
+    args: &AnalyzeArgs,
+    selection: &Selection,
+    layout: &AnalysisLayout,
+) -> anyhow::Result<ExitCode> {
+    let mut captures: Vec<(ComparedCapture, Directions)> = Vec::new();
+    let mut pairs: Vec<Paired> = Vec::new();
     let mut before: Option<Pairing> = None;
-    for file in &words.files {
-        let mut reading = Reading::open(file)?;
-        let mut sides = Directions::default();
+    for file in &selection.files {
+        let mut reader = CaptureReader::open(file)?;
+        let mut directions = Directions::default();
         let mut next = Pairing::new();
-        let outcome = reading.run(
+        let outcome = reader.run(
             &mut |frame, time_ns, segment, ends| {
-                if words.want(ends.0, ends.1) {
+                if selection.matches(ends.0, ends.1) {
                     if let Some(before) = &mut before {
                         before.second(frame, time_ns, segment);
                     }
                     next.first(frame, time_ns, segment);
                 }
             },
-            &mut |heard| {
-                if let Heard::Connection(finished, _) = heard {
-                    let connection = finished.connection;
-                    sides.note(connection);
+            &mut |item| {
+                if let CaptureItem::Connection(finished, _) = item {
+                    directions.add(finished.connection);
                 }
                 Ok(())
             },
         );
-        let tally = reading.tally();
-        gaps::say(&reading, &tally);
+        let tally = reader.tally();
+        skipped::report(&reader, &tally);
         outcome?;
-        if let Some(status) = reading.interrupted() {
+        if let Some(status) = reader.interrupted() {
             return Ok(status);
         }
-        compared.extend(before.replace(next).map(Pairing::finish));
-        let name = reading.name().to_owned();
-        let interfaces = reading.interfaces();
-        let place = Place {
+        pairs.extend(before.replace(next).map(Pairing::finish));
+        let name = reader.name().to_owned();
+        let interfaces = reader.interfaces();
+        let capture = ComparedCapture {
             name,
             tally,
             interfaces,
         };
-        places.push((place, sides));
+        captures.push((capture, directions));
     }
     let top = args.top.unwrap_or(match layout.format {
-        sockeye_output::Format::Table => super::TOP,
+        sockeye_output::Format::Table => TOP,
         _ => usize::MAX,
     });
     let mut comparisons = Vec::new();
-    for (pair, paired) in places.windows(2).zip(&compared) {
-        let [(_, first), (_, second)] = pair else { continue };
+    for (neighbours, paired) in captures.windows(2).zip(&pairs) {
+        let [(_, first), (_, second)] = neighbours else {
+            continue;
+        };
         comparisons.push(Comparison {
             offset_ns: paired.offset_ns,
             is_offset_measured: paired.is_offset_measured,
             left_out: paired.left_out,
-            have_common: paired.ways.iter().any(|way| way.both > 0),
-            ways: paired
+            have_common: paired.ways.iter().any(|pair| pair.both > 0),
+            directions: paired
                 .ways
                 .iter()
                 .take(top)
-                .map(|way| told(way, first, second))
+                .map(|pair| compared(pair, first, second))
                 .collect(),
             more: paired.ways.len().saturating_sub(top),
         });
     }
-    let names: Vec<Place> = places.into_iter().map(|(place, _)| place).collect();
+    let captures: Vec<ComparedCapture> = captures.into_iter().map(|(capture, _)| capture).collect();
     let mut out = Vec::new();
-    crate::output::push_comparisons(&mut out, &names, &comparisons, layout);
+    crate::output::push_comparisons(&mut out, &captures, &comparisons, layout);
     stdout::open()
         .and_then(|mut stdout| stdout.write_all(&out))
         .context(stdout::WRITING)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn told<'a>(way: &'a PairedDirection, first: &Directions, second: &Directions) -> ComparedWay<'a> {
-    let key = (way.source, way.destination);
-    let (nearer, key) = match way.translated {
-        _ if way.is_first_nearer => (first, key),
+/// Adds the figures of the capture nearer to the sender.
+fn compared<'a>(pair: &'a PairedDirection, first: &Directions, second: &Directions) -> ComparedDirection<'a> {
+    let key = (pair.source, pair.destination);
+    let (nearer, key) = match pair.translated {
+        _ if pair.is_first_nearer => (first, key),
         Some([source, destination]) => (second, (source, destination)),
         None => (second, key),
     };
     let sender = nearer.0.get(&key);
-    ComparedWay {
-        way,
+    ComparedDirection {
+        pair,
         bytes: sender.map(|side| side.bytes),
-        // What the nearer capture knows of, wherever behind it that happened.
+        // Every loss that the nearer capture shows, wherever after it on the path it happened.
         lost_in_all: sender.map(|side| side.opinions.lost),
         lost_before: sender.map(|side| side.opinions.lost_before),
         rtt: sender.map(|side| side.rtt).filter(|rtt| rtt.count > 0),
     }
 }
 
-/// Directions of connections, by who sent to whom; of several between the same ports the one with most data.
+/// Directions of connections, by source and destination; of several with the same, the one with most packets.
 #[derive(Debug, Default)]
 struct Directions(HashMap<Key, Side>);
 
 type Key = ((std::net::IpAddr, u16), (std::net::IpAddr, u16));
 
 impl Directions {
-    fn note(&mut self, connection: Connection) {
+    fn add(&mut self, connection: Connection) {
         let (client, server) = (key(connection.client), key(connection.server));
         for (key, side) in [
             ((client, server), connection.forward),
             ((server, client), connection.backward),
         ] {
-            let is_room = self.0.len() < DIRECTIONS_MAX || self.0.contains_key(&key);
-            if is_room && self.0.get(&key).is_none_or(|known| known.packets < side.packets) {
+            let fits = self.0.len() < DIRECTIONS_MAX || self.0.contains_key(&key);
+            if fits && self.0.get(&key).is_none_or(|known| known.packets < side.packets) {
                 self.0.insert(key, side);
             }
         }
@@ -126,5 +131,5 @@ fn key(end: Endpoint) -> (std::net::IpAddr, u16) {
     (end.ip, end.port)
 }
 
-/// Directions whose figures are kept; of others only the comparison is told.
+/// Limit for directions with figures; for others, only the comparison is shown.
 const DIRECTIONS_MAX: usize = 100_000;

@@ -1,107 +1,46 @@
-//! `sockeye graph`: one captured connection, drawn.
+//! From the arguments of `sockeye graph` to a drawing.
 
-mod terminal;
-
-use crate::analyze::{Heard, Reading, Words, gaps};
+use super::args::{DirectionArg, FormatArg, GraphArgs};
+use super::terminal::Terminal;
+use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
 use crate::output::{
     CaptureTally, GraphDirections, GraphFormat, GraphLayout, GraphPanel, connection_sentences, write_graph,
 };
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
-use sockeye_console::args::ColorArg;
+use clap::ValueEnum;
 use sockeye_console::notes;
 use sockeye_console::replacement::Replacement;
 use sockeye_console::stdout;
 use sockeye_console::usage::Usage;
 use sockeye_output::{GraphTheme, Style};
 use sockeye_trace::{Connection, Finished, Keep, Options};
-use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
-use terminal::Terminal;
-
-/// Draw a captured connection: time-sequence, data in flight, round trips, throughput, window
-///
-/// Reads pcap and pcapng files, also packed with gzip or zstd; `-` is the standard input. Without --connection or a
-/// filter that leaves one it is the biggest. What is drawn goes by the name of the output: .svg and .png stand alone,
-/// .html is a page to look around in, .xpl is for xplot, .json has every point, and `-` draws in the terminal: with pixels
-/// if its name (TERM, TERM_PROGRAM) says that it takes them (kitty, WezTerm, ghostty, foot, ...), else in braille.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct GraphArgs {
-    /// Where to: a file called .svg, .png, .html, .xpl or .json; `-` is the standard output
-    #[arg(short = 'o', long, value_name = "FILE|-", default_value = "-")]
-    output: PathBuf,
-    /// As what, whatever the output is called
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    format: Option<FormatArg>,
-    /// Which connection, by its number: they are counted from 0 in the order of their first packets
-    #[arg(short = 'c', long, value_name = "N")]
-    connection: Option<u32>,
-    /// Whose data: of the side that sent more, the client's, the server's, or both
-    #[arg(long, value_name = "WHOSE", value_enum, default_value_t = DirectionArg::Busier)]
-    direction: DirectionArg,
-    /// Which panels, from top to bottom, separated by commas: sequence, in-flight, rtt, throughput, window, segment-size
-    #[arg(long, value_name = "PANELS", value_delimiter = ',')]
-    panels: Vec<String>,
-    /// Columns: of pixels, or of characters in a terminal
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(40..=20_000))]
-    width: Option<u32>,
-    /// For a dark background (pictures; a page and SVG go by their reader)
-    #[arg(long)]
-    dark: bool,
-    /// Colours in a terminal
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    color: ColorArg,
-    /// A capture, and then which connection: an expression as ss takes it, for example: dport = :443
-    #[arg(value_name = "FILE|- [FILTER]", required = true)]
-    words: Vec<OsString>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatArg {
-    Svg,
-    Png,
-    Html,
-    Xpl,
-    Json,
-    Text,
-    Sixel,
-    Kitty,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum DirectionArg {
-    Busier,
-    Client,
-    Server,
-    Both,
-}
 
 /// Draws graphs of captured connections.
 ///
 /// # Errors
 /// If an option is wrong, the file cannot be read, or output failed.
 pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
-    let words = Words::read("graph", &args.words)?;
-    let [file] = &words.files[..] else {
+    let selection = Selection::parse("graph", &args.words)?;
+    let [file] = &selection.files[..] else {
         return Err(Usage("sockeye: graph: one capture is drawn at a time\n".to_owned()).into());
     };
     let mut layout = layout(args)?;
     let is_terminal = args.output == Path::new("-") && io::stdout().is_terminal();
     if is_terminal && matches!(layout.format, GraphFormat::Png | GraphFormat::Html) {
-        let text = "sockeye: graph: a terminal is no place for this format; -o FILE writes it to one\n";
+        let text = "sockeye: graph: a terminal cannot show this format; -o FILE writes it to a file\n";
         return Err(Usage(text.to_owned()).into());
     }
     if Replacement::is_same(&args.output, file) {
         let text = format!("sockeye: graph: {:?} is the capture itself\n", args.output);
         return Err(Usage(text).into());
     }
-    let (Finished { connection, series }, interrupted) = find(args, &words, file)?;
+    let (Finished { connection, series }, interrupted) = find(args, &selection, file)?;
     let Some(series) = series else {
         bail!(
-            "connection {} left no points to draw: those of others took all the room; -c {0} draws it alone",
+            "connection {} has no points to draw: those of others filled the memory limit; -c {0} draws it alone",
             connection.number
         );
     };
@@ -125,63 +64,67 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
     }
     if series.segments_left_out > 0 {
         notes::say(&format!(
-            "sockeye: graph: {} later segments are not in the graph: there was no room for their points; `editcap -i SECONDS` \
-             cuts the capture into parts that have room\n",
+            "sockeye: graph: {} later segments are not in the graph: their points exceed the memory limit; `editcap -i SECONDS` \
+             splits the capture into smaller files\n",
             series.segments_left_out
         ));
     }
     if interrupted.is_some() {
-        notes::say("sockeye: graph: interrupted: what came before is drawn\n");
+        notes::say("sockeye: graph: interrupted: the part that was read is drawn\n");
     }
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }
 
-/// The connection that is meant, with its points; and the exit status, if somebody ended the reading early.
+/// Returns the selected connection with its points, and the exit status if a signal ended the reading.
 ///
-/// Points of all are kept, as far as there is room, so that mostly one reading is enough. If others took the room of what
-/// turned out to be the biggest, a file is read again for that one alone; of what can be read but once, the biggest that
-/// kept its points is drawn.
-fn find(args: &GraphArgs, words: &Words, file: &Path) -> anyhow::Result<(Finished, Option<ExitCode>)> {
+/// The points of all connections are kept, up to a limit, so that the capture is usually read once. If the biggest connection
+/// has too few points because of that limit, a file is read again for it alone; from a pipe, the biggest connection that has
+/// points is drawn.
+fn find(
+    args: &GraphArgs,
+    selection: &Selection,
+    file: &Path,
+) -> anyhow::Result<(Finished, Option<ExitCode>)> {
     let keep = args
         .connection
         .map_or(Keep::All, |number| Keep::Numbers(vec![number]));
     let Found {
         biggest,
         drawable,
-        reading,
+        reader,
         tally,
-    } = read(args, words, file, keep)?;
+    } = read(args, selection, file, keep)?;
     let Some(biggest) = biggest else {
-        gaps::say(&reading, &tally);
+        skipped::report(&reader, &tally);
         bail!("{}", nothing(args, file, &tally));
     };
-    let interrupted = reading.interrupted();
+    let interrupted = reader.interrupted();
     let is_whole = biggest
         .series
         .as_ref()
         .is_some_and(|series| series.segments_left_out == 0);
     if is_whole || args.connection.is_some() || tally.connections == 1 {
-        gaps::say(&reading, &tally);
+        skipped::report(&reader, &tally);
         return Ok((biggest, interrupted));
     }
     let number = biggest.connection.number;
-    // Whoever ended it wants no second one.
+    // A user who interrupted the reading does not want a second one.
     if file.is_file() && interrupted.is_none() {
-        // Their room is needed.
-        drop((biggest, drawable, reading));
-        let again = read(args, words, file, Keep::Numbers(vec![number]))?;
+        // Frees their memory.
+        drop((biggest, drawable, reader));
+        let again = read(args, selection, file, Keep::Numbers(vec![number]))?;
         let Some(found) = again.biggest else {
             bail!("{}", nothing(args, file, &again.tally));
         };
-        gaps::say(&again.reading, &again.tally);
-        return Ok((found, again.reading.interrupted()));
+        skipped::report(&again.reader, &again.tally);
+        return Ok((found, again.reader.interrupted()));
     }
-    gaps::say(&reading, &tally);
+    skipped::report(&reader, &tally);
     match drawable {
         Some(other) if biggest.series.is_none() => {
             notes::say(&format!(
-                "sockeye: graph: connection {number} is bigger than {}, which is drawn, but there was no room for its points; \
-                 -c {number} keeps no others\n",
+                "sockeye: graph: connection {number} is bigger than {}, which is drawn, but its points exceed the memory limit; \
+                 -c {number} draws it alone\n",
                 other.connection.number
             ));
             Ok((other, interrupted))
@@ -190,21 +133,21 @@ fn find(args: &GraphArgs, words: &Words, file: &Path) -> anyhow::Result<(Finishe
     }
 }
 
-/// What a reading found.
+/// Connections of a capture that may be drawn.
 struct Found {
     biggest: Option<Finished>,
-    /// The biggest that kept its points, if the biggest did not
+    /// The biggest with points, if `biggest` has none.
     drawable: Option<Finished>,
-    reading: Reading,
+    reader: CaptureReader,
     tally: CaptureTally,
 }
 
-fn read(args: &GraphArgs, words: &Words, file: &Path, series: Keep) -> anyhow::Result<Found> {
+fn read(args: &GraphArgs, selection: &Selection, file: &Path, series: Keep) -> anyhow::Result<Found> {
     let options = Options {
         series,
         ..Options::default()
     };
-    let mut reading = Reading::with(file, options)?;
+    let mut reader = CaptureReader::with(file, options)?;
     let (mut biggest, mut drawable): (Option<Finished>, Option<Finished>) = (None, None);
     let mut matching = 0;
     let is_bigger = |one: &Finished, other: &Option<Finished>| {
@@ -212,14 +155,14 @@ fn read(args: &GraphArgs, words: &Words, file: &Path, series: Keep) -> anyhow::R
             .as_ref()
             .is_none_or(|other| size(&one.connection) > size(&other.connection))
     };
-    let outcome = reading.run(&mut |_, _, _, _| {}, &mut |heard| {
-        let Heard::Connection(found, _) = heard else {
+    let outcome = reader.run(&mut |_, _, _, _| {}, &mut |item| {
+        let CaptureItem::Connection(found, _) = item else {
             return Ok(());
         };
-        let is_wanted = args
+        let is_selected = args
             .connection
             .is_none_or(|number| number == found.connection.number);
-        if !is_wanted || !words.want(found.connection.client, found.connection.server) {
+        if !is_selected || !selection.matches(found.connection.client, found.connection.server) {
             return Ok(());
         }
         matching += 1;
@@ -238,24 +181,24 @@ fn read(args: &GraphArgs, words: &Words, file: &Path, series: Keep) -> anyhow::R
         }
         Ok(())
     });
-    // A capture that breaks off can be drawn as far as it goes.
+    // The part of a damaged capture before the error can be drawn.
     match outcome {
         Err(error) if biggest.is_none() => return Err(error),
-        Err(error) => notes::say(&format!("sockeye: graph: {error:#}; what came before is drawn\n")),
+        Err(error) => notes::say(&format!("sockeye: graph: {error:#}; the part before is drawn\n")),
         Ok(()) => {}
     }
     let tally = CaptureTally {
         matching,
-        // Of these it is no wonder that they are not drawn.
+        // Packets that a graph of TCP cannot show need no note.
         datagrams: 0,
         other_ip: 0,
         not_ip: 0,
-        ..reading.tally()
+        ..reader.tally()
     };
     Ok(Found {
         biggest,
         drawable,
-        reading,
+        reader,
         tally,
     })
 }
@@ -268,7 +211,7 @@ fn size(connection: &Connection) -> (u64, u64) {
     )
 }
 
-/// Why there is nothing to draw.
+/// Returns the message if there is nothing to draw.
 fn nothing(args: &GraphArgs, file: &Path, tally: &CaptureTally) -> String {
     match (args.connection, tally.connections) {
         (None, 0) => format!("no connection to draw: no segment of TCP was read from {file:?}"),
@@ -296,8 +239,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
         (Some(format), _) => format,
         (None, Some(name)) => FormatArg::from_str(&name, true).map_err(|_| {
             Usage(format!(
-                "sockeye: graph: nothing is known of .{name}; the output is called .svg, .png, .html, .xpl or .json, or --format \
-                 says what it is\n"
+                "sockeye: graph: unknown suffix .{name}; known are .svg, .png, .html, .xpl and .json, or use --format\n"
             ))
         })?,
         (None, None) if args.output == Path::new("-") => {
@@ -376,7 +318,7 @@ fn panel(name: &str) -> Result<GraphPanel, Usage> {
     })
 }
 
-/// What comes behind the last dot of its name.
+/// Returns the suffix of the file name; `None` for standard output.
 fn extension(path: &Path) -> Option<String> {
     if path == Path::new("-") {
         return None;
@@ -384,16 +326,8 @@ fn extension(path: &Path) -> Option<String> {
     Some(path.extension()?.to_string_lossy().into_owned())
 }
 
-/// Where no terminal says how wide and how high it is.
+/// Size of text where the size of the terminal is unknown.
 const TEXT_WIDTH: u32 = 100;
 const TEXT_HEIGHT: u32 = 40;
-/// In lower ones the picture is scrolled.
+/// In terminals with fewer lines the picture is scrolled.
 const TEXT_HEIGHT_MIN: u32 = 16;
-
-const EXAMPLES: &str = "\
-Examples:
-  sockeye graph vpn.pcapng                       the biggest connection, in this terminal
-  sockeye graph vpn.pcapng -o vpn.html           a page to zoom in, with a list of what happened
-  sockeye graph vpn.pcapng -c 3 -o vpn.svg       connection 3, as `sockeye analyze` counts them
-  sockeye graph vpn.pcapng dport = :1194 -o vpn.png --dark
-  sockeye graph - --panels sequence,in-flight    from the standard input";
