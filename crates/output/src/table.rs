@@ -2,7 +2,7 @@
 //!
 //! The first rows are buffered as cells to find the widths of the columns; then they and all later rows are written at
 //! once. A later, wider cell shifts the rest of its row, and its column stays that wide from then on, up to
-//! [`COLUMN_WIDTH_MAX`]: one long path does not spread all rows.
+//! `COLUMN_WIDTH_MAX`: one long path does not spread all rows.
 //!
 //! On a terminal nothing is cut. If the columns do not fit, first the gaps shrink from two to one; then rows (and the
 //! header) continue, indented, on further lines, always at the same columns. A left-aligned last column may overflow the

@@ -1,0 +1,15 @@
+//! `sockeye explain`: meaning, causes, checks and remedies of kernel messages, counters, drop reasons, settings and errors.
+//!
+//! - `args.rs`: the arguments. `run.rs`: from the arguments to the output. `log.rs`: reads a log.
+//! - [`output`]: explanations as text, JSON and CSV.
+//!
+//! What it deliberately does not do: have or find explanations (`sockeye_dictionary`), read the state of this host, use the
+//! network.
+
+mod args;
+mod log;
+pub mod output;
+mod run;
+
+pub use args::ExplainArgs;
+pub use run::run;
