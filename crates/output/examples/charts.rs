@@ -1,4 +1,4 @@
-//! Draws charts of made-up reports, to be looked at: `cargo run -p sockeye-output --example charts -- DIRECTORY`.
+//! Draws charts of example reports, for review: `cargo run -p sockeye-output --example charts -- DIRECTORY`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // the crate is pure, this is not
 
 use sockeye_measure::{Chart, Line, Noise, NoiseSample, Partial, Report, Scale, Unit, Value};
@@ -17,7 +17,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Rates over sizes, with cliffs.
+/// Rates over sizes, with sudden drops.
 fn memory() -> Report {
     let mut report = Report::new("memory");
     report.setting("libc", "libc", Unit::Text, "glibc 2.36".into());
@@ -140,7 +140,7 @@ fn rr() -> Report {
     report
 }
 
-/// One without a chart, and one without points.
+/// A report with a chart without points.
 fn sources() -> Report {
     let mut report = Report::new("sources");
     report.charts.push(Chart {

@@ -1,20 +1,20 @@
-//! Addresses, as `ss` writes them.
+//! Addresses in the format of `ss`.
 
 use crate::number::{push_decimal, push_hexadecimal, push_padded};
 use crate::text::push_clean;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Names, Port, Protocol, Socket};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Appends our end of `socket`.
+/// Appends the local endpoint of `socket`.
 #[inline]
 pub fn push_local(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
     push_endpoint(out, &socket.local, socket, socket.interface, names);
 }
 
-/// Appends the other end of `socket`.
+/// Appends the peer's endpoint of `socket`.
 #[inline]
 pub fn push_peer(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
-    // A link-local address says where it is only together with the interface.
+    // A link-local address is ambiguous without its interface.
     let scope = socket.interface.filter(|_| match socket.peer.ip() {
         Some(IpAddr::V6(ip)) => ip.is_unicast_link_local(),
         _ => false,
@@ -87,7 +87,7 @@ fn push_endpoint(
     }
 }
 
-/// An IPv6 wildcard that takes IPv4 too, as far as is known.
+/// Returns whether this is an IPv6 wildcard that accepts IPv4 too; yes if `IPV6_V6ONLY` is unknown.
 fn is_dual_stack_wildcard(ip: IpAddr, socket: &Socket) -> bool {
     socket.family == Family::Inet6
         && socket.v6only != Some(true)
@@ -137,7 +137,7 @@ fn push_ethertype(out: &mut Vec<u8>, ethertype: u16) {
     }
 }
 
-/// Appends an address, an IPv6 one in brackets.
+/// Appends an address; IPv6 addresses are in brackets.
 #[inline]
 pub fn push_bracketed(out: &mut Vec<u8>, ip: IpAddr) {
     match ip {
@@ -150,7 +150,7 @@ pub fn push_bracketed(out: &mut Vec<u8>, ip: IpAddr) {
     }
 }
 
-/// Appends an address.
+/// Appends an address without brackets.
 #[inline]
 pub fn push_ip(out: &mut Vec<u8>, ip: IpAddr) {
     match ip {
@@ -165,7 +165,7 @@ pub fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
     let mut text = [0; 16];
     let mut at = 0;
     for octet in ip.octets() {
-        // Three digits and a dot are always copied; how far they count is in the last byte.
+        // Three digits and a dot are always copied; the last byte of the entry is the number of digits.
         let [a, b, c, len] = OCTETS[usize::from(octet)];
         text[at..at + 3].copy_from_slice(&[a, b, c]);
         at += usize::from(len);
@@ -175,7 +175,7 @@ pub fn push_v4(out: &mut Vec<u8>, ip: Ipv4Addr) {
     push_padded(out, &text, at - 1);
 }
 
-/// RFC 5952: lower case, the longest run of zeros shortened, v4-mapped addresses with dots.
+/// Appends an IPv6 address as in RFC 5952: lower case, the longest run of zeros shortened, v4-mapped addresses with dots.
 fn push_v6(out: &mut Vec<u8>, ip: Ipv6Addr) {
     if let Some(v4) = ip.to_ipv4_mapped() {
         out.extend_from_slice(b"::ffff:");
@@ -214,12 +214,12 @@ fn push_group(out: &mut Vec<u8>, group: u16) {
     }
 }
 
-/// The address, v4-mapped ones as IPv4.
+/// Returns the address; a v4-mapped one becomes IPv4.
 pub fn canonical(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }
 
-/// Name of an EtherType (`ETH_P_*`): those one meets. 3, every protocol, is `*`.
+/// Returns the name of a common EtherType (`ETH_P_*`). 3, every protocol, is `*`.
 pub const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
     Some(match ethertype {
         0x0003 => "*",
@@ -240,7 +240,7 @@ pub const fn ethertype_name(ethertype: u16) -> Option<&'static str> {
     })
 }
 
-/// Name of a netlink protocol (`include/uapi/linux/netlink.h`).
+/// Returns the name of a netlink protocol (`include/uapi/linux/netlink.h`).
 pub const fn netlink_name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         0 => "route",
@@ -268,7 +268,7 @@ pub const fn netlink_name(protocol: u8) -> Option<&'static str> {
     })
 }
 
-/// Digits of each octet, and how many they are.
+/// Digits of each octet, and their number.
 const OCTETS: [[u8; 4]; 256] = {
     let mut octets = [[0; 4]; 256];
     let mut number = 0;
@@ -294,7 +294,7 @@ mod tests {
     use sockeye_model::{Inode, NoNames, State, UnixName};
 
     #[test]
-    fn ip_addresses_as_the_standard_library_writes_them() {
+    fn ip_addresses_equal_those_of_the_standard_library() {
         let mut seed = 1_u64;
         let mut next = || {
             seed = seed
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn internet() {
+    fn inet_endpoints_are_numeric_or_named() {
         check(inet("127.0.0.1", 22), |_| {}, "127.0.0.1:22", "localhost:ssh");
         check(inet("::1", 80), |_| {}, "[::1]:80", "localhost:80");
         check(inet("0.0.0.0", 80), |_| {}, "0.0.0.0:80", "0.0.0.0:80");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others() {
+    fn other_families_have_their_own_format() {
         let unix = |name: Option<&[u8]>, inode| Endpoint::Unix {
             name: name.map(UnixName::new),
             inode,
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_local_peer_has_its_interface() {
+    fn link_local_peer_has_its_interface() {
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
         socket.interface = Some(InterfaceIndex(2));
         for (ip, expected) in [("fe80::2", "[fe80::2]%2:5"), ("2001:db8::2", "[2001:db8::2]:5")] {

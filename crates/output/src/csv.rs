@@ -1,11 +1,11 @@
-//! CSV after RFC 4180: a header, lines ending in CR LF, quotes where needed; absent values are empty.
+//! A CSV writer (RFC 4180): a header, lines that end in CR LF, quotes where needed; absent values are empty.
 //!
-//! Numbers are exact and in the unit that the header names. A column may be several fields: an address is
-//! `local_ip,local_port,...`. Text that is not UTF-8 or could steer a terminal is written as in tables.
+//! Numbers are exact and in the unit that the header names. A column may have several fields: an address is
+//! `local_ip,local_port,...`. Text that is not UTF-8 or could control a terminal is escaped as in tables.
 //!
 //! Spreadsheets take a cell that begins with `=`, `+`, `-` or `@` for a formula. Text from outside (names of
-//! processes, hosts, users, paths) that begins so gets a `'` in front. Abstract UNIX names show as
-//! `@name` in tables; here the `@` is the field `local_abstract`, so names are not touched for its sake.
+//! processes, hosts, users, paths) that begins so gets a `'` in front. Abstract UNIX names are `@name` in tables; here the
+//! field `local_abstract` replaces the `@`.
 //!
 //! Written here although the crate `csv` exists (three packages more). Its writer quotes, as a dozen lines here do; formulas, units
 //! and columns of several fields, which are the rest of this module, it does not know.
@@ -13,7 +13,7 @@
 use crate::number::push_decimal;
 use crate::text::push_clean;
 
-/// A line being written.
+/// A line that is being written.
 pub struct Line<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
@@ -30,7 +30,7 @@ impl<'a> Line<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Begins a field whose text needs no quotes.
+    /// Begins a field that needs no quotes.
     #[inline]
     pub fn field(&mut self) -> &mut Vec<u8> {
         if !self.is_empty {
@@ -80,7 +80,7 @@ impl<'a> Line<'a> {
         });
     }
 
-    /// Appends a word of ours, which needs no quotes.
+    /// Appends a constant, which needs no quotes.
     pub fn word(&mut self, word: &str) {
         self.field().extend_from_slice(word.as_bytes());
     }
@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// A field with text from outside: kept from being a formula, quoted where needed.
+    /// Appends the text from outside that `push` writes: `'` in front of what would be a formula, quoted where needed.
     pub fn outside(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
         let out = self.field();
         let start = out.len();

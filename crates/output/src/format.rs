@@ -1,21 +1,21 @@
 use sockeye_model::Losses;
 
-/// In which form a listing is written.
+/// Output format of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// Aligned columns and human units, for eyes.
+    /// Aligned columns and short units, for people.
     #[default]
     Table,
     /// One JSON document, for programs.
     Json,
-    /// One JSON object a line, for programs that read while we write.
+    /// One JSON object per line, for programs that read a stream.
     Jsonl,
     /// RFC 4180 with a header line, for spreadsheets and databases.
     Csv,
 }
 
 impl Format {
-    /// Every format with the name by which it is asked for.
+    /// Every format with its name for `--format`.
     pub const ALL: [(&'static str, Self); 4] = [
         ("table", Self::Table),
         ("json", Self::Json),
@@ -23,7 +23,7 @@ impl Format {
         ("csv", Self::Csv),
     ];
 
-    /// The format with this name.
+    /// Returns the format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
@@ -31,7 +31,7 @@ impl Format {
     }
 }
 
-/// Whether a table may use colours. Apart from escape sequences both are the same text.
+/// Whether a table may use colours. The text is the same apart from escape sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
     /// No escape sequence at all.
@@ -41,16 +41,16 @@ pub enum Style {
     Color,
 }
 
-/// What is known only after the last row.
+/// Losses, sources and coverage of a listing, known only after the last row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Summary<'a> {
-    /// What could not be seen.
+    /// Counters of what could not be read.
     pub losses: Losses,
-    /// What was read from where: `("tcp", "sock_diag")`.
+    /// Protocol and the source that it was read from: `("tcp", "sock_diag")`.
     pub sources: &'a [(&'a str, &'a str)],
-    /// Of a listing of every network namespace: what it covers.
+    /// Coverage of a listing of every network namespace; `None` for other listings.
     pub coverage: Option<Coverage>,
-    /// Whether the user ended it before its time.
+    /// Whether the user interrupted the listing.
     pub interrupted: bool,
 }
 
@@ -59,32 +59,32 @@ pub struct Summary<'a> {
 pub enum Coverage {
     /// Every socket.
     Complete,
-    /// Every socket of TCP and UDP; of other protocols those that a process holds.
-    Held,
+    /// Every socket of TCP and UDP; of other protocols the sockets that are owned by a descriptor.
+    Owned,
     /// Every socket of the namespaces that have a name or a process.
     Reachable,
 }
 
 impl Coverage {
-    /// Its name in JSON.
+    /// Returns its name in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
-            Self::Held => "held",
+            Self::Owned => "held",
             Self::Reachable => "reachable",
         }
     }
 }
 
 impl Summary<'_> {
-    /// Whether there is something that the reader of the rows alone would not know.
+    /// Returns whether rows may be missing: something was lost, not covered, or interrupted.
     #[must_use]
     pub fn is_incomplete(&self) -> bool {
         self.interrupted || !self.losses.is_none() || self.coverage.is_some_and(|it| it != Coverage::Complete)
     }
 }
 
-/// Version of the JSON documents, in their `schema_version`. It rises when a key changes its meaning or
-/// goes away, not when one is added.
+/// Version of the JSON documents, in their `schema_version`. It increases when a key changes its meaning or is removed,
+/// not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -1,17 +1,17 @@
-//! JSON, written as it is told: no tree in between.
+//! A JSON writer without a tree in memory.
 //!
-//! What is absent has no key. Numbers are exact, those above 2^53 too: readers that keep numbers as
-//! floating point must take care with cookies and byte counters. Text that is not UTF-8 has U+FFFD in place
-//! of each wrong sequence, and its exact bytes beside it under its name with `_hex`.
+//! An absent value has no key. Numbers are exact, also above 2^53: readers that use floating point lose digits of cookies
+//! and byte counters. In text that is not UTF-8, U+FFFD replaces each invalid sequence; a second key, with the suffix
+//! `_hex`, has the exact bytes.
 //!
-//! Written here although `serde_json` is in the binary to read with. A row has the keys that are known of it, decided while it is
-//! written, and a key beside it where text is not UTF-8: with serde that is a serializer by hand for every kind of row, not less.
+//! Written here although `serde_json` is in the binary to read with. The keys of a row depend on its values, and text that is not
+//! UTF-8 needs a second key: with serde that is a hand-written serializer for every kind of row, not less.
 
 use crate::format::{Coverage, SCHEMA_VERSION, Summary};
 use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
 
-/// A JSON object being written; [`end`](Self::end) closes it.
+/// A JSON object that is being written; [`end`](Self::end) closes it.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -29,25 +29,25 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Begins one at the end of `out`.
+    /// Begins an object at the end of `out`.
     #[inline]
     pub fn begin(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
         Self { out, is_empty: true }
     }
 
-    /// Keys of one that is open already; whoever opened it closes it.
+    /// Appends keys to an object that is already open, which the caller closes.
     pub fn inside(out: &'a mut Vec<u8>) -> Self {
         Self { out, is_empty: true }
     }
 
-    /// Closes it.
+    /// Closes the object.
     #[inline]
     pub fn end(self) {
         self.out.push(b'}');
     }
 
-    /// Writes a key, which must not need escapes; its value is to be appended to what this gives.
+    /// Writes a key, which must not need escapes; the caller appends its value to the returned buffer.
     #[inline]
     pub fn key(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.is_empty {
@@ -60,7 +60,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// A number, if there is one.
+    /// Writes a number; nothing if it is absent.
     #[inline]
     pub fn number(&mut self, name: &str, value: Option<impl Into<u64>>) {
         if let Some(value) = value {
@@ -68,7 +68,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A number with a fraction; JSON has no word for those that are not finite.
+    /// Writes a number with a fraction; nothing if it is not finite, which JSON cannot express.
     pub fn float(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             let text = format!("{value}");
@@ -76,14 +76,14 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// True or false, if it is known.
+    /// Writes a boolean; nothing if it is absent.
     pub fn boolean(&mut self, name: &str, value: Option<bool>) {
         if let Some(value) = value {
             push_short(self.key(name), if value { b"true" } else { b"false" });
         }
     }
 
-    /// Text that is known to be harmless.
+    /// Writes a string that needs no escapes.
     #[inline]
     pub fn word(&mut self, name: &str, value: &str) {
         let out = self.key(name);
@@ -92,7 +92,7 @@ impl<'a> Object<'a> {
         out.push(b'"');
     }
 
-    /// Text from outside that is UTF-8.
+    /// Writes text from outside that is UTF-8; nothing if it is absent.
     #[inline]
     pub fn text(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
@@ -100,7 +100,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Text from outside that may be anything; what is not UTF-8 is there in hexadecimal too, under `name` with `_hex`.
+    /// Writes text from outside; if it is not UTF-8, its bytes follow in hexadecimal under `name` with the suffix `_hex`.
     pub fn bytes(&mut self, name: &str, value: Option<&[u8]>) {
         let Some(value) = value else { return };
         if push_json(self.key(name), value) {
@@ -112,14 +112,14 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Begins an object as the value of `name`.
+    /// Begins an object as the value of the key `name`.
     #[inline]
     pub fn object(&mut self, name: &str) -> Object<'_> {
         Object::begin(self.key(name))
     }
 }
 
-/// `text` as a JSON string, with its quotes.
+/// Returns `text` as a JSON string with its quotes.
 #[must_use]
 pub fn json_string(text: &str) -> String {
     let mut out = Vec::new();
@@ -127,7 +127,7 @@ pub fn json_string(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends the keys with which a document ends.
+/// Appends the keys at the end of a document: losses, sources, coverage, interruption, schema version.
 pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
     let mut fields = Object { out, is_empty: true };
     let mut losses = fields.object("losses");
@@ -137,13 +137,13 @@ pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
     losses.end();
     let out = fields.key("sources");
     out.push(b'[');
-    for (nth, (what, rung)) in summary.sources.iter().enumerate() {
+    for (nth, (what, kind)) in summary.sources.iter().enumerate() {
         if nth > 0 {
             out.push(b',');
         }
         let mut source = Object::begin(out);
         source.text("what", Some(what));
-        source.text("rung", Some(rung));
+        source.text("rung", Some(kind));
         source.end();
     }
     out.push(b']');

@@ -1,27 +1,28 @@
-//! Listings of sockets and flows as tables, JSON, JSON lines and CSV, and graphs of captured connections, into anything that
-//! can be written to.
+//! Listings of sockets and other records as tables, JSON, JSON lines and CSV; reports with charts; pictures. All output
+//! goes to a `Write` or a `Vec<u8>`.
 //!
-//! A [`SocketWriter`] or [`FlowWriter`] is made from a layout, then takes rows one by one. Rows stream:
-//! a table looks at the first 2,048 of them for the widths of its columns and holds nothing afterwards;
-//! only sorting keeps all rows, rendered. No row costs an allocation.
+//! A [`SocketWriter`] is created from a layout, then takes rows one by one. Rows stream: a table buffers the first 2,048
+//! of them to find the widths of its columns, and none afterwards; only sorting buffers all rows, rendered. No row costs
+//! an allocation.
 //!
-//! Text from outside (names of processes, hosts, paths) is made harmless for a terminal. Absent values
+//! Text from outside (names of processes, hosts, paths) is escaped for terminals. Absent values
 //! are `-` in tables, empty in CSV, and have no key in JSON.
 //!
-//! - **Tables** are for eyes: decimal units (`1.2M`), times as one says them (`1h58m`), addresses as `ss`
-//!   writes them. A terminal's width never costs data: gaps shrink, then rows continue on further lines.
-//! - **JSON** has everything that is known, whatever columns were chosen, after the schemas in
-//!   `docs/schema`. Numbers are exact, those above 2^53 too. Text that is not UTF-8 has U+FFFD in place of
-//!   what is wrong, and its bytes in hexadecimal beside it, under its name with `_hex`.
+//! - **Tables** are for people: decimal units (`1.2M`), times such as `1h58m`, addresses in the format of `ss`. Nothing
+//!   is cut at the width of a terminal: gaps shrink, then rows continue on further lines.
+//! - **JSON** has every known value, whatever columns were chosen, as the schemas in `docs/schema` describe. Numbers are
+//!   exact, also above 2^53. In text that is not UTF-8, U+FFFD replaces each invalid sequence; a second key, with the
+//!   suffix `_hex`, has the exact bytes in hexadecimal.
 //! - **JSON lines** are the same objects; a last line `{"summary":...}` only if something was lost or the
 //!   listing was interrupted.
-//! - **CSV** has exact numbers in the units its header names, one or more fields a column. Text from
+//! - **CSV** has exact numbers in the units that its header names, one or more fields per column. Text from
 //!   outside that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front) gets a `'` in front.
 //!
-//! - **Graphs** of one connection ([`write_graph`]) are made from its points: pictures, a page to look around in, characters.
+//! Reports of benchmarks ([`push_report`]) and their charts ([`write_charts`]) are here too, and the drawing of scenes as
+//! SVG, PNG and pixels ([`picture`]).
 //!
-//! What it deliberately does not do: look names up (it asks [`sockeye_model::Names`]), decide whether a
-//! terminal wants colours or how wide it is, filter, fold, or choose the top N.
+//! What it deliberately does not do: look names up (it calls [`sockeye_model::Names`]), detect whether the output is a
+//! terminal and how wide it is, filter, fold, or choose the top N.
 //!
 //! ```
 //! use sockeye_model::{Endpoint, Entry, NoNames, Port, Protocol, Socket, State};

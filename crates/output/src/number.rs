@@ -1,4 +1,4 @@
-//! Numbers: exact decimals fast, and human units.
+//! Numbers as text: exact decimals, and short forms with a unit for people.
 
 /// Appends `number` in decimal.
 #[inline]
@@ -20,7 +20,7 @@ pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
 }
 
 fn push_digits(out: &mut Vec<u8>, number: u64) {
-    // Twice the room: the copy of constant length at the end may begin at any digit.
+    // Twice the length: the copy of constant length at the end may begin at any digit.
     let mut digits = [0; 2 * DIGITS_MAX];
     let mut at = DIGITS_MAX;
     let mut rest = number;
@@ -44,8 +44,8 @@ fn push_digits(out: &mut Vec<u8>, number: u64) {
 /// Digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
-/// Appends bytes that are probably few: two copies of constant length that may overlap, instead of one of
-/// variable length, which is a call (and with musl a slow one).
+/// Appends a short slice: two copies of constant length that may overlap, instead of one of variable length, which is a
+/// function call (and with musl a slow one).
 #[inline]
 pub fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
     match bytes.len() {
@@ -58,7 +58,7 @@ pub fn push_short(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends `N` to `2 * N` bytes.
+/// Appends a slice of `N` to `2 * N` bytes.
 #[inline]
 fn push_overlapping<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<N>(), bytes.last_chunk::<N>()) {
@@ -71,8 +71,8 @@ fn push_overlapping<const N: usize>(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Appends the first `len` of `padded`.
 ///
-/// All are copied and the rest taken back: a copy of constant length is a few instructions, one of
-/// variable length is a call, and rows are made of short copies.
+/// All are copied, then the length is reduced: a copy of constant length is a few instructions, one of variable length
+/// is a function call, and rows consist of short copies.
 #[inline]
 pub fn push_padded<const N: usize>(out: &mut Vec<u8>, padded: &[u8; N], len: usize) {
     let start = out.len();
@@ -85,14 +85,14 @@ pub fn push_hexadecimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(format!("{number:#x}").as_bytes());
 }
 
-/// Appends `number` short: exact below 10,000, then three digits and a decimal prefix: `12.3M`.
+/// Appends `number` in short form: exact below 10,000, then three digits and a decimal prefix: `12.3M`.
 pub fn push_human(out: &mut Vec<u8>, number: u128) {
     if number < 10_000 {
         push_decimal(out, number as u64);
         return;
     }
     let (mut divisor, mut unit) = (1000, 0);
-    // Each test on the rounded value: 999,950 is 1.0M, not 1000K.
+    // Each comparison uses the rounded value: 999,950 is 1.0M, not 1000K.
     while (number.saturating_add(divisor / 2)) / divisor >= 1000 && unit + 1 < UNITS.len() {
         divisor *= 1000;
         unit += 1;
@@ -106,13 +106,13 @@ pub fn push_human(out: &mut Vec<u8>, number: u128) {
     out.push(UNITS[unit]);
 }
 
-/// Appends a rate given in bytes a second as bits a second: `12.3Mbit/s`.
+/// Appends a rate in bytes per second as bits per second: `12.3Mbit/s`.
 pub fn push_bit_rate(out: &mut Vec<u8>, bytes_per_s: u64) {
     push_human(out, u128::from(bytes_per_s) * 8);
     out.extend_from_slice(b"bit/s");
 }
 
-/// Appends a time: `85us`, `3.42ms`, `1.2s`, `2m3s`, `1h58m`, `3d4h`.
+/// Appends a duration: `85us`, `3.42ms`, `1.2s`, `2m3s`, `1h58m`, `3d4h`.
 pub fn push_time_us(out: &mut Vec<u8>, us: u64) {
     let seconds = us / 1_000_000;
     match us {
@@ -171,7 +171,7 @@ fn push_two(out: &mut Vec<u8>, large: u64, large_unit: u8, small: u64, small_uni
     }
 }
 
-/// Thousands; the last is more than `u64::MAX * 8` needs.
+/// Decimal prefixes; `u64::MAX * 8` does not need the last.
 const UNITS: &[u8] = b"KMGTPEZY";
 
 #[inline]
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pushes_of_every_length() {
+    fn short_slice_of_every_length_is_appended() {
         let bytes: Vec<u8> = (0..80).collect();
         for len in 0..bytes.len() {
             let mut out = vec![9, 9];
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals() {
+    fn decimals_equal_to_string() {
         let mut number = 1_u64;
         for digit in 0..20_u64 {
             for near in [number - 1, number, number + 1, number.wrapping_mul(digit)] {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn human_units() {
+    fn human_numbers_have_three_digits_and_a_prefix() {
         for (number, expected) in [
             (0, "0"),
             (9_999, "9999"),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn durations_have_at_most_two_units() {
         for (us, expected) in [
             (0, "0"),
             (85, "85us"),

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-/// Rendered bytes on their way out, written in large pieces.
+/// A buffer of rendered bytes, which are written in large pieces.
 #[derive(Debug)]
 pub struct Output<W> {
     /// Bytes that are not written yet.
@@ -17,7 +17,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Writes what there is, if it is enough to be worth it.
+    /// Writes the buffer if it has at least 64 KiB.
     #[inline]
     pub fn write_large(&mut self) -> io::Result<()> {
         if self.bytes.len() >= PIECE_BYTES {
@@ -26,7 +26,7 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
-    /// Writes what there is and flushes the writer.
+    /// Writes the buffer and flushes the writer.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write()?;
         self.writer.flush()
@@ -38,7 +38,7 @@ impl<W: Write> Output<W> {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        // Cleared first: what failed half-way is not written a second time.
+        // Cleared even on error: a partly written buffer is not written twice.
         let bytes = std::mem::take(&mut self.bytes);
         let result = self.writer.write_all(&bytes);
         self.bytes = bytes;
@@ -47,14 +47,14 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// Rendered rows kept until all are there and can be sorted.
+/// Rendered rows that wait until the last one, so that they can be sorted.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct RowBuffer {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-impl Kept {
+impl RowBuffer {
     /// Appends a row.
     pub fn push(&mut self, row: &[u8]) {
         self.bytes.extend_from_slice(row);
@@ -62,11 +62,11 @@ impl Kept {
     }
 
     /// Returns the row at an index.
-    pub fn row(&self, place: usize) -> &[u8] {
-        let start = if place == 0 { 0 } else { self.ends[place - 1] };
-        &self.bytes[start..self.ends[place]]
+    pub fn row(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start..self.ends[index]]
     }
 }
 
-/// Large enough that calls cost little, small enough to keep the reader busy.
+/// Large enough that calls cost little, small enough that a reader does not wait.
 const PIECE_BYTES: usize = 64 * 1024;

@@ -1,9 +1,9 @@
-//! How bad something is, seen at a glance.
+//! Colours of severities.
 
 use crate::format::Style;
 use sockeye_dictionary::Severity;
 
-/// Colours the word for how bad it is, `len` bytes from `begin` on; without one nothing.
+/// Colours a severity word, the `len` bytes from `begin` on; does nothing if `word` is `None`.
 pub fn colour(out: &mut Vec<u8>, begin: usize, word: Option<(Severity, usize)>, style: Style) {
     let (Style::Color, Some((severity, len))) = (style, word) else {
         return;

@@ -1,15 +1,14 @@
 //! Aligned columns from a stream of cells.
 //!
-//! The first rows are held back as cells until the widths of the columns can be told from them; then they
-//! and all later rows go out at once. A wider cell later on pushes what follows it in its row, and its
-//! column stays that wide from there on, up to [`COLUMN_WIDTH_MAX`]: one long path does not spread all rows.
+//! The first rows are buffered as cells to find the widths of the columns; then they and all later rows are written at
+//! once. A later, wider cell shifts the rest of its row, and its column stays that wide from then on, up to
+//! `COLUMN_WIDTH_MAX`: one long path does not spread all rows.
 //!
-//! On a terminal nothing is ever cut. When the columns do not fit, first the gaps shrink from two to one;
-//! then rows (and the header with them) continue, indented, on further lines, always at the same columns. A
-//! last column leaning left may overflow the line: it counts with the width of its header. Details are
-//! broken between words.
+//! On a terminal nothing is cut. If the columns do not fit, first the gaps shrink from two to one; then rows (and the
+//! header) continue, indented, on further lines, always at the same columns. A left-aligned last column may overflow the
+//! line: it counts with the width of its header. Details are broken between words.
 //!
-//! Written here although `comfy-table` (three packages more) exists: it holds all rows until the table is printed. Here rows stream,
+//! Written here although `comfy-table` (three packages more) exists: it buffers all rows until the table is printed. Here rows stream,
 //! and no row costs an allocation.
 
 use crate::format::Style;
@@ -25,8 +24,8 @@ pub struct Table {
     terminal: Option<usize>,
     /// Leaves out the header.
     pub no_header: bool,
-    /// Never lays rows out by itself: all are to be sorted first.
-    pub holds_all: bool,
+    /// Buffers all rows, for the caller to sort.
+    pub buffers_all: bool,
     /// Whether each row ends with a line of details.
     pub has_details: bool,
     settled: bool,
@@ -34,17 +33,17 @@ pub struct Table {
     gap: usize,
     /// Whether a column begins a further line.
     breaks: Vec<bool>,
-    /// Of all rows held, or of the row being made.
+    /// Text of all buffered rows, or of the current row.
     bytes: Vec<u8>,
     cells: Vec<Cell>,
 }
 
-/// What stands over a column, and how it leans.
+/// The heading of a column, and its alignment.
 #[derive(Debug)]
 pub struct Heading {
     text: Vec<u8>,
     align: Align,
-    /// The last one: it moves to a line of its own rather than overflow.
+    /// As the last column, it moves to a separate line rather than overflow.
     breaks: bool,
 }
 
@@ -80,7 +79,7 @@ impl Heading {
         Self {
             text: text.as_bytes().to_vec(),
             align,
-            // An address in the last place is what one looks for.
+            // An address in the last column must be easy to find.
             breaks: text.ends_with("Address:Port"),
         }
     }
@@ -102,7 +101,7 @@ impl Table {
             style,
             terminal,
             no_header: false,
-            holds_all: false,
+            buffers_all: false,
             has_details: false,
             settled: false,
             gap: 2,
@@ -111,13 +110,13 @@ impl Table {
         }
     }
 
-    /// Where the next cell's text is to be appended.
+    /// Returns the buffer for the next cell's text.
     #[inline]
     pub fn cell(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Ends a cell. One without text is absent: `-`, but in the last column nothing.
+    /// Ends a cell. An empty cell is shown as `-`, in the last column as nothing.
     #[inline]
     pub fn end_cell(&mut self, tint: Tint) {
         let start = self.cells.last().map_or(0, |cell| cell.end);
@@ -141,28 +140,28 @@ impl Table {
         });
     }
 
-    /// Ends a row: lays it out, or holds it.
+    /// Ends a row: lays it out, or buffers it.
     #[inline]
     pub fn end_row(&mut self, out: &mut Vec<u8>) {
         debug_assert!(self.cells.len().is_multiple_of(self.stride()));
         if self.settled {
-            // What follows the last cell is not shown: it lets that be copied as fast as the others.
+            // Padding that is not shown: with it the last cell can be copied in fixed-size chunks, like the others.
             self.bytes.extend_from_slice(&[0; 32]);
-            self.push_held(0, out);
+            self.push_buffered(0, out);
             self.bytes.clear();
             self.cells.clear();
-        } else if !self.holds_all && self.held() >= HELD_ROWS_MAX {
+        } else if !self.buffers_all && self.buffered_rows() >= BUFFERED_ROWS_MAX {
             self.settle(out);
         }
     }
 
-    /// Settles the widths and lays out what was held.
+    /// Settles the widths and lays out the buffered rows.
     pub fn settle(&mut self, out: &mut Vec<u8>) {
         self.begin_rows(out);
-        for place in 0..self.held() {
-            self.push_held(place, out);
+        for index in 0..self.buffered_rows() {
+            self.push_buffered(index, out);
         }
-        self.forget_held();
+        self.clear_buffered();
     }
 
     /// Settles the widths and lays out the header.
@@ -182,21 +181,21 @@ impl Table {
         }
     }
 
-    /// How many rows are held.
-    pub fn held(&self) -> usize {
+    /// Returns the number of buffered rows.
+    pub fn buffered_rows(&self) -> usize {
         self.cells.len() / self.stride()
     }
 
-    /// Drops the rows that wait for the widths of columns.
-    pub fn forget_held(&mut self) {
+    /// Drops the buffered rows.
+    pub fn clear_buffered(&mut self) {
         self.bytes = Vec::new();
         self.cells = Vec::new();
     }
 
-    /// Lays out one of the rows held.
+    /// Lays out a buffered row.
     #[inline]
-    pub fn push_held(&mut self, place: usize, out: &mut Vec<u8>) {
-        let first = place * self.stride();
+    pub fn push_buffered(&mut self, index: usize, out: &mut Vec<u8>) {
+        let first = index * self.stride();
         let mut start = if first == 0 { 0 } else { self.cells[first - 1].end };
         // Blanks and line breaks wait until something follows them: no line ends with a blank or is empty.
         let mut blanks = 0;
@@ -272,14 +271,14 @@ impl Table {
         }
     }
 
-    /// A line of details; on a terminal broken between words, into as many as it takes.
+    /// Appends a line of details, on a terminal broken between words into several.
     fn push_details(&self, out: &mut Vec<u8>, details: &[u8]) {
-        let room = self
+        let line_width = self
             .terminal
             .map_or(usize::MAX, |terminal| terminal.saturating_sub(DETAILS_INDENT));
         let mut rest = details;
         while !rest.is_empty() {
-            let (line, after) = split_line(rest, room);
+            let (line, after) = split_line(rest, line_width);
             push_blanks(out, DETAILS_INDENT);
             push_tinted(out, line, line.len(), Tint::Dim, self.style);
             out.push(b'\n');
@@ -287,7 +286,7 @@ impl Table {
         }
     }
 
-    /// Decides the gap, and at which columns rows continue on a further line.
+    /// Chooses the gap, and the columns at which rows continue on a further line.
     fn plan_lines(&mut self) {
         let Some(terminal) = self.terminal else {
             return;
@@ -327,7 +326,7 @@ impl Table {
 
     #[inline]
     fn stride(&self) -> usize {
-        // A table without columns cannot be asked for, and must not divide by zero.
+        // A table without columns must not divide by zero.
         (self.headings.len() + usize::from(self.has_details)).max(1)
     }
 }
@@ -372,13 +371,13 @@ fn push_blanks(out: &mut Vec<u8>, count: usize) {
     }
 }
 
-/// The words that fit into `room`, at least one, and what follows them.
-fn split_line(text: &[u8], room: usize) -> (&[u8], &[u8]) {
-    if text.len() <= room {
+/// Returns the words that fit into `width`, at least one, and the rest.
+fn split_line(text: &[u8], width: usize) -> (&[u8], &[u8]) {
+    if text.len() <= width {
         return (text, &[]);
     }
     let is_blank = |byte: &u8| *byte == b' ';
-    let fitting = text[..room + 1].iter().rposition(is_blank);
+    let fitting = text[..width + 1].iter().rposition(is_blank);
     match fitting
         .filter(|at| *at > 0)
         .or_else(|| text.iter().position(is_blank))
@@ -392,8 +391,8 @@ fn capped(width: u32) -> usize {
     (width as usize).min(COLUMN_WIDTH_MAX)
 }
 
-/// Rows looked at before widths settle: many, and yet less than a megabyte.
-const HELD_ROWS_MAX: usize = 2048;
+/// Rows that are buffered to find the widths: less than a megabyte.
+const BUFFERED_ROWS_MAX: usize = 2048;
 /// A full IPv6 address in brackets with its port.
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_gaps_of_one_then_further_lines() {
+    fn narrow_terminal_gets_gaps_of_one_then_further_lines() {
         let squeezed = "State  Q Local Address:Port Process\n\
                         LISTEN 0 0.0.0.0:80         nginx(1,fd=6)\n\
                         ESTAB  - [::1]:22\n";
@@ -470,9 +469,9 @@ mod tests {
     }
 
     #[test]
-    fn a_later_wider_cell_widens_its_column_up_to_a_limit() {
+    fn later_wider_cell_widens_its_column_up_to_a_limit() {
         let (mut table, mut out) = (table(None), Vec::new());
-        for _ in 0..HELD_ROWS_MAX {
+        for _ in 0..BUFFERED_ROWS_MAX {
             push(&mut table, &mut out, ["ESTAB", "0", "a", "p"]);
         }
         out.clear();

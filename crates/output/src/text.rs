@@ -1,12 +1,12 @@
-//! Text from outside made harmless: process names, paths, host names may hold anything.
+//! Escapes for text from outside: names of processes, hosts and paths may contain any byte.
 
 use crate::number::push_short;
 
-/// Appends `text` so that it can neither steer a terminal nor break a line.
+/// Appends `text` with escapes, so that it can neither control a terminal nor break a line.
 ///
 /// Control characters and bytes that are not UTF-8 become `\x1b`; C1 controls and the characters that
 /// reorder or hide text (bidirectional and zero-width ones, line separators, tags) become `\u{202e}`.
-/// All else stays as it is, a backslash too: systemd's own names hold `\x2d`. The exact text is in JSON.
+/// All else is unchanged, a backslash too: unit names of systemd contain `\x2d`. JSON has the exact text.
 pub fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
     if text.iter().all(|byte| (0x20..0x7f).contains(byte)) {
         push_short(out, text);
@@ -28,7 +28,7 @@ pub fn push_clean(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// A name from outside, for a sentence: what could steer a terminal or break a line is escaped.
+/// Returns a name from outside with the escapes of [`push_clean`].
 ///
 /// ```
 /// assert_eq!(sockeye_output::harmless(b"web\n1"), r"web\x0a1");
@@ -40,8 +40,8 @@ pub fn harmless(text: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends `text` as a JSON string, quotes included. What is not UTF-8 becomes U+FFFD; returns whether
-/// there was any. Everything [`push_clean`] escapes is escaped here too: `jq`-less terminals are safe.
+/// Appends `text` as a JSON string with its quotes, and returns whether a part was not UTF-8; such parts become U+FFFD.
+/// What [`push_clean`] escapes is escaped here too: JSON is safe to print on a terminal.
 pub fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
     out.push(b'"');
     let plain = |&byte: &u8| (0x20..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
@@ -71,13 +71,13 @@ pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// How many columns cleaned text takes. Characters count as one each: double width and combining ones are
-/// rare enough here, and shift but never hide what stands behind them.
+/// Returns the number of terminal columns of escaped text. Each character counts as one: double-width and combining
+/// characters are rare here, and only shift the text after them.
 pub fn display_width(text: &[u8]) -> usize {
     if text.is_ascii() {
         text.len()
     } else {
-        // Every byte but the continuation bytes begins a character.
+        // Every byte except continuation bytes begins a character.
         text.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
     }
 }
@@ -103,7 +103,7 @@ fn push_hex_escape(out: &mut Vec<u8>, byte: u8) {
     push_hex(out, &[byte]);
 }
 
-/// C1 controls, and Unicode's format characters: those that reorder, join, hide or break.
+/// Returns whether this is a C1 control or one of Unicode's format characters, which reorder, join, hide or break text.
 pub fn is_hidden(character: char) -> bool {
     matches!(character,
         '\u{80}'..='\u{9f}'
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn text_from_outside() {
+    fn control_and_format_characters_are_escaped() {
         check(b"", "", r#""""#);
         check(b"nginx: worker", "nginx: worker", r#""nginx: worker""#);
         check(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_alone_is_harmless() {
+    fn every_single_byte_is_escaped_or_printable() {
         for byte in 0..=u8::MAX {
             let mut out = Vec::new();
             push_clean(&mut out, &[byte]);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_are_characters() {
+    fn width_is_number_of_characters() {
         assert_eq!(display_width("žlu".as_bytes()), 3);
         assert_eq!(display_width(b"abc"), 3);
     }

@@ -1,20 +1,20 @@
-//! Units of kernel fields, told from the end of their names, and how they look to eyes.
+//! Units of kernel fields, which the suffixes of their names give, and their text in tables.
 
 use crate::number::{push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_time_us};
 use crate::socket::state::push_ca_state;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// No unit: a plain number.
     None,
-    /// A state of congestion avoidance.
+    /// A state of congestion control (`tcpi_ca_state`).
     CaState,
     /// Bytes.
     Bytes,
-    /// Shown in bits; `u64::MAX` is unlimited
+    /// Bytes per second, shown as bits per second; `u64::MAX` is unlimited.
     BytesPerSecond,
-    /// A round trip: always in milliseconds, so that they compare at a glance
+    /// A round-trip time in microseconds, always shown in milliseconds, so that rows compare at a glance.
     RoundTripUs,
     /// Microseconds.
     Us,
@@ -22,16 +22,16 @@ pub enum Unit {
     Ms,
     /// Seconds.
     Seconds,
-    /// Many of something, with a decimal prefix: `1.2M`
+    /// A large count, shown with a decimal prefix: `1.2M`.
     Count,
-    /// A number whose digits are bits or an identifier
+    /// A bit mask or an identifier, shown in hexadecimal.
     Hexadecimal,
-    /// As [`Unit::Hexadecimal`], but 0 is shown as absent: nearly all sockets have no mark
+    /// As [`Unit::Hexadecimal`], but 0 is shown as absent: nearly all sockets have no mark.
     Mark,
 }
 
 impl Unit {
-    /// The unit of the field with this name.
+    /// Returns the unit of the field with this name.
     pub fn of(name: &str) -> Self {
         match name {
             "ca_state" => Self::CaState,
@@ -44,7 +44,7 @@ impl Unit {
         }
     }
 
-    /// Appends `value`, for eyes.
+    /// Appends `value` as tables show it.
     pub fn push(self, out: &mut Vec<u8>, value: u64) {
         match self {
             Self::None => push_decimal(out, value),

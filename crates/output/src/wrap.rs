@@ -2,12 +2,13 @@
 
 use crate::text::display_width;
 
-/// Appends a line, or on a narrow terminal several, broken between words; further ones are indented by two more.
+/// Appends `text` as one line, or as several on a terminal narrower than it, broken between words. Lines after the first
+/// are indented by two more.
 pub fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<usize>) {
     out.extend_from_slice(indent.as_bytes());
-    let room = width.unwrap_or(usize::MAX).max(indent.len() + NARROWEST);
+    let line_width = width.unwrap_or(usize::MAX).max(indent.len() + WIDTH_MIN);
     let mut column = indent.len();
-    // Two spaces keep apart what one does not; at the end of a line none does anything.
+    // Two spaces separate columns of text; at the end of a line they are dropped.
     let mut gap = 0;
     for word in text.split(|&byte| byte == b' ') {
         let length = display_width(word);
@@ -15,7 +16,7 @@ pub fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<
             gap += 1;
             continue;
         }
-        if gap > 0 && column + gap + length > room {
+        if gap > 0 && column + gap + length > line_width {
             out.push(b'\n');
             out.extend_from_slice(indent.as_bytes());
             out.extend_from_slice(b"  ");
@@ -31,15 +32,15 @@ pub fn push_wrapped(out: &mut Vec<u8>, text: &[u8], indent: &str, width: Option<
     out.push(b'\n');
 }
 
-/// Narrower terminals break lines themselves.
-const NARROWEST: usize = 20;
+/// Terminals narrower than this break lines themselves.
+const WIDTH_MIN: usize = 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_between_words() {
+    fn long_line_breaks_between_words() {
         let mut out = Vec::new();
         push_wrapped(&mut out, b"one two three four five six", "  ", Some(22));
         assert_eq!(out, b"  one two three four\n    five six\n");

@@ -57,7 +57,7 @@ impl ListingReport {
             sources,
             coverage: self.all_netns.as_ref().map(|all| {
                 match (all.one_by_one.is_some(), all.descriptors_only) {
-                    (_, true) => Coverage::Held,
+                    (_, true) => Coverage::Owned,
                     (true, false) => Coverage::Reachable,
                     (false, false) => Coverage::Complete,
                 }

@@ -83,13 +83,13 @@ fn main() {
             ..GraphLayout::default()
         };
         let formats = [
-            ("svg", GraphFormat::Svg, GraphTheme::Reader, 1200),
+            ("svg", GraphFormat::Svg, GraphTheme::Auto, 1200),
             ("light.png", GraphFormat::Png, GraphTheme::Light, 1200),
             ("dark.png", GraphFormat::Png, GraphTheme::Dark, 1200),
-            ("html", GraphFormat::Html, GraphTheme::Reader, 1200),
-            ("json", GraphFormat::Json, GraphTheme::Reader, 1200),
-            ("xpl", GraphFormat::Xpl, GraphTheme::Reader, 1200),
-            ("txt", GraphFormat::Text, GraphTheme::Reader, 100),
+            ("html", GraphFormat::Html, GraphTheme::Auto, 1200),
+            ("json", GraphFormat::Json, GraphTheme::Auto, 1200),
+            ("xpl", GraphFormat::Xpl, GraphTheme::Auto, 1200),
+            ("txt", GraphFormat::Text, GraphTheme::Auto, 100),
             ("sixel", GraphFormat::Sixel, GraphTheme::Dark, 800),
             ("kitty", GraphFormat::Kitty, GraphTheme::Dark, 800),
         ];

@@ -1,11 +1,17 @@
 //! `sockeye capture`, `sockeye analyze` and `sockeye graph`: packets into a file, a verdict for each connection, and its
 //! time-sequence graph.
 //!
-//! What it deliberately does not do: decode packets (`wire`), judge connections (`trace`).
+//! - `capture/`, `analyze/`, `graph/`: a command each: its arguments (`args.rs`) and what it does (`run.rs`).
+//! - `input/`: captures and filter from the command line, read packet by packet; for `analyze` and `graph`.
+//! - [`output`]: verdicts and graphs as text, JSON, CSV and pictures. It touches no file, clock or terminal.
+//!
+//! What it deliberately does not do: decode packets (`sockeye_wire`), read capture files (`sockeye_source`), judge connections
+//! (`sockeye_trace`).
 
 pub mod analyze;
 pub mod capture;
 pub mod graph;
+mod input;
 pub mod output;
 #[cfg(test)]
 mod tests;

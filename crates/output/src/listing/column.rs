@@ -11,7 +11,7 @@ use std::fmt;
 
 /// A kind of record that can be listed.
 pub trait Record: Sized + 'static {
-    /// One record, with what its cells need besides: names, values gathered beforehand.
+    /// One record, and what its cells also need: names, values that were gathered before.
     type Row<'a>;
 
     /// Key of the array of records in a JSON document.

@@ -10,12 +10,12 @@ use std::fmt;
 /// # Errors
 /// If there is none; the error has the nearest and all known names.
 pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownColumn> {
-    let wanted = name.trim().to_ascii_lowercase().replace(['-', ' '], "_");
+    let normalized = name.trim().to_ascii_lowercase().replace(['-', ' '], "_");
     let columns = R::columns();
-    let is_named = |column: &&Column<R>| column.name == wanted || column.aliases.contains(&&*wanted);
+    let is_named = |column: &&Column<R>| column.name == normalized || column.aliases.contains(&&*normalized);
     let is_headed = |column: &&Column<R>| {
         let heading = column.heading.to_ascii_lowercase().replace(['-', ' '], "_");
-        !heading.is_empty() && heading == wanted
+        !heading.is_empty() && heading == normalized
     };
     columns
         .iter()
@@ -87,7 +87,7 @@ pub fn columns_help<R: Record>() -> Vec<String> {
 pub struct UnknownColumn {
     /// The name that was typed.
     pub name: String,
-    /// The known name most like it, if one is.
+    /// The most similar known name; `None` if none is similar.
     pub nearest: Option<String>,
     /// Every known name.
     pub known: Vec<String>,
@@ -97,10 +97,11 @@ impl UnknownColumn {
     /// Creates the error for `name`, with the nearest of the `known` names.
     fn new(name: &str, known: impl Iterator<Item = &'static str>) -> Self {
         let known: Vec<String> = known.map(str::to_owned).collect();
-        let wanted = name.to_ascii_lowercase().replace('-', "_");
-        let distance = |known: &str| distance(&wanted, known).min(distance(&wanted, strip_unit(known)));
+        let normalized = name.to_ascii_lowercase().replace('-', "_");
+        let distance =
+            |known: &str| distance(&normalized, known).min(distance(&normalized, strip_unit(known)));
         let nearest = known.iter().min_by_key(|known| distance(known));
-        let limit = wanted.chars().count() / 2;
+        let limit = normalized.chars().count() / 2;
         let nearest = nearest
             .filter(|known| distance(known) <= limit && limit > 0)
             .cloned();

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::net::IpAddr;
 
-/// What a listing is sorted by.
+/// The column and direction that a listing is sorted by.
 pub struct SortKey<R: Record> {
     /// The column, whether it is shown or not.
     pub column: &'static Column<R>,

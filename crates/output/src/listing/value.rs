@@ -11,7 +11,7 @@ use crate::unit::Unit;
 /// A simple value of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// Not known, or there is none.
+    /// Unknown, or not applicable.
     Absent,
     /// A whole number, in the unit of its column.
     Number(u64),
@@ -19,9 +19,9 @@ pub enum Value<'a> {
     Float(f64),
     /// Yes or no.
     Bool(bool),
-    /// Something that should be on: a table points out where it is off.
+    /// A boolean that should be on: a table highlights `off`.
     Switch(bool),
-    /// A word of ours.
+    /// A constant.
     Word(&'static str),
     /// Text, possibly from outside.
     Text(&'a [u8]),

@@ -6,7 +6,7 @@ use crate::csv::Line;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
 use crate::number::push_decimal;
-use crate::rows::{Kept, Output};
+use crate::rows::{Output, RowBuffer};
 use crate::table::{Heading, Table};
 use std::fmt;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ pub struct Layout<R: Record> {
     pub columns: Vec<&'static Column<R>>,
     /// Columns whose values a JSON record has besides those of [`Record::columns`].
     pub more_json: Vec<&'static Column<R>>,
-    /// What rows are sorted by; `None`: they stream in the order in which they come.
+    /// What rows are sorted by; `None`: rows stream in the order in which they arrive.
     pub sort: Option<SortKey<R>>,
     /// Colours of a table.
     pub style: Style,
@@ -62,7 +62,7 @@ pub struct ListingWriter<W, R: Record> {
     /// Sort values of the rows so far, if rows are sorted.
     values: Vec<Option<SortValue>>,
     /// Rows so far, if rows are sorted and not in the table.
-    kept: Kept,
+    buffered: RowBuffer,
     line: Vec<u8>,
 }
 
@@ -75,7 +75,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             .map(|column| Heading::new(column.heading, column.align));
         let mut table = Table::new(headings.collect(), layout.style, layout.width);
         table.no_header = layout.no_header;
-        table.holds_all = layout.sort.is_some();
+        table.buffers_all = layout.sort.is_some();
         table.has_details = layout.has_details;
         Self {
             output: Output::new(writer),
@@ -83,7 +83,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             table,
             rows: 0,
             values: Vec::new(),
-            kept: Kept::default(),
+            buffered: RowBuffer::default(),
             line: Vec::new(),
         }
     }
@@ -120,7 +120,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         Ok(())
     }
 
-    /// Writes a record, or keeps it if rows are sorted.
+    /// Writes a record, or buffers it if rows are sorted.
     ///
     /// # Errors
     /// Those of the writer.
@@ -155,7 +155,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         } else if self.layout.sort.is_some() {
             self.line.clear();
             push_row(&mut self.line, &self.layout, row);
-            self.kept.push(&self.line);
+            self.buffered.push(&self.line);
         } else {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if self.rows == 0 { b"\n" } else { b",\n" };
@@ -167,9 +167,8 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         self.output.write_large()
     }
 
-    /// Writes what was kept, closes the document and flushes. JSON ends with what was lost and what was read; JSON
-    /// lines do so only if something was lost or the listing was interrupted. Tables and CSV have no place for it: the
-    /// caller shows it elsewhere.
+    /// Writes the buffered rows, closes the document and flushes. JSON ends with the summary; JSON lines do so only if
+    /// something was lost or the listing was interrupted. Tables and CSV have no summary: the caller shows it elsewhere.
     ///
     /// # Errors
     /// Those of the writer.
@@ -192,20 +191,20 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         let order = self.layout.sort.as_ref().map(|key| key.order(&values));
         if self.layout.format == Format::Table {
             self.table.begin_rows(&mut self.output.bytes);
-            for place in 0..self.table.held() {
-                let place = order.as_ref().map_or(place, |order| order[place]);
-                self.table.push_held(place, &mut self.output.bytes);
+            for index in 0..self.table.buffered_rows() {
+                let index = order.as_ref().map_or(index, |order| order[index]);
+                self.table.push_buffered(index, &mut self.output.bytes);
                 self.output.write_large()?;
             }
-            self.table.forget_held();
+            self.table.clear_buffered();
             return self.output.flush();
         }
-        for (nth, &place) in order.iter().flatten().enumerate() {
+        for (nth, &index) in order.iter().flatten().enumerate() {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if nth == 0 { b"\n" } else { b",\n" };
                 self.output.bytes.extend_from_slice(between);
             }
-            self.output.bytes.extend_from_slice(self.kept.row(place));
+            self.output.bytes.extend_from_slice(self.buffered.row(index));
             self.output.write_large()?;
         }
         let bytes = &mut self.output.bytes;
@@ -236,7 +235,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         self.output.flush()
     }
 
-    /// Returns the writer, without what was not yet written.
+    /// Returns the writer; bytes that are not yet written are dropped.
     pub fn into_inner(self) -> W {
         self.output.into_inner()
     }
@@ -270,7 +269,7 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, row: &R::Row<'_>) 
     }
 }
 
-/// Appends the fields of a record, with everything that is known of it.
+/// Appends every known field of a record.
 pub(crate) fn push_record<R: Record>(object: &mut Object<'_>, row: &R::Row<'_>) {
     for column in R::columns() {
         column.push_json(object, row);

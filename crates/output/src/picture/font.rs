@@ -1,6 +1,6 @@
-//! Letters as strokes of a pen, so that they are smooth at any size: for pictures of pixels, where there is no other font.
+//! A stroke font, smooth at any size, for pictures of pixels, which have no other font.
 
-/// Strokes of a text of one em per `size` pixels, from its base line's left end on, and how wide it is.
+/// Returns the strokes of a text and its width, in pixels from the left end of its base line; an em is `size` pixels.
 pub fn strokes(text: &str, size: f32) -> (Vec<Vec<[f32; 2]>>, f32) {
     let unit = size / UNITS;
     let (mut strokes, mut left) = (Vec::new(), 0.0);
@@ -19,12 +19,12 @@ pub fn strokes(text: &str, size: f32) -> (Vec<Vec<[f32; 2]>>, f32) {
     (strokes, (left - GAP * unit).max(0.0))
 }
 
-/// How thick the pen is.
+/// Returns the width of strokes, in pixels.
 pub fn pen(size: f32, bold: bool) -> f32 {
     size * if bold { 0.135 } else { 0.092 }
 }
 
-/// A character's strokes, and its width.
+/// Returns a character's strokes and its width.
 fn glyph(character: char) -> (&'static str, f32) {
     let shape = match character {
         ' ' | '\u{a0}' => return ("", 2.0),
@@ -34,7 +34,7 @@ fn glyph(character: char) -> (&'static str, f32) {
         '·' => "16 16",
         'µ' => "03 0c|~03 06 09 49 57|53 59",
         '…' => "18 18|19 19|48 48|49 49|78 78|79 79",
-        // Something is there that this font lacks.
+        // A character that this font lacks.
         _ => "00 50 59 09 00",
     };
     if character.is_ascii_digit() {
@@ -43,14 +43,14 @@ fn glyph(character: char) -> (&'static str, f32) {
     let columns = shape
         .split([' ', '|'])
         .filter_map(|point| point.trim_start_matches('~').bytes().next());
-    // Control points of curves lie a little outside.
+    // Control points of curves may be a little outside.
     (
         shape,
         f32::from(columns.max().unwrap_or(b'0').saturating_sub(b'0')).min(8.0),
     )
 }
 
-/// The points of a stroke; one that begins with `~` is round.
+/// Returns the points of a stroke; one that begins with `~` is a curve.
 fn points(stroke: &str) -> Vec<[f32; 2]> {
     let (is_round, stroke) = match stroke.strip_prefix('~') {
         Some(rest) => (true, rest),
@@ -73,7 +73,7 @@ fn points(stroke: &str) -> Vec<[f32; 2]> {
     points
 }
 
-/// Chaikin's way to make a curve of a polygon; one that ends where it begins is round there too.
+/// Returns a curve from a polygon (Chaikin's algorithm); the ends of a closed polygon are rounded too.
 fn cut_corners(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
     let between =
         |[ax, ay]: [f32; 2], [bx, by]: [f32; 2], share: f32| [ax + (bx - ax) * share, ay + (by - ay) * share];
@@ -97,13 +97,13 @@ fn cut_corners(points: &[[f32; 2]]) -> Vec<[f32; 2]> {
     cut
 }
 
-/// Units of an em, the base line's, and between two characters
+/// Height of an em, position of the base line, and space between characters, in units of the font.
 const UNITS: f32 = 13.2;
 const BASE: f32 = 9.0;
 const GAP: f32 = 2.1;
 
-/// From `!` to `~`: strokes, apart by `|`; each point is a column from 0 and a row from 0, the top of capitals, by way of 3,
-/// the top of small letters, and 9, the base line, to c.
+/// Characters `!` to `~` as strokes separated by `|`. Each point is a column, from 0, and a row: 0 is the top of capitals,
+/// 3 the top of small letters, 9 the base line, c the lowest.
 #[rustfmt::skip]
 const ASCII: [&str; 94] = [
     "00 06|09 09", "00 02|20 22", "20 19|50 49|03 63|06 66", "~61 50 00 05 64 69 09 07|30 39",

@@ -1,21 +1,21 @@
-//! Pictures of anything: shapes at places, written as SVG or as pixels.
+//! Pictures: scenes of shapes, written as SVG, PNG or pixels.
 
 pub mod font;
-pub mod lettering;
 pub mod paint;
 pub mod png;
 pub mod raster;
 pub mod scene;
 pub mod steps;
 pub mod svg;
+pub mod text_metrics;
 
-/// Light or dark.
+/// Light or dark theme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphTheme {
-    /// As whoever looks at it prefers, where the format can ask; else light
-    Reader,
-    /// Dark on white
+    /// As the viewer prefers, where the format supports it; else light.
+    Auto,
+    /// Dark text on white.
     Light,
-    /// Light on black
+    /// Light text on black.
     Dark,
 }

@@ -1,9 +1,9 @@
-//! Colours by meaning, light and dark.
+//! Colours by meaning, for light and dark themes.
 //!
-//! Those of data are Okabe and Ito's ("Color Universal Design", 2008), which people with any kind of colour vision
-//! tell apart; on black some are lighter.
+//! The colours of data are Okabe and Ito's ("Color Universal Design", 2008), which people with any kind of colour vision
+//! can distinguish; on black some are lighter.
 
-/// What something is painted as.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Paint {
     /// Background.
@@ -40,20 +40,20 @@ pub enum Paint {
     Estimated,
     /// Signs: SYN, FIN, RST.
     Sign,
-    /// A box of a flame graph, in one of the shades of its kind
+    /// A box of a flame graph, in one of the shades of its kind.
     Flame(Flame, u8),
 }
 
-/// Whose a box of a flame graph is.
+/// Kind of code that a box of a flame graph shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Flame {
-    /// A program's code that ran
+    /// Code of a program, on the CPU.
     User,
-    /// The kernel's that ran
+    /// Code of the kernel, on the CPU.
     Kernel,
-    /// A program's that waited
+    /// Code of a program, waiting.
     Waiting,
-    /// The kernel's that waited
+    /// Code of the kernel, waiting.
     KernelWaiting,
 }
 
@@ -69,12 +69,12 @@ impl Flame {
 }
 
 impl Paint {
-    /// A box's, of these paints in turn; only flame graphs have them.
+    /// Returns the nth shade for a kind of box; shades repeat.
     pub fn flame(flame: Flame, nth: u32) -> Self {
         Self::Flame(flame, (nth % 6) as u8)
     }
 
-    /// Every paint, in the order of their numbers.
+    /// Every paint except those of flame graphs.
     pub const ALL: [Self; 17] = [
         Self::Page,
         Self::Grid,
@@ -95,7 +95,7 @@ impl Paint {
         Self::Sign,
     ];
 
-    /// Those of curves beside each other, in their order.
+    /// Paints of the curves of a chart, in their order.
     pub const CURVES: [Self; 8] = [
         Self::Data,
         Self::Retransmitted,
@@ -107,7 +107,7 @@ impl Paint {
         Self::Spurious,
     ];
 
-    /// Its class in SVG.
+    /// Returns its class in SVG.
     pub const fn class(self) -> &'static str {
         match self {
             Self::Page => "pg",
@@ -131,7 +131,7 @@ impl Paint {
         }
     }
 
-    /// Red, green and blue.
+    /// Returns red, green and blue.
     pub const fn color(self, dark: bool) -> u32 {
         let (light, on_black) = match self {
             Self::Page => (0xff_ff_ff, 0x11_15_1a),
@@ -160,7 +160,7 @@ impl Paint {
     }
 }
 
-/// Classes, and colours light and dark: as light, or as dark, that text upon them can be read
+/// Class, colour for the light theme, colour for the dark theme; text is readable on both.
 const USER: [(&str, u32, u32); 6] = [
     ("u0", 0xf2_95_78, 0x63_31_21),
     ("u1", 0xf4_b6_94, 0x7a_45_29),
@@ -169,7 +169,7 @@ const USER: [(&str, u32, u32); 6] = [
     ("u4", 0xf2_cc_78, 0x63_4f_21),
     ("u5", 0xf4_e1_94, 0x7a_6a_29),
 ];
-/// Likewise
+/// As [`USER`].
 const KERNEL: [(&str, u32, u32); 6] = [
     ("k0", 0x78_d1_f2, 0x21_52_63),
     ("k1", 0x94_d1_f4, 0x29_5c_7a),
@@ -178,7 +178,7 @@ const KERNEL: [(&str, u32, u32); 6] = [
     ("k4", 0x78_a1_f2, 0x21_37_63),
     ("k5", 0x94_ab_f4, 0x29_3c_7a),
 ];
-/// Likewise
+/// As [`USER`].
 const WAITING: [(&str, u32, u32); 6] = [
     ("w0", 0x9b_94_f4, 0x2e_29_7a),
     ("w1", 0x91_78_f2, 0x2e_21_63),
@@ -187,7 +187,7 @@ const WAITING: [(&str, u32, u32); 6] = [
     ("w4", 0xce_94_f4, 0x5a_29_7a),
     ("w5", 0x9b_a0_f4, 0x21_26_63),
 ];
-/// Likewise
+/// As [`USER`].
 const KERNEL_WAITING: [(&str, u32, u32); 6] = [
     ("v0", 0x78_f2_a1, 0x21_63_37),
     ("v1", 0x94_f4_c0, 0x29_7a_4e),

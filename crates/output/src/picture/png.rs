@@ -1,7 +1,7 @@
-//! PNG (RFC 2083): eight bits a colour, one image chunk.
+//! A PNG writer (RFC 2083): eight bits per colour, one image chunk.
 //!
 //! Written here although the crate `png` exists: it adds four packages and a second `miniz_oxide`, to read pictures of every kind,
-//! which nobody here does. Deflate, the part that is work, is `miniz_oxide`'s.
+//! which is not needed here. `miniz_oxide` does the compression.
 
 use super::raster::Bitmap;
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ pub fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
     write_chunk(out, *b"IEND", &[])
 }
 
-/// Rows as what they differ by from the row above: pictures of upright lines become zeros.
+/// Returns rows as differences from the row above (filter `Up`): vertical lines become zeros.
 fn filtered(bitmap: &Bitmap) -> Vec<u8> {
     const UP: u8 = 2;
     let len = (bitmap.width * 3).max(1);
@@ -49,7 +49,7 @@ fn write_chunk(out: &mut impl Write, kind: [u8; 4], data: &[u8]) -> io::Result<(
     out.write_all(&crc([&kind, data]).to_be_bytes())
 }
 
-/// ISO 3309, as RFC 2083 has it.
+/// Returns the CRC-32 of RFC 2083 (ISO 3309).
 fn crc(parts: [&[u8]; 2]) -> u32 {
     !parts.into_iter().flatten().fold(u32::MAX, |crc, byte| {
         let at = (crc ^ u32::from(*byte)) & 0xff;
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_known_one() {
+    fn checksum_equals_reference() {
         assert_eq!(crc([b"12345", b"6789"]), 0xcbf4_3926);
         assert_eq!(crc([b"IEND", b""]), 0xae42_6082);
     }

@@ -1,10 +1,10 @@
-//! Draws a scene into pixels, with smooth edges.
+//! Draws a scene into pixels, with antialiasing.
 
 use super::GraphTheme;
 use super::font;
-use super::lettering;
 use super::paint::Paint;
 use super::scene::{Anchor, Scene, Shape, Sign};
+use super::text_metrics;
 
 /// Pixels, row by row, three bytes each.
 #[derive(Debug)]
@@ -19,10 +19,10 @@ pub struct Bitmap {
     pub is_dark: bool,
 }
 
-/// Draws all of it, each of the scene's pixels as `scale` by `scale`.
+/// Draws a scene; each of its pixels becomes `scale` by `scale` pixels.
 pub fn draw(scene: &Scene, theme: GraphTheme, scale: u32) -> Bitmap {
     let is_dark = theme == GraphTheme::Dark;
-    // A picture must not need more memory than a machine has: too large ones get smaller pixels.
+    // The memory of a picture is limited: a too large scene is drawn at a smaller scale.
     let area = f64::from(scene.width) * f64::from(scene.height);
     let most = (PIXELS_MAX / area.max(1.0)).sqrt() as f32;
     let scale = (scale.clamp(1, 4) as f32).min(most);
@@ -60,10 +60,20 @@ impl Canvas {
                 ..
             } => {
                 self.fill(*paint, at[0], at[1], size[0], size[1]);
-                let shown = lettering::boxed(text, size[0]);
+                let shown = text_metrics::boxed(text, size[0]);
                 if !shown.is_empty() {
-                    let at = [at[0] + lettering::BOX_EDGE, at[1] + size[1] - lettering::BOX_BASE];
-                    self.text(Paint::Text, at, lettering::BOX_TEXT, Anchor::Start, false, &shown);
+                    let at = [
+                        at[0] + text_metrics::BOX_EDGE,
+                        at[1] + size[1] - text_metrics::BOX_BASE,
+                    ];
+                    self.text(
+                        Paint::Text,
+                        at,
+                        text_metrics::BOX_TEXT,
+                        Anchor::Start,
+                        false,
+                        &shown,
+                    );
                 }
             }
             Shape::Strokes {
@@ -163,7 +173,7 @@ impl Canvas {
         }
     }
 
-    /// A rectangle; at its edges as much of a pixel's colour as it covers.
+    /// Draws a rectangle; pixels at its edges are blended by the part that it covers.
     fn fill(&mut self, paint: Paint, x: f32, y: f32, width: f32, height: f32) {
         let color = rgb(paint, self.bitmap.is_dark);
         let [left, top, right, bottom] = [x, y, x + width, y + height].map(|edge| edge * self.scale);
@@ -181,7 +191,7 @@ impl Canvas {
         }
     }
 
-    /// A line with round ends: each pixel by its distance from it.
+    /// Draws a line with round ends; each pixel is blended by its distance from the line.
     fn line(&mut self, paint: Paint, width: f32, from: [f32; 2], to: [f32; 2]) {
         let color = rgb(paint, self.bitmap.is_dark);
         let [[ax, ay], [bx, by]] = [from, to].map(|[x, y]| [x * self.scale, y * self.scale]);
@@ -224,7 +234,7 @@ impl Canvas {
     }
 }
 
-/// Red, green and blue.
+/// Returns red, green and blue of a paint.
 pub fn rgb(paint: Paint, is_dark: bool) -> [u8; 3] {
     let [_, red, green, blue] = paint.color(is_dark).to_be_bytes();
     [red, green, blue]

@@ -1,37 +1,37 @@
-//! A laid-out graph as a few kinds of shapes, in pixels from the upper left corner.
+//! A scene: a picture as a list of shapes, in pixels from the upper left corner.
 
 use super::paint::Paint;
 
-/// Everything that is drawn, from back to front.
+/// A picture as shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scene {
     /// Width, in pixels.
     pub width: f32,
     /// Height, in pixels.
     pub height: f32,
-    /// For those who do not see it: what it is
+    /// Title, for screen readers.
     pub title: String,
-    /// And what it shows
+    /// Description of the content, for screen readers.
     pub description: String,
     /// Shapes, from back to front.
     pub shapes: Vec<Shape>,
-    /// What a browser may do with it; without that it is a picture like others
+    /// Script and styles for a browser; `None` for a static picture.
     pub behaviour: Option<Behaviour>,
 }
 
-/// A script of ours, for pictures that can be looked into.
+/// The script and styles of an interactive picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Behaviour {
-    /// It takes its data from the picture; nothing from outside is in it
+    /// A constant script that reads its data from the picture.
     pub script: &'static str,
-    /// Its styles
+    /// Constant styles for the script.
     pub style: &'static str,
 }
 
 /// Something that is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
-    /// A filled rectangle
+    /// A filled rectangle.
     Fill {
         /// Colour.
         paint: Paint,
@@ -40,7 +40,7 @@ pub enum Shape {
         /// Width and height, in pixels.
         size: [f32; 2],
     },
-    /// A rectangle with a word in it, as far as there is room, and more for whoever points at it
+    /// A rectangle with text, shortened to its width, and a tooltip.
     Box {
         /// Colour.
         paint: Paint,
@@ -50,10 +50,10 @@ pub enum Shape {
         size: [f32; 2],
         /// The text.
         text: String,
-        /// Text that a pointer shows.
+        /// Text of the tooltip.
         more: String,
     },
-    /// Upright strokes: x, and from which y to which; dots are short ones
+    /// Vertical strokes; dots are short ones.
     Strokes {
         /// Colour.
         paint: Paint,
@@ -62,7 +62,7 @@ pub enum Shape {
         /// Vertical strokes: x, first y, last y, in pixels.
         strokes: Vec<[f32; 3]>,
     },
-    /// A line through points, or stairs: level until the next point, then up or down to it
+    /// A line through points, straight or in steps: horizontal until the next point, then vertical.
     Line {
         /// Colour.
         paint: Paint,
@@ -73,7 +73,7 @@ pub enum Shape {
         /// Points, x and y in pixels.
         points: Vec<[f32; 2]>,
     },
-    /// Something at a place
+    /// A mark at a position.
     Mark {
         /// Colour.
         paint: Paint,
@@ -81,12 +81,12 @@ pub enum Shape {
         sign: Sign,
         /// Position, x and y in pixels from the top left.
         at: [f32; 2],
-        /// The columns of all that it stands for, from the first to the last
+        /// Horizontal range of the events that it represents, in pixels.
         span: [f32; 2],
-        /// How many these are
+        /// Number of these events.
         count: u32,
     },
-    /// A line of text, by its base line
+    /// A line of text; its position is on its base line.
     Text {
         /// Colour.
         paint: Paint,
@@ -103,18 +103,18 @@ pub enum Shape {
     },
 }
 
-/// What a mark looks like.
+/// Shape of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sign {
-    /// A letter above the place
+    /// A letter above the position.
     Letter(&'static str),
-    /// A small diamond
+    /// A small diamond.
     Diamond,
-    /// A short upright stroke
+    /// A short vertical stroke.
     Bar,
 }
 
-/// Which end of a text stands at its place.
+/// Part of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// Its left end.

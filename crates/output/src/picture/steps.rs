@@ -1,6 +1,6 @@
-//! Distances between labels that one counts in.
+//! Round distances between labels.
 
-/// The next of 1, 2 and 5 times a power of ten.
+/// Returns the smallest of 1, 2 and 5 times a power of ten that is at least `at_least`.
 pub fn round_step(at_least: f64) -> f64 {
     if !(at_least.is_finite() && at_least > 0.0) {
         return 1.0;

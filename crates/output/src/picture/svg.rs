@@ -1,10 +1,10 @@
-//! SVG that stands alone: no script, font or style from elsewhere, light or dark as the reader prefers. Only a picture that
-//! can be looked into has a script, which is our own and the same in all of them.
+//! Self-contained SVG: no script, font or style from another file, light or dark as the viewer prefers. Only interactive
+//! pictures have a script, which is a constant of this workspace.
 
 use super::GraphTheme;
-use super::lettering;
 use super::paint::Paint;
 use super::scene::{Anchor, Scene, Shape, Sign};
+use super::text_metrics;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -39,7 +39,7 @@ fn push_head(out: &mut String, scene: &Scene, theme: GraphTheme) {
     out.push_str("}\ntext{stroke:none;font-variant-numeric:tabular-nums}\npath{fill:none}\n");
     let paints = paints(scene);
     push_colors(out, &paints, is_dark);
-    if theme == GraphTheme::Reader {
+    if theme == GraphTheme::Auto {
         out.push_str("@media (prefers-color-scheme:dark){\n");
         out.push_str(&format!("svg{{background:#{:06x}}}\n", Paint::Page.color(true)));
         push_colors(out, &paints, true);
@@ -54,7 +54,7 @@ fn push_head(out: &mut String, scene: &Scene, theme: GraphTheme) {
     ));
 }
 
-/// Those every picture may have, and those of boxes that are in this one.
+/// Returns the paints of every picture, and those of the boxes in this one.
 fn paints(scene: &Scene) -> Vec<Paint> {
     let boxes: BTreeSet<Paint> = scene
         .shapes
@@ -70,7 +70,7 @@ fn paints(scene: &Scene) -> Vec<Paint> {
     Paint::ALL.into_iter().chain(boxes).collect()
 }
 
-/// A class for each paint: `fill` of texts and rectangles, `stroke` of paths.
+/// Appends a class for each paint: `fill` for text and rectangles, `stroke` for paths.
 fn push_colors(out: &mut String, paints: &[Paint], is_dark: bool) {
     for paint in paints {
         let (class, color) = (paint.class(), paint.color(is_dark));
@@ -94,14 +94,17 @@ fn push_shape(out: &mut String, shape: &Shape) {
             push_escaped(out, more);
             out.push_str("</title>");
             push_rectangle(out, *paint, *at, *size);
-            let shown = lettering::boxed(text, size[0]);
+            let shown = text_metrics::boxed(text, size[0]);
             if !shown.is_empty() {
-                let at = [at[0] + lettering::BOX_EDGE, at[1] + size[1] - lettering::BOX_BASE];
+                let at = [
+                    at[0] + text_metrics::BOX_EDGE,
+                    at[1] + size[1] - text_metrics::BOX_BASE,
+                ];
                 push_text(
                     out,
                     Paint::Text,
                     at,
-                    lettering::BOX_TEXT,
+                    text_metrics::BOX_TEXT,
                     Anchor::Start,
                     false,
                     &shown,
@@ -259,7 +262,7 @@ fn push_path(out: &mut String, paint: Paint, width: f32) {
     ));
 }
 
-/// The shorter way to say where the pen goes.
+/// Appends a move: relative, which is shorter, except for the first.
 fn move_pen(out: &mut String, pen: &mut [i32; 2], to: [i32; 2]) {
     if *pen == [0; 2] {
         out.push('M');
@@ -279,7 +282,7 @@ fn push_pair(out: &mut String, one: i32, other: i32) {
     push_tenths(out, other);
 }
 
-/// A tenth of a pixel is as fine as anybody sees.
+/// Returns tenths of a pixel, which are precise enough.
 fn tenths(pixels: f32) -> i32 {
     (pixels * 10.0).round() as i32
 }
@@ -302,7 +305,7 @@ fn push_tenths(out: &mut String, tenths: i32) {
     }
 }
 
-/// Text for XML and HTML: what would be markup is escaped, what XML does not allow at all is left out.
+/// Appends text for XML and HTML: markup is escaped, characters that XML does not allow are left out.
 pub fn push_escaped(out: &mut String, text: &str) {
     for character in text.chars() {
         match character {
@@ -318,5 +321,5 @@ pub fn push_escaped(out: &mut String, text: &str) {
     }
 }
 
-/// Size of letters at marks
+/// Size of letters of marks.
 const LETTER: f32 = 9.0;

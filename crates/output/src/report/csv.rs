@@ -1,4 +1,4 @@
-//! The first table of a report as CSV, with the columns that eyes do not get.
+//! The first table of a report as CSV, with the columns that tables for people hide.
 
 use crate::csv::Line;
 use sockeye_measure::{Report, Value};

@@ -1,10 +1,10 @@
-//! Values as eyes want them: three digits, and a prefix that fits.
+//! Values of a report as text for people: three digits, and a unit prefix.
 
 use crate::number::{push_decimal, push_time_us};
 use crate::text::push_clean;
 use sockeye_measure::{Unit, Value};
 
-/// Appends a value; nothing if there is none.
+/// Appends a value; nothing if it is absent.
 pub(super) fn push(out: &mut Vec<u8>, unit: Unit, value: &Value) {
     match value {
         Value::Absent => {}
@@ -17,7 +17,7 @@ pub(super) fn push(out: &mut Vec<u8>, unit: Unit, value: &Value) {
     }
 }
 
-/// A round number at an axis.
+/// Returns a round number as the label of an axis.
 pub(super) fn short(unit: Unit, number: f64) -> String {
     let mut out = Vec::new();
     push_scaled(&mut out, unit, number, false);
@@ -28,8 +28,8 @@ pub(super) fn short(unit: Unit, number: f64) -> String {
     format!("{}{name}", trimmed(digits.to_owned()))
 }
 
-/// Whether there is anything to be shown.
-pub(super) fn is_there(value: &Value) -> bool {
+/// Returns whether the value is present and finite.
+pub(super) fn is_present(value: &Value) -> bool {
     match value {
         Value::Absent => false,
         Value::Real(number) => number.is_finite(),
@@ -37,8 +37,8 @@ pub(super) fn is_there(value: &Value) -> bool {
     }
 }
 
-/// Whether it is a number above 0.
-pub(super) fn is_more(value: &Value) -> bool {
+/// Returns whether the value is a number above 0.
+pub(super) fn is_positive(value: &Value) -> bool {
     match value {
         Value::Whole(number) => *number > 0,
         Value::Real(number) => *number > 0.0,
@@ -46,7 +46,7 @@ pub(super) fn is_more(value: &Value) -> bool {
     }
 }
 
-/// Whether a whole number is shown with all of its digits.
+/// Returns whether a whole number is shown with all of its digits.
 const fn is_plain(unit: Unit, number: u64) -> bool {
     match unit {
         Unit::Text | Unit::Number => true,
@@ -84,13 +84,13 @@ fn push_scaled(out: &mut Vec<u8>, unit: Unit, number: f64, exact: bool) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// With the largest prefix that leaves at least one digit in front of the point.
+/// Returns `size` with the largest prefix that leaves at least one digit before the decimal point.
 fn scaled(size: f64, base: f64, units: &[&str], exact: bool) -> String {
     if size == 0.0 {
         return "0".to_owned();
     }
     let (mut rest, mut nth) = (size, 0);
-    // On the rounded value: 999.9 of one prefix are 1.00 of the next; of 1024 there are four digits.
+    // Compares the rounded value: 999.9 of one prefix is 1.00 of the next. With base 1024 there may be four digits.
     while rest >= base - 0.5 && nth + 1 < units.len() {
         rest /= base;
         nth += 1;
@@ -109,7 +109,7 @@ fn time(ns: f64, exact: bool) -> String {
     scaled(ns, 1000.0, &["ns", "us", "ms", "s"], exact)
 }
 
-/// Three of them, or all that stand in front of the point; of what is smaller than 1 no more than three behind it.
+/// Returns three significant digits, but all digits before the decimal point, and at most three after it.
 fn digits(number: f64) -> String {
     match number {
         _ if number == 0.0 => "0".to_owned(),
@@ -120,7 +120,7 @@ fn digits(number: f64) -> String {
     }
 }
 
-/// Without the zeros behind the point.
+/// Removes zeros at the end of the fraction.
 fn trimmed(digits: String) -> String {
     if !digits.contains('.') {
         return digits;
@@ -128,7 +128,7 @@ fn trimmed(digits: String) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Counts below have all of their digits.
+/// Counts below this are shown with all digits.
 const EXACT_BELOW: u64 = 10_000;
 const BITS_PER_SECOND: &[&str] = &[" bit/s", " kbit/s", " Mbit/s", " Gbit/s", " Tbit/s", " Pbit/s"];
 const BYTES_PER_SECOND: &[&str] = &[" B/s", " kB/s", " MB/s", " GB/s", " TB/s", " PB/s"];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn three_digits_and_a_prefix() {
+    fn values_have_three_digits_and_a_prefix() {
         let (whole, real) = (Value::Whole, Value::Real);
         check(Unit::Text, "a\x1b", "a\\x1b");
         check(Unit::Count, whole(9_999), "9999");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn durations_have_three_digits_below_a_minute() {
         check(Unit::Nanoseconds, Value::Real(12_345.0), "12.3us");
         check(Unit::Nanoseconds, Value::Real(0.25), "0.25ns");
         check(Unit::Microseconds, Value::Whole(1_234), "1.23ms");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn at_an_axis() {
+    fn axis_labels_have_no_trailing_zeros() {
         assert_eq!(short(Unit::Bytes, 65_536.0), "64K");
         assert_eq!(short(Unit::BitsPerSecond, 62.5e6), "500 Mbit/s");
         assert_eq!(short(Unit::BytesPerSecond, 1.5e9), "1.5 GB/s");
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_absent() {
+    fn nan_and_infinity_are_absent() {
         for value in [Value::Absent, Value::Real(f64::NAN), Value::Real(f64::INFINITY)] {
-            assert!(!is_there(&value));
+            assert!(!is_present(&value));
             check(Unit::Seconds, value, "");
         }
     }

@@ -27,7 +27,7 @@ pub(super) fn push_document(out: &mut Vec<u8>, report: &Report) {
     out.push(b'\n');
 }
 
-/// Appends a line for each row of each table, and a last one with all else.
+/// Appends a line for each row of each table, and a last line with everything else.
 pub(super) fn push_lines(out: &mut Vec<u8>, report: &Report) {
     for table in &report.tables {
         for row in &table.rows {

@@ -1,6 +1,6 @@
-//! Reports of benchmarks: tables for eyes, JSON and CSV for programs, charts.
+//! Reports of benchmarks: tables for people, JSON and CSV for programs, charts.
 //!
-//! All of them tell the same [`Report`]; none knows which benchmark it came from.
+//! Every format shows the same [`Report`], and none depends on the benchmark that made it.
 
 mod chart;
 mod csv;
@@ -14,16 +14,16 @@ use crate::picture::{GraphTheme, png, raster, svg};
 use sockeye_measure::Report;
 use std::io::{self, Write};
 
-/// How a [`Report`] is to be told.
+/// How a [`Report`] is shown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReportLayout {
-    /// As tables or for programs.
+    /// Output format.
     pub format: Format,
-    /// Whether there may be colours.
+    /// Colours of a table.
     pub style: Style,
-    /// Columns of the terminal; None if it is none.
+    /// Columns of the terminal; `None` if the output is not a terminal.
     pub width: Option<usize>,
-    /// Tables without the line of headings.
+    /// Leaves out the header line of tables.
     pub no_header: bool,
 }
 
@@ -37,25 +37,25 @@ pub fn push_report(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     }
 }
 
-/// As what charts are written.
+/// Picture format of charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChartFormat {
-    /// A picture that stands alone and scales, light or dark as whoever looks at it prefers.
+    /// Scalable, self-contained, light or dark as the viewer prefers.
     #[default]
     Svg,
-    /// A picture of pixels.
+    /// Pixels, light.
     Png,
 }
 
-/// Draws the report's charts, one below the other, with what was asked for above and how noisy it was below. One without
-/// charts says so.
+/// Draws the report's charts, one below the other, with the settings above and the noise below. A report without charts
+/// becomes a picture with a message.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_charts(out: &mut impl Write, report: &Report, format: ChartFormat) -> io::Result<()> {
     let scene = chart::lay_out(report);
     match format {
-        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Reader),
+        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Auto),
         ChartFormat::Png => png::write(out, &raster::draw(&scene, GraphTheme::Light, 2)),
     }
 }

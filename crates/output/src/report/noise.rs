@@ -1,13 +1,13 @@
-//! How quiet the machine was, in words.
+//! The noise of the machine as a sentence.
 
 use sockeye_measure::Noise;
 
-/// A line that says what else went on, and what that means for the figures.
-pub(super) fn in_words(noise: &Noise) -> String {
+/// Returns a line with stolen time, other programs, load and frequency, and a warning if the figures are unreliable.
+pub(super) fn describe(noise: &Noise) -> String {
     let is_noisy = noise.is_noisy();
-    let mut said = Vec::new();
-    said.push(match noise.steal_permille() {
-        Some(steal) if steal >= TOLD_PERMILLE => {
+    let mut parts = Vec::new();
+    parts.push(match noise.steal_permille() {
+        Some(steal) if steal >= STEAL_PERMILLE_MIN => {
             format!(
                 "{} of the machine's time was stolen by the hypervisor",
                 percent(steal)
@@ -16,21 +16,21 @@ pub(super) fn in_words(noise: &Noise) -> String {
         Some(_) => "no time was stolen by the hypervisor".to_owned(),
         None => "whether a hypervisor took time is not known".to_owned(),
     });
-    said.push(match noise.others_permille() {
+    parts.push(match noise.others_permille() {
         Some(others) => format!("other programs had {}", percent(others)),
         None => "what other programs took is not known".to_owned(),
     });
     match (noise.before.load, noise.after.load) {
-        (Some(before), Some(after)) => said.push(format!("load {before:.1} before and {after:.1} after")),
-        (Some(load), None) | (None, Some(load)) => said.push(format!("load {load:.1}")),
+        (Some(before), Some(after)) => parts.push(format!("load {before:.1} before and {after:.1} after")),
+        (Some(load), None) | (None, Some(load)) => parts.push(format!("load {load:.1}")),
         (None, None) => {}
     }
     match noise.after.processors.or(noise.before.processors) {
-        Some(1) => said.push("1 processor".to_owned()),
-        Some(count) => said.push(format!("{count} processors")),
+        Some(1) => parts.push("1 processor".to_owned()),
+        Some(count) => parts.push(format!("{count} processors")),
         None => {}
     }
-    said.push(match frequency_khz(noise) {
+    parts.push(match frequency_khz(noise) {
         Some((low, high)) if low == high => format!("frequency {}", gigahertz(low)),
         Some((low, high)) => format!("frequency between {} and {}", gigahertz(low), gigahertz(high)),
         None => "frequency unknown".to_owned(),
@@ -40,10 +40,10 @@ pub(super) fn in_words(noise: &Noise) -> String {
     } else {
         ""
     };
-    format!("noise: {}{end}", said.join(", "))
+    format!("noise: {}{end}", parts.join(", "))
 }
 
-/// The slowest and the fastest that was seen, before and after.
+/// Returns the lowest and the highest frequency seen, before and after the run; `None` if unknown.
 pub(super) fn frequency_khz(noise: &Noise) -> Option<(u64, u64)> {
     let seen = [noise.before.frequency_khz, noise.after.frequency_khz];
     let low = seen.iter().flatten().map(|(low, _)| *low).min()?;
@@ -64,8 +64,8 @@ fn percent(permille: f64) -> String {
     }
 }
 
-/// A tenth of a percent of stolen time is nobody's trouble.
-const TOLD_PERMILLE: f64 = 1.0;
+/// Stolen time below a tenth of a percent is not reported.
+const STEAL_PERMILLE_MIN: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn loud_and_quiet() {
-        let loud = Noise {
+    fn noisy_quiet_and_unknown_machines_are_described() {
+        let noisy = Noise {
             before: sample(0, 0, 0, 0),
             after: sample(1000, 500, 30, 350),
         };
         assert_eq!(
-            in_words(&loud),
+            describe(&noisy),
             "noise: 3.0 % of the machine's time was stolen by the hypervisor, other programs had 12 %, load 2.1 before \
              and 2.1 after, 2 processors, frequency unknown: figures of other runs may differ by as much"
         );
@@ -102,12 +102,12 @@ mod tests {
         (quiet.before.load, quiet.before.frequency_khz) = (None, Some((1_200_000, 1_200_000)));
         quiet.after.frequency_khz = Some((3_000_000, 3_500_000));
         assert_eq!(
-            in_words(&quiet),
+            describe(&quiet),
             "noise: no time was stolen by the hypervisor, other programs had 1.0 %, load 2.1, 2 processors, frequency \
              between 1.20 GHz and 3.50 GHz"
         );
         assert_eq!(
-            in_words(&Noise::default()),
+            describe(&Noise::default()),
             "noise: whether a hypervisor took time is not known, what other programs took is not known, frequency unknown"
         );
     }

@@ -1,4 +1,4 @@
-//! A report for people: what was asked for, the figures, what they mean, how quiet the machine was.
+//! A report as text for people: settings, tables, sentences that explain them, and the noise of the machine.
 
 use super::{ReportLayout, figure, noise};
 use crate::format::Style;
@@ -31,7 +31,7 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     if let Some(noise) = &report.noise {
         out.push(b'\n');
         let (line, tint) = (
-            noise::in_words(noise),
+            noise::describe(noise),
             if noise.is_noisy() { Tint::Yellow } else { Tint::Dim },
         );
         push_line(out, line.as_bytes(), tint, layout);
@@ -42,7 +42,7 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     }
 }
 
-/// What was measured, and how: `stream: to 10.0.0.2:5210, 4 streams, for 10s`.
+/// Returns the name of the benchmark and its settings: `stream: to 10.0.0.2:5210, 4 streams, for 10s`.
 pub(super) fn head(report: &Report) -> String {
     let mut words = Vec::new();
     for setting in &report.settings {
@@ -69,13 +69,13 @@ fn push_partial(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
 
 fn push_setting(out: &mut Vec<u8>, setting: &Setting) {
     let (label, unit) = (setting.column.heading, setting.column.unit);
-    if setting.column.hidden || !figure::is_there(&setting.value) {
+    if setting.column.hidden || !figure::is_present(&setting.value) {
         return;
     }
     match (&setting.value, unit) {
         (Value::Bool(true), _) if !label.is_empty() => out.extend_from_slice(label.as_bytes()),
         (Value::Bool(false), _) => {}
-        // Things that are counted are said with their number in front.
+        // A count is written before its noun.
         (&Value::Whole(count), Unit::Count) if label.ends_with('s') => {
             figure::push(out, unit, &setting.value);
             out.push(b' ');
@@ -110,15 +110,15 @@ fn push_table(out: &mut Vec<u8>, table: &Table, layout: ReportLayout) {
     lines.no_header = layout.no_header;
     for row in &table.rows {
         for (nth, column) in &shown {
-            match row.get(*nth).filter(|value| figure::is_there(value)) {
+            match row.get(*nth).filter(|value| figure::is_present(value)) {
                 Some(value) => {
-                    if column.signed && figure::is_more(value) {
+                    if column.signed && figure::is_positive(value) {
                         lines.cell().push(b'+');
                     }
                     figure::push(lines.cell(), column.unit, value);
                 }
-                // The last one too: an empty end of a row looks like a row that was cut off.
-                // But not where there is only now and then a word to be said.
+                // The last column too: an empty end looks like a truncated row. A column without a heading
+                // has text only in some rows and stays empty.
                 None if column.heading.is_empty() => {}
                 None => lines.cell().push(b'-'),
             }
@@ -141,7 +141,7 @@ fn push_sentence(out: &mut Vec<u8>, sentence: &Sentence, layout: ReportLayout) {
     push_clean(&mut line, sentence.text.as_bytes());
     push_wrapped(out, &line, "", layout.width);
     for remedy in &sentence.remedies {
-        // To be copied: never wrapped.
+        // A command is copied by users: never wrapped.
         out.extend_from_slice(b"  $ ");
         push_clean(out, remedy.as_bytes());
         out.push(b'\n');
@@ -153,7 +153,7 @@ fn push_line(out: &mut Vec<u8>, line: &[u8], tint: Tint, layout: ReportLayout) {
     push_wrapped(out, line, "", layout.width);
     if layout.style == Style::Color && tint != Tint::None {
         out.splice(begin..begin, tint.code().iter().copied());
-        // In front of the line's end: what follows is not to be coloured, whoever cuts lines apart.
+        // Before the end of the line, so that a program that splits lines does not colour the next one.
         let end = out.len() - 1;
         out.splice(end..end, b"\x1b[0m".iter().copied());
     }

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 type SocketColumn = Column<Sockets>;
 
-/// Every column, in the order of CSV: those of [`PLAIN`], then the fields of tcp_info and of MPTCP's info.
+/// Every column, in the order of CSV: those of [`plain`], then the fields of tcp_info and of MPTCP's info.
 pub(super) fn all() -> &'static [Column<Sockets>] {
     static ALL: LazyLock<Vec<Column<Sockets>>> = LazyLock::new(|| {
         let mut all = plain();
@@ -25,14 +25,14 @@ pub(super) fn all() -> &'static [Column<Sockets>] {
     &ALL
 }
 
-/// What `sock_diag` reports of every socket anyway.
+/// What `sock_diag` reports of every socket in any case.
 const CHEAP: Detail = Detail::QUEUES
     .union(Detail::TIMER)
     .union(Detail::INODE)
     .union(Detail::USER)
     .union(Detail::OPTIONS);
 
-/// Columns but those of tcp_info and of MPTCP's info.
+/// Returns the columns except those of tcp_info and of MPTCP's info.
 fn plain() -> Vec<Column<Sockets>> {
     let columns = vec![
         SocketColumn::composite(
@@ -302,7 +302,7 @@ fn plain() -> Vec<Column<Sockets>> {
 fn tcp_column(field: TcpField) -> Column<Sockets> {
     fn value<'r>(row: &'r SocketRow<'_>, index: u8) -> Value<'r> {
         match row.tcp.0[usize::from(index)] {
-            Some(number) if usize::from(index) == APP_LIMITED.place() => Value::Bool(number != 0),
+            Some(number) if usize::from(index) == APP_LIMITED.index() => Value::Bool(number != 0),
             number => Value::number(number),
         }
     }
@@ -325,7 +325,7 @@ fn tcp_column(field: TcpField) -> Column<Sockets> {
     .needs(CHEAP | Detail::TCP_INFO)
     .aliases(aliases)
     .json(leak(vec![leak_text(format!("tcp_info.{}", field.name()))]))
-    .index(field.place() as u8)
+    .index(field.index() as u8)
 }
 
 fn mptcp_column(field: MptcpField) -> Column<Sockets> {
@@ -338,7 +338,7 @@ fn mptcp_column(field: MptcpField) -> Column<Sockets> {
         .unit(Unit::of(field.name()))
         .needs(CHEAP | Detail::TCP_INFO)
         .json(leak(vec![leak_text(format!("mptcp_info.{}", field.name()))]))
-        .index(field.place())
+        .index(field.index())
 }
 
 /// Keeps a text until the process ends: there is one table of columns.

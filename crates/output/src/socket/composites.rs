@@ -119,7 +119,7 @@ impl Composite<Sockets> for State {
 pub(super) enum Queue {
     /// Received and not read, or waiting for `accept`.
     Receive,
-    /// Sent and not acknowledged, or the limit of those waiting.
+    /// Sent and not acknowledged, or the limit of connections waiting.
     Send,
 }
 
@@ -324,7 +324,7 @@ impl Composite<Sockets> for Options {
         let out = fields.key("set");
         out.push(b'[');
         let set = OptionSet::NAMES.iter().enumerate();
-        for (nth, (_, name)) in set.filter(|(place, _)| options.is_set(*place)).enumerate() {
+        for (nth, (_, name)) in set.filter(|(bit, _)| options.is_set(*bit)).enumerate() {
             out.extend_from_slice(if nth == 0 { b"\"" } else { b",\"" });
             out.extend_from_slice(name.as_bytes());
             out.push(b'"');
@@ -386,16 +386,16 @@ fn push_timer(out: &mut Vec<u8>, timer: RunningTimer) {
 /// Appends the names of options that are on, bits without a name as `bit11`.
 fn push_options(out: &mut Vec<u8>, options: OptionSet, separator: u8) {
     let mut first = true;
-    for place in (0..16).filter(|&place| options.is_set(place)) {
+    for bit in (0..16).filter(|&bit| options.is_set(bit)) {
         if !first {
             out.push(separator);
         }
         first = false;
-        match OptionSet::NAMES.get(place) {
+        match OptionSet::NAMES.get(bit) {
             Some(name) => out.extend_from_slice(name.as_bytes()),
             None => {
                 out.extend_from_slice(b"bit");
-                push_decimal(out, place as u64);
+                push_decimal(out, bit as u64);
             }
         }
     }

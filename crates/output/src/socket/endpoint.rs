@@ -94,7 +94,7 @@ pub fn push_endpoint(
         Endpoint::Packet { ethertype, interface } => {
             let mut fields = object.object(key);
             fields.number("ethertype", Some(*ethertype));
-            // The table's "*"; in JSON its own name says more.
+            // Tables show "*".
             let name = if *ethertype == 3 {
                 Some("all")
             } else {

@@ -22,7 +22,7 @@ impl Composite<Sockets> for Memory {
 
     fn push_csv(&self, line: &mut Line<'_>, row: &SocketRow<'_>) {
         for (name, value) in fields(&row.entry.socket.memory.unwrap_or_default()) {
-            // A column of its own.
+            // A separate column.
             if name != "drops" {
                 line.number(value);
             }
@@ -85,15 +85,15 @@ fn bytes_in_use(memory: &Figures) -> Option<u64> {
 /// Appends `rcv 0/131K snd 0/2.6M`: used of allowed; then other memory in use, if any is.
 fn push_memory(out: &mut Vec<u8>, memory: &Figures) {
     let mut between = "";
-    for (word, held, limit) in [
+    for (word, used, limit) in [
         ("rcv ", memory.rmem_alloc_bytes, memory.rcvbuf_bytes),
         ("snd ", memory.wmem_alloc_bytes, memory.sndbuf_bytes),
     ] {
-        let Some(held) = held else { continue };
+        let Some(used) = used else { continue };
         push_short(out, between.as_bytes());
         between = " ";
         push_short(out, word.as_bytes());
-        push_human(out, held.into());
+        push_human(out, used.into());
         if let Some(limit) = limit {
             out.push(b'/');
             push_human(out, limit.into());

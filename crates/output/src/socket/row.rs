@@ -1,11 +1,11 @@
-//! A socket with what its cells need besides.
+//! A row of a listing of sockets.
 
 use super::tcp_field::TcpField;
 use super::tcp_words;
 use crate::listing::Value;
 use sockeye_model::{Entry, Names};
 
-/// A socket with what its cells need besides.
+/// A socket, and what its cells also need.
 #[derive(Clone, Copy)]
 pub struct SocketRow<'a> {
     /// The socket and its owners.

@@ -1,4 +1,4 @@
-//! States, as words with their colours.
+//! Names and colours of states.
 
 use crate::number::{push_decimal, push_short};
 use crate::table::Tint;
@@ -35,7 +35,7 @@ pub const fn tint(state: State) -> Tint {
     }
 }
 
-/// A number without a name: `(10)`.
+/// Appends a number without a name: `(10)`.
 pub fn push_unknown(out: &mut Vec<u8>, number: u8) {
     out.push(b'(');
     push_decimal(out, number.into());

@@ -3,38 +3,38 @@
 use crate::listing::strip_unit;
 use sockeye_model::{MptcpInfo, TcpInfo};
 
-/// A field of [`TcpInfo`], by its place in [`TcpInfo::NAMES`].
+/// A field of [`TcpInfo`], by its index in [`TcpInfo::NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TcpField(u8);
 
 impl TcpField {
-    /// How many there are.
+    /// Number of fields.
     pub const COUNT: usize = TcpInfo::NAMES.len();
 
-    /// All, in the kernel's order.
+    /// Returns all fields, in the kernel's order.
     pub fn all() -> impl Iterator<Item = Self> {
-        (0..Self::COUNT).map(|place| Self(place as u8))
+        (0..Self::COUNT).map(|index| Self(index as u8))
     }
 
-    /// The field with this name, at compile time.
+    /// Returns the field with this name; it must exist, which is checked at compile time.
     pub const fn named(name: &str) -> Self {
-        let mut place = 0;
-        while place < Self::COUNT {
-            if same(TcpInfo::NAMES[place].as_bytes(), name.as_bytes()) {
-                return Self(place as u8);
+        let mut index = 0;
+        while index < Self::COUNT {
+            if same(TcpInfo::NAMES[index].as_bytes(), name.as_bytes()) {
+                return Self(index as u8);
             }
-            place += 1;
+            index += 1;
         }
         panic!("no such field of tcp_info")
     }
 
-    /// Its name, with its unit.
+    /// Returns its name, with its unit.
     #[must_use]
     pub const fn name(self) -> &'static str {
         TcpInfo::NAMES[self.0 as usize]
     }
 
-    /// Its name without its unit, unless another field would be called the same: `delivered_ce_segs` is
+    /// Returns its name without its unit, unless another field would have the same name: `delivered_ce_segs` is
     /// not `delivered_ce_bytes`.
     pub fn short_name(self) -> &'static str {
         let short = strip_unit(self.name());
@@ -43,12 +43,12 @@ impl TcpField {
     }
 
     /// Returns the index of this field among all TCP fields.
-    pub const fn place(self) -> usize {
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A field of [`MptcpInfo`], by its place.
+/// A field of [`MptcpInfo`], by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MptcpField(u8);
 
@@ -59,35 +59,35 @@ impl MptcpField {
     }
 
     /// Returns its index.
-    pub(super) const fn place(self) -> u8 {
+    pub(super) const fn index(self) -> u8 {
         self.0
     }
 
-    /// All, in the kernel's order.
+    /// Returns all fields, in the kernel's order.
     pub fn all() -> impl Iterator<Item = Self> {
         let mut count = 0_u8;
         MptcpInfo::default().visit(|_, _| count += 1);
         (0..count).map(Self)
     }
 
-    /// Its name, with its unit.
+    /// Returns its name, with its unit.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.find(&MptcpInfo::default()).0
     }
 
-    /// Its value in `info`.
+    /// Returns its value in `info`; `None` if unknown.
     pub fn value(self, info: &MptcpInfo) -> Option<u64> {
         self.find(info).1
     }
 
     fn find(self, info: &MptcpInfo) -> (&'static str, Option<u64>) {
-        let (mut place, mut found) = (0, ("", None));
+        let (mut index, mut found) = (0, ("", None));
         info.visit(|name, value| {
-            if place == self.0 {
+            if index == self.0 {
                 found = (name, value);
             }
-            place += 1;
+            index += 1;
         });
         found
     }

@@ -51,28 +51,28 @@ pub(super) fn push_congestion_info(object: &mut Object<'_>, info: &CongestionInf
     fields.end();
 }
 
-/// The fields by the model's names; `ca_state` is a word, `delivery_rate_app_limited` a boolean.
+/// Appends `tcp_info`, with the model's names; `ca_state` is a word, `delivery_rate_app_limited` a boolean.
 pub(super) fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
     let out = object.key("tcp_info");
     let start = out.len();
-    // Room for all at once: the longest row is what this has to be fast for.
+    // Reserved for all fields at once: tcp_info is the largest part of a row.
     out.reserve(TcpField::COUNT * 56);
-    let mut place = 0;
+    let mut index = 0;
     info.visit(|_, value| {
-        let (key, len) = &TCP_KEYS[place];
+        let (key, len) = &TCP_KEYS[index];
         if let Some(value) = value {
             push_padded(out, key, *len);
-            if place == CA_STATE.place() {
+            if index == CA_STATE.index() {
                 out.push(b'"');
                 super::state::push_ca_state(out, value);
                 out.push(b'"');
-            } else if place == APP_LIMITED.place() {
+            } else if index == APP_LIMITED.index() {
                 out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
             } else {
                 push_decimal(out, value);
             }
         }
-        place += 1;
+        index += 1;
     });
     if out.len() == start {
         out.push(b'{');
@@ -88,10 +88,10 @@ const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");
 /// `,"name":` of each field of tcp_info, padded, and its length.
 static TCP_KEYS: [([u8; 32], usize); TcpField::COUNT] = {
     let mut keys = [([0; 32], 0); TcpField::COUNT];
-    let mut place = 0;
-    while place < keys.len() {
-        let name = TcpInfo::NAMES[place].as_bytes();
-        let key = &mut keys[place];
+    let mut index = 0;
+    while index < keys.len() {
+        let name = TcpInfo::NAMES[index].as_bytes();
+        let key = &mut keys[index];
         (key.0[0], key.0[1]) = (b',', b'"');
         let mut at = 0;
         while at < name.len() {
@@ -99,7 +99,7 @@ static TCP_KEYS: [([u8; 32], usize); TcpField::COUNT] = {
             at += 1;
         }
         (key.0[at + 2], key.0[at + 3], key.1) = (b'"', b':', at + 4);
-        place += 1;
+        index += 1;
     }
     keys
 };

@@ -1,7 +1,7 @@
-//! tcp_info in words with units, as one line.
+//! tcp_info as one line of text, with units.
 //!
-//! Every field that is present and not zero is told once: the ones that people look for first and
-//! together (`rtt 0.12/0.03ms`), the others by their names, in the kernel's order.
+//! Every field that is present and not zero is shown once: first the most used fields, some of them together
+//! (`rtt 0.12/0.03ms`), then the others by their names, in the kernel's order.
 
 use super::state::push_ca_state;
 use super::tcp_field::TcpField;
@@ -12,7 +12,7 @@ use crate::unit::Unit;
 use sockeye_model::{CongestionInfo, Socket, TcpInfo};
 use std::sync::LazyLock;
 
-/// Appends what TCP or MPTCP knows about `socket`, and its congestion control and upper layer.
+/// Appends the info of TCP or MPTCP about `socket`, its congestion control and its upper-layer protocol.
 pub fn push(out: &mut Vec<u8>, socket: &Socket) {
     let mut line = Line {
         start: out.len(),
@@ -40,23 +40,23 @@ pub fn push(out: &mut Vec<u8>, socket: &Socket) {
     }
 }
 
-/// Values of all fields, in the order of [`TcpInfo::NAMES`].
+/// Returns the values of all fields, in the order of [`TcpInfo::NAMES`]; `None` if unknown.
 #[inline]
 pub fn values(info: Option<&TcpInfo>) -> [Option<u64>; TcpField::COUNT] {
     let mut values = [None; TcpField::COUNT];
     if let Some(info) = info {
-        let mut place = 0;
+        let mut index = 0;
         info.visit(|_, value| {
-            values[place] = value;
-            place += 1;
+            values[index] = value;
+            index += 1;
         });
     }
     values
 }
 
 fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
-    // What is told is taken, so that the rest at the end is really the rest.
-    let mut take = |field: TcpField| values[field.place()].take().filter(|&value| value > 0);
+    // A shown value is taken out, so that the loop at the end shows only the rest.
+    let mut take = |field: TcpField| values[field.index()].take().filter(|&value| value > 0);
 
     if let Some(number) = take(CA_STATE) {
         push_ca_state(line.word(), number);
@@ -112,7 +112,7 @@ fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
     if let Some(rate) = take(PACING_RATE).filter(|&rate| rate != u64::MAX) {
         line.labelled("pacing", Unit::BytesPerSecond, rate);
     }
-    let _unlimited = values[MAX_PACING_RATE.place()].take_if(|rate| *rate == u64::MAX);
+    let _unlimited = values[MAX_PACING_RATE.index()].take_if(|rate| *rate == u64::MAX);
     push_limits(line, values);
     for ((label, unit), value) in LABELS.iter().zip(values) {
         if let Some(value) = value.filter(|&value| value > 0) {
@@ -121,13 +121,13 @@ fn push_tcp(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
     }
 }
 
-/// `ts sack wscale 7/8 ecn`.
+/// Appends `ts sack wscale 7/8 ecn`.
 fn push_options(line: &mut Line<'_>, take: &mut impl FnMut(TcpField) -> Option<u64>) {
     let options = take(OPTIONS).unwrap_or(0);
     let (theirs, ours) = (take(SND_WSCALE), take(RCV_WSCALE));
     for bit in (0..64).filter(|bit| options >> bit & 1 != 0) {
         match OPTION_NAMES.get(bit) {
-            // The window scale is told by its values.
+            // The values of the window scale are shown instead.
             Some(&"wscale") if theirs.or(ours).is_some() => {}
             Some(name) => line.word().extend_from_slice(name.as_bytes()),
             None => {
@@ -144,9 +144,9 @@ fn push_options(line: &mut Line<'_>, take: &mut impl FnMut(TcpField) -> Option<u
     }
 }
 
-/// `busy 12ms rwnd-limited 3% sndbuf-limited 1%`: shares of the time busy.
+/// Appends `busy 12ms rwnd-limited 3% sndbuf-limited 1%`: percentages of the busy time.
 fn push_limits(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT]) {
-    let mut take = |field: TcpField| values[field.place()].take().filter(|&value| value > 0);
+    let mut take = |field: TcpField| values[field.index()].take().filter(|&value| value > 0);
     let busy = take(BUSY);
     if let Some(us) = busy {
         line.name("busy");
@@ -166,7 +166,7 @@ fn push_limits(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT])
     }
 }
 
-/// `bbr(bw 12.3Mbit/s min-rtt 0.123ms pacing-gain 2.88 cwnd-gain 2.88)` without the name.
+/// Appends `bbr(bw 12.3Mbit/s min-rtt 0.123ms pacing-gain 2.88 cwnd-gain 2.88)`.
 pub fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
     let gain = |gain: u32| f64::from(gain) / 256.0;
     let text = match *info {
@@ -205,7 +205,7 @@ pub fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Words with a blank between them.
+/// A line of words with a blank between them.
 struct Line<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
@@ -220,25 +220,25 @@ impl Line<'_> {
         self.out
     }
 
-    /// A name, to be followed by its value.
+    /// Appends a name; its value is to follow.
     fn name(&mut self, name: &str) {
         self.word().extend_from_slice(name.as_bytes());
         self.out.push(b' ');
     }
 
-    /// `snd-mss 1448B`.
+    /// Appends `snd-mss 1448B`.
     fn labelled(&mut self, label: &str, unit: Unit, value: u64) {
         self.name(label);
         unit.push(self.out, value);
     }
 }
 
-/// `snd-mss` from `snd_mss_bytes`.
+/// Returns `snd-mss` for `snd_mss_bytes`.
 fn label(name: &str) -> String {
     strip_unit(name).replace('_', "-")
 }
 
-/// Of each field of tcp_info.
+/// Label and unit of each field of tcp_info.
 static LABELS: LazyLock<Vec<(String, Unit)>> = LazyLock::new(|| {
     let labelled = |field: TcpField| (field.short_name().replace('_', "-"), Unit::of(field.name()));
     TcpField::all().map(labelled).collect()
@@ -273,7 +273,7 @@ const SNDBUF_LIMITED: TcpField = TcpField::named("sndbuf_limited_us");
 /// Bits of `tcpi_options` (`TCPI_OPT_*`).
 const OPTION_NAMES: [&str; 7] = ["ts", "sack", "wscale", "ecn", "ecnseen", "fastopen", "usec-ts"];
 
-/// What the kernel says before the first loss (`TCP_INFINITE_SSTHRESH`).
+/// The kernel's value before the first loss (`TCP_INFINITE_SSTHRESH`).
 const INFINITE_SSTHRESH: u64 = 0x7fff_ffff;
 
 #[cfg(test)]
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_look_for_comes_first() {
+    fn most_used_fields_are_first() {
         let info = TcpInfo {
             rtt_us: Some(123),
             rttvar_us: Some(31),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_is_forgotten() {
+    fn every_field_is_shown_once() {
         let mut text = Vec::new();
         let mut all = [Some(5); TcpField::COUNT];
         push_tcp(
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn congestion_control() {
+    fn bbr_info_has_bandwidth_and_gains() {
         let mut out = Vec::new();
         push_congestion_info(
             &mut out,

@@ -8,21 +8,21 @@ use crate::listing::{Column, Layout, ListingWriter, Record, SortKey, Value, name
 use sockeye_model::{Detail, Entry, Names};
 use std::io::{self, Write};
 
-/// How sockets are to be listed.
+/// How sockets are listed.
 #[derive(Debug, Clone, Default)]
 pub struct SocketLayout {
-    /// In which form.
+    /// Output format.
     pub format: Format,
-    /// The columns of a table or of CSV; `None`: those of `details` in a table, all in CSV. JSON always
-    /// has everything that is known.
+    /// The columns of a table or of CSV; `None`: those of `details` in a table, all in CSV. JSON always has every known
+    /// value.
     pub columns: Option<Vec<&'static Column<Sockets>>>,
     /// What a table shows beyond state, queues and addresses.
     pub details: Details,
-    /// By what rows are sorted; `None`: they stream in the order in which they come.
+    /// What rows are sorted by; `None`: rows stream in the order in which they arrive.
     pub sort: Option<SortKey<Sockets>>,
     /// Colours of a table.
     pub style: Style,
-    /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
+    /// Columns of the terminal that shows a table; `None`: not a terminal, nothing is squeezed or wrapped.
     pub width: Option<usize>,
     /// Leaves out the header line of a table or of CSV.
     pub no_header: bool,
@@ -31,11 +31,11 @@ pub struct SocketLayout {
 /// What a table shows beyond state, queues and addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Details {
-    /// Protocol, where several are listed.
+    /// Protocol, for listings of several.
     pub netid: bool,
-    /// Namespace, where several are listed.
+    /// Namespace, for listings of several.
     pub netns: bool,
-    /// Who holds them (`-p`).
+    /// Owner processes (`-p`).
     pub owners: bool,
     /// Timers (`-o`).
     pub timers: bool,
@@ -43,7 +43,7 @@ pub struct Details {
     pub extended: bool,
     /// Memory (`-m`).
     pub memory: bool,
-    /// tcp_info and MPTCP's info, in words, on a line of its own below each socket (`-i`).
+    /// tcp_info and MPTCP's info as text, on a separate line below each socket (`-i`).
     pub info: bool,
 }
 
@@ -68,12 +68,12 @@ impl Details {
 
 /// Writes a listing of sockets: [`begin`](Self::begin), [`row`](Self::row) for each, [`finish`](Self::finish).
 ///
-/// What it adds to [`ListingWriter`]: the fields of tcp_info are gathered once for each row, and a table may have them in
-/// words on a line below each socket.
+/// It adds to [`ListingWriter`] that the fields of tcp_info are gathered once for each row, and that a table may have them
+/// as text on a line below each socket.
 #[derive(Debug)]
 pub struct SocketWriter<W> {
     listing: ListingWriter<W, Sockets>,
-    /// Whether tcp_info is shown in words.
+    /// Whether tcp_info is shown as text.
     info: bool,
     /// Whether a column shows a field of tcp_info.
     needs_tcp: bool,
@@ -96,7 +96,7 @@ impl<W: Write> SocketWriter<W> {
         Self::with_columns(writer, listing)
     }
 
-    /// Creates a listing with any columns, also such as show the further values of [`row_with`](Self::row_with).
+    /// Creates a listing with any columns, also those that show the further values of [`row_with`](Self::row_with).
     pub fn with_columns(writer: W, layout: Layout<Sockets>) -> Self {
         let sort = layout.sort.map(|key| key.column);
         let mut shown = layout.columns.iter().copied().chain(sort);
@@ -115,7 +115,7 @@ impl<W: Write> SocketWriter<W> {
         self.listing.begin()
     }
 
-    /// Writes a socket, or keeps it if rows are sorted.
+    /// Writes a socket, or buffers it if rows are sorted.
     ///
     /// # Errors
     /// Those of the writer.
@@ -154,7 +154,7 @@ impl<W: Write> SocketWriter<W> {
         }
     }
 
-    /// Writes what was kept, closes the document and flushes: [`ListingWriter::finish`].
+    /// Writes the buffered rows, closes the document and flushes: [`ListingWriter::finish`].
     ///
     /// # Errors
     /// Those of the writer.
@@ -182,7 +182,7 @@ impl<W: Write> SocketWriter<W> {
         self.listing.flush()
     }
 
-    /// Returns the writer, without what was not yet written.
+    /// Returns the writer; bytes that are not yet written are dropped.
     pub fn into_inner(self) -> W {
         self.listing.into_inner()
     }

@@ -1,4 +1,4 @@
-//! Sockets and flows made up for tests of writers: ordinary, complete, bare and odd ones.
+//! Sockets and flows for tests of writers: ordinary, complete, empty and odd ones.
 #![allow(dead_code, reason = "each test uses some of these")]
 
 use super::output::{Coverage, Summary};
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 
-/// Knows a name for everything.
+/// Returns a name for everything.
 pub(crate) struct AllNames;
 
 impl Names for AllNames {
@@ -32,7 +32,7 @@ impl Names for AllNames {
     }
 }
 
-/// Knows names that no one should print as they are.
+/// Returns names with control characters, formulas and other text that needs escapes.
 pub(crate) struct EvilNames;
 
 pub(crate) const EVIL: &str = "=\x1b[31m\"a,b\"\r\n\u{202e}\u{9b}2J";
@@ -95,7 +95,7 @@ pub(crate) fn process(comm: &[u8], pid: u32, pgid: Option<u32>) -> Process {
     }
 }
 
-/// Every field present, each number as large as `byte` makes it.
+/// Returns a socket with every field; the bytes of each number are `byte`.
 pub(crate) fn full(byte: u8) -> Socket {
     let big = u32::from_ne_bytes([byte; 4]);
     let huge = u64::from_ne_bytes([byte; 8]);
@@ -143,7 +143,7 @@ pub(crate) fn full(byte: u8) -> Socket {
     socket
 }
 
-/// Sockets of all kinds, from bare to absurd.
+/// Returns sockets of all kinds, from empty to extreme.
 pub(crate) fn sockets() -> Vec<Socket> {
     let mut all = vec![full(1), full(0), full(u8::MAX)];
     for (protocol, local) in [
@@ -275,7 +275,7 @@ pub(crate) fn flow(key: FlowKey, connections: u32) -> Flow {
     flow
 }
 
-/// Everything known, in numbers as large as can be.
+/// Returns a flow with every field, with the largest numbers.
 pub(crate) fn full_flow() -> Flow {
     let mut key = key(Direction::Passive);
     key.netns = Some(NetnsInode(u32::MAX));
@@ -317,8 +317,8 @@ pub(crate) fn bare_flow() -> Flow {
     })
 }
 
-/// Compares with `testdata/render/NAME`. With `BLESS=1` in the environment writes it instead: look at
-/// the difference before it is committed.
+/// Compares `text` with `testdata/render/NAME`. With `BLESS=1` in the environment, writes the file instead: review the
+/// difference before you commit it.
 #[track_caller]
 pub(crate) fn check_golden(name: &str, text: &str) {
     let crate_folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -345,7 +345,7 @@ pub(crate) fn without_escapes(text: &str) -> String {
     plain
 }
 
-/// Takes `left` bytes, then fails.
+/// A writer that accepts `left` bytes, then fails.
 pub(crate) struct Full {
     pub(crate) left: usize,
     pub(crate) kind: std::io::ErrorKind,
@@ -367,7 +367,7 @@ impl std::io::Write for Full {
     }
 }
 
-/// With a value in every field, and text of every kind.
+/// Returns a namespace with a value in every field, and text of every kind.
 pub(crate) fn full_namespace() -> Namespace {
     let process = Process {
         pid: Pid(123),
@@ -408,7 +408,7 @@ pub(crate) fn full_namespace() -> Namespace {
     namespace
 }
 
-/// With nothing but an inode.
+/// Returns a namespace with nothing but an inode.
 pub(crate) fn bare_namespace() -> Namespace {
     Namespace::new(NetnsInode(4_026_531_833))
 }
@@ -428,6 +428,6 @@ pub(crate) const LOSSY: Summary<'static> = Summary {
         unreadable_namespaces: 7,
     },
     sources: &[("tcp", "sock_diag"), ("udp", "pro\x1bcfs")],
-    coverage: Some(Coverage::Held),
+    coverage: Some(Coverage::Owned),
     interrupted: true,
 };

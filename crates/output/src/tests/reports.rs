@@ -7,7 +7,7 @@ use sockeye_measure::{Chart, Column, Line, Noise, NoiseSample, Partial, Report, 
 
 const SCHEMA: &str = include_str!("../../../../docs/schema/bench.schema.json");
 
-/// One with something of everything in it.
+/// Returns a report with every kind of content.
 fn stream() -> Report {
     let mut report = Report::new("stream");
     report.setting("host", "to", Unit::Text, "10.0.0.2:5210".into());
@@ -75,14 +75,14 @@ fn interrupted() -> Report {
     report
 }
 
-fn told(report: &Report, layout: ReportLayout) -> String {
+fn render(report: &Report, layout: ReportLayout) -> String {
     let mut out = Vec::new();
     push_report(&mut out, report, layout);
     String::from_utf8(out).unwrap()
 }
 
-fn told_as(report: &Report, format: Format) -> String {
-    told(
+fn render_as(report: &Report, format: Format) -> String {
+    render(
         report,
         ReportLayout {
             format,
@@ -92,7 +92,7 @@ fn told_as(report: &Report, format: Format) -> String {
 }
 
 #[test]
-fn for_eyes() {
+fn table_format_has_all_parts() {
     let expected = "\
 PARTIAL: interrupted after 3.2 of 10 s
 stream: to 10.0.0.2:5210, 4 streams, for 10s
@@ -115,8 +115,8 @@ noise: 3.0 % of the machine's time was stolen by the hypervisor, other programs 
 
 PARTIAL: interrupted after 3.2 of 10 s
 ";
-    assert_eq!(told_as(&interrupted(), Format::Table), expected);
-    let coloured = told(
+    assert_eq!(render_as(&interrupted(), Format::Table), expected);
+    let coloured = render(
         &interrupted(),
         ReportLayout {
             style: Style::Color,
@@ -135,8 +135,8 @@ PARTIAL: interrupted after 3.2 of 10 s
 }
 
 #[test]
-fn on_a_narrow_terminal() {
-    let narrow = told(
+fn narrow_terminal_wraps_all_but_commands() {
+    let narrow = render(
         &stream(),
         ReportLayout {
             width: Some(30),
@@ -156,12 +156,12 @@ stream        rate
               -      -
 ";
     assert!(narrow.starts_with(expected), "{narrow}");
-    // A command is copied: it stays whole.
+    // A command is copied by users: it is not wrapped.
     assert!(
         narrow.contains("\n  $ ss -tmi dst 10.0.0.2  # its window\n"),
         "{narrow}"
     );
-    let without = told(
+    let without = render(
         &stream(),
         ReportLayout {
             no_header: true,
@@ -175,46 +175,46 @@ stream        rate
             width: Some(width),
             ..ReportLayout::default()
         };
-        assert!(told(&stream(), layout).contains("9.41 Gbit/s"), "{width}");
+        assert!(render(&stream(), layout).contains("9.41 Gbit/s"), "{width}");
     }
 }
 
 #[test]
-fn one_table_needs_no_title_and_an_empty_one_no_headings() {
+fn single_table_has_no_title_and_empty_one_no_headings() {
     let mut report = stream();
     report.tables.pop();
-    assert!(!told_as(&report, Format::Table).contains("\nstreams\n"));
+    assert!(!render_as(&report, Format::Table).contains("\nstreams\n"));
     report.tables[0].rows.clear();
-    let empty = told_as(&report, Format::Table);
+    let empty = render_as(&report, Format::Table);
     assert!(!empty.contains("retransmitted"), "{empty}");
     report.settings.clear();
-    assert!(told_as(&report, Format::Table).starts_with("stream\n\nThe receiver"));
+    assert!(render_as(&report, Format::Table).starts_with("stream\n\nThe receiver"));
 }
 
 #[test]
-fn for_spreadsheets() {
+fn csv_has_rows_of_first_table() {
     let rows = "1,1176250000,18446744073709551615,12345,85.25\r\n2,12500,125000,,\r\n";
     let expected = format!("stream,bytes_per_s,bytes,retransmitted,rtt_us\r\n{rows}");
-    assert_eq!(told_as(&interrupted(), Format::Csv), expected);
+    assert_eq!(render_as(&interrupted(), Format::Csv), expected);
     let bare = ReportLayout {
         format: Format::Csv,
         no_header: true,
         ..ReportLayout::default()
     };
-    assert_eq!(told(&stream(), bare), rows);
+    assert_eq!(render(&stream(), bare), rows);
     let mut ends = stream();
     ends.tables.remove(0);
     assert_eq!(
-        told_as(&ends, Format::Csv),
+        render_as(&ends, Format::Csv),
         "end,cpu_permille\r\n\"'=here, \\x1b[1m\",125\r\n"
     );
-    assert_eq!(told_as(&Report::new("memory"), Format::Csv), "");
+    assert_eq!(render_as(&Report::new("memory"), Format::Csv), "");
 }
 
 #[test]
-fn for_programs() {
+fn json_follows_schema() {
     let whole = validator(SCHEMA, None);
-    let document = follows(&whole, &told_as(&stream(), Format::Json));
+    let document = follows(&whole, &render_as(&stream(), Format::Json));
     assert_eq!(document["schema_version"], 1);
     assert_eq!(document["bench"], "stream");
     assert_eq!(
@@ -233,21 +233,21 @@ fn for_programs() {
     assert_eq!(document["noise"]["steal_permille"], 30);
     assert_eq!(document["noise"]["noisy"], true);
     assert!(document.get("partial").is_none());
-    let document = follows(&whole, &told_as(&interrupted(), Format::Json));
+    let document = follows(&whole, &render_as(&interrupted(), Format::Json));
     assert_eq!(
         document["partial"],
         json!({"code": "interrupted", "text": "interrupted after 3.2 of 10 s"})
     );
-    follows(&whole, &told_as(&Report::new("memory"), Format::Json));
+    follows(&whole, &render_as(&Report::new("memory"), Format::Json));
 }
 
 #[test]
-fn for_programs_line_by_line() {
+fn json_lines_follow_schema() {
     let (line, last) = (
         validator(SCHEMA, Some("line")),
         validator(SCHEMA, Some("summary_line")),
     );
-    let text = told_as(&interrupted(), Format::Jsonl);
+    let text = render_as(&interrupted(), Format::Jsonl);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
     let rows: Vec<Json> = lines[..3].iter().map(|text| follows(&line, text)).collect();
@@ -258,13 +258,13 @@ fn for_programs_line_by_line() {
     assert!(summary["summary"].get("streams").is_none());
 }
 
-fn drawn(report: &Report) -> String {
+fn draw(report: &Report) -> String {
     let mut out = Vec::new();
     write_charts(&mut out, report, ChartFormat::Svg).unwrap();
     String::from_utf8(out).unwrap()
 }
 
-fn cliffs() -> Chart {
+fn chart_with_mark() -> Chart {
     let line = |name: &str, rates: [f64; 4]| Line {
         name: name.to_owned(),
         points: [64.0, 4096.0, 65_536.0, 1_048_576.0]
@@ -287,10 +287,10 @@ fn cliffs() -> Chart {
 }
 
 #[test]
-fn as_pictures() {
+fn charts_are_drawn_as_svg_and_png() {
     let mut report = interrupted();
-    report.charts = vec![cliffs(), cliffs()];
-    let svg = drawn(&report);
+    report.charts = vec![chart_with_mark(), chart_with_mark()];
+    let svg = draw(&report);
     for text in [
         ">stream: to 10.0.0.2:5210, 4 streams, for 10s</text>",
         ">PARTIAL: interrupted after 3.2 of 10 s</text>",
@@ -307,7 +307,7 @@ fn as_pictures() {
     ] {
         assert!(svg.contains(text), "{text} in {svg}");
     }
-    assert_eq!(svg.matches(">libc</text>").count(), 2, "one legend a chart");
+    assert_eq!(svg.matches(">libc</text>").count(), 2, "one legend per chart");
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     let mut png = Vec::new();
     write_charts(&mut png, &report, ChartFormat::Png).unwrap();
@@ -315,18 +315,18 @@ fn as_pictures() {
 }
 
 #[test]
-fn nothing_to_draw_is_said() {
+fn report_without_points_has_message() {
     let nothing = "nothing was measured that could be drawn";
-    assert!(drawn(&stream()).contains(nothing));
+    assert!(draw(&stream()).contains(nothing));
     let mut report = stream();
-    let mut chart = cliffs();
+    let mut chart = chart_with_mark();
     chart.y_scale = Scale::Logarithmic;
     for line in &mut chart.lines {
         line.points = vec![(1.0, 0.0), (2.0, f64::INFINITY)];
     }
     report.charts = vec![chart];
-    assert!(drawn(&report).contains(nothing));
+    assert!(draw(&report).contains(nothing));
     report.charts[0].lines.clear();
     report.charts[0].marks.clear();
-    assert!(drawn(&report).contains(nothing));
+    assert!(draw(&report).contains(nothing));
 }

@@ -6,7 +6,7 @@ use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, Value as Json, json};
 use std::collections::BTreeSet;
 
-/// Of a whole schema, or of one of its definitions.
+/// Returns the validator of a schema, or of one of its definitions.
 pub(crate) fn validator(schema: &str, part: Option<&str>) -> JSONSchema {
     let schema: Json = serde_json::from_str(schema).unwrap();
     let schema = match part {
@@ -36,7 +36,7 @@ pub(crate) fn compiled(schema: &Value) -> JSONSchema {
         .unwrap()
 }
 
-/// The whole document against the schema, each line against the row or the summary.
+/// Checks the whole document against the schema, and each line against the row or the summary.
 #[track_caller]
 pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
     let schema: Value = serde_json::from_str(schema).unwrap();
@@ -96,7 +96,7 @@ fn gather_keys(value: &Value, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// Names of all properties; checks on the way that each is described and no object is open.
+/// Gathers the names of all properties; checks that each is described and that every object is closed.
 fn gather_properties(schema: &Value, names: &mut BTreeSet<String>) {
     let Value::Object(fields) = schema else {
         if let Value::Array(values) = schema {
@@ -125,7 +125,7 @@ fn gather_properties(schema: &Value, names: &mut BTreeSet<String>) {
 }
 
 /// Checks that each JSON field of each column is described in the definition `row` of `schema`, that names, CSV fields
-/// and headings are unique, and that each column says what it shows.
+/// and headings are unique, and that each column is described.
 #[track_caller]
 pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
     let schema: Value = serde_json::from_str(schema).unwrap();

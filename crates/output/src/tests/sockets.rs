@@ -1,4 +1,4 @@
-//! Listings of sockets, whole.
+//! Whole listings of sockets.
 
 use super::fixtures::{
     self, AllNames, EvilNames, Full, check_golden, connection, inet, owner, without_escapes,
@@ -89,7 +89,7 @@ fn columns(format: Format, list: &str) -> SocketLayout {
 }
 
 #[test]
-fn tables() {
+fn tables_with_details_equal_golden() {
     let rows = ordinary();
     let owners = Details {
         netid: true,
@@ -123,7 +123,7 @@ fn tables() {
 }
 
 #[test]
-fn every_kind_of_socket() {
+fn every_kind_of_socket_equals_golden() {
     let rows: Vec<Row> = fixtures::sockets()
         .into_iter()
         .map(|socket| (socket, Some(fixtures::odd_owners())))
@@ -141,7 +141,7 @@ fn every_kind_of_socket() {
 }
 
 #[test]
-fn twenty_columns() {
+fn narrow_terminal_loses_no_words() {
     let rows = ordinary();
     let details = Details {
         netid: true,
@@ -153,7 +153,7 @@ fn twenty_columns() {
     let mut layout = table(details);
     layout.width = Some(20);
     check_golden("sockets-20-columns.txt", &render(layout.clone(), &rows, &NoNames));
-    // Whatever the width, nothing is lost: the words are the same.
+    // The words are the same at every width.
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let wide = words(&render(table(details), &rows, &NoNames));
     for width in 0..150 {
@@ -163,7 +163,7 @@ fn twenty_columns() {
 }
 
 #[test]
-fn colours_change_nothing_else() {
+fn colours_do_not_change_text() {
     let mut rows = ordinary();
     rows.extend(fixtures::sockets().into_iter().map(|socket| (socket, None)));
     for width in [None, Some(20), Some(80)] {
@@ -182,7 +182,7 @@ fn colours_change_nothing_else() {
 }
 
 #[test]
-fn nothing_from_outside_reaches_the_terminal_as_it_is() {
+fn text_from_outside_is_escaped_in_every_format() {
     let rows: Vec<Row> = fixtures::sockets()
         .into_iter()
         .map(|socket| (socket, Some(fixtures::odd_owners())))
@@ -207,7 +207,7 @@ fn nothing_from_outside_reaches_the_terminal_as_it_is() {
 }
 
 #[test]
-fn sorted_by_value_in_every_format() {
+fn rows_are_sorted_by_value_in_every_format() {
     let mut rows: Vec<Row> = Vec::new();
     for (ip, inode) in [
         ("10.0.0.1", Some(9)),
@@ -260,7 +260,7 @@ fn sorted_by_value_in_every_format() {
 }
 
 #[test]
-fn more_rows_than_are_held() {
+fn more_rows_than_buffered_are_all_written() {
     let rows = ordinary();
     for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
         for sort in [None, Some(SortKey::parse("state").unwrap())] {
@@ -309,7 +309,7 @@ fn csv_lines_have_as_many_fields_as_the_header() {
     }
 }
 
-/// RFC 4180, as a reader of it would.
+/// Parses RFC 4180.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut lines, mut line, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
     let mut rest = text.chars().peekable();
@@ -331,11 +331,11 @@ fn parse_csv(text: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn errors_of_the_writer_are_handed_on() {
+fn writer_errors_are_returned() {
     let rows = ordinary();
     for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
         for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::StorageFull] {
-            // During the rows, and at the very end.
+            // An error during the rows, and one at the end.
             for (left, count) in [(100_000, 20_000), (10, 1)] {
                 let layout = SocketLayout {
                     format,
@@ -356,7 +356,7 @@ fn errors_of_the_writer_are_handed_on() {
 }
 
 #[test]
-fn a_pausing_listing_can_be_flushed() {
+fn flush_writes_buffered_rows() {
     let rows = ordinary();
     let mut listing = SocketWriter::new(Vec::new(), SocketLayout::default());
     listing.begin().unwrap();
@@ -369,7 +369,7 @@ fn a_pausing_listing_can_be_flushed() {
 }
 
 #[test]
-fn json_ends_with_what_was_lost_and_read() {
+fn json_ends_with_losses_and_sources() {
     let rows = ordinary();
     let losses = Losses {
         overruns: 2,
@@ -415,7 +415,7 @@ fn every_column_is_found_by_its_name() {
 }
 
 #[test]
-fn columns_are_found_by_the_names_people_type() {
+fn columns_are_found_by_short_and_ss_names() {
     let list = parse_columns::<Sockets>("state, rtt,cwnd,Recv-Q,retrans,").unwrap();
     let names: Vec<_> = list.iter().map(|column| column.name).collect();
     assert_eq!(

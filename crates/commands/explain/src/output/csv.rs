@@ -1,4 +1,4 @@
-//! As CSV: what fits into a line.
+//! Explanations as CSV, one line each.
 
 use super::{ExplainLayout, ExplainedLog};
 use sockeye_dictionary::{Entry, Severity};
@@ -26,14 +26,14 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
             b"times,times_left_out,first,last,line,name,severity,meaning,causes,checks,remedies,since,until,source\r\n",
         );
     }
-    for met in &log.met {
+    for occurrences in &log.occurrences {
         let mut line = Line::begin(out);
-        line.number(Some(met.times));
-        line.number(Some(met.left_out));
-        line.text(met.first.as_deref());
-        line.text(met.last.as_deref());
-        line.text(Some(&met.line));
-        push_fields(&mut line, met.entry);
+        line.number(Some(occurrences.times));
+        line.number(Some(occurrences.left_out));
+        line.text(occurrences.first.as_deref());
+        line.text(occurrences.last.as_deref());
+        line.text(Some(&occurrences.line));
+        push_fields(&mut line, occurrences.entry);
         line.end();
     }
 }

@@ -1,4 +1,4 @@
-//! As JSON: `docs/schema/explain.schema.json`.
+//! Explanations as JSON: `docs/schema/explain.schema.json`.
 
 use super::ExplainedLog;
 use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
@@ -50,8 +50,8 @@ pub(super) fn push_lines<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = &'
 
 pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
     let mut document = Object::begin(out);
-    push_all(document.key("messages"), &log.met, |out, met| {
-        push_met(out, met);
+    push_all(document.key("messages"), &log.occurrences, |out, occurrences| {
+        push_occurrences(out, occurrences);
     });
     push_count(&mut document, log);
     document.number("schema_version", Some(SCHEMA_VERSION));
@@ -60,8 +60,8 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
 }
 
 pub(super) fn push_log_lines(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
-    for met in &log.met {
-        push_met(out, met);
+    for occurrences in &log.occurrences {
+        push_occurrences(out, occurrences);
         out.push(b'\n');
     }
     out.extend_from_slice(b"{\"summary\":");
@@ -81,22 +81,22 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
-fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>) {
+fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>) {
     let mut fields = Object::begin(out);
-    fields.number("times", Some(met.times));
-    fields.number("times_left_out", Some(met.left_out));
-    fields.text("first", met.first.as_deref());
-    fields.text("last", met.last.as_deref());
-    fields.text("line", Some(&met.line));
-    push_all(fields.key("values"), &met.values, |out, value| {
+    fields.number("times", Some(occurrences.times));
+    fields.number("times_left_out", Some(occurrences.left_out));
+    fields.text("first", occurrences.first.as_deref());
+    fields.text("last", occurrences.last.as_deref());
+    fields.text("line", Some(&occurrences.line));
+    push_all(fields.key("values"), &occurrences.values, |out, value| {
         let mut fields = Object::begin(out);
         fields.word("place", value.place.name());
         fields.text("text", Some(&value.text));
         fields.number("times", Some(value.times));
         fields.end();
     });
-    fields.number("values_left_out", Some(met.values_left_out));
-    push(fields.key("entry"), met.entry);
+    fields.number("values_left_out", Some(occurrences.values_left_out));
+    push(fields.key("entry"), occurrences.entry);
     fields.end();
 }
 

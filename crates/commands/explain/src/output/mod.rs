@@ -1,4 +1,4 @@
-//! What the dictionary says: of a name, of a log.
+//! Explanations of a name or of a log, as text, JSON and CSV.
 
 mod csv;
 mod json;
@@ -7,10 +7,10 @@ mod text;
 use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
 use sockeye_output::format::{Format, Style};
 
-/// How explanations are to be written.
+/// How explanations are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExplainLayout {
-    /// In which form.
+    /// Output format.
     pub format: Format,
     /// Colours of the text.
     pub style: Style,
@@ -18,24 +18,24 @@ pub struct ExplainLayout {
     pub width: Option<usize>,
     /// Leaves out the header line of CSV.
     pub no_header: bool,
-    /// Of a log: all that is known also of what is harmless, and where each message comes from.
+    /// Shows every detail of a log's messages, also of harmless ones, and the source of each.
     pub is_detailed: bool,
 }
 
-/// What a log came to.
+/// A log with its explained messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedLog<'a> {
-    /// Its lines.
+    /// Counts of its lines.
     pub count: Count,
-    /// What was met, the worst first.
-    pub met: Vec<&'a EntryOccurrences<'a>>,
-    /// Entries that were met but are not told, since they are not as bad as was asked for.
+    /// Dictionary entries that occur in the log, the worst first.
+    pub occurrences: Vec<&'a EntryOccurrences<'a>>,
+    /// Number of entries that are hidden because their severity is too low.
     pub hidden: usize,
-    /// Whether reading ended before the log did.
+    /// Whether a signal ended the reading early.
     pub interrupted: bool,
 }
 
-/// Appends what was found of a text. Where nothing was, a table has nothing to say: that is for whoever asked.
+/// Appends the explanation of a text. If nothing was found, text output is empty: the caller reports it.
 pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found<'_>, layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_found(out, found, layout),
@@ -45,7 +45,7 @@ pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found<'_>, layout:
     }
 }
 
-/// Appends a log, explained.
+/// Appends a log with its explanations.
 pub fn push_explained_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_log(out, log, layout),
@@ -55,7 +55,7 @@ pub fn push_explained_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Ex
     }
 }
 
-/// Appends entries, each on a line.
+/// Appends entries, one per line.
 pub fn push_entries(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_list(out, entries, layout),

@@ -1,4 +1,4 @@
-//! For people: what it means first, then why, how to see it, what to do.
+//! Explanations as text: meaning, causes, checks, remedies.
 
 use super::{ExplainLayout, ExplainedLog};
 use sockeye_dictionary::{Entry, EntryOccurrences, Found, Placeholder, Severity};
@@ -21,13 +21,13 @@ pub(super) fn push_found(out: &mut Vec<u8>, found: &Found<'_>, layout: &ExplainL
             push_wrapped(out, &line, "  ", layout.width);
         }
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
-        push_body(out, entry, &Named::of(values), layout, true);
+        push_body(out, entry, &Replacements::of(values), layout, true);
     }
 }
 
 pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
-    for met in &log.met {
-        push_met(out, met, layout);
+    for occurrences in &log.occurrences {
+        push_occurrences(out, occurrences, layout);
         out.push(b'\n');
     }
     let mut line = Vec::new();
@@ -60,14 +60,14 @@ pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &Expl
         let gap = widest.saturating_sub(out.len() - begin) + 2;
         out.resize(out.len() + gap, b' ');
         let used = out.len() - begin;
-        // One line each, to be searched; what does not fit is in the entry.
+        // One line each, so that tools can search it; the entry has the whole text.
         let first_sentence = entry.first_sentence();
         match layout.width {
             Some(width) if used + display_width(first_sentence.as_bytes()) > width => {
-                let room = width.saturating_sub(used + 3);
+                let free = width.saturating_sub(used + 3);
                 let cut = first_sentence
                     .char_indices()
-                    .nth(room)
+                    .nth(free)
                     .map_or(first_sentence.len(), |(at, _)| at);
                 out.extend_from_slice(first_sentence[..cut].trim_end().as_bytes());
                 out.extend_from_slice(b"...");
@@ -78,46 +78,55 @@ pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &Expl
     }
 }
 
-fn push_met(out: &mut Vec<u8>, met: &EntryOccurrences<'_>, layout: &ExplainLayout) {
+fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layout: &ExplainLayout) {
     let mut about = Vec::new();
-    if met.times > 1 || met.left_out > 0 {
-        let left_out = match met.left_out {
+    if occurrences.times > 1 || occurrences.left_out > 0 {
+        let left_out = match occurrences.left_out {
             0 => String::new(),
             many => format!(" ({many} left out by the log)"),
         };
-        about.push(format!("{} times{left_out}", met.times));
+        about.push(format!("{} times{left_out}", occurrences.times));
     }
-    match (&met.first, &met.last) {
+    match (&occurrences.first, &occurrences.last) {
         (Some(first), Some(last)) if first != last => about.push(format!("{first} to {last}")),
         (Some(first), _) => about.push(first.clone()),
         (None, _) => {}
     }
-    push_heading(out, met.entry, &about, layout);
+    push_heading(out, occurrences.entry, &about, layout);
     let mut line = Vec::new();
-    push_clean(&mut line, met.line.as_bytes());
+    push_clean(&mut line, occurrences.line.as_bytes());
     push_wrapped(out, &line, "  > ", layout.width);
     let mut values = Vec::new();
-    for value in met.values.iter().filter(|value| is_told(value.place)) {
+    for value in occurrences.values.iter().filter(|value| is_listed(value.place)) {
         push_value(&mut values, value.place, &value.text, value.times);
     }
     // One value of each kind is in the line above.
-    if met.times > 1 && !values.is_empty() {
-        if met.values_left_out > 0 {
-            values.extend_from_slice(format!("  and {} more", met.values_left_out).as_bytes());
+    if occurrences.times > 1 && !values.is_empty() {
+        if occurrences.values_left_out > 0 {
+            values.extend_from_slice(format!("  and {} more", occurrences.values_left_out).as_bytes());
         }
         push_wrapped(out, &values, "  ", layout.width);
     }
-    let is_harmless = met.entry.severity.unwrap_or(Severity::Info) == Severity::Info;
+    let is_harmless = occurrences.entry.severity.unwrap_or(Severity::Info) == Severity::Info;
     if is_harmless && !layout.is_detailed {
-        push_wrapped(out, met.entry.meaning.as_bytes(), "  ", layout.width);
+        push_wrapped(out, occurrences.entry.meaning.as_bytes(), "  ", layout.width);
     } else {
-        let values = met.values.iter().map(|value| (value.place, value.text.as_str()));
-        push_body(out, met.entry, &Named::of(values), layout, layout.is_detailed);
+        let values = occurrences
+            .values
+            .iter()
+            .map(|value| (value.place, value.text.as_str()));
+        push_body(
+            out,
+            occurrences.entry,
+            &Replacements::of(values),
+            layout,
+            layout.is_detailed,
+        );
     }
 }
 
-/// Numbers and words of a message mostly differ each time.
-fn is_told(place: Placeholder) -> bool {
+/// Returns whether values of this kind are listed; numbers and words differ in most messages.
+fn is_listed(place: Placeholder) -> bool {
     matches!(
         place,
         Placeholder::Interface | Placeholder::Port | Placeholder::Address
@@ -136,7 +145,7 @@ fn push_value(out: &mut Vec<u8>, place: Placeholder, value: &str, times: u64) {
     }
 }
 
-/// `WARNING  TcpExtListenOverflows  counter, connections`
+/// Appends `WARNING  TcpExtListenOverflows  counter, connections`.
 fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: &ExplainLayout) {
     let mut line = Vec::new();
     let severity = entry
@@ -170,13 +179,13 @@ fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: 
 fn push_body(
     out: &mut Vec<u8>,
     entry: &Entry<'_>,
-    named: &Named<'_>,
+    replacements: &Replacements<'_>,
     layout: &ExplainLayout,
     is_detailed: bool,
 ) {
     push_wrapped(out, entry.meaning.as_bytes(), "  ", layout.width);
     if !entry.values.is_empty() {
-        push_items(out, "Values", &entry.values, named, layout);
+        push_items(out, "Values", &entry.values, replacements, layout);
     }
     let mut facts = Vec::new();
     if let Some(default) = &entry.default {
@@ -193,9 +202,9 @@ fn push_body(
             layout.width,
         );
     }
-    push_items(out, "Likely causes", &entry.causes, named, layout);
-    push_items(out, "Check", &entry.checks, named, layout);
-    push_items(out, "Remedy", &entry.remedies, named, layout);
+    push_items(out, "Likely causes", &entry.causes, replacements, layout);
+    push_items(out, "Check", &entry.checks, replacements, layout);
+    push_items(out, "Remedy", &entry.remedies, replacements, layout);
     if !is_detailed {
         return;
     }
@@ -235,7 +244,7 @@ fn push_items(
     out: &mut Vec<u8>,
     title: &str,
     items: &[Cow<'_, str>],
-    named: &Named<'_>,
+    replacements: &Replacements<'_>,
     layout: &ExplainLayout,
 ) {
     if items.is_empty() {
@@ -245,19 +254,19 @@ fn push_items(
     for item in items {
         let begin = out.len();
         let mut line = Vec::new();
-        push_clean(&mut line, named.fill(item).as_bytes());
+        push_clean(&mut line, replacements.fill(item).as_bytes());
         push_wrapped(out, &line, "    ", layout.width);
         out[begin + 2] = b'-';
     }
 }
 
-/// What a message names, where it is one: commands are then told with it instead of `IFACE` and `PORT`.
+/// Values that replace `IFACE` and `PORT` in commands, where the messages have only one.
 #[derive(Default)]
-struct Named<'a>(Vec<(&'static str, &'a str)>);
+struct Replacements<'a>(Vec<(&'static str, &'a str)>);
 
-impl<'a> Named<'a> {
+impl<'a> Replacements<'a> {
     fn of(values: impl Iterator<Item = (Placeholder, &'a str)>) -> Self {
-        let mut named: Vec<(&'static str, &'a str)> = Vec::new();
+        let mut replacements: Vec<(&'static str, &'a str)> = Vec::new();
         let mut several = Vec::new();
         for (place, value) in values {
             let word = match place {
@@ -265,18 +274,18 @@ impl<'a> Named<'a> {
                 Placeholder::Port => "PORT",
                 _ => continue,
             };
-            match named.iter().find(|(known, _)| *known == word) {
+            match replacements.iter().find(|(known, _)| *known == word) {
                 Some((_, known)) if *known != value => several.push(word),
                 Some(_) => {}
-                None if is_plain(value) => named.push((word, value)),
+                None if is_plain(value) => replacements.push((word, value)),
                 None => several.push(word),
             }
         }
-        named.retain(|(word, _)| !several.contains(word));
-        Self(named)
+        replacements.retain(|(word, _)| !several.contains(word));
+        Self(replacements)
     }
 
-    /// The text with what is named in place of each such word.
+    /// Returns the text with these words replaced.
     fn fill<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for (word, value) in &self.0 {
@@ -288,7 +297,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// What may stand in a command as it is: it comes from outside.
+/// Returns whether a value from outside is safe in a command without quotes.
 fn is_plain(value: &str) -> bool {
     !value.starts_with('-')
         && value.len() <= NAME_LEN_MAX
@@ -297,26 +306,26 @@ fn is_plain(value: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"._@:-".contains(&byte))
 }
 
-/// Of an interface (`IFNAMSIZ`); ports are shorter.
+/// Limit for names of interfaces (`IFNAMSIZ`); ports are shorter.
 const NAME_LEN_MAX: usize = 15;
 
 fn replace_word(text: &str, word: &str, value: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(word) {
-        let (before, behind) = (&rest[..at], &rest[at + word.len()..]);
+        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
         let is_in_word =
             |character: Option<char>| character.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
-        let is_word = !is_in_word(before.chars().next_back()) && !is_in_word(behind.chars().next());
+        let is_word = !is_in_word(before.chars().next_back()) && !is_in_word(after.chars().next());
         out.push_str(before);
         out.push_str(if is_word { value } else { word });
-        rest = behind;
+        rest = after;
     }
     out.push_str(rest);
     out
 }
 
-/// Names are mostly shorter; of the others the second column begins where it can.
+/// Width of the first column; longer names shift the second.
 const LIST_NAME_MAX: usize = 44;
 
 #[cfg(test)]
@@ -324,25 +333,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_name_what_the_message_names() {
+    fn commands_have_single_safe_values_of_message() {
         let values = [
             (Placeholder::Interface, "eth0"),
             (Placeholder::Port, "80"),
             (Placeholder::Port, "80"),
         ];
-        let named = Named::of(values.into_iter());
+        let replacements = Replacements::of(values.into_iter());
         assert_eq!(
-            named.fill("`ethtool IFACE`, PORTS, :PORT"),
+            replacements.fill("`ethtool IFACE`, PORTS, :PORT"),
             "`ethtool eth0`, PORTS, :80"
         );
         let several = [(Placeholder::Interface, "eth0"), (Placeholder::Interface, "eth1")];
         assert_eq!(
-            Named::of(several.into_iter()).fill("`ethtool IFACE`"),
+            Replacements::of(several.into_iter()).fill("`ethtool IFACE`"),
             "`ethtool IFACE`"
         );
         let hostile = [(Placeholder::Interface, "x;reboot")];
         assert_eq!(
-            Named::of(hostile.into_iter()).fill("`ethtool IFACE`"),
+            Replacements::of(hostile.into_iter()).fill("`ethtool IFACE`"),
             "`ethtool IFACE`"
         );
     }

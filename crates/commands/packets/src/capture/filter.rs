@@ -1,4 +1,4 @@
-//! From a filter expression to what the kernel runs.
+//! From a filter expression to a BPF program.
 
 use super::interface::{Interface, LOOPBACK_INDEX, Link};
 use anyhow::anyhow;
@@ -12,14 +12,14 @@ use sockeye_sys::packet_ring::Instruction;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// The program for the interface's socket, which lets so many bytes of a packet through.
+/// Compiles the filter for the interface's socket; the program passes `snaplen` bytes of a packet.
 pub(super) fn program(text: &str, snaplen: u32, interface: &Interface) -> anyhow::Result<Vec<Instruction>> {
     let link = match interface.link {
         Link::Ethernet => pcap::Link::EthernetSocket,
         Link::Raw => pcap::Link::Raw,
         Link::Cooked => pcap::Link::CookedSocket,
     };
-    let filter = PacketFilter::parse(text, link, &Typed(&interface.names))
+    let filter = PacketFilter::parse(text, link, &FilterNames(&interface.names))
         .map_err(|error| UsageError(error.render(text)))?;
     // On the loopback interface each packet passes twice: as it goes out, and as it comes in. tcpdump drops the first
     // of them as well, but only after the kernel has copied it.
@@ -40,11 +40,11 @@ pub(super) fn program(text: &str, snaplen: u32, interface: &Interface) -> anyhow
     Ok(program.collect())
 }
 
-/// What names in a filter mean.
+/// Names of services and hosts, for the filter.
 #[derive(Debug)]
-struct Typed<'a>(&'a SystemNames);
+struct FilterNames<'a>(&'a SystemNames);
 
-impl Resolve for Typed<'_> {
+impl Resolve for FilterNames<'_> {
     fn service(&self, name: &str) -> Option<u16> {
         self.0.services().port(name, None).map(|Port(port)| port)
     }
@@ -57,7 +57,7 @@ impl Resolve for Typed<'_> {
     }
 
     fn host(&self, name: &str) -> Vec<IpAddr> {
-        resolve(name, Instant::now() + RESOLVER_PATIENCE).unwrap_or_else(|error| {
+        resolve(name, Instant::now() + RESOLVER_TIMEOUT).unwrap_or_else(|error| {
             if matches!(error, ResolveError::TimedOut) {
                 notes::say(&format!("sockeye: the resolver does not answer for {name:?}\n"));
             }
@@ -66,4 +66,4 @@ impl Resolve for Typed<'_> {
     }
 }
 
-const RESOLVER_PATIENCE: Duration = Duration::from_secs(5);
+const RESOLVER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
-//! What is captured from: an interface of some namespace, and what its packets begin with.
+//! The interface that is captured from: its namespace, and the link-layer header of its packets.
 
-use super::CaptureArgs;
+use super::args::CaptureArgs;
 use anyhow::{Context, anyhow, bail};
 use rustix::io::Errno;
 use sockeye_filter::nearest;
@@ -12,38 +12,38 @@ use sockeye_source::{Devices, within};
 use sockeye_sys::packet_ring::{Instruction, PacketRing, RingError, RingOptions};
 use sockeye_wire::packet::LinkType;
 
-/// An interface, or all of them.
+/// An interface, or all interfaces of a namespace.
 #[derive(Debug)]
 pub(super) struct Interface {
-    /// As it was typed, or `any`
+    /// Name as it was typed, or `any`.
     pub(super) name: String,
-    /// `None`: all
+    /// Index; `None` for all interfaces.
     pub(super) index: Option<u32>,
     pub(super) link: Link,
-    /// What passes it goes out and comes in again
+    /// Whether packets that it sends are received again.
     pub(super) is_loopback: bool,
     pub(super) places: NetnsSelection,
     pub(super) names: SystemNames,
 }
 
-/// What a packet begins with.
+/// Link-layer header of packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Link {
     Ethernet,
-    /// Right with the header of IP
+    /// None: packets begin with the IP header.
     Raw,
-    /// A header that we make ourselves, where the kernel's own differs or is unknown (`LINKTYPE_LINUX_SLL2`)
+    /// A synthetic header (`LINKTYPE_LINUX_SLL2`), for interfaces with other or different headers.
     Cooked,
 }
 
 impl Interface {
     pub(super) fn find(args: &CaptureArgs) -> anyhow::Result<Self> {
-        let wanted = NameKinds {
+        let kinds = NameKinds {
             services: true,
             namespaces: true,
             ..NameKinds::NONE
         };
-        let names = SystemNames::new(wanted);
+        let names = SystemNames::new(kinds);
         let places = NetnsSelection::find(args.netns.as_deref(), &names, None, &mut Losses::default())?;
         let mut interface = Self {
             name: args.interface.clone(),
@@ -68,12 +68,12 @@ impl Interface {
             let guess = nearest.map_or(String::new(), |nearest| format!(" ({nearest})"));
             let more = if known.len() > LISTED_MAX { ", ..." } else { "" };
             known.truncate(LISTED_MAX);
-            let place = match &args.netns {
+            let location = match &args.netns {
                 Some(netns) => format!("in network namespace {netns:?}"),
                 None => "here".to_owned(),
             };
             bail!(
-                "capture: no interface {:?} {place}{guess}; there are {}{more}, and 'any' for all of them",
+                "capture: no interface {:?} {location}{guess}; there are {}{more}, and 'any' for all of them",
                 args.interface,
                 known.join(", ")
             );
@@ -103,13 +103,13 @@ impl Interface {
         }
     }
 
-    /// Opens a ring of this size, or of as much as the kernel has room for.
+    /// Opens a ring of the requested size, or a smaller one if the kernel has too little memory.
     pub(super) fn open(&self, args: &CaptureArgs, filter: &[Instruction]) -> anyhow::Result<PacketRing> {
         let mut buffer = args.buffer;
         loop {
             let block_bytes =
                 BLOCK_BYTES.min(u32::try_from(buffer / 2).unwrap_or(u32::MAX).next_power_of_two());
-            let plan = RingOptions {
+            let options = RingOptions {
                 interface: self.index,
                 is_cooked: self.link == Link::Cooked,
                 ignores_outgoing: self.is_loopback,
@@ -121,37 +121,37 @@ impl Interface {
                     .max(2),
                 wait_ms: BLOCK_WAIT_MS,
             };
-            match self.inside(|| PacketRing::open(&plan))? {
+            match self.inside(|| PacketRing::open(&options))? {
                 Ok(ring) => return Ok(ring),
-                // As long as there is anything to gain by less.
-                Err(refusal) if refusal.is_out_of_memory() && buffer > 1 << 20 => buffer /= 2,
-                Err(refusal) => return Err(self.explained(refusal)),
+                // A smaller ring may still fit.
+                Err(error) if error.is_out_of_memory() && buffer > 1 << 20 => buffer /= 2,
+                Err(error) => return Err(self.with_remedy(error)),
             }
         }
     }
 
-    fn explained(&self, refusal: RingError) -> anyhow::Error {
+    fn with_remedy(&self, error: RingError) -> anyhow::Error {
         let name = harmless(self.name.as_bytes());
-        match refusal.errno {
+        match error.errno {
             Errno::PERM | Errno::ACCESS => anyhow!(
-                "capture: {refusal}; it takes CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` a copy of this binary"
+                "capture: {error}; it takes CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` a copy of this binary"
             ),
             Errno::NETDOWN => anyhow!("capture: {name} is down; `ip link set {name} up` brings it up"),
             Errno::NODEV | Errno::NXIO => anyhow!("capture: {name} has just vanished"),
-            _ if refusal.is_out_of_memory() => {
-                anyhow!("capture: {refusal}; a smaller one may do: -B 1Mi")
+            _ if error.is_out_of_memory() => {
+                anyhow!("capture: {error}; a smaller one may do: -B 1Mi")
             }
             Errno::NOMEM => anyhow!(
-                "capture: {refusal}: the filter is too long for the sysctl net.core.optmem_max; a shorter one may do, such as a net \
+                "capture: {error}: the filter is too long for the sysctl net.core.optmem_max; a shorter one may do, such as a net \
                  instead of many hosts"
             ),
-            _ => anyhow!("capture: {name}: {refusal}"),
+            _ => anyhow!("capture: {name}: {error}"),
         }
     }
 }
 
 impl Link {
-    /// Of this kind of interface (`ARPHRD_*`); as libpcap has it.
+    /// Returns the header for a kind of interface (`ARPHRD_*`), as libpcap does.
     fn of(kind: Option<u16>) -> Self {
         match kind {
             Some(ARPHRD_ETHER | ARPHRD_LOOPBACK) => Self::Ethernet,
@@ -168,7 +168,8 @@ impl Link {
         }
     }
 
-    pub(super) const fn words(self) -> &'static str {
+    /// Returns its name in messages.
+    pub(super) const fn description(self) -> &'static str {
         match self {
             Self::Ethernet => "Ethernet",
             Self::Raw => "raw IP",
@@ -177,13 +178,13 @@ impl Link {
     }
 }
 
-/// Not a name that an interface could have and mean something else: tcpdump takes it so, too.
+/// The name for all interfaces, as in tcpdump.
 pub(super) const ANY: &str = "any";
 
 /// `LOOPBACK_IFINDEX` of `include/net/net_namespace.h`: the same in every namespace.
 pub(super) const LOOPBACK_INDEX: u32 = 1;
 
-/// A block is handed over when it is full, or after this time: soon enough to find whose packets they are.
+/// The kernel hands a block over when it is full or after this time, which is short enough to find the owners of packets.
 pub(super) const BLOCK_WAIT_MS: u32 = 20;
 const BLOCK_BYTES: u32 = 1 << 20;
 const LISTED_MAX: usize = 10;

@@ -4,10 +4,10 @@ use super::interface::{ARPHRD_LOOPBACK, Interface, Link};
 use sockeye_sys::packet_ring::{Packet, PacketType};
 use sockeye_wire::packet::pcapng::{self, Direction};
 
-/// Blocks that are yet to be written, and what the file knows of interfaces.
+/// Blocks that are not yet written, and the interfaces that the file describes.
 #[derive(Debug)]
 pub(super) struct Recorder<'a> {
-    /// Whole blocks
+    /// Whole blocks.
     pub(super) buffer: Vec<u8>,
     interface: &'a Interface,
     snaplen: u32,
@@ -16,9 +16,9 @@ pub(super) struct Recorder<'a> {
     hardware: String,
     /// Indices and names of interfaces, in the order of their blocks.
     interfaces: Vec<(Option<u32>, String)>,
-    /// The last that a packet came by: most come by the same.
+    /// Index and block number of the last packet's interface: most packets have the same.
     recent: (u32, u32),
-    /// A packet with what the kernel leaves beside it put back.
+    /// A packet with the VLAN tag or header that the kernel delivers separately.
     whole: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Begins a file: what is known up to now goes into each.
+    /// Begins a file with the interfaces that are known so far.
     pub(super) fn begin(&mut self) {
         let application = concat!("sockeye ", env!("CARGO_PKG_VERSION"));
         let section = pcapng::Section {
@@ -59,7 +59,7 @@ impl<'a> Recorder<'a> {
         let description = if is_all {
             "all interfaces; statistics are of all together"
         } else {
-            self.interface.link.words()
+            self.interface.link.description()
         };
         let about = pcapng::Interface {
             name: Some(name),
@@ -71,13 +71,13 @@ impl<'a> Recorder<'a> {
         pcapng::interface(&mut self.buffer, &about);
     }
 
-    /// Whether this is the copy that went out of what comes in again.
+    /// Returns whether this is the outgoing copy of a loopback packet, which is received again.
     #[inline]
     pub(super) fn is_echo(&self, packet: &Packet<'_>) -> bool {
         packet.packet_type == PacketType::OUTGOING && packet.hardware == ARPHRD_LOOPBACK
     }
 
-    /// Appends a packet. `name` says what an interface is called that is met for the first time.
+    /// Appends a packet. `name` returns the name of an interface that is not described yet.
     #[inline]
     pub(super) fn packet(
         &mut self,
@@ -105,38 +105,38 @@ impl<'a> Recorder<'a> {
         pcapng::packet(&mut self.buffer, &block);
     }
 
-    /// The number of an interface in the file; one that is met for the first time is described first.
+    /// Returns the number of an interface in the file; describes a new one first.
     fn number(&mut self, index: u32, name: impl FnOnce(u32) -> Option<String>) -> u32 {
-        let place = self
+        let known = self
             .interfaces
             .iter()
             .position(|(known, _)| *known == Some(index));
-        let place = place.unwrap_or_else(|| {
-            // It may have gone since.
+        let position = known.unwrap_or_else(|| {
+            // The interface may be gone.
             let name = name(index).unwrap_or_else(|| format!("if{index}"));
             self.interfaces.push((Some(index), name));
             self.describe(self.interfaces.len() - 1);
             self.interfaces.len() - 1
         });
-        let number = u32::try_from(place).unwrap_or(u32::MAX);
+        let number = u32::try_from(position).unwrap_or(u32::MAX);
         self.recent = (index, number);
         number
     }
 
-    /// What became of the packets, at the end of a file.
+    /// Ends a file with its statistics.
     pub(super) fn end(&mut self, statistics: &pcapng::Statistics) {
         pcapng::statistics(&mut self.buffer, statistics);
     }
 
-    /// Whether a filter chose the packets.
+    /// Returns whether there is a filter.
     pub(super) const fn is_filtered(&self) -> bool {
         self.filter.is_some()
     }
 }
 
 impl Link {
-    /// Puts into `whole` the packet as it was on the wire, where the ring has something of it elsewhere, and tells how
-    /// many bytes that added; 0: the ring has it whole.
+    /// Writes the packet into `whole` with the header or tag that the ring has elsewhere, and returns how many bytes that
+    /// added; 0 if the ring has the packet whole.
     #[inline]
     fn restore(self, packet: &Packet<'_>, whole: &mut Vec<u8>) -> u32 {
         match (self, packet.vlan) {

@@ -1,12 +1,13 @@
 //! A capture from its beginning to its end.
 
-use super::CaptureArgs;
+use super::args::CaptureArgs;
+use super::counts::Counts;
 use super::interface::{BLOCK_WAIT_MS, Interface};
-use super::owners::{self, Book};
+use super::owner_comments::{self, OwnerComments};
+use super::progress::{self, ProgressLine};
 use super::recorder::Recorder;
 use super::target::{self, Full, Target};
-use super::told::{self, Line};
-use super::values::Ring;
+use super::values::FileRing;
 use anyhow::{Context, anyhow};
 use jiff::Zoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,59 +22,44 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What became of packets up to now.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    /// Handed to the file
-    pub(super) captured: u64,
-    /// Let through by the filter, those that were dropped included
-    pub(super) passed: u64,
-    /// For which there was no room in the ring
-    pub(super) dropped: u64,
-    /// That stood in the ring and made no sense
-    pub(super) unreadable: u64,
-    /// Taken out of the ring
-    taken: u64,
-}
-
 /// Why a capture ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// By a signal, `-c` or `-a`
-    Asked,
-    /// Nobody reads standard output any more
-    Unread,
-    /// The interface went away
-    Gone,
+enum EndReason {
+    /// A signal, `-c` or `-a`.
+    Requested,
+    /// The reader of standard output closed it.
+    ClosedPipe,
+    /// The interface was removed.
+    InterfaceGone,
 }
 
 pub(super) fn run(
     args: &CaptureArgs,
     interface: &Interface,
     filter: &str,
-    ring_of_files: Option<Ring>,
+    ring_of_files: Option<FileRing>,
 ) -> anyhow::Result<ExitCode> {
     let program = super::filter::program(filter, args.snaplen, interface)?;
     if args.output.as_deref() == Some(Path::new("-")) && ring_of_files.is_none() {
         target::check_terminal()?;
     }
-    // First the right to capture: without it no file should come into being.
+    // The ring first: without the permission to capture, no file is created.
     let ring = interface.open(args, &program)?;
     let target = target(args, interface, ring_of_files)?;
     let interrupts = Interrupts::catch().context("wait for signals")?;
     match target.earlier() {
         0 => {}
         1 => notes::say(
-            "sockeye: a file of an earlier capture belongs to the ring, and will be the first to go\n",
+            "sockeye: a file of an earlier capture belongs to the ring, and will be deleted first\n",
         ),
         many => notes::say(&format!(
-            "sockeye: {many} files of an earlier capture belong to the ring, and will be the first to go\n"
+            "sockeye: {many} files of an earlier capture belong to the ring, and will be deleted first\n"
         )),
     }
     notes::say(&format!(
         "sockeye: capturing on {} ({}) into {target}{}\n",
         harmless(interface.name.as_bytes()),
-        interface.link.words(),
+        interface.link.description(),
         if args.seconds.is_some() || args.count.is_some() {
             ""
         } else {
@@ -88,31 +74,31 @@ pub(super) fn run(
         target,
         counts: Counts::default(),
         begun_ns: now_ns(),
-        line: Line::new(),
+        progress: ProgressLine::new(),
         is_down: false,
-        book: None,
+        owners: None,
     };
     if args.no_owners {
         return session.run(ring, interrupts);
     }
     std::thread::scope(|scope| {
-        let (book, board, wishes) = Book::open(interface);
-        let look = move || owners::look(interface, &board, &wishes);
-        // Without a thread for it nobody looks: that never slows the capture.
-        let is_there = std::thread::Builder::new().spawn_scoped(scope, look).is_ok();
-        session.book = is_there.then_some(book);
+        let (owners, lookup, requests) = OwnerComments::new(interface);
+        let run = move || owner_comments::run_lookups(interface, &lookup, &requests);
+        // If the thread cannot be started, the capture has no owners.
+        let is_started = std::thread::Builder::new().spawn_scoped(scope, run).is_ok();
+        session.owners = is_started.then_some(owners);
         let outcome = session.run(ring, interrupts);
-        // By this the other ends.
-        session.book = None;
+        // Dropping it ends the thread.
+        session.owners = None;
         outcome
     })
 }
 
-fn target(args: &CaptureArgs, interface: &Interface, ring: Option<Ring>) -> anyhow::Result<Target> {
+fn target(args: &CaptureArgs, interface: &Interface, ring: Option<FileRing>) -> anyhow::Result<Target> {
     match &args.output {
         Some(path) if path == Path::new("-") => {
             if ring.is_some() {
-                let text = "sockeye: capture: --ring needs files: name them by -o FILE\n";
+                let text = "sockeye: capture: --ring needs files: name them with -o FILE\n";
                 return Err(sockeye_console::usage::UsageError(text.to_owned()).into());
             }
             Target::stdout()
@@ -120,7 +106,7 @@ fn target(args: &CaptureArgs, interface: &Interface, ring: Option<Ring>) -> anyh
         Some(path) => Target::named(path, ring),
         None => {
             let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
-            // The name of an interface holds no '/'.
+            // The name of an interface has no '/'.
             let path = PathBuf::from(format!("sockeye-{}-{time}.pcapng", interface.name));
             Target::named(&path, ring)
         }
@@ -135,36 +121,36 @@ struct Session<'a> {
     target: Target,
     counts: Counts,
     begun_ns: u64,
-    line: Line,
-    /// The interface was down when we last looked
+    progress: ProgressLine,
+    /// Whether the interface was down at the last check.
     is_down: bool,
-    /// Whose packets they are
-    book: Option<Book>,
+    /// Owners of packets; `None` if they are not looked up.
+    owners: Option<OwnerComments>,
 }
 
 impl Session<'_> {
     fn run(&mut self, mut ring: PacketRing, interrupts: Interrupts) -> anyhow::Result<ExitCode> {
         self.recorder.begin();
         let outcome = self.flush().and_then(|()| self.receive(&mut ring, interrupts));
-        self.line.clear();
+        self.progress.clear();
         let outcome = outcome.and_then(|end| {
-            if end != End::Unread {
+            if end != EndReason::ClosedPipe {
                 self.drain(&mut ring)?;
             }
             Ok(end)
         });
         self.count(&ring);
-        // A file that is full has perhaps room for these few bytes.
+        // A full disk may still have space for these few bytes.
         let finished = self.finish();
-        told::summary(&self.counts, &self.target);
+        progress::summary(&self.counts, &self.target);
         let end = match outcome {
             Ok(end) => finished.map(|()| end),
             Err(error) => Err(error),
         };
         match end {
-            Ok(End::Asked | End::Unread) => Ok(ExitCode::SUCCESS),
-            Ok(End::Gone) => Err(anyhow!(
-                "capture: {} has vanished; the file holds what passed before",
+            Ok(EndReason::Requested | EndReason::ClosedPipe) => Ok(ExitCode::SUCCESS),
+            Ok(EndReason::InterfaceGone) => Err(anyhow!(
+                "capture: {} has vanished; the file has the packets until then",
                 harmless(self.interface.name.as_bytes())
             )),
             Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
@@ -173,39 +159,39 @@ impl Session<'_> {
         }
     }
 
-    fn receive(&mut self, ring: &mut PacketRing, interrupts: Interrupts) -> anyhow::Result<End> {
+    fn receive(&mut self, ring: &mut PacketRing, interrupts: Interrupts) -> anyhow::Result<EndReason> {
         let deadline = self.args.seconds.map(|span| Instant::now() + span);
         let mut counted = Instant::now();
         loop {
             if self.take_all(ring, || interrupts.caught().is_some())? {
-                return Ok(End::Asked);
+                return Ok(EndReason::Requested);
             }
             self.flush()?;
             let now = Instant::now();
             if interrupts.caught().is_some() || deadline.is_some_and(|deadline| now >= deadline) {
-                return Ok(End::Asked);
+                return Ok(EndReason::Requested);
             }
             if now >= counted {
                 self.count(ring);
                 counted = now + COUNT_INTERVAL;
             }
-            self.line.show(&self.counts, self.target.written());
+            self.progress.show(&self.counts, self.target.written());
             let until = deadline.map_or(counted, |deadline| deadline.min(counted));
             match self.wait(ring, interrupts, until.saturating_duration_since(now))? {
                 Some(end) => return Ok(end),
-                None => self.look_after(ring)?,
+                None => self.check_interface(ring)?,
             }
             if self.is_down && self.is_gone(ring) {
-                return Ok(End::Gone);
+                return Ok(EndReason::InterfaceGone);
             }
         }
     }
 
-    /// Takes what is in the ring, and tells whether that is enough.
+    /// Takes all packets out of the ring; returns whether the count of `-c` is reached.
     fn take_all(&mut self, ring: &mut PacketRing, is_over: impl Fn() -> bool) -> anyhow::Result<bool> {
         while let Some(block) = ring.block() {
-            if let Some(book) = &mut self.book {
-                book.prepare(block.packets(), !block.is_followed());
+            if let Some(owners) = &mut self.owners {
+                owners.prepare(block.packets(), !block.is_followed());
             }
             let mut packets = block.packets();
             for packet in packets.by_ref() {
@@ -238,18 +224,18 @@ impl Session<'_> {
             self.finish()?;
             self.target.next_file()?;
             self.recorder.begin();
-            if let Some(book) = &mut self.book {
-                book.forget();
+            if let Some(owners) = &mut self.owners {
+                owners.forget();
             }
         }
         let name = |index| block.interface_name(index);
-        let comment = self.book.as_mut().and_then(|book| book.comment(packet));
+        let comment = self.owners.as_mut().and_then(|owners| owners.comment(packet));
         self.recorder.packet(packet, comment.as_deref(), name);
         self.counts.captured += 1;
         Ok(())
     }
 
-    /// Takes what had come when it ended and is not handed over yet: the kernel does so when its time is over.
+    /// Takes the packets received before the end that the kernel has not handed over yet; it does so after the block timeout.
     fn drain(&mut self, ring: &mut PacketRing) -> anyhow::Result<()> {
         if self.args.count.is_some_and(|count| self.counts.captured >= count) {
             return Ok(());
@@ -274,16 +260,16 @@ impl Session<'_> {
         self.flush()
     }
 
-    /// Waits for packets, for a signal, or until the time is over.
+    /// Waits for packets, a signal, the reader of standard output, or the timeout.
     fn wait(
         &self,
         ring: &PacketRing,
         interrupts: Interrupts,
         limit: Duration,
-    ) -> anyhow::Result<Option<End>> {
+    ) -> anyhow::Result<Option<EndReason>> {
         let timeout = Timespec::try_from(limit).context("wait for packets")?;
         let stdout = std::io::stdout();
-        // An error of the ring stays until it is asked for.
+        // An error of the ring persists until it is read.
         let mut polled = vec![
             PollFd::new(ring, PollFlags::IN),
             PollFd::new(&interrupts, PollFlags::IN),
@@ -295,19 +281,19 @@ impl Session<'_> {
             Err(Errno::INTR) => return Ok(None),
             done => done.context("wait for packets")?,
         };
-        let is_unread = polled.get(2).is_some_and(|stdout| !stdout.revents().is_empty());
-        Ok(is_unread.then_some(End::Unread))
+        let is_closed = polled.get(2).is_some_and(|stdout| !stdout.revents().is_empty());
+        Ok(is_closed.then_some(EndReason::ClosedPipe))
     }
 
-    /// Says when the interface goes down, and when packets come again.
-    fn look_after(&mut self, ring: &PacketRing) -> anyhow::Result<()> {
+    /// Reports that the interface is down; returns other errors of the ring.
+    fn check_interface(&mut self, ring: &PacketRing) -> anyhow::Result<()> {
         match ring.failure() {
             None => {}
             Some(Errno::NETDOWN) => {
                 if !self.is_down && !self.is_gone(ring) {
-                    self.line.clear();
+                    self.progress.clear();
                     notes::say(&format!(
-                        "sockeye: {} is down; what passes when it is up again will be captured\n",
+                        "sockeye: {} is down; packets are captured when it is up again\n",
                         harmless(self.interface.name.as_bytes())
                     ));
                 }
@@ -323,7 +309,7 @@ impl Session<'_> {
         index.is_some_and(|index| ring.interface_name(index).is_none())
     }
 
-    /// Learns what the kernel has counted.
+    /// Adds the kernel's counters, which reading resets.
     fn count(&mut self, ring: &PacketRing) {
         if let Ok(more) = ring.statistics() {
             self.counts.passed += u64::from(more.passed);
@@ -340,7 +326,7 @@ impl Session<'_> {
         written
     }
 
-    /// Ends a file.
+    /// Ends a file with its statistics.
     fn finish(&mut self) -> anyhow::Result<()> {
         let end_ns = now_ns();
         self.recorder.end(&pcapng::Statistics {
@@ -363,6 +349,6 @@ fn now_ns() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// So much is gathered before it is written, unless there is nothing else to do: as much as stays in a core's cache.
+/// Size of a write while packets arrive: it fits into a core's cache.
 const FLUSH_BYTES: usize = 1 << 17;
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);

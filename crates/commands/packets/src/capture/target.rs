@@ -1,6 +1,6 @@
-//! Where a capture goes: standard output, one file, or a ring of them.
+//! The output of a capture: standard output, one file, or a ring of files.
 
-use super::values::Ring;
+use super::values::FileRing;
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags, stat};
 use sockeye_console::stdout::{self, Stdout};
@@ -12,22 +12,22 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// Where a capture goes. Only whole blocks are handed to it.
+/// The output of a capture, which takes whole blocks only.
 #[derive(Debug)]
 pub(super) struct Target {
     sink: Sink,
-    /// Where the file is, or the next of a ring gets its name from
+    /// Path of the file, or the base of the names of a ring's files; `None` for standard output.
     path: Option<PathBuf>,
-    ring: Option<Ring>,
-    /// Those of a ring that are kept
-    kept: VecDeque<PathBuf>,
-    /// So many of these an earlier capture has left
+    ring: Option<FileRing>,
+    /// Files of the ring, oldest first.
+    files: VecDeque<PathBuf>,
+    /// Number of these files that are of an earlier capture.
     earlier: usize,
-    /// The number of the last that was begun
-    begun: u32,
-    /// Bytes in the present file
+    /// Number of the newest file.
+    newest: u32,
+    /// Bytes in the current file.
     in_file: u64,
-    /// Bytes in all
+    /// Bytes in all files, also deleted ones.
     written: u64,
 }
 
@@ -37,7 +37,7 @@ enum Sink {
     File(File),
 }
 
-/// No more can be written; what is there is whole, up to the last packet that found room.
+/// An error of a file that ends the capture; the file has whole packets only.
 #[derive(Debug)]
 pub(super) struct Full {
     path: PathBuf,
@@ -54,7 +54,7 @@ impl fmt::Display for Full {
         };
         write!(
             f,
-            "cannot write {:?}: {}; the file is complete up to the last packet that found room{remedy}",
+            "cannot write {:?}: {}; the file is complete up to the last packet that fit{remedy}",
             self.path, self.error
         )
     }
@@ -67,19 +67,19 @@ impl std::error::Error for Full {
 }
 
 impl Target {
-    /// Standard output.
+    /// Opens standard output.
     pub(super) fn stdout() -> anyhow::Result<Self> {
         let stdout = stdout::open().context(stdout::WRITING)?;
         Ok(Self::new(Sink::Stdout(stdout), None, None))
     }
 
-    /// A file that was named, or the first of a ring that is named after it. Files that an earlier capture has left of such a
-    /// ring belong to it: they are counted on, and go first.
-    pub(super) fn named(path: &Path, ring: Option<Ring>) -> anyhow::Result<Self> {
+    /// Opens a file, or the first file of a ring. Files that an earlier capture left belong to the ring: numbers continue
+    /// after theirs, and they are deleted first.
+    pub(super) fn named(path: &Path, ring: Option<FileRing>) -> anyhow::Result<Self> {
         let Some(ring) = ring else {
             let file = create(path)?;
             let mut target = Self::new(Sink::File(file), Some(path.to_owned()), None);
-            target.kept.push_back(path.to_owned());
+            target.files.push_back(path.to_owned());
             return Ok(target);
         };
         let earlier = earlier(path);
@@ -87,22 +87,22 @@ impl Target {
         let first = numbered(path, last + 1);
         let file = create(&first)?;
         let mut target = Self::new(Sink::File(file), Some(path.to_owned()), Some(ring));
-        target.begun = last + 1;
+        target.newest = last + 1;
         target.earlier = earlier.len();
-        target.kept = earlier.into_iter().map(|(_, path)| path).collect();
-        target.make_room(ring)?;
-        target.kept.push_back(first);
+        target.files = earlier.into_iter().map(|(_, path)| path).collect();
+        target.delete_oldest(ring)?;
+        target.files.push_back(first);
         Ok(target)
     }
 
-    fn new(sink: Sink, path: Option<PathBuf>, ring: Option<Ring>) -> Self {
+    fn new(sink: Sink, path: Option<PathBuf>, ring: Option<FileRing>) -> Self {
         Self {
             sink,
             path,
             ring,
-            kept: VecDeque::new(),
+            files: VecDeque::new(),
             earlier: 0,
-            begun: 1,
+            newest: 1,
             in_file: 0,
             written: 0,
         }
@@ -111,7 +111,7 @@ impl Target {
     /// Writes blocks.
     ///
     /// # Errors
-    /// [`Full`] for a file, from which what was begun is cut off again; for standard output what writing to it says.
+    /// [`Full`] for a file, which is then truncated to whole blocks; for standard output the error of the write.
     pub(super) fn write(&mut self, blocks: &[u8]) -> anyhow::Result<()> {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.write_all(blocks).context(stdout::WRITING)?,
@@ -120,7 +120,7 @@ impl Target {
                     let whole = whole_blocks(blocks, done) as u64;
                     let end = self.in_file + whole;
                     // A pipe or a device has no length.
-                    if file.metadata().is_ok_and(|about| about.is_file()) {
+                    if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
                         let _ = file.set_len(end);
                         let _ = io::Seek::seek(file, io::SeekFrom::Start(end));
                     }
@@ -129,7 +129,7 @@ impl Target {
                     if error.kind() == ErrorKind::BrokenPipe {
                         return Err(error.into());
                     }
-                    let path = self.present().to_owned();
+                    let path = self.current().to_owned();
                     return Err(Full { path, error }.into());
                 }
             }
@@ -139,7 +139,7 @@ impl Target {
         Ok(())
     }
 
-    /// Whether with so many bytes more the next file of a ring should be begun.
+    /// Returns whether the current file of a ring is full with `more` bytes.
     #[inline]
     pub(super) fn is_full_with(&self, more: usize) -> bool {
         self.ring
@@ -151,19 +151,19 @@ impl Target {
         let (Some(path), Some(ring)) = (&self.path, self.ring) else {
             return Ok(());
         };
-        self.begun += 1;
-        let next = numbered(path, self.begun);
-        self.make_room(ring)?;
+        self.newest += 1;
+        let next = numbered(path, self.newest);
+        self.delete_oldest(ring)?;
         self.sink = Sink::File(create(&next)?);
-        self.kept.push_back(next);
+        self.files.push_back(next);
         self.in_file = 0;
         Ok(())
     }
 
-    /// Deletes the oldest until there may be one more. Before it comes into being: on a full disk that is what it needs.
-    fn make_room(&mut self, ring: Ring) -> anyhow::Result<()> {
-        while self.kept.len() >= ring.files as usize {
-            let Some(oldest) = self.kept.pop_front() else {
+    /// Deletes the oldest files until one more is allowed. Called before the new file is created, as the disk may be full.
+    fn delete_oldest(&mut self, ring: FileRing) -> anyhow::Result<()> {
+        while self.files.len() >= ring.files as usize {
+            let Some(oldest) = self.files.pop_front() else {
                 break;
             };
             self.earlier = self.earlier.saturating_sub(1);
@@ -177,17 +177,17 @@ impl Target {
         Ok(())
     }
 
-    /// How many files of an earlier capture belong to the ring.
+    /// Returns the number of files of an earlier capture in the ring.
     pub(super) const fn earlier(&self) -> usize {
         self.earlier
     }
 
-    /// The file that is written now.
-    fn present(&self) -> &Path {
-        self.kept.back().map_or(Path::new("-"), PathBuf::as_path)
+    /// Returns the path of the current file.
+    fn current(&self) -> &Path {
+        self.files.back().map_or(Path::new("-"), PathBuf::as_path)
     }
 
-    /// Bytes in all, those of deleted files included.
+    /// Returns the bytes written, those of deleted files included.
     pub(super) const fn written(&self) -> u64 {
         self.written
     }
@@ -197,10 +197,10 @@ impl Target {
     }
 }
 
-/// What it is called in a sentence.
+/// Its name in messages.
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.sink, self.kept.get(self.earlier), self.kept.back()) {
+        match (&self.sink, self.files.get(self.earlier), self.files.back()) {
             (Sink::File(_), Some(first), Some(last)) if first != last => {
                 write!(f, "{first:?} to {last:?}")
             }
@@ -210,7 +210,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Creates a file, or empties it. What is captured is nobody else's business: it gets mode 0600.
+/// Creates a file, or empties it. A new file has mode 0600: packets are private.
 fn create(path: &Path) -> anyhow::Result<File> {
     open(path).map_err(|error| {
         let remedy = match error.kind() {
@@ -227,7 +227,7 @@ fn open(path: &Path) -> io::Result<File> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // Where everybody may make files, what is there may be a trap: neither links nor others' files are written to.
+    // In a folder that all users may write to, links and files of other users may be traps: they are not written to.
     let is_shared = stat(folder)?.st_mode & SHARED == SHARED;
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -244,28 +244,28 @@ fn open(path: &Path) -> io::Result<File> {
     let file = File::from(
         rustix::fs::open(path, flags | follow, Mode::empty()).map_err(|errno| {
             if errno == rustix::io::Errno::LOOP {
-                io::Error::other("it is a symbolic link, in a folder that everybody may write to")
+                io::Error::other("it is a symbolic link, in a folder that all users may write to")
             } else {
                 errno.into()
             }
         })?,
     );
-    let about = file.metadata()?;
-    if about.is_file() {
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
         use std::os::unix::fs::MetadataExt;
-        if is_shared && about.uid() != rustix::process::geteuid().as_raw() {
+        if is_shared && metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other(
-                "it is somebody else's, in a folder that everybody may write to",
+                "it is somebody else's, in a folder that all users may write to",
             ));
         }
         file.set_len(0)?;
-    } else if about.file_type().is_block_device() {
+    } else if metadata.file_type().is_block_device() {
         return Err(io::Error::other("it is a disk"));
     }
     Ok(file)
 }
 
-/// `web.pcapng` as `web-00001.pcapng`.
+/// Returns `web-00001.pcapng` for `web.pcapng`.
 fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path.file_stem().unwrap_or_default());
     name.push(format!("-{number:05}"));
@@ -276,7 +276,7 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Our own files that are named like those of a ring, by their numbers.
+/// Returns our own files with names of this ring, sorted by number.
 fn earlier(path: &Path) -> Vec<(u32, PathBuf)> {
     use std::os::unix::fs::MetadataExt;
     let folder = match path.parent() {
@@ -290,15 +290,15 @@ fn earlier(path: &Path) -> Vec<(u32, PathBuf)> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let number = number_of(path, Path::new(&entry.file_name()))?;
-            let about = entry.metadata().ok()?;
-            (about.is_file() && about.uid() == me).then(|| (number, numbered(path, number)))
+            let metadata = entry.metadata().ok()?;
+            (metadata.is_file() && metadata.uid() == me).then(|| (number, numbered(path, number)))
         })
         .collect();
     found.sort_unstable();
     found
 }
 
-/// `web-00012.pcapng` beside `web.pcapng` is the twelfth.
+/// Returns the number in the name of a ring's file: 12 for `web-00012.pcapng` of `web.pcapng`.
 fn number_of(path: &Path, name: &Path) -> Option<u32> {
     let stem = path.file_stem()?.to_str()?;
     let digits = name
@@ -307,11 +307,11 @@ fn number_of(path: &Path, name: &Path) -> Option<u32> {
         .strip_prefix(stem)?
         .strip_prefix('-')?;
     let number = digits.parse().ok()?;
-    // With as many zeros as there have to be, and the same extension.
+    // The number of zeros and the extension must match too.
     (numbered(path, number).file_name()? == name && number < u32::MAX).then_some(number)
 }
 
-/// Writes all, or says how much it was.
+/// Writes all bytes; an error has the number of bytes written.
 fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     let mut done = 0;
     while done < bytes.len() {
@@ -325,10 +325,10 @@ fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     Ok(())
 }
 
-/// Bytes of those blocks of which at most `limit` bytes were written.
+/// Returns the length of the whole blocks within the first `limit` bytes.
 fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
     let mut end = 0;
-    // A block begins with its kind and its length.
+    // A block begins with its type and its length.
     while let Some(len) = blocks.get(end + 4..end + 8).and_then(|len| len.first_chunk()) {
         let next = end + u32::from_le_bytes(*len) as usize;
         if next > limit || next <= end {
@@ -339,7 +339,7 @@ fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
     end
 }
 
-/// Refuses what would not be a capture that somebody can read.
+/// Refuses to write to a terminal.
 pub(super) fn check_terminal() -> anyhow::Result<()> {
     if io::IsTerminal::is_terminal(&io::stdout()) {
         bail!(sockeye_console::usage::UsageError(
@@ -351,7 +351,7 @@ pub(super) fn check_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sticky, and for everybody to write to.
+/// Mode bits of a shared folder: sticky, and writable for all users.
 const SHARED: u32 = 0o1002;
 
 #[cfg(test)]
@@ -359,7 +359,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_a_ring_are_numbered_before_the_extension() {
+    fn ring_file_has_number_before_extension() {
         assert_eq!(
             numbered(Path::new("/a.b/web.pcapng"), 1),
             Path::new("/a.b/web-00001.pcapng")
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_ring_are_known_by_their_names() {
+    fn only_exact_ring_names_have_numbers() {
         let number = |path: &str, name: &str| number_of(Path::new(path), Path::new(name));
         assert_eq!(number("/a/web.pcapng", "web-00012.pcapng"), Some(12));
         assert_eq!(number("web", "web-123456"), Some(123_456));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_blocks_count() {
+    fn partial_blocks_do_not_count() {
         let mut blocks = Vec::new();
         for len in [12_u32, 20, 16] {
             let begin = blocks.len();

@@ -2,23 +2,23 @@
 
 use sockeye_filter::Quantity;
 
-/// `--ring`, understood.
+/// A parsed `--ring`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ring {
-    /// So many files are kept
+pub(crate) struct FileRing {
+    /// Number of files that are kept.
     pub(super) files: u32,
-    /// Bytes after which the next is begun
+    /// Bytes after which the next file begins.
     pub(super) bytes: u64,
 }
 
-impl Ring {
-    /// `5x10M` in one word, or `5 x 10M` in several, of which the others stand where the filter begins; with it, how many
-    /// these are. No filter begins so.
-    pub(super) fn typed(text: &str, behind: &[String]) -> Result<(Self, usize), String> {
+impl FileRing {
+    /// Parses `5x10M`, or `5 x 10M` of several words, the later of which are at the beginning of the filter. Returns the
+    /// number of these words too. No filter begins so.
+    pub(super) fn parse_words(text: &str, filter: &[String]) -> Result<(Self, usize), String> {
         let mut words = text.to_owned();
         let mut used = 0;
-        while used < behind.len() && used < 2 {
-            let next = &behind[used];
+        while used < filter.len() && used < 2 {
+            let next = &filter[used];
             let is_more = match words.trim_end().strip_suffix(['x', 'X']) {
                 Some(_) => next.starts_with(|c: char| c.is_ascii_digit()),
                 None => {
@@ -53,7 +53,7 @@ impl Ring {
     }
 }
 
-/// Bytes of each packet; 0 is as many as there can be.
+/// Parses the bytes of each packet; 0 is the maximum.
 pub(super) fn snaplen(text: &str) -> Result<u32, String> {
     let bytes = text.parse().ok().filter(|bytes| *bytes <= SNAPLEN_MAX);
     match bytes {
@@ -63,7 +63,7 @@ pub(super) fn snaplen(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Memory for packets, in bytes; a bare number is KiB, as tcpdump has it.
+/// Parses the size of the ring, in bytes; a bare number is KiB, as in tcpdump.
 pub(super) fn buffer(text: &str) -> Result<u64, String> {
     let is_bare = text.bytes().all(|byte| byte.is_ascii_digit());
     let bytes = if is_bare {
@@ -76,7 +76,7 @@ pub(super) fn buffer(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a size from 256Ki to 2Gi; a bare number is KiB".to_owned())
 }
 
-/// As tcpdump: more than the longest packet.
+/// The maximum of tcpdump, more than the longest packet.
 const SNAPLEN_MAX: u32 = 262_144;
 const FILE_BYTES_MIN: u64 = 4096;
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 256 << 10..=2 << 30;
@@ -86,27 +86,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rings() {
-        let check = |text, files, bytes| assert_eq!(Ring::parse(text), Ok(Ring { files, bytes }), "{text}");
+    fn ring_is_files_and_size() {
+        let check =
+            |text, files, bytes| assert_eq!(FileRing::parse(text), Ok(FileRing { files, bytes }), "{text}");
         check("10x100M", 10, 100_000_000);
         check("1X64Ki", 1, 65536);
         check("3 x 5000", 3, 5000);
         for bad in [
             "", "x", "10", "10x", "x5M", "0x5M", "-1x5M", "2x100", "2x5Q", "2x5Mx3",
         ] {
-            assert!(Ring::parse(bad).is_err(), "{bad}");
+            assert!(FileRing::parse(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn rings_of_several_words() {
-        let check = |text: &str, behind: &str, expected: Option<usize>| {
-            let behind: Vec<_> = behind.split_whitespace().map(str::to_owned).collect();
-            let found = Ring::typed(text, &behind);
+    fn ring_of_several_words_uses_beginning_of_filter() {
+        let check = |text: &str, filter: &str, expected: Option<usize>| {
+            let filter: Vec<_> = filter.split_whitespace().map(str::to_owned).collect();
+            let found = FileRing::parse_words(text, &filter);
             assert_eq!(
                 found.map(|(ring, used)| (ring.files, ring.bytes, used)).ok(),
                 expected.map(|used| (5, 10_000, used)),
-                "{text} {behind:?}"
+                "{text} {filter:?}"
             );
         };
         check("5x10k", "", Some(0));
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_outside_of_limits_are_errors() {
         assert_eq!(snaplen("0"), Ok(SNAPLEN_MAX));
         assert_eq!(snaplen("64"), Ok(64));
         assert!(snaplen("262145").is_err() && snaplen("-1").is_err());

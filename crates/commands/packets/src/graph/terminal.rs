@@ -1,20 +1,20 @@
-//! What the terminal behind the standard output can show: characters, or pixels too.
+//! The terminal of the standard output: its size, and whether it can show pixels.
 
-use super::FormatArg;
+use super::args::FormatArg;
 use sockeye_console::stdout::{self, Size};
 use std::env;
 
 /// A terminal that a graph is drawn in.
 pub(super) struct Terminal {
     size: Size,
-    /// How it takes pixels, if its name says so
+    /// Format of pixels; `None` if its name is not known to support any.
     pixels: Option<FormatArg>,
-    /// Whether it says that its background is dark
+    /// Whether `COLORFGBG` has a dark background.
     pub(super) is_dark: bool,
 }
 
 impl Terminal {
-    /// `None` if there is none.
+    /// Returns the terminal; `None` if standard output is none.
     pub(super) fn here() -> Option<Self> {
         let word = |name: &str| env::var(name).unwrap_or_default();
         let size = stdout::size()?;
@@ -26,22 +26,22 @@ impl Terminal {
         })
     }
 
-    /// The best that it can show.
+    /// Returns the best format that it can show.
     pub(super) fn format(&self) -> FormatArg {
         self.pixels.unwrap_or(FormatArg::Text)
     }
 
-    /// Characters from left to right.
+    /// Returns its columns.
     pub(super) fn columns(&self) -> Option<u32> {
         number(self.size.columns)
     }
 
-    /// Lines, but for one that is left to what is typed next.
+    /// Returns its lines, less one for the next prompt.
     pub(super) fn lines(&self) -> Option<u32> {
         Some(number(self.size.rows)?.saturating_sub(1))
     }
 
-    /// Pixels from left to right, and from top to bottom but for a line or two.
+    /// Returns width and height of a picture in pixels, less two lines.
     pub(super) fn picture(&self) -> Option<(u32, Option<u32>)> {
         let (wide, high) = self.size.pixels?;
         let rows = number(self.size.rows).filter(|rows| *rows > 4);
@@ -54,7 +54,7 @@ fn number(number: Option<usize>) -> Option<u32> {
     u32::try_from(number?).ok()
 }
 
-/// By the names of terminals that are known to; whoever runs inside another one (tmux, screen) cannot be sure of that.
+/// Returns the pixel format of terminals whose names are known; none inside tmux and screen, which may not pass it on.
 fn pixels(term: &str, program: &str) -> Option<FormatArg> {
     if ["tmux", "screen"].iter().any(|inside| term.starts_with(inside)) {
         return None;
@@ -70,7 +70,7 @@ fn pixels(term: &str, program: &str) -> Option<FormatArg> {
     is_called(&["foot", "mlterm", "yaft", "contour"]).then_some(FormatArg::Sixel)
 }
 
-/// rxvt's `foreground;background`, which others set as well: 0 to 6 and 8 are dark.
+/// Returns whether `COLORFGBG`, which is `foreground;background`, has a dark background: 0 to 6 and 8.
 fn is_dark(colors: &str) -> bool {
     let background = colors.rsplit(';').next().and_then(|last| last.parse::<u8>().ok());
     colors.contains(';') && background.is_some_and(|color| color < 7 || color == 8)
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_can_be_shown() {
+    fn pixel_format_depends_on_name() {
         let check =
             |term: &str, program: &str, expected| assert_eq!(pixels(term, program), expected, "{term}");
         check("xterm-kitty", "", Some(FormatArg::Kitty));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn backgrounds() {
+    fn low_background_numbers_are_dark() {
         assert!(is_dark("15;0") && is_dark("15;default;0") && is_dark("7;8"));
         assert!(!is_dark("0;15") && !is_dark("") && !is_dark("0") && !is_dark("15;default"));
     }

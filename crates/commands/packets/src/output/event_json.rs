@@ -1,10 +1,10 @@
-//! What happened to a captured connection, as keys of a JSON object: analyses and graphs tell it alike.
+//! Events of a captured connection as keys of a JSON object, the same in analyses and graphs.
 
 use sockeye_output::json::Object;
 use sockeye_trace::{Event, EventKind};
 
-/// Appends what it was, how much or how long, and how sure that is.
-pub(crate) fn push_what(object: &mut Object<'_>, event: &Event) {
+/// Appends kind, size or duration, and confidence of an event.
+pub(crate) fn push_event_fields(object: &mut Object<'_>, event: &Event) {
     object.word("kind", event.kind.name());
     match event.kind {
         EventKind::LossBurst { segments } => object.number("segments", Some(segments)),

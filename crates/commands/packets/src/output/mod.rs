@@ -5,7 +5,7 @@ mod event_json;
 mod graph;
 
 pub use analysis::{
-    AnalysisLayout, AnalysisWriter, CaptureTally, ComparedWay, Comparison, EndOwners, FlaggedSegment, Listed,
-    Place, connection_sentences, push_comparisons,
+    AnalysisLayout, AnalysisWriter, CaptureTally, ComparedCapture, ComparedDirection, Comparison, EndOwners,
+    FlaggedSegment, Listed, connection_sentences, push_comparisons,
 };
 pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};

@@ -1,4 +1,4 @@
-//! The page in a real browser: what hands do to it, and whether it reports any error.
+//! The page in a real browser: its reactions to input, and whether it reports any error.
 
 use super::transfers::{Transfer, turned};
 use crate::output::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
-fn hands_move_the_page() {
+fn wheel_drag_touch_and_keys_change_the_view() {
     let transfer = Transfer {
         segments: 1500,
         loss_ppm: 8_000,
@@ -17,7 +17,7 @@ fn hands_move_the_page() {
         ..Transfer::default()
     };
     let (series, connection) = transfer.run();
-    let Some(seen) = visited(&series, &connection, "hands", HANDS) else {
+    let Some(seen) = visited(&series, &connection, "script", HANDS) else {
         return;
     };
     let number = |name: &str| seen[name].as_f64().unwrap_or_else(|| panic!("{name} in {seen}"));
@@ -56,14 +56,14 @@ fn hands_move_the_page() {
 
     let whole = list("whole");
     let span = |view: &[f64]| view[1] - view[0];
-    // The wheel zooms around the pointer: what is below it stays.
+    // The wheel zooms around the pointer, whose position stays.
     let wheel = list("wheel");
     assert!(span(&wheel) < span(&whole) * 0.8, "{seen}");
     assert!(
         (number("wheel_before") - number("wheel_after")).abs() < span(&whole) / 500.0,
         "{seen}"
     );
-    // A drag shows what was selected, one with shift moves.
+    // A drag shows the selected span, one with shift moves the view.
     let (drag, selected) = (list("drag"), list("drag_selected"));
     assert!(
         drag.iter()
@@ -76,7 +76,7 @@ fn hands_move_the_page() {
         (span(&moved) - span(&drag)).abs() < 1.0 && moved[0] < drag[0],
         "{seen}"
     );
-    // Two fingers that part zoom in.
+    // Two fingers that move apart zoom in.
     assert!(span(&list("pinch")) < span(&list("pinch_before")) * 0.7, "{seen}");
     // Keys
     assert_eq!(list("reset"), whole);
@@ -91,7 +91,7 @@ fn hands_move_the_page() {
     assert!(list("next")[0] > jump[0], "{seen}");
     assert_eq!(number("listed"), series.events.len() as f64);
     assert!(number("closed_listed") == 1.0, "{seen}");
-    // The pointer tells of the segment below it.
+    // The pointer shows the segment below it.
     let segment = &side.segments[777];
     assert!((3.0..12.0).contains(&number("next_is")), "{seen}");
     let tip = seen["tip"].as_str().unwrap();
@@ -113,7 +113,7 @@ fn hands_move_the_page() {
 }
 
 #[test]
-fn hostile_and_empty_pages_open() {
+fn hostile_and_empty_pages_open_without_errors() {
     let (series, connection) = Transfer {
         segments: 50,
         ..Transfer::default()
@@ -142,9 +142,9 @@ fn hostile_and_empty_pages_open() {
     }
 }
 
-/// Whatever else there is, at whatever zoom: one segment sent again, one peak of data in flight, one long round trip.
+/// One retransmission, one peak in flight and one long round trip, at every zoom.
 #[test]
-fn nothing_disappears_at_any_zoom() {
+fn single_events_are_visible_at_every_zoom() {
     let (mut series, connection) = Transfer {
         segments: 60_000,
         gap_ns: 100_000,
@@ -172,7 +172,7 @@ fn nothing_disappears_at_any_zoom() {
 }
 
 #[test]
-fn many_findings_do_not_fill_the_document() {
+fn long_event_list_has_few_elements() {
     let (mut series, connection) = Transfer {
         segments: 1500,
         ..Transfer::default()
@@ -210,9 +210,9 @@ fn many_findings_do_not_fill_the_document() {
     assert_eq!(seen["kind"], "1 to 500 of 6666", "{seen}");
 }
 
-/// A narrow screen, a dark one, and whoever has no mouse.
+/// A narrow screen, a dark one, and use without a mouse.
 #[test]
-fn phones_and_keyboards_are_served() {
+fn page_works_on_phone_and_keyboard() {
     let (series, connection) = Transfer {
         segments: 500,
         loss_ppm: 10_000,
@@ -242,16 +242,16 @@ fn phones_and_keyboards_are_served() {
     assert_eq!(seen["moved"], true, "{seen}");
 }
 
-/// Opens the page, runs `hands` in it, and gives what these noted.
-fn visited(series: &Series, connection: &Connection, name: &str, hands: &str) -> Option<Value> {
-    visit(series, connection, name, hands, "1300,1000", &[])
+/// Opens the page, runs the script in it, and returns the script's results.
+fn visited(series: &Series, connection: &Connection, name: &str, script: &str) -> Option<Value> {
+    visit(series, connection, name, script, "1300,1000", &[])
 }
 
 fn visit(
     series: &Series,
     connection: &Connection,
     name: &str,
-    hands: &str,
+    script: &str,
     size: &str,
     flags: &[&str],
 ) -> Option<Value> {
@@ -275,12 +275,12 @@ fn visit(
         .iter()
         .all(|word| !page.replace(&escaped(evil), "").contains(word));
     assert!(is_alone, "the page asks for something else");
-    // Before everything else, so that no error escapes.
+    // First, so that every error is recorded.
     let ears = "<head><script>window.heard=[];addEventListener('error',(e)=>heard.push(String(e.message)),true);\
         addEventListener('unhandledrejection',(e)=>heard.push(String(e.reason)));\
         addEventListener('securitypolicyviolation',(e)=>heard.push('policy: '+e.blockedURI));\
         console.error=(...all)=>heard.push(all.join(' '));</script>";
-    let driver = DRIVER.replace("HANDS", hands);
+    let driver = DRIVER.replace("HANDS", script);
     let page = page.replacen("<head>", ears, 1).replacen("</body>", &driver, 1);
 
     let folder = Folder::new(name);
@@ -337,7 +337,7 @@ fn browser() -> Option<PathBuf> {
     places.find(|place| Path::new(place).is_file())
 }
 
-/// A folder that goes away with its test.
+/// A folder that is deleted on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -439,7 +439,7 @@ const HANDS: &str = r##"
     kind.dispatchEvent(new Event("change"));
     seen.closed_listed = document.querySelectorAll("#events button").length;
 
-    // So near that the next segment is a few pixels away
+    // Zoomed in until the next segment is a few pixels away
     const nth = 777, around = (seg.time[nth + 1] - seg.time[nth]) * 80;
     show(seg.time[nth] - around, seg.time[nth] + around);
     draw();
@@ -473,7 +473,7 @@ const ZOOM: &str = r##"
     for (let n = 0; n < 12; n++) {
       for (const [name, paint, time, value] of places) {
         const span = (whole[1] - whole[0]) / 2 ** n;
-        // Not in the middle, lest something be drawn there anyhow.
+        // Not in the middle, where something else may be drawn.
         show(time - span * 0.37, time + span * 0.63);
         draw();
         const panel = state.panels.find((one) => one.name === name), ratio = window.devicePixelRatio || 1;

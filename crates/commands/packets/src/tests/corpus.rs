@@ -1,4 +1,4 @@
-//! Every capture the fuzzer found worth keeping, through the function that fuzzing uses.
+//! Replays the corpus of the fuzz target `analyses`.
 
 #[path = "../../../../../fuzz/analysis_body.rs"]
 mod analysis_body;
@@ -7,7 +7,7 @@ use crate::output;
 use std::path::Path;
 
 #[test]
-fn analyses() {
+fn corpus_is_analysed_without_panics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/analyses");
     let mut replayed = 0;
     for entry in std::fs::read_dir(&folder).expect("a corpus") {

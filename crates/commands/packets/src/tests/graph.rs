@@ -1,4 +1,4 @@
-//! Graphs in every format: what is written, whether it is well-formed, and whether names from outside stay names.
+//! Graphs in every format: their content, whether they are well-formed, and whether text from outside is escaped.
 
 use super::fixtures::{check_golden, without_escapes};
 use super::transfers::{Transfer, connection, turned};
@@ -22,14 +22,14 @@ const FORMATS: [GraphFormat; 8] = [
     GraphFormat::Kitty,
 ];
 
-fn drawn(series: &Series, connection: &Connection, layout: &GraphLayout) -> Vec<u8> {
+fn draw(series: &Series, connection: &Connection, layout: &GraphLayout) -> Vec<u8> {
     let mut out = Vec::new();
     write_graph(&mut out, series, connection, layout).unwrap();
     out
 }
 
 fn text(series: &Series, layout: &GraphLayout) -> String {
-    String::from_utf8(drawn(series, &connection(series), layout)).unwrap()
+    String::from_utf8(draw(series, &connection(series), layout)).unwrap()
 }
 
 fn layout(format: GraphFormat) -> GraphLayout {
@@ -41,7 +41,7 @@ fn layout(format: GraphFormat) -> GraphLayout {
     }
 }
 
-/// One of everything.
+/// Returns a series with one of each element.
 fn small() -> Series {
     let segment = |time_ns, nth: u64, flags| SegmentPoint {
         time_ns,
@@ -127,7 +127,7 @@ fn small() -> Series {
 }
 
 #[test]
-fn a_small_picture_is_as_it_was_looked_at() {
+fn small_graph_equals_golden() {
     let verdict = "lost one of four & waited <4 ms>".to_owned();
     let svg = GraphLayout {
         verdict: verdict.clone(),
@@ -144,7 +144,7 @@ fn a_small_picture_is_as_it_was_looked_at() {
 }
 
 #[test]
-fn every_format_takes_whatever_comes() {
+fn odd_series_are_drawn_in_every_format() {
     let segment = |time_ns, start, end| SegmentPoint {
         time_ns,
         start,
@@ -251,7 +251,7 @@ fn every_format_takes_whatever_comes() {
                     color: true,
                     ..layout(format)
                 };
-                let out = drawn(series, &connection(&Series::default()), &layout);
+                let out = draw(series, &connection(&Series::default()), &layout);
                 match format {
                     GraphFormat::Svg => well_formed(&String::from_utf8(out).unwrap()),
                     GraphFormat::Json => drop(validated(&out)),
@@ -263,7 +263,7 @@ fn every_format_takes_whatever_comes() {
 }
 
 #[test]
-fn names_from_outside_stay_names() {
+fn text_from_outside_is_escaped() {
     let evil = "</script><script>injected=1</script><img src=x onerror=injected=1>&amp;\"'\x1b]0;owned\x07\u{202e}{{script}}\u{ffff}";
     for format in [
         GraphFormat::Svg,
@@ -294,9 +294,9 @@ fn names_from_outside_stay_names() {
     }
 }
 
-/// A picture that lacks something says so itself: whoever looks at it has not seen what was said beside it.
+/// The picture itself shows what is missing: its reader has not seen the messages of the command.
 #[test]
-fn what_was_left_out_is_told_in_the_picture() {
+fn picture_shows_what_was_left_out() {
     let series = Series {
         segments_left_out: 12_345,
         ..small()
@@ -306,8 +306,8 @@ fn what_was_left_out_is_told_in_the_picture() {
         ..connection(&series)
     };
     for format in FORMATS {
-        let plain = drawn(&small(), &connection, &layout(format));
-        let out = drawn(&series, &connection, &layout(format));
+        let plain = draw(&small(), &connection, &layout(format));
+        let out = draw(&series, &connection, &layout(format));
         assert_ne!(plain, out, "{format:?}");
         let text = String::from_utf8_lossy(&out);
         match format {
@@ -342,7 +342,7 @@ fn json_follows_its_schema() {
             directions: GraphDirections::Both,
             ..layout(GraphFormat::Json)
         };
-        let value = validated(&drawn(&series, &connection(&series), &layout));
+        let value = validated(&draw(&series, &connection(&series), &layout));
         let told = |way: usize, list: &str| value["directions"][way][list].as_array().unwrap().len();
         assert_eq!(told(0, "segments"), series.forward.segments.len());
         assert_eq!(told(1, "acks"), series.backward.acks.len());
@@ -365,7 +365,7 @@ fn validated(json: &[u8]) -> serde_json::Value {
 }
 
 #[test]
-fn a_terminal_holds_it() {
+fn text_fits_terminal() {
     let (series, connection) = Transfer {
         queue: 4,
         ..Transfer::default()
@@ -381,7 +381,7 @@ fn a_terminal_holds_it() {
                     verdict: "held down by losses ".repeat(9),
                     ..layout(GraphFormat::Text)
                 };
-                let out = String::from_utf8(drawn(&series, &connection, &layout)).unwrap();
+                let out = String::from_utf8(draw(&series, &connection, &layout)).unwrap();
                 assert_eq!(out.contains('\x1b'), color);
                 let plain = without_escapes(&out);
                 assert!(
@@ -398,7 +398,7 @@ fn a_terminal_holds_it() {
 }
 
 #[test]
-fn bitmaps_are_whole() {
+fn bitmaps_are_complete() {
     for (theme, corner) in [
         (GraphTheme::Light, [0xff, 0xff, 0xff]),
         (GraphTheme::Dark, [0x11, 0x15, 0x1a]),
@@ -409,7 +409,7 @@ fn bitmaps_are_whole() {
             panels: vec![GraphPanel::Sequence],
             ..layout(GraphFormat::Png)
         };
-        let png = drawn(&small(), &connection(&small()), &layout);
+        let png = draw(&small(), &connection(&small()), &layout);
         assert_eq!(png[..8], *b"\x89PNG\r\n\x1a\n");
         let [width, height] =
             [16, 20].map(|at| u32::from_be_bytes(*png[at..].first_chunk().unwrap()) as usize);
@@ -421,7 +421,7 @@ fn bitmaps_are_whole() {
         assert_eq!(rows[1..4], corner);
         assert!(png.ends_with(b"IEND\xaeB`\x82"));
 
-        let kitty = drawn(
+        let kitty = draw(
             &small(),
             &connection(&small()),
             &GraphLayout {
@@ -430,7 +430,7 @@ fn bitmaps_are_whole() {
             },
         );
         assert!(kitty.starts_with(b"\x1b_Ga=T,f=100,m=1;iVBORw0KGgo") && kitty.ends_with(b"\x1b\\\n"));
-        let sixel = drawn(
+        let sixel = draw(
             &small(),
             &connection(&small()),
             &GraphLayout {
@@ -445,14 +445,14 @@ fn bitmaps_are_whole() {
 }
 
 #[test]
-fn xplot_gets_what_tcptrace_would_write() {
+fn xplot_format_equals_that_of_tcptrace() {
     let (series, connection) = Transfer {
         queue: 5,
         ..Transfer::default()
     }
     .run();
     let side = &series.forward;
-    let out = String::from_utf8(drawn(&series, &connection, &layout(GraphFormat::Xpl))).unwrap();
+    let out = String::from_utf8(draw(&series, &connection, &layout(GraphFormat::Xpl))).unwrap();
     assert!(out.starts_with("dtime signed\ntitle\n192.0.2.17:40312_==>_198.51.100.2:443 (time sequence graph)\nxlabel\nrelative time\nylabel\nsequence offset\n"));
     assert!(out.ends_with("\ngo\n"));
     let count = |word: &str| {
@@ -480,7 +480,7 @@ fn xplot_gets_what_tcptrace_would_write() {
             panels: vec![panel],
             ..layout(GraphFormat::Xpl)
         };
-        let out = String::from_utf8(drawn(&series, &connection, &layout)).unwrap();
+        let out = String::from_utf8(draw(&series, &connection, &layout)).unwrap();
         assert!(out.ends_with("\ngo\n") && out.lines().count() > 100, "{panel:?}");
     }
 }
@@ -500,7 +500,7 @@ fn pictures_of_many_segments_are_small() {
         (GraphFormat::Html, 1_200_000),
         (GraphFormat::Text, 20_000),
     ] {
-        let out = drawn(
+        let out = draw(
             &series,
             &connection,
             &GraphLayout {
@@ -513,7 +513,7 @@ fn pictures_of_many_segments_are_small() {
 }
 
 #[test]
-fn noise_is_a_small_picture_too() {
+fn picture_of_noise_is_small() {
     let mut random = 1_u64;
     let mut below = |most: u64| {
         random = random
@@ -565,7 +565,7 @@ fn noise_is_a_small_picture_too() {
         panels: GraphPanel::ALL.to_vec(),
         ..GraphLayout::default()
     };
-    let svg = drawn(&series, &connection(&series), &layout);
+    let svg = draw(&series, &connection(&series), &layout);
     assert!(svg.len() < 3_000_000, "{}", svg.len());
 }
 
@@ -577,18 +577,18 @@ fn the_direction_with_data_is_drawn() {
     }
     .run();
     let series = turned(series);
-    let out = String::from_utf8(drawn(&series, &connection, &layout(GraphFormat::Svg))).unwrap();
+    let out = String::from_utf8(draw(&series, &connection, &layout(GraphFormat::Svg))).unwrap();
     assert!(out.contains("sequence number, server to client"));
     assert!(!out.contains("nothing was captured"));
     let both = GraphLayout {
         directions: GraphDirections::Both,
         ..layout(GraphFormat::Svg)
     };
-    let out = String::from_utf8(drawn(&series, &connection, &both)).unwrap();
+    let out = String::from_utf8(draw(&series, &connection, &both)).unwrap();
     assert_eq!(out.matches("nothing was captured").count(), 1);
 }
 
-/// Whether every element ends where it should, and nothing that would have to be escaped is not.
+/// Checks that elements are nested correctly and that text is escaped.
 #[track_caller]
 fn well_formed(xml: &str) {
     let mut open = Vec::new();

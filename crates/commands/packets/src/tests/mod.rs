@@ -1,4 +1,4 @@
-//! Whole graphs, and pages in a browser.
+//! Tests of whole graphs, pages in a browser, and the fuzz corpus.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod browser;

@@ -1,5 +1,4 @@
-//! Made-up transfers: a sender, a queue that overflows, a receiver that may stop reading; what a capture beside the
-//! sender would show.
+//! Simulated transfers, captured near the sender: a sender, a queue that overflows, a receiver that may stop reading.
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use sockeye_trace::{
@@ -9,22 +8,22 @@ use sockeye_trace::{
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// What happens on the way.
+/// A simulated transfer.
 #[derive(Debug, Clone)]
 pub(crate) struct Transfer {
     pub(crate) segments: u64,
     pub(crate) delay_ns: u64,
-    /// The slowest link needs this long for a segment
+    /// Nanoseconds per segment of the slowest link.
     pub(crate) gap_ns: u64,
-    /// Its queue has room for this many
+    /// Length of its queue, in segments.
     pub(crate) queue: u64,
-    /// The receiver's window, in segments
+    /// The receiver's window, in segments.
     pub(crate) window: u64,
-    /// Of a million segments, so many are lost anywhere
+    /// Random losses per million segments.
     pub(crate) loss_ppm: u64,
-    /// The application stops before this segment, for so long
+    /// Segment before which the application pauses, and for how many nanoseconds.
     pub(crate) stall: Option<(u64, u64)>,
-    /// The receiver stops reading at this segment, for so long
+    /// Segment at which the receiver stops reading, and for how many nanoseconds.
     pub(crate) closed: Option<(u64, u64)>,
 }
 
@@ -87,7 +86,7 @@ struct Simulation<'a> {
 }
 
 impl Transfer {
-    /// Lets it happen.
+    /// Runs the simulation.
     pub(crate) fn run(&self) -> (Series, Connection) {
         let mut simulation = Simulation {
             plan: self,
@@ -210,7 +209,7 @@ impl Simulation<'_> {
             if self.plan.stall.is_some_and(|(at, _)| at == self.next)
                 && self.sent_at.len() as u64 == self.next
             {
-                // Once only: its moment is kept as sent.
+                // Once only: its time of sending is recorded.
                 if !self.stalled {
                     self.stalled = true;
                     let (_, duration) = self.plan.stall.unwrap();
@@ -414,12 +413,12 @@ impl Simulation<'_> {
     }
 }
 
-/// Where a segment begins; SYN takes one.
+/// Returns the first sequence number of a segment; SYN has one.
 const fn byte(segment: u64) -> u64 {
     segment * MSS + 1
 }
 
-/// What is known of a connection whose points these are.
+/// Returns the connection of a series.
 pub(crate) fn connection(series: &Series) -> Connection {
     let last = |side: &sockeye_trace::SideSeries| {
         let segment = side.segments.iter().map(|point| point.time_ns).max().unwrap_or(0);
@@ -452,7 +451,7 @@ pub(crate) fn connection(series: &Series) -> Connection {
     }
 }
 
-/// The other way round.
+/// Returns the series with both directions exchanged.
 pub(crate) fn turned(mut series: Series) -> Series {
     std::mem::swap(&mut series.forward, &mut series.backward);
     for event in &mut series.events {

@@ -3,9 +3,9 @@
 //! `sockeye_output::picture` draws them, like the graphs and charts. The known library, `inferno`, is under CDDL-1.0, which
 //! `deny.toml` does not allow, and adds eleven packages; it reads lines of text, not a profile, and writes only SVG.
 
-use sockeye_output::picture::lettering::wrapped;
 use sockeye_output::picture::paint::{Flame, Paint};
 use sockeye_output::picture::scene::{Anchor, Behaviour, Scene, Shape};
+use sockeye_output::picture::text_metrics::wrapped;
 use sockeye_output::picture::{GraphTheme, png, raster, svg};
 use sockeye_output::report::ChartFormat;
 use sockeye_output::text::harmless;
@@ -25,7 +25,7 @@ pub fn write_flame(
 ) -> io::Result<()> {
     let scene = lay_out(profile, which);
     match format {
-        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Reader),
+        ChartFormat::Svg => svg::write(out, &scene, GraphTheme::Auto),
         ChartFormat::Png => png::write(out, &raster::draw(&scene, GraphTheme::Light, 2)),
     }
 }

@@ -1,10 +1,10 @@
-//! Axes of charts: from values to pixels, evenly or by powers, and round values at which they are labelled.
+//! Axes of charts: from values to pixels, linear or logarithmic, and round values for their labels.
 
 use crate::picture::steps::round_step;
 use crate::report::figure;
 use sockeye_measure::{Scale, Unit};
 
-/// One of them.
+/// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     scale: Scale,
@@ -16,7 +16,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// One on which all of `values` lie that can; it still has no place.
+    /// Creates an axis that covers all drawable `values`; its pixels are set later.
     pub(super) fn over(values: impl Iterator<Item = f64>, scale: Scale, unit: Unit) -> Self {
         let range = values
             .filter(|&value| is_drawn(scale, value))
@@ -33,7 +33,7 @@ impl Axis {
         };
         let (low, high) = match scale {
             Scale::Linear if high - low < SMALLEST => (low, low + 1.0),
-            // What does not differ lies in the middle.
+            // A single value is placed in the middle.
             Scale::Logarithmic if high <= low * 1.000_001 => (low / 2.0, high * 2.0),
             _ => (low, high),
         };
@@ -47,7 +47,7 @@ impl Axis {
         }
     }
 
-    /// With ends that are round, for a length in pixels and labels this far apart.
+    /// Extends the ends to round values, for a length in pixels and labels `distance` pixels apart.
     pub(super) fn rounded(mut self, length: f32, distance: f32) -> Self {
         (self.from, self.to) = (0.0, length);
         match self.scale {
@@ -69,13 +69,13 @@ impl Axis {
         self
     }
 
-    /// With its ends at these pixels.
+    /// Sets the pixels of its ends.
     pub(super) const fn placed(mut self, from: f32, to: f32) -> Self {
         (self.from, self.to) = (from, to);
         self
     }
 
-    /// Where a value lies, if it can.
+    /// Returns the pixel of a value; `None` if it cannot be drawn.
     pub(super) fn at(&self, value: f64) -> Option<f32> {
         let share = match self.scale {
             _ if !is_drawn(self.scale, value) => return None,
@@ -85,7 +85,7 @@ impl Axis {
         Some(self.from + (self.to - self.from) * share.clamp(0.0, 1.0) as f32)
     }
 
-    /// Labels, about one each `distance` pixels at most.
+    /// Returns labels with their pixels, at most about one per `distance` pixels.
     pub(super) fn ticks(&self, distance: f32) -> Vec<(f32, String)> {
         let values = match self.scale {
             Scale::Linear => {
@@ -97,7 +97,7 @@ impl Axis {
                     .collect()
             }
             Scale::Logarithmic => {
-                let mut powers = self.powers(self.wanted(distance));
+                let mut powers = self.powers(self.labels_max(distance));
                 powers.retain(|value| (self.low * 0.999_999..=self.high * 1.000_001).contains(value));
                 powers
             }
@@ -106,9 +106,9 @@ impl Axis {
         values.into_iter().filter_map(labelled).collect()
     }
 
-    /// Between labels of an even axis.
+    /// Returns the step between labels of a linear axis.
     fn step(&self, distance: f32) -> f64 {
-        let least = (self.high - self.low) / self.wanted(distance);
+        let least = (self.high - self.low) / self.labels_max(distance);
         match self.unit {
             Unit::Bytes => least.log2().ceil().clamp(0.0, 62.0).exp2(),
             Unit::Count => round_step(least).max(1.0),
@@ -116,8 +116,8 @@ impl Axis {
         }
     }
 
-    /// Round values from below the lower end to above the upper one; of small ranges those between powers too.
-    fn powers(&self, wanted: f64) -> Vec<f64> {
+    /// Returns round values from below the lower end to above the upper one; for small ranges also those between powers.
+    fn powers(&self, labels_max: f64) -> Vec<f64> {
         let (base, shown): (f64, f64) = match self.unit {
             Unit::Bytes => (2.0, 1.0),
             _ => (10.0, self.shown()),
@@ -131,12 +131,12 @@ impl Axis {
         let within = power(self.high) - power(self.low);
         let between: &[f64] = match self.unit {
             Unit::Bytes => &[1.0],
-            _ if within * 3.0 + 1.0 <= wanted => &[1.0, 2.0, 5.0],
+            _ if within * 3.0 + 1.0 <= labels_max => &[1.0, 2.0, 5.0],
             _ => &[1.0],
         };
         let every = STEPS
             .into_iter()
-            .find(|every| count / f64::from(*every) <= wanted)
+            .find(|every| count / f64::from(*every) <= labels_max)
             .unwrap_or(STEPS[STEPS.len() - 1]);
         (first..=last)
             .filter(|power| power.rem_euclid(every) == 0)
@@ -144,12 +144,12 @@ impl Axis {
             .collect()
     }
 
-    /// How many labels there is room for.
-    fn wanted(&self, distance: f32) -> f64 {
+    /// Returns the number of labels that fit.
+    fn labels_max(&self, distance: f32) -> f64 {
         f64::from(((self.to - self.from).abs() / distance).max(1.0))
     }
 
-    /// What a value of 1 is shown as: what is round is what one reads.
+    /// Returns how a value of 1 is shown: labels are round in the shown unit.
     const fn shown(&self) -> f64 {
         match self.unit {
             Unit::BitsPerSecond => 8.0,
@@ -163,11 +163,11 @@ fn is_drawn(scale: Scale, value: f64) -> bool {
     value.is_finite() && (scale == Scale::Linear || value > SMALLEST)
 }
 
-/// More labels than any axis has room for.
+/// Upper limit for labels of an axis.
 const TICKS_MAX: u32 = 60;
 /// Powers between labels.
 const STEPS: [i32; 7] = [1, 2, 4, 10, 20, 50, 100];
-/// Smaller ones are nothing, and larger ones lie at the end: what is reckoned with them stays finite.
+/// Smaller values are not drawn and larger ones are drawn at the end, so that all computed values stay finite.
 const SMALLEST: f64 = 1e-290;
 const LARGEST: f64 = 1e300;
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn even_ones_begin_at_nothing() {
+    fn linear_axes_include_zero() {
         use Scale::Linear;
         let gbit = 125e6;
         check(
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn by_powers() {
+    fn logarithmic_axes_have_labels_at_powers() {
         use Scale::Logarithmic;
         check(&[64.0, 67_108_864.0], Logarithmic, Unit::Bytes, &["1K", "1M"]);
         check(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_ranges_end() {
+    fn extreme_ranges_have_few_labels() {
         let odd = [
             0.0,
             f64::MIN_POSITIVE,

@@ -1,9 +1,9 @@
-//! What the points of curves look like: a colour and a shape for each curve.
+//! The look of curves: a colour, and a shape for the points, for each.
 
 use crate::picture::paint::Paint;
 use crate::picture::scene::Shape;
 
-/// The nth curve through its points.
+/// Returns the line of the nth curve.
 pub(super) fn line(nth: usize, points: Vec<[f32; 2]>) -> Shape {
     Shape::Line {
         paint: paint(nth),
@@ -13,8 +13,8 @@ pub(super) fn line(nth: usize, points: Vec<[f32; 2]>) -> Shape {
     }
 }
 
-/// A point of the nth curve.
-pub(super) fn at(at: [f32; 2], nth: usize) -> Shape {
+/// Returns the dot at a point of the nth curve.
+pub(super) fn dot(at: [f32; 2], nth: usize) -> Shape {
     // Seven shapes and eight colours: no two of the first fifty-six look the same.
     let outline = OUTLINES[nth % OUTLINES.len()];
     Shape::Line {
@@ -29,7 +29,7 @@ fn paint(nth: usize) -> Paint {
     Paint::CURVES[nth % Paint::CURVES.len()]
 }
 
-/// Each drawn without lifting the pen, around its place.
+/// Each is one line, relative to the centre of the dot.
 const OUTLINES: [&[[f32; 2]]; 7] = [
     // A circle
     &[

@@ -1,22 +1,22 @@
 //! Charts of a report as a picture: curves over a common axis, one chart below the other.
 //!
-//! Each curve has a colour and a shape of its own at its points, so that nobody needs the colours.
+//! Each curve has its own colour and its own shape of dots, so that it can be identified without colours.
 //!
-//! Drawn here although `plotters` exists (three packages more, with SVG alone). Its pixels need a font from elsewhere, and its SVG
-//! knows no reader's light or dark; a chart here is one scene that becomes SVG, PNG, sixels or characters.
+//! Drawn here although `plotters` exists (three packages more, with SVG alone). Its pixels need a font file, and its SVG
+//! does not follow the viewer's light or dark theme; a chart here is one scene that becomes SVG, PNG, sixels or characters.
 
 mod axis;
 mod dots;
 
 use super::{noise, text};
-use crate::picture::lettering::{width_of, wrapped};
 use crate::picture::paint::Paint;
 use crate::picture::scene::{Anchor, Scene, Shape};
+use crate::picture::text_metrics::{width_of, wrapped};
 use crate::text::harmless;
 use axis::Axis;
 use sockeye_measure::{Chart, Line, Report};
 
-/// All of them, with what was asked for above, and what else went on below.
+/// Lays out all charts, with the settings above and the noise below.
 pub(super) fn lay_out(report: &Report) -> Scene {
     let mut sheet = Sheet {
         shapes: Vec::new(),
@@ -36,7 +36,7 @@ pub(super) fn lay_out(report: &Report) -> Scene {
     }
     if let Some(noise) = &report.noise {
         sheet.bottom += 8.0;
-        sheet.paragraph(&noise::in_words(noise), SMALL, Paint::Faint, false);
+        sheet.paragraph(&noise::describe(noise), SMALL, Paint::Faint, false);
     }
     let shown = report.charts.iter().map(|chart| harmless(chart.title.as_bytes()));
     Scene {
@@ -49,15 +49,15 @@ pub(super) fn lay_out(report: &Report) -> Scene {
     }
 }
 
-/// What is drawn, from top to bottom.
+/// A picture that is filled from top to bottom.
 struct Sheet {
     shapes: Vec<Shape>,
-    /// Below what there is already
+    /// Bottom of the shapes so far, in pixels from the top.
     bottom: f32,
 }
 
 impl Sheet {
-    /// Lines of text over the whole width.
+    /// Adds lines of text over the whole width.
     fn paragraph(&mut self, text: &str, size: f32, paint: Paint, bold: bool) {
         for line in wrapped(text, size, WIDTH - 2.0 * EDGE) {
             self.bottom += size + 5.0;
@@ -81,23 +81,24 @@ impl Sheet {
     }
 
     fn chart(&mut self, chart: &Chart) {
-        // 1. What stands above
+        // 1. The title and the legend
         self.bottom += 14.0;
         self.paragraph(&harmless(chart.title.as_bytes()), SUBTITLE, Paint::Text, true);
         self.legend(&chart.lines);
 
-        // 2. The axes; how wide the labels are says where they begin
+        // 2. The axes; they begin right of the widest label
         let points = || chart.lines.iter().flat_map(|line| line.points.iter());
         let drawn = || points().filter(|(x, y)| x.is_finite() && y.is_finite());
         let marked = chart.marks.iter().map(|(x, _)| *x);
-        let across = Axis::over(drawn().map(|(x, _)| *x).chain(marked), chart.x_scale, chart.x.1);
-        let up = Axis::over(drawn().map(|(_, y)| *y), chart.y_scale, chart.y.1).rounded(HEIGHT, VALUES_APART);
-        let labels = up.ticks(VALUES_APART);
+        let x_axis = Axis::over(drawn().map(|(x, _)| *x).chain(marked), chart.x_scale, chart.x.1);
+        let y_axis =
+            Axis::over(drawn().map(|(_, y)| *y), chart.y_scale, chart.y.1).rounded(HEIGHT, VALUES_APART);
+        let labels = y_axis.ticks(VALUES_APART);
         let widest = labels.iter().map(|(_, label)| width_of(label, SMALL));
         let (left, right) = (EDGE + widest.fold(20.0, f32::max) + 8.0, WIDTH - EDGE - 12.0);
-        let across = across.placed(left, right);
+        let x_axis = x_axis.placed(left, right);
 
-        // 3. Words of the marks, in as many lines as it takes for them not to touch
+        // 3. The words of the marks, in rows so that they do not overlap
         self.bottom += 18.0;
         self.text(
             Paint::Faint,
@@ -107,14 +108,14 @@ impl Sheet {
             false,
             chart.y.0.to_owned(),
         );
-        let marks = placed(&chart.marks, across, left, right);
-        let lanes = marks.iter().map(|mark| mark.lane + 1).max().unwrap_or(0);
-        let (lanes_top, top) = (self.bottom + 4.0, self.bottom + 12.0 + lanes as f32 * LANE);
+        let marks = placed(&chart.marks, x_axis, left, right);
+        let rows = marks.iter().map(|mark| mark.row + 1).max().unwrap_or(0);
+        let (rows_top, top) = (self.bottom + 4.0, self.bottom + 12.0 + rows as f32 * ROW);
         self.bottom = top + HEIGHT;
-        let up = up.placed(self.bottom, top);
+        let y_axis = y_axis.placed(self.bottom, top);
 
-        // 4. The grid, the curves upon it, and their points upon these
-        for (y, label) in up.ticks(VALUES_APART) {
+        // 4. The grid, then the curves, then their dots
+        for (y, label) in y_axis.ticks(VALUES_APART) {
             self.fill(Paint::Grid, [left, y - 0.5], [right - left, 1.0]);
             self.text(
                 Paint::Faint,
@@ -125,15 +126,15 @@ impl Sheet {
                 label,
             );
         }
-        self.across(across, top, chart.x.0);
+        self.x_axis(x_axis, top, chart.x.0);
         self.fill(Paint::Axis, [left - 1.0, top], [1.0, HEIGHT + 1.0]);
         self.fill(Paint::Axis, [left, top + HEIGHT], [right - left, 1.0]);
         for mark in &marks {
-            self.mark(mark, lanes_top, top + HEIGHT);
+            self.mark(mark, rows_top, top + HEIGHT);
         }
         let mut is_empty = true;
         for (nth, line) in chart.lines.iter().enumerate() {
-            let at = |(x, y): &(f64, f64)| Some([across.at(*x)?, up.at(*y)?]);
+            let at = |(x, y): &(f64, f64)| Some([x_axis.at(*x)?, y_axis.at(*y)?]);
             let points: Vec<[f32; 2]> = line.points.iter().filter_map(at).collect();
             is_empty &= points.is_empty();
             self.curve(nth, points);
@@ -151,8 +152,8 @@ impl Sheet {
         }
     }
 
-    /// What runs along the bottom: labels, as far as they do not touch.
-    fn across(&mut self, axis: Axis, top: f32, name: &str) {
+    /// Draws the horizontal axis, its name, and those labels that do not overlap.
+    fn x_axis(&mut self, axis: Axis, top: f32, name: &str) {
         let mut free_from = f32::MIN;
         for (x, label) in axis.ticks(STEPS_APART) {
             self.fill(Paint::Grid, [x - 0.5, top], [1.0, HEIGHT]);
@@ -161,8 +162,8 @@ impl Sheet {
             let at = x.min(WIDTH - 4.0 - half);
             if at - half > free_from {
                 free_from = at + half + 4.0;
-                let place = [at, self.bottom + 17.0];
-                self.text(Paint::Faint, place, SMALL, Anchor::Middle, false, label);
+                let position = [at, self.bottom + 17.0];
+                self.text(Paint::Faint, position, SMALL, Anchor::Middle, false, label);
             }
         }
         self.bottom += 35.0;
@@ -177,7 +178,7 @@ impl Sheet {
         );
     }
 
-    /// What the curves are of, in as many lines as it takes.
+    /// Draws the names of the curves, in as many lines as they need.
     fn legend(&mut self, lines: &[Line]) {
         let (mut x, mut base) = (EDGE, self.bottom + 18.0);
         for (nth, line) in lines
@@ -192,7 +193,7 @@ impl Sheet {
             }
             let y = base - 4.0;
             self.shapes.push(dots::line(nth, vec![[x, y], [x + SAMPLE, y]]));
-            self.shapes.push(dots::at([x + SAMPLE / 2.0, y], nth));
+            self.shapes.push(dots::dot([x + SAMPLE / 2.0, y], nth));
             self.text(
                 Paint::Text,
                 [x + SAMPLE + 6.0, base],
@@ -205,18 +206,18 @@ impl Sheet {
         }
     }
 
-    /// A curve, and dots at its points as far as they do not touch.
+    /// Draws a curve, and dots at those of its points that are far enough apart.
     fn curve(&mut self, nth: usize, points: Vec<[f32; 2]>) {
         let mut dotted: Option<[f32; 2]> = None;
         let last = points.len().saturating_sub(1);
         let dots: Vec<Shape> = points
             .iter()
             .enumerate()
-            .filter_map(|(place, at)| {
+            .filter_map(|(index, at)| {
                 let far = dotted.is_none_or(|dot| (dot[0] - at[0]).hypot(dot[1] - at[1]) >= DOTS_APART);
-                (far || place == last).then(|| {
+                (far || index == last).then(|| {
                     dotted = Some(*at);
-                    dots::at(*at, nth)
+                    dots::dot(*at, nth)
                 })
             })
             .collect();
@@ -224,11 +225,11 @@ impl Sheet {
         self.shapes.extend(dots);
     }
 
-    /// A broken line from its words down to the bottom.
-    fn mark(&mut self, mark: &Mark, lanes_top: f32, bottom: f32) {
+    /// Draws a dashed line from the words of a mark down to the axis.
+    fn mark(&mut self, mark: &Mark, rows_top: f32, bottom: f32) {
         let (top, base) = (
-            lanes_top + mark.lane as f32 * LANE,
-            lanes_top + mark.lane as f32 * LANE + LANE - 5.0,
+            rows_top + mark.row as f32 * ROW,
+            rows_top + mark.row as f32 * ROW + ROW - 5.0,
         );
         let dashes = ((bottom - top) / 6.0) as u32;
         let strokes = (0..dashes).map(|nth| {
@@ -240,11 +241,11 @@ impl Sheet {
             width: 1.0,
             strokes: strokes.collect(),
         });
-        // Nothing shines through words.
+        // A background, so that other lines do not cross the words.
         self.fill(
             Paint::Page,
             [mark.from + 1.0, top],
-            [mark.to - mark.from - 1.0, LANE - 2.0],
+            [mark.to - mark.from - 1.0, ROW - 2.0],
         );
         let text = mark.text.clone();
         self.text(
@@ -258,19 +259,19 @@ impl Sheet {
     }
 }
 
-/// A word at a place along the bottom.
+/// Words at a position on the horizontal axis.
 #[derive(Debug, Clone, PartialEq)]
 struct Mark {
     x: f32,
     text: String,
-    /// From where to where its text goes
+    /// Left and right end of the text, in pixels.
     from: f32,
     to: f32,
-    /// In which line, from the top
-    lane: usize,
+    /// Row of the text, from the top.
+    row: usize,
 }
 
-/// Finds a line for each: below those whose words it would run into, so that its own line crosses no words.
+/// Assigns a row to each mark: below the rows of marks that it would overlap, so that its dashed line crosses no words.
 fn placed(marks: &[(f64, String)], axis: Axis, left: f32, right: f32) -> Vec<Mark> {
     let mut sorted: Vec<(f32, String)> = marks
         .iter()
@@ -281,7 +282,7 @@ fn placed(marks: &[(f64, String)], axis: Axis, left: f32, right: f32) -> Vec<Mar
     let mut placed: Vec<Mark> = Vec::new();
     for (x, text) in sorted {
         let width = width_of(&text, SMALL) + 8.0;
-        // At the right end words stand to the left.
+        // At the right end the words are left of the line.
         let from = if x + width <= right {
             x
         } else {
@@ -289,13 +290,13 @@ fn placed(marks: &[(f64, String)], axis: Axis, left: f32, right: f32) -> Vec<Mar
         };
         let to = from + width;
         let touched = placed.iter().filter(|other| other.from < to && from < other.to);
-        let lane = touched.map(|other| other.lane + 1).max().unwrap_or(0);
+        let row = touched.map(|other| other.row + 1).max().unwrap_or(0);
         placed.push(Mark {
             x,
             text,
             from,
             to,
-            lane,
+            row,
         });
     }
     placed
@@ -303,21 +304,21 @@ fn placed(marks: &[(f64, String)], axis: Axis, left: f32, right: f32) -> Vec<Mar
 
 const NOTHING: &str = "nothing was measured that could be drawn";
 const WIDTH: f32 = 960.0;
-/// Of a chart, without what stands around it
+/// Height of a chart without title, legend and labels.
 const HEIGHT: f32 = 340.0;
 const EDGE: f32 = 16.0;
-/// Between labels of the axes, about
+/// Approximate distance between labels of the axes.
 const VALUES_APART: f32 = 48.0;
 const STEPS_APART: f32 = 64.0;
-/// Between dots of a curve, at least
+/// Minimum distance between dots of a curve.
 const DOTS_APART: f32 = 14.0;
-/// A line of words of marks
-const LANE: f32 = 17.0;
-/// More words than anybody reads
+/// Height of a row of marks.
+const ROW: f32 = 17.0;
+/// Upper limit for marks of a chart.
 const MARKS_MAX: usize = 24;
-/// How long a piece of a line in the legend is
+/// Length of the line in the legend.
 const SAMPLE: f32 = 30.0;
-/// Sizes of text
+/// Sizes of text.
 const TITLE: f32 = 16.0;
 const SUBTITLE: f32 = 13.0;
 const SMALL: f32 = 12.0;
@@ -327,17 +328,17 @@ mod tests {
     use super::*;
     use sockeye_measure::{Scale, Unit};
 
-    fn marks(places: &[f64]) -> Vec<Mark> {
+    fn marks(positions: &[f64]) -> Vec<Mark> {
         let axis = Axis::over([0.0, 100.0].into_iter(), Scale::Linear, Unit::Number).placed(0.0, 400.0);
-        let marks: Vec<_> = places.iter().map(|x| (*x, "a few words".to_owned())).collect();
+        let marks: Vec<_> = positions.iter().map(|x| (*x, "a few words".to_owned())).collect();
         placed(&marks, axis, 0.0, 400.0)
     }
 
     #[test]
-    fn words_of_marks_do_not_touch() {
-        let lanes = |places: &[f64]| marks(places).iter().map(|mark| mark.lane).collect::<Vec<_>>();
-        assert_eq!(lanes(&[10.0, 60.0]), [0, 0]);
-        assert_eq!(lanes(&[12.0, 11.0, 10.0]), [0, 1, 2]);
+    fn words_of_marks_do_not_overlap() {
+        let rows = |positions: &[f64]| marks(positions).iter().map(|mark| mark.row).collect::<Vec<_>>();
+        assert_eq!(rows(&[10.0, 60.0]), [0, 0]);
+        assert_eq!(rows(&[12.0, 11.0, 10.0]), [0, 1, 2]);
         let many: Vec<f64> = (0..40).map(|nth| f64::from(nth) * 3.0 % 100.0).collect();
         let all = marks(&many);
         assert_eq!(all.len(), MARKS_MAX);
@@ -345,7 +346,7 @@ mod tests {
             assert!(one.from >= 0.0 && one.to <= 400.0, "{one:?}");
             for other in &all[nth + 1..] {
                 assert!(
-                    one.lane != other.lane || one.to <= other.from || other.to <= one.from,
+                    one.row != other.row || one.to <= other.from || other.to <= one.from,
                     "{one:?} {other:?}"
                 );
             }

@@ -1,4 +1,4 @@
-//! Connections as CSV: what fits into one line each.
+//! Connections as CSV, one line each.
 
 use super::EndOwners;
 use super::json::opinions_of;
@@ -69,8 +69,8 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
         line.number(rtt.map(|rtt| rtt.p99_ns));
         line.word(side.verdict.limit.map_or("", Limit::name));
         let shares = percent(&side.shares);
-        for place in 0..Limit::ALL.len() {
-            line.number(shares.map(|shares| shares[place]));
+        for index in 0..Limit::ALL.len() {
+            line.number(shares.map(|shares| shares[index]));
         }
         for count in side.flags {
             line.number(Some(count));

@@ -6,20 +6,20 @@ use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
 use sockeye_trace::{Endpoint, SegmentNotes};
 
-/// A segment of which tshark would say something.
+/// A segment that tshark would flag.
 #[derive(Debug, Clone, Copy)]
 pub struct FlaggedSegment<'a> {
-    /// Its number in the file, from 1
+    /// Frame number in the file, from 1.
     pub frame: u64,
-    /// Since the first packet of the file
+    /// Nanoseconds since the first packet of the file.
     pub time_ns: u64,
-    /// Who sent it
+    /// Source.
     pub from: Endpoint,
-    /// To whom
+    /// Destination.
     pub to: Endpoint,
-    /// How much data it carries
+    /// Payload, in bytes.
     pub bytes: u32,
-    /// What is said of it
+    /// Flags and values.
     pub notes: &'a SegmentNotes,
 }
 

@@ -3,7 +3,7 @@
 use super::EndOwners;
 use super::sentence::sentences;
 use super::shares::percent;
-use crate::output::event_json::push_what;
+use crate::output::event_json::push_event_fields;
 use sockeye_output::address::push_ip;
 use sockeye_output::json::{Object, json_string};
 use sockeye_trace::{Completeness, Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
@@ -71,7 +71,7 @@ pub(super) fn push_endpoint(fields: &mut Object<'_>, end: Endpoint) {
     fields.number("port", Some(end.port));
 }
 
-/// What of a connection was captured, in words.
+/// Returns the parts of a connection that were captured: `syn`, `data`, `fin`.
 pub(super) fn completeness_words(completeness: Completeness) -> impl Iterator<Item = &'static str> {
     [
         (Completeness::SYN, "syn"),
@@ -128,7 +128,7 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     opinions.end();
 }
 
-/// Our own opinion, counted, by its names in JSON.
+/// Returns our own counts of losses and others, with their names in JSON.
 pub(super) fn opinions_of(side: &Side) -> [(&'static str, u64); 11] {
     let opinions = &side.opinions;
     [
@@ -188,7 +188,7 @@ fn push_event(out: &mut Vec<u8>, event: &Event) {
             Direction::Backward
         }),
     );
-    push_what(&mut object, event);
+    push_event_fields(&mut object, event);
     object
         .key("evidence")
         .extend_from_slice(json_string(event.evidence).as_bytes());

@@ -1,61 +1,60 @@
-//! What a capture tells of its connections: for people, as JSON and as CSV.
+//! Analyses of captured connections: as text, JSON and CSV.
 
-mod compared;
+mod comparison;
 mod csv;
 mod flagged;
 mod json;
 mod sentence;
-
-pub use sentence::sentences as connection_sentences;
 mod shares;
 mod tally;
 mod text;
 
-pub use compared::{ComparedWay, Comparison, Place, push_comparisons};
+pub use comparison::{ComparedCapture, ComparedDirection, Comparison, push_comparisons};
 pub use flagged::FlaggedSegment;
+pub use sentence::sentences as connection_sentences;
 pub use tally::CaptureTally;
 
 use sockeye_output::format::{Format, Style};
 use sockeye_trace::Connection;
 use std::io::{self, Write};
 
-/// In which form.
+/// How an analysis is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AnalysisLayout {
-    /// The form
+    /// Output format.
     pub format: Format,
-    /// Colours or none
+    /// Colours of text.
     pub style: Style,
-    /// Of the terminal; `None`: there is none
+    /// Columns of the terminal; `None` if the output is not a terminal.
     pub width: Option<usize>,
-    /// Leaves out the header line of CSV
+    /// Leaves out the header line of CSV.
     pub no_header: bool,
-    /// Everything that is known of each connection, in text
+    /// Shows every detail of each connection in text.
     pub is_detailed: bool,
-    /// What is listed
+    /// Kind of rows.
     pub lists: Listed,
 }
 
-/// Whose the ends of a connection are, where the capture tells: `iperf3(3124)`.
+/// Owner processes of the ends of a connection, from comments in the capture: `iperf3(3124)`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndOwners {
-    /// Of the client
+    /// Owners of the client's end; `None` if unknown.
     pub client: Option<Box<str>>,
-    /// Of the server
+    /// Owners of the server's end; `None` if unknown.
     pub server: Option<Box<str>>,
 }
 
-/// What is listed.
+/// Kind of rows of an analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Listed {
-    /// Connections
+    /// Connections.
     #[default]
     Connections,
-    /// Segments with flags
+    /// Segments with flags.
     Segments,
 }
 
-/// Writes an analysis as it comes.
+/// Writes an analysis row by row.
 ///
 /// ```
 /// use sockeye_output::Format;
@@ -70,7 +69,7 @@ pub enum Listed {
 /// ```
 #[derive(Debug)]
 pub struct AnalysisWriter<W> {
-    to: W,
+    writer: W,
     layout: AnalysisLayout,
     rows: u64,
     buffer: Vec<u8>,
@@ -80,30 +79,30 @@ impl<W: Write> AnalysisWriter<W> {
     /// Begins the listing.
     ///
     /// # Errors
-    /// When it cannot be written.
-    pub fn begin(to: W, layout: AnalysisLayout) -> io::Result<Self> {
-        let mut writer = Self {
-            to,
+    /// Those of the writer.
+    pub fn begin(writer: W, layout: AnalysisLayout) -> io::Result<Self> {
+        let mut analysis = Self {
+            writer,
             layout,
             rows: 0,
             buffer: Vec::new(),
         };
         match (layout.format, layout.lists) {
-            (Format::Json, Listed::Connections) => writer.buffer.extend_from_slice(b"{\"connections\":["),
-            (Format::Json, Listed::Segments) => writer.buffer.extend_from_slice(b"{\"flagged\":["),
+            (Format::Json, Listed::Connections) => analysis.buffer.extend_from_slice(b"{\"connections\":["),
+            (Format::Json, Listed::Segments) => analysis.buffer.extend_from_slice(b"{\"flagged\":["),
             (Format::Csv, _) if layout.no_header => {}
-            (Format::Csv, Listed::Connections) => csv::push_header(&mut writer.buffer),
-            (Format::Csv, Listed::Segments) => flagged::push_csv_header(&mut writer.buffer),
+            (Format::Csv, Listed::Connections) => csv::push_header(&mut analysis.buffer),
+            (Format::Csv, Listed::Segments) => flagged::push_csv_header(&mut analysis.buffer),
             (Format::Table | Format::Jsonl, _) => {}
         }
-        writer.write()?;
-        Ok(writer)
+        analysis.write()?;
+        Ok(analysis)
     }
 
-    /// A connection, and whose it is.
+    /// Writes a connection with its owners.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Those of the writer.
     pub fn connection(&mut self, connection: &Connection, owners: &EndOwners) -> io::Result<()> {
         self.separate();
         let out = &mut self.buffer;
@@ -119,10 +118,10 @@ impl<W: Write> AnalysisWriter<W> {
         self.write()
     }
 
-    /// A segment that has flags.
+    /// Writes a segment that has flags.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Those of the writer.
     pub fn segment(&mut self, segment: &FlaggedSegment<'_>) -> io::Result<()> {
         self.separate();
         let out = &mut self.buffer;
@@ -135,17 +134,17 @@ impl<W: Write> AnalysisWriter<W> {
             }
             Format::Csv => segment.push_csv(out),
         }
-        // Many and short: they are written together.
+        // These rows are many and short: several are written at once.
         if self.buffer.len() < BUFFERED {
             return Ok(());
         }
         self.write()
     }
 
-    /// The end, with what is known only then; `interfaces` are what the capture calls those it was made on.
+    /// Writes the end, with counts and the names of the interfaces in the capture.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Those of the writer.
     pub fn finish(mut self, tally: &CaptureTally, interfaces: &[String]) -> io::Result<()> {
         let out = &mut self.buffer;
         match self.layout.format {
@@ -165,7 +164,7 @@ impl<W: Write> AnalysisWriter<W> {
             }
         }
         self.write()?;
-        self.to.flush()
+        self.writer.flush()
     }
 
     fn separate(&mut self) {
@@ -176,11 +175,11 @@ impl<W: Write> AnalysisWriter<W> {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        self.to.write_all(&self.buffer)?;
+        self.writer.write_all(&self.buffer)?;
         self.buffer.clear();
         Ok(())
     }
 }
 
-/// Short rows are written when there are so many bytes of them.
+/// Bytes of short rows that are written at once.
 const BUFFERED: usize = 32 * 1024;

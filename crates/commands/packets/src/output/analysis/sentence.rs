@@ -1,14 +1,14 @@
-//! What held a connection back, in one or two sentences.
+//! What limited a connection, in one or two sentences.
 
 use super::shares::percent;
 use super::text::{endpoint, number_of, time};
 use sockeye_trace::{Completeness, Connection, Ending, EventKind, Flag, Limit, Side, Vantage};
 
-/// One or two sentences: first what took most of the time of the direction with most data, then what else there is to know.
+/// Returns one or two sentences: first what took most of the time of the main direction, then other events.
 #[must_use]
 pub fn sentences(connection: &Connection) -> Vec<String> {
     let mut all = Vec::new();
-    let is_forward = is_forward_told(connection);
+    let is_forward = is_forward_main(connection);
     let (side, peer) = if is_forward {
         (&connection.forward, &connection.backward)
     } else {
@@ -32,7 +32,7 @@ pub fn sentences(connection: &Connection) -> Vec<String> {
                 } else {
                     "1 SYN sent".to_owned()
                 },
-                // Who gets no answer sends another one after a second.
+                // Without an answer the client sends another SYN after a second.
                 if connection.syns > 1 {
                     ""
                 } else {
@@ -54,23 +54,24 @@ pub fn sentences(connection: &Connection) -> Vec<String> {
         all.push("No data was sent.".to_owned());
     }
     all.extend(silence(connection, is_forward));
-    all.extend(happenings(side, peer));
+    all.extend(other_events(side, peer));
     all.extend(ending(connection));
     all
 }
 
-/// Which direction is told of: that with most data; of two that carry much, the one that was held back for longer.
-pub(super) fn is_forward_told(connection: &Connection) -> bool {
+/// Returns whether the sentences are about the forward direction: about the one with most data, or, if both have much, about
+/// the one that was limited for longer.
+pub(super) fn is_forward_main(connection: &Connection) -> bool {
     let (forward, backward) = (&connection.forward, &connection.backward);
     let has_more = forward.bytes >= backward.bytes;
     if !carry_both(connection) {
         return has_more;
     }
-    let held_ns = |side: &Side| {
+    let limited_ns = |side: &Side| {
         let free_ns = side.shares.of(Limit::Application) + side.shares.of(Limit::Setup);
         side.shares.total().saturating_sub(free_ns)
     };
-    let (forward_ns, backward_ns) = (held_ns(forward), held_ns(backward));
+    let (forward_ns, backward_ns) = (limited_ns(forward), limited_ns(backward));
     if forward_ns.max(backward_ns) / 4 * 3 > forward_ns.min(backward_ns) {
         forward_ns > backward_ns
     } else {
@@ -78,14 +79,14 @@ pub(super) fn is_forward_told(connection: &Connection) -> bool {
     }
 }
 
-/// Whether both directions carry data in earnest.
+/// Returns whether both directions carry much data.
 pub(super) fn carry_both(connection: &Connection) -> bool {
     let (forward, backward) = (connection.forward.bytes, connection.backward.bytes);
     let less = forward.min(backward);
-    less >= MUCH && less >= forward.max(backward) / 4
+    less >= MUCH_DATA && less >= forward.max(backward) / 4
 }
 
-/// What to call sender and receiver. Of a connection whose beginning was not captured nobody knows who opened it.
+/// Returns the names of sender and receiver. If the handshake was not captured, it is unknown which end is the client.
 pub(super) fn ends(connection: &Connection, is_forward: bool) -> (String, String) {
     let is_known = connection.completeness.0 & (Completeness::SYN | Completeness::SYN_ACK) != 0;
     let (client, server) = if is_known {
@@ -105,7 +106,7 @@ pub(super) fn ends(connection: &Connection, is_forward: bool) -> (String, String
     }
 }
 
-/// `54% waiting for ...`
+/// Returns what limited the direction: `54% waiting for ...`.
 fn limited(side: &Side, peer: &Side, connection: &Connection, is_forward: bool) -> Option<String> {
     let limit = side.verdict.limit?;
     let share = percent(&side.shares)?[limit as usize];
@@ -195,7 +196,7 @@ fn limited(side: &Side, peer: &Side, connection: &Connection, is_forward: bool) 
     Some(text)
 }
 
-/// What a handshake spent its time on.
+/// Returns what took the time of the connection setup.
 fn set_up(side: &Side, connection: &Connection) -> String {
     let took = time(side.shares.of(Limit::Setup));
     let (syns, answers) = (connection.syns, connection.syn_acks);
@@ -212,11 +213,11 @@ fn set_up(side: &Side, connection: &Connection) -> String {
     }
 }
 
-/// Programs with nothing to send: they wait for something else, or for each other.
+/// Returns why the sender had nothing to send.
 fn application(share: u8, side: &Side, connection: &Connection, (sender, receiver): (&str, &str)) -> String {
     let round_trip_ns = round_trip_ns(connection);
     let lasted_ns = connection.end_ns.saturating_sub(connection.begin_ns).max(1);
-    // There and back with each two turns.
+    // Two turns are one round trip.
     let asked = u64::from(connection.turns / 2);
     let under_way_ns = asked.saturating_mul(round_trip_ns);
     let turns_part = under_way_ns.saturating_mul(100) / lasted_ns;
@@ -258,7 +259,7 @@ fn application(share: u8, side: &Side, connection: &Connection, (sender, receive
     )
 }
 
-/// The shortest of the whole path, as far as it is known: a busy machine may have been slow to shake hands.
+/// Returns the shortest round trip of the whole path, 0 if unknown. The handshake may be slower, on a busy machine.
 fn round_trip_ns(connection: &Connection) -> u64 {
     let (there, back) = (&connection.forward.rtt, &connection.backward.rtt);
     let both_ns = (there.count > 0 && back.count > 0).then(|| there.min_ns.saturating_add(back.min_ns));
@@ -268,7 +269,7 @@ fn round_trip_ns(connection: &Connection) -> u64 {
     }
 }
 
-/// Why the congestion window is what it is.
+/// Returns why the congestion window was not larger.
 fn held_down(side: &Side) -> String {
     let verdict = &side.verdict;
     let lost = verdict.lost_segs;
@@ -310,16 +311,16 @@ fn held_down(side: &Side) -> String {
                  buffers of routers on the way)"
             ));
         }
-        // They are missing here: whatever lost them is on the way to this place.
+        // The segments are missing here: they were lost between the sender and this capture.
         None if side.opinions.lost_before >= lost / 10 * 9 && side.vantage != Vantage::Receiver => text.push_str(
             ", before they came to where this was captured: in a queue of the sender itself or on the way here (look at tc -s qdisc \
              and ip -s link there)",
         ),
-        // Between it and the queue what comes in bursts is spread, and what is lost is missing.
+        // Between the queue and the receiver bursts are spread out, and lost segments are missing.
         None if side.vantage == Vantage::Receiver => text.push_str(
             "; captured near the receiver, where it cannot be told whether a queue overflows (capture near the sender)",
         ),
-        None if lost < TELLING => text.push_str(
+        None if lost < LOSSES_MIN => text.push_str(
             ": too few to tell whether the path loses packets, or a queue on it overflows",
         ),
         None if verdict.has_no_queue => text.push_str(
@@ -333,9 +334,9 @@ fn held_down(side: &Side) -> String {
     text
 }
 
-/// What else happened, whatever took most of the time.
-fn happenings(side: &Side, peer: &Side) -> Option<String> {
-    let tells_losses = matches!(
+/// Returns other events of the connection.
+fn other_events(side: &Side, peer: &Side) -> Option<String> {
+    let has_loss_sentence = matches!(
         side.verdict.limit,
         Some(Limit::CongestionWindow | Limit::FastRecovery | Limit::Timeout)
     );
@@ -347,17 +348,17 @@ fn happenings(side: &Side, peer: &Side) -> Option<String> {
         }
     };
     part(
-        if tells_losses {
+        if has_loss_sentence {
             other.lost
         } else {
             own.lost + other.lost
         },
-        if tells_losses {
+        if has_loss_sentence {
             "segment the other way was lost"
         } else {
             "segment was lost"
         },
-        if tells_losses {
+        if has_loss_sentence {
             "segments the other way were lost"
         } else {
             "segments were lost"
@@ -396,7 +397,7 @@ fn happenings(side: &Side, peer: &Side) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{}.", parts.join(", ")))
 }
 
-/// For how long nothing came back in spite of timeouts; what ends that way is told of elsewhere.
+/// Returns for how long nothing came back in spite of timeouts; [`ending`] handles connections that end so.
 fn silence(connection: &Connection, is_forward: bool) -> Option<String> {
     let (mut begin_ns, mut silent_ns, mut times, mut end_ns) = (0, 0, 0_u64, 0);
     for event in &connection.events {
@@ -450,7 +451,7 @@ fn ending(connection: &Connection) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// How often the window of whoever received this direction was closed, and how long in all.
+/// Returns how often the window of this direction's receiver was closed, and for how long in total.
 fn closings(connection: &Connection, is_forward: bool) -> (u64, u64) {
     let of_receiver = connection.events.iter().filter_map(|event| match event.kind {
         EventKind::WindowClosed { duration_ns } if event.from_client == is_forward => Some(duration_ns),
@@ -482,20 +483,20 @@ fn bracketed(ip: std::net::IpAddr) -> String {
     }
 }
 
-/// Ends that take turns so often ask and answer.
+/// Turns from which the ends count as a request-response protocol.
 const FEW_TURNS: u64 = 3;
 
-/// Per cent of the time that are worth telling.
+/// Smallest percentage of the time that is reported.
 const SOME_PART: u64 = 10;
 
-/// Silences no farther apart are one: something was sent in between that was not answered.
+/// Silences this close to each other are one: data was sent in between and not answered.
 const SAME_SILENCE_NS: u64 = 50_000_000;
 
-/// What is over sooner is as fast as the path allows.
+/// A shorter connection is as fast as the path allows.
 const FEW_ROUND_TRIPS: u64 = 8;
 
-/// Bytes that are more than questions.
-const MUCH: u64 = 100_000;
+/// Bytes that are more than requests.
+const MUCH_DATA: u64 = 100_000;
 
-/// So many losses show whether they come at the end of bursts.
-const TELLING: u64 = 15;
+/// Losses that are enough to show whether they are at the end of bursts.
+const LOSSES_MIN: u64 = 15;

@@ -1,10 +1,10 @@
-//! Time shares that add up to 100.
+//! Shares of time in percent that add up to 100.
 
 use sockeye_trace::{Limit, Shares};
 
-/// Shares in whole percent that add up to 100, in the order of [`Limit::ALL`]; `None`: there was no time.
+/// Returns the shares in whole percent, in the order of [`Limit::ALL`]; `None` if no time passed.
 ///
-/// What rounding down leaves over goes to the largest remainders, so that none is off by more than one.
+/// The rest of rounding down is added to the shares with the largest remainders, so that none is off by more than one.
 pub(super) fn percent(shares: &Shares) -> Option<[u8; Limit::ALL.len()]> {
     let total = shares.0.iter().map(|part| u128::from(*part)).sum::<u128>();
     if total == 0 {
@@ -12,11 +12,11 @@ pub(super) fn percent(shares: &Shares) -> Option<[u8; Limit::ALL.len()]> {
     }
     let mut whole = shares.0.map(|part| (u128::from(part) * 100 / total) as u8);
     let remainders = shares.0.map(|part| u128::from(part) * 100 % total);
-    let mut places: Vec<usize> = (0..whole.len()).collect();
-    places.sort_by_key(|place| std::cmp::Reverse(remainders[*place]));
-    let given: u8 = whole.iter().sum();
-    for place in places.into_iter().take(usize::from(100 - given)) {
-        whole[place] += 1;
+    let mut order: Vec<usize> = (0..whole.len()).collect();
+    order.sort_by_key(|index| std::cmp::Reverse(remainders[*index]));
+    let sum: u8 = whole.iter().sum();
+    for index in order.into_iter().take(usize::from(100 - sum)) {
+        whole[index] += 1;
     }
     Some(whole)
 }
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_add_up_to_100() {
+    fn shares_add_up_to_100() {
         let check = |parts: [u64; 7], expected: [u8; 7]| {
             let found = percent(&Shares(parts)).unwrap();
             assert_eq!(found, expected, "{parts:?}");

@@ -1,4 +1,4 @@
-//! What there was in a capture, and what of it could not be looked at.
+//! Counts of a capture: packets, connections, and what was skipped.
 
 use super::text::time;
 use sockeye_output::json::{Object, json_string};
@@ -9,47 +9,47 @@ use sockeye_output::wrap::push_wrapped;
 /// Counts of one capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CaptureTally {
-    /// Packets
+    /// Packets.
     pub packets: u64,
-    /// Of these, TCP segments
+    /// Packets that are TCP segments.
     pub segments: u64,
-    /// From the first packet to the last, in nanoseconds
+    /// Nanoseconds from the first packet to the last.
     pub duration_ns: u64,
-    /// Connections
+    /// Connections.
     pub connections: u64,
-    /// Of these, those that were asked for
+    /// Connections that match the filter.
     pub matching: u64,
-    /// Of these, those that were listed
+    /// Connections that were listed.
     pub listed: u64,
-    /// UDP
+    /// UDP datagrams.
     pub datagrams: u64,
-    /// Other packets of IP
+    /// Other IP packets.
     pub other_ip: u64,
-    /// Packets of something else
+    /// Packets of other protocols than IP.
     pub not_ip: u64,
-    /// Parts of IP packets that were not complete, or not of TCP
+    /// Fragments of IP packets that were incomplete or not TCP.
     pub fragments: u64,
-    /// Packets that are cut off before it is told what they are, or contradict themselves
+    /// Packets that are truncated before the end of their headers, or malformed.
     pub undecodable: u64,
-    /// Segments with a wrong checksum
+    /// Segments with a wrong checksum.
     pub bad_checksums: u64,
-    /// Packets that are too long to be any
+    /// Packets that are longer than the limit.
     pub too_long: u64,
-    /// Packets of interfaces that the file does not describe
+    /// Packets of interfaces that the file does not describe.
     pub of_unknown_interfaces: u64,
-    /// Packets without a time of their own
+    /// Packets without a timestamp.
     pub without_time: u64,
-    /// Segments whose time is before that of the one before them
+    /// Segments with an earlier timestamp than the segment before.
     pub times_backwards: u64,
-    /// Connections that were given up early as there were too many at once
+    /// Connections that were concluded early because there were too many at once.
     pub connections_cut_short: u64,
-    /// Segments whose acknowledgement was not waited for as too many were waiting
+    /// Segments whose acknowledgement was not tracked because too many were outstanding.
     pub not_waited_for: u64,
-    /// Packets that whoever captured could not keep up with, where the file tells
+    /// Packets lost while capturing; `None` if the file does not have the count.
     pub dropped: Option<u64>,
-    /// Whether the file ends in the middle of something
+    /// Whether the file ends in the middle of a packet.
     pub is_cut: bool,
-    /// Whether somebody ended the reading before the end
+    /// Whether a signal ended the reading early.
     pub is_interrupted: bool,
 }
 
@@ -111,7 +111,7 @@ impl CaptureTally {
         push_decimal(out, sockeye_output::SCHEMA_VERSION.into());
     }
 
-    /// Each count by its name in JSON.
+    /// Returns each count with its name in JSON.
     #[must_use]
     pub fn counts(&self) -> [(&'static str, u64); 18] {
         [
@@ -137,22 +137,22 @@ impl CaptureTally {
     }
 }
 
-/// Names of interfaces, of many the first ones.
+/// Returns the names of the first interfaces, as the end of a sentence.
 fn captured_on(interfaces: &[String]) -> String {
     if interfaces.is_empty() {
         return String::new();
     }
     let few: Vec<_> = interfaces
         .iter()
-        .take(NAMED)
+        .take(NAMES_MAX)
         .map(|name| harmless(name.as_bytes()))
         .collect();
-    let more = match interfaces.len().saturating_sub(NAMED) {
+    let more = match interfaces.len().saturating_sub(NAMES_MAX) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     format!(", captured on {}{more}", few.join(", "))
 }
 
-/// So many interfaces are named.
-const NAMED: usize = 4;
+/// Limit for names of interfaces.
+const NAMES_MAX: usize = 4;

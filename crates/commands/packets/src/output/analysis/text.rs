@@ -1,7 +1,7 @@
-//! A connection for people: its ends and figures, what held it back, and if wanted everything else.
+//! A connection as text: its ends and figures, what limited it, and on request every detail.
 
 use super::json::{completeness_words, opinions_of};
-use super::sentence::{is_forward_told, sentences};
+use super::sentence::{is_forward_main, sentences};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
 use sockeye_output::address::push_bracketed;
@@ -25,7 +25,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     for sentence in sentences(connection) {
         push_wrapped(out, sentence.as_bytes(), "  ", layout.width);
     }
-    let main = if is_forward_told(connection) {
+    let main = if is_forward_main(connection) {
         &connection.forward
     } else {
         &connection.backward
@@ -50,7 +50,7 @@ fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
         bytes(connection.forward.bytes),
         bytes(connection.backward.bytes)
     ));
-    let main = if is_forward_told(connection) {
+    let main = if is_forward_main(connection) {
         &connection.forward
     } else {
         &connection.backward
@@ -68,7 +68,7 @@ fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
     }
 }
 
-/// `congestion window 54%, application 40%, setup 6%`
+/// Returns `congestion window 54%, application 40%, setup 6%`.
 fn shares(side: &Side) -> Option<String> {
     let percent = percent(&side.shares)?;
     let mut parts: Vec<_> = Limit::ALL.into_iter().zip(percent).collect();
@@ -139,12 +139,12 @@ fn push_details(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
         push_side(&mut line, name, side);
     }
     for event in &connection.events {
-        line("event", told(event));
+        line("event", event_text(event));
     }
     if connection.events_left_out > 0 {
         line(
             "events",
-            format!("{} more that there was no room for", connection.events_left_out),
+            format!("{} more that exceed the limit", connection.events_left_out),
         );
     }
 }
@@ -173,7 +173,7 @@ fn push_side(line: &mut impl FnMut(&str, String), name: &str, side: &Side) {
         && side.longest_segment > u32::from(mss)
     {
         parts.push(format!(
-            "segments of up to {} (captured before they were cut up, or after they were put together)",
+            "segments of up to {} (captured before segmentation offload, or after receive offload)",
             bytes(side.longest_segment.into())
         ));
     }
@@ -221,8 +221,8 @@ fn round_trips(rtt: &Percentiles) -> String {
     )
 }
 
-/// `12.345678 s, frame 4711, client: lost (proven: never SACKed, ...)`
-fn told(event: &Event) -> String {
+/// Returns `12.345678 s, frame 4711, client: lost (proven: never SACKed, ...)`.
+fn event_text(event: &Event) -> String {
     let mut text = seconds(event.time_ns);
     if event.frame > 0 {
         text.push_str(&format!(", frame {}", event.frame));
@@ -249,19 +249,19 @@ fn told(event: &Event) -> String {
     text
 }
 
-/// `10.0.0.1:443`, `[2001:db8::1]:443`
+/// Returns `10.0.0.1:443` or `[2001:db8::1]:443`.
 pub(super) fn endpoint(end: Endpoint) -> String {
     let mut out = Vec::new();
     push_bracketed(&mut out, end.ip);
     format!("{}:{}", String::from_utf8_lossy(&out), end.port)
 }
 
-/// `31 losses` without its `es`: only for nouns whose plural is made with an s.
+/// Returns `31 segments`; only for nouns with a plural in `s`.
 pub(super) fn number_of(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// As long as one says it: `12.3ms`.
+/// Returns a duration with a unit: `12.3ms`.
 pub(super) fn time(ns: u64) -> String {
     if ns > 0 && ns < 1000 {
         return format!("{ns}ns");
@@ -271,7 +271,7 @@ pub(super) fn time(ns: u64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A moment since the beginning of the capture.
+/// Returns a time since the beginning of the capture, in seconds.
 fn seconds(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns / 1000 % 1_000_000)
 }

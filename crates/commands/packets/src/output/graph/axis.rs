@@ -1,8 +1,8 @@
-//! Axes: from values to pixels, and round values at which they are labelled.
+//! Axes of graphs: from values to pixels, and round values for labels.
 
 use sockeye_output::picture::steps::round_step;
 
-/// From values to pixels, in a straight line.
+/// A linear axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Axis {
     low: f64,
@@ -12,7 +12,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// `low` lies at pixel `from`, `high` at `to`; a range of nothing is made one.
+    /// Creates an axis with `low` at pixel `from` and `high` at `to`; an empty range is extended.
     pub(super) fn new(low: f64, high: f64, from: f32, to: f32) -> Self {
         let high = if high > low {
             high
@@ -22,22 +22,22 @@ impl Axis {
         Self { low, high, from, to }
     }
 
-    /// Where a value lies; beyond the ends, at the end.
+    /// Returns the pixel of a value, limited to the ends.
     pub(super) fn at(&self, value: f64) -> f32 {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         self.from + (self.to - self.from) * share as f32
     }
 
-    /// Whether a value lies between its ends.
+    /// Returns whether a value is between its ends.
     pub(super) fn has(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Labels at 1, 2 or 5 times a power, about one each `distance` pixels, with what they stand for.
+    /// Returns pixels and texts of labels at 1, 2 or 5 times a power of ten, about one per `distance` pixels.
     pub(super) fn ticks(&self, quantity: Quantity, distance: f32) -> Vec<(f32, String)> {
-        let wanted = f64::from(((self.to - self.from).abs() / distance).max(1.0));
+        let labels_max = f64::from(((self.to - self.from).abs() / distance).max(1.0));
         let unit = quantity.unit(self.low.abs().max(self.high.abs()), self.high - self.low);
-        let step = round_step((self.high - self.low) / unit.1 / wanted);
+        let step = round_step((self.high - self.low) / unit.1 / labels_max);
         let step = if quantity.is_whole() && step * unit.1 < 1.0 {
             1.0 / unit.1
         } else {
@@ -47,7 +47,7 @@ impl Axis {
         let decimals = (-step.log10().floor()).clamp(0.0, 9.0) as usize;
         (0..TICKS_MAX)
             .map(|nth| (first + f64::from(nth)) * step)
-            // Half a thousandth of a step: what rounding may have added to the last.
+            // Half a thousandth of a step more, because of rounding.
             .take_while(|value| value * unit.1 <= self.high + step * unit.1 * 0.0005)
             .map(|value| {
                 let text = if value == 0.0 {
@@ -61,19 +61,19 @@ impl Axis {
     }
 }
 
-/// What an axis measures, in its base unit.
+/// Quantity of an axis, in its base unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quantity {
-    /// Nanoseconds
+    /// Nanoseconds.
     Time,
-    /// Bytes, by 1,024
+    /// Bytes, with prefixes of 1024.
     Bytes,
-    /// Bits a second, by 1,000
+    /// Bits per second, with prefixes of 1000.
     Rate,
 }
 
 impl Quantity {
-    /// The unit in which values up to `high` are written, and what it is worth.
+    /// Returns the unit for values up to `high`, and its factor.
     fn unit(self, high: f64, span: f64) -> (&'static str, f64) {
         let units: &[(&str, f64)] = match self {
             Self::Time => &[
@@ -102,7 +102,7 @@ impl Quantity {
                 ("\u{a0}Tbit/s", 1e12),
             ],
         };
-        // A short span far from zero would need many decimals in a large unit; of time, the seconds tell where one is.
+        // A short span far from zero would need many decimals in a large unit; times stay in seconds, for orientation.
         let high = if self == Self::Bytes && span < high / 1e4 {
             span * 1e4
         } else {
@@ -111,7 +111,7 @@ impl Quantity {
         *units
             .iter()
             .rev()
-            // Minutes from three on, hours and days likewise
+            // Minutes, hours and days from three on
             .find(|unit| {
                 high >= unit.1
                     * if unit.1 > 1e10 && self == Self::Time {
@@ -127,12 +127,12 @@ impl Quantity {
         matches!(self, Self::Bytes | Self::Time)
     }
 
-    /// One value, in three digits or so.
+    /// Returns a value with about three digits and its unit.
     pub(super) fn label(self, value: f64) -> String {
-        let (name, worth) = self.unit(value, value);
-        let number = value / worth;
+        let (name, factor) = self.unit(value, value);
+        let number = value / factor;
         let decimals = match number {
-            _ if worth == 1.0 && self != Self::Rate => 0,
+            _ if factor == 1.0 && self != Self::Rate => 0,
             0.0..10.0 => 2,
             10.0..100.0 => 1,
             _ => 0,
@@ -147,7 +147,7 @@ impl Quantity {
     }
 }
 
-/// 12345 as `12,345`.
+/// Returns `12,345` for 12345.
 pub(super) fn counted(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -160,7 +160,7 @@ pub(super) fn counted(number: u64) -> String {
     out
 }
 
-/// More labels than any axis has room for.
+/// Upper limit for labels of an axis.
 const TICKS_MAX: u32 = 60;
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn round_values() {
+    fn ticks_are_round_values() {
         check(
             0.0,
             2.4e9,
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_ranges_end() {
+    fn extreme_ranges_have_few_labels() {
         for (low, high) in [
             (0.0, 1.8e19),
             (1.8e19, 1.8e19),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_words() {
+    fn values_have_three_digits_and_a_unit() {
         let label = |quantity: Quantity, value| quantity.label(value).replace('\u{a0}', " ");
         assert_eq!(label(Quantity::Time, 12_340_000.0), "12.3 ms");
         assert_eq!(label(Quantity::Time, 120e9), "120 s");

@@ -1,4 +1,4 @@
-//! What stands above a graph.
+//! The text above a graph.
 
 use super::axis::{Quantity, counted};
 use super::view::View;
@@ -6,7 +6,7 @@ use sockeye_output::text::harmless;
 use sockeye_trace::{Endpoint, MarkKind};
 use std::net::IpAddr;
 
-/// The connection, and where it was captured.
+/// Returns the ends of the connection.
 pub(super) fn title(view: &View<'_>) -> String {
     let connection = view.connection;
     format!(
@@ -16,26 +16,26 @@ pub(super) fn title(view: &View<'_>) -> String {
     )
 }
 
-/// Which connection of which file, what was sent, when.
+/// Returns number, file, data, duration and begin of the connection.
 pub(super) fn facts(view: &View<'_>) -> String {
     let connection = view.connection;
     let mut parts = vec![format!("connection {}", connection.number)];
     if !view.layout.source.is_empty() {
         parts.push(harmless(view.layout.source.as_bytes()));
     }
-    for way in &view.ways {
-        let segments = &way.side.segments;
+    for direction in &view.directions {
+        let segments = &direction.side.segments;
         let bytes = segments
             .iter()
             .map(|segment| segment.end.saturating_sub(segment.start))
             .fold(0, u64::saturating_add);
-        // SYN and FIN take a sequence number, but are no data.
-        let signs = way.side.marks.iter();
+        // SYN and FIN have a sequence number each, but are not data.
+        let signs = direction.side.marks.iter();
         let signs = signs.filter(|mark| matches!(mark.kind, MarkKind::Syn | MarkKind::Fin));
         let bytes = bytes.saturating_sub(signs.count() as u64);
         parts.push(format!(
             "{} {}, {} {}",
-            way.name(),
+            direction.name(),
             Quantity::Bytes.label(bytes as f64),
             counted(segments.len() as u64),
             if segments.len() == 1 {
@@ -55,24 +55,24 @@ pub(super) fn facts(view: &View<'_>) -> String {
     parts.join(" · ")
 }
 
-/// What there was no room for.
+/// Returns what the memory limit left out; `None` if nothing.
 pub(super) fn left_out(view: &View<'_>) -> Option<String> {
-    let told = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", counted(count)));
-    let segments = told(
+    let part = |count: u64, what: &str| (count > 0).then(|| format!("{} {what}", counted(count)));
+    let segments = part(
         view.segments_left_out,
-        "later segments are not drawn: there was no room",
+        "later segments are not drawn: they exceed the memory limit",
     );
-    let events = told(view.connection.events_left_out, "events are left out");
+    let events = part(view.connection.events_left_out, "events are left out");
     let parts: Vec<_> = segments.into_iter().chain(events).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// The verdict, harmless.
+/// Returns the verdict, escaped for terminals.
 pub(super) fn verdict(view: &View<'_>) -> String {
     harmless(view.layout.verdict.as_bytes())
 }
 
-/// `192.0.2.1:80`, `[2001:db8::1]:80`
+/// Returns `192.0.2.1:80` or `[2001:db8::1]:80`.
 pub(super) fn endpoint(endpoint: Endpoint) -> String {
     match endpoint.ip {
         IpAddr::V4(ip) => format!("{ip}:{}", endpoint.port),

@@ -1,31 +1,30 @@
-//! How large the congestion window was, as far as packets tell.
+//! Estimates of the congestion window.
 //!
-//! A sender that is held back by nothing but its congestion window fills it in each round trip: the most that was in flight
-//! then is about what the window was. Of other round trips that is not true, and nothing is said of them: where the
-//! receiver's window was full, or nothing was in flight or sent for a quarter of the time (the program had nothing to send),
-//! or something was missing or sent again (what arrived behind a gap still counts as in flight). Nor of a capture from near
-//! the receiver, who sees hardly anything in flight.
+//! A sender that only its congestion window limits fills it in each round trip: the maximum in flight is about the window.
+//! Other round trips have no estimate: those in which the receiver's window was full, or nothing was in flight or sent for a
+//! quarter of the time (the program had nothing to send), or segments were missing or sent again (segments after a gap still
+//! count as in flight). A capture near the receiver has no estimates at all, because it shows hardly anything in flight.
 
-use super::measure::windows;
+use super::derived::windows;
 use super::sequence::is_repeated;
-use super::view::Way;
+use super::view::DirectionView;
 use sockeye_trace::{Flag, MarkKind, SegmentPoint};
 
-/// Of one round trip.
+/// The estimate of one round trip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Estimate {
-    /// When it begins, with a segment
+    /// Time of its first segment.
     pub(super) from_ns: u64,
-    /// When it ends
+    /// Time of its end.
     pub(super) until_ns: u64,
-    /// The most that was in flight
+    /// Maximum in flight, in bytes.
     pub(super) bytes: u64,
 }
 
-/// Those of one direction, in order.
-pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
-    let side = &*way.side;
-    if !way.is_flight_known || side.rtt.is_empty() || side.in_flight.is_empty() {
+/// Returns the estimates of a direction, in order of time.
+pub(super) fn estimates(direction: &DirectionView<'_>) -> Vec<Estimate> {
+    let side = &*direction.side;
+    if !direction.is_flight_known || side.rtt.is_empty() || side.in_flight.is_empty() {
         return Vec::new();
     }
     let lens = side
@@ -33,7 +32,7 @@ pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
         .iter()
         .map(|point| point.end.saturating_sub(point.start));
     let full = lens.max().unwrap_or(0).min(FULL_SEGMENT);
-    let windows = windows(way);
+    let windows = windows(direction);
     let duplicates = side
         .acks
         .iter()
@@ -49,7 +48,7 @@ pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
     let mut next = 0;
     while let Some(first) = side.segments.get(next) {
         let from_ns = first.time_ns;
-        // Before anything was measured, the first that will be.
+        // Before the first measurement, its value.
         let rtt_ns = rtts
             .at(from_ns)
             .or(side.rtt.first().copied())
@@ -61,10 +60,10 @@ pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
 
         let mut window = announced.at(from_ns).map(|point| point.1);
         let mut flight = flights.at(from_ns).map_or(0, |point| u64::from(point.1));
-        let (mut bytes, mut since, mut empty_ns, mut is_held) = (0, from_ns, 0, false);
+        let (mut bytes, mut since, mut empty_ns, mut is_window_full) = (0, from_ns, 0, false);
         loop {
             bytes = bytes.max(flight);
-            is_held |= window.is_some_and(|window| flight.saturating_add(full) > window);
+            is_window_full |= window.is_some_and(|window| flight.saturating_add(full) > window);
             let (changes, opens) = (flights.peek(until_ns), announced.peek(until_ns));
             let moment = match (changes, opens) {
                 (Some(one), Some(other)) => one.0.min(other.0),
@@ -83,18 +82,20 @@ pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
             flight = flights.at(moment).map_or(0, |point| u64::from(point.1));
             window = announced.at(moment).map(|point| point.1);
         }
-        let goes_on = side.segments.get(next).is_some_and(|segment| {
+        let continues = side.segments.get(next).is_some_and(|segment| {
             is_data(segment) && segment.time_ns <= until_ns.saturating_add(rtt_ns / 4)
         });
-        let troubles = missing.partition_point(|time_ns| *time_ns < from_ns);
-        let is_troubled = missing.get(troubles).is_some_and(|time_ns| *time_ns < until_ns)
+        let first_missing = missing.partition_point(|time_ns| *time_ns < from_ns);
+        let has_losses = missing
+            .get(first_missing)
+            .is_some_and(|time_ns| *time_ns < until_ns)
             || round
                 .iter()
                 .any(|segment| is_repeated(segment) || segment.flags.has(Flag::OutOfOrder));
         if bytes > 0
-            && goes_on
-            && !is_held
-            && !is_troubled
+            && continues
+            && !is_window_full
+            && !has_losses
             && empty_ns < rtt_ns / 4
             && round.iter().any(is_data)
         {
@@ -108,12 +109,12 @@ pub(super) fn estimates(way: &Way<'_>) -> Vec<Estimate> {
     found
 }
 
-/// More than SYN or FIN.
+/// Returns whether this is more than a SYN or FIN.
 fn is_data(segment: &SegmentPoint) -> bool {
     segment.end.saturating_sub(segment.start) > 1
 }
 
-/// Goes along points in the order of time.
+/// A position in points that are sorted by time.
 struct Cursor<'a, T> {
     points: &'a [(u64, T)],
     next: usize,
@@ -124,7 +125,7 @@ impl<'a, T: Copy> Cursor<'a, T> {
         Self { points, next: 0 }
     }
 
-    /// The last one up to this moment.
+    /// Advances to the last point up to this time, and returns it.
     fn at(&mut self, time_ns: u64) -> Option<(u64, T)> {
         while self.points.get(self.next).is_some_and(|point| point.0 <= time_ns) {
             self.next += 1;
@@ -132,7 +133,7 @@ impl<'a, T: Copy> Cursor<'a, T> {
         self.points[..self.next].last().copied()
     }
 
-    /// The next one, if it comes before this moment.
+    /// Returns the next point, if it is before this time.
     fn peek(&self, time_ns: u64) -> Option<(u64, T)> {
         self.points
             .get(self.next)
@@ -141,7 +142,7 @@ impl<'a, T: Copy> Cursor<'a, T> {
     }
 }
 
-/// A full segment, also where what was captured was cut up later (TSO)
+/// A full segment; captured ones may be larger (TSO).
 const FULL_SEGMENT: u64 = 1460;
 
 #[cfg(test)]
@@ -154,7 +155,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Rounds of 100 ms, in each so many segments of 1000 bytes at once, which are acknowledged at its end.
+    /// Returns rounds of 100 ms, each with a burst of segments of 1000 bytes, which are acknowledged at its end.
     fn rounds(sizes: &[u32], window: u64) -> Series {
         let mut side = SideSeries::default();
         let mut start = 1;
@@ -191,7 +192,7 @@ mod tests {
         let connection = connection(series);
         let layout = GraphLayout::default();
         let view = View::new(series, &connection, &layout);
-        let found: Vec<_> = estimates(&view.ways[0])
+        let found: Vec<_> = estimates(&view.directions[0])
             .iter()
             .map(|one| one.bytes / 1000)
             .collect();
@@ -199,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn the_most_of_each_round_trip() {
-        // The last one is not followed by more: perhaps it was all.
+    fn estimate_is_maximum_in_flight_of_each_round_trip() {
+        // No data follows the last one: perhaps the program had no more.
         check(&rounds(&[10, 20, 40, 20], 1 << 20), &[10, 20, 40]);
     }
 
     #[test]
-    fn nothing_is_said_where_something_else_held_it() {
+    fn round_trips_with_other_limits_have_no_estimate() {
         // The receiver's window
         let mut series = rounds(&[10, 20, 30], 1 << 20);
         series.forward.windows = vec![WindowPoint {
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_sender_whose_window_is_known() {
+    fn estimates_do_not_exceed_known_window() {
         let (series, connection) = Transfer {
             segments: 4_000,
             loss_ppm: 2_000,
@@ -253,7 +254,7 @@ mod tests {
         .run();
         let layout = GraphLayout::default();
         let view = View::new(&series, &connection, &layout);
-        let found = estimates(&view.ways[0]);
+        let found = estimates(&view.directions[0]);
         let most = series.forward.in_flight.iter().map(|point| point.1).max();
         assert!(found.len() > 10, "{found:?}");
         assert!(

@@ -1,9 +1,9 @@
-//! Every point as JSON, after `docs/schema/graph.schema.json`.
+//! Every point as JSON: `docs/schema/graph.schema.json`.
 
 use super::caption::endpoint;
 use super::estimate::estimates;
-use super::view::{View, Way};
-use crate::output::event_json::push_what;
+use super::view::{DirectionView, View};
+use crate::output::event_json::push_event_fields;
 use sockeye_output::format::SCHEMA_VERSION;
 use sockeye_output::json::Object;
 use sockeye_trace::{Direction, Event, MarkKind};
@@ -20,10 +20,10 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     object.number("begin_ns", Some(connection.begin_ns));
     object.number("end_ns", Some(connection.end_ns));
     object.end();
-    let told = |text: &'_ String| (!text.is_empty()).then(|| text.clone());
+    let present = |text: &'_ String| (!text.is_empty()).then(|| text.clone());
     for (name, value) in [
-        ("source", told(&view.layout.source)),
-        ("verdict", told(&view.layout.verdict)),
+        ("source", present(&view.layout.source)),
+        ("verdict", present(&view.layout.verdict)),
     ] {
         if let Some(value) = value {
             text.extend_from_slice(format!(",\"{name}\":").as_bytes());
@@ -39,23 +39,27 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         }
     }
     text.extend_from_slice(b",\"directions\":[");
-    for (nth, way) in view.ways.iter().enumerate() {
+    for (nth, direction) in view.directions.iter().enumerate() {
         if nth > 0 {
             text.push(b',');
         }
-        write_way(out, &mut text, way)?;
+        write_direction(out, &mut text, direction)?;
     }
     text.extend_from_slice(format!("],\"schema_version\":{SCHEMA_VERSION}}}\n").as_bytes());
     out.write_all(&text)
 }
 
-fn write_way(out: &mut impl Write, text: &mut Vec<u8>, way: &Way<'_>) -> io::Result<()> {
-    let side = &*way.side;
-    let direction = match way.direction {
+fn write_direction(
+    out: &mut impl Write,
+    text: &mut Vec<u8>,
+    direction: &DirectionView<'_>,
+) -> io::Result<()> {
+    let side = &*direction.side;
+    let name = match direction.orientation {
         Direction::Forward => "client_to_server",
         Direction::Backward => "server_to_client",
     };
-    text.extend_from_slice(format!("{{\"direction\":\"{direction}\"").as_bytes());
+    text.extend_from_slice(format!("{{\"direction\":\"{name}\"").as_bytes());
     write_list(out, text, "segments", &side.segments, |object, segment| {
         object.number("time_ns", Some(segment.time_ns));
         object.number("frame", Some(segment.frame));
@@ -97,16 +101,22 @@ fn write_way(out: &mut impl Write, text: &mut Vec<u8>, way: &Way<'_>) -> io::Res
         object.number("time_ns", Some(point.0));
         object.number("bytes", Some(point.1));
     })?;
-    write_list(out, text, "cwnd_estimates", &estimates(way), |object, one| {
-        object.number("time_ns", Some(one.from_ns));
-        object.number("until_ns", Some(one.until_ns));
-        object.number("bytes", Some(one.bytes));
-    })?;
+    write_list(
+        out,
+        text,
+        "cwnd_estimates",
+        &estimates(direction),
+        |object, one| {
+            object.number("time_ns", Some(one.from_ns));
+            object.number("until_ns", Some(one.until_ns));
+            object.number("bytes", Some(one.bytes));
+        },
+    )?;
     write_list(out, text, "rtt", &side.rtt, |object, point| {
         object.number("time_ns", Some(point.0));
         object.number("rtt_ns", Some(point.1));
     })?;
-    write_list(out, text, "events", &way.events, push_event)?;
+    write_list(out, text, "events", &direction.events, push_event)?;
     text.push(b'}');
     Ok(())
 }
@@ -114,14 +124,14 @@ fn write_way(out: &mut impl Write, text: &mut Vec<u8>, way: &Way<'_>) -> io::Res
 fn push_event(object: &mut Object<'_>, event: &Event) {
     object.number("time_ns", Some(event.time_ns));
     object.number("frame", Some(event.frame));
-    push_what(object, event);
+    push_event_fields(object, event);
     object.text(
         "evidence",
         Some(event.evidence).filter(|evidence| !evidence.is_empty()),
     );
 }
 
-/// A list of objects under a name, written as it grows.
+/// Writes a list of objects under a name, in chunks.
 fn write_list<T>(
     out: &mut impl Write,
     text: &mut Vec<u8>,
@@ -156,5 +166,5 @@ const fn mark_word(kind: MarkKind) -> &'static str {
     }
 }
 
-/// As much is written at once
+/// Size of a write.
 const CHUNK: usize = 64 * 1024;

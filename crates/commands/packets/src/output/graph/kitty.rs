@@ -1,4 +1,4 @@
-//! Kitty's graphics protocol: a PNG in base64, in pieces that a terminal takes at once.
+//! Kitty's graphics protocol: a PNG in base64, in pieces of a limited size.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -22,5 +22,5 @@ pub(super) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// The most that the protocol allows in one
+/// Limit of the protocol for a piece.
 const PIECE: usize = 4096;

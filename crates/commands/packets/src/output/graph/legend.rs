@@ -1,16 +1,16 @@
-//! What the colours mean; only of what is there.
+//! The legend: the colours in a graph and their meaning.
 
 use super::GraphPanel;
 use super::estimate::estimates;
 use super::sequence::{PUSHED_MAX, paint_of};
 use super::view::View;
-use sockeye_output::picture::lettering::width_of;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape, Sign};
+use sockeye_output::picture::text_metrics::width_of;
 use sockeye_trace::MarkKind;
 use std::collections::BTreeSet;
 
-/// One of its entries.
+/// An entry of the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) paint: Paint,
@@ -27,7 +27,7 @@ enum Sample {
 }
 
 impl Entry {
-    /// The letter that it explains.
+    /// Returns the letter that it explains; `None` if it explains a colour only.
     pub(super) const fn letter(&self) -> Option<&'static str> {
         match self.sample {
             Sample::Sign(Sign::Letter(letter)) => Some(letter),
@@ -36,19 +36,25 @@ impl Entry {
     }
 }
 
-/// Those of a view.
+/// Returns the entries for what a view contains.
 pub(super) fn entries(view: &View<'_>) -> Vec<Entry> {
     let panels = view.panels();
     let mut entries = Vec::new();
-    let mut add = |is_there: bool, paint, sample, text| {
-        if is_there {
+    let mut add = |is_shown: bool, paint, sample, text| {
+        if is_shown {
             entries.push(Entry { paint, sample, text });
         }
     };
     let has_sequence = panels.contains(&GraphPanel::Sequence);
-    let has_estimates =
-        panels.contains(&GraphPanel::InFlight) && view.ways.iter().any(|way| !estimates(way).is_empty());
-    let has_windows = view.ways.iter().any(|way| !way.side.windows.is_empty());
+    let has_estimates = panels.contains(&GraphPanel::InFlight)
+        && view
+            .directions
+            .iter()
+            .any(|direction| !estimates(direction).is_empty());
+    let has_windows = view
+        .directions
+        .iter()
+        .any(|direction| !direction.side.windows.is_empty());
     if !has_sequence {
         let has_lines = panels.iter().any(|panel| *panel != GraphPanel::Window);
         add(has_lines, Paint::Data, Sample::Line, "sent");
@@ -62,7 +68,7 @@ pub(super) fn entries(view: &View<'_>) -> Vec<Entry> {
         add(has_estimates, Paint::Estimated, Sample::Line, ESTIMATED);
         return entries;
     }
-    let sides = || view.ways.iter().map(|way| &*way.side);
+    let sides = || view.directions.iter().map(|direction| &*direction.side);
     let kinds: BTreeSet<_> = sides()
         .flat_map(|side| side.segments.iter().map(|segment| paint_of(segment.flags)))
         .collect();
@@ -123,10 +129,10 @@ pub(super) fn entries(view: &View<'_>) -> Vec<Entry> {
         Sample::Sign(Sign::Diamond),
         "PSH",
     );
-    let happened = |stall: bool| {
-        view.ways
+    let has_event = |stall: bool| {
+        view.directions
             .iter()
-            .flat_map(|way| &way.events)
+            .flat_map(|direction| &direction.events)
             .any(|event| match event.kind {
                 sockeye_trace::EventKind::Stall { .. } => stall,
                 sockeye_trace::EventKind::WindowClosed { .. } => !stall,
@@ -134,12 +140,12 @@ pub(super) fn entries(view: &View<'_>) -> Vec<Entry> {
             })
     };
     add(has_estimates, Paint::Estimated, Sample::Line, ESTIMATED);
-    add(happened(true), Paint::Stalled, Sample::Shade, "stall");
-    add(happened(false), Paint::Closed, Sample::Shade, "window closed");
+    add(has_event(true), Paint::Stalled, Sample::Shade, "stall");
+    add(has_event(false), Paint::Closed, Sample::Shade, "window closed");
     entries
 }
 
-/// Draws them from left to right, in as many lines as they need; and how high these are.
+/// Draws the entries in lines, and returns the height of these too.
 pub(super) fn draw(entries: &[Entry], left: f32, right: f32, top: f32) -> (Vec<Shape>, f32) {
     let mut shapes = Vec::new();
     let (mut x, mut y) = (left, top);
@@ -187,7 +193,7 @@ pub(super) fn draw(entries: &[Entry], left: f32, right: f32, top: f32) -> (Vec<S
     (shapes, height)
 }
 
-/// It is no more than that
+/// Name of estimates, in each legend.
 pub(super) const ESTIMATED: &str = "congestion window, estimated";
 const SIZE: f32 = 11.0;
 const LINE: f32 = 17.0;

@@ -1,4 +1,4 @@
-//! Marks at places; those too close together become one that says how many it stands for.
+//! Marks in a plot; marks too close together are merged into one with a count.
 
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Shape, Sign};
@@ -16,7 +16,7 @@ struct Cluster {
 }
 
 impl Marks {
-    /// One more.
+    /// Adds a mark.
     pub(super) fn add(&mut self, paint: Paint, sign: Sign, x: f32, y: f32) {
         let cluster = Cluster {
             top: y,
@@ -27,18 +27,17 @@ impl Marks {
     }
 
     fn insert(&mut self, cell: [f32; 2], paint: Paint, sign: Sign, new: Cluster) {
-        let [column, row] = [new.middle() / cell[0], new.top / cell[1]].map(|place| place as i32);
+        let [column, row] = [new.middle() / cell[0], new.top / cell[1]].map(|cell| cell as i32);
         self.0
             .entry((paint, sign, column, row))
             .and_modify(|cluster| *cluster = cluster.with(new))
             .or_insert(new);
     }
 
-    /// All of them as shapes, letters beside and above each other rather than upon each other; none above `top` or
-    /// beyond the columns from `left` to `right`.
+    /// Returns all marks as shapes, with letters that do not overlap, below `top` and between `left` and `right`.
     pub(super) fn into_shapes(self, top: f32, [left, right]: [f32; 2]) -> Vec<Shape> {
         let mut merged = merged(self.0);
-        // Noise would fill the plot with letters: what is within reach of a larger cell becomes one, until they are few.
+        // Noise would fill the plot with letters: cells grow, and marks in them are merged, until there are few.
         let mut cell = CELL;
         while merged.len() > MARKS_MAX && cell[0] < 4_096.0 {
             cell = cell.map(|side| side * 2.0);
@@ -79,7 +78,7 @@ impl Marks {
     }
 }
 
-/// From left to right, letters that would lie upon each other made one.
+/// Returns the marks from left to right; letters that would overlap are merged.
 fn merged(cells: BTreeMap<(Paint, Sign, i32, i32), Cluster>) -> Vec<(Paint, Sign, Cluster)> {
     let mut clusters: Vec<_> = cells
         .into_iter()
@@ -112,7 +111,7 @@ impl Cluster {
         f32::midpoint(self.span[0], self.span[1])
     }
 
-    /// How wide its letters are, or all that it spans.
+    /// Returns the width of its letters or of its span, whichever is larger.
     fn width(&self, sign: Sign) -> f32 {
         let Sign::Letter(letter) = sign else { return 0.0 };
         let count = if self.count > 1 {
@@ -123,7 +122,7 @@ impl Cluster {
         ((letter.len() + count) as f32 * 6.2).max(self.span[1] - self.span[0])
     }
 
-    /// Whether the letters of one would lie upon the other's.
+    /// Returns whether the letters of both would overlap.
     fn touches(&self, other: &Self, sign: Sign) -> bool {
         let apart = (self.middle() - other.middle()).abs();
         let merged = self.with(*other);
@@ -134,13 +133,13 @@ impl Cluster {
     }
 }
 
-/// Marks in one of these cells, in pixels, are one; a letter with a count of three digits has room.
+/// Cell in which marks are merged, in pixels; a letter with a count of three digits fits.
 const CELL: [f32; 2] = [17.0, 13.0];
-/// More are too many to look at
+/// Limit for marks of a plot.
 const MARKS_MAX: usize = 600;
-/// Marks far from each other stay apart even if there is no room
+/// Widest span of merged letters.
 const SPAN_MAX: f32 = 60.0;
-/// How high letters are
+/// Height of letters.
 const LETTER: f32 = 9.0;
-/// Marks are in order: only so many may be near the next
+/// Marks are sorted: only this many before a mark can be near it.
 const LOOK_BACK: usize = 64;

@@ -1,60 +1,61 @@
-//! Graphs of one connection: time-sequence and its companions, as SVG, PNG, a page to look around in, xplot's format,
-//! JSON, or in a terminal.
+//! Graphs of one connection: time-sequence and other panels, as SVG, PNG, an interactive page, xplot's format, JSON, or in
+//! a terminal.
 //!
-//! [`write_graph`] lays the chosen panels out once, into a [`Scene`](sockeye_output::picture::scene::Scene) of a few thousand strokes whatever the number of
-//! segments; `svg`, `raster` and what is built upon it draw that. The page (`html`), JSON and xplot's format have
-//! every point, and no scene. In a terminal, `terminal` lays out by itself: cells are too coarse for the scene.
+//! [`write_graph`] lays the chosen panels out once, into a [`Scene`](sockeye_output::picture::scene::Scene) of a few
+//! thousand strokes whatever the number of segments; `svg`, `raster` and the formats based on it draw that. The page
+//! (`html`), JSON and xplot's format have every point, and no scene. `terminal` has its own layout: cells are too coarse
+//! for the scene.
 //!
-//! What down-sampling keeps: each stretch of sequence space that was sent in a pixel column, the extremes of each line
-//! in it, and every mark: those too close together become one with a count, which spans their columns.
+//! Down-sampling keeps each range of sequence numbers that was sent in a pixel column, the extremes of each line in it, and
+//! every mark; marks too close together are merged into one with a count, which spans their columns.
 
 mod axis;
 mod caption;
+mod derived;
+mod downsample;
 mod estimate;
+mod event_rows;
 mod html;
 mod json;
 mod kitty;
 mod legend;
 mod marks;
-mod measure;
 mod panels;
 mod plot;
-mod reduce;
 mod sequence;
 mod sixel;
-mod strip;
 mod terminal;
 mod view;
 #[cfg(test)]
-mod visible;
+mod visibility_tests;
 mod xpl;
 
 use sockeye_output::picture::{GraphTheme, png, raster, svg};
 use sockeye_trace::{Connection, Direction, Series};
 use std::io::{self, Write};
 
-/// What is drawn, and how.
+/// How a graph is drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphLayout {
-    /// As what
+    /// Output format.
     pub format: GraphFormat,
-    /// Which panels, from top to bottom; of xplot's format, which has one panel a file, the first
+    /// Panels from top to bottom; xplot's format has only the first.
     pub panels: Vec<GraphPanel>,
-    /// Whose data; of xplot's format the first
+    /// Directions of data; xplot's format has only the first.
     pub directions: GraphDirections,
-    /// Columns of pixels, or of characters in a terminal
+    /// Width in pixels, or in characters of a terminal.
     pub width: u32,
-    /// Rows of the same; `None`: what the panels need
+    /// Height in the same unit; `None`: as the panels need.
     pub height: Option<u32>,
-    /// Light or dark
+    /// Light or dark theme.
     pub theme: GraphTheme,
-    /// Pixels of a bitmap for each of `width`
+    /// Pixels of a bitmap per pixel of `width`.
     pub scale: u32,
-    /// Whether a terminal understands colours
+    /// Whether to use colours in a terminal.
     pub color: bool,
-    /// Where the connection was captured: the name of a file
+    /// Name of the capture file.
     pub source: String,
-    /// What is said below the title: what held the transfer back
+    /// Text below the title: what limited the transfer.
     pub verdict: String,
 }
 
@@ -71,7 +72,7 @@ impl Default for GraphLayout {
             directions: GraphDirections::Busier,
             width: 1200,
             height: None,
-            theme: GraphTheme::Reader,
+            theme: GraphTheme::Auto,
             scale: 2,
             color: false,
             source: String::new(),
@@ -80,46 +81,46 @@ impl Default for GraphLayout {
     }
 }
 
-/// As what a graph is written.
+/// Output format of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphFormat {
-    /// A picture that stands alone and scales
+    /// A self-contained, scalable picture.
     Svg,
-    /// A picture of pixels
+    /// A picture of pixels.
     Png,
-    /// A page to look around in, in one file, with every point
+    /// An interactive page in one file, with every point.
     Html,
-    /// What xplot and jPlot read, as tcptrace writes it
+    /// The format of xplot and jPlot, as tcptrace writes it.
     Xpl,
-    /// Every point
+    /// Every point as JSON.
     Json,
-    /// Braille, for a terminal
+    /// Braille characters, for a terminal.
     Text,
-    /// Pixels for a terminal that understands DEC's sixels
+    /// Pixels for a terminal that supports DEC's sixels.
     Sixel,
-    /// Pixels for a terminal that understands kitty's protocol
+    /// Pixels for a terminal that supports kitty's protocol.
     Kitty,
 }
 
-/// One of the graphs that share the time axis.
+/// A panel; all panels have the same time axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GraphPanel {
-    /// Segments, acknowledgements and the window's end over time (tcptrace's `tsg`)
+    /// Segments, acknowledgements and the window's end over time (tcptrace's `tsg`).
     Sequence,
-    /// Bytes in flight (`owin`)
+    /// Bytes in flight (`owin`).
     InFlight,
-    /// Round-trip times
+    /// Round-trip times.
     RoundTrip,
-    /// Bits a second, sent and acknowledged
+    /// Throughput sent and acknowledged, in bits per second.
     Throughput,
-    /// The window that the receiver announced
+    /// The receive window.
     Window,
-    /// Bytes of each segment (`ssize`)
+    /// Bytes of each segment (`ssize`).
     SegmentSize,
 }
 
 impl GraphPanel {
-    /// Each of them.
+    /// All panels.
     pub const ALL: [Self; 6] = [
         Self::Sequence,
         Self::InFlight,
@@ -129,7 +130,7 @@ impl GraphPanel {
         Self::SegmentSize,
     ];
 
-    /// Its name on the command line and in JSON.
+    /// Returns its name on the command line and in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -142,7 +143,7 @@ impl GraphPanel {
         }
     }
 
-    /// What stands above it.
+    /// Returns its title.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -156,21 +157,21 @@ impl GraphPanel {
     }
 }
 
-/// Whose data is drawn.
+/// Directions of data in a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GraphDirections {
-    /// Of who sent more
+    /// The direction with more data.
     Busier,
-    /// Client to server
+    /// Client to server.
     Forward,
-    /// Server to client
+    /// Server to client.
     Backward,
-    /// Client to server, and below it server to client
+    /// Client to server, and below it server to client.
     Both,
 }
 
 impl GraphDirections {
-    /// Which they are, in their order.
+    /// Returns the directions from top to bottom.
     fn of(self, series: &Series) -> Vec<Direction> {
         let sent = |side: &sockeye_trace::SideSeries| {
             let bytes = side
@@ -190,7 +191,7 @@ impl GraphDirections {
     }
 }
 
-/// Writes one connection as `layout` says.
+/// Writes the graph of a connection.
 ///
 /// # Errors
 /// Those of `out`.
@@ -213,7 +214,7 @@ pub fn write_graph(
     }
 }
 
-/// The pixels of a view.
+/// Draws a view as pixels.
 fn draw(view: &view::View<'_>, layout: &GraphLayout) -> raster::Bitmap {
     raster::draw(&plot::lay_out(view), layout.theme, layout.scale)
 }

@@ -1,33 +1,33 @@
-//! Panels: their axes, and what is drawn into them.
+//! Panels: their axes and their shapes.
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity, counted};
+use super::derived::{Rates, windows};
+use super::downsample::{Cover, Envelope};
 use super::estimate::{Estimate, estimates};
-use super::measure::{Rates, windows};
-use super::reduce::{Cover, Envelope};
 use super::sequence::{self, Range, line_of, paint_of, strokes_of};
-use super::view::Way;
+use super::view::DirectionView;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Shape;
 
-/// A panel of one direction, ready to be drawn into whatever room it gets.
+/// The content of a panel of one direction, which can be drawn at any size.
 #[derive(Debug)]
-pub(super) struct Content<'a> {
-    way: &'a Way<'a>,
+pub(super) struct PanelContent<'a> {
+    direction: &'a DirectionView<'a>,
     panel: GraphPanel,
     lines: Vec<(Paint, Vec<(u64, f64)>)>,
     estimates: Vec<Estimate>,
     low: f64,
     high: f64,
-    /// What stands at the right end above the plot
+    /// Text at the right end above the plot.
     note: String,
 }
 
-impl<'a> Content<'a> {
-    pub(super) fn new(way: &'a Way<'a>, panel: GraphPanel, time: (u64, u64)) -> Self {
-        let side = &*way.side;
+impl<'a> PanelContent<'a> {
+    pub(super) fn new(direction: &'a DirectionView<'a>, panel: GraphPanel, time: (u64, u64)) -> Self {
+        let side = &*direction.side;
         let mut content = Self {
-            way,
+            direction,
             panel,
             lines: Vec::new(),
             estimates: Vec::new(),
@@ -37,7 +37,7 @@ impl<'a> Content<'a> {
         };
         match panel {
             GraphPanel::Sequence => {
-                let range = Range::of(way);
+                let range = Range::of(direction);
                 content.low = range.low as f64;
                 content.high = range.high as f64;
                 if range.is_window_above {
@@ -48,7 +48,7 @@ impl<'a> Content<'a> {
                 let flight = |&(time, bytes): &(u64, u32)| (time, f64::from(bytes));
                 let points: Vec<_> = side.in_flight.iter().map(flight).collect();
                 content.high = highest(&points);
-                let window: Vec<_> = windows(way)
+                let window: Vec<_> = windows(direction)
                     .into_iter()
                     .map(|(time, bytes)| (time, bytes as f64))
                     .collect();
@@ -64,7 +64,7 @@ impl<'a> Content<'a> {
                     );
                 }
                 content.lines.push((Paint::Data, points));
-                content.estimates = estimates(way);
+                content.estimates = estimates(direction);
             }
             GraphPanel::RoundTrip => {
                 let mut times: Vec<_> = side.rtt.iter().map(|point| point.1).collect();
@@ -76,7 +76,7 @@ impl<'a> Content<'a> {
                     } else {
                         format!("{} to {}", span[0], span[1])
                     };
-                    // A few that took very long would press all others to the floor: they stay at the upper edge.
+                    // A few very long ones would compress the others at the bottom: they are drawn at the upper edge.
                     let rank = times.len() - 1 - times.len() / 100;
                     let (_, usual, _) = times.select_nth_unstable(rank);
                     let limit = usual.saturating_mul(3);
@@ -88,7 +88,7 @@ impl<'a> Content<'a> {
                 }
             }
             GraphPanel::Throughput => {
-                let rates = Rates::of(way, time);
+                let rates = Rates::of(direction, time);
                 content.high = highest(&rates.sent).max(highest(&rates.acknowledged));
                 content.note = format!("over {}", Quantity::Time.label(rates.window_ns as f64));
                 content.lines = vec![
@@ -97,7 +97,7 @@ impl<'a> Content<'a> {
                 ];
             }
             GraphPanel::Window => {
-                let points: Vec<_> = windows(way)
+                let points: Vec<_> = windows(direction)
                     .into_iter()
                     .map(|(time, bytes)| (time, bytes as f64))
                     .collect();
@@ -115,22 +115,22 @@ impl<'a> Content<'a> {
         content
     }
 
-    /// Whether there is nothing to see.
+    /// Returns whether the panel has nothing to show.
     pub(super) fn is_empty(&self) -> bool {
         match self.panel {
             GraphPanel::Sequence => {
-                let side = &*self.way.side;
+                let side = &*self.direction.side;
                 side.segments.is_empty() && side.acks.is_empty() && side.marks.is_empty()
             }
-            GraphPanel::RoundTrip => self.way.side.rtt.is_empty(),
-            GraphPanel::SegmentSize => self.way.side.segments.is_empty(),
+            GraphPanel::RoundTrip => self.direction.side.rtt.is_empty(),
+            GraphPanel::SegmentSize => self.direction.side.segments.is_empty(),
             _ => self.lines.iter().all(|(_, points)| points.is_empty()),
         }
     }
 
-    /// Whether there is more than SYN and FIN.
+    /// Returns whether there is more than SYN and FIN.
     pub(super) fn has_data(&self) -> bool {
-        let side = &*self.way.side;
+        let side = &*self.direction.side;
         let is_long = |len: u64| len > 1;
         side.segments
             .iter()
@@ -138,7 +138,7 @@ impl<'a> Content<'a> {
             || side.acks.iter().any(|ack| ack.sequence > 2)
     }
 
-    /// What there is to say beside its name, if so many characters are enough for it.
+    /// Returns the note, if it fits into this many characters.
     pub(super) fn note_within(&self, characters: usize) -> Option<String> {
         let fits = !self.note.is_empty() && self.note.chars().count() <= characters;
         fits.then(|| self.note.clone())
@@ -154,7 +154,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Its axis over the height of a plot, with a little air above the highest.
+    /// Returns its axis over the height of a plot, with a little space above the highest value.
     pub(super) fn axis(&self, top: f32, height: f32) -> Axis {
         Axis::new(
             self.low,
@@ -164,11 +164,11 @@ impl<'a> Content<'a> {
         )
     }
 
-    /// What is in a plot at `from`.
+    /// Returns the shapes of a plot at `from`.
     pub(super) fn draw(&self, from: [f32; 2], size: [f32; 2], time: Axis) -> Vec<Shape> {
         let value = self.axis(from[1], size[1]);
         let dots = |count: usize, points: &mut dyn Iterator<Item = (Paint, u64, f64)>| {
-            // Few may be larger
+            // A few dots may be larger.
             let dot = if count < FEW { 3.4 } else { 2.0 };
             let mut covers: Vec<(Paint, Cover)> = Vec::new();
             for (paint, moment, worth) in points {
@@ -190,9 +190,9 @@ impl<'a> Content<'a> {
             covers.into_iter().map(shape).collect()
         };
         match self.panel {
-            GraphPanel::Sequence => sequence::draw(self.way, from, size, time, value),
+            GraphPanel::Sequence => sequence::draw(self.direction, from, size, time, value),
             GraphPanel::RoundTrip => {
-                let points = self.way.side.rtt.iter();
+                let points = self.direction.side.rtt.iter();
                 dots(
                     points.len(),
                     &mut points.map(|&(moment, rtt)| {
@@ -206,7 +206,7 @@ impl<'a> Content<'a> {
                 )
             }
             GraphPanel::SegmentSize => {
-                let points = self.way.side.segments.iter();
+                let points = self.direction.side.segments.iter();
                 dots(
                     points.len(),
                     &mut points.map(|point| {
@@ -232,8 +232,8 @@ impl<'a> Content<'a> {
     }
 }
 
-impl Content<'_> {
-    /// Estimates: level, a dot for each pixel, so that many are no more than the picture is wide.
+impl PanelContent<'_> {
+    /// Returns horizontal lines for the estimates, as dots, of which there are no more than pixels.
     fn dashes(&self, from: [f32; 2], size: [f32; 2], time: Axis, value: Axis) -> Option<Shape> {
         if self.estimates.is_empty() {
             return None;
@@ -260,7 +260,7 @@ impl Content<'_> {
                 dash(left(one), right(one), value.at(one.bytes as f64));
             }
         } else {
-            // Of several in one column the highest
+            // The highest of several in one column
             for column in self
                 .estimates
                 .chunk_by(|one, other| left(one) as i32 == left(other) as i32)
@@ -278,9 +278,9 @@ fn highest(points: &[(u64, f64)]) -> f64 {
     points.iter().map(|point| point.1).fold(0.0, f64::max)
 }
 
-/// How thick estimates are
+/// Thickness of estimates.
 const DASH: f32 = 1.8;
-/// So few points can be drawn larger
+/// Number of points below which they are drawn larger.
 pub(super) const FEW: usize = 400;
-/// A window of more than this many times what was in flight is told, not drawn.
+/// A window of more than this many times the data in flight is in the note and not drawn.
 const WINDOW_IN_FLIGHT_MAX: f64 = 3.0;

@@ -1,17 +1,17 @@
-//! Lays the panels out, one above the other over one time axis.
+//! The layout of the panels, one below the other, above one time axis.
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity};
 use super::caption;
+use super::event_rows::EventRows;
 use super::legend;
-use super::panels::Content;
-use super::strip::Strip;
-use super::view::{View, Way};
-use sockeye_output::picture::lettering::{width_of, wrapped};
+use super::panels::PanelContent;
+use super::view::{DirectionView, View};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Scene, Shape};
+use sockeye_output::picture::text_metrics::{width_of, wrapped};
 
-/// Everything of a view, in its place.
+/// Lays out a view.
 pub(super) fn lay_out(view: &View<'_>) -> Scene {
     let width = view.layout.width.clamp(WIDTH_MIN, SIZE_MAX) as f32;
     let time = Axis::new(view.time.0 as f64, view.time.1 as f64, LEFT, width - RIGHT);
@@ -23,7 +23,7 @@ pub(super) fn lay_out(view: &View<'_>) -> Scene {
         time,
     };
 
-    // 1. What stands above
+    // 1. Title, verdict, facts, legend
     let (title, verdict, facts) = (caption::title(view), caption::verdict(view), caption::facts(view));
     sheet.paragraph(&title, TITLE, 2.0, Paint::Text, true);
     sheet.paragraph(&verdict, SUBTITLE, 5.0, Paint::Text, false);
@@ -32,63 +32,73 @@ pub(super) fn lay_out(view: &View<'_>) -> Scene {
     sheet.shapes.extend(drawn);
     sheet.bottom += 7.0 + height;
 
-    // 2. How much room each panel gets
+    // 2. The height of each panel
     let panels = view.panels();
-    let ways: Vec<_> = view
-        .ways
+    let directions: Vec<_> = view
+        .directions
         .iter()
-        .map(|way| (way, Strip::of(way), contents(view, way, &panels)))
+        .map(|direction| {
+            (
+                direction,
+                EventRows::of(direction),
+                contents(view, direction, &panels),
+            )
+        })
         .collect();
     let (mut fixed, mut natural) = (sheet.bottom + BOTTOM, 0.0);
-    for (_, strip, contents) in &ways {
+    for (_, event_rows, contents) in &directions {
         for (panel, content) in contents {
             fixed += ABOVE;
             fixed += if *panel == GraphPanel::Sequence {
-                strip.height()
+                event_rows.height()
             } else {
                 0.0
             };
             natural += height_of(*panel, content);
         }
     }
-    let asked = view.layout.height.map(|height| height.min(SIZE_MAX) as f32);
-    let stretch = asked.map_or(1.0, |height| ((height - fixed) / natural).max(STRETCH_MIN));
-    let height = (fixed + natural * stretch).max(asked.unwrap_or(0.0));
+    let requested = view.layout.height.map(|height| height.min(SIZE_MAX) as f32);
+    let stretch = requested.map_or(1.0, |height| ((height - fixed) / natural).max(STRETCH_MIN));
+    let height = (fixed + natural * stretch).max(requested.unwrap_or(0.0));
 
     // 3. The panels
-    for (way, strip, contents) in &ways {
+    for (direction, event_rows, contents) in &directions {
         for (panel, content) in contents {
             let mut name = panel.title().to_owned();
-            if view.ways.len() > 1 || *panel == GraphPanel::Sequence {
-                name = format!("{name}, {}", way.name());
+            if view.directions.len() > 1 || *panel == GraphPanel::Sequence {
+                name = format!("{name}, {}", direction.name());
             }
-            sheet.panel(name, content, height_of(*panel, content) * stretch, strip);
+            sheet.panel(name, content, height_of(*panel, content) * stretch, event_rows);
             if *panel == GraphPanel::Sequence {
-                let drawn = strip.draw(LEFT, sheet.right(), sheet.bottom, time);
+                let drawn = event_rows.draw(LEFT, sheet.right(), sheet.bottom, time);
                 sheet.shapes.extend(drawn);
-                sheet.bottom += strip.height();
+                sheet.bottom += event_rows.height();
             }
         }
     }
 
     // 4. The time axis
     sheet.time_axis();
-    let told = [verdict, facts].into_iter().filter(|part| !part.is_empty());
+    let parts = [verdict, facts].into_iter().filter(|part| !part.is_empty());
     Scene {
         width,
         height,
         title,
-        description: told.collect::<Vec<_>>().join(". "),
+        description: parts.collect::<Vec<_>>().join(". "),
         shapes: sheet.shapes,
         behaviour: None,
     }
 }
 
-/// The panels of one direction; of one without any points only the first, to say so.
-fn contents<'a>(view: &View<'_>, way: &'a Way<'a>, panels: &[GraphPanel]) -> Vec<(GraphPanel, Content<'a>)> {
+/// Returns the panels of a direction; if none has points, only the first, which has a message then.
+fn contents<'a>(
+    view: &View<'_>,
+    direction: &'a DirectionView<'a>,
+    panels: &[GraphPanel],
+) -> Vec<(GraphPanel, PanelContent<'a>)> {
     let mut contents: Vec<_> = panels
         .iter()
-        .map(|panel| (*panel, Content::new(way, *panel, view.time)))
+        .map(|panel| (*panel, PanelContent::new(direction, *panel, view.time)))
         .collect();
     if contents.iter().all(|(_, content)| content.is_empty()) {
         contents.truncate(1);
@@ -96,7 +106,7 @@ fn contents<'a>(view: &View<'_>, way: &'a Way<'a>, panels: &[GraphPanel]) -> Vec
     contents
 }
 
-fn height_of(panel: GraphPanel, content: &Content<'_>) -> f32 {
+fn height_of(panel: GraphPanel, content: &PanelContent<'_>) -> f32 {
     match panel {
         _ if content.is_empty() => 40.0,
         GraphPanel::Sequence if content.has_data() => 420.0,
@@ -104,11 +114,11 @@ fn height_of(panel: GraphPanel, content: &Content<'_>) -> f32 {
     }
 }
 
-/// What is drawn, from top to bottom.
+/// A picture that is filled from top to bottom.
 struct Sheet {
     shapes: Vec<Shape>,
     width: f32,
-    /// Below what there is already
+    /// Bottom of the shapes so far, in pixels from the top.
     bottom: f32,
     time: Axis,
     ticks: Vec<(f32, String)>,
@@ -134,7 +144,7 @@ impl Sheet {
         self.shapes.push(Shape::Fill { paint, at, size });
     }
 
-    /// Lines of text over the whole width.
+    /// Adds lines of text over the whole width.
     fn paragraph(&mut self, text: &str, size: f32, gap: f32, paint: Paint, bold: bool) {
         for text in wrapped(text, size, self.width - 2.0 * EDGE) {
             self.bottom += size + gap;
@@ -149,12 +159,12 @@ impl Sheet {
         }
     }
 
-    /// One panel, below the last.
-    fn panel(&mut self, name: String, content: &Content<'_>, height: f32, strip: &Strip) {
+    /// Adds a panel below the last.
+    fn panel(&mut self, name: String, content: &PanelContent<'_>, height: f32, event_rows: &EventRows) {
         let (right, top) = (self.right(), self.bottom + ABOVE);
         let size = [right - LEFT, height];
         self.bottom = top + height;
-        let room = size[0] - width_of(&name, SMALL) - 12.0;
+        let note_width = size[0] - width_of(&name, SMALL) - 12.0;
         self.shapes.push(Shape::Text {
             paint: Paint::Text,
             at: [LEFT, top - 5.0],
@@ -170,10 +180,10 @@ impl Sheet {
             self.frame(top, size);
             return;
         }
-        if let Some(note) = content.note_within((room / width_of(" ", SMALL)).max(0.0) as usize) {
+        if let Some(note) = content.note_within((note_width / width_of(" ", SMALL)).max(0.0) as usize) {
             self.text(Paint::Faint, [right, top - 5.0], SMALL, Anchor::End, note);
         }
-        self.shapes.extend(strip.shades(top, height, self.time));
+        self.shapes.extend(event_rows.shades(top, height, self.time));
         let ticks: Vec<_> = self.ticks.iter().map(|(x, _)| *x).collect();
         for x in ticks {
             self.fill(Paint::Grid, [x - 0.5, top], [1.0, height]);
@@ -192,7 +202,7 @@ impl Sheet {
         self.fill(Paint::Axis, [LEFT, top + size[1]], [size[0], 1.0]);
     }
 
-    /// Its labels, as far as they do not touch.
+    /// Adds the time axis, with labels that do not overlap.
     fn time_axis(&mut self) {
         let mut free_from = f32::MIN;
         for (x, label) in std::mem::take(&mut self.ticks) {
@@ -216,21 +226,21 @@ impl Sheet {
     }
 }
 
-/// Narrower pictures are drawn this wide
+/// Smallest width of a picture.
 const WIDTH_MIN: u32 = 360;
-/// Larger ones this large
+/// Largest width and height of a picture.
 const SIZE_MAX: u32 = 16_000;
-/// Panels shrink to this much of what they need
+/// Smallest fraction of its height to which a panel shrinks.
 const STRETCH_MIN: f32 = 0.35;
-/// Between labels of a vertical axis, about
+/// Approximate distance between labels of a vertical axis.
 const VALUES_APART: f32 = 52.0;
-/// Room at the edges, in pixels
+/// Margins, in pixels.
 const EDGE: f32 = 16.0;
 pub(super) const LEFT: f32 = 104.0;
 pub(super) const RIGHT: f32 = 18.0;
 const BOTTOM: f32 = 40.0;
 const ABOVE: f32 = 26.0;
-/// Sizes of text
+/// Sizes of text.
 const TITLE: f32 = 16.0;
 const SUBTITLE: f32 = 13.0;
 const SMALL: f32 = 11.0;

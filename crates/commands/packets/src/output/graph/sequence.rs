@@ -1,15 +1,15 @@
-//! The time-sequence graph: tcptrace's elements.
+//! The time-sequence graph, with the elements of tcptrace's.
 
 use super::axis::Axis;
+use super::downsample::{Cover, Envelope};
 use super::marks::Marks;
 use super::panels::FEW;
-use super::reduce::{Cover, Envelope};
-use super::view::Way;
+use super::view::DirectionView;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Shape, Sign};
 use sockeye_trace::{Flag, Flags, MarkKind, SegmentPoint};
 
-/// Which sequence numbers a graph shows, and whether the window's end lies above them.
+/// The sequence numbers of a graph, and whether the window's end is above them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
     pub(super) low: u64,
@@ -18,8 +18,8 @@ pub(super) struct Range {
 }
 
 impl Range {
-    pub(super) fn of(way: &Way<'_>) -> Self {
-        let side = &*way.side;
+    pub(super) fn of(direction: &DirectionView<'_>) -> Self {
+        let side = &*direction.side;
         let segments = side.segments.iter().flat_map(|point| [point.start, point.end]);
         let acks = side.acks.iter().map(|point| point.sequence);
         let marks = side.marks.iter().map(|mark| mark.sequence);
@@ -31,7 +31,7 @@ impl Range {
             });
         let low = low.min(high);
         let window = side.windows.iter().map(|point| point.sequence).max().unwrap_or(0);
-        // A window much larger than what was sent would press all else to the floor.
+        // A window much larger than the data would compress everything else at the bottom.
         let limit = high.saturating_add((high - low) / 2).max(high.saturating_add(1));
         Self {
             low,
@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-/// What kind of bar a segment is.
+/// Returns the paint of a segment.
 pub(super) const fn paint_of(flags: Flags) -> Paint {
     if flags.has(Flag::SpuriousRetransmission) {
         Paint::Spurious
@@ -56,12 +56,12 @@ pub(super) const fn paint_of(flags: Flags) -> Paint {
     }
 }
 
-/// Whether a segment was sent again, by its flags.
+/// Returns whether the flags of a segment are those of a retransmission.
 pub(super) const fn is_repeated(segment: &SegmentPoint) -> bool {
     matches!(paint_of(segment.flags), Paint::Spurious | Paint::Retransmitted)
 }
 
-/// What a mark shows.
+/// Returns the paint and the sign of a mark.
 pub(super) const fn sign_of(kind: MarkKind) -> (Paint, Sign) {
     match kind {
         MarkKind::Syn => (Paint::Sign, Sign::Letter("SYN")),
@@ -74,9 +74,15 @@ pub(super) const fn sign_of(kind: MarkKind) -> (Paint, Sign) {
     }
 }
 
-/// Draws it into a plot whose upper left corner is at `from`.
-pub(super) fn draw(way: &Way<'_>, from: [f32; 2], size: [f32; 2], time: Axis, value: Axis) -> Vec<Shape> {
-    let side = &*way.side;
+/// Draws the graph into a plot with its upper left corner at `from`.
+pub(super) fn draw(
+    direction: &DirectionView<'_>,
+    from: [f32; 2],
+    size: [f32; 2],
+    time: Axis,
+    value: Axis,
+) -> Vec<Shape> {
+    let side = &*direction.side;
     let x = |time_ns: u64| time.at(time_ns as f64);
     let y = |sequence: u64| value.at(sequence as f64);
     let is_above = |sequence: u64| !value.has(sequence as f64);
@@ -89,7 +95,7 @@ pub(super) fn draw(way: &Way<'_>, from: [f32; 2], size: [f32; 2], time: Axis, va
     let mut end_before = None;
     for point in &side.windows {
         if is_above(point.sequence) {
-            // Where it lies above the plot it is not drawn: a line along the edge would say that it ends there.
+            // Above the plot it is not drawn: a line along the edge would look like its value.
             window.push(std::mem::take(&mut line).points());
             end_before = None;
             continue;
@@ -116,7 +122,7 @@ pub(super) fn draw(way: &Way<'_>, from: [f32; 2], size: [f32; 2], time: Axis, va
     }
     shapes.push(strokes_of(Paint::Sack, 1.0, sack.strokes()));
 
-    // What was sent again lies above what was sent once.
+    // Retransmissions are drawn over other segments.
     let kinds = [
         Paint::Data,
         Paint::Probe,
@@ -129,7 +135,7 @@ pub(super) fn draw(way: &Way<'_>, from: [f32; 2], size: [f32; 2], time: Axis, va
     for segment in &side.segments {
         let paint = paint_of(segment.flags);
         let (at, low, high) = (x(segment.time_ns), y(segment.start), y(segment.end));
-        // A bar of less than this is a speck that nobody finds.
+        // A smaller bar would be hard to see.
         let least = if paint == Paint::Data { 1.0 } else { 3.0 };
         let low = low.max(high + least).min(from[1] + size[1]);
         let high = high.min(low - least);
@@ -183,7 +189,7 @@ pub(super) fn draw(way: &Way<'_>, from: [f32; 2], size: [f32; 2], time: Axis, va
     shapes
 }
 
-/// Stairs of one paint.
+/// Returns a stepped line.
 pub(super) const fn line_of(paint: Paint, points: Vec<[f32; 2]>) -> Shape {
     Shape::Line {
         paint,
@@ -193,7 +199,7 @@ pub(super) const fn line_of(paint: Paint, points: Vec<[f32; 2]>) -> Shape {
     }
 }
 
-/// Upright strokes of one paint.
+/// Returns vertical strokes.
 pub(super) const fn strokes_of(paint: Paint, width: f32, strokes: Vec<[f32; 3]>) -> Shape {
     Shape::Strokes {
         paint,
@@ -202,11 +208,11 @@ pub(super) const fn strokes_of(paint: Paint, width: f32, strokes: Vec<[f32; 3]>)
     }
 }
 
-/// How long the ticks at lines are, in pixels
+/// Length of ticks at lines, in pixels.
 const TICK: f32 = 5.0;
-/// How far letters may go beyond the right end
+/// Distance that letters may extend beyond the right end, in pixels.
 const RIGHT: f32 = 14.0;
-/// How high letters are
+/// Height of letters, in pixels.
 const LETTER: f32 = 9.0;
-/// Of more, pushes are not shown one by one
+/// Limit for pushed segments that are marked.
 pub(super) const PUSHED_MAX: usize = 200;

@@ -1,7 +1,7 @@
-//! DEC's sixels: six rows at a time, a colour at a time.
+//! DEC's sixels: bands of six rows, each drawn once per colour.
 //!
-//! Written here although `icy_sixel` 0.7 exists: it adds 22 packages, most of which choose colours for photographs. A graph has a
-//! few colours, all known before.
+//! Written here although `icy_sixel` 0.7 exists: it adds 22 packages, most of which choose colours for photographs. A graph has
+//! few colours, which are known in advance.
 
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::raster::{Bitmap, rgb};
@@ -32,7 +32,7 @@ pub(super) fn write(out: &mut impl Write, bitmap: &Bitmap) -> io::Result<()> {
     out.write_all(b"\x1b\\\n")
 }
 
-/// Six rows: for each colour in them, which of the six dots of each column have it.
+/// Appends a band of six rows: for each colour, which of the six pixels of each column have it.
 fn push_band(text: &mut String, band: &[u8], width: usize, colors: usize) {
     let mut columns = vec![Vec::new(); colors];
     for (row, cells) in band.chunks_exact(width).enumerate() {
@@ -68,7 +68,7 @@ fn push_run(text: &mut String, dots: u8, times: usize) {
     }
 }
 
-/// Every paint, and what its smooth edges on the page look like.
+/// Returns every paint, and its blends with the background, for antialiased edges.
 fn palette(is_dark: bool) -> Vec<[u8; 3]> {
     let page = rgb(Paint::Page, is_dark);
     let mut palette = vec![page];

@@ -1,15 +1,15 @@
-//! Graphs in characters: eight dots of Braille in each, colours where there are any.
+//! Graphs in a terminal: Braille characters of eight dots each, with colours if allowed.
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity};
 use super::caption;
 use super::estimate::estimates;
-use super::panels::Content;
-use super::strip::Strip;
+use super::event_rows::EventRows;
+use super::panels::PanelContent;
 use super::view::View;
-use sockeye_output::picture::lettering::wrapped_columns;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Shape;
+use sockeye_output::picture::text_metrics::wrapped_columns;
 use sockeye_output::text::display_width;
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         lines: Vec::new(),
     };
 
-    // 1. What stands above
+    // 1. Title, verdict, what was left out
     page.text(BOLD, &cut(&caption::title(view), width));
     let mut verdict = wrapped_columns(&caption::verdict(view), width);
     if verdict.len() > VERDICT_LINES && height < 2 * HEIGHT as usize {
@@ -38,36 +38,36 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         page.text(FAINT, &line);
     }
 
-    // 2. Which panels there is room for
-    let strips: Vec<_> = view.ways.iter().map(Strip::of).collect();
+    // 2. The panels that fit
+    let event_rows: Vec<_> = view.directions.iter().map(EventRows::of).collect();
     let panels = view.panels();
     let has_sequence = panels.contains(&GraphPanel::Sequence);
-    let strip_lines: usize = if has_sequence {
-        strips.iter().map(Strip::len).sum()
+    let event_lines: usize = if has_sequence {
+        event_rows.iter().map(EventRows::len).sum()
     } else {
         0
     };
-    let mut wanted: Vec<_> = view
-        .ways
+    let mut shown: Vec<_> = view
+        .directions
         .iter()
         .enumerate()
-        .flat_map(|(nth, way)| {
+        .flat_map(|(nth, direction)| {
             panels
                 .iter()
-                .map(move |panel| (nth, *panel, Content::new(way, *panel, view.time)))
+                .map(move |panel| (nth, *panel, PanelContent::new(direction, *panel, view.time)))
         })
-        .filter(|(.., content): &(usize, GraphPanel, Content<'_>)| !content.is_empty())
+        .filter(|(.., content): &(usize, GraphPanel, PanelContent<'_>)| !content.is_empty())
         .collect();
-    // The time axis and the legend below
-    let room = height.saturating_sub(page.lines.len() + strip_lines + 2);
+    // The last two are the time axis and the legend.
+    let lines_left = height.saturating_sub(page.lines.len() + event_lines + 2);
     let mut left_out = 0;
-    while wanted.len() > 1 && wanted.iter().map(|(_, panel, _)| rows_min(*panel)).sum::<usize>() > room {
-        wanted.pop();
+    while shown.len() > 1 && shown.iter().map(|(_, panel, _)| rows_min(*panel)).sum::<usize>() > lines_left {
+        shown.pop();
         left_out += 1;
     }
-    let least: usize = wanted.iter().map(|(_, panel, _)| rows_min(*panel)).sum();
-    let shares: usize = wanted.iter().map(|(_, panel, _)| share_of(*panel)).sum();
-    let spare = room.saturating_sub(least);
+    let least: usize = shown.iter().map(|(_, panel, _)| rows_min(*panel)).sum();
+    let shares: usize = shown.iter().map(|(_, panel, _)| share_of(*panel)).sum();
+    let spare = lines_left.saturating_sub(least);
 
     // 3. The panels
     let plot = width - LABELS;
@@ -77,12 +77,12 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         0.0,
         (plot * 2) as f32 - 1.0,
     );
-    for (nth, panel, content) in &wanted {
-        // A line above tells what it is.
+    for (nth, panel, content) in &shown {
+        // One line is the title.
         let rows = rows_min(*panel) - 1 + spare * share_of(*panel) / shares.max(1);
         let mut name = panel.title().to_owned();
-        if view.ways.len() > 1 || *panel == GraphPanel::Sequence {
-            name = format!("{name}, {}", view.ways[*nth].name());
+        if view.directions.len() > 1 || *panel == GraphPanel::Sequence {
+            name = format!("{name}, {}", view.directions[*nth].name());
         }
         let head = match content.note_within(plot.saturating_sub(name.chars().count() + 3)) {
             Some(note) => format!("{name} ({note})"),
@@ -94,27 +94,27 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         );
         draw_panel(&mut page, content, rows.max(2), plot, time);
         if *panel == GraphPanel::Sequence {
-            for (name, paint, spans) in strips[*nth].rows(time) {
-                page.strip(&name, paint, &spans, plot);
+            for (name, paint, spans) in event_rows[*nth].rows(time) {
+                page.event_row(&name, paint, &spans, plot);
             }
         }
     }
-    if wanted.is_empty() {
+    if shown.is_empty() {
         page.text(FAINT, "nothing was captured of it");
     }
 
-    // 4. The time axis, and what the colours mean
+    // 4. The time axis and the legend
     page.time_axis(plot, time);
     let more = match left_out {
         0 => String::new(),
         1 => "no room for 1 panel".to_owned(),
         _ => format!("no room for {left_out} panels"),
     };
-    let mut told = legend(view, has_sequence);
+    let mut entries = legend(view, has_sequence);
     if left_out > 0 {
-        told.insert(0, (FAINT, &more));
+        entries.insert(0, (FAINT, &more));
     }
-    page.legend(&told, width);
+    page.legend(&entries, width);
     for line in page.lines {
         out.write_all(line.trim_end().as_bytes())?;
         out.write_all(b"\n")?;
@@ -122,10 +122,13 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// What letters and colours mean, of what there is.
+/// Returns the legend for what a view contains.
 fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static str)> {
     let any = |paint: Paint| {
-        let mut segments = view.ways.iter().flat_map(|way| &way.side.segments);
+        let mut segments = view
+            .directions
+            .iter()
+            .flat_map(|direction| &direction.side.segments);
         segments.any(|segment| super::sequence::paint_of(segment.flags) == paint)
     };
     let mut legend = vec![
@@ -134,7 +137,12 @@ fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static st
         (escape(Paint::Window), "━ window"),
     ];
     let has_flight = view.panels().contains(&GraphPanel::InFlight);
-    if has_flight && view.ways.iter().any(|way| !estimates(way).is_empty()) {
+    if has_flight
+        && view
+            .directions
+            .iter()
+            .any(|direction| !estimates(direction).is_empty())
+    {
         legend.push((escape(Paint::Estimated), "━ cwnd, estimated"));
     }
     for (paint, name) in [
@@ -149,7 +157,7 @@ fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static st
     legend
 }
 
-/// Lines as they are made.
+/// The lines of a graph.
 struct Page {
     color: bool,
     lines: Vec<String>,
@@ -172,8 +180,8 @@ impl Page {
         }
     }
 
-    /// A row for one kind of thing that happened.
-    fn strip(&mut self, name: &str, paint: Paint, spans: &[(f32, f32)], plot: usize) {
+    /// Adds a row of events.
+    fn event_row(&mut self, name: &str, paint: Paint, spans: &[(f32, f32)], plot: usize) {
         let mut cells = vec![' '; plot];
         for (from, to) in spans {
             let last = ((*to / 2.0) as usize).min(plot - 1);
@@ -221,8 +229,8 @@ impl Page {
     }
 }
 
-/// One panel: labels to the left, dots to the right.
-fn draw_panel(page: &mut Page, content: &Content<'_>, rows: usize, plot: usize, time: Axis) {
+/// Adds a panel: labels to the left, dots to the right.
+fn draw_panel(page: &mut Page, content: &PanelContent<'_>, rows: usize, plot: usize, time: Axis) {
     let (columns, lines) = (plot * 2, rows * 4);
     let size = [columns as f32 - 1.0, lines as f32 - 1.0];
     let mut dots = Dots {
@@ -246,7 +254,7 @@ fn draw_panel(page: &mut Page, content: &Content<'_>, rows: usize, plot: usize, 
         let edge = if label.is_empty() { '│' } else { '┤' };
         let label = format!("{:>1$}{edge}", cut(&label, LABELS - 1), LABELS - 1);
         page.push(&mut line, FAINT, &label);
-        // One escape for a run of cells of one colour
+        // One escape sequence for a run of cells with the same colour
         for run in cells.chunk_by(|one, other| one.paint == other.paint) {
             let text: String = run.iter().map(Cell::character).collect();
             page.push(&mut line, run[0].paint.map_or(PLAIN, escape), &text);
@@ -255,7 +263,7 @@ fn draw_panel(page: &mut Page, content: &Content<'_>, rows: usize, plot: usize, 
     }
 }
 
-/// Two by four dots, of the most important paint among them.
+/// A character of two by four dots, in the most important paint of these.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     dots: u8,
@@ -296,7 +304,7 @@ impl Dots {
                     self.upright(*paint, bx, ay.min(by), ay.max(by));
                 }
             }
-            // Bars of what was sent again get their letter; of other marks only the strip has room to tell.
+            // Retransmissions have their letter; other marks are only in the rows of events.
             _ => {}
         }
     }
@@ -327,7 +335,7 @@ impl Dots {
     }
 }
 
-/// Whose colour a cell has that many share.
+/// Returns the rank of a paint; a cell has the paint with the highest.
 const fn rank(paint: Paint) -> u8 {
     match paint {
         Paint::Retransmitted => 6,
@@ -353,7 +361,7 @@ const fn escape(paint: Paint) -> &'static str {
     }
 }
 
-/// The first `width` characters.
+/// Returns the first `width` characters.
 fn cut(text: &str, width: usize) -> String {
     text.chars().take(width).collect()
 }
@@ -376,11 +384,11 @@ const PLAIN: &str = "";
 const BOLD: &str = "\x1b[1m";
 const FAINT: &str = "\x1b[2m";
 const RESET: &str = "\x1b[0m";
-/// Characters left of a plot
+/// Characters left of a plot.
 const LABELS: usize = 12;
-/// Lines, if nobody says how many
+/// Default number of lines.
 const HEIGHT: u32 = 24;
 const WIDTH_MIN: u32 = 30;
 const CELLS_MAX: u32 = 1_000;
-/// Lines of a verdict, where there are few
+/// Limit for lines of a verdict in a low terminal.
 const VERDICT_LINES: usize = 3;

@@ -1,31 +1,31 @@
-//! What of a connection is drawn: its sides in the order of time, events in the connection's own time.
+//! The data of a graph: directions sorted by time, events with times relative to the connection.
 
 use super::{GraphLayout, GraphPanel};
 use sockeye_trace::{Connection, Direction, Event, EventKind, Series, SideSeries, Vantage};
 use std::borrow::Cow;
 
-/// A connection, and how it is to be drawn.
+/// A connection, and how it is drawn.
 #[derive(Debug)]
 pub(super) struct View<'a> {
     pub(super) connection: &'a Connection,
     pub(super) layout: &'a GraphLayout,
-    /// What is drawn, from top to bottom
-    pub(super) ways: Vec<Way<'a>>,
-    /// From the first moment to the last, in nanoseconds since the connection's first packet
+    /// Directions that are drawn, from top to bottom.
+    pub(super) directions: Vec<DirectionView<'a>>,
+    /// First and last time, in nanoseconds since the connection's first packet.
     pub(super) time: (u64, u64),
-    /// Segments whose points there was no room for
+    /// Segments whose points exceed the memory limit.
     pub(super) segments_left_out: u64,
 }
 
-/// One direction.
+/// A direction of a connection.
 #[derive(Debug)]
-pub(super) struct Way<'a> {
-    pub(super) direction: Direction,
-    /// In the order of time, also where the capture is not
+pub(super) struct DirectionView<'a> {
+    pub(super) orientation: Direction,
+    /// Points, sorted by time even if the capture is not.
     pub(super) side: Cow<'a, SideSeries>,
-    /// Those of this direction, in order; their times are since the connection's first packet
+    /// Events of this direction, sorted; times are relative to the connection's first packet.
     pub(super) events: Vec<Event>,
-    /// Whether what is in flight is what the sender knows of; near the receiver it is hardly anything
+    /// Whether the data in flight is as the sender sees it; near the receiver it is hardly anything.
     pub(super) is_flight_known: bool,
 }
 
@@ -36,13 +36,13 @@ impl<'a> View<'a> {
         } else {
             &series.events
         };
-        let ways: Vec<_> = layout
+        let directions: Vec<_> = layout
             .directions
             .of(series)
             .into_iter()
-            .map(|direction| Way::new(direction, series, events, connection))
+            .map(|orientation| DirectionView::new(orientation, series, events, connection))
             .collect();
-        let moments = ways.iter().flat_map(Way::bounds);
+        let moments = directions.iter().flat_map(DirectionView::bounds);
         let time = moments
             .fold(None, |range: Option<(u64, u64)>, moment| {
                 Some(range.map_or((moment, moment), |(first, last)| {
@@ -53,13 +53,13 @@ impl<'a> View<'a> {
         Self {
             connection,
             layout,
-            ways,
+            directions,
             time,
             segments_left_out: series.segments_left_out,
         }
     }
 
-    /// The panels that were asked for, each once; the time-sequence graph if none was.
+    /// Returns the requested panels, each once; the time-sequence graph if there are none.
     pub(super) fn panels(&self) -> Vec<GraphPanel> {
         let mut panels = Vec::new();
         for panel in &self.layout.panels {
@@ -74,9 +74,9 @@ impl<'a> View<'a> {
     }
 }
 
-impl<'a> Way<'a> {
-    fn new(direction: Direction, series: &'a Series, events: &[Event], connection: &Connection) -> Self {
-        let (side, from_client, vantage) = match direction {
+impl<'a> DirectionView<'a> {
+    fn new(orientation: Direction, series: &'a Series, events: &[Event], connection: &Connection) -> Self {
+        let (side, from_client, vantage) = match orientation {
             Direction::Forward => (&series.forward, true, connection.forward.vantage),
             Direction::Backward => (&series.backward, false, connection.backward.vantage),
         };
@@ -90,14 +90,14 @@ impl<'a> Way<'a> {
             .collect();
         events.sort_by_key(|event| (event.time_ns, event.frame));
         Self {
-            direction,
+            orientation,
             side: in_order(side),
             events,
             is_flight_known: matches!(vantage, Vantage::Sender | Vantage::Unknown),
         }
     }
 
-    /// First and last moment of everything.
+    /// Returns the first and the last time of each series and event.
     fn bounds(&self) -> impl Iterator<Item = u64> {
         let side = &*self.side;
         let pair = |first: Option<u64>, last: Option<u64>| [first, last];
@@ -133,16 +133,16 @@ impl<'a> Way<'a> {
         moments.into_iter().flatten()
     }
 
-    /// Who sends, and to whom.
+    /// Returns its name: sender and receiver.
     pub(super) const fn name(&self) -> &'static str {
-        match self.direction {
+        match self.orientation {
             Direction::Forward => "client to server",
             Direction::Backward => "server to client",
         }
     }
 }
 
-/// From when to when an event lasts; its time is when it began.
+/// Returns begin and end of an event.
 pub(super) fn span(event: &Event) -> (u64, u64) {
     match event.kind {
         EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
@@ -152,7 +152,7 @@ pub(super) fn span(event: &Event) -> (u64, u64) {
     }
 }
 
-/// The same in the order of time; a copy only where a clock went backwards.
+/// Returns the points sorted by time; copies them only if a clock went backwards.
 fn in_order(side: &SideSeries) -> Cow<'_, SideSeries> {
     let ordered = side.segments.is_sorted_by_key(|point| point.time_ns)
         && side.acks.is_sorted_by_key(|point| point.time_ns)

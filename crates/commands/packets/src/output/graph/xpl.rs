@@ -1,15 +1,15 @@
-//! xplot's format, as tcptrace 6.6 writes it: one panel of one direction a file.
+//! The format of xplot, as tcptrace 6.6 writes it: one panel of one direction per file.
 //!
-//! Times are seconds since the connection's first packet, sequence numbers are relative, as `tcptrace -zxy` has them. What
-//! tcptrace does not know (events and estimates of ours) is in magenta; which segments are marked as sent again (R) and which
-//! as out of order (O) is tshark's opinion.
+//! Times are seconds since the connection's first packet, sequence numbers are relative, as with `tcptrace -zxy`. What
+//! tcptrace does not have (our events and estimates) is in magenta; segments are marked as sent again (R) and as out of
+//! order (O) by the rules of tshark.
 
 use super::GraphPanel;
 use super::caption::{endpoint, left_out};
+use super::derived::{Rates, windows};
 use super::estimate::estimates;
-use super::measure::{Rates, windows};
 use super::sequence::{is_repeated, paint_of, sign_of};
-use super::view::{View, Way};
+use super::view::{DirectionView, View};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Sign;
 use sockeye_trace::{Direction, MarkKind};
@@ -17,7 +17,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
-    let (Some(panel), Some(way)) = (view.panels().first().copied(), view.ways.first()) else {
+    let (Some(panel), Some(direction)) = (view.panels().first().copied(), view.directions.first()) else {
         return Ok(());
     };
     let (title, y_label) = match panel {
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         GraphPanel::SegmentSize => ("segment size graph", "segment size (bytes)"),
     };
     let connection = view.connection;
-    let (from, to) = match way.direction {
+    let (from, to) = match direction.orientation {
         Direction::Forward => (connection.client, connection.server),
         Direction::Backward => (connection.server, connection.client),
     };
@@ -40,20 +40,21 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         "dtime signed\ntitle\n{from}_==>_{to} ({title}){left_out}\nxlabel\nrelative time\nylabel\n{y_label}\n"
     )?;
     match panel {
-        GraphPanel::Sequence => write_sequence(out, way)?,
+        GraphPanel::Sequence => write_sequence(out, direction)?,
         GraphPanel::InFlight => {
-            let window = windows(way);
+            let window = windows(direction);
             writeln!(out, "yellow")?;
             write_line(out, window.into_iter())?;
             writeln!(out, "red")?;
             write_line(
                 out,
-                way.side
+                direction
+                    .side
                     .in_flight
                     .iter()
                     .map(|point| (point.0, u64::from(point.1))),
             )?;
-            let estimates = estimates(way);
+            let estimates = estimates(direction);
             if !estimates.is_empty() {
                 writeln!(out, "magenta")?;
             }
@@ -65,7 +66,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         GraphPanel::RoundTrip => {
             writeln!(out, "red")?;
             let mut before: Option<(u64, u64)> = None;
-            for &(time, rtt) in &way.side.rtt {
+            for &(time, rtt) in &direction.side.rtt {
                 writeln!(out, "dot {} {}", Seconds(time), Millis(rtt))?;
                 if let Some((earlier, other)) = before {
                     let (at, was) = (Seconds(earlier), Millis(other));
@@ -75,7 +76,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
             }
         }
         GraphPanel::Throughput => {
-            let rates = Rates::of(way, view.time);
+            let rates = Rates::of(direction, view.time);
             for (color, points) in [("blue", rates.acknowledged), ("red", rates.sent)] {
                 writeln!(out, "{color}")?;
                 write_line(
@@ -86,10 +87,10 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         }
         GraphPanel::Window => {
             writeln!(out, "yellow")?;
-            write_line(out, windows(way).into_iter())?;
+            write_line(out, windows(direction).into_iter())?;
         }
         GraphPanel::SegmentSize => {
-            for segment in &way.side.segments {
+            for segment in &direction.side.segments {
                 let color = if is_repeated(segment) { "red" } else { "white" };
                 let len = segment.end.saturating_sub(segment.start);
                 writeln!(out, "dot {} {len} {color}", Seconds(segment.time_ns))?;
@@ -99,8 +100,8 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     writeln!(out, "go")
 }
 
-fn write_sequence(out: &mut impl Write, way: &Way<'_>) -> io::Result<()> {
-    let side = &*way.side;
+fn write_sequence(out: &mut impl Write, direction: &DirectionView<'_>) -> io::Result<()> {
+    let side = &*direction.side;
     for segment in &side.segments {
         let (at, start, end) = (Seconds(segment.time_ns), segment.start, segment.end);
         match paint_of(segment.flags) {
@@ -163,7 +164,7 @@ fn write_sequence(out: &mut impl Write, way: &Way<'_>) -> io::Result<()> {
             Sign::Diamond | Sign::Bar => {}
         }
     }
-    for event in &way.events {
+    for event in &direction.events {
         let at = side
             .segments
             .partition_point(|segment| segment.time_ns < event.time_ns);
@@ -182,7 +183,7 @@ fn write_sequence(out: &mut impl Write, way: &Way<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Straight from point to point, a dot at each.
+/// Writes a straight line through points, with a dot at each.
 fn write_line(out: &mut impl Write, points: impl Iterator<Item = (u64, u64)>) -> io::Result<()> {
     let mut before: Option<(u64, u64)> = None;
     for (time, value) in points {
@@ -195,7 +196,7 @@ fn write_line(out: &mut impl Write, points: impl Iterator<Item = (u64, u64)>) ->
     Ok(())
 }
 
-/// Nanoseconds as seconds to the microsecond, as tcptrace has them.
+/// Nanoseconds, shown as seconds with six decimals, as tcptrace does.
 struct Seconds(u64);
 
 impl fmt::Display for Seconds {
@@ -209,7 +210,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Nanoseconds as milliseconds.
+/// Nanoseconds, shown as milliseconds.
 struct Millis(u64);
 
 impl fmt::Display for Millis {

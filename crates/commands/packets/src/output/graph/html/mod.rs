@@ -1,16 +1,16 @@
-//! A page to look around in: one file, nothing from elsewhere, every point in it.
+//! An interactive page: one self-contained file with every point.
 //!
-//! `page.js` draws; here its data is packed: columns of numbers, each told by its difference from the one before, as
-//! variable-length numbers, deflated, in base64.
+//! `page.js` draws; this module packs its data: columns of numbers, as differences from the number before, in
+//! variable-length encoding, deflated, in base64.
 
 use super::GraphPanel;
 use super::caption;
+use super::derived::round_trip;
 use super::estimate::estimates;
+use super::event_rows::EventRow;
 use super::legend;
-use super::measure::round_trip;
 use super::sequence::sign_of;
-use super::strip::Kind;
-use super::view::{View, Way, span};
+use super::view::{DirectionView, View, span};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sockeye_output::json::{Object, json_string};
@@ -50,7 +50,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A variable for each paint.
+/// Returns a CSS variable for each paint.
 fn colors(theme: GraphTheme) -> String {
     let variables = |dark: bool| {
         let scheme = if dark { "dark" } else { "light" };
@@ -60,7 +60,7 @@ fn colors(theme: GraphTheme) -> String {
     match theme {
         GraphTheme::Light => variables(false),
         GraphTheme::Dark => variables(true),
-        GraphTheme::Reader => format!(
+        GraphTheme::Auto => format!(
             "{}\n@media(prefers-color-scheme:dark){{{}}}",
             variables(false),
             variables(true)
@@ -80,7 +80,7 @@ fn legend_items(view: &View<'_>) -> String {
     items.collect()
 }
 
-/// Everything but the points, as JSON in which no `<` could end its element.
+/// Returns everything except the points, as JSON without `<`, which could end its element.
 fn head(view: &View<'_>) -> Vec<u8> {
     let mut json = Vec::new();
     let mut head = Object::begin(&mut json);
@@ -135,15 +135,15 @@ fn head(view: &View<'_>) -> Vec<u8> {
     let texts: Vec<_> = evidence(view).into_iter().map(json_string).collect();
     let texts = format!("[{}]", texts.join(","));
     head.key("evidence").extend_from_slice(texts.as_bytes());
-    let ways = head.key("ways");
-    ways.push(b'[');
-    for (nth, way) in view.ways.iter().enumerate() {
+    let directions = head.key("ways");
+    directions.push(b'[');
+    for (nth, direction) in view.directions.iter().enumerate() {
         if nth > 0 {
-            ways.push(b',');
+            directions.push(b',');
         }
-        push_way(ways, way);
+        push_direction(directions, direction);
     }
-    ways.push(b']');
+    directions.push(b']');
     head.end();
     let mut safe = Vec::with_capacity(json.len());
     for byte in json {
@@ -155,12 +155,12 @@ fn head(view: &View<'_>) -> Vec<u8> {
     safe
 }
 
-fn push_way(out: &mut Vec<u8>, way: &Way<'_>) {
-    let estimates = estimates(way).len();
-    let side = &*way.side;
+fn push_direction(out: &mut Vec<u8>, direction: &DirectionView<'_>) {
+    let estimates = estimates(direction).len();
+    let side = &*direction.side;
     let mut object = Object::begin(out);
-    object.word("name", way.name());
-    object.number("round_trip", Some(round_trip(way)));
+    object.word("name", direction.name());
+    object.number("round_trip", Some(round_trip(direction)));
     let mut counts = object.object("counts");
     for (name, len) in [
         ("segments", side.segments.len()),
@@ -170,7 +170,7 @@ fn push_way(out: &mut Vec<u8>, way: &Way<'_>) {
         ("in_flight", side.in_flight.len()),
         ("rtt", side.rtt.len()),
         ("estimates", estimates),
-        ("events", way.events.len()),
+        ("events", direction.events.len()),
     ] {
         counts.number(name, Some(len as u64));
     }
@@ -178,7 +178,7 @@ fn push_way(out: &mut Vec<u8>, way: &Way<'_>) {
     object.end();
 }
 
-/// What it is called in the list; the number or time that goes with it stands for `{}`.
+/// Returns the name of an event in the list; its count or duration replaces `{}`.
 const fn name_of(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Lost => "lost",
@@ -195,7 +195,7 @@ const fn name_of(kind: EventKind) -> &'static str {
     }
 }
 
-/// What is told of each kind of event.
+/// Appends the names and paint of each kind of event.
 fn push_kinds(out: &mut Vec<u8>) {
     out.push(b'[');
     for (nth, kind) in KINDS.into_iter().enumerate() {
@@ -205,28 +205,28 @@ fn push_kinds(out: &mut Vec<u8>) {
         let mut object = Object::begin(out);
         object.word("word", kind.name());
         object.word("name", name_of(kind));
-        object.word("paint", Kind::of(kind).paint().class());
+        object.word("paint", EventRow::of(kind).paint().class());
         object.end();
     }
     out.push(b']');
 }
 
-/// Each text that proves an event, once.
+/// Returns the evidence texts of all events, each once.
 fn evidence(view: &View<'_>) -> Vec<&'static str> {
     let texts = view
-        .ways
+        .directions
         .iter()
-        .flat_map(|way| way.events.iter().map(|event| event.evidence));
+        .flat_map(|direction| direction.events.iter().map(|event| event.evidence));
     texts.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// How much time to show around a moment: some forty segments, or a few round trips.
+/// Returns the time span of a close view, in nanoseconds: about forty segments.
 fn close_span(view: &View<'_>) -> u64 {
     let whole = view.time.1 - view.time.0;
     let segments = view
-        .ways
+        .directions
         .iter()
-        .map(|way| way.side.segments.len() as u64)
+        .map(|direction| direction.side.segments.len() as u64)
         .max()
         .unwrap_or(0);
     (whole / segments.max(1))
@@ -234,13 +234,13 @@ fn close_span(view: &View<'_>) -> u64 {
         .clamp(1_000, whole.max(1_000))
 }
 
-/// All points, packed.
+/// Returns all points, packed.
 fn points(view: &View<'_>) -> String {
     let mut columns = Vec::new();
     let evidence = evidence(view);
-    for way in &view.ways {
-        push_points(&mut columns, &way.side);
-        let estimates = estimates(way);
+    for direction in &view.directions {
+        push_points(&mut columns, &direction.side);
+        let estimates = estimates(direction);
         push_rising(&mut columns, estimates.iter().map(|one| one.from_ns));
         for one in &estimates {
             push(
@@ -249,7 +249,7 @@ fn points(view: &View<'_>) -> String {
             );
         }
         push_moving(&mut columns, estimates.iter().map(|one| one.bytes));
-        push_events(&mut columns, &way.events, &evidence);
+        push_events(&mut columns, &direction.events, &evidence);
     }
     BASE64_STANDARD.encode(miniz_oxide::deflate::compress_to_vec(&columns, DEFLATE))
 }
@@ -267,7 +267,7 @@ fn push_points(out: &mut Vec<u8>, side: &SideSeries) {
     let mut end = 0;
     for point in segments {
         push_signed(out, end, exact(point.start));
-        // As the page adds: the difference of what it can tell apart.
+        // As the page adds: the difference of numbers that it can represent.
         end = exact(point.start) + exact(point.end).saturating_sub(exact(point.start));
     }
     for point in segments {
@@ -344,7 +344,7 @@ fn push_moving(out: &mut Vec<u8>, values: impl Iterator<Item = u64>) {
     }
 }
 
-/// A difference: even if it is none or more, odd if it is less.
+/// Appends a difference: even if it is 0 or positive, odd if it is negative.
 fn push_signed(out: &mut Vec<u8>, before: u64, value: u64) {
     if value >= before {
         push(out, (value - before) * 2);
@@ -353,7 +353,7 @@ fn push_signed(out: &mut Vec<u8>, before: u64, value: u64) {
     }
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a number in groups of seven bits, the lowest first.
 fn push(out: &mut Vec<u8>, mut value: u64) {
     while value >= 128 {
         out.push(value as u8 | 128);
@@ -366,7 +366,7 @@ fn bits(flags: Flags) -> u64 {
     flags.iter().fold(0, |bits, flag| bits | 1 << flag as u64)
 }
 
-/// What JavaScript can tell from its neighbours, also as a difference of two.
+/// Limits a number to those that JavaScript represents exactly, also as a difference of two.
 fn exact(value: u64) -> u64 {
     value.min(1 << 52)
 }
@@ -376,7 +376,7 @@ const SPURIOUS: [Flag; 1] = [Flag::SpuriousRetransmission];
 const AGAIN: [Flag; 2] = [Flag::FastRetransmission, Flag::Retransmission];
 const REORDERED: [Flag; 1] = [Flag::OutOfOrder];
 const PROBES: [Flag; 2] = [Flag::ZeroWindowProbe, Flag::KeepAlive];
-/// The bit behind those of the flags
+/// The bit after those of the flags.
 const PUSHED: u32 = 1 << Flag::ALL.len();
 const MARKS: [MarkKind; 7] = [
     MarkKind::Syn,
@@ -387,7 +387,7 @@ const MARKS: [MarkKind; 7] = [
     MarkKind::ZeroWindow,
     MarkKind::CongestionExperienced,
 ];
-/// One of each kind
+/// One event of each kind.
 const KINDS: [EventKind; 11] = [
     EventKind::Lost,
     EventKind::Reordered,
@@ -401,5 +401,5 @@ const KINDS: [EventKind; 11] = [
     EventKind::Stall { duration_ns: 0 },
     EventKind::WindowClosed { duration_ns: 0 },
 ];
-/// Columns repeat themselves so much that more effort gains little
+/// Compression level; the columns are so repetitive that a higher one gains little.
 const DEFLATE: u8 = 3;

@@ -4,7 +4,7 @@
   const head = JSON.parse($("head").textContent);
   const canvas = $("graph"), pen = canvas.getContext("2d"), tip = $("tip");
 
-  // --- Points: columns of numbers, each told by its difference from the one before, packed.
+  // --- Points: columns of numbers, as packed differences from the one before.
   let bytes, at = 0;
   try {
     const text = atob($("points").textContent.trim());
@@ -83,11 +83,11 @@
     }
     const seg = { time, start, len, flags, frame, sent, odd };
     const estimates = { time: rising(n.estimates), lasts: plain(n.estimates), value: moving(n.estimates) };
-    const told = { time: rising(n.events), lasts: plain(n.events), frame: moving(n.events), kind: plain(n.events), number: plain(n.events), why: plain(n.events) };
-    const events = Array.from(told.time, (time, i) => {
-      const { word, name, paint } = head.kinds[told.kind[i]];
-      const value = word === "loss_burst" ? told.number[i] : say("time", told.lasts[i]);
-      return { time, until: time + told.lasts[i], frame: told.frame[i], kind: word, name: name.replace("{}", value), paint, evidence: head.evidence[told.why[i]] };
+    const fields = { time: rising(n.events), lasts: plain(n.events), frame: moving(n.events), kind: plain(n.events), number: plain(n.events), why: plain(n.events) };
+    const events = Array.from(fields.time, (time, i) => {
+      const { word, name, paint } = head.kinds[fields.kind[i]];
+      const value = word === "loss_burst" ? fields.number[i] : say("time", fields.lasts[i]);
+      return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, name: name.replace("{}", value), paint, evidence: head.evidence[fields.why[i]] };
     });
     return { ...way, seg, sizes: { time, value: len }, duplicates, estimates, events, spans: events.filter((event) => event.until > event.time).sort((a, b) => (a.kind === "window_closed") - (b.kind === "window_closed")), acks, windows, marks, flight, rtt, announced };
   });
@@ -304,7 +304,7 @@
       lines = [[name === "window" ? "wi" : "da", source]];
       [, high] = extremes(0, 0, source.value, range(source.time));
       const [, most] = extremes(0, 0, announced.value, range(announced.time));
-      // A window much larger than what was in flight is told, not drawn.
+      // A window much larger than what was in flight is in the note, not drawn.
       if (name === "in-flight" && most > 0 && most <= 3 * high) {
         lines.unshift(["wi", announced]);
         high = Math.max(high, most);

@@ -1,4 +1,4 @@
-//! What was typed behind `analyze`: captures, then a filter.
+//! The positional arguments of `analyze` and `graph`: captures, then a filter.
 
 use sockeye_console::notes;
 use sockeye_console::usage::UsageError;
@@ -11,29 +11,29 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Captures, and which of their connections are meant.
+/// Captures, and a filter for their connections.
 #[derive(Debug)]
-pub(crate) struct Words {
+pub(crate) struct Selection {
     pub(crate) files: Vec<PathBuf>,
     filter: Filter,
 }
 
-impl Words {
-    /// The first word is a capture, and so are others before the filter that are files or are called like captures.
-    pub(crate) fn read(command: &str, words: &[OsString]) -> anyhow::Result<Self> {
+impl Selection {
+    /// Parses the words. The first is a capture, and so are those after it that are files or have the suffix of a capture.
+    pub(crate) fn parse(command: &str, words: &[OsString]) -> anyhow::Result<Self> {
         let is_file = |word: &OsString| {
             let path = Path::new(word);
-            let is_called_so = NAMES.iter().any(|name| {
+            let has_suffix = SUFFIXES.iter().any(|suffix| {
                 let word = word.to_string_lossy();
-                word.ends_with(name) || word.contains(&format!("{name}."))
+                word.ends_with(suffix) || word.contains(&format!("{suffix}."))
             });
-            word == "-" || (!is_of_filter(word) && (is_called_so || path.is_file()))
+            word == "-" || (!begins_filter(word) && (has_suffix || path.is_file()))
         };
         let others = words.iter().skip(1).take_while(|word| is_file(word)).count();
         let (files, rest) = words.split_at((1 + others).min(words.len()));
         let files: Vec<PathBuf> = files.iter().map(PathBuf::from).collect();
         if let [first, ..] = &files[..]
-            && is_of_filter(first.as_os_str())
+            && begins_filter(first.as_os_str())
             && !std::fs::metadata(first).is_ok_and(|file| !file.is_dir())
         {
             let text = format!(
@@ -53,9 +53,9 @@ impl Words {
         let filter = parse_words(&rest, &Names(SystemNames::new(NameKinds::NONE)))
             .map_err(|error| {
                 let mut text = error.render(&join_words(&rest));
-                if let Some(word) = rest.first().filter(|word| !is_of_filter(word.as_ref())) {
+                if let Some(word) = rest.first().filter(|word| !begins_filter(word.as_ref())) {
                     text.push_str(&format!(
-                        "sockeye: there is no file {word:?} either; of a connection a capture tells src, dst, sport, dport, family and \
+                        "sockeye: there is no file {word:?} either; filters of captures have src, dst, sport, dport, family and \
                          peers\n"
                     ));
                 }
@@ -71,8 +71,8 @@ impl Words {
         Ok(Self { files, filter })
     }
 
-    /// Whether a connection between these two is meant.
-    pub(crate) fn want(&self, client: Endpoint, server: Endpoint) -> bool {
+    /// Returns whether a connection between these ends matches the filter.
+    pub(crate) fn matches(&self, client: Endpoint, server: Endpoint) -> bool {
         if self.filter.is_empty() {
             return true;
         }
@@ -93,10 +93,10 @@ fn socket(local: Endpoint, peer: Endpoint) -> Socket {
     socket
 }
 
-fn is_of_filter(word: &std::ffi::OsStr) -> bool {
+fn begins_filter(word: &std::ffi::OsStr) -> bool {
     word.to_str().is_some_and(|word| {
         let begin = word.split([' ', '=', '!', '<', '>']).next().unwrap_or_default();
-        word.starts_with(['!', '(']) || FILTER.contains(&begin)
+        word.starts_with(['!', '(']) || FILTER_WORDS.contains(&begin)
     })
 }
 
@@ -118,10 +118,10 @@ impl Resolve for Names {
     }
 }
 
-/// What captures are called.
-const NAMES: &[&str] = &[".pcap", ".pcapng", ".cap"];
+/// Suffixes of captures.
+const SUFFIXES: &[&str] = &[".pcap", ".pcapng", ".cap"];
 
-/// Words that filters begin with; a file that is called so has to be given as `./src`.
-const FILTER: &[&str] = &[
+/// Words that filters begin with; a file with such a name must be written as `./src`.
+const FILTER_WORDS: &[&str] = &[
     "src", "dst", "sport", "dport", "not", "and", "or", "state", "exclude", "family", "proto", "peers", "dev",
 ];

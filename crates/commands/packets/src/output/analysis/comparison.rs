@@ -1,4 +1,4 @@
-//! Several captures of one transfer: what was lost between which, and where the delay is.
+//! Several captures of one transfer: where segments were lost, and where the delay is.
 
 use super::text::{endpoint, number_of, time};
 use super::{AnalysisLayout, CaptureTally};
@@ -9,77 +9,85 @@ use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{Endpoint, PairedDirection, Percentiles};
 
-/// A capture.
+/// A capture that is direction with others.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// What it is called
+pub struct ComparedCapture {
+    /// Name of the capture.
     pub name: String,
-    /// What it held
+    /// Its counts.
     pub tally: CaptureTally,
-    /// What it calls the interfaces that it was made on
+    /// Names of the interfaces in the capture.
     pub interfaces: Vec<String>,
 }
 
-/// A capture and the one behind it.
+/// The comparison of a capture with the next one.
 #[derive(Debug, Clone, Default)]
 pub struct Comparison<'a> {
-    /// By how much the second clock is ahead of the first
+    /// Nanoseconds by which the second clock is ahead of the first.
     pub offset_ns: i64,
-    /// Whether that is measured
+    /// Whether the offset is measured.
     pub is_offset_measured: bool,
-    /// Segments that there was no room for
+    /// Segments that did not fit into memory.
     pub left_out: u64,
-    /// Whether both have any segment in common
+    /// Whether the captures have any segment in common.
     pub have_common: bool,
-    /// Each direction, most segments first
-    pub ways: Vec<ComparedWay<'a>>,
-    /// Directions that are not listed
+    /// Listed directions, by descending number of segments.
+    pub directions: Vec<ComparedDirection<'a>>,
+    /// Number of directions that are not listed.
     pub more: usize,
 }
 
-/// A direction, with what the capture nearer to its sender says of it.
+/// A direction in both captures, with figures of the capture nearer to its sender.
 #[derive(Debug, Clone, Copy)]
-pub struct ComparedWay<'a> {
-    /// What both say
-    pub way: &'a PairedDirection,
-    /// Data
+pub struct ComparedDirection<'a> {
+    /// The direction in both captures.
+    pub pair: &'a PairedDirection,
+    /// Data, in bytes; `None` if unknown.
     pub bytes: Option<u64>,
-    /// Segments that were lost, before, between or behind the two
+    /// Segments that were lost before, between or after the captures; `None` if unknown.
     pub lost_in_all: Option<u64>,
-    /// Of these, the ones that never came to the nearer capture
+    /// Segments that were lost before the nearer capture; `None` if unknown.
     pub lost_before: Option<u64>,
-    /// Round trips, from the nearer capture to the receiver and back
+    /// Round trips from the nearer capture to the receiver and back; `None` if unknown.
     pub rtt: Option<Percentiles>,
 }
 
-/// Appends what several captures tell together, each with the one behind it.
+/// Appends the comparisons of several captures, each with the next one.
 pub fn push_comparisons(
     out: &mut Vec<u8>,
-    places: &[Place],
+    captures: &[ComparedCapture],
     comparisons: &[Comparison<'_>],
     layout: &AnalysisLayout,
 ) {
     match layout.format {
         Format::Table => {
-            for (pair, comparison) in places.windows(2).zip(comparisons) {
-                push_text(out, pair, comparison, layout);
+            for (neighbours, comparison) in captures.windows(2).zip(comparisons) {
+                push_text(out, neighbours, comparison, layout);
             }
         }
-        Format::Json => push_json(out, places, comparisons),
+        Format::Json => push_json(out, captures, comparisons),
         Format::Jsonl => {
-            for (pair, comparison) in places.windows(2).zip(comparisons) {
-                for way in &comparison.ways {
-                    push_way(out, pair, way);
+            for (neighbours, comparison) in captures.windows(2).zip(comparisons) {
+                for direction in &comparison.directions {
+                    push_direction(out, neighbours, direction);
                     out.push(b'\n');
                 }
             }
         }
-        Format::Csv => push_csv(out, places, comparisons, layout),
+        Format::Csv => push_csv(out, captures, comparisons, layout),
     }
 }
 
-fn push_text(out: &mut Vec<u8>, pair: &[Place], comparison: &Comparison<'_>, layout: &AnalysisLayout) {
-    let names: Vec<String> = pair.iter().map(|place| harmless(place.name.as_bytes())).collect();
+fn push_text(
+    out: &mut Vec<u8>,
+    neighbours: &[ComparedCapture],
+    comparison: &Comparison<'_>,
+    layout: &AnalysisLayout,
+) {
+    let names: Vec<String> = neighbours
+        .iter()
+        .map(|capture| harmless(capture.name.as_bytes()))
+        .collect();
     let [first, second] = &names[..] else { return };
     if !comparison.have_common {
         let text = format!(
@@ -103,23 +111,23 @@ fn push_text(out: &mut Vec<u8>, pair: &[Place], comparison: &Comparison<'_>, lay
             time(comparison.offset_ns.unsigned_abs())
         )
     } else {
-        "whose clock cannot be told apart from the delay: segments went one way only".to_owned()
+        "whose clock offset is unknown: segments went in one direction only".to_owned()
     };
     let heading = format!("Between {first} and {second}, {clocks}");
     push_wrapped(out, heading.as_bytes(), "", layout.width);
-    for compared in &comparison.ways {
-        let way = compared.way;
-        if way.both == 0 {
+    for direction in &comparison.directions {
+        let pair = direction.pair;
+        if pair.both == 0 {
             continue;
         }
-        let (source, destination) = ends(way);
+        let (source, destination) = ends(pair);
         let mut line = format!(
             "{} -> {}  {} in both",
             endpoint(source),
             endpoint(destination),
-            number_of(way.both, "segment")
+            number_of(pair.both, "segment")
         );
-        if let Some((source, destination)) = translated(way) {
+        if let Some((source, destination)) = translated(pair) {
             line.push_str(&format!(
                 ", called {} -> {} in {second}",
                 endpoint(source),
@@ -127,31 +135,31 @@ fn push_text(out: &mut Vec<u8>, pair: &[Place], comparison: &Comparison<'_>, lay
             ));
         }
         push_wrapped(out, line.as_bytes(), "  ", layout.width);
-        let (near, far) = if way.is_first_nearer {
+        let (near, far) = if pair.is_first_nearer {
             (first, second)
         } else {
             (second, first)
         };
-        push_wrapped(out, losses(compared, near, far).as_bytes(), "    ", layout.width);
-        if way.delay.count > 0 {
+        push_wrapped(out, losses(direction, near, far).as_bytes(), "    ", layout.width);
+        if pair.delay.count > 0 {
             let reverse = comparison
-                .ways
+                .directions
                 .iter()
-                .find(|other| (other.way.source, other.way.destination) == (way.destination, way.source));
-            let text = delays(compared, reverse, near, far);
+                .find(|other| (other.pair.source, other.pair.destination) == (pair.destination, pair.source));
+            let text = delays(direction, reverse, near, far);
             push_wrapped(out, text.as_bytes(), "    ", layout.width);
         }
         let mut others = Vec::new();
-        if way.reordered > 0 {
+        if pair.reordered > 0 {
             others.push(format!(
                 "{} overtaken between them",
-                number_of(way.reordered, "segment")
+                number_of(pair.reordered, "segment")
             ));
         }
-        if way.unseen > 0 {
+        if pair.unseen > 0 {
             others.push(format!(
-                "{} only in {far}: {near} missed them, or they were made two of on the way",
-                number_of(way.unseen, "segment")
+                "{} only in {far}: {near} missed them, or they were duplicated on the path",
+                number_of(pair.unseen, "segment")
             ));
         }
         if !others.is_empty() {
@@ -168,7 +176,7 @@ fn push_text(out: &mut Vec<u8>, pair: &[Place], comparison: &Comparison<'_>, lay
     }
     if comparison.left_out > 0 {
         let text = format!(
-            "{} of {first} could not be compared: there was no room",
+            "{} of {first} could not be compared: they exceed the memory limit",
             number_of(comparison.left_out, "segment")
         );
         push_wrapped(out, text.as_bytes(), "  ", layout.width);
@@ -176,28 +184,33 @@ fn push_text(out: &mut Vec<u8>, pair: &[Place], comparison: &Comparison<'_>, lay
     out.push(b'\n');
 }
 
-fn losses(compared: &ComparedWay<'_>, near: &str, far: &str) -> String {
-    let way = compared.way;
-    let between = if way.lost == 0 {
+fn losses(direction: &ComparedDirection<'_>, near: &str, far: &str) -> String {
+    let pair = direction.pair;
+    let between = if pair.lost == 0 {
         format!("Nothing was lost between {near} and {far}")
     } else {
-        let share = way.lost as f64 * 100.0 / (way.both + way.lost) as f64;
-        let frames: Vec<_> = way.lost_frames.iter().take(FRAMES).map(u64::to_string).collect();
-        let more = if way.lost > frames.len() as u64 {
+        let share = pair.lost as f64 * 100.0 / (pair.both + pair.lost) as f64;
+        let frames: Vec<_> = pair
+            .lost_frames
+            .iter()
+            .take(FRAMES_MAX)
+            .map(u64::to_string)
+            .collect();
+        let more = if pair.lost > frames.len() as u64 {
             ", ..."
         } else {
             ""
         };
         format!(
             "{} lost between {near} and {far} ({share:.1}%): frames {}{more} of {near}",
-            number_of(way.lost, "segment"),
+            number_of(pair.lost, "segment"),
             frames.join(", ")
         )
     };
-    let before = compared.lost_before.unwrap_or(0);
-    let behind = compared
+    let before = direction.lost_before.unwrap_or(0);
+    let behind = direction
         .lost_in_all
-        .map_or(0, |all| all.saturating_sub(way.lost.saturating_add(before)));
+        .map_or(0, |all| all.saturating_sub(pair.lost.saturating_add(before)));
     let mut text = between;
     if before > 0 {
         text.push_str(&format!("; {before} before they came to {near}"));
@@ -209,17 +222,22 @@ fn losses(compared: &ComparedWay<'_>, near: &str, far: &str) -> String {
     text
 }
 
-fn delays(compared: &ComparedWay<'_>, reverse: Option<&ComparedWay<'_>>, near: &str, far: &str) -> String {
-    let delay = &compared.way.delay;
+fn delays(
+    direction: &ComparedDirection<'_>,
+    reverse: Option<&ComparedDirection<'_>>,
+    near: &str,
+    far: &str,
+) -> String {
+    let delay = &direction.pair.delay;
     let mut text = format!(
         "From {near} to {far} it took {} (median; shortest {}, 99% {})",
         time(delay.p50_ns),
         time(delay.min_ns),
         time(delay.p99_ns)
     );
-    if let (Some(rtt), Some(back)) = (compared.rtt, reverse.map(|back| back.way.delay))
+    if let (Some(rtt), Some(back)) = (direction.rtt, reverse.map(|back| back.pair.delay))
         && back.count > 0
-        && compared.bytes.is_some_and(|bytes| bytes > 0)
+        && direction.bytes.is_some_and(|bytes| bytes > 0)
     {
         let between = delay.p50_ns.saturating_add(back.p50_ns);
         text.push_str(&format!(
@@ -233,21 +251,21 @@ fn delays(compared: &ComparedWay<'_>, reverse: Option<&ComparedWay<'_>>, near: &
     text
 }
 
-fn push_json(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>]) {
+fn push_json(out: &mut Vec<u8>, captures: &[ComparedCapture], comparisons: &[Comparison<'_>]) {
     out.extend_from_slice(b"{\"captures\":[");
-    for (nth, place) in places.iter().enumerate() {
+    for (nth, capture) in captures.iter().enumerate() {
         if nth > 0 {
             out.push(b',');
         }
         out.push(b'{');
         let mut fields = Object::inside(out);
-        fields.text("name", Some(&place.name));
+        fields.text("name", Some(&capture.name));
         out.push(b',');
-        place.tally.push_json_fields(out, &place.interfaces);
+        capture.tally.push_json_fields(out, &capture.interfaces);
         out.push(b'}');
     }
     out.extend_from_slice(b"],\"comparisons\":[");
-    for (nth, (pair, comparison)) in places.windows(2).zip(comparisons).enumerate() {
+    for (nth, (neighbours, comparison)) in captures.windows(2).zip(comparisons).enumerate() {
         if nth > 0 {
             out.push(b',');
         }
@@ -259,11 +277,11 @@ fn push_json(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>]
         object.number("left_out", Some(comparison.left_out));
         let list = object.key("ways");
         list.push(b'[');
-        for (nth, way) in comparison.ways.iter().enumerate() {
+        for (nth, direction) in comparison.directions.iter().enumerate() {
             if nth > 0 {
                 list.push(b',');
             }
-            push_way(list, pair, way);
+            push_direction(list, neighbours, direction);
         }
         list.push(b']');
         object.end();
@@ -271,19 +289,19 @@ fn push_json(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>]
     out.extend_from_slice(format!("],\"schema_version\":{}}}\n", sockeye_output::SCHEMA_VERSION).as_bytes());
 }
 
-fn push_way(out: &mut Vec<u8>, pair: &[Place], compared: &ComparedWay<'_>) {
-    let way = compared.way;
+fn push_direction(out: &mut Vec<u8>, neighbours: &[ComparedCapture], direction: &ComparedDirection<'_>) {
+    let pair = direction.pair;
     let mut object = Object::begin(out);
-    let (near, far) = near_and_far(pair, way);
+    let (near, far) = near_and_far(neighbours, pair);
     object.text("nearer", near);
     object.text("farther", far);
-    let (source, destination) = ends(way);
+    let (source, destination) = ends(pair);
     for (name, end) in [("source", source), ("destination", destination)] {
         let mut fields = object.object(name);
         super::json::push_endpoint(&mut fields, end);
         fields.end();
     }
-    if let Some((source, destination)) = translated(way) {
+    if let Some((source, destination)) = translated(pair) {
         let mut fields = object.object("translated");
         for (name, end) in [("source", source), ("destination", destination)] {
             let mut end_fields = fields.object(name);
@@ -292,51 +310,56 @@ fn push_way(out: &mut Vec<u8>, pair: &[Place], compared: &ComparedWay<'_>) {
         }
         fields.end();
     }
-    object.number("both_segs", Some(way.both));
-    object.number("lost_segs", Some(way.lost));
-    object.number("lost_in_all_segs", compared.lost_in_all);
-    object.number("lost_before_segs", compared.lost_before);
-    object.number("unseen_segs", Some(way.unseen));
-    object.number("reordered_segs", Some(way.reordered));
-    object.number("bytes", compared.bytes);
-    let frames: Vec<_> = way.lost_frames.iter().map(u64::to_string).collect();
+    object.number("both_segs", Some(pair.both));
+    object.number("lost_segs", Some(pair.lost));
+    object.number("lost_in_all_segs", direction.lost_in_all);
+    object.number("lost_before_segs", direction.lost_before);
+    object.number("unseen_segs", Some(pair.unseen));
+    object.number("reordered_segs", Some(pair.reordered));
+    object.number("bytes", direction.bytes);
+    let frames: Vec<_> = pair.lost_frames.iter().map(u64::to_string).collect();
     object
         .key("lost_frames")
         .extend_from_slice(format!("[{}]", frames.join(",")).as_bytes());
-    super::json::push_percentiles(&mut object, "delay", &way.delay);
-    if let Some(rtt) = &compared.rtt {
+    super::json::push_percentiles(&mut object, "delay", &pair.delay);
+    if let Some(rtt) = &direction.rtt {
         super::json::push_percentiles(&mut object, "rtt", rtt);
     }
     object.end();
 }
 
-fn push_csv(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>], layout: &AnalysisLayout) {
+fn push_csv(
+    out: &mut Vec<u8>,
+    captures: &[ComparedCapture],
+    comparisons: &[Comparison<'_>],
+    layout: &AnalysisLayout,
+) {
     if !layout.no_header {
         out.extend_from_slice(
             b"nearer,farther,source_ip,source_port,destination_ip,destination_port,both_segs,lost_segs,lost_in_all_segs,lost_before_segs,\
               unseen_segs,reordered_segs,bytes,delay_min_ns,delay_p50_ns,delay_p99_ns\r\n",
         );
     }
-    for (pair, comparison) in places.windows(2).zip(comparisons) {
-        for compared in &comparison.ways {
-            let way = compared.way;
+    for (neighbours, comparison) in captures.windows(2).zip(comparisons) {
+        for direction in &comparison.directions {
+            let pair = direction.pair;
             let mut line = Line::begin(out);
-            let (near, far) = near_and_far(pair, way);
+            let (near, far) = near_and_far(neighbours, pair);
             line.text(near);
             line.text(far);
-            let (source, destination) = ends(way);
+            let (source, destination) = ends(pair);
             for end in [source, destination] {
                 sockeye_output::address::push_ip(line.field(), end.ip);
                 line.number(Some(end.port));
             }
-            line.number(Some(way.both));
-            line.number(Some(way.lost));
-            line.number(compared.lost_in_all);
-            line.number(compared.lost_before);
-            line.number(Some(way.unseen));
-            line.number(Some(way.reordered));
-            line.number(compared.bytes);
-            let delay = Some(way.delay).filter(|delay| delay.count > 0);
+            line.number(Some(pair.both));
+            line.number(Some(pair.lost));
+            line.number(direction.lost_in_all);
+            line.number(direction.lost_before);
+            line.number(Some(pair.unseen));
+            line.number(Some(pair.reordered));
+            line.number(direction.bytes);
+            let delay = Some(pair.delay).filter(|delay| delay.count > 0);
             line.number(delay.map(|delay| delay.min_ns));
             line.number(delay.map(|delay| delay.p50_ns));
             line.number(delay.map(|delay| delay.p99_ns));
@@ -345,25 +368,28 @@ fn push_csv(out: &mut Vec<u8>, places: &[Place], comparisons: &[Comparison<'_>],
     }
 }
 
-fn near_and_far<'a>(pair: &'a [Place], way: &PairedDirection) -> (Option<&'a str>, Option<&'a str>) {
-    let name = |place: usize| pair.get(place).map(|place| place.name.as_str());
-    if way.is_first_nearer {
+fn near_and_far<'a>(
+    neighbours: &'a [ComparedCapture],
+    pair: &PairedDirection,
+) -> (Option<&'a str>, Option<&'a str>) {
+    let name = |index: usize| neighbours.get(index).map(|capture| capture.name.as_str());
+    if pair.is_first_nearer {
         (name(0), name(1))
     } else {
         (name(1), name(0))
     }
 }
 
-/// What the second capture calls its ends.
-fn translated(way: &PairedDirection) -> Option<(Endpoint, Endpoint)> {
-    let [source, destination] = way.translated?.map(|(ip, port)| Endpoint { ip, port });
+/// Returns its ends in the second capture; `None` if addresses were not translated.
+fn translated(pair: &PairedDirection) -> Option<(Endpoint, Endpoint)> {
+    let [source, destination] = pair.translated?.map(|(ip, port)| Endpoint { ip, port });
     Some((source, destination))
 }
 
-fn ends(way: &PairedDirection) -> (Endpoint, Endpoint) {
+fn ends(pair: &PairedDirection) -> (Endpoint, Endpoint) {
     let end = |(ip, port)| Endpoint { ip, port };
-    (end(way.source), end(way.destination))
+    (end(pair.source), end(pair.destination))
 }
 
-/// Frames that a line names.
-const FRAMES: usize = 5;
+/// Limit for frame numbers in a line.
+const FRAMES_MAX: usize = 5;

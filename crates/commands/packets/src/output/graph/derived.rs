@@ -1,21 +1,21 @@
-//! What the companions of a time-sequence graph show, computed from its points.
+//! Series of the other panels, derived from the points: rates, round trip, receive window.
 
-use super::view::Way;
+use super::view::DirectionView;
 
-/// Bits a second, over a window that slides along.
+/// Throughput over a sliding window, in bits per second.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Rates {
-    /// How long the window is, in nanoseconds
+    /// Length of the window, in nanoseconds.
     pub(super) window_ns: u64,
-    /// Of what was sent, counted as often as it was sent: at which moment, how much
+    /// Rate of data sent, retransmissions included: time in nanoseconds, rate.
     pub(super) sent: Vec<(u64, f64)>,
-    /// Of what was acknowledged
+    /// Rate of data acknowledged: time in nanoseconds, rate.
     pub(super) acknowledged: Vec<(u64, f64)>,
 }
 
 impl Rates {
-    /// Of one direction, at as many moments as make sense.
-    pub(super) fn of(way: &Way<'_>, time: (u64, u64)) -> Self {
+    /// Computes the rates of a direction, at up to 600 points.
+    pub(super) fn of(direction: &DirectionView<'_>, time: (u64, u64)) -> Self {
         let span = time.1.saturating_sub(time.0);
         if span == 0 {
             return Self::default();
@@ -23,15 +23,15 @@ impl Rates {
         let step = (span / STEPS).max(1);
         // Less than a round trip would show each burst as a spike.
         let window = (span / WINDOWS)
-            .max(round_trip(way).saturating_mul(2).min(span / 4))
+            .max(round_trip(direction).saturating_mul(2).min(span / 4))
             .max(step);
-        let sent = way
+        let sent = direction
             .side
             .segments
             .iter()
             .map(|segment| (segment.time_ns, segment.end.saturating_sub(segment.start)));
-        let mut highest = way.side.acks.first().map_or(0, |ack| ack.sequence);
-        let acknowledged = way.side.acks.iter().map(|ack| {
+        let mut highest = direction.side.acks.first().map_or(0, |ack| ack.sequence);
+        let acknowledged = direction.side.acks.iter().map(|ack| {
             let more = ack.sequence.saturating_sub(highest);
             highest = highest.max(ack.sequence);
             (ack.time_ns, more)
@@ -44,9 +44,9 @@ impl Rates {
     }
 }
 
-/// The round trip that half of all take at most; nothing if none was measured.
-pub(super) fn round_trip(way: &Way<'_>) -> u64 {
-    let mut times: Vec<_> = way.side.rtt.iter().map(|point| point.1).collect();
+/// Returns the median round trip, in nanoseconds; 0 if none was measured.
+pub(super) fn round_trip(direction: &DirectionView<'_>) -> u64 {
+    let mut times: Vec<_> = direction.side.rtt.iter().map(|point| point.1).collect();
     let middle = times.len() / 2;
     if times.is_empty() {
         return 0;
@@ -54,7 +54,7 @@ pub(super) fn round_trip(way: &Way<'_>) -> u64 {
     *times.select_nth_unstable(middle).1
 }
 
-/// How much came in each window, as bits a second.
+/// Returns the rate in each window, in bits per second.
 fn slide(
     bytes: impl Iterator<Item = (u64, u64)>,
     time: (u64, u64),
@@ -87,7 +87,7 @@ fn slide(
                 .0
                 .saturating_add(step.saturating_mul(nth as u64 + 1))
                 .min(time.1);
-            // At both ends only a part of the window lies in the connection.
+            // At both ends, only a part of the window is within the connection.
             let begins = time
                 .0
                 .saturating_add(step.saturating_mul((nth + 1).saturating_sub(wide) as u64));
@@ -98,11 +98,12 @@ fn slide(
         .collect()
 }
 
-/// How much the receiver was ready to take, each time it said so: the window's end less what it had acknowledged.
-pub(super) fn windows(way: &Way<'_>) -> Vec<(u64, u64)> {
-    let mut acks = way.side.acks.iter().peekable();
+/// Returns the receive window at each announcement: the end of the window less what was acknowledged, in bytes.
+pub(super) fn windows(direction: &DirectionView<'_>) -> Vec<(u64, u64)> {
+    let mut acks = direction.side.acks.iter().peekable();
     let mut acknowledged = 0;
-    way.side
+    direction
+        .side
         .windows
         .iter()
         .map(|point| {
@@ -114,7 +115,7 @@ pub(super) fn windows(way: &Way<'_>) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Moments at which a rate is told
+/// Points of a rate.
 const STEPS: u64 = 600;
-/// Windows that the whole time would have room for
+/// Windows that the whole time has, if they are not longer for another reason.
 const WINDOWS: u64 = 60;

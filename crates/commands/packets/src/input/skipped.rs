@@ -1,11 +1,12 @@
-//! What of a capture could not be looked at, for whoever would take silence for completeness.
+//! Notes about packets of a capture that were not analysed.
 
-use super::reading::Reading;
+use super::reader::CaptureReader;
 use crate::output::CaptureTally;
 use sockeye_console::notes;
 
-pub(crate) fn say(reading: &Reading, tally: &CaptureTally) {
-    let name = reading.name();
+/// Reports on stderr how many packets were skipped or lost, and why.
+pub(crate) fn report(reader: &CaptureReader, tally: &CaptureTally) {
+    let name = reader.name();
     let mut text = String::new();
     let mut line = |count: u64, one: &str, many: &str| {
         if count > 0 {
@@ -19,33 +20,33 @@ pub(crate) fn say(reading: &Reading, tally: &CaptureTally) {
     line(others, "packet is not of TCP", "packets are not of TCP");
     line(
         tally.fragments,
-        "part of a cut up IP packet could not be put together",
-        "parts of cut up IP packets could not be put together",
+        "fragment of an IP packet could not be reassembled",
+        "fragments of IP packets could not be reassembled",
     );
     line(
         tally.undecodable,
-        "packet is cut off before its TCP header, or broken: it was passed over; capture with a larger snaplen (-s)",
-        "packets are cut off before their TCP headers, or broken: they were passed over; capture with a larger snaplen (-s)",
+        "packet is cut off before its TCP header, or broken: it was skipped; capture with a larger snaplen (-s)",
+        "packets are cut off before their TCP headers, or broken: they were skipped; capture with a larger snaplen (-s)",
     );
     line(
         tally.bad_checksums,
-        "segment has a wrong checksum (as sent: the network card makes it; as received: it was thrown away)",
-        "segments have wrong checksums (as sent: the network card makes them; as received: they were thrown away)",
+        "segment has a wrong checksum (if sent: the network card computes it; if received: the kernel dropped it)",
+        "segments have wrong checksums (if sent: the network card computes them; if received: the kernel dropped them)",
     );
     line(
         tally.too_long,
-        "packet is longer than any can be: it was passed over",
-        "packets are longer than any can be: they were passed over",
+        "packet is longer than the limit: it was skipped",
+        "packets are longer than the limit: they were skipped",
     );
     line(
         tally.of_unknown_interfaces,
-        "packet is of an interface that the file does not describe: it was passed over",
-        "packets are of interfaces that the file does not describe: they were passed over",
+        "packet is of an interface that the file does not describe: it was skipped",
+        "packets are of interfaces that the file does not describe: they were skipped",
     );
     line(
         tally.without_time,
-        "packet has no time of its own",
-        "packets have no time of their own",
+        "packet has no timestamp",
+        "packets have no timestamps",
     );
     line(
         tally.times_backwards,
@@ -59,12 +60,12 @@ pub(crate) fn say(reading: &Reading, tally: &CaptureTally) {
     );
     line(
         tally.not_waited_for,
-        "segment's acknowledgement was not looked for, as too many waited",
-        "segments' acknowledgements were not looked for, as too many waited",
+        "segment's acknowledgement was not tracked, as too many were outstanding",
+        "segments' acknowledgements were not tracked, as too many were outstanding",
     );
     if let Some(dropped @ 1..) = tally.dropped {
         text.push_str(&format!(
-            "sockeye: {name}: {dropped} {} lost while it was captured, for want of room: gaps may be the capture's own\n",
+            "sockeye: {name}: {dropped} {} lost while it was captured, as the buffer was full: gaps may be due to the capture\n",
             if dropped == 1 { "packet was" } else { "packets were" }
         ));
     }

@@ -1,11 +1,11 @@
-//! Nothing that matters disappears, however many segments there are.
+//! Tests that every event stays visible, however many segments there are.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 use super::axis::Axis;
-use super::panels::Content;
+use super::event_rows::EventRow;
+use super::panels::PanelContent;
 use super::plot::{LEFT, RIGHT, lay_out};
 use super::sequence::is_repeated;
-use super::strip::Kind;
 use super::view::{View, span};
 use super::{GraphLayout, GraphPanel};
 use crate::tests::transfers::Transfer;
@@ -23,16 +23,21 @@ fn check(series: &Series, connection: &Connection, width: u32) {
     let view = View::new(series, connection, &layout);
     let scene = lay_out(&view);
     let time = Axis::new(view.time.0 as f64, view.time.1 as f64, LEFT, scene.width - RIGHT);
-    for way in &view.ways {
-        for segment in way.side.segments.iter().filter(|segment| is_repeated(segment)) {
+    for direction in &view.directions {
+        for segment in direction
+            .side
+            .segments
+            .iter()
+            .filter(|segment| is_repeated(segment))
+        {
             let x = time.at(segment.time_ns as f64);
             assert!(has_bar(&scene, x), "no bar at {x}");
             assert!(has_mark(&scene, x), "no mark at {x}");
         }
-        for event in &way.events {
+        for event in &direction.events {
             let (from, to) = span(event);
             let (from, to) = (time.at(from as f64), time.at(to as f64));
-            let paint = Kind::of(event.kind).paint();
+            let paint = EventRow::of(event.kind).paint();
             assert!(
                 has_fill(&scene, paint, from, to),
                 "nothing of {event:?} from {from} to {to}"
@@ -55,7 +60,7 @@ fn has_bar(scene: &Scene, x: f32) -> bool {
             strokes,
             ..
         } => {
-            // Not one of the small ones: segments again and again are bars of three pixels at least.
+            // Bars of retransmissions have at least three pixels.
             strokes
                 .iter()
                 .any(|[at, top, bottom]| (at - x).abs() <= 0.5 && bottom - top >= 2.4)
@@ -75,16 +80,16 @@ fn has_mark(scene: &Scene, x: f32) -> bool {
     })
 }
 
-fn has_fill(scene: &Scene, wanted: Paint, from: f32, to: f32) -> bool {
+fn has_fill(scene: &Scene, expected: Paint, from: f32, to: f32) -> bool {
     scene.shapes.iter().any(|shape| match shape {
         Shape::Fill { paint, at, size } => {
-            *paint == wanted && at[0] <= from + 0.01 && at[0] + size[0] >= to - 0.01
+            *paint == expected && at[0] <= from + 0.01 && at[0] + size[0] >= to - 0.01
         }
         _ => false,
     })
 }
 
-/// Whether everything lies in the picture, and no text upon another.
+/// Checks that everything is within the picture and that no text overlaps another.
 #[track_caller]
 fn in_bounds(scene: &Scene) {
     let inside = |x: f32, y: f32| (0.0..=scene.width).contains(&x) && (0.0..=scene.height).contains(&y);
@@ -113,7 +118,7 @@ fn in_bounds(scene: &Scene) {
                 text,
                 ..
             } => {
-                let width = sockeye_output::picture::lettering::width_of(text, *size);
+                let width = sockeye_output::picture::text_metrics::width_of(text, *size);
                 let left = match anchor {
                     sockeye_output::picture::scene::Anchor::Start => at[0],
                     sockeye_output::picture::scene::Anchor::Middle => at[0] - width / 2.0,
@@ -129,7 +134,7 @@ fn in_bounds(scene: &Scene) {
                         || other[0] >= frame[2]
                         || frame[1] >= other[3]
                         || other[1] >= frame[3];
-                    assert!(apart, "{text:?} lies upon {words:?}");
+                    assert!(apart, "{text:?} overlaps {words:?}");
                 }
                 texts.push((frame, text));
             }
@@ -138,7 +143,7 @@ fn in_bounds(scene: &Scene) {
 }
 
 #[test]
-fn every_loss_and_stall_is_seen() {
+fn every_loss_and_stall_is_visible() {
     let plain = Transfer::default();
     for transfer in [
         plain.clone(),
@@ -187,7 +192,7 @@ fn every_loss_and_stall_is_seen() {
 }
 
 #[test]
-fn one_loss_among_many_segments() {
+fn single_loss_among_many_segments_is_visible() {
     let (mut series, connection) = Transfer {
         segments: 50_000,
         gap_ns: 100_000,
@@ -200,11 +205,11 @@ fn one_loss_among_many_segments() {
     check(&series, &connection, 1200);
 }
 
-/// Losses, stalls and closed windows anywhere: also many more than there are pixels.
+/// Random losses, stalls and closed windows, also many more than pixels.
 #[test]
-fn whatever_happens_is_seen_wherever_it_is() {
-    let mut chance = Chance(11);
-    for (segments, happenings) in [(3, 2), (300, 40), (20_000, 3_000), (60_000, 7)] {
+fn random_events_are_visible() {
+    let mut random = Random(11);
+    for (segments, events) in [(3, 2), (300, 40), (20_000, 3_000), (60_000, 7)] {
         let (mut series, connection) = Transfer {
             segments,
             gap_ns: 60_000,
@@ -213,12 +218,12 @@ fn whatever_happens_is_seen_wherever_it_is() {
         }
         .run();
         let end = connection.end_ns.max(1);
-        for _ in 0..happenings {
-            let nth = chance.below(series.forward.segments.len() as u64) as usize;
+        for _ in 0..events {
+            let nth = random.below(series.forward.segments.len() as u64) as usize;
             let flag = [Flag::Retransmission, Flag::SpuriousRetransmission][nth % 2];
             let segment = &mut series.forward.segments[nth];
             segment.flags = segment.flags.with(flag);
-            let duration_ns = chance.below(end / 50 + 2);
+            let duration_ns = random.below(end / 50 + 2);
             let kinds = [
                 EventKind::Lost,
                 EventKind::Timeout,
@@ -227,10 +232,10 @@ fn whatever_happens_is_seen_wherever_it_is() {
                 EventKind::LossBurst { segments: 3 },
             ];
             series.events.push(Event {
-                time_ns: chance.below(end),
+                time_ns: random.below(end),
                 frame: 1,
                 from_client: true,
-                kind: kinds[chance.below(5) as usize],
+                kind: kinds[random.below(5) as usize],
                 confidence: Confidence::Likely,
                 evidence: "",
             });
@@ -241,10 +246,10 @@ fn whatever_happens_is_seen_wherever_it_is() {
     }
 }
 
-/// The highest and the lowest of each line, and the longest round trips.
+/// Highest values in flight and longest round trips.
 #[test]
-fn peaks_stay() {
-    let mut chance = Chance(5);
+fn peaks_are_visible() {
+    let mut random = Random(5);
     let (mut series, connection) = Transfer {
         segments: 60_000,
         gap_ns: 100_000,
@@ -256,14 +261,14 @@ fn peaks_stay() {
     let most = side.in_flight.iter().map(|point| point.1).max().unwrap();
     let mut peaks = Vec::new();
     for nth in 0..20 {
-        let at = chance.below(side.in_flight.len() as u64) as usize;
+        let at = random.below(side.in_flight.len() as u64) as usize;
         side.in_flight[at].1 = most * 2 + nth * 1_000;
         peaks.push(side.in_flight[at]);
     }
     let usual = side.rtt.iter().map(|point| point.1).max().unwrap();
     let mut long = Vec::new();
     for _ in 0..20 {
-        let at = chance.below(side.rtt.len() as u64) as usize;
+        let at = random.below(side.rtt.len() as u64) as usize;
         side.rtt[at].1 = usual + usual / 2;
         long.push(side.rtt[at]);
     }
@@ -272,38 +277,38 @@ fn peaks_stay() {
     let (from, size) = ([0.0, 0.0], [800.0, 120.0]);
     let time = Axis::new(view.time.0 as f64, view.time.1 as f64, 0.0, size[0]);
     let draw = |panel| {
-        let content = Content::new(&view.ways[0], panel, view.time);
+        let content = PanelContent::new(&view.directions[0], panel, view.time);
         (content.axis(from[1], size[1]), content.draw(from, size, time))
     };
     let (value, shapes) = draw(GraphPanel::InFlight);
-    // Of two in one column of pixels the higher one is what stays.
+    // Of two in one pixel column, the higher one remains.
     for (moment, bytes) in &peaks {
         let (x, y) = (time.at(*moment as f64), value.at(f64::from(*bytes)));
-        let is_there = shapes.iter().any(|shape| match shape {
+        let is_drawn = shapes.iter().any(|shape| match shape {
             Shape::Line { points, .. } => points
                 .iter()
                 .any(|[at, high]| (at - x).abs() <= 1.0 && *high <= y + 0.01),
             _ => false,
         });
-        assert!(is_there, "no peak at {x} {y}");
+        assert!(is_drawn, "no peak at {x} {y}");
     }
     let (value, shapes) = draw(GraphPanel::RoundTrip);
     for (moment, rtt) in &long {
         let (x, y) = (time.at(*moment as f64), value.at(*rtt as f64));
-        let is_there = shapes.iter().any(|shape| match shape {
+        let is_drawn = shapes.iter().any(|shape| match shape {
             Shape::Strokes { strokes, .. } => strokes
                 .iter()
                 .any(|[at, top, bottom]| (at - x).abs() <= 1.0 && *top <= y + 1.0 && *bottom >= y - 1.0),
             _ => false,
         });
-        assert!(is_there, "no dot at {x} {y}");
+        assert!(is_drawn, "no dot at {x} {y}");
     }
 }
 
-/// Numbers that look like chance.
-struct Chance(u64);
+/// A pseudo-random number generator.
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, most: u64) -> u64 {
         self.0 = self
             .0

@@ -1,28 +1,28 @@
-//! The biggest connections of many.
+//! The largest connections of a capture.
 
 use crate::output::EndOwners;
 use sockeye_trace::Connection;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Keeps so many of the biggest, or hands on all of them as they come.
+/// The `max` largest connections so far; without a limit, connections are returned at once.
 #[derive(Debug)]
-pub(super) struct Biggest {
+pub(super) struct LargestConnections {
     max: Option<usize>,
-    /// By how big they are; of two alike the earlier one is bigger
-    kept: BTreeMap<(u64, u64, Reverse<u32>), (Connection, EndOwners)>,
+    /// By bytes sent, packets and number; of two equal ones the earlier is larger.
+    connections: BTreeMap<(u64, u64, Reverse<u32>), (Connection, EndOwners)>,
 }
 
-impl Biggest {
+impl LargestConnections {
     pub(super) const fn new(max: Option<usize>) -> Self {
         Self {
             max,
-            kept: BTreeMap::new(),
+            connections: BTreeMap::new(),
         }
     }
 
-    /// Another one; given back if it need not be kept, as all are wanted.
-    pub(super) fn take(
+    /// Adds a connection; returns it at once if there is no limit.
+    pub(super) fn add(
         &mut self,
         connection: Connection,
         owners: EndOwners,
@@ -34,21 +34,21 @@ impl Biggest {
         let bytes = forward.bytes_sent.saturating_add(backward.bytes_sent);
         let packets = forward.packets.saturating_add(backward.packets);
         let size = (bytes, packets, Reverse(connection.number));
-        let is_big = self.kept.len() < max
+        let is_large = self.connections.len() < max
             || self
-                .kept
+                .connections
                 .first_key_value()
                 .is_some_and(|(smallest, _)| *smallest < size);
-        if is_big {
-            self.kept.insert(size, (connection, owners));
-            if self.kept.len() > max {
-                self.kept.pop_first();
+        if is_large {
+            self.connections.insert(size, (connection, owners));
+            if self.connections.len() > max {
+                self.connections.pop_first();
             }
         }
         None
     }
 
     pub(super) fn largest_first(&mut self) -> impl Iterator<Item = (Connection, EndOwners)> + use<> {
-        std::mem::take(&mut self.kept).into_values().rev()
+        std::mem::take(&mut self.connections).into_values().rev()
     }
 }

@@ -1,20 +1,20 @@
-//! The strip below a time-sequence graph: a row for each kind of thing that happened, in the columns where it did.
+//! The rows of events below a time-sequence graph, one for each kind of event.
 
 use super::axis::{Axis, counted};
 use super::sequence::is_repeated;
-use super::view::{Way, span};
+use super::view::{DirectionView, span};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape};
 use sockeye_trace::EventKind;
 use std::collections::BTreeMap;
 
-/// What happened, by kind.
+/// Time spans of events, by kind.
 #[derive(Debug, Default)]
-pub(super) struct Strip(BTreeMap<Kind, Vec<(u64, u64)>>);
+pub(super) struct EventRows(BTreeMap<EventRow, Vec<(u64, u64)>>);
 
-/// Rows of the strip, from top to bottom.
+/// Kinds of events, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum EventRow {
     Repeated,
     Lost,
     Burst,
@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Missing,
 }
 
-impl Kind {
+impl EventRow {
     pub(super) const fn of(event: EventKind) -> Self {
         match event {
             EventKind::Lost => Self::Lost,
@@ -56,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// Where there are few columns.
+    /// Returns a name for few columns.
     const fn short(self) -> &'static str {
         match self {
             Self::Repeated => "again",
@@ -86,16 +86,23 @@ impl Kind {
     }
 }
 
-impl Strip {
-    pub(super) fn of(way: &Way<'_>) -> Self {
-        let mut rows = BTreeMap::<Kind, Vec<_>>::new();
-        for segment in way.side.segments.iter().filter(|segment| is_repeated(segment)) {
-            rows.entry(Kind::Repeated)
+impl EventRows {
+    pub(super) fn of(direction: &DirectionView<'_>) -> Self {
+        let mut rows = BTreeMap::<EventRow, Vec<_>>::new();
+        for segment in direction
+            .side
+            .segments
+            .iter()
+            .filter(|segment| is_repeated(segment))
+        {
+            rows.entry(EventRow::Repeated)
                 .or_default()
                 .push((segment.time_ns, segment.time_ns));
         }
-        for event in &way.events {
-            rows.entry(Kind::of(event.kind)).or_default().push(span(event));
+        for event in &direction.events {
+            rows.entry(EventRow::of(event.kind))
+                .or_default()
+                .push(span(event));
         }
         Self(rows)
     }
@@ -108,12 +115,12 @@ impl Strip {
         }
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Each row's name, paint and spans in the pixels of `time`.
+    /// Returns each row's name, paint, and spans in the pixels of `time`.
     pub(super) fn rows(&self, time: Axis) -> impl Iterator<Item = (String, Paint, Vec<(f32, f32)>)> {
         self.0.iter().map(move |(kind, spans)| {
             let name = format!("{} {}", kind.short(), spans.len());
@@ -121,7 +128,7 @@ impl Strip {
         })
     }
 
-    /// Its rows, from `top` on, over the columns of `time`; names stand left of `left`.
+    /// Draws the rows from `top` down, in the columns of `time`, with names left of `left`.
     pub(super) fn draw(&self, left: f32, right: f32, top: f32, time: Axis) -> Vec<Shape> {
         let mut shapes = Vec::new();
         for (nth, (kind, spans)) in self.0.iter().enumerate() {
@@ -150,25 +157,28 @@ impl Strip {
         shapes
     }
 
-    /// When nothing moved, and when the window was closed: shades behind every panel.
+    /// Draws the background of stalls and closed windows, for every panel.
     pub(super) fn shades(&self, top: f32, height: f32, time: Axis) -> Vec<Shape> {
-        [(Kind::Stall, Paint::Stalled), (Kind::Closed, Paint::Closed)]
-            .into_iter()
-            .filter_map(|(kind, paint)| Some((self.0.get(&kind)?, paint)))
-            .flat_map(|(spans, paint)| {
-                merged(spans, time)
-                    .into_iter()
-                    .map(move |(from, to)| Shape::Fill {
-                        paint,
-                        at: [from, top],
-                        size: [(to - from).max(1.0), height],
-                    })
-            })
-            .collect()
+        [
+            (EventRow::Stall, Paint::Stalled),
+            (EventRow::Closed, Paint::Closed),
+        ]
+        .into_iter()
+        .filter_map(|(kind, paint)| Some((self.0.get(&kind)?, paint)))
+        .flat_map(|(spans, paint)| {
+            merged(spans, time)
+                .into_iter()
+                .map(move |(from, to)| Shape::Fill {
+                    paint,
+                    at: [from, top],
+                    size: [(to - from).max(1.0), height],
+                })
+        })
+        .collect()
     }
 }
 
-/// Spans in pixels; those that touch are one.
+/// Returns spans in pixels; those that touch are merged.
 fn merged(spans: &[(u64, u64)], time: Axis) -> Vec<(f32, f32)> {
     let mut pixels: Vec<_> = spans
         .iter()
@@ -185,7 +195,7 @@ fn merged(spans: &[(u64, u64)], time: Axis) -> Vec<(f32, f32)> {
     merged
 }
 
-/// Height of a row
+/// Height of a row.
 const ROW: f32 = 13.0;
-/// Above the first
+/// Space above the first row.
 const GAP: f32 = 4.0;

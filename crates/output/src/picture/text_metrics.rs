@@ -1,11 +1,11 @@
-//! How much room text takes, whatever font it will be in.
+//! Estimated size of text, and its division into lines, independent of the font.
 
-/// Text in lines of at most `width` pixels.
+/// Divides text into lines of at most `width` pixels.
 pub fn wrapped(text: &str, size: f32, width: f32) -> Vec<String> {
     wrapped_columns(text, (width / (size * CHARACTER)) as usize)
 }
 
-/// Text in lines of at most so many characters.
+/// Divides text into lines of at most `columns` characters.
 pub fn wrapped_columns(text: &str, columns: usize) -> Vec<String> {
     let fits = columns.max(8);
     let mut lines = Vec::<String>::new();
@@ -26,36 +26,36 @@ pub fn wrapped_columns(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// About how wide text is.
+/// Returns the estimated width of text, in pixels.
 pub fn width_of(text: &str, size: f32) -> f32 {
     text.chars().count() as f32 * size * CHARACTER
 }
 
-/// As much of a text as a box of this width has room for, in letters that are all as wide; nothing if that says nothing.
+/// Returns as much of a text as fits into a box of this width, in a monospace font; empty if that is too little to read.
 pub fn boxed(text: &str, width: f32) -> String {
-    let room = ((width - 2.0 * BOX_EDGE) / (BOX_TEXT * BOX_CHARACTER)).max(0.0) as usize;
+    let fits = ((width - 2.0 * BOX_EDGE) / (BOX_TEXT * BOX_CHARACTER)).max(0.0) as usize;
     let length = text.chars().count();
-    if length <= room {
+    if length <= fits {
         return text.to_owned();
     }
-    if room < BOX_FEWEST {
+    if fits < BOX_CHARACTERS_MIN {
         return String::new();
     }
-    let mut shown: String = text.chars().take(room - 1).collect();
+    let mut shown: String = text.chars().take(fits - 1).collect();
     shown.push('…');
     shown
 }
 
-/// Size of text in boxes
+/// Size of text in boxes.
 pub const BOX_TEXT: f32 = 11.0;
-/// What stays free left and right of it
+/// Margin left and right of text in boxes.
 pub const BOX_EDGE: f32 = 3.0;
-/// And below its base line
+/// Margin below the base line of text in boxes.
 pub const BOX_BASE: f32 = 4.5;
-/// How wide a letter is there, of its size
+/// Width of a character in boxes, as a fraction of its size.
 const BOX_CHARACTER: f32 = 0.602;
-/// Less than so many characters of a longer text say nothing
-const BOX_FEWEST: usize = 3;
+/// A longer text is not shown with fewer characters than this.
+const BOX_CHARACTERS_MIN: usize = 3;
 
-/// How wide a character is, at most on average, of its size
+/// Upper estimate of the average width of a character, as a fraction of its size.
 const CHARACTER: f32 = 0.56;

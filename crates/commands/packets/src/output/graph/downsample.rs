@@ -1,6 +1,6 @@
-//! Down-sampling: what many points look like in a few pixels, nothing that would be seen left out.
+//! Down-sampling: many points in a few pixels, without losing anything visible.
 
-/// Which half pixels of a plot are covered by upright bars.
+/// The half pixels of a plot that vertical bars cover.
 #[derive(Debug)]
 pub(super) struct Cover {
     bits: Vec<u64>,
@@ -8,13 +8,13 @@ pub(super) struct Cover {
     rows: usize,
     columns: usize,
     from: [f32; 2],
-    /// Bars as they came, as long as they are few
+    /// Exact bars, as long as they are few.
     exact: Vec<[f32; 3]>,
     is_exact: bool,
 }
 
 impl Cover {
-    /// Of a plot with its upper left corner at `from`.
+    /// Creates the cover of a plot with its upper left corner at `from`.
     pub(super) fn new(from: [f32; 2], size: [f32; 2]) -> Self {
         let columns = (size[0].clamp(1.0, PIXELS_MAX) * PER_PIXEL) as usize + 1;
         let rows = (size[1].clamp(1.0, PIXELS_MAX) * PER_PIXEL) as usize + 1;
@@ -30,7 +30,7 @@ impl Cover {
         }
     }
 
-    /// A bar at `x` from one y to another.
+    /// Adds a bar at `x` from one y to another.
     pub(super) fn bar(&mut self, x: f32, y: f32, other: f32) {
         let (top, bottom) = (y.min(other), y.max(other));
         if self.is_exact {
@@ -46,12 +46,12 @@ impl Cover {
         self.fill(column, row(top), row(bottom));
     }
 
-    /// Strokes that look the same: as they came, or at most [`STROKES_MAX`].
+    /// Returns strokes that look the same: the exact bars, or at most [`STROKES_MAX`].
     pub(super) fn strokes(self) -> Vec<[f32; 3]> {
         if self.is_exact {
             return self.exact;
         }
-        // A picture of noise would have a stroke for every other row: the narrowest gaps close until it is small.
+        // Noise would need a stroke for every other row: gaps are closed, narrowest first, until there are few strokes.
         let mut gap = 0;
         loop {
             let strokes = self.runs(gap);
@@ -75,7 +75,7 @@ impl Cover {
         }
     }
 
-    /// Covered stretches of each column; gaps of up to `gap` rows count as covered.
+    /// Returns the covered ranges of each column; gaps of up to `gap` rows count as covered.
     fn runs(&self, gap: usize) -> Vec<[f32; 3]> {
         let mut strokes = Vec::new();
         for (column, words) in self.bits.chunks_exact(self.words).enumerate() {
@@ -108,13 +108,13 @@ impl Cover {
     }
 }
 
-/// A line: of each pixel column the first, the lowest, the highest and the last point.
+/// A line with the first, lowest, highest and last point of each pixel column.
 #[derive(Debug, Default)]
 pub(super) struct Envelope {
     points: Vec<[f32; 2]>,
     column: i32,
     first: [f32; 2],
-    /// The extremes with their numbers, by which they keep their order
+    /// The extremes, and their indices, which give their order.
     low: ([f32; 2], u32),
     high: ([f32; 2], u32),
     last: [f32; 2],
@@ -122,7 +122,7 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
-    /// The next point, to the right of those before.
+    /// Adds a point; x must not decrease.
     pub(super) fn point(&mut self, x: f32, y: f32) {
         let (point, column) = ([x, y], x as i32);
         if self.count > 0 && column == self.column {
@@ -142,7 +142,7 @@ impl Envelope {
         (self.low, self.high) = ((point, 0), (point, 0));
     }
 
-    /// All of it.
+    /// Returns the points of the line.
     pub(super) fn points(mut self) -> Vec<[f32; 2]> {
         self.flush();
         self.points
@@ -166,13 +166,13 @@ impl Envelope {
     }
 }
 
-/// Cells a pixel, in both directions
+/// Cells per pixel, in both directions.
 const PER_PIXEL: f32 = 2.0;
-/// Wider or higher than any picture
+/// More than the width or height of any picture.
 const PIXELS_MAX: f32 = 20_000.0;
-/// As many bars are drawn where they are to a tenth of a pixel
+/// Limit for bars that are drawn exactly.
 const EXACT_MAX: usize = 4_000;
-/// The most strokes of one paint in a plot
+/// Limit for strokes of one paint in a plot.
 const STROKES_MAX: usize = 24_000;
 
 #[cfg(test)]
@@ -180,14 +180,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_bars_stay_as_they_are() {
+    fn few_bars_are_exact() {
         let mut cover = Cover::new([10.0, 10.0], [100.0, 100.0]);
         cover.bar(20.25, 30.0, 28.5);
         assert_eq!(cover.strokes(), [[20.25, 28.5, 30.0]]);
     }
 
     #[test]
-    fn every_bar_of_many_is_covered() {
+    fn many_bars_are_all_covered() {
         let mut cover = Cover::new([0.0, 0.0], [100.0, 200.0]);
         let mut bars = Vec::new();
         for nth in 0..10_000_u32 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_bounded() {
+    fn strokes_of_noise_are_limited() {
         let mut cover = Cover::new([0.0, 0.0], [2000.0, 1000.0]);
         for column in 0..4000_u32 {
             for row in (column % 2..2000).step_by(2) {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_keeps_its_extremes() {
+    fn line_keeps_extremes() {
         let mut envelope = Envelope::default();
         for nth in 0..1000_u16 {
             let y = if nth == 500 { 99.0 } else { f32::from(nth % 7) };

@@ -1,37 +1,39 @@
-//! Whose connections are, as far as comments of packets tell: `sockeye capture` writes them.
+//! Owner processes of connections, from the packet comments that `sockeye capture` writes.
 
 use crate::output::EndOwners;
 use sockeye_trace::{Connection, Endpoint};
 use std::collections::HashMap;
 
-/// Owners by connection and end.
+/// Owners by connection number and end.
 #[derive(Debug, Default)]
-pub(super) struct Owners(HashMap<u32, [Option<Owned>; 2]>);
+pub(super) struct CommentOwners(HashMap<u32, [Option<EndOwner>; 2]>);
 
-/// An end, and whose it is.
-type Owned = (Endpoint, Box<str>);
+/// An end and its owner.
+type EndOwner = (Endpoint, Box<str>);
 
-impl Owners {
-    /// What a comment says of a segment of this connection; a comment of somebody else says nothing.
-    pub(super) fn note(&mut self, connection: u32, ends: (Endpoint, Endpoint), comment: &str) {
-        let Some(told) = Told::read(comment) else { return };
+impl CommentOwners {
+    /// Adds the owners that the comment of a segment names; comments of other programs are ignored.
+    pub(super) fn add(&mut self, connection: u32, ends: (Endpoint, Endpoint), comment: &str) {
+        let Some(named) = OwnerComment::parse(comment) else {
+            return;
+        };
         if self.0.len() >= CONNECTIONS_MAX && !self.0.contains_key(&connection) {
             return;
         }
         let known = self.0.entry(connection).or_default();
-        // The lower one first, so that both ways find the same place.
+        // The lower end first, so that both directions have the same order.
         let is_higher = (ends.0.ip, ends.0.port) > (ends.1.ip, ends.1.port);
-        for (place, end, owner) in [
-            (usize::from(is_higher), ends.0, told.sender),
-            (usize::from(!is_higher), ends.1, told.receiver),
+        for (index, end, owner) in [
+            (usize::from(is_higher), ends.0, named.sender),
+            (usize::from(!is_higher), ends.1, named.receiver),
         ] {
             if let Some(owner) = owner {
-                known[place] = Some((end, owner.into()));
+                known[index] = Some((end, owner.into()));
             }
         }
     }
 
-    /// Of a connection that is over.
+    /// Removes and returns the owners of a connection that is complete.
     pub(super) fn take(&mut self, connection: &Connection) -> EndOwners {
         let known = self.0.remove(&connection.number).unwrap_or_default();
         let of = |end: Endpoint| {
@@ -45,15 +47,15 @@ impl Owners {
     }
 }
 
-/// `sent by iperf3(3124), for nginx(7)`, or one of both.
+/// A comment of the form `sent by iperf3(3124), for nginx(7)`, or one of its parts.
 #[derive(Debug, PartialEq, Eq)]
-struct Told<'a> {
+struct OwnerComment<'a> {
     sender: Option<&'a str>,
     receiver: Option<&'a str>,
 }
 
-impl<'a> Told<'a> {
-    fn read(comment: &'a str) -> Option<Self> {
+impl<'a> OwnerComment<'a> {
+    fn parse(comment: &'a str) -> Option<Self> {
         let (sender, receiver) = match comment.strip_prefix("sent by ") {
             None => (None, Some(comment.strip_prefix("for ")?)),
             Some(rest) => match rest.rsplit_once(", for ") {
@@ -66,15 +68,15 @@ impl<'a> Told<'a> {
             let number = number.strip_suffix(')').and_then(|text| text.rsplit_once('('));
             number.is_some_and(|(_, number)| number.bytes().all(|digit| digit.is_ascii_digit()))
         };
-        let told = [sender, receiver];
-        told.iter()
+        [sender, receiver]
+            .iter()
             .flatten()
             .all(is_owner)
             .then_some(Self { sender, receiver })
     }
 }
 
-/// Of more connections at once, owners are not kept.
+/// Limit for connections with owners at a time.
 const CONNECTIONS_MAX: usize = 120_000;
 
 #[cfg(test)]
@@ -82,10 +84,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_of_ours_and_of_others() {
+    fn only_owner_comments_are_parsed() {
         let check = |comment, expected: Option<(Option<&str>, Option<&str>)>| {
-            let told = Told::read(comment).map(|told| (told.sender, told.receiver));
-            assert_eq!(told, expected, "{comment}");
+            let found = OwnerComment::parse(comment).map(|named| (named.sender, named.receiver));
+            assert_eq!(found, expected, "{comment}");
         };
         check("sent by curl(17)", Some((Some("curl(17)"), None)));
         check("for a b(1), nginx(2)", Some((None, Some("a b(1), nginx(2)"))));

@@ -1,6 +1,6 @@
-//! A capture, packet by packet, told to the analysis.
+//! Reads a capture packet by packet, and reports its segments and connections.
 
-use super::owners::Owners;
+use super::comment_owners::CommentOwners;
 use crate::output::{CaptureTally, EndOwners, FlaggedSegment};
 use anyhow::Context;
 use sockeye_console::progress::Progress;
@@ -11,32 +11,33 @@ use sockeye_wire::packet::{Decoded, Fragments, Segment};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A capture that is being analysed.
-pub(crate) struct Reading {
+/// A capture that is being read.
+pub(crate) struct CaptureReader {
     capture: Capture,
     interrupts: Interrupts,
     trace: Trace,
     fragments: Fragments,
     tally: CaptureTally,
     first_ns: Option<u64>,
-    owners: Owners,
+    owners: CommentOwners,
 }
 
-/// What turns up while it is read.
-#[allow(clippy::large_enum_variant)] // each is looked at once, where it is made
-pub(crate) enum Heard<'a> {
-    /// A segment, with what is said of it
+/// A result of reading a capture.
+#[allow(clippy::large_enum_variant)] // used at once, where it is created
+pub(crate) enum CaptureItem<'a> {
+    /// A segment that has flags.
     Segment(FlaggedSegment<'a>),
-    /// A connection that is over, or the capture is; and whose it is
+    /// A connection that ended, or that the end of the capture ends, and its owners.
     Connection(Finished, EndOwners),
 }
 
-impl Reading {
+impl CaptureReader {
+    /// Opens a capture file, or standard input for `-`.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         Self::with(path, Options::default())
     }
 
-    /// With something else to be kept.
+    /// Opens a capture with other options of the analysis.
     pub(crate) fn with(path: &Path, options: Options) -> anyhow::Result<Self> {
         let interrupts = Interrupts::catch().context("wait for signals")?;
         Ok(Self {
@@ -46,29 +47,30 @@ impl Reading {
             fragments: Fragments::default(),
             tally: CaptureTally::default(),
             first_ns: None,
-            owners: Owners::default(),
+            owners: CommentOwners::default(),
         })
     }
 
-    /// Reads all of it; `each` is told of every segment first. What was heard before an error stays heard: all connections are told of in any case.
+    /// Reads the capture. Calls `on_segment` for every segment, then `on_item` for flagged segments and for connections;
+    /// after an error of the capture too, for the connections until then.
     pub(crate) fn run(
         &mut self,
-        each: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
-        hear: &mut dyn FnMut(Heard<'_>) -> anyhow::Result<()>,
+        on_segment: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
+        on_item: &mut dyn FnMut(CaptureItem<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let read = self.read(each, hear);
-        let is_told = match &read {
+        let read = self.read(on_segment, on_item);
+        let has_reader = match &read {
             Ok(()) => true,
-            // Nobody listens any more.
+            // An error of `on_item`: its output failed.
             Err(error) => error.downcast_ref::<sockeye_source::capture::Error>().is_some(),
         };
-        if is_told {
+        if has_reader {
             for finished in self.trace.finish() {
                 let owners = self.owners.take(&finished.connection);
-                hear(Heard::Connection(finished, owners))?;
+                on_item(CaptureItem::Connection(finished, owners))?;
             }
         }
-        // It says itself why.
+        // Its message has the reason already.
         read.map_err(|error| match error.downcast::<sockeye_source::capture::Error>() {
             Ok(error) => anyhow::anyhow!("{error}"),
             Err(error) => error,
@@ -77,8 +79,8 @@ impl Reading {
 
     fn read(
         &mut self,
-        each: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
-        hear: &mut dyn FnMut(Heard<'_>) -> anyhow::Result<()>,
+        on_segment: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
+        on_item: &mut dyn FnMut(CaptureItem<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let mut progress = Progress::without_total("packets");
         let tally = &mut self.tally;
@@ -116,14 +118,14 @@ impl Reading {
                 }
             };
             tally.bad_checksums += u64::from(segment.bad_checksum == Some(true));
-            each(packet.frame, packet.time_ns, &segment, ends(&segment));
+            on_segment(packet.frame, packet.time_ns, &segment, ends(&segment));
             let notes = self.trace.segment(packet.frame, packet.time_ns, &segment);
             if let Some(comment) = packet.options().comment() {
-                self.owners.note(notes.connection, ends(&segment), comment);
+                self.owners.add(notes.connection, ends(&segment), comment);
             }
             if !notes.flags.is_empty() {
                 let (from, to) = ends(&segment);
-                hear(Heard::Segment(FlaggedSegment {
+                on_item(CaptureItem::Segment(FlaggedSegment {
                     frame: packet.frame,
                     time_ns: since_ns,
                     from,
@@ -134,13 +136,13 @@ impl Reading {
             }
             while let Some(finished) = self.trace.finished() {
                 let owners = self.owners.take(&finished.connection);
-                hear(Heard::Connection(finished, owners))?;
+                on_item(CaptureItem::Connection(finished, owners))?;
             }
         }
         Ok(())
     }
 
-    /// What it held, once it is read.
+    /// Returns the counts of the capture, once it is read.
     pub(crate) fn tally(&self) -> CaptureTally {
         let counters = self.trace.counters();
         let skipped = self.capture.skipped();
@@ -161,13 +163,15 @@ impl Reading {
         }
     }
 
-    /// Packets that the capture lost, as it says itself.
+    /// Returns the packets that were lost while capturing; `None` if the file does not have the count.
     fn dropped(&self) -> Option<u64> {
-        let told = self.capture.interfaces().iter().filter_map(|place| place.dropped);
-        told.reduce(u64::saturating_add)
+        let interfaces = self.capture.interfaces().iter();
+        interfaces
+            .filter_map(|interface| interface.dropped)
+            .reduce(u64::saturating_add)
     }
 
-    /// The exit status, if somebody ended the reading early.
+    /// Returns the exit status if a signal ended the reading; else `None`.
     pub(crate) fn interrupted(&self) -> Option<ExitCode> {
         let signal = self
             .interrupts
@@ -176,14 +180,14 @@ impl Reading {
         Some(ExitCode::from(u8::try_from(128 + signal).unwrap_or(u8::MAX)))
     }
 
-    /// What the capture calls the interfaces that it was made on, each once.
+    /// Returns the names of the interfaces in the capture, each once; at most 64.
     pub(crate) fn interfaces(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for name in self
             .capture
             .interfaces()
             .iter()
-            .filter_map(|place| place.name.as_ref())
+            .filter_map(|interface| interface.name.as_ref())
         {
             if !names.contains(name) && names.len() < INTERFACES_MAX {
                 names.push(name.clone());
@@ -192,6 +196,7 @@ impl Reading {
         names
     }
 
+    /// Returns the name of the capture, for messages.
     pub(crate) fn name(&self) -> &str {
         self.capture.name()
     }
@@ -210,8 +215,8 @@ fn ends(segment: &Segment) -> (Endpoint, Endpoint) {
     )
 }
 
-/// The clock is looked at after so many packets.
+/// Packets between two updates of the progress line.
 const PROGRESS_EVERY: u64 = 1 << 14;
 
-/// Of more interfaces no names are told.
+/// Limit for names of interfaces.
 const INTERFACES_MAX: usize = 64;

@@ -1,19 +1,19 @@
-//! What a capture tells on stderr.
+//! Progress and summary of a capture on stderr.
 
-use super::session::Counts;
+use super::counts::Counts;
 use super::target::Target;
 use sockeye_console::notes;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// The line that grows while packets come, on a terminal.
+/// A status line on a terminal.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ProgressLine {
     next: Option<Instant>,
     is_shown: bool,
 }
 
-impl Line {
+impl ProgressLine {
     pub(super) fn new() -> Self {
         Self {
             next: std::io::stderr().is_terminal().then(Instant::now),
@@ -21,7 +21,7 @@ impl Line {
         }
     }
 
-    /// Says how it stands, once in a while.
+    /// Shows the counts, at most twice a second.
     pub(super) fn show(&mut self, counts: &Counts, bytes: u64) {
         let now = Instant::now();
         if self.next.is_some_and(|next| now >= next) {
@@ -39,7 +39,7 @@ impl Line {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = std::io::stderr().write_all(b"\r\x1b[K");
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-/// The figures at the end.
+/// Writes the counts at the end of a capture.
 pub(super) fn summary(counts: &Counts, target: &Target) {
     let Counts {
         captured,
@@ -63,14 +63,14 @@ pub(super) fn summary(counts: &Counts, target: &Target) {
     );
     if dropped > 0 {
         text.push_str(&format!(
-            "sockeye: the kernel dropped {} as they came faster than they could be written; a larger ring keeps more of a \
-             burst (-B 128Mi), a smaller snaplen makes less of each (-s 100), a filter fewer of them\n",
+            "sockeye: the kernel dropped {} because they arrived faster than they were written; a larger ring keeps more of a \
+             burst (-B 128Mi), a smaller snaplen makes them shorter (-s 100), a filter reduces their number\n",
             counted(dropped, "packet", "packets")
         ));
     }
     if unreadable > 0 {
         text.push_str(&format!(
-            "sockeye: {} in the kernel's ring made no sense, and are missing\n",
+            "sockeye: {} in the kernel's ring could not be read, and are missing\n",
             counted(unreadable, "packet", "packets")
         ));
     }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_have_decimal_units() {
         assert_eq!(size(999), "999 bytes");
         assert_eq!(size(1000), "1.0 kB");
         assert_eq!(size(12_345_678), "12.3 MB");

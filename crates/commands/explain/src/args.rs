@@ -1,0 +1,71 @@
+//! Arguments of `sockeye explain`.
+
+use clap::Args;
+use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_dictionary::{Kind, Severity};
+use std::path::PathBuf;
+
+/// Explain a message, counter, drop reason, setting, state or error of the kernel: meaning, causes, remedies
+///
+/// Takes a name in any spelling, or a line as a tool or the log shows it; without a word it reads a log from the standard
+/// input, whatever wrote it (dmesg, syslog, the journal), and explains the messages that it knows, the worst first. It does not use the network.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExplainArgs {
+    /// Read this log; `-` is the standard input
+    #[arg(short = 'f', long, value_name = "FILE|-", conflicts_with_all = ["list", "text"])]
+    pub(crate) file: Option<PathBuf>,
+    /// List all entries of a kind: message, counter, drop-reason, setting, state, timer, column, tcp-info, error or all
+    #[arg(long, value_name = "KIND", value_parser = kinds, conflicts_with = "text")]
+    pub(crate) list: Option<Kinds>,
+    /// Lowest severity to show of a log: info, notice, warning or critical
+    #[arg(long, value_name = "SEVERITY", default_value = "info")]
+    pub(crate) severity: Severity,
+    /// Of a log: every detail, also of harmless messages, and the source of each message
+    #[arg(short = 'v', long)]
+    pub(crate) verbose: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(crate) format: FormatArg,
+    /// Leave out the header line of CSV
+    #[arg(short = 'H', long)]
+    pub(crate) no_header: bool,
+    /// Colours in tables
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub(crate) color: ColorArg,
+    /// A name, or a line of a log or of a tool
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Vec<String>,
+}
+
+/// Kinds of entries to list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    All,
+    One(Kind),
+}
+
+/// Parses the value of `--list`.
+fn kinds(text: &str) -> Result<Kinds, String> {
+    if text == "all" {
+        return Ok(Kinds::All);
+    }
+    Kind::from_name(text).map(Kinds::One).ok_or_else(|| {
+        let names = Kind::ALL.map(Kind::name).join(", ");
+        format!("expected {names} or all")
+    })
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sockeye explain TcpExtListenOverflows           a counter, as nstat or /proc/net/netstat names it
+  sockeye explain net.ipv4.tcp_tw_reuse           a setting
+  sockeye explain SKB_DROP_REASON_TCP_OFOMERGE    why a packet was dropped
+  sockeye explain CLOSE_WAIT                      a state; ENOBUFS: an error; Recv-Q: a column; tcpi_rto: a field
+  sockeye explain 'TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.'
+  dmesg | sockeye explain                         what the log says, the worst first
+  journalctl -k | sockeye explain --severity warning
+  sockeye explain -f /var/log/kern.log
+  sockeye explain --list drop-reason
+
+Exit status: 0 success, 1 not in the dictionary or failure, 2 usage error.";

@@ -1,0 +1,140 @@
+//! From the arguments of `sockeye explain` to its output.
+
+use crate::args::{ExplainArgs, Kinds};
+use crate::log;
+use crate::output::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
+use anyhow::Context;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_console::usage::UsageError;
+use sockeye_dictionary::{Dictionary, Found, Severity};
+use sockeye_output::{Format, harmless};
+use sockeye_sys::interrupts::Interrupts;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Explains names, or the lines of a log.
+///
+/// # Errors
+/// If an option is wrong, a file cannot be read, or output failed.
+pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let layout = ExplainLayout {
+        format: Format::from(args.format),
+        style: stdout::style(args.color),
+        width: stdout::width(),
+        no_header: args.no_header,
+        is_detailed: args.verbose,
+    };
+    let dictionary = Dictionary::new();
+    if let Some(kinds) = args.list {
+        list(&dictionary, kinds, &layout)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = args.text.join(" ");
+    let file = match &args.file {
+        Some(file) => Some(file.as_path()),
+        None if args.text.is_empty() => Some(Path::new("-")),
+        None => None,
+    };
+    let Some(file) = file else {
+        let found = dictionary.find(&text);
+        // The name of a log, without its flag.
+        if found.entries.is_empty()
+            && let [path] = &args.text[..]
+            && Path::new(path).is_file()
+        {
+            explain_log(&dictionary, Path::new(path), args, &layout)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        return show(&text, &found, &layout);
+    };
+    if file == Path::new("-") && args.file.is_none() && io::stdin().is_terminal() {
+        let text = "sockeye: explain: missing argument: a name or a line of a log (sockeye explain CLOSE_WAIT), or a log: dmesg | sockeye explain\n";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    explain_log(&dictionary, file, args, &layout)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(dictionary: &Dictionary, kinds: Kinds, layout: &ExplainLayout) -> anyhow::Result<()> {
+    let entries: Vec<_> = dictionary
+        .entries()
+        .iter()
+        .filter(|entry| kinds == Kinds::All || kinds == Kinds::One(entry.kind))
+        .collect();
+    let mut out = Vec::new();
+    push_entries(&mut out, &entries, layout);
+    stdout::write(&out)
+}
+
+fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result<ExitCode> {
+    let mut out = Vec::new();
+    push_explained(&mut out, text, found, layout);
+    stdout::write(&out)?;
+    if !found.entries.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut note = format!(
+        "sockeye: explain: \"{}\" is not in the dictionary",
+        harmless(shortened(text).as_bytes())
+    );
+    if found.near.is_empty() {
+        note.push_str("; `sockeye explain --list all` shows what is\n");
+    } else {
+        note.push_str("; similar entries:\n");
+        for entry in &found.near {
+            note.push_str(&format!(
+                "  {}  {}: {}\n",
+                entry.name,
+                entry.kind,
+                entry.first_sentence()
+            ));
+        }
+    }
+    notes::say(&note);
+    Ok(ExitCode::FAILURE)
+}
+
+/// Returns a text for a message, without its end if it is long.
+fn shortened(text: &str) -> String {
+    if text.chars().count() <= SHOWN_TEXT_MAX {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(SHOWN_TEXT_MAX).collect();
+    short.push_str("...");
+    short
+}
+
+fn explain_log(
+    dictionary: &Dictionary,
+    path: &Path,
+    args: &ExplainArgs,
+    layout: &ExplainLayout,
+) -> anyhow::Result<()> {
+    let mut search = dictionary.log();
+    let catch = || Interrupts::catch().context("wait for signals");
+    let is_whole = if path == Path::new("-") {
+        log::read(io::stdin(), &mut search, &catch()?).context("read the standard input")?
+    } else {
+        // Opening a FIFO may block; SIGINT then ends the process.
+        let file = File::open(path).with_context(|| format!("open {path:?}"))?;
+        log::read(file, &mut search, &catch()?).with_context(|| format!("read {path:?}"))?
+    };
+    let mut occurrences = search.met();
+    let all = occurrences.len();
+    occurrences.retain(|occurrences| occurrences.entry.severity.unwrap_or(Severity::Info) >= args.severity);
+    let explained = ExplainedLog {
+        count: search.count(),
+        hidden: all - occurrences.len(),
+        occurrences,
+        interrupted: !is_whole,
+    };
+    let mut out = Vec::new();
+    push_explained_log(&mut out, &explained, layout);
+    stdout::write(&out)
+}
+
+/// Limit for the text in a message, in characters.
+const SHOWN_TEXT_MAX: usize = 80;

@@ -1,0 +1,60 @@
+//! Arguments of `sockeye analyze`.
+
+use clap::Args;
+use sockeye_console::args::{ColorArg, FormatArg};
+use std::ffi::OsString;
+
+/// Why captured transfers are slow: what limited each, what was lost, what proves it
+///
+/// Reads pcap and pcapng files, also packed with gzip or zstd; `-` is the standard input. The biggest connections come
+/// first, each with what took most of its time. With several captures of one transfer, each is compared with the one
+/// before it: where segments were lost, and where the delay is.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct AnalyzeArgs {
+    /// Only the N biggest connections; the default is 10 in tables, all in other formats
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::top)]
+    pub(super) top: Option<usize>,
+    /// Only this connection, by its number: they are counted from 0 in the order of their first packets
+    #[arg(short = 'c', long, value_name = "N")]
+    pub(super) connection: Option<u32>,
+    /// List segments instead, frame by frame: those that tshark flags, with its names and values
+    #[arg(long)]
+    pub(super) flags: bool,
+    /// Every detail of each connection: negotiated options, round trips, counts, and every event
+    #[arg(short = 'v', long)]
+    pub(super) verbose: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
+    pub(super) format: FormatArg,
+    /// Leave out the header line of CSV
+    #[arg(short = 'H', long)]
+    pub(super) no_header: bool,
+    /// Colours in tables
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub(super) color: ColorArg,
+    /// A capture, or several of one transfer in the order of the path, then a filter in the syntax of ss, for example: dport = :443 and dst 10.0.0.0/8
+    #[arg(value_name = "FILE|-... [FILTER]", required = true)]
+    pub(super) words: Vec<OsString>,
+}
+
+/// Connections in a table without `--top`.
+pub(super) const TOP: usize = 10;
+
+const EXAMPLES: &str = "\
+Examples:
+  sockeye analyze slow.pcapng                the biggest connections, and what held each back
+  sockeye analyze slow.pcapng -v -c 0        every detail of the first connection
+  sockeye analyze slow.pcapng dport = :443   only HTTPS
+  sockeye analyze slow.pcapng --flags        retransmissions, duplicate ACKs, ..., frame by frame
+  sockeye analyze sender.pcap receiver.pcap  where segments were lost, where the delay is
+  tcpdump -w - -c 10000 tcp | sockeye analyze - --format json
+
+The filter is ss's language: src, dst, sport, dport, family, peers; and, or, not, parentheses. A
+connection matches if one of its directions does; a negated condition must be true in both.
+Quote it if it contains ( ) < > ! & or |.
+
+^C stops reading and shows the result so far; a pipe is read until it ends, for a second at most.
+
+Exit status: 0 success, 1 failure, 2 usage error;
+128 + N: signal N ended the reading early.";
