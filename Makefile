@@ -13,9 +13,11 @@ TARGET := $(MUSL)
 else
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 endif
-RELEASE := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)/release
+OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
+RELEASE := $(OUTPUT)/release
+PACKAGE := $(OUTPUT)/package
 
-.PHONY: run build quick test check bench bench-doc miri fuzz bpf install clean
+.PHONY: run build package quick test check bench bench-doc miri fuzz bpf install clean
 
 run: build
 	@echo
@@ -24,6 +26,11 @@ run: build
 build:
 	$(CARGO) build --locked --release --target $(TARGET) -p sockeye
 	@ls -l $(RELEASE)/sockeye
+
+# As packages and `make install` have it: whole-program optimisation, twice the time.
+package:
+	$(CARGO) build --locked --profile package --target $(TARGET) -p sockeye
+	@ls -l $(PACKAGE)/sockeye
 
 quick:
 	scripts/quick
@@ -53,16 +60,16 @@ miri:
 fuzz:
 	scripts/fuzz $(or $(SECONDS),600)
 
-install: build
-	install -D -m 755 $(RELEASE)/sockeye $(DESTDIR)$(PREFIX)/bin/sockeye
+install: package
+	install -D -m 755 $(PACKAGE)/sockeye $(DESTDIR)$(PREFIX)/bin/sockeye
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
-	$(RELEASE)/sockeye man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(PACKAGE)/sockeye man $(DESTDIR)$(PREFIX)/share/man/man1
 	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(RELEASE)/sockeye completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockeye
+	$(PACKAGE)/sockeye completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockeye
 	mkdir -p $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-	$(RELEASE)/sockeye completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sockeye
+	$(PACKAGE)/sockeye completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sockeye
 	mkdir -p $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
-	$(RELEASE)/sockeye completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sockeye.fish
+	$(PACKAGE)/sockeye completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sockeye.fish
 
 clean:
 	$(CARGO) clean
