@@ -15,7 +15,7 @@ TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 endif
 OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release
-PACKAGE := $(OUTPUT)/package
+PACKAGE := $(OUTPUT)/dist
 
 .PHONY: run build package quick test check bench bench-doc miri fuzz bpf install clean
 
@@ -29,7 +29,7 @@ build:
 
 # As packages and `make install` have it: whole-program optimisation, twice the time.
 package:
-	$(CARGO) build --locked --profile package --target $(TARGET) -p sockeye
+	$(CARGO) build --locked --profile dist --target $(TARGET) -p sockeye
 	@ls -l $(PACKAGE)/sockeye
 
 quick:
@@ -64,6 +64,8 @@ install: package
 	install -D -m 755 $(PACKAGE)/sockeye $(DESTDIR)$(PREFIX)/bin/sockeye
 	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1
 	$(PACKAGE)/sockeye man $(DESTDIR)$(PREFIX)/share/man/man1
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man7
+	mv $(DESTDIR)$(PREFIX)/share/man/man1/sockeye-filter.7 $(DESTDIR)$(PREFIX)/share/man/man7/
 	mkdir -p $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(PACKAGE)/sockeye completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockeye
 	mkdir -p $(DESTDIR)$(PREFIX)/share/zsh/site-functions

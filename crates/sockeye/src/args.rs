@@ -53,6 +53,12 @@ pub(crate) enum Command {
         /// The shell to write it for
         shell: clap_complete::Shell,
     },
+    /// Print what a completion script looks up
+    #[command(hide = true)]
+    Complete {
+        /// The kind of values
+        kind: crate::completion::Kind,
+    },
     /// Write the manual pages into a folder
     Man {
         /// The folder; it has to exist

@@ -1,7 +1,8 @@
 //! `sockeye`: what was typed, what it means, and running it.
 
 mod args;
-mod generate;
+mod completion;
+mod manual;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -43,8 +44,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Ss(args)) => return Ok(Tool::Ss.run(&args.words)),
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
-        Some(Command::Completions { shell }) => generate::completions(shell),
-        Some(Command::Man { folder }) => generate::manual(&folder),
+        Some(Command::Completions { shell }) => completion::script(shell),
+        Some(Command::Complete { kind }) => completion::values(kind),
+        Some(Command::Man { folder }) => manual::write(&folder),
     }
     .map(|()| ExitCode::SUCCESS)
 }

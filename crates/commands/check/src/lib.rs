@@ -67,6 +67,11 @@ pub struct CheckArgs {
     filter: Vec<String>,
 }
 
+/// Names of the rules, for completion.
+pub fn rule_names() -> impl Iterator<Item = &'static str> {
+    sockeye_verdict::Rule::ALL.iter().map(|rule| rule.name())
+}
+
 /// Looks for faults and reports findings.
 ///
 /// # Errors

@@ -48,6 +48,12 @@ enum NsCommand {
     Monitor(monitor::MonitorArgs),
 }
 
+/// Names of the columns of `ns list`, which are its sort keys too, for completion.
+pub fn namespace_columns() -> impl Iterator<Item = &'static str> {
+    use sockeye_output::listing::Record;
+    output::Namespaces::columns().iter().map(|column| column.name)
+}
+
 /// Manages network namespaces.
 ///
 /// # Errors

@@ -127,6 +127,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 mod units;
+pub mod words;
 
 pub use bounds::{Bounds, Prefix128};
 pub use error::{ParseError, nearest};
