@@ -3,12 +3,13 @@
 use super::control::{Control, TIMEOUT};
 use super::datagram::{HELLO, OLD_WELCOME, WELCOME};
 use super::error::Error;
+use super::message::Direction;
 use super::message::{DATAGRAM_MIN, Parameters, Results, State};
 use super::outcome::{Interval, Outcome, Setup};
+use super::protocol::{COOKIE_LEN, LENGTH, Protocol};
 use super::running_test::RunningTest;
 use super::socket::{Woken, await_readable, buffers, canonical, dial, set_ip_options, timespec};
 use super::stream::{Stream, StreamOptions};
-use super::{COOKIE_LEN, Direction, LENGTH, Protocol};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};

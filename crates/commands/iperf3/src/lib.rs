@@ -40,6 +40,7 @@ mod error;
 mod message;
 mod outcome;
 mod output;
+mod protocol;
 mod refusal;
 mod run;
 mod running_test;
@@ -53,25 +54,8 @@ pub use error::Error;
 pub use message::{Direction, Parameters, Processor};
 pub use outcome::{Interval, Outcome, PeerCount, Setup, StreamInterval, StreamOutcome, TcpSample};
 pub use output::{document, failed_document};
+pub use protocol::{MAX_STREAMS, PORT, Protocol};
 pub use refusal::Refusal;
 pub use run::Iperf3;
 pub use server::Server;
 pub use stream::StreamOptions;
-
-/// Transport protocol of the streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-/// Default port of iperf3 servers.
-pub const PORT: u16 = 5201;
-/// Most streams of one direction.
-pub const MAX_STREAMS: u32 = 128;
-/// Length of the identifier of a test: 36 letters and digits, and a zero.
-const COOKIE_LEN: usize = 37;
-/// Default bytes of a TCP write.
-const LENGTH: u64 = 128 << 10;

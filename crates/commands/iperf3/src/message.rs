@@ -1,7 +1,7 @@
 //! Messages of the control connection: states of one byte, and JSON texts.
 
+use super::protocol::{MAX_STREAMS, Protocol};
 use super::refusal::Refusal;
-use super::{MAX_STREAMS, Protocol};
 use serde_json::{Map, Value, json};
 
 /// State of a test: one signed byte, sent by the end that changes it.

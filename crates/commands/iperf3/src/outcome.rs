@@ -1,8 +1,9 @@
 //! The outcome of a test.
 
 use super::error::Error;
+use super::message::Direction;
 use super::message::{Parameters, Processor, Results};
-use super::{Direction, Protocol};
+use super::protocol::Protocol;
 use sockeye_measure::{DeviceWork, Sender, Work};
 use std::net::SocketAddr;
 use std::time::SystemTime;

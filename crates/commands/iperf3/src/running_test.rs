@@ -3,8 +3,9 @@
 use super::error::Error;
 use super::message::{Parameters, Processor, Results, StreamResult};
 use super::outcome::{Interval, Outcome, Setup, StreamInterval, StreamOutcome, TcpSample};
+use super::protocol::Protocol;
+use super::socket;
 use super::stream::{self, Count, Stream, StreamOptions, Traffic};
-use super::{Protocol, socket};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use sockeye_load::stream::Watch;

@@ -1,7 +1,7 @@
 //! Sockets of a test and their options.
 
-use super::Protocol;
 use super::message::Parameters;
+use super::protocol::Protocol;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};

@@ -1,8 +1,8 @@
 //! One stream of a test, which sends or receives on its own thread, and its counters.
 
-use super::Protocol;
 use super::datagram::{Arrivals, Head};
 use super::message::{DATAGRAM_MIN, Parameters};
+use super::protocol::Protocol;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};

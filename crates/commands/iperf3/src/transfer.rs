@@ -1,9 +1,11 @@
 //! Conversion between iperf3's parameters and outcome and those of `bench stream`.
 
 use super::message::Processor;
+use super::message::{Direction, Parameters};
 use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
-use super::{Direction, Parameters, Protocol};
-use sockeye_load::stream::{self, Plan, Transport, Until};
+use super::protocol::Protocol;
+use sockeye_load::Transport;
+use sockeye_load::stream::{self, Plan, Until};
 use sockeye_measure::{Datagrams, End, Interval, Partial, Sender, Side, StreamTransfer, Transfer, Work};
 
 impl Parameters {

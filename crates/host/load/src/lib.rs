@@ -24,9 +24,11 @@ mod serve;
 pub mod session;
 pub mod sources;
 pub mod stream;
+mod transport;
 pub mod tun;
 
 pub use affinity::pin_thread;
 pub use processors::noise;
 pub use protocol::{ProtocolOptions, StreamDocument, StreamError, StreamProtocol, StreamServer};
 pub use serve::{ServePlan, serve};
+pub use transport::Transport;

@@ -7,9 +7,10 @@ use clap::Args;
 use sockeye_console::usage::UsageError;
 use sockeye_console::values;
 use sockeye_filter::Quantity;
+use sockeye_load::Transport;
 use sockeye_load::session::{Connector, PORT};
 use sockeye_load::stream::{
-    DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_MAX, Transport, Until, WINDOW_MAX,
+    DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_MAX, Until, WINDOW_MAX,
 };
 use sockeye_measure::TypedCommand;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! The report of `sockeye bench stream`.
 
+use sockeye_load::Transport;
 use sockeye_load::session::Connector;
-use sockeye_load::stream::{Outcome, Plan, Transport, Until};
+use sockeye_load::stream::{Outcome, Plan, Until};
 use sockeye_measure::{
     Chart, Column, Datagrams, End, LimitShares, Line, Repeats, Report, RequestedLimits, Scale, Sender,
     StreamTransfer, Table, TypedCommand, Unit, Value, what_limited,

@@ -1,6 +1,9 @@
-use super::sender::Method;
+//! Errors of transfers.
+
+use super::method::Method;
 use rustix::io::Errno;
 use std::fmt;
+use std::time::Duration;
 
 /// A failed step, and the kernel's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl fmt::Display for Failure {
                 "what arrived differs from the file, around byte {at} of the stream; or the file was changed meanwhile"
             ),
             Step::Count { sent, arrived } => write!(f, "{sent} bytes were sent, but {arrived} arrived"),
-            Step::Stuck => write!(f, "no progress for {} s", super::transfer::TIMEOUT.as_secs()),
+            Step::Stuck => write!(f, "no progress for {} s", TIMEOUT.as_secs()),
             Step::Stopped => f.write_str("stopped"),
         }
     }
@@ -102,3 +105,6 @@ impl std::error::Error for Failure {
         Some(&self.errno)
     }
 }
+
+/// Longest time without progress.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);

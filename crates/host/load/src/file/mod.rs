@@ -1,6 +1,7 @@
 //! Sends a file to a socket, by every available method.
 
 mod failure;
+mod method;
 mod receiver;
 mod route;
 mod sender;
@@ -8,8 +9,8 @@ mod test_file;
 mod transfer;
 
 pub use failure::{Failure, Step};
+pub use method::Method;
 pub use route::{Route, Routes};
-pub use sender::Method;
 pub use test_file::{Shortfall, TestFile};
 
 use sockeye_measure::FileTransfers;

@@ -1,3 +1,5 @@
+//! The receiving thread of a transfer.
+
 use super::failure::{Failure, Step};
 use super::test_file::{CHUNK, Digest, STAMP, TestFile};
 use rustix::io::Errno;

@@ -1,3 +1,5 @@
+//! The paths for files within this machine.
+
 use super::failure::{Failure, Step};
 use crate::private_netns::PrivateNetns;
 use rustix::io::Errno;

@@ -1,3 +1,5 @@
+//! The file that is sent.
+
 use super::failure::{Failure, Step};
 use rustix::fs::{Mode, OFlags, fstatfs, open};
 use rustix::io::Errno;

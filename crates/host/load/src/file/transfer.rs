@@ -1,7 +1,10 @@
-use super::failure::{Failure, Step};
+//! One transfer of a file, with its two threads.
+
+use super::failure::{Failure, Step, TIMEOUT};
+use super::method::Method;
 use super::receiver::Receiver;
 use super::route::Route;
-use super::sender::{Method, Sender};
+use super::sender::Sender;
 use super::test_file::TestFile;
 use crate::processors::thread_cpu_time;
 use rustix::io::Errno;
@@ -196,5 +199,3 @@ fn receive(
 
 /// Interval between two checks of the threads.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// Longest time without progress.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);

@@ -4,9 +4,10 @@ use super::closed_loop::closed_loop;
 use super::connect_loop::{Target, connect_loop};
 use super::exact_io::Failure;
 use super::open_loop::open_loop;
-use super::run_state::{RunState, Sizes, Tally, Transport};
+use super::run_state::{RunState, Sizes, Tally};
 use crate::affinity::{may_run_on, pin_thread};
 use crate::session::{Connector, Error, Kind, Preamble, Session, Stop, own_address};
+use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{Shutdown, bind, shutdown};
@@ -105,7 +106,7 @@ pub fn run(plan: &Plan, stop: &Stop, progress: &mut dyn FnMut(u64)) -> Result<Ou
     }
     let mut session = Session::open(&plan.connector, plan.kind, &parameters, stop)?;
     let connections = Connections::open(plan, &session)?;
-    await_ready(&mut session, plan.connector.timeout, stop)?;
+    session.await_ready()?;
     // Until all threads have started.
     let begun = Instant::now() + RETRY_DELAY;
     let run = Arc::new(RunState::new(
@@ -345,21 +346,6 @@ impl Monitor<'_> {
         self.early_end = Some(early_end);
         self.run.stop();
         self.connections.shut_down();
-    }
-}
-
-fn await_ready(session: &mut Session, timeout: Duration, stop: &Stop) -> Result<(), Error> {
-    let until = Instant::now() + timeout;
-    loop {
-        stop.check()?;
-        match session.channel.poll(TICK)? {
-            Some(message) if message["ready"] == json!(true) => return Ok(()),
-            Some(message) => return Err(Error::Malformed(message.to_string())),
-            None if Instant::now() >= until => {
-                return Err(Error::Timeout("its readiness", timeout));
-            }
-            None => {}
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Closed loop: the next request is sent when the answer to the one before has arrived.
 
 use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, send_exact};
-use super::run_state::{RunState, Sizes, Tally, Transport};
+use super::run_state::{RunState, Sizes, Tally};
+use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};

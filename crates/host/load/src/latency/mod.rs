@@ -18,7 +18,7 @@ mod server;
 
 pub use client::{EarlyEnd, Outcome, Plan, ServerLoad, run};
 pub use exact_io::Failure;
-pub use run_state::{Sizes, Tally, Transport};
+pub use run_state::{Sizes, Tally};
 pub(crate) use server::answer;
 
 /// Most connections of one test.

@@ -2,7 +2,8 @@
 
 use super::closed_loop::LOST_AFTER;
 use super::exact_io::{BUFFER_LEN, Failure, ZEROS};
-use super::run_state::{RunState, Sizes, Tally, Transport};
+use super::run_state::{RunState, Sizes, Tally};
+use crate::transport::Transport;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};

@@ -1,6 +1,7 @@
 //! State that all connections of a run share, and the counts of each.
 
 use super::exact_io::Failure;
+use crate::transport::Transport;
 use sockeye_measure::Histogram;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,25 +15,7 @@ pub struct Sizes {
     pub response: u32,
 }
 
-/// Transport protocol of requests and answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Bytes in order: the first answer belongs to the first request.
-    Tcp,
-    /// Datagrams, whose first eight bytes are their number.
-    Udp,
-}
-
 impl Transport {
-    /// Returns the name in the protocol and in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
-
     /// Returns the smallest size of a request or answer, in bytes.
     #[must_use]
     pub const fn size_min(self) -> u32 {

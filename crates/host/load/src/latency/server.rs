@@ -1,9 +1,10 @@
 //! The server's end of a test: a thread per connection, and their load.
 
 use super::answer::{Answered, answer_connection, answer_datagrams, answer_once};
-use super::run_state::{Sizes, Transport};
+use super::run_state::Sizes;
 use crate::affinity::{may_run_on, pin_thread};
 use crate::session::{DataSocket, Error, Kind, PREAMBLE_LEN, Preamble, Role, Test, Token};
+use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{Shutdown, shutdown};

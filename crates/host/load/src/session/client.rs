@@ -129,6 +129,29 @@ impl Session {
         self.token
     }
 
+    /// Waits until the server is ready for data.
+    ///
+    /// # Errors
+    /// If it refuses, or takes too long.
+    pub fn await_ready(&mut self) -> Result<(), Error> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            self.stop.check()?;
+            match self.channel.poll(TICK)? {
+                Some(message) if message["ready"] == json!(true) => return Ok(()),
+                Some(message) => {
+                    if let Some(error) = message["error"].as_str() {
+                        return Err(Error::Rejected(error.to_owned()));
+                    }
+                }
+                None if Instant::now() >= until => {
+                    return Err(Error::Timeout("its readiness", self.timeout));
+                }
+                None => {}
+            }
+        }
+    }
+
     /// Opens data connection `number` of the test. `prepare` sets socket options before it connects.
     ///
     /// # Errors

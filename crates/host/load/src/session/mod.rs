@@ -20,7 +20,9 @@
 mod channel;
 mod client;
 mod error;
+mod kind;
 mod preamble;
+mod registry;
 mod server;
 mod stop;
 mod test;
@@ -28,42 +30,9 @@ mod test;
 pub use channel::Channel;
 pub use client::{Connector, Prepare, Session, connect, own_address};
 pub use error::{Error, hint};
+pub use kind::{Kind, PORT};
 pub use preamble::{PREAMBLE_LEN, Preamble, Role, Token, VERSION};
+pub use registry::DataSocket;
 pub use server::{Handler, Server};
 pub use stop::Stop;
-pub use test::{DataSocket, Test};
-
-/// The kind of test of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// As many bytes as possible.
-    Stream,
-    /// Requests and answers over persistent connections.
-    Rr,
-    /// Requests and answers with one connection each.
-    Crr,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Stream, Self::Rr, Self::Crr];
-
-    /// Returns the name in the protocol.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Rr => "rr",
-            Self::Crr => "crr",
-        }
-    }
-
-    /// Returns the kind with this name in the protocol.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// Default port of `bench serve`, TCP and UDP.
-pub const PORT: u16 = 5210;
+pub use test::Test;

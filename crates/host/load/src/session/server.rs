@@ -2,19 +2,17 @@
 
 use super::channel::{Channel, is_timeout};
 use super::client::system;
-use super::test::{DataSocket, Test};
+use super::registry::{ARRIVALS_MAX, CONNECTIONS_MAX, DataSocket, TESTS_MAX, TestRegistry};
+use super::test::Test;
 use super::{Error, Kind, PREAMBLE_LEN, Preamble, Role, Stop, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 use serde_json::json;
-use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 /// Listens on a TCP port and the same UDP port, and passes tests to a [`Handler`].
@@ -274,76 +272,6 @@ impl Server {
     }
 }
 
-/// The running tests, and the number of open connections.
-#[derive(Debug, Default)]
-pub(super) struct TestRegistry {
-    tests: Mutex<HashMap<Token, RunningTest>>,
-    connections: AtomicUsize,
-}
-
-/// A running test.
-#[derive(Debug)]
-struct RunningTest {
-    /// Local address of its control connection.
-    local: SocketAddr,
-    arrivals: SyncSender<(u16, DataSocket)>,
-    /// Numbers of its UDP sockets.
-    udp_numbers: HashSet<u16>,
-}
-
-impl TestRegistry {
-    fn insert(&self, token: Token, local: SocketAddr, arrivals: SyncSender<(u16, DataSocket)>) -> bool {
-        let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = tests.len() < TESTS_MAX;
-        if has_room {
-            let test = RunningTest {
-                local,
-                arrivals,
-                udp_numbers: HashSet::new(),
-            };
-            tests.insert(token, test);
-        }
-        has_room
-    }
-
-    pub(super) fn remove(&self, token: Token) {
-        let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        tests.remove(&token);
-    }
-
-    /// Returns the local address of the test if UDP socket `number` is new.
-    fn admit(&self, token: Token, number: u16) -> Option<SocketAddr> {
-        let mut tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let test = tests.get_mut(&token)?;
-        (test.udp_numbers.len() < ARRIVALS_MAX && test.udp_numbers.insert(number)).then_some(test.local)
-    }
-
-    fn deliver(&self, preamble: Preamble, data: DataSocket) -> Result<(), Error> {
-        let tests = self.tests.lock().unwrap_or_else(PoisonError::into_inner);
-        let test = tests
-            .get(&preamble.token)
-            .ok_or_else(|| Error::Malformed("data for an unknown test".to_owned()))?;
-        test.arrivals
-            .try_send((preamble.number, data))
-            .map_err(|_| Error::Malformed("too many data connections".to_owned()))
-    }
-
-    fn connection_slot(&self) -> Option<ConnectionSlot<'_>> {
-        let slot = ConnectionSlot(&self.connections);
-        let taken = self.connections.fetch_add(1, Ordering::Relaxed);
-        (taken < CONNECTIONS_MAX).then_some(slot)
-    }
-}
-
-/// Counts one open connection while it exists.
-struct ConnectionSlot<'a>(&'a AtomicUsize);
-
-impl Drop for ConnectionSlot<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 fn listen(address: SocketAddr, only_v6: bool) -> Result<TcpListener, Error> {
     let failed = |operation| move |errno: Errno| Error::System(operation, errno);
     let socket = socket_for(address, SocketType::STREAM, only_v6)?;
@@ -429,12 +357,6 @@ fn is_iperf3_cookie(first: &[u8]) -> bool {
         .all(|byte| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(byte))
 }
 
-/// Most open connections.
-const CONNECTIONS_MAX: usize = 1024;
-/// Most tests at once.
-const TESTS_MAX: usize = 64;
-/// Most data connections of one test that wait to be accepted by it.
-const ARRIVALS_MAX: usize = 1024;
 const BACKLOG: i32 = 512;
 /// First datagrams are shorter, those of iperf3 as well.
 const DATAGRAM_MAX: usize = 2048;

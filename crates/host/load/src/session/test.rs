@@ -1,10 +1,10 @@
 //! A test at the server's end.
 
 use super::channel::Channel;
-use super::server::TestRegistry;
+use super::registry::{DataSocket, TestRegistry};
 use super::{Error, Kind, Stop, Token};
 use serde_json::{Value, json};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -26,15 +26,6 @@ pub struct Test<'a> {
     pub(super) token: Token,
     pub(super) arrivals: Receiver<(u16, DataSocket)>,
     pub(super) registry: &'a TestRegistry,
-}
-
-/// A socket that carries a test's data.
-#[derive(Debug)]
-pub enum DataSocket {
-    /// A connection; its preamble has been read.
-    Tcp(TcpStream),
-    /// A socket that is connected to the client's.
-    Udp(UdpSocket),
 }
 
 impl Test<'_> {

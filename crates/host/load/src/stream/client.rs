@@ -1,9 +1,11 @@
 //! The client's end of a transfer.
 
+use super::end_report;
 use super::engine::{self, Command, EndReport, Snapshot, Stream, TICK};
-use super::plan::{Plan, Transport};
-use super::{Outcome, Progress, end_report};
+use super::plan::Plan;
+use super::progress::{Outcome, Progress};
 use crate::session::{Connector, DataSocket, Error, Kind, Session, Stop};
+use crate::transport::Transport;
 use serde_json::{Value, json};
 use sockeye_measure::{End, Partial, Side, StreamTransfer};
 use std::time::{Duration, Instant};
@@ -21,7 +23,7 @@ pub fn run(
     engine::try_options(plan)?;
     let mut session = Session::open(connector, Kind::Stream, &plan.to_json(), stop)?;
     let streams = streams(&session, plan)?;
-    await_ready(&mut session, connector.timeout, stop)?;
+    session.await_ready()?;
     session.channel.send(&json!({"go": true}))?;
     let mut peer = Peer::new(&mut session);
     let report = engine::run(plan, &streams, &mut |snapshot| {
@@ -71,25 +73,6 @@ fn streams(session: &Session, plan: &Plan) -> Result<Vec<Stream>, Error> {
         }
     }
     Ok(streams)
-}
-
-fn await_ready(session: &mut Session, timeout: Duration, stop: &Stop) -> Result<(), Error> {
-    let until = Instant::now() + timeout;
-    loop {
-        stop.check()?;
-        match session.channel.poll(TICK)? {
-            Some(message) if message["ready"] == json!(true) => return Ok(()),
-            Some(message) => {
-                if let Some(error) = message["error"].as_str() {
-                    return Err(Error::Rejected(error.to_owned()));
-                }
-            }
-            None if Instant::now() >= until => {
-                return Err(Error::Timeout("its readiness", timeout));
-            }
-            None => {}
-        }
-    }
 }
 
 /// The server during the transfer.

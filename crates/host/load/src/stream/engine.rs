@@ -1,14 +1,15 @@
 //! One end of a transfer: its threads, and the monitor that samples them.
 
-use super::Progress;
 use super::control::{Control, Counters};
 use super::host_snapshot::HostSnapshot;
-use super::plan::{Plan, Transport, Until};
+use super::plan::{Plan, Until};
+use super::progress::Progress;
 use super::tcp::{ThreadOutcome, receive_tcp, send_tcp};
 use super::udp::{receive_udp, send_udp};
 use super::watch::{Watch, tcp_info};
 use crate::affinity::pin_thread;
 use crate::session::{DataSocket, Error};
+use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::thread::{CpuSet, sched_setaffinity};

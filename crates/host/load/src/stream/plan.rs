@@ -1,5 +1,6 @@
 //! Parameters of a transfer.
 
+use crate::transport::Transport;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -93,27 +94,6 @@ pub enum Until {
     Time(Duration),
     /// After this many bytes, of all streams of a direction together.
     Bytes(u64),
-}
-
-/// Transport protocol of a transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transport {
-    /// TCP.
-    #[default]
-    Tcp,
-    /// UDP.
-    Udp,
-}
-
-impl Transport {
-    /// Returns the name in the protocol.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-        }
-    }
 }
 
 impl Plan {

@@ -3,8 +3,9 @@
 use super::client::{HEARTBEAT, RECEIVED, SILENCE};
 use super::end_report;
 use super::engine::{self, Command, Snapshot, Stream, TICK};
-use super::plan::{Plan, Transport, Until};
+use super::plan::{Direction, Plan, Until};
 use crate::session::{DataSocket, Error, Test};
+use crate::transport::Transport;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -80,7 +81,7 @@ fn title(plan: &Plan) -> String {
         if plan.streams == 1 { "" } else { "s" },
         plan.transport.name().to_uppercase(),
         match plan.direction {
-            super::Direction::Both => "send and receive",
+            Direction::Both => "send and receive",
             direction => direction.name(),
         },
     )

@@ -1,5 +1,6 @@
 //! Inspection of an existing device: settings, readers, traffic and drops.
 
+use super::wait::wait;
 use sockeye_model::{Comm, Device, Pid};
 use sockeye_source::vitals;
 use sockeye_sys::netlink::NetlinkSocket;
@@ -36,7 +37,7 @@ pub struct Inspection {
 pub fn inspect(name: &str, duration: Duration, interrupt: Option<BorrowedFd<'_>>) -> Option<Inspection> {
     let started = Instant::now();
     let before = find(name)?;
-    let is_cut_short = super::wait(started + duration, interrupt);
+    let is_cut_short = wait(started + duration, interrupt);
     let elapsed = started.elapsed();
     let after = find(name).filter(|after| after.index == before.index)?;
     Some(Inspection {

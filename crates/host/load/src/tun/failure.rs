@@ -1,3 +1,5 @@
+//! Errors of building and using a tunnel.
+
 use rustix::io::Errno;
 use sockeye_act::RouteError;
 use std::fmt;

@@ -11,41 +11,20 @@ mod failure;
 mod forward;
 mod path;
 mod stream;
+mod tunnel;
+mod wait;
 
 pub use device::{Inspection, inspect};
 pub use failure::{Failure, Step};
+pub use tunnel::{Carrier, Tunnel};
 
 use drop_reasons::DropReasons;
 use path::Path;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockeye_model::{Counter, Device, Vitals};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// Parameters of a tunnel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tunnel {
-    /// Whether it is TAP (Ethernet frames) or TUN (IP packets).
-    pub is_tap: bool,
-    /// Transport of packets between the ends.
-    pub carrier: Carrier,
-    /// Whether unsegmented packets of up to 64 KiB pass through it (`IFF_VNET_HDR`, `TUNSETOFFLOAD`).
-    pub offload: bool,
-    /// Number of queues, each with threads of its own (`IFF_MULTI_QUEUE`).
-    pub queues: usize,
-    /// Length of each queue, in packets (`txqueuelen`).
-    pub queue_packets: u32,
-}
-
-/// Transport of packets between the ends of a tunnel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carrier {
-    /// One program has the devices of both ends open.
-    Direct,
-    /// A program at each end, and UDP over the veth pair, as VPNs do.
-    Udp,
-}
+use wait::wait;
 
 /// The TCP load of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,23 +139,4 @@ fn device<'a>(vitals: &'a Vitals, name: &str) -> Option<&'a Device> {
         .devices
         .iter()
         .find(|device| device.name.as_bytes() == name.as_bytes())
-}
-
-/// Waits; returns whether it was interrupted.
-fn wait(until: Instant, interrupt: Option<BorrowedFd<'_>>) -> bool {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return false;
-        }
-        let Some(interrupt) = interrupt else {
-            std::thread::sleep(left);
-            continue;
-        };
-        let mut polled = [PollFd::new(&interrupt, PollFlags::IN)];
-        let timeout = Timespec::try_from(left).ok();
-        if matches!(poll(&mut polled, timeout.as_ref()), Ok(ready) if ready > 0) {
-            return true;
-        }
-    }
 }

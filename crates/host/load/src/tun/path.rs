@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Step};
 use super::forward::{Forwarder, Framing};
-use super::{Carrier, Tunnel};
+use super::tunnel::{Carrier, Tunnel};
 use crate::private_netns::PrivateNetns;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
