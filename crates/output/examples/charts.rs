@@ -124,7 +124,7 @@ fn rr() -> Report {
         x_scale: Scale::Logarithmic,
         y_scale: Scale::Linear,
         lines: vec![
-            line("as told", 22_000.0),
+            line("default", 22_000.0),
             line("coordinated omission corrected", 31_000.0),
         ],
         marks: [

@@ -16,7 +16,7 @@ use crate::listing::Align;
 use crate::number::push_padded;
 use crate::text::display_width;
 
-/// A table with aligned columns, whose widths come from its first rows.
+/// A table with aligned columns; their widths come from the first rows.
 #[derive(Debug)]
 pub struct Table {
     headings: Vec<Heading>,

@@ -5,7 +5,7 @@ use sockeye_console::args::{ColorArg, FormatArg};
 use sockeye_dictionary::{Kind, Severity};
 use std::path::PathBuf;
 
-/// Explain a message, counter, drop reason, setting, state or error of the kernel: meaning, causes, remedies
+/// What a message, counter, drop reason, setting, state or error of the kernel means, its causes, what to do
 ///
 /// Takes a name in any spelling, or a line as a tool or the log shows it; without a word it reads a log from the standard
 /// input, whatever wrote it (dmesg, syslog, the journal), and explains the messages that it knows, the worst first. It does not use the network.

@@ -20,7 +20,7 @@ pub trait Record: Sized + 'static {
     /// Every column, in the order of CSV and JSON.
     fn columns() -> &'static [Column<Self>];
 
-    /// Writes the objects of a record whose fields are columns of their own, like `tcp_info`.
+    /// Writes the objects of a record that have a column for each field, like `tcp_info`.
     fn push_objects(_object: &mut Object<'_>, _row: &Self::Row<'_>) {}
 }
 
@@ -92,7 +92,7 @@ impl<R: Record> Column<R> {
         Self::new(name, heading, align, about, Cells::Value(value))
     }
 
-    /// Creates a column whose value has parts: the CSV fields `fields`, and the JSON fields `json` (paths from the
+    /// Creates a column for a value with parts: the CSV fields `fields`, and the JSON fields `json` (paths from the
     /// record, with dots).
     pub const fn composite(
         name: &'static str,

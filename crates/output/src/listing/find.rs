@@ -24,8 +24,8 @@ pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownC
         .ok_or_else(|| UnknownColumn::new(name.trim(), columns.iter().map(|column| column.name)))
 }
 
-/// Parses names with commas between them. `all` is every column, and a name before a dot is every column whose JSON
-/// field is in that object: `tcp_info`.
+/// Parses names with commas between them. `all` is every column, and the name of a JSON object, such as `tcp_info`,
+/// is every column with a field in it.
 ///
 /// # Errors
 /// As [`find_column`], for the first unknown name, and for an empty list.

@@ -17,7 +17,7 @@ pub struct Layout<R: Record> {
     pub format: Format,
     /// Columns of a table or of CSV.
     pub columns: Vec<&'static Column<R>>,
-    /// Columns whose values a JSON record has besides those of [`Record::columns`].
+    /// Columns of JSON records in addition to [`Record::columns`].
     pub more_json: Vec<&'static Column<R>>,
     /// What rows are sorted by; `None`: rows stream in the order in which they arrive.
     pub sort: Option<SortKey<R>>,

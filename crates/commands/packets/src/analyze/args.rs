@@ -43,7 +43,7 @@ pub(super) const TOP: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye analyze slow.pcapng                the biggest connections, and what held each back
+  sockeye analyze slow.pcapng                the biggest connections, and what limited each
   sockeye analyze slow.pcapng -v -c 0        every detail of the first connection
   sockeye analyze slow.pcapng dport = :443   only HTTPS
   sockeye analyze slow.pcapng --flags        retransmissions, duplicate ACKs, ..., frame by frame

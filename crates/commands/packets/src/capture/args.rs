@@ -5,7 +5,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Capture the packets of an interface into a pcapng file
+/// Packets as they pass an interface, into a pcapng file
 ///
 /// The file has the interface, the filter, the kernel's drop count and, where known, the process that owns each
 /// connection. sockeye analyze, Wireshark, tshark and tcpdump -r read it. ^C ends it; so do -c and -a.

@@ -213,7 +213,7 @@ pub(super) fn run_lookups(interface: &Interface, lookup: &Lookup, requests: &Rec
     }
 }
 
-/// Connections whose comments are remembered; those of others may be repeated.
+/// Limit for connections with remembered comments; those of others may be repeated.
 const FLOWS: usize = 1 << 17;
 /// Limit for lookups of a connection without success.
 const MISSES_MAX: u8 = 5;

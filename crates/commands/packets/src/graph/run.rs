@@ -108,7 +108,7 @@ fn find(
         return Ok((biggest, interrupted));
     }
     let number = biggest.connection.number;
-    // A user who interrupted the reading does not want a second one.
+    // After SIGINT the file is not read again.
     if file.is_file() && interrupted.is_none() {
         // Frees their memory.
         drop((biggest, drawable, reader));

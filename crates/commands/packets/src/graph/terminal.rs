@@ -54,7 +54,7 @@ fn number(number: Option<usize>) -> Option<u32> {
     u32::try_from(number?).ok()
 }
 
-/// Returns the pixel format of terminals whose names are known; none inside tmux and screen, which may not pass it on.
+/// Returns the pixel format of terminals with known names; none inside tmux and screen, which may not pass it on.
 fn pixels(term: &str, program: &str) -> Option<FormatArg> {
     if ["tmux", "screen"].iter().any(|inside| term.starts_with(inside)) {
         return None;

@@ -1,6 +1,7 @@
 //! Verdicts and graphs of captured connections.
 
 mod analysis;
+mod endpoint;
 mod event_json;
 mod graph;
 

@@ -56,7 +56,7 @@ fn wheel_drag_touch_and_keys_change_the_view() {
 
     let whole = list("whole");
     let span = |view: &[f64]| view[1] - view[0];
-    // The wheel zooms around the pointer, whose position stays.
+    // The wheel zooms around the position of the pointer.
     let wheel = list("wheel");
     assert!(span(&wheel) < span(&whole) * 0.8, "{seen}");
     assert!(

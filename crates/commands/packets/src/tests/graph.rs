@@ -343,10 +343,11 @@ fn json_follows_its_schema() {
             ..layout(GraphFormat::Json)
         };
         let value = validated(&draw(&series, &connection(&series), &layout));
-        let told = |way: usize, list: &str| value["directions"][way][list].as_array().unwrap().len();
-        assert_eq!(told(0, "segments"), series.forward.segments.len());
-        assert_eq!(told(1, "acks"), series.backward.acks.len());
-        assert_eq!(told(0, "events") + told(1, "events"), series.events.len());
+        let count =
+            |direction: usize, list: &str| value["directions"][direction][list].as_array().unwrap().len();
+        assert_eq!(count(0, "segments"), series.forward.segments.len());
+        assert_eq!(count(1, "acks"), series.backward.acks.len());
+        assert_eq!(count(0, "events") + count(1, "events"), series.events.len());
     }
 }
 

@@ -1,7 +1,8 @@
 //! Several captures of one transfer: where segments were lost, and where the delay is.
 
-use super::text::{endpoint, number_of, time};
+use super::text::{number_of, time};
 use super::{AnalysisLayout, CaptureTally};
+use crate::output::endpoint;
 use sockeye_output::csv::Line;
 use sockeye_output::format::Format;
 use sockeye_output::json::Object;
@@ -123,15 +124,15 @@ fn push_text(
         let (source, destination) = ends(pair);
         let mut line = format!(
             "{} -> {}  {} in both",
-            endpoint(source),
-            endpoint(destination),
+            endpoint::text(source),
+            endpoint::text(destination),
             number_of(pair.both, "segment")
         );
         if let Some((source, destination)) = translated(pair) {
             line.push_str(&format!(
                 ", called {} -> {} in {second}",
-                endpoint(source),
-                endpoint(destination)
+                endpoint::text(source),
+                endpoint::text(destination)
             ));
         }
         push_wrapped(out, line.as_bytes(), "  ", layout.width);

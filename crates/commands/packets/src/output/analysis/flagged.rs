@@ -1,6 +1,6 @@
 //! Segments with flags, frame by frame.
 
-use super::text::endpoint;
+use crate::output::endpoint;
 use sockeye_output::address::push_ip;
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
@@ -30,8 +30,8 @@ impl FlaggedSegment<'_> {
         let mut line = format!(
             "{:>7} {seconds:>5}.{rest:09}  {} -> {}  {} B ",
             self.frame,
-            endpoint(self.from),
-            endpoint(self.to),
+            endpoint::text(self.from),
+            endpoint::text(self.to),
             self.bytes
         );
         for flag in self.notes.flags.iter() {

@@ -1,7 +1,8 @@
 //! What limited a connection, in one or two sentences.
 
 use super::shares::percent;
-use super::text::{endpoint, number_of, time};
+use super::text::{number_of, time};
+use crate::output::endpoint;
 use sockeye_trace::{Completeness, Connection, Ending, EventKind, Flag, Limit, Side, Vantage};
 
 /// Returns one or two sentences: first what took most of the time of the main direction, then other events.
@@ -17,9 +18,8 @@ pub fn sentences(connection: &Connection) -> Vec<String> {
     match connection.ending {
         Ending::Refused => {
             all.push(format!(
-                "Refused: {}:{} answered the SYN with RST: nothing listens there, or a firewall rejects it.",
-                bracketed(connection.server.ip),
-                connection.server.port
+                "Refused: {} answered the SYN with RST: nothing listens there, or a firewall rejects it.",
+                endpoint::text(connection.server)
             ));
             return all;
         }
@@ -92,7 +92,10 @@ pub(super) fn ends(connection: &Connection, is_forward: bool) -> (String, String
     let (client, server) = if is_known {
         ("client".to_owned(), "server".to_owned())
     } else {
-        (endpoint(connection.client), endpoint(connection.server))
+        (
+            endpoint::text(connection.client),
+            endpoint::text(connection.server),
+        )
     };
     let (client, server) = if is_known {
         (format!("the {client}"), format!("the {server}"))
@@ -473,13 +476,6 @@ fn times_of(count: u64) -> String {
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
         many => format!("{many} times"),
-    }
-}
-
-fn bracketed(ip: std::net::IpAddr) -> String {
-    match ip {
-        std::net::IpAddr::V4(ip) => ip.to_string(),
-        std::net::IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
 

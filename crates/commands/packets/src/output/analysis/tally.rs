@@ -43,7 +43,7 @@ pub struct CaptureTally {
     pub times_backwards: u64,
     /// Connections that were concluded early because there were too many at once.
     pub connections_cut_short: u64,
-    /// Segments whose acknowledgement was not tracked because too many were outstanding.
+    /// Segments without a tracked acknowledgement because too many were outstanding.
     pub not_waited_for: u64,
     /// Packets lost while capturing; `None` if the file does not have the count.
     pub dropped: Option<u64>,

@@ -4,14 +4,12 @@ use super::json::{completeness_words, opinions_of};
 use super::sentence::{is_forward_main, sentences};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
-use sockeye_output::address::push_bracketed;
+use crate::output::endpoint;
 use sockeye_output::format::Style;
 use sockeye_output::number::{push_human, push_time_us};
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
-use sockeye_trace::{
-    Confidence, Connection, Endpoint, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage,
-};
+use sockeye_trace::{Confidence, Connection, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners, layout: &AnalysisLayout) {
     push_heading(out, connection, layout);
@@ -41,8 +39,8 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
 fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLayout) {
     let mut line = format!(
         "{} -> {}  {}",
-        endpoint(connection.client),
-        endpoint(connection.server),
+        endpoint::text(connection.client),
+        endpoint::text(connection.server),
         time(connection.end_ns.saturating_sub(connection.begin_ns))
     );
     line.push_str(&format!(
@@ -247,13 +245,6 @@ fn event_text(event: &Event) -> String {
     text.push_str(event.evidence);
     text.push(')');
     text
-}
-
-/// Returns `10.0.0.1:443` or `[2001:db8::1]:443`.
-pub(super) fn endpoint(end: Endpoint) -> String {
-    let mut out = Vec::new();
-    push_bracketed(&mut out, end.ip);
-    format!("{}:{}", String::from_utf8_lossy(&out), end.port)
 }
 
 /// Returns `31 segments`; only for nouns with a plural in `s`.

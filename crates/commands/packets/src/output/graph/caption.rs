@@ -2,17 +2,17 @@
 
 use super::axis::{Quantity, counted};
 use super::view::View;
+use crate::output::endpoint;
 use sockeye_output::text::harmless;
-use sockeye_trace::{Endpoint, MarkKind};
-use std::net::IpAddr;
+use sockeye_trace::MarkKind;
 
 /// Returns the ends of the connection.
 pub(super) fn title(view: &View<'_>) -> String {
     let connection = view.connection;
     format!(
         "{} → {}",
-        endpoint(connection.client),
-        endpoint(connection.server)
+        endpoint::text(connection.client),
+        endpoint::text(connection.server)
     )
 }
 
@@ -70,12 +70,4 @@ pub(super) fn left_out(view: &View<'_>) -> Option<String> {
 /// Returns the verdict, escaped for terminals.
 pub(super) fn verdict(view: &View<'_>) -> String {
     harmless(view.layout.verdict.as_bytes())
-}
-
-/// Returns `192.0.2.1:80` or `[2001:db8::1]:80`.
-pub(super) fn endpoint(endpoint: Endpoint) -> String {
-    match endpoint.ip {
-        IpAddr::V4(ip) => format!("{ip}:{}", endpoint.port),
-        IpAddr::V6(ip) => format!("[{ip}]:{}", endpoint.port),
-    }
 }

@@ -1,8 +1,8 @@
 //! Every point as JSON: `docs/schema/graph.schema.json`.
 
-use super::caption::endpoint;
 use super::estimate::estimates;
 use super::view::{DirectionView, View};
+use crate::output::endpoint;
 use crate::output::event_json::push_event_fields;
 use sockeye_output::format::SCHEMA_VERSION;
 use sockeye_output::json::Object;
@@ -15,8 +15,8 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     text.extend_from_slice(b"{\"connection\":");
     let mut object = Object::begin(&mut text);
     object.number("number", Some(connection.number));
-    object.word("client", &endpoint(connection.client));
-    object.word("server", &endpoint(connection.server));
+    object.word("client", &endpoint::text(connection.client));
+    object.word("server", &endpoint::text(connection.server));
     object.number("begin_ns", Some(connection.begin_ns));
     object.number("end_ns", Some(connection.end_ns));
     object.end();

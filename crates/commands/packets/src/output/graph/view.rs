@@ -13,7 +13,7 @@ pub(super) struct View<'a> {
     pub(super) directions: Vec<DirectionView<'a>>,
     /// First and last time, in nanoseconds since the connection's first packet.
     pub(super) time: (u64, u64),
-    /// Segments whose points exceed the memory limit.
+    /// Segments without points because of the memory limit.
     pub(super) segments_left_out: u64,
 }
 

@@ -5,11 +5,12 @@
 //! order (O) by the rules of tshark.
 
 use super::GraphPanel;
-use super::caption::{endpoint, left_out};
+use super::caption::left_out;
 use super::derived::{Rates, windows};
 use super::estimate::estimates;
 use super::sequence::{is_repeated, paint_of, sign_of};
 use super::view::{DirectionView, View};
+use crate::output::endpoint;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Sign;
 use sockeye_trace::{Direction, MarkKind};
@@ -33,7 +34,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         Direction::Forward => (connection.client, connection.server),
         Direction::Backward => (connection.server, connection.client),
     };
-    let (from, to) = (endpoint(from), endpoint(to));
+    let (from, to) = (endpoint::text(from), endpoint::text(to));
     let left_out = left_out(view).map_or_else(String::new, |text| format!("; {text}"));
     write!(
         out,

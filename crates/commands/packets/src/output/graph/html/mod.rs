@@ -184,7 +184,7 @@ const fn name_of(kind: EventKind) -> &'static str {
         EventKind::Lost => "lost",
         EventKind::Reordered => "reordered",
         EventKind::Spurious => "sent again for nothing",
-        EventKind::Unclear => "sent again, cannot tell why",
+        EventKind::Unclear => "sent again, cause unclear",
         EventKind::DuplicatedByNetwork => "duplicated by the network",
         EventKind::DuplicatedByCapture => "captured twice",
         EventKind::MissingInCapture => "not captured",
