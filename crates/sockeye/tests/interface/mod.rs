@@ -5,6 +5,7 @@ mod command_line;
 mod hostile;
 mod output;
 mod schema;
+mod schema_files;
 mod snapshots;
 mod terminal;
 mod unprivileged;

@@ -1,5 +1,6 @@
 //! What the binary really writes follows the schemas in docs/schema.
 
+use crate::fixtures::schema_file;
 use crate::fixtures::live::{linked, sockeye};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
@@ -97,7 +98,7 @@ struct Schema {
 
 impl Schema {
     fn new(text: &str, row: &str) -> Self {
-        let schema: Value = serde_json::from_str(text).unwrap();
+        let schema = schema_file::load(text);
         let part =
             |name: &str| compiled(&json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]}));
         Self {

@@ -1,6 +1,7 @@
 //! `sockeye bench sources`, and what all benchmarks have in common: how they tell, and how they fail.
 
 use crate::fixtures::binary::wait_for_sigint_handler;
+use crate::fixtures::schema_file;
 use crate::fixtures::live::{SOCKEYE, attempt, sockeye};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,7 +17,7 @@ const SCHEMA: &str = include_str!("../../../../../docs/schema/bench.schema.json"
 /// A document, which follows its schema.
 #[track_caller]
 fn document(text: &str) -> Value {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = schema_file::load(SCHEMA);
     let schema = JSONSchema::options()
         .with_draft(Draft::Draft202012)
         .compile(&schema)

@@ -1,5 +1,6 @@
 //! `sockeye ns list` beside `ip netns`, on namespaces that are kept in every way there is.
 
+use crate::fixtures::schema_file;
 use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
@@ -272,7 +273,7 @@ fn documents_follow_the_schema() {
         &mounts,
         "touch /run/netns/remains; mount --bind /run/netns/web1 /run/netns/remains; touch '/run/netns/a\tb'",
     );
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = schema_file::load(SCHEMA);
     let compiled = |schema: &Value| {
         let draft = JSONSchema::options()
             .with_draft(Draft::Draft202012)
