@@ -1,8 +1,8 @@
-//! `sockeye keepalive run`: a command whose connections all have keepalive.
+//! `sockeye keepalive run`: runs a command whose connections all have keepalive.
 
 use super::attach;
 use super::guard::{self, Guard};
-use super::spell;
+use super::text;
 use super::times::Times;
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -19,18 +19,18 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Run a command whose TCP connections all have keepalive, and those of its children
+/// Run a command with keepalive on all its TCP connections, and on those of its children
 ///
-/// The command takes the place of sockeye: the same process, terminal, signals and exit status. It runs in a cgroup of its
-/// own, below the one that sockeye was in, to which a BPF program of the kind sock_ops is attached: no preload, so that
-/// static binaries have it too. Times that the application sets itself, before or afterwards, are left as they are. The
-/// cgroup is removed when the last process has left it.
+/// The command replaces sockeye: the same process, terminal, signals and exit status. It runs in a new cgroup below that
+/// of sockeye, to which a BPF program of the type sock_ops is attached: it needs no preload and works for static binaries.
+/// Times that the application sets itself, before or afterwards, are left as they are. The cgroup is removed when the last
+/// process has left it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "sockeye keepalive run [OPTIONS] [--] COMMAND...")]
 pub(crate) struct RunArgs {
     #[command(flatten)]
     times: Times,
-    /// Say on stderr what is set, where, and what the system has
+    /// Print the settings, the cgroup and the system's settings to stderr
     #[arg(short = 'v', long)]
     verbose: bool,
     /// The command and its arguments
@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     words: Vec<OsString>,
 }
 
-/// Only returns if that fails.
+/// Runs the command in place of this process; returns only if that fails.
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let program = Program::new(&args.words).ok_or_else(|| {
         UsageError(
@@ -47,40 +47,40 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         )
     })?;
     let times = args.times.keepalive();
-    // 1. All that can fail without a trace.
-    let keeper = attach::load(times)?;
+    // 1. First what can fail and leaves nothing behind.
+    let keepalive = attach::load(times)?;
     let own = Cgroup::own()?;
-    sweep(own.folder());
-    // 2. Whoever removes the cgroup is there before it is, so that no kill at any moment leaves one behind.
+    remove_leftovers(own.folder());
+    // 2. The guard is started before the cgroup is created, so that the cgroup is removed even if we are killed.
     let folder = free_name(own.folder());
     let guard = Guard::start(&folder, own.as_fd())?;
     if let Err(error) = fs::create_dir(&folder) {
-        guard.dismiss();
+        guard.cancel();
         let remedy = match Errno::from_io_error(&error) {
             Some(Errno::ROFS) => {
                 "cgroups are mounted read-only here, as in most containers: on the host, `sockeye keepalive attach` takes \
                  the container's name"
             }
-            Some(Errno::AGAIN) => "cgroup.max.descendants or cgroup.max.depth above it is reached",
-            _ => "run as root, or where the cgroup is yours (systemd: Delegate=yes)",
+            Some(Errno::AGAIN) => "cgroup.max.descendants or cgroup.max.depth of an ancestor is reached",
+            _ => "run as root, or in a cgroup that you own (systemd: Delegate=yes)",
         };
         return Err(anyhow!(
-            "cannot make cgroup {}: {error}; {remedy}",
+            "cannot create cgroup {}: {error}; {remedy}",
             folder.display()
         ));
     }
-    // 3. What can connect then does so with keepalive.
+    // 3. Attach the program before the command can connect.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let cgroup = rustix::fs::open(&folder, flags, Mode::empty())
         .with_context(|| format!("open cgroup {}", folder.display()))?;
-    keeper
+    keepalive
         .attach(cgroup.as_fd())
         .with_context(|| format!("cgroup {}", folder.display()))?;
-    // 4. In. The guard begins to look when its pipe is closed, by exec or by our end.
+    // 4. Enter the cgroup. The guard begins to watch it when its pipe is closed, by exec or by our end.
     fs::write(folder.join("cgroup.procs"), "0").map_err(|error| {
         let remedy = match Errno::from_io_error(&error) {
             Some(Errno::OPNOTSUPP) => {
-                "; the cgroup above is threaded, which takes no new domain: start it elsewhere"
+                "; the parent cgroup is threaded and accepts no domain cgroup: start the command in another cgroup"
             }
             Some(Errno::PERM | Errno::ACCESS) => "; run as root",
             _ => "",
@@ -88,11 +88,11 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         anyhow!("cannot enter cgroup {}: {error}{remedy}", folder.display())
     })?;
     if args.verbose {
-        let system = spell::of_system().map_or_else(String::new, |line| format!("sockeye: {line}\n"));
+        let system = text::system_line().map_or_else(String::new, |line| format!("sockeye: {line}\n"));
         notes::say(&format!(
             "sockeye: keepalive for every connection: {}; a peer that is gone is noticed after {}; cgroup {}\n{system}",
-            spell::times(&times),
-            spell::noticed_after(&times),
+            text::times(&times),
+            text::detection_time(&times),
             folder.display()
         ));
     }
@@ -105,10 +105,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }))
 }
 
-/// A name of a cgroup that there is not yet.
+/// Returns the path of a cgroup that does not exist yet.
 fn free_name(parent: &Path) -> PathBuf {
     let first = parent.join(format!("{PREFIX}{}", std::process::id()));
-    // Of an earlier process with our number children may be left.
+    // A cgroup of an earlier process with our pid may still have processes in it.
     let others = (2..).map(|serial| parent.join(format!("{PREFIX}{}-{serial}", std::process::id())));
     std::iter::once(first.clone())
         .chain(others.take(NAMES_MAX))
@@ -116,8 +116,8 @@ fn free_name(parent: &Path) -> PathBuf {
         .unwrap_or(first)
 }
 
-/// Removes what guards could not, since they were killed themselves.
-fn sweep(parent: &Path) {
+/// Removes the empty cgroups of guards that were killed.
+fn remove_leftovers(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
@@ -125,7 +125,7 @@ fn sweep(parent: &Path) {
         let Some(pid) = number.and_then(Pid::from_raw) else {
             continue;
         };
-        // Whoever has this number may be about to enter.
+        // If the process exists, it may be about to enter.
         if test_kill_process(pid) == Err(Errno::SRCH) {
             guard::remove_unguarded(&entry.path());
         }
@@ -134,10 +134,10 @@ fn sweep(parent: &Path) {
 
 const PREFIX: &str = "sockeye-keepalive-";
 
-/// So many names are tried.
+/// Number of names that are tried.
 const NAMES_MAX: usize = 100;
 
-/// As env(1) and timeout(1) end when the command cannot be started, or there is none.
+/// Exit statuses of env(1) and timeout(1) for a command that cannot be started or does not exist.
 const NOT_STARTED: u8 = 126;
 const ABSENT: u8 = 127;
 
@@ -147,7 +147,7 @@ Examples:
   sockeye keepalive run --time 2m --interval 15s --probes 4 -- java -jar app.jar
   sockeye keepalive run --user-timeout 90s -- setpriv --reuid=app --init-groups ./server
 
-It takes Linux 5.9 and cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
+It needs Linux 5.9, cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 
 Exit status: that of the command; 127 if there is no such command, 126 if it cannot be
-started, 1 if keepalive cannot be had, 2 for a mistake on the command line.";
+started, 1 if keepalive cannot be set up, 2 for a usage error.";

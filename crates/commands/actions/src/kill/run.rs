@@ -1,16 +1,15 @@
-//! `sockeye kill`: sockets closed, whoever holds them.
+//! Closes sockets.
 
-mod session;
-
-use crate::deed::{Deed, Manner, Outcome};
+use super::args::KillArgs;
+use super::session::Session;
+use crate::action::Action;
+use crate::outcome::Outcome;
 use crate::targets::{self, Target, Targets};
-use clap::Args;
 use rustix::io::Errno;
-use session::Session;
 use sockeye_act::{CloseTarget, SocketCloser};
 use sockeye_console::notes;
 use sockeye_model::{Cookie, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, StateSet};
-use sockeye_query::args::{ListingArgs, SocketArgs};
+use sockeye_query::args::SocketArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_source::{Detail, Error};
@@ -19,62 +18,39 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-/// Close sockets, whoever holds them
-///
-/// Their programs read ECONNABORTED, their peers a reset.
-/// TCP connections are meant, unless flags name other protocols or the filter names states. The kernel closes TCP, UDP
-/// and RAW sockets, others are left out. So are those of the session that this command was started from, and the other
-/// ends of its connections.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct KillArgs {
-    #[command(flatten)]
-    which: SocketArgs,
-    /// Also what this session needs: the connection it came by, and what the processes hold that led to it
-    #[arg(long)]
-    own_session: bool,
-    #[command(flatten)]
-    manner: Manner,
-    #[command(flatten)]
-    common: ListingArgs,
-    /// Which sockets: an expression as ss takes it, for example: dst 10.0.0.7 and dport = :5432
-    #[arg(value_name = "FILTER")]
-    filter: Vec<String>,
-}
-
 /// Closes sockets.
 ///
 /// # Errors
 /// If an option is wrong or nothing could be closed.
 pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
-    let deed = Deed {
+    let action = Action {
         command: "kill",
         done: "closed",
         question: "Close".to_owned(),
         remark: String::new(),
     };
-    targets::refuse_no_filter(deed.command, &args.filter)?;
+    targets::refuse_no_filter(action.command, &args.filter)?;
     let context = QueryContext::new(&args.common, false, listing::tests_netns(&args.filter))?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     listing.require_owners();
     let filter = listing.filter();
-    let asked = args
+    let protocols = args
         .which
         .protocols()
         .unwrap_or(ProtocolSet::of(&[Protocol::Tcp]));
-    let ask = QueryOptions {
-        protocols: asked.retain(|protocol| filter.may_match(protocol)),
+    let options = QueryOptions {
+        protocols: protocols.retain(|protocol| filter.may_match(protocol)),
         families: listing.families(),
         states: filter.states().unwrap_or(args.which.states()),
-        // By its cookie the kernel knows that it is no other by then.
+        // With the cookie, the kernel does not close another socket with the same addresses.
         detail: Detail::INODE | Detail::COOKIE,
         scope: Scope::Matching,
     };
-    let targets = Targets::find(&listing, &ask)?;
+    let targets = Targets::find(&listing, &options)?;
     let mut session = Session::default();
     if !args.own_session {
         session = Session::own();
-        session.learn(&args.common, &context, &targets)?;
+        session.add_connections(&args.common, &context, &targets)?;
     }
     let outcomes = targets.all.iter().map(|target| {
         if CloseTarget::new(&Socket::from(target)).is_none() {
@@ -88,63 +64,68 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
         }
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
-    let is_short = targets
+    let has_unclosable = targets
         .all
         .iter()
         .any(|target| CloseTarget::new(&Socket::from(target)).is_none());
-    let mut has_kept_ports = false;
-    let act = |targets: &Targets, meant: &[usize]| {
-        let mut outcomes = close(&context, targets, meant);
+    let mut keeps_ports = false;
+    let act = |targets: &Targets, selected: &[usize]| {
+        let mut outcomes = close(&context, targets, selected);
         if outcomes.contains(&Outcome::Gone) {
-            // What is closed is closed, whether or not this works.
-            if let Err(error) = look_again(&listing, &ask, targets, meant, &mut outcomes) {
+            // A failure here does not undo what was closed.
+            if let Err(error) = recheck_gone(&listing, &options, targets, selected, &mut outcomes) {
                 notes::say(&format!(
-                    "sockeye: kill: look again for what had gone: {error:#}\n"
+                    "sockeye: kill: list the sockets that had gone again: {error:#}\n"
                 ));
             }
         }
-        has_kept_ports = meant.iter().zip(&outcomes).any(|(&place, outcome)| {
-            targets.all[place].protocol != Protocol::Tcp && *outcome == Outcome::Done
+        keeps_ports = selected.iter().zip(&outcomes).any(|(&index, outcome)| {
+            targets.all[index].protocol != Protocol::Tcp && *outcome == Outcome::Done
         });
         Ok(outcomes)
     };
-    let status = deed.run(&args.manner, &args.common, &listing, &targets, outcomes, act)?;
-    if has_kept_ports {
+    let status = action.run(&args.confirm, &args.common, &listing, &targets, outcomes, act)?;
+    if keeps_ports {
         notes::say(
-            "sockeye: kill: without TCP to be closed is to lose the peer, and to read ECONNABORTED: a port that was bound \
-             stays so until the program closes its socket\n",
+            "sockeye: kill: a closed socket other than TCP loses its peer and reads ECONNABORTED; its port stays bound until \
+             the program closes the socket\n",
         );
     }
     if targets.all.is_empty() {
-        hint_at_all(&args.which, &listing, &ask, &targets)?;
+        hint_at_unconnected(&args.which, &listing, &options, &targets)?;
     }
-    // They were named, and they are there still.
-    Ok(if is_short && !args.manner.dry_run {
+    // Sockets that the user selected were not closed.
+    Ok(if has_unclosable && !args.confirm.dry_run {
         ExitCode::FAILURE
     } else {
         status
     })
 }
 
-/// Unconnected sockets are not meant without a flag or a state, which is easily forgotten of UDP.
-fn hint_at_all(
+/// Hints at unconnected sockets that match: they are selected only by a flag or a state, easily forgotten for UDP.
+fn hint_at_unconnected(
     which: &SocketArgs,
     listing: &Listing<'_>,
-    ask: &QueryOptions,
+    options: &QueryOptions,
     targets: &Targets,
 ) -> anyhow::Result<()> {
     if listing.filter().states().is_some() || which.all || which.listening {
         return Ok(());
     }
-    let ask = QueryOptions {
+    let options = QueryOptions {
         states: StateSet::ALL,
-        ..*ask
+        ..*options
     };
     let mut count = 0_usize;
-    listing.run(&ask, Some(&targets.owners), &mut listing.begin(), &mut |_, _| {
-        count += 1;
-        ControlFlow::Continue(())
-    })?;
+    listing.run(
+        &options,
+        Some(&targets.owners),
+        &mut listing.begin(),
+        &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        },
+    )?;
     if count > 0 {
         let (sockets, are) = if count == 1 {
             ("socket", "is")
@@ -152,32 +133,32 @@ fn hint_at_all(
             ("sockets", "are")
         };
         notes::say(&format!(
-            "sockeye: kill: it matches {count} {sockets} that {are} not connected; -a takes those too\n"
+            "sockeye: kill: it matches {count} {sockets} that {are} not connected; -a includes them\n"
         ));
     }
     Ok(())
 }
 
-/// The kernel looks sockets up by their addresses, by which it may not find one that is there (merely bound, for one):
-/// that has not gone.
-fn look_again(
+/// Corrects the outcome of sockets that still exist: the kernel looks them up by their addresses, and does not find one
+/// that is only bound, for example.
+fn recheck_gone(
     listing: &Listing<'_>,
-    ask: &QueryOptions,
+    options: &QueryOptions,
     targets: &Targets,
-    meant: &[usize],
+    selected: &[usize],
     outcomes: &mut [Outcome],
 ) -> anyhow::Result<()> {
-    let mut there: HashSet<Cookie> = HashSet::new();
+    let mut existing: HashSet<Cookie> = HashSet::new();
     let mut report = listing.begin();
-    listing.run(ask, Some(&targets.owners), &mut report, &mut |entry, _| {
-        there.extend(entry.socket.cookie);
+    listing.run(options, Some(&targets.owners), &mut report, &mut |entry, _| {
+        existing.extend(entry.socket.cookie);
         ControlFlow::Continue(())
     })?;
-    for (&place, outcome) in meant.iter().zip(outcomes) {
-        let is_there = targets.all[place]
+    for (&index, outcome) in selected.iter().zip(outcomes) {
+        let exists = targets.all[index]
             .cookie
-            .is_some_and(|cookie| there.contains(&cookie));
-        if *outcome == Outcome::Gone && is_there {
+            .is_some_and(|cookie| existing.contains(&cookie));
+        if *outcome == Outcome::Gone && exists {
             *outcome = Outcome::Failed(Cow::Borrowed(
                 "the kernel does not find it by its addresses; ending the process closes it",
             ));
@@ -186,62 +167,62 @@ fn look_again(
     Ok(())
 }
 
-/// Closes them, each in its own network namespace.
-fn close(context: &QueryContext, targets: &Targets, meant: &[usize]) -> Vec<Outcome> {
-    let mut outcomes = vec![Outcome::Untried; meant.len()];
-    let mut rooms: BTreeMap<Option<NetnsInode>, Vec<(usize, CloseTarget)>> = BTreeMap::new();
-    for (nth, &place) in meant.iter().enumerate() {
-        let target = &targets.all[place];
+/// Closes sockets, each in its network namespace.
+fn close(context: &QueryContext, targets: &Targets, selected: &[usize]) -> Vec<Outcome> {
+    let mut outcomes = vec![Outcome::Untried; selected.len()];
+    let mut by_netns: BTreeMap<Option<NetnsInode>, Vec<(usize, CloseTarget)>> = BTreeMap::new();
+    for (nth, &index) in selected.iter().enumerate() {
+        let target = &targets.all[index];
         match CloseTarget::new(&Socket::from(target)) {
-            Some(condemned) => rooms.entry(target.netns).or_default().push((nth, condemned)),
+            Some(closable) => by_netns.entry(target.netns).or_default().push((nth, closable)),
             None => outcomes[nth] = Outcome::Failed(Cow::Borrowed(not_closable(target))),
         }
     }
-    for (netns, condemned) in rooms {
-        let all: Vec<CloseTarget> = condemned.iter().map(|(_, one)| *one).collect();
-        let closed = opened(context, netns).map(|mut closer| closer.close_all(&all));
+    for (netns, closable) in by_netns {
+        let all: Vec<CloseTarget> = closable.iter().map(|(_, one)| *one).collect();
+        let closed = open_closer(context, netns).map(|mut closer| closer.close_all(&all));
         match closed {
             Ok(closed) => {
-                for ((nth, _), closed) in condemned.iter().zip(closed) {
-                    outcomes[*nth] = outcome(closed, &targets.all[meant[*nth]]);
+                for ((nth, _), closed) in closable.iter().zip(closed) {
+                    outcomes[*nth] = outcome(closed, &targets.all[selected[*nth]]);
                 }
             }
             Err(reason) => {
-                for (nth, _) in &condemned {
+                for (nth, _) in &closable {
                     outcomes[*nth] = Outcome::Failed(Cow::Owned(reason.clone()));
                 }
             }
         }
     }
-    count_other_ends(targets, meant, &mut outcomes);
+    count_closed_by_peer(targets, selected, &mut outcomes);
     outcomes
 }
 
-/// A connection whose other end was closed before its turn came is closed too: by the reset that this sent.
-fn count_other_ends(targets: &Targets, meant: &[usize], outcomes: &mut [Outcome]) {
-    let closed: HashSet<(Endpoint, Endpoint)> = meant
+/// Counts as closed a connection whose other end was closed before it: the reset of that end closed it.
+fn count_closed_by_peer(targets: &Targets, selected: &[usize], outcomes: &mut [Outcome]) {
+    let closed: HashSet<(Endpoint, Endpoint)> = selected
         .iter()
         .zip(&*outcomes)
         .filter(|(_, outcome)| **outcome == Outcome::Done)
-        .map(|(&place, _)| (targets.all[place].local, targets.all[place].peer))
+        .map(|(&index, _)| (targets.all[index].local, targets.all[index].peer))
         .collect();
-    for (&place, outcome) in meant.iter().zip(outcomes) {
-        let target = &targets.all[place];
+    for (&index, outcome) in selected.iter().zip(outcomes) {
+        let target = &targets.all[index];
         if *outcome == Outcome::Gone && closed.contains(&(target.peer, target.local)) {
             *outcome = Outcome::Done;
         }
     }
 }
 
-/// A way to the kernel in this network namespace, or why there is none.
-fn opened(context: &QueryContext, netns: Option<NetnsInode>) -> Result<SocketCloser, String> {
+/// Opens a netlink socket in a network namespace; the error is the reason of failure.
+fn open_closer(context: &QueryContext, netns: Option<NetnsInode>) -> Result<SocketCloser, String> {
     let open = || SocketCloser::open().map_err(|errno| format!("open a sock_diag socket: {errno}"));
     let Some(netns) = netns else { return open() };
-    let place = context.namespaces.with_inode(netns);
-    let place = place.ok_or_else(|| format!("network namespace {netns} is not to be found any more"))?;
+    let index = context.namespaces.with_inode(netns);
+    let index = index.ok_or_else(|| format!("network namespace {netns} no longer exists"))?;
     let opened = context
         .namespaces
-        .open(place, |place| sockeye_source::within(place, open))
+        .open(index, |index| sockeye_source::within(index, open))
         .map_err(|error| format!("open network namespace {netns}: {error}"))?;
     opened.map_err(|error: Error| error.to_string())?
 }
@@ -249,13 +230,13 @@ fn opened(context: &QueryContext, netns: Option<NetnsInode>) -> Result<SocketClo
 fn outcome(closed: Result<(), Errno>, target: &Target) -> Outcome {
     let errno = match closed {
         Ok(()) => return Outcome::Done,
-        // Another has its addresses by now.
+        // No such socket, or another one has its addresses now.
         Err(Errno::NOENT | Errno::STALE) => return Outcome::Gone,
         Err(errno) => errno,
     };
     Outcome::Failed(match errno {
         Errno::PERM | Errno::ACCESS => Cow::Owned(format!(
-            "{errno}: it needs CAP_NET_ADMIN in its network namespace; {}",
+            "{errno}: closing it needs CAP_NET_ADMIN in its network namespace; {}",
             notes::remedy("run as root, or grant it")
         )),
         Errno::OPNOTSUPP => Cow::Owned(format!(
@@ -269,16 +250,8 @@ fn outcome(closed: Result<(), Errno>, target: &Target) -> Outcome {
 fn not_closable(target: &Target) -> &'static str {
     match target.protocol {
         Protocol::Tcp | Protocol::Udp | Protocol::UdpLite | Protocol::Raw => {
-            "its cookie is not known from where it was read, so that it could be mistaken for another: see `sockeye doctor`"
+            "its source has no cookies, without which another socket could be closed: see `sockeye doctor`"
         }
         _ => "the kernel closes TCP, UDP and RAW sockets only; ending the process closes it",
     }
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  sockeye kill dst 10.0.0.7                               after asking you
-  sockeye kill sport = :8080 and state close-wait         what was forgotten
-  sockeye kill owner = java and idle '>' 1h --yes         without asking
-  sockeye kill -N web1 state listening and sport = :80    a listener
-  sockeye kill state established -N all --dry-run         which that would be";
