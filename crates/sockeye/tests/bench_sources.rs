@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 mod live;
+#[path = "../../output/src/tests/schema_file.rs"]
+mod schema_file;
 
 use jsonschema::{Draft, JSONSchema};
 use live::{SOCKEYE, attempt, sockeye};
@@ -19,7 +21,7 @@ const SCHEMA: &str = include_str!("../../../docs/schema/bench.schema.json");
 /// A document, which follows its schema.
 #[track_caller]
 fn document(text: &str) -> Value {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = schema_file::load(SCHEMA);
     let schema = JSONSchema::options()
         .with_draft(Draft::Draft202012)
         .compile(&schema)

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 mod binary;
+#[path = "../../output/src/tests/schema_file.rs"]
+mod schema_file;
 
 use binary::{SOCKEYE, Said, clean, run};
 use jsonschema::{Draft, JSONSchema};
@@ -275,7 +277,7 @@ fn documents_follow_the_schema() {
         &mounts,
         "touch /run/netns/remains; mount --bind /run/netns/web1 /run/netns/remains; touch '/run/netns/a\tb'",
     );
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = schema_file::load(SCHEMA);
     let compiled = |schema: &Value| {
         let draft = JSONSchema::options()
             .with_draft(Draft::Draft202012)

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 mod live;
+#[path = "../../output/src/tests/schema_file.rs"]
+mod schema_file;
 
 use jsonschema::{Draft, JSONSchema};
 use live::{linked, sockeye};
@@ -100,7 +102,7 @@ struct Schema {
 
 impl Schema {
     fn new(text: &str, row: &str) -> Self {
-        let schema: Value = serde_json::from_str(text).unwrap();
+        let schema = schema_file::load(text);
         let part =
             |name: &str| compiled(&json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]}));
         Self {

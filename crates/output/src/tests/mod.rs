@@ -10,6 +10,7 @@ mod fixtures;
 mod reports;
 mod schema;
 mod schema_check;
+mod schema_file;
 mod sockets;
 
 use crate as output;

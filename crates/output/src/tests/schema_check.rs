@@ -2,13 +2,14 @@
 #![allow(dead_code, reason = "each test uses some of these")]
 
 use super::output::listing::Record;
+use super::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, Value as Json, json};
 use std::collections::BTreeSet;
 
 /// Of a whole schema, or of one of its definitions.
 pub(crate) fn validator(schema: &str, part: Option<&str>) -> JSONSchema {
-    let schema: Json = serde_json::from_str(schema).unwrap();
+    let schema = schema_file::load(schema);
     let schema = match part {
         None => schema,
         Some(part) => json!({"$ref": format!("#/$defs/{part}"), "$defs": schema["$defs"]}),
@@ -39,7 +40,7 @@ pub(crate) fn compiled(schema: &Value) -> JSONSchema {
 /// The whole document against the schema, each line against the row or the summary.
 #[track_caller]
 pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
-    let schema: Value = serde_json::from_str(schema).unwrap();
+    let schema = schema_file::load(schema);
     let part = |name: &str| {
         let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
         compiled(&part)
@@ -79,7 +80,8 @@ pub(crate) fn check_keys(schema: &str, documents: &[String]) {
         gather_keys(&serde_json::from_str(document).unwrap_or_default(), &mut written);
     }
     let mut described = BTreeSet::new();
-    gather_properties(&serde_json::from_str(schema).unwrap(), &mut described);
+    let schema = schema_file::load(schema);
+    gather_properties(&schema, &schema, &mut described);
     assert_eq!(described, written);
 }
 
@@ -96,39 +98,60 @@ fn gather_keys(value: &Value, keys: &mut BTreeSet<String>) {
     }
 }
 
-/// Names of all properties; checks on the way that each is described and no object is open.
-fn gather_properties(schema: &Value, names: &mut BTreeSet<String>) {
-    let Value::Object(fields) = schema else {
-        if let Value::Array(values) = schema {
-            values.iter().for_each(|value| gather_properties(value, names));
+/// Names of all properties of `part` of a schema; checks on the way that each is described and no object is open.
+fn gather_properties(schema: &Value, part: &Value, names: &mut BTreeSet<String>) {
+    let Value::Object(fields) = part else {
+        if let Value::Array(values) = part {
+            values
+                .iter()
+                .for_each(|value| gather_properties(schema, value, names));
         }
         return;
     };
+    // What extends open definitions closes the whole.
+    let extends = fields
+        .get("$ref")
+        .and_then(Value::as_str)
+        .is_some_and(|target| target.ends_with("_fields"));
+    if extends {
+        assert_eq!(fields["unevaluatedProperties"], json!(false), "{fields:?}");
+    }
     if let Some(properties) = fields.get("properties").and_then(Value::as_object) {
-        assert_eq!(fields["additionalProperties"], json!(false), "{fields:?}");
+        if !extends && !is_open_definition(schema, part) {
+            assert_eq!(fields["additionalProperties"], json!(false), "{fields:?}");
+        }
         for (name, property) in properties {
-            let is_told = property.get("description").is_some() || property.get("$ref").is_some();
-            assert!(is_told, "{name} has no description");
-            if property["type"] == "integer" || property["type"] == "number" {
+            let target = referred(schema, property);
+            let is_described = property.get("description").is_some() || property.get("$ref").is_some();
+            assert!(is_described, "{name} has no description");
+            if target["type"] == "integer" || target["type"] == "number" {
                 assert!(
-                    property["description"].as_str().unwrap().contains("Unit: "),
+                    target["description"].as_str().unwrap().contains("Unit: "),
                     "{name} has no unit"
                 );
             }
             names.insert(name.clone());
-            gather_properties(property, names);
+            gather_properties(schema, property, names);
         }
     }
     for (_, value) in fields.iter().filter(|(key, _)| *key != "properties") {
-        gather_properties(value, names);
+        gather_properties(schema, value, names);
     }
+}
+
+/// Whether this is a definition whose users add keys.
+fn is_open_definition(schema: &Value, part: &Value) -> bool {
+    let definitions = schema["$defs"].as_object().into_iter().flatten();
+    definitions
+        .filter(|(name, _)| name.ends_with("_fields"))
+        .any(|(_, definition)| std::ptr::eq(definition, part))
 }
 
 /// Checks that each JSON field of each column is described in the definition `row` of `schema`, that names, CSV fields
 /// and headings are unique, and that each column says what it shows.
 #[track_caller]
 pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
-    let schema: Value = serde_json::from_str(schema).unwrap();
+    let schema = schema_file::load(schema);
     let (mut names, mut fields) = (BTreeSet::new(), BTreeSet::new());
     for column in R::columns() {
         assert!(names.insert(column.name), "{column:?} twice");
@@ -148,17 +171,23 @@ pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
 
 /// Returns the property `name` of an object's schema, or the schema that it refers to.
 fn described<'a>(schema: &'a Value, object: &'a Value, name: &str) -> Option<&'a Value> {
-    let referred = |at: &'a Value| match at.get("$ref").and_then(Value::as_str) {
-        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap_or(at),
-        None => at,
-    };
-    let object = referred(object);
     let alternatives = ["oneOf", "anyOf", "allOf"].into_iter();
+    let target = referred(schema, object);
     let alternatives = alternatives
-        .filter_map(|key| object.get(key).and_then(Value::as_array))
+        .filter_map(|key| target.get(key).and_then(Value::as_array))
         .flatten();
-    let mut candidates = std::iter::once(object).chain(alternatives.map(referred));
+    let mut candidates = [object, target]
+        .into_iter()
+        .chain(alternatives.map(|one| referred(schema, one)));
     candidates
         .find_map(|one| one.get("properties")?.get(name))
-        .map(referred)
+        .map(|property| referred(schema, property))
+}
+
+/// Returns the schema that `part` refers to; `part` itself if it refers to none.
+fn referred<'a>(schema: &'a Value, part: &'a Value) -> &'a Value {
+    match part.get("$ref").and_then(Value::as_str) {
+        Some(reference) => schema.pointer(reference.trim_start_matches('#')).unwrap_or(part),
+        None => part,
+    }
 }

@@ -6,5 +6,7 @@ mod fixtures;
 mod schema;
 #[path = "../../../../output/src/tests/schema_check.rs"]
 mod schema_check;
+#[path = "../../../../output/src/tests/schema_file.rs"]
+mod schema_file;
 
 use sockeye_output as output;

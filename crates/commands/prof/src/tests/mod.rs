@@ -5,5 +5,7 @@ mod profile;
 mod sampled;
 #[path = "../../../../output/src/tests/schema_check.rs"]
 mod schema_check;
+#[path = "../../../../output/src/tests/schema_file.rs"]
+mod schema_file;
 
 use sockeye_output as output;

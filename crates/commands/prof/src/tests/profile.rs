@@ -2,6 +2,7 @@
 
 use super::sampled;
 use super::schema_check::{follows, validator};
+use super::schema_file;
 use crate::output::{push_profile, write_flame, write_folded};
 use serde_json::Value as Json;
 use sockeye_output::{ChartFormat, Format, ReportLayout, push_report};
@@ -59,7 +60,7 @@ fn for_programs() {
 /// Keys of the values with those of all objects below, from what is really written.
 #[test]
 fn every_key_is_in_the_schema_with_its_unit() {
-    let schema: Json = serde_json::from_str(PROF).unwrap();
+    let schema = schema_file::load(PROF);
     let defs = &schema["$defs"];
     let mut objects = vec![&schema];
     objects.extend(defs.as_object().unwrap().values());
