@@ -18,7 +18,7 @@ const FLOWS: &str = include_str!("../../../docs/schema/flows.schema.json");
 const CHECK: &str = include_str!("../../../docs/schema/check.schema.json");
 
 const KEEPALIVE: &str = include_str!("../../../docs/schema/keepalive.schema.json");
-const DEEDS: &str = include_str!("../../../docs/schema/deeds.schema.json");
+const DEEDS: &str = include_str!("../../../docs/schema/actions.schema.json");
 
 /// A namespace with something of everything in it.
 struct Rich {
