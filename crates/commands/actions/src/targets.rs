@@ -1,4 +1,4 @@
-//! The sockets that something is to be done to, or asked of: found first, all of them, and kept.
+//! The sockets of an action: all are found before the first is changed.
 
 use sockeye_console::usage::UsageError;
 use sockeye_model::{
@@ -8,7 +8,7 @@ use sockeye_query::listing::{Listing, ListingReport, QueryOptions};
 use sockeye_source::owners::Owners;
 use std::ops::ControlFlow;
 
-/// What is known of one: less than a [`Socket`], since there may be many.
+/// A socket: less than [`Socket`], since there may be many.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) protocol: Protocol,
@@ -21,14 +21,14 @@ pub(crate) struct Target {
     pub(crate) inode: Option<Inode>,
     pub(crate) cookie: Option<Cookie>,
     pub(crate) timer: Option<Timer>,
-    /// Since data was last sent or received, as the filter's word `idle` has it.
+    /// Time since data was last sent or received, as the filter's word `idle`; `None` if unknown.
     pub(crate) idle_ms: Option<u32>,
-    /// Since anything came from the peer, by which the kernel counts the time before a probe
-    /// (`keepalive_time_elapsed()`).
+    /// Time since anything came from the peer, which the kernel compares with the keepalive time
+    /// (`keepalive_time_elapsed()`); `None` if unknown.
     pub(crate) silence_ms: Option<u32>,
 }
 
-/// All of them, with who holds them.
+/// All sockets of an action, with their owners.
 #[derive(Debug)]
 pub(crate) struct Targets {
     pub(crate) all: Vec<Target>,
@@ -37,30 +37,30 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// Finds what is asked for. The listing has to want owners.
-    pub(crate) fn find(listing: &Listing<'_>, ask: &QueryOptions) -> anyhow::Result<Self> {
+    /// Finds the sockets and their owners, which `listing` must require.
+    pub(crate) fn find(listing: &Listing<'_>, options: &QueryOptions) -> anyhow::Result<Self> {
         let mut report = listing.begin();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
         let owners = listing.owners(&mut report)?.unwrap_or_default();
         let mut all = Vec::new();
-        listing.run(ask, Some(&owners), &mut report, &mut |entry, _| {
+        listing.run(options, Some(&owners), &mut report, &mut |entry, _| {
             all.push(Target::from(entry.socket));
             ControlFlow::Continue(())
         })?;
         Ok(Self { all, owners, report })
     }
 
-    /// Who holds it.
+    /// Returns the owners of a target.
     pub(crate) fn owners_of(&self, target: &Target) -> &[Owner] {
         target.owners(&self.owners)
     }
 
-    /// Whether a socket without an owner has none: every process could be read.
+    /// Returns whether every process could be read, so that a socket without a known owner has none.
     pub(crate) fn see_every_owner(&self) -> bool {
         self.report.losses.unreadable_processes == 0 && !self.owners.hides_processes()
     }
 
-    /// Calls `show` with what renderers take.
+    /// Calls `show` with a target as an entry of a listing.
     pub(crate) fn with_entry<T>(&self, target: &Target, show: impl FnOnce(&Entry<'_>) -> T) -> T {
         let socket = Socket::from(target);
         show(&Entry {
@@ -76,12 +76,12 @@ impl Target {
     }
 }
 
-/// Whoever changes sockets has to say which, be it in so many words that all are meant.
+/// Refuses an action without a filter: all sockets must be named explicitly.
 pub(crate) fn refuse_no_filter(command: &str, words: &[String]) -> Result<(), UsageError> {
     if words.iter().all(|word| word.trim().is_empty()) {
         return Err(UsageError(format!(
-            "sockeye: {command}: a FILTER has to say which sockets are meant, like 'dport = :5432', 'owner = nginx' or \
-             'idle > 1h'; all connections are: state established\n"
+            "sockeye: {command}: a FILTER is required, like 'dport = :5432', 'owner = nginx' or 'idle > 1h'; for all \
+             connections: state established\n"
         )));
     }
     Ok(())
@@ -90,7 +90,7 @@ pub(crate) fn refuse_no_filter(command: &str, words: &[String]) -> Result<(), Us
 impl From<&Socket> for Target {
     fn from(socket: &Socket) -> Self {
         let info = socket.tcp_info.as_ref();
-        let of = |one: Option<u32>, other: Option<u32>| match (one, other) {
+        let least = |one: Option<u32>, other: Option<u32>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
@@ -106,7 +106,7 @@ impl From<&Socket> for Target {
             cookie: socket.cookie,
             timer: socket.timer,
             idle_ms: socket.idle_ms(),
-            silence_ms: info.and_then(|info| of(info.last_data_recv_ms, info.last_ack_recv_ms)),
+            silence_ms: info.and_then(|info| least(info.last_data_recv_ms, info.last_ack_recv_ms)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use sockeye_act::Keepalive;
 use sockeye_filter::Quantity;
 
-/// The time before the first keepalive probe, or between two: whole seconds, as the kernel has it.
+/// Parses the time before the first keepalive probe or between two: whole seconds, within the kernel's bounds.
 pub(crate) fn keepalive_seconds(text: &str) -> Result<u32, String> {
     let us = span_us(text)?;
     let seconds = u32::try_from(us / 1_000_000).unwrap_or(u32::MAX);
@@ -16,7 +16,7 @@ pub(crate) fn keepalive_seconds(text: &str) -> Result<u32, String> {
     Ok(seconds)
 }
 
-/// How many keepalive probes.
+/// Parses a number of keepalive probes.
 pub(crate) fn keepalive_probes(text: &str) -> Result<u32, String> {
     let probes = text.parse().ok();
     probes
@@ -24,7 +24,7 @@ pub(crate) fn keepalive_probes(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("the kernel takes 1 to {}", Keepalive::PROBES_MAX))
 }
 
-/// `TCP_USER_TIMEOUT`, in milliseconds.
+/// Parses `TCP_USER_TIMEOUT`, in milliseconds.
 pub(crate) fn user_timeout_ms(text: &str) -> Result<u32, String> {
     let us = span_us(text)?;
     let ms = u32::try_from(us / 1000).unwrap_or(u32::MAX);
@@ -37,7 +37,7 @@ pub(crate) fn user_timeout_ms(text: &str) -> Result<u32, String> {
     Ok(ms)
 }
 
-/// A time, in microseconds: a bare number is seconds.
+/// Parses a time, in microseconds. A number without a unit is seconds.
 fn span_us(text: &str) -> Result<u64, String> {
     let is_bare = text.ends_with(|last: char| last.is_ascii_digit());
     let us = if is_bare {

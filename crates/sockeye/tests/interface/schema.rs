@@ -1,7 +1,7 @@
 //! What the binary really writes follows the schemas in docs/schema.
 
-use crate::fixtures::schema_file;
 use crate::fixtures::live::{linked, sockeye};
+use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
 use sockeye_lab::{Lab, LabSocket, Namespace, Pair, Process, Skip, SocketOptions, UnixKind, need};
@@ -14,7 +14,7 @@ const FLOWS: &str = include_str!("../../../../docs/schema/flows.schema.json");
 const CHECK: &str = include_str!("../../../../docs/schema/check.schema.json");
 
 const KEEPALIVE: &str = include_str!("../../../../docs/schema/keepalive.schema.json");
-const DEEDS: &str = include_str!("../../../../docs/schema/deeds.schema.json");
+const DEEDS: &str = include_str!("../../../../docs/schema/actions.schema.json");
 
 /// A namespace with something of everything in it.
 struct Rich {

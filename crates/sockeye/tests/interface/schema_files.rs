@@ -1,6 +1,5 @@
 //! The files in docs/schema are valid JSON Schemas, refer only to what exists, and define nothing twice.
 
-
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
@@ -148,7 +147,7 @@ fn no_definition_is_written_twice() {
 #[test]
 fn validator_of_the_guide_works() {
     need!(python_has_jsonschema());
-    let guide = include_str!("../../../docs/guide/json-and-pipelines.md");
+    let guide = include_str!("../../../../docs/guide/json-and-pipelines.md");
     let (_, rest) = guide.split_once("```python\n").unwrap();
     let (program, _) = rest.split_once("```").unwrap();
     let accepts = |schema: &str, document: &str| {

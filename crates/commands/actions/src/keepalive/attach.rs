@@ -1,6 +1,6 @@
-//! `sockeye keepalive attach` and `detach`: a program of ours at a cgroup, and away again.
+//! `sockeye keepalive attach` and `detach`: attach our BPF program to a cgroup, and detach it.
 
-use super::spell;
+use super::text;
 use super::times::Times;
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -19,12 +19,13 @@ use std::process::ExitCode;
 
 /// Give keepalive to every new connection of a container or service, until it is detached
 ///
-/// A BPF program of the kind sock_ops is attached to the cgroup. It stays there when sockeye has ended, and goes with the
-/// cgroup. Every TCP connection that is opened or accepted from then on by a socket made in the cgroup, or in one below,
+/// A BPF program of the type sock_ops is attached to the cgroup. It stays attached when sockeye has ended, until the cgroup
+/// is removed. Every TCP connection that is then opened or accepted by a socket created in the cgroup, or in one below,
 /// gets keepalive, static binaries included. Times that the application sets itself, before or afterwards, are left as
-/// they are, and so are connections from before, and the programs of others.
+/// they are, and so are existing connections, and other programs attached to the cgroup.
 ///
-/// A listener counts where it was made: connections of a socket that systemd opened and passed on do not get it.
+/// A listener belongs to the cgroup that created it: connections of a socket that systemd opened and passed on do not get
+/// keepalive.
 #[derive(Debug, Args)]
 #[command(after_help = ATTACH_EXAMPLES)]
 pub(crate) struct AttachArgs {
@@ -33,21 +34,21 @@ pub(crate) struct AttachArgs {
     cgroup: OsString,
     #[command(flatten)]
     times: Times,
-    /// Attach nothing; print what would be done
+    /// Attach nothing; show what would be done
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Take away what keepalive attach has attached: new connections are as they were before
+/// Detach what keepalive attach has attached: new connections no longer get keepalive
 ///
-/// Connections that have got keepalive keep it. The programs of others stay.
+/// Connections that have got keepalive keep it. Other programs stay attached.
 #[derive(Debug, Args)]
 #[command(after_help = DETACH_EXAMPLES)]
 pub(crate) struct DetachArgs {
     /// A path below the cgroup2 mount, a pid (its cgroup), or a container's name or id
     #[arg(value_name = "CGROUP", allow_negative_numbers = true)]
     cgroup: OsString,
-    /// Detach nothing; print what would be done
+    /// Detach nothing; show what would be done
     #[arg(long)]
     dry_run: bool,
 }
@@ -63,28 +64,28 @@ pub(super) fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
             before.last().map(KeepaliveProgram::keepalive).transpose()?,
         )
     } else {
-        let keeper = load(times)?;
-        let before = keeper
+        let program = load(times)?;
+        let before = program
             .attach(cgroup.as_fd())
             .with_context(|| format!("cgroup {path}"))?;
         ("attached to", before)
     };
     let mut lines = vec![format!(
-        "{verb} {path}: new connections {} keepalive: {}; a peer that is gone is noticed after {}",
+        "{verb} {path}: new connections {} keepalive: {}; a lost peer is detected after {}",
         if args.dry_run { "would get" } else { "get" },
-        spell::times(&times),
-        spell::noticed_after(&times)
+        text::times(&times),
+        text::detection_time(&times)
     )];
-    lines.extend(before.map(|before| format!("Before: {}", spell::times(&before))));
-    lines.extend(spell::of_system());
-    tell(&lines, args.dry_run)?;
+    lines.extend(before.map(|before| format!("Before: {}", text::times(&before))));
+    lines.extend(text::system_line());
+    write_result(&lines, args.dry_run)?;
     if !args.dry_run {
         notes::say(&format!(
-            "sockeye: connections that are there already stay as they are{}\n",
+            "sockeye: existing connections stay as they are{}\n",
             remedy(
                 &cgroup,
-                &format!("set {}", spell::options(&times)),
-                "gives it to those too"
+                &format!("set {}", text::options(&times)),
+                "changes those too"
             )
         ));
     }
@@ -98,44 +99,48 @@ pub(super) fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
     if ours.is_empty() {
         notes::say(&format!(
             "sockeye: keepalive detach: nothing of sockeye's is attached to {path}{}\n",
-            attached_above(&cgroup)
+            attached_to_ancestor(&cgroup)
         ));
         return Ok(ExitCode::FAILURE);
     }
     let mut given = Some(0);
-    for keeper in &ours {
+    for program in &ours {
         if !args.dry_run {
-            keeper
+            program
                 .detach(cgroup.as_fd())
                 .with_context(|| format!("cgroup {path}"))?;
         }
-        // Another version may count otherwise.
-        let counts = keeper.counts().ok();
+        // A program of another version may have other counters.
+        let counts = program.counts().ok();
         given = given.zip(counts).map(|(sum, counts)| sum + counts.given);
     }
-    let told = given.map_or_else(
-        || "those that have got keepalive keep it".to_owned(),
+    let result = given.map_or_else(
+        || "connections that have got keepalive keep it".to_owned(),
         |given| match given {
             0 => "none has got keepalive".to_owned(),
             given => format!(
-                "{} got keepalive, and what is left of them {} it",
-                spell::connections(given),
-                if args.dry_run { "would keep" } else { "keeps" }
+                "{} got keepalive, and those that still exist {} it",
+                text::connections(given),
+                if args.dry_run { "would keep" } else { "keep" }
             ),
         },
     );
     let line = format!(
-        "{} {path}: new connections {} as they were before; {told}",
+        "{} {path}: new connections {} get keepalive; {result}",
         if args.dry_run {
             "would detach from"
         } else {
             "detached from"
         },
-        if args.dry_run { "would be" } else { "are" },
+        if args.dry_run {
+            "would no longer"
+        } else {
+            "no longer"
+        },
     );
-    tell(&[line], args.dry_run)?;
+    write_result(&[line], args.dry_run)?;
     if !args.dry_run && given != Some(0) {
-        let hint = remedy(&cgroup, "unset", "takes it from those");
+        let hint = remedy(&cgroup, "unset", "removes it from those");
         if let Some(hint) = hint.strip_prefix("; ") {
             notes::say(&format!("sockeye: {hint}\n"));
         }
@@ -143,21 +148,21 @@ pub(super) fn detach(args: &DetachArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was done: on stderr if it cannot be written, for it is done all the same.
-fn tell(lines: &[String], dry_run: bool) -> anyhow::Result<()> {
-    let told = stdout::write_lines(lines);
-    match (&told, lines.first()) {
+/// Writes what was done; on stderr if stdout cannot be written, since it is done already.
+fn write_result(lines: &[String], dry_run: bool) -> anyhow::Result<()> {
+    let result = stdout::write_lines(lines);
+    match (&result, lines.first()) {
         (Err(error), Some(line)) if !dry_run && !stdout::is_closed_pipe(error) => {
             notes::say(&format!("sockeye: {line}\n"));
         }
         _ => {}
     }
-    told
+    result
 }
 
-/// A program that gives these settings, attached to nothing yet.
+/// Loads a program that gives these settings, without attaching it.
 pub(super) fn load(times: Keepalive) -> anyhow::Result<KeepaliveProgram> {
-    // Before Linux 5.11 what BPF takes of memory counts as locked, of which a user may have 64 KiB.
+    // Before Linux 5.11, memory of BPF counts as locked memory, whose default limit is 64 KiB.
     let limit = getrlimit(Resource::Memlock);
     let unlimited = Rlimit {
         current: None,
@@ -166,7 +171,7 @@ pub(super) fn load(times: Keepalive) -> anyhow::Result<KeepaliveProgram> {
     let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
     let loaded = BpfEngine::default().keepalive_program();
     if is_raised {
-        // The command of `run` is to have what it would have had.
+        // `keepalive run` must not change the limit of its command.
         setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;
     }
     let (program, maps) = loaded.map_err(|obstacle| explained(&obstacle))?;
@@ -177,24 +182,24 @@ fn explained(obstacle: &Unavailable) -> anyhow::Error {
     let (what, remedy) = match obstacle {
         Unavailable::Load(LoadError::System(what, errno @ (Errno::PERM | Errno::ACCESS)), _) => (
             format!("{what}: {errno}"),
-            "it takes CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: run as root of the host",
+            "it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: run as root of the host",
         ),
         Unavailable::Types(..) | Unavailable::Lacks(_) | Unavailable::Load(LoadError::Rejected(..), _) => (
             obstacle.to_string(),
-            "it takes Linux 5.9 or later, with CONFIG_DEBUG_INFO_BTF; `sockeye keepalive set` works without, on \
-             connections that are there",
+            "it needs Linux 5.9 or later, with CONFIG_DEBUG_INFO_BTF; `sockeye keepalive set` works without, on existing \
+             connections",
         ),
         _ => return anyhow!("no keepalive for new connections: {obstacle}"),
     };
     anyhow!("no keepalive for new connections: {what}; {remedy}")
 }
 
-/// How to change connections that are there, which are in whatever network namespace.
+/// Returns a hint at the command that changes existing connections, which may be in any network namespace.
 fn remedy(cgroup: &Cgroup, command: &str, does: &str) -> String {
     let Some(filter) = cgroup.filter() else {
         return String::new();
     };
-    let below = if has_cgroups_below(cgroup) {
+    let below = if has_children(cgroup) {
         ", in this cgroup, not in those below"
     } else {
         ""
@@ -202,19 +207,19 @@ fn remedy(cgroup: &Cgroup, command: &str, does: &str) -> String {
     format!("; `sockeye keepalive {command} -N all '{filter}'` {does}{below}")
 }
 
-/// `; it is to /system.slice, above it`
-fn attached_above(cgroup: &Cgroup) -> String {
-    let above = cgroup.ancestors().unwrap_or_default();
-    let holder = above
+/// Returns a hint at the ancestor with an attached program.
+fn attached_to_ancestor(cgroup: &Cgroup) -> String {
+    let ancestors = cgroup.ancestors().unwrap_or_default();
+    let attached = ancestors
         .iter()
-        .find(|above| KeepaliveProgram::attached(above.as_fd()).is_ok_and(|ours| !ours.is_empty()));
-    holder.map_or_else(
-        || "; `sockeye keepalive attached` tells where".to_owned(),
-        |holder| format!(" itself; it is to {}, above it", holder.path()),
+        .find(|ancestor| KeepaliveProgram::attached(ancestor.as_fd()).is_ok_and(|ours| !ours.is_empty()));
+    attached.map_or_else(
+        || "; `sockeye keepalive attached` lists where it is".to_owned(),
+        |ancestor| format!(" itself; its ancestor {} has it", ancestor.path()),
     )
 }
 
-fn has_cgroups_below(cgroup: &Cgroup) -> bool {
+fn has_children(cgroup: &Cgroup) -> bool {
     let files = fs::read_dir(cgroup.folder()).into_iter().flatten().flatten();
     files
         .filter_map(|file| file.file_type().ok())
@@ -225,15 +230,15 @@ const ATTACH_EXAMPLES: &str = "\
 Examples:
   sockeye keepalive attach system.slice/nginx.service --time 2m
   sockeye keepalive attach 3f2a9c1d77e0                    a container, by its id
-  sockeye keepalive attach 4711 --user-timeout 90s         the cgroup that a process is in
+  sockeye keepalive attach 4711 --user-timeout 90s         the cgroup of a process
   sockeye keepalive attach --dry-run user.slice
 
-It takes Linux 5.9 and cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; beside programs of
-others CAP_SYS_ADMIN.";
+It needs Linux 5.9, cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; also CAP_SYS_ADMIN if other
+programs are attached to the cgroup.";
 
 const DETACH_EXAMPLES: &str = "\
 Examples:
   sockeye keepalive detach system.slice/nginx.service
-  sockeye keepalive attached                               to which cgroups something is attached
+  sockeye keepalive attached                               list the cgroups with an attached program
 
 Exit status: 1 if nothing was attached there.";

@@ -1,4 +1,4 @@
-//! `sockeye keepalive attached`: which cgroups give keepalive to their new connections.
+//! `sockeye keepalive attached`: lists the cgroups that give keepalive to their new connections.
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -10,30 +10,30 @@ use sockeye_query::cgroup::Cgroup;
 use sockeye_wire::keepalive_program::Counts;
 use std::os::fd::AsFd;
 
-/// Which cgroups give keepalive to their new connections, and to how many they did
+/// List the cgroups that give keepalive to their new connections, with counters
 ///
-/// Counted when a connection is there, at the end of its handshake. Given: it has all of these times then, which its
-/// application may replace later. Other: it has another time then, which was set before: by its application, inherited from
-/// its listener, or given by a cgroup below that has times of its own attached. Refused: options that the kernel would not
-/// set. What connections have by now is told by `sockeye keepalive list`.
+/// Connections are counted at the end of the handshake. Given: the connection had all of these times then; its
+/// application may change them later. Other: it had another time then, which was set before: by its application, inherited
+/// from its listener, or given by a program attached to a cgroup below. Refused: options that the kernel did not accept.
+/// `sockeye keepalive list` shows what connections have now.
 #[derive(Debug, Args)]
 pub(crate) struct AttachedArgs {
-    /// In which form
+    /// Output format
     #[arg(long, value_enum, default_value_t = AttachedFormat::Table)]
     format: AttachedFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum AttachedFormat {
-    /// For people
+    /// Aligned columns
     Table,
     /// One JSON document
     Json,
-    /// One object a line
+    /// One JSON object a line
     Jsonl,
 }
 
-/// A program of ours, and where.
+/// A cgroup with our program.
 struct Row {
     cgroup: Cgroup,
     keepalive: Keepalive,
@@ -59,17 +59,17 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
     if let Some((path, failure)) = failures.first().filter(|_| failures.len() == asked) {
         bail!("cgroup {path}: {failure}");
     }
-    for (path, failure) in failures.iter().take(TOLD_MAX) {
+    for (path, failure) in failures.iter().take(NAMED_MAX) {
         notes::say(&format!("sockeye: cgroup {path}: {failure}\n"));
     }
-    if failures.len() > TOLD_MAX {
+    if failures.len() > NAMED_MAX {
         notes::say(&format!(
-            "sockeye: and {} cgroups more could not be asked\n",
-            failures.len() - TOLD_MAX
+            "sockeye: and {} more cgroups could not be read\n",
+            failures.len() - NAMED_MAX
         ));
     }
     if is_cut {
-        notes::say("sockeye: there are more cgroups than were looked at: some may be missing\n");
+        notes::say("sockeye: there are too many cgroups to read all: some may be missing\n");
     }
     match args.format {
         AttachedFormat::Table if rows.is_empty() => {
@@ -106,10 +106,10 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
 }
 
 fn of_one(ours: &[KeepaliveProgram]) -> Result<Option<(Keepalive, Counts)>, KeepaliveProgramError> {
-    let Some(keeper) = ours.last() else {
+    let Some(program) = ours.last() else {
         return Ok(None);
     };
-    Ok(Some((keeper.keepalive()?, keeper.counts()?)))
+    Ok(Some((program.keepalive()?, program.counts()?)))
 }
 
 fn table(rows: &[Row]) -> Vec<String> {
@@ -172,5 +172,5 @@ fn object(row: &Row, out: &mut Vec<u8>) {
     fields.end();
 }
 
-/// So many cgroups that could not be asked are named.
-const TOLD_MAX: usize = 5;
+/// Number of cgroups that could not be read whose errors are shown.
+const NAMED_MAX: usize = 5;

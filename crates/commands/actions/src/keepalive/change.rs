@@ -1,7 +1,8 @@
-//! What `keepalive set` and `keepalive unset` have in common.
+//! Changes keepalive of running sockets, for `keepalive set` and `keepalive unset`.
 
-use super::reach::{self, Reached};
-use crate::deed::{Deed, Manner, Outcome};
+use super::borrow::{self, Borrowed};
+use crate::action::{Action, ConfirmArgs};
+use crate::outcome::Outcome;
 use crate::targets::{self, Target, Targets};
 use clap::Args;
 use rustix::io::Errno;
@@ -16,80 +17,80 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub(super) struct ChangeArgs {
     #[command(flatten)]
-    manner: Manner,
+    confirm: ConfirmArgs,
     #[command(flatten)]
     common: ListingArgs,
-    /// Which connections: an expression as ss takes it, for example: dport = :5432 and idle > 1h
+    /// Filter in ss's language, for example: dport = :5432 and idle > 1h
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 }
 
-/// Does `act` to the sockets that the filter names.
+/// Does `act` to the sockets that match the filter.
 pub(super) fn run(
     args: &ChangeArgs,
-    deed: &Deed,
+    action: &Action,
     act: impl Fn(&BorrowedSocket) -> Result<(), SocketOptionError> + Sync,
 ) -> anyhow::Result<ExitCode> {
-    targets::refuse_no_filter(deed.command, &args.filter)?;
+    targets::refuse_no_filter(action.command, &args.filter)?;
     let context = QueryContext::new(&args.common, false, listing::tests_netns(&args.filter))?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     listing.require_owners();
-    let ask = super::ask(&listing, false);
-    let targets = Targets::find(&listing, &ask)?;
+    let options = super::query::options(&listing, false);
+    let targets = Targets::find(&listing, &options)?;
     let sees_all = targets.see_every_owner();
     let outcomes = targets
         .all
         .iter()
         .map(|target| without_owner(target, &targets, sees_all));
     let outcomes = outcomes.collect();
-    deed.run(
-        &args.manner,
+    action.run(
+        &args.confirm,
         &args.common,
         &listing,
         &targets,
         outcomes,
-        |targets: &Targets, meant: &[usize]| {
-            let all: Vec<&Target> = meant.iter().map(|&place| &targets.all[place]).collect();
-            let mut reached = reach::each(&all, &targets.owners, &act);
-            // Its owner may merely have moved it to another descriptor, or given it to somebody else.
-            let again: Vec<usize> = (0..reached.len())
-                .filter(|&nth| reached[nth] == Reached::Gone)
+        |targets: &Targets, selected: &[usize]| {
+            let all: Vec<&Target> = selected.iter().map(|&index| &targets.all[index]).collect();
+            let mut borrowed = borrow::each(&all, &targets.owners, &act);
+            // The owner may have moved the socket to another descriptor, or passed it to another process.
+            let gone: Vec<usize> = (0..borrowed.len())
+                .filter(|&nth| borrowed[nth] == Borrowed::Gone)
                 .collect();
-            // What is done is done, whether or not they can be found anew.
-            let anew = if again.is_empty() {
+            // A failure here does not undo what was done.
+            let new_owners = if gone.is_empty() {
                 None
             } else {
                 listing.owners(&mut listing.begin()).unwrap_or_else(|error| {
-                    let command = deed.command;
+                    let command = action.command;
                     notes::say(&format!(
-                        "sockeye: {command}: look again for what had gone: {error:#}\n"
+                        "sockeye: {command}: find the owners of sockets that had gone again: {error:#}\n"
                     ));
                     None
                 })
             };
-            if let Some(owners) = anew {
-                let moved: Vec<&Target> = again.iter().map(|&nth| all[nth]).collect();
-                for (&nth, second) in again.iter().zip(reach::each(&moved, &owners, &act)) {
-                    reached[nth] = match second {
-                        Reached::Ownerless => Reached::Gone,
-                        // Whoever holds it still does so in a table of descriptors that its pid does not lead to.
-                        Reached::Gone => Reached::Refused(Errno::BADF),
+            if let Some(owners) = new_owners {
+                let moved: Vec<&Target> = gone.iter().map(|&nth| all[nth]).collect();
+                for (&nth, second) in gone.iter().zip(borrow::each(&moved, &owners, &act)) {
+                    borrowed[nth] = match second {
+                        Borrowed::Ownerless => Borrowed::Gone,
+                        // The descriptor is in the table of a thread that does not share that of its process.
+                        Borrowed::Gone => Borrowed::Refused(Errno::BADF),
                         second => second,
                     };
                 }
             }
-            Ok(reached.into_iter().map(outcome).collect())
+            Ok(borrowed.into_iter().map(outcome).collect())
         },
     )
 }
 
-/// Sockets that nobody holds have nobody who could be asked for them.
+/// Returns the outcome of sockets that cannot be borrowed, since they have no known owner.
 fn without_owner(target: &Target, targets: &Targets, sees_all: bool) -> Outcome {
     if !targets.owners_of(target).is_empty() {
         Outcome::Untried
     } else if target.inode.is_none() || sees_all {
         Outcome::LeftOut(Cow::Borrowed(
-            "no process holds it: it is not accepted yet, closed by its owner already, or the kernel's own",
+            "no process holds it: it is not accepted yet, closed by its owner, or the kernel's own",
         ))
     } else {
         Outcome::Failed(Cow::Owned(format!(
@@ -99,37 +100,37 @@ fn without_owner(target: &Target, targets: &Targets, sees_all: bool) -> Outcome 
     }
 }
 
-fn outcome(reached: Reached<()>) -> Outcome {
-    match reached {
-        Reached::Done(()) => Outcome::Done,
-        Reached::Gone | Reached::Ownerless => Outcome::Gone,
-        Reached::Refused(errno) => Outcome::Failed(refusal(errno)),
-        Reached::Failed(SocketOptionError {
+fn outcome(borrowed: Borrowed<()>) -> Outcome {
+    match borrowed {
+        Borrowed::Done(()) => Outcome::Done,
+        Borrowed::Gone | Borrowed::Ownerless => Outcome::Gone,
+        Borrowed::Refused(errno) => Outcome::Failed(refusal(errno)),
+        Borrowed::Failed(SocketOptionError {
             option,
             errno: errno @ (Errno::OPNOTSUPP | Errno::NOPROTOOPT),
         }) => Outcome::Failed(Cow::Owned(format!(
-            "{option}: {errno}: this kernel has it not for sockets of this kind (MPTCP)"
+            "{option}: {errno}: this kernel does not support it for sockets of this type (MPTCP)"
         ))),
-        Reached::Failed(failure) => Outcome::Failed(Cow::Owned(format!("{failure}"))),
+        Borrowed::Failed(failure) => Outcome::Failed(Cow::Owned(format!("{failure}"))),
     }
 }
 
-/// Why a socket could not be borrowed, and what to do about it.
+/// Returns why a socket could not be borrowed, and what to do about it.
 pub(super) fn refusal(errno: Errno) -> Cow<'static, str> {
     match errno {
         Errno::PERM | Errno::ACCESS => Cow::Owned(format!(
-            "pidfd_getfd(2): {errno}: it needs CAP_SYS_PTRACE, or the process's own user where kernel.yama.ptrace_scope \
-             is 0; {}",
+            "pidfd_getfd(2): {errno}: it needs CAP_SYS_PTRACE, or the user of the process if kernel.yama.ptrace_scope is \
+             0; {}",
             notes::remedy(RIGHTS)
         )),
-        Errno::NOSYS => Cow::Borrowed("this kernel has no pidfd_getfd(2), which is there since Linux 5.6"),
+        Errno::NOSYS => Cow::Borrowed("this kernel has no pidfd_getfd(2), which exists since Linux 5.6"),
         Errno::BADF => Cow::Borrowed(
-            "the thread that holds it has a table of descriptors of its own, to which its process's number does not lead",
+            "the thread that holds it has a descriptor table of its own, which cannot be reached by the pid",
         ),
         Errno::MFILE | Errno::NFILE => Cow::Owned(format!("{errno}: raise the limit (ulimit -n)")),
         errno => Cow::Owned(format!("pidfd_getfd(2): {errno}")),
     }
 }
 
-/// What would help.
+/// Remedy for missing rights.
 pub(super) const RIGHTS: &str = "run as root, or grant CAP_SYS_PTRACE";

@@ -1,6 +1,6 @@
 //! `sockeye keepalive list`.
 
-use super::reach::{self, Reached};
+use super::borrow::{self, Borrowed};
 use super::system;
 use crate::output::TargetLayout;
 use crate::targets::{Target, Targets};
@@ -22,25 +22,25 @@ use sockeye_query::listing::{self, Listing};
 use std::io;
 use std::process::ExitCode;
 
-/// Which connections ask silent peers whether they are still there, and when
+/// List connections with their keepalive and its times
 ///
-/// Times are those in effect: the socket's own, or else the system's, which are shown above. Of sockets of others they
-/// are known to root only; whether keepalive is on at all can be told from timers. Connected sockets are listed, unless
+/// Times are those in effect: the socket's own, or else the system's, which are shown above the table. Only root can read
+/// those of other users' sockets; whether keepalive is on is then known from timers. Connected sockets are listed, unless
 /// the filter names states.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ListArgs {
-    /// How many connections of each program have it, and how many have not
+    /// Count the connections of each program with and without keepalive
     #[arg(long)]
     summary: bool,
     #[command(flatten)]
     common: ListingArgs,
-    /// Which connections: an expression as ss takes it, for example: state established and idle > 1h
+    /// Filter in ss's language, for example: state established and idle > 1h
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 }
 
-/// What is known of a socket's keepalive.
+/// Keepalive of a socket, as far as it is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) is_on: Option<bool>,
@@ -53,15 +53,15 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let context = QueryContext::new(common, false, listing::tests_netns(&args.filter))?;
     let mut listing = Listing::new(common, &args.filter, None, &context)?;
     listing.require_owners();
-    let ask = super::ask(&listing, true);
-    let targets = Targets::find(&listing, &ask)?;
+    let options = super::query::options(&listing, true);
+    let targets = Targets::find(&listing, &options)?;
     let all: Vec<&Target> = targets.all.iter().collect();
-    let reached = reach::each(&all, &targets.owners, BorrowedSocket::keepalive);
+    let borrowed = borrow::each(&all, &targets.owners, BorrowedSocket::keepalive);
     let known: Vec<Known> = targets
         .all
         .iter()
-        .zip(&reached)
-        .map(|(target, reached)| Known::of(target, reached))
+        .zip(&borrowed)
+        .map(|(target, borrowed)| Known::of(target, borrowed))
         .collect();
     let settings = system::of(&targets, &context);
     if args.summary {
@@ -69,7 +69,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     } else {
         write(common, &listing, &targets, &known, &settings)?;
     }
-    tell_unasked(&targets, &reached);
+    note_unknown(&targets, &borrowed);
     listing.write_notes(&targets.report, common.verbose);
     Ok(ExitCode::SUCCESS)
 }
@@ -109,9 +109,9 @@ fn write(
 }
 
 impl Known {
-    fn of(target: &Target, reached: &Reached<EffectiveKeepalive>) -> Self {
-        let effective = match reached {
-            Reached::Done(effective) => Some(*effective),
+    fn of(target: &Target, borrowed: &Borrowed<EffectiveKeepalive>) -> Self {
+        let effective = match borrowed {
+            Borrowed::Done(effective) => Some(*effective),
             _ => None,
         };
         let is_on = effective
@@ -119,8 +119,8 @@ impl Known {
             .or_else(|| from_timer(target));
         let timer = target.timer.filter(|timer| timer.kind == TimerKind::Keepalive);
         let next_probe_ms = timer.filter(|_| is_on == Some(true)).map(|timer| {
-            // The timer that runs was set when data came last or before: when it fires the kernel looks at how long it
-            // really was silent, and sets it again for the rest.
+            // The timer was set when data last came, or earlier: when it fires, the kernel compares the time since then
+            // with the keepalive time, and sets it again for the rest.
             let rest = effective
                 .zip(target.silence_ms)
                 .map(|(effective, silence)| (effective.times.time_s * 1000).saturating_sub(silence));
@@ -147,11 +147,11 @@ impl Known {
     }
 }
 
-/// Whether it is on, as far as its timer tells: where it is, that one runs as long as the connection lives, but there may
-/// be another that is told instead.
+/// Returns whether keepalive is on, by the timer of the socket: the keepalive timer runs as long as the connection exists,
+/// but the kernel reports another timer instead if one runs. `None` if unknown.
 fn from_timer(target: &Target) -> Option<bool> {
     match (target.state, target.timer.map(|timer| timer.kind)) {
-        // Of a FIN_WAIT2 that nobody holds it is the wait for a FIN.
+        // In FIN_WAIT2 without an owner the same timer waits for the FIN.
         (State::FinWait2, _) => None,
         (_, Some(TimerKind::Keepalive)) => Some(true),
         (State::Established | State::CloseWait, None) => Some(false),
@@ -159,19 +159,19 @@ fn from_timer(target: &Target) -> Option<bool> {
     }
 }
 
-/// How many could not be asked, and what would help.
-fn tell_unasked(targets: &Targets, reached: &[Reached<EffectiveKeepalive>]) {
+/// Notes on stderr how many sockets could not be read, with the remedy.
+fn note_unknown(targets: &Targets, borrowed: &[Borrowed<EffectiveKeepalive>]) {
     let (mut refused, mut unknown) = (None, 0_usize);
     let (mut refusals, mut others) = (0_usize, 0_usize);
-    let is_blind = !targets.see_every_owner();
-    for (target, reached) in targets.all.iter().zip(reached) {
-        match reached {
-            Reached::Refused(errno) => {
+    let some_owners_hidden = !targets.see_every_owner();
+    for (target, borrowed) in targets.all.iter().zip(borrowed) {
+        match borrowed {
+            Borrowed::Refused(errno) => {
                 refused = Some(*errno);
                 refusals += 1;
             }
-            Reached::Ownerless if target.inode.is_some() && is_blind => unknown += 1,
-            Reached::Failed(_) => others += 1,
+            Borrowed::Ownerless if target.inode.is_some() && some_owners_hidden => unknown += 1,
+            Borrowed::Failed(_) => others += 1,
             _ => {}
         }
     }
@@ -191,20 +191,20 @@ fn tell_unasked(targets: &Targets, reached: &[Reached<EffectiveKeepalive>]) {
     }
     if unknown > 0 {
         notes::say(&format!(
-            "sockeye: keepalive list: the times of {} are not known, for want of their owners; {}\n",
+            "sockeye: keepalive list: the times of {} are not known, since their owners are not; {}\n",
             sockets(unknown),
             notes::remedy(super::change::RIGHTS)
         ));
     }
     if others > 0 {
         notes::say(&format!(
-            "sockeye: keepalive list: {} would not tell\n",
+            "sockeye: keepalive list: the options of {} could not be read\n",
             sockets(others)
         ));
     }
 }
 
-/// The columns besides those of all sockets, in the order of [`Known::values`].
+/// The columns after those of the sockets, in the order of [`Known::values`].
 static COLUMNS: &[Column<Sockets>] = &[
     Column::<Sockets>::value(
         "keepalive",
@@ -252,7 +252,7 @@ static COLUMNS: &[Column<Sockets>] = &[
         "idle_ms",
         "Idle",
         Right,
-        "Time since data came or went last",
+        "Time since data was last sent or received",
         further_value,
     )
     .index(5)
@@ -271,5 +271,5 @@ static COLUMNS: &[Column<Sockets>] = &[
 const EXAMPLES: &str = "\
 Examples:
   sockeye keepalive list                               every connection
-  sockeye keepalive list timer = off and idle '>' 1h   quiet for long, nobody asks
-  sockeye keepalive list --summary -N all              how many of each program";
+  sockeye keepalive list timer = off and idle '>' 1h   long idle, without keepalive
+  sockeye keepalive list --summary -N all              counts per program";

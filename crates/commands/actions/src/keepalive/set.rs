@@ -1,20 +1,20 @@
 //! `sockeye keepalive set`.
 
 use super::change::{self, ChangeArgs};
-use super::spell;
+use super::text;
 use super::times::Times;
-use crate::deed::Deed;
+use crate::action::Action;
 use clap::Args;
 use sockeye_console::notes;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Have connections of running processes ask silent peers whether they are still there
+/// Turn on keepalive for connections of running processes
 ///
-/// Each socket is borrowed from its owner for a moment (pidfd_getfd), which takes no restart and changes nothing else.
-/// Times that are not given are the defaults; where others are given and keepalive is on already, they stay as they are.
-/// Connected sockets are meant, unless the filter names states; connections that a listener accepts inherit what it has
-/// (state listening).
+/// Each socket is borrowed from its owner for a moment (pidfd_getfd): no restart, and nothing else changes. Times that are
+/// not given get their defaults; if some are given and keepalive is already on, the others stay as they are. Connected
+/// sockets are changed, unless the filter names states; connections that a listener accepts inherit its keepalive (state
+/// listening).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SetArgs {
@@ -26,33 +26,35 @@ pub(crate) struct SetArgs {
 
 pub(super) fn run(args: &SetArgs) -> anyhow::Result<ExitCode> {
     let times = args.times.keepalive();
-    let words = spell::times(&times);
-    let deed = Deed {
+    let words = text::times(&times);
+    let action = Action {
         command: "keepalive set",
         done: "set",
         question: if args.times.are_partial() {
-            format!("Set keepalive ({words}; where it is on already, what was not given stays as it is) on")
+            format!(
+                "Set keepalive ({words}; if it is already on, times that were not given stay as they are) on"
+            )
         } else {
             format!("Set keepalive ({words}) on")
         },
         remark: format!(": {words}"),
     };
     let kept = AtomicUsize::new(0);
-    let status = change::run(&args.change, &deed, |socket| {
+    let status = change::run(&args.change, &action, |socket| {
         let before = socket.set_keepalive(|before| args.times.change(before))?;
         if before.is_on && args.times.keep_some_of(&before) {
             kept.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     });
-    // Told also if what was done could not be written.
+    // Also if the result could not be written.
     let kept = kept.into_inner();
     if kept > 0 {
         let have = if kept == 1 { "has" } else { "have" };
         notes::say(&format!(
-            "sockeye: keepalive set: {kept} of them had keepalive on already, and {have} kept other times where none were \
+            "sockeye: keepalive set: {kept} of them had keepalive on already, and {have} kept other times that were not \
              given; {} sets those too\n",
-            spell::options(&times)
+            text::options(&times)
         ));
     }
     status
@@ -60,7 +62,7 @@ pub(super) fn run(args: &SetArgs) -> anyhow::Result<ExitCode> {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye keepalive set 'dport = :5432'                      after asking you
+  sockeye keepalive set 'dport = :5432'                      after a confirmation
   sockeye keepalive set owner = java --time 2m --yes         without asking
-  sockeye keepalive set state listening and sport = :8080    what it will accept
-  sockeye keepalive set state established -N all --dry-run   which that would be";
+  sockeye keepalive set state listening and sport = :8080    connections that it will accept
+  sockeye keepalive set state established -N all --dry-run   list what would be changed";

@@ -1,4 +1,4 @@
-//! How many connections of each program have keepalive.
+//! Counts the connections of each program with and without keepalive.
 
 use super::list::Known;
 use super::system::Settings;
@@ -14,7 +14,7 @@ use sockeye_query::listing::Listing;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-/// Counts of one name.
+/// Counts of the processes with one name.
 #[derive(Default)]
 struct Counts {
     pids: HashSet<Pid>,
@@ -59,7 +59,7 @@ pub(super) fn write(
             idle_ms_max_off: counts.idle_ms_max_off,
         })
         .collect();
-    // Those with the most to do first.
+    // Programs with the most connections without keepalive first.
     owners.sort_by_key(|owner| Reverse((owner.off, owner.connections)));
     if common.format == FormatArg::Table && !common.no_header {
         stdout::write_lines(settings.lines(listing.context))?;

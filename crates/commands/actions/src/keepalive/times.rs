@@ -1,32 +1,31 @@
-//! The times of keepalive as they can be typed.
+//! Flags for the times of keepalive.
 
 use clap::Args;
 use sockeye_act::{EffectiveKeepalive, Keepalive, KeepaliveChange};
 
 #[derive(Debug, Args)]
 pub(crate) struct Times {
-    /// How long a peer may be silent before it is asked whether it is still there: 60s, 2m; a bare number is seconds
-    /// [default: 60s]
+    /// How long a peer may be silent before the first probe: 60s, 2m; a number without a unit is seconds [default: 60s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true,
           value_parser = crate::values::keepalive_seconds)]
     time: Option<u32>,
-    /// How long to wait before it is asked again [default: 10s]
+    /// Time between two probes [default: 10s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true,
           value_parser = crate::values::keepalive_seconds)]
     interval: Option<u32>,
-    /// After so many questions without an answer the connection ends, and its owner reads ETIMEDOUT [default: 6]
+    /// Number of unanswered probes after which the connection ends, and its owner reads ETIMEDOUT [default: 6]
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = crate::values::keepalive_probes)]
     probes: Option<u32>,
-    /// How long sent data may stay unacknowledged before the connection ends: 90s, 500ms; 0: as the system has it.
-    /// Probes heed it too, in place of their number. Left as it is if not given
+    /// How long sent data may stay unacknowledged before the connection ends: 90s, 500ms; 0: the system's default. It also
+    /// limits the probes, in place of their number. Left as it is if not given
     #[arg(long, value_name = "TIME", allow_negative_numbers = true,
           value_parser = crate::values::user_timeout_ms)]
     user_timeout: Option<u32>,
 }
 
 impl Times {
-    /// What they come to where there is no keepalive.
+    /// Returns the times for a socket without keepalive: those given, else the defaults.
     pub(crate) fn keepalive(&self) -> Keepalive {
         Keepalive {
             time_s: self.time.unwrap_or(TIME_S),
@@ -36,8 +35,8 @@ impl Times {
         }
     }
 
-    /// Whether some were typed and others not, which stay as they are where keepalive is on. Who types none means the
-    /// defaults.
+    /// Returns whether some times were given and others not; the others stay as they are on sockets with keepalive. If none
+    /// was given, all get their defaults.
     pub(crate) const fn are_partial(&self) -> bool {
         let times = [
             self.time.is_some(),
@@ -51,7 +50,7 @@ impl Times {
         }
     }
 
-    /// Whether a socket that has keepalive on has other times than these, which it keeps since none were typed.
+    /// Returns whether a socket with keepalive keeps a time that differs from ours, since it was not given.
     pub(crate) fn keep_some_of(&self, before: &EffectiveKeepalive) -> bool {
         let (all, kept) = (self.keepalive(), &before.times);
         self.are_partial()
@@ -60,24 +59,24 @@ impl Times {
                 || self.probes.is_none() && kept.probes != all.probes)
     }
 
-    /// What they change of a socket: whoever has keepalive on may have chosen his times, and keeps those that were not
-    /// typed, where others were.
+    /// Returns the change of a socket. A program that turned on keepalive may have chosen its times: those that were not
+    /// given stay, if others were given.
     pub(crate) fn change(&self, before: &EffectiveKeepalive) -> KeepaliveChange {
-        let typed = KeepaliveChange {
+        let given = KeepaliveChange {
             time_s: self.time,
             interval_s: self.interval,
             probes: self.probes,
             user_timeout_ms: self.user_timeout,
         };
         if before.is_on && self.are_partial() {
-            return typed;
+            return given;
         }
         let times = self.keepalive();
         KeepaliveChange {
             time_s: Some(times.time_s),
             interval_s: Some(times.interval_s),
             probes: Some(times.probes),
-            ..typed
+            ..given
         }
     }
 }

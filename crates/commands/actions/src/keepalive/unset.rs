@@ -1,19 +1,19 @@
 //! `sockeye keepalive unset`.
 
 use super::change::{self, ChangeArgs};
-use crate::deed::Deed;
+use crate::action::Action;
 use clap::Args;
 use sockeye_console::notes;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Have connections of running processes ask their peers no more
+/// Turn off keepalive for connections of running processes
 ///
-/// The times stay as they are, without effect. A user timeout stays too, and goes on ending connections whose data is not
-/// acknowledged, unless --user-timeout takes it away.
+/// The times stay as they are, without effect. A user timeout stays too, and still ends connections whose data is not
+/// acknowledged, unless --user-timeout removes it.
 #[derive(Debug, Args)]
 pub(crate) struct UnsetArgs {
-    /// The user timeout too: as the system has it (0)
+    /// Also remove the user timeout (set it to 0, the system's default)
     #[arg(long)]
     user_timeout: bool,
     #[command(flatten)]
@@ -21,13 +21,13 @@ pub(crate) struct UnsetArgs {
 }
 
 pub(super) fn run(args: &UnsetArgs) -> anyhow::Result<ExitCode> {
-    let deed = Deed {
+    let action = Action {
         command: "keepalive unset",
         done: "unset",
         question: if args.user_timeout {
-            "Take keepalive and the user timeout from".to_owned()
+            "Remove keepalive and the user timeout from".to_owned()
         } else {
-            "Take keepalive from".to_owned()
+            "Remove keepalive from".to_owned()
         },
         remark: if args.user_timeout {
             ", user timeout 0".to_owned()
@@ -36,18 +36,18 @@ pub(super) fn run(args: &UnsetArgs) -> anyhow::Result<ExitCode> {
         },
     };
     let kept = AtomicUsize::new(0);
-    let status = change::run(&args.change, &deed, |socket| {
+    let status = change::run(&args.change, &action, |socket| {
         if socket.unset_keepalive(args.user_timeout)? {
             kept.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     });
-    // Told also if what was done could not be written.
+    // Also if the result could not be written.
     let kept = kept.into_inner();
     if kept > 0 {
         let keep = if kept == 1 { "keeps its" } else { "keep their" };
         notes::say(&format!(
-            "sockeye: keepalive unset: {kept} of them {keep} user timeout; the same with --user-timeout takes it away\n"
+            "sockeye: keepalive unset: {kept} of them {keep} user timeout; --user-timeout removes it too\n"
         ));
     }
     status

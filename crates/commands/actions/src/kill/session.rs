@@ -1,4 +1,4 @@
-//! The session that we were started from: whoever sits at it should not cut it off by chance.
+//! The session that we were started from, which should not be closed by accident.
 
 use crate::targets::{Target, Targets};
 use sockeye_model::{Endpoint, Pid, Protocol, ProtocolSet, StateSet};
@@ -12,19 +12,19 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 
-/// Who and what leads to us.
+/// Processes and connections of the session.
 #[derive(Debug, Default)]
 pub(super) struct Session {
-    /// Our process and those that it descends from, but the first of all.
+    /// Our process and its ancestors, without process 1.
     processes: BTreeSet<Pid>,
-    /// Connections that lead to us: those that a login came by, and those that our processes hold.
+    /// Connections of the login, and those that the processes hold.
     connections: HashSet<[End; 2]>,
 }
 
 type End = (IpAddr, u16);
 
 impl Session {
-    /// Looks at our environment, and at that of our ancestors: sudo(8) takes it away.
+    /// Finds the session in our environment and that of our ancestors, since sudo(8) clears the environment.
     pub(super) fn own() -> Self {
         let mut session = Self::default();
         session
@@ -32,7 +32,7 @@ impl Session {
             .extend(std::env::var_os(VARIABLE).and_then(|value| login(value.as_bytes())));
         let mut next = Some(Pid(std::process::id()));
         while let Some(pid) = next.filter(|pid| pid.0 > 1) {
-            // A parent that ended meanwhile has left its child to the first process: this ends in any case.
+            // A child of a process that ended belongs to process 1 or a subreaper: the loop ends in any case.
             if !session.processes.insert(pid) {
                 break;
             }
@@ -42,9 +42,9 @@ impl Session {
         session
     }
 
-    /// Learns which connections its processes hold: where the other end of one is on this host as well (a proxy, a tunnel,
-    /// a login from here to here), closing that one cuts us off just the same.
-    pub(super) fn learn(
+    /// Adds the connections that its processes hold: if the other end is on this host too (a proxy, a tunnel, a local
+    /// login), closing that end also cuts off the session.
+    pub(super) fn add_connections(
         &mut self,
         common: &ListingArgs,
         context: &QueryContext,
@@ -55,46 +55,46 @@ impl Session {
             return Ok(());
         }
         let listing = Listing::new(common, &[words.join(" or ")], None, context)?;
-        let ask = QueryOptions {
+        let options = QueryOptions {
             protocols: ProtocolSet::of(&[Protocol::Tcp]),
-            // Of a v4 connection either end may be a v6 socket.
+            // Either end of a v4 connection may be a v6 socket.
             families: Families::BOTH,
             states: StateSet::ALL,
             detail: Detail::INODE,
             scope: Scope::Matching,
         };
         let mut report = listing.begin();
-        listing.run(&ask, Some(&targets.owners), &mut report, &mut |entry, _| {
+        listing.run(&options, Some(&targets.owners), &mut report, &mut |entry, _| {
             let ends = ends(&entry.socket.local, &entry.socket.peer);
             self.connections.extend(ends.filter(|[_, peer]| peer.1 != 0));
             ControlFlow::Continue(())
         })
     }
 
-    /// Whether closing it would cut us off.
+    /// Returns whether closing a target would cut off the session.
     pub(super) fn needs(&self, target: &Target, targets: &Targets) -> bool {
         let owners = targets.owners_of(target);
         owners
             .iter()
             .any(|owner| self.processes.contains(&owner.process.pid))
-            || self.came_by(target)
+            || self.has_connection(target)
     }
 
-    fn came_by(&self, target: &Target) -> bool {
-        // Where both ends are on this host, either is ours.
+    fn has_connection(&self, target: &Target) -> bool {
+        // If both ends are on this host, either is part of the connection.
         ends(&target.local, &target.peer).is_some_and(|[local, peer]| {
             self.connections.contains(&[local, peer]) || self.connections.contains(&[peer, local])
         })
     }
 }
 
-/// Both ends, v4-mapped addresses as what they stand for.
+/// Returns both ends, v4-mapped addresses as IPv4; `None` without addresses.
 fn ends(local: &Endpoint, peer: &Endpoint) -> Option<[End; 2]> {
     let end = |endpoint: &Endpoint| Some((endpoint.ip()?.to_canonical(), endpoint.port()?.0));
     Some([end(local)?, end(peer)?])
 }
 
-/// What `SSH_CONNECTION` says: client, its port, server, its port.
+/// Parses `SSH_CONNECTION`: client, its port, server, its port.
 fn login(value: &[u8]) -> Option<[End; 2]> {
     let text = std::str::from_utf8(value).ok()?;
     let mut words = text.split_ascii_whitespace();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logins() {
+    fn ssh_connection_is_parsed_and_bad_values_are_none() {
         let end = |ip: &str, port| (ip.parse::<IpAddr>().unwrap(), port);
         assert_eq!(
             login(b"10.0.0.9 50001 10.0.0.1 22"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_session_has_us_and_our_parent() {
+    fn own_session_has_us_and_our_parent() {
         let session = Session::own();
         assert!(session.processes.contains(&Pid(std::process::id())));
         assert!(!session.processes.contains(&Pid(1)));

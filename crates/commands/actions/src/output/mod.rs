@@ -1,4 +1,4 @@
-//! Sockets that were asked for or changed, with further columns, and keepalive summed up for each owner.
+//! Columns of target sockets, and of keepalive per program.
 
 mod summary;
 mod targets;

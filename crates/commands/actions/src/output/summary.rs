@@ -1,4 +1,4 @@
-//! How many connections of each program have keepalive: one row for each program.
+//! Keepalive per program: one row for each.
 
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
@@ -21,9 +21,9 @@ pub struct KeepaliveOwner<'a> {
     pub on: u64,
     /// Number of connections without keepalive.
     pub off: u64,
-    /// Number of connections of which it is not known.
+    /// Number of connections whose keepalive is unknown.
     pub unknown: u64,
-    /// Longest idle time of a connection without keepalive.
+    /// Longest idle time of a connection without keepalive; `None` if there is none.
     pub idle_ms_max_off: Option<u32>,
 }
 
@@ -77,7 +77,7 @@ static COLUMNS: &[OwnerColumn] = &[
         "unknown",
         "Unknown",
         Right,
-        "Connections of which it is not known",
+        "Connections with unknown keepalive",
         |owner, _| Value::Number(owner.unknown),
     ),
     OwnerColumn::value(
@@ -90,7 +90,7 @@ static COLUMNS: &[OwnerColumn] = &[
     .unit(Unit::Ms),
 ];
 
-/// The number of connections without keepalive; a table points it out.
+/// The number of connections without keepalive; a table highlights it.
 struct Off;
 
 impl Composite<KeepaliveOwners> for Off {

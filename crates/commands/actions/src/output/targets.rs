@@ -1,4 +1,4 @@
-//! Which columns a listing of target sockets shows.
+//! The columns of a listing of target sockets.
 
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, named_columns};
@@ -13,11 +13,11 @@ pub struct TargetLayout {
     pub netid: bool,
     /// Whether a table shows the namespace.
     pub netns: bool,
-    /// Further columns. In a table they are before the owners, in CSV and JSON at the end.
+    /// Further columns: in a table before the owners, in CSV and JSON at the end.
     pub more: &'static [Column<Sockets>],
     /// Colours of a table.
     pub style: Style,
-    /// Columns of the terminal that shows a table; `None`: not a terminal, nothing is squeezed or wrapped.
+    /// Width of the terminal; `None`: not a terminal, columns are neither shortened nor wrapped.
     pub width: Option<usize>,
     /// Leaves out the header line of a table or of CSV.
     pub no_header: bool,

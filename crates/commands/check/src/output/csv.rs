@@ -1,4 +1,4 @@
-//! A finding as a line of CSV: what proves it in one field, of the sockets only the worst.
+//! A finding as a line of CSV: its evidence in one field, and only the worst of its sockets.
 
 use super::text::push_fact;
 use super::{FindingsLayout, socket};
@@ -46,7 +46,7 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         });
         line.text(Some(finding.meaning));
         line.outside(|out| {
-            for (nth, (text, _)) in layout.typed(finding).iter().enumerate() {
+            for (nth, (text, _)) in layout.remedies(finding).iter().enumerate() {
                 if nth > 0 {
                     out.extend_from_slice(b" | ");
                 }

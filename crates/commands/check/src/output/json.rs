@@ -1,6 +1,6 @@
 //! A finding as a JSON object: `docs/schema/check.schema.json`.
 
-use super::{FindingsLayout, LookedAt, end, socket};
+use super::{CheckedScope, FindingsLayout, end, socket};
 use sockeye_model::Names;
 use sockeye_output::json::Object;
 use sockeye_output::socket::{push_endpoint, push_process_fields};
@@ -35,7 +35,7 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
     list.push(b']');
     let list = object.key("remedies");
     list.push(b'[');
-    for (nth, (text, is_command)) in layout.typed(finding).iter().enumerate() {
+    for (nth, (text, is_command)) in layout.remedies(finding).iter().enumerate() {
         if nth > 0 {
             list.push(b',');
         }
@@ -47,18 +47,18 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
     object.end();
 }
 
-/// Appends how much was looked at.
-pub(super) fn push_looked_at(object: &mut Object<'_>, looked_at: &LookedAt) {
-    let mut fields = object.object("looked_at");
-    fields.number("sockets", Some(looked_at.seen.sockets));
-    fields.number("sockets_without_info", Some(looked_at.seen.without_info));
-    fields.number("sockets_left_out", Some(looked_at.seen.left_out));
-    fields.number("namespaces", Some(looked_at.seen.namespaces));
-    fields.number("devices", Some(looked_at.seen.devices));
-    fields.number("rules", Some(looked_at.rules as u64));
-    fields.number("findings_hidden", Some(looked_at.hidden as u64));
-    fields.number("took_ms", Some(looked_at.took_ms));
-    fields.number("interval_ms", looked_at.interval_ms);
+/// Appends how much was checked.
+pub(super) fn push_checked(object: &mut Object<'_>, checked: &CheckedScope) {
+    let mut fields = object.object("checked");
+    fields.number("sockets", Some(checked.seen.sockets));
+    fields.number("sockets_without_info", Some(checked.seen.without_info));
+    fields.number("sockets_left_out", Some(checked.seen.left_out));
+    fields.number("namespaces", Some(checked.seen.namespaces));
+    fields.number("devices", Some(checked.seen.devices));
+    fields.number("rules", Some(checked.rules as u64));
+    fields.number("findings_hidden", Some(checked.hidden as u64));
+    fields.number("took_ms", Some(checked.took_ms));
+    fields.number("interval_ms", checked.interval_ms);
     fields.end();
 }
 

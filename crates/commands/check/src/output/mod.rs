@@ -1,9 +1,11 @@
-//! Findings: what is wrong, what proves it, what to do.
+//! Findings with their evidence and remedies, and the list of rules.
 
 mod csv;
 mod json;
+mod rules;
 mod text;
 
+pub(crate) use rules::push_rules;
 use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
@@ -11,32 +13,32 @@ use sockeye_query::namespaces::NetnsAccess;
 use sockeye_verdict::{Coverage, Example, Finding, Remedy, shell_word};
 use std::collections::HashMap;
 
-/// How findings are to be written.
+/// How findings are written.
 #[derive(Debug, Clone, Default)]
 pub struct FindingsLayout {
-    /// In which form.
+    /// Output format.
     pub format: Format,
     /// Colours of the text.
     pub style: Style,
-    /// Columns of the terminal; `None`: not a terminal, nothing is wrapped.
+    /// Width of the terminal; `None`: not a terminal, nothing is wrapped.
     pub width: Option<usize>,
     /// Leaves out the header line of CSV.
     pub no_header: bool,
-    /// Which sample of several this is.
+    /// Number of the sample, from 1; `None` if there is only one.
     pub sample: Option<u64>,
-    /// How to get into the namespaces that findings are about.
-    pub ways: HashMap<NetnsInode, NetnsAccess>,
+    /// How a command can be run in the namespaces of the findings.
+    pub netns_access: HashMap<NetnsInode, NetnsAccess>,
 }
 
-/// What a command needs to run in a network namespace.
-trait Prefix {
-    /// What `--netns` takes; `None`: our own namespace.
+/// How a command is run in a network namespace.
+trait CommandPrefix {
+    /// Returns the value of `--netns`; `None` for our own namespace.
     fn name(&self) -> Option<String>;
-    /// The beginning of a command that runs another one inside; `None`: our own namespace.
+    /// Returns the words before a command that run it in the namespace; `None` for our own.
     fn prefix(&self) -> Option<String>;
 }
 
-impl Prefix for NetnsAccess {
+impl CommandPrefix for NetnsAccess {
     fn name(&self) -> Option<String> {
         match self {
             Self::Here => None,
@@ -54,32 +56,32 @@ impl Prefix for NetnsAccess {
     }
 }
 
-/// What is known of the look beside its findings.
+/// What was checked, in addition to the findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LookedAt {
-    /// How much was looked at.
+pub struct CheckedScope {
+    /// Number of sockets, namespaces and devices.
     pub seen: Coverage,
-    /// Rules that judged it.
+    /// Number of rules.
     pub rules: usize,
-    /// Findings that are not told, since they are not as bad as was asked for.
+    /// Number of findings that are not shown, since their severity is too low.
     pub hidden: usize,
-    /// How long it took.
+    /// Duration of the check.
     pub took_ms: u64,
-    /// Milliseconds since the sample before, if there was one.
+    /// Time since the previous sample; `None` for the first.
     pub interval_ms: Option<u64>,
 }
 
-/// Appends findings, the worst first, and what was looked at.
+/// Appends findings, in the given order, and what was checked.
 pub fn push_findings(
     out: &mut Vec<u8>,
     findings: &[Finding],
-    looked_at: &LookedAt,
+    checked: &CheckedScope,
     summary: &Summary<'_>,
     layout: &FindingsLayout,
     names: &dyn Names,
 ) {
     match layout.format {
-        Format::Table => text::push(out, findings, looked_at, layout, names),
+        Format::Table => text::push(out, findings, checked, layout, names),
         Format::Json => {
             let mut document = Object::begin(out);
             document.number("sample", layout.sample);
@@ -92,7 +94,7 @@ pub fn push_findings(
                 json::push(list, finding, layout, names);
             }
             list.push(b']');
-            json::push_looked_at(&mut document, looked_at);
+            json::push_checked(&mut document, checked);
             out.push(b',');
             push_summary_fields(out, summary);
             out.extend_from_slice(b"}\n");
@@ -102,11 +104,11 @@ pub fn push_findings(
                 json::push(out, finding, layout, names);
                 out.push(b'\n');
             }
-            // Always: that nothing is wrong is an answer too, if it says of what.
+            // Also without findings: what was checked.
             out.extend_from_slice(b"{\"summary\":");
             let mut line = Object::begin(out);
             line.number("sample", layout.sample);
-            json::push_looked_at(&mut line, looked_at);
+            json::push_checked(&mut line, checked);
             out.push(b',');
             push_summary_fields(out, summary);
             out.extend_from_slice(b"}}\n");
@@ -115,7 +117,7 @@ pub fn push_findings(
     }
 }
 
-/// As the other renderers take it: all that an example is.
+/// Converts an example to a socket, for functions that format sockets.
 fn socket(example: &Example) -> Socket {
     let mut socket = Socket::new(example.protocol, example.state);
     (socket.local, socket.peer) = (example.local, example.peer);
@@ -123,7 +125,7 @@ fn socket(example: &Example) -> Socket {
     socket
 }
 
-/// A socket that is nothing but an end.
+/// Returns a socket with only a local endpoint.
 fn end(local: Endpoint) -> Socket {
     let mut socket = Socket::new(Protocol::Tcp, State::Listen);
     socket.local = local;
@@ -131,35 +133,35 @@ fn end(local: Endpoint) -> Socket {
 }
 
 impl FindingsLayout {
-    /// What to do about a finding, as it is to be typed here, each with whether it is a command.
-    fn typed(&self, finding: &Finding) -> Vec<(String, bool)> {
-        let typed = finding.remedies.iter();
-        let typed: Vec<_> = typed
-            .filter_map(|remedy| self.typed_one(remedy, finding.netns))
+    /// Returns the remedies of a finding, each with whether it is a command, as it is typed here.
+    fn remedies(&self, finding: &Finding) -> Vec<(String, bool)> {
+        let remedies = finding.remedies.iter();
+        let remedies: Vec<_> = remedies
+            .filter_map(|remedy| self.located_remedy(remedy, finding.netns))
             .collect();
-        // Typed elsewhere a command would do the same to others.
-        let is_complete = typed.len() == finding.remedies.len();
-        let closed = (!is_complete).then(|| (NO_WAY.to_owned(), false));
-        typed.into_iter().chain(closed).collect()
+        // A command that cannot be run in the namespace is left out: here it would act on another one.
+        let is_complete = remedies.len() == finding.remedies.len();
+        let no_access = (!is_complete).then(|| (NO_ACCESS.to_owned(), false));
+        remedies.into_iter().chain(no_access).collect()
     }
 
-    /// `None`: nobody gets to where it would have to be typed.
-    fn typed_one(&self, remedy: &Remedy, netns: Option<NetnsInode>) -> Option<(String, bool)> {
-        let way = match netns {
+    /// Returns a remedy for a namespace; `None` if no command can be run there.
+    fn located_remedy(&self, remedy: &Remedy, netns: Option<NetnsInode>) -> Option<(String, bool)> {
+        let access = match netns {
             None => Some(&NetnsAccess::Here),
-            Some(netns) => self.ways.get(&netns),
+            Some(netns) => self.netns_access.get(&netns),
         };
         Some(match remedy {
             Remedy::Advice(text) => ((*text).to_owned(), false),
             Remedy::Anywhere(command) => (command.clone(), true),
             Remedy::Sockeye(words) => {
-                let place = way?
+                let netns = access?
                     .name()
                     .filter(|_| !words.contains("--netns"))
                     .map_or_else(String::new, |name| format!(" --netns {name}"));
-                (format!("sockeye {words}{place}"), true)
+                (format!("sockeye {words}{netns}"), true)
             }
-            Remedy::Inside(command) => match way?.prefix() {
+            Remedy::Inside(command) => match access?.prefix() {
                 None => (command.clone(), true),
                 Some(prefix) if command.contains(['|', ';', '>', '$', '*', '\'']) => {
                     (format!("{prefix} sh -c {}", shell_word(command)), true)
@@ -170,6 +172,6 @@ impl FindingsLayout {
     }
 }
 
-/// What takes the place of commands for a namespace that has neither a name nor a process.
-const NO_WAY: &str = "no command gets there: its network namespace has no name and no process that are known; what \
-                      nobody holds there ends by itself";
+/// Advice in place of commands for a namespace that has neither a name nor a process.
+const NO_ACCESS: &str = "no command can be run there: its network namespace has no known name and no known process; \
+                         sockets without an owner end by themselves";

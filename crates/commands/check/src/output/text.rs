@@ -1,6 +1,6 @@
-//! Findings for people: a heading, what it means, what proves it, what to type.
+//! Findings as text: a heading, the meaning, the evidence and the remedies.
 
-use super::{FindingsLayout, LookedAt, end, socket};
+use super::{CheckedScope, FindingsLayout, end, socket};
 use sockeye_model::{Names, Process};
 use sockeye_output::address::{push_local, push_peer};
 use sockeye_output::number::{push_decimal, push_human, push_time_us};
@@ -14,7 +14,7 @@ use sockeye_verdict::{Example, Fact, Facts, Finding, Severity, Subject};
 pub(super) fn push(
     out: &mut Vec<u8>,
     findings: &[Finding],
-    looked_at: &LookedAt,
+    checked: &CheckedScope,
     layout: &FindingsLayout,
     names: &dyn Names,
 ) {
@@ -26,9 +26,9 @@ pub(super) fn push(
         if !line.is_empty() {
             push_wrapped(out, &line, "  ", layout.width);
         }
-        // A listener is the only one of its kind, and told already.
-        let is_told = matches!(finding.subject, Subject::Listener(_));
-        for example in finding.examples.iter().filter(|_| !is_told) {
+        // The heading already shows a listener.
+        let is_shown = matches!(finding.subject, Subject::Listener(_));
+        for example in finding.examples.iter().filter(|_| !is_shown) {
             line.clear();
             push_example(&mut line, example, names);
             push_wrapped(out, &line, "    ", layout.width);
@@ -37,10 +37,10 @@ pub(super) fn push(
         if more > 0 && !finding.examples.is_empty() {
             out.extend_from_slice(format!("    ... and {more} more\n").as_bytes());
         }
-        for (text, is_command) in layout.typed(finding) {
+        for (text, is_command) in layout.remedies(finding) {
             let mark: &[u8] = if is_command { b"  $ " } else { b"  - " };
             out.extend_from_slice(mark);
-            // To be copied: never wrapped.
+            // A command is never wrapped, so that it can be copied.
             let mut clean = Vec::new();
             push_clean(&mut clean, text.as_bytes());
             if is_command {
@@ -54,7 +54,7 @@ pub(super) fn push(
         }
         out.push(b'\n');
     }
-    push_end(out, findings, looked_at, layout.width);
+    push_end(out, findings, checked, layout.width);
 }
 
 fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {
@@ -73,9 +73,9 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
         line.extend_from_slice(if about.is_empty() { b"  " } else { b" of " });
         push_process(&mut line, owner);
     } else if finding.examples.iter().any(|example| example.inode.is_some()) {
-        line.extend_from_slice(b" of a process that is not known");
+        line.extend_from_slice(b" of an unknown process");
     } else if !finding.examples.is_empty() {
-        line.extend_from_slice(b" of no process any more");
+        line.extend_from_slice(b" without a process");
     }
     if let Some(inode) = finding.netns {
         line.extend_from_slice(b" in ");
@@ -124,7 +124,7 @@ fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
     }
 }
 
-/// `nginx(812)`
+/// Appends a process: `nginx(812)`.
 pub(super) fn push_process(out: &mut Vec<u8>, process: &Process) {
     push_clean(out, process.comm.as_bytes());
     out.push(b'(');
@@ -156,7 +156,7 @@ fn push_facts(out: &mut Vec<u8>, facts: &Facts) {
     }
 }
 
-/// `idle 2h3m`, `share 12.5%`, `waiting 129`.
+/// Appends a fact: `idle 2h3m`, `share 12.5%`, `waiting 129`.
 pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
     let unit = UNITS
         .iter()
@@ -185,11 +185,11 @@ pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
     }
 }
 
-fn push_end(out: &mut Vec<u8>, findings: &[Finding], looked_at: &LookedAt, width: Option<usize>) {
-    let seen = &looked_at.seen;
+fn push_end(out: &mut Vec<u8>, findings: &[Finding], checked: &CheckedScope, width: Option<usize>) {
+    let seen = &checked.seen;
     let mut line = Vec::new();
-    if findings.is_empty() && looked_at.hidden > 0 {
-        line.extend_from_slice(b"Nothing that bad found");
+    if findings.is_empty() && checked.hidden > 0 {
+        line.extend_from_slice(b"Nothing of this severity found");
     } else if findings.is_empty() {
         line.extend_from_slice(b"Nothing found");
     } else {
@@ -207,10 +207,10 @@ fn push_end(out: &mut Vec<u8>, findings: &[Finding], looked_at: &LookedAt, width
             .collect();
         line.extend_from_slice(format!(" ({})", parts.join(", ")).as_bytes());
     }
-    if looked_at.hidden > 0 {
+    if checked.hidden > 0 {
         line.extend_from_slice(b", ");
-        push_number_of(&mut line, looked_at.hidden as u64, "other");
-        line.extend_from_slice(b" less bad (--severity info tells all)");
+        push_number_of(&mut line, checked.hidden as u64, "other");
+        line.extend_from_slice(b" less severe (--severity info shows all)");
     }
     line.extend_from_slice(b" in ");
     push_number_of(&mut line, seen.sockets, "socket");
@@ -221,16 +221,16 @@ fn push_end(out: &mut Vec<u8>, findings: &[Finding], looked_at: &LookedAt, width
         push_number_of(&mut line, seen.namespaces, "network namespace");
     }
     line.extend_from_slice(b" by ");
-    push_number_of(&mut line, looked_at.rules as u64, "rule");
+    push_number_of(&mut line, checked.rules as u64, "rule");
     line.extend_from_slice(b", ");
-    match looked_at.interval_ms {
+    match checked.interval_ms {
         Some(ms) => {
             line.extend_from_slice(b"within ");
             push_time_us(&mut line, ms.saturating_mul(1000));
         }
         None => {
             line.extend_from_slice(b"in ");
-            push_time_us(&mut line, looked_at.took_ms.max(1).saturating_mul(1000));
+            push_time_us(&mut line, checked.took_ms.max(1).saturating_mul(1000));
         }
     }
     push_wrapped(out, &line, "", width);
@@ -245,7 +245,7 @@ fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
     }
 }
 
-/// Ends of names that are units, longer ones first.
+/// Suffixes of names that are units, longer ones first.
 const UNITS: &[&str] = &["_bytes_per_s", "_mbit_per_s", "_permille", "_bytes", "_us", "_ms"];
 
 #[cfg(test)]
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_have_units() {
+    fn fact_is_formatted_by_the_unit_in_its_name() {
         let check = |name, value, expected: &str| {
             let mut out = Vec::new();
             push_fact(&mut out, Fact { name, value });

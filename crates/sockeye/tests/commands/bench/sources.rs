@@ -1,8 +1,8 @@
 //! `sockeye bench sources`, and what all benchmarks have in common: how they tell, and how they fail.
 
 use crate::fixtures::binary::wait_for_sigint_handler;
-use crate::fixtures::schema_file;
 use crate::fixtures::live::{SOCKEYE, attempt, sockeye};
+use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! `sockeye ns list` beside `ip netns`, on namespaces that are kept in every way there is.
 
-use crate::fixtures::schema_file;
 use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
+use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
 use sockeye_lab::{MountNamespace, Skip, need, program};

@@ -1,24 +1,24 @@
-//! Which rules judge, and by which thresholds.
+//! The selected rules and their thresholds.
 
 use sockeye_verdict::{Finding, Limit, Limits, Rule, Severity};
 use std::collections::BTreeSet;
 
-/// Rules that judge, and their thresholds.
+/// The selected rules, their thresholds, and the least severity that is shown.
 #[derive(Debug)]
-pub(super) struct Judges {
-    pub(super) limits: Limits,
+pub(crate) struct RuleSelection {
+    pub(crate) limits: Limits,
     rules: BTreeSet<Rule>,
     least: Severity,
 }
 
-/// Some rules.
-pub(super) type RuleSet = BTreeSet<Rule>;
+/// A set of rules.
+pub(crate) type RuleSet = BTreeSet<Rule>;
 
-/// A threshold and what it is to be.
-pub(super) type Setting = (Limit, u64);
+/// A threshold and its value.
+pub(crate) type Setting = (Limit, u64);
 
-impl Judges {
-    pub(super) fn new(
+impl RuleSelection {
+    pub(crate) fn new(
         only: Option<&RuleSet>,
         skip: Option<&RuleSet>,
         settings: &[Setting],
@@ -37,31 +37,31 @@ impl Judges {
         Self {
             limits,
             rules,
-            // Who names rules wants to hear them.
+            // Rules that were named are shown at any severity.
             least: if only.is_some() { Severity::Info } else { least },
         }
     }
 
-    pub(super) fn want(&self, finding: &Finding) -> bool {
+    pub(crate) fn contains(&self, finding: &Finding) -> bool {
         self.rules.contains(&finding.rule)
     }
 
-    /// Whether it is bad enough to be told.
-    pub(super) fn tell(&self, finding: &Finding) -> bool {
+    /// Returns whether a finding is severe enough to be shown.
+    pub(crate) fn shows(&self, finding: &Finding) -> bool {
         finding.severity >= self.least
     }
 
-    /// How many judge, of those that can.
-    pub(super) fn count(&self, can: impl Fn(&Rule) -> bool) -> usize {
-        self.rules.iter().filter(|rule| can(rule)).count()
+    /// Returns the number of selected rules that pass a test.
+    pub(crate) fn count(&self, test: impl Fn(&Rule) -> bool) -> usize {
+        self.rules.iter().filter(|rule| test(rule)).count()
     }
 
-    pub(super) fn rules(&self) -> impl Iterator<Item = Rule> {
+    pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
         self.rules.iter().copied()
     }
 }
 
-pub(super) fn rules(text: &str) -> Result<RuleSet, String> {
+pub(crate) fn rules(text: &str) -> Result<RuleSet, String> {
     text.split(',')
         .map(|name| {
             Rule::from_name(name.trim())
@@ -70,8 +70,8 @@ pub(super) fn rules(text: &str) -> Result<RuleSet, String> {
         .collect()
 }
 
-/// `no-keepalive.idle=10m`
-pub(super) fn setting(text: &str) -> Result<Setting, String> {
+/// Parses a threshold and its value: `no-keepalive.idle=10m`.
+pub(crate) fn setting(text: &str) -> Result<Setting, String> {
     let (name, value) = text
         .split_once('=')
         .ok_or("expected a threshold, '=' and a value, like no-keepalive.idle=10m")?;
@@ -84,8 +84,8 @@ pub(super) fn setting(text: &str) -> Result<Setting, String> {
     Ok((limit, value))
 }
 
-/// How often to look, to see what changed.
-pub(super) fn samples(text: &str) -> Result<u64, String> {
+/// Parses a number of samples, 2 or more.
+pub(crate) fn samples(text: &str) -> Result<u64, String> {
     text.parse()
         .ok()
         .filter(|count| *count >= 2)
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_name_a_threshold_and_a_value_of_its_kind() {
+    fn setting_needs_a_known_threshold_and_a_value_with_unit() {
         assert_eq!(
             setting("no-keepalive.idle=10m"),
             Ok((Limit::NoKeepaliveIdle, 600_000))

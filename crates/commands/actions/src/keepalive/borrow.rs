@@ -1,4 +1,4 @@
-//! Other processes' sockets, one after the other, through whoever holds them.
+//! Borrows the sockets of other processes, one after the other.
 
 use crate::targets::Target;
 use rustix::io::Errno;
@@ -8,49 +8,53 @@ use sockeye_source::owners::Owners;
 use std::collections::HashMap;
 use std::thread;
 
-/// What came of the way to a socket.
+/// Outcome of borrowing a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reached<T> {
-    /// It was borrowed, and this came of it.
+pub(super) enum Borrowed<T> {
+    /// It was borrowed, with this result.
     Done(T),
-    /// Nobody holds it that we know of.
+    /// It has no known owner.
     Ownerless,
-    /// Nobody of those who held it does any more.
+    /// No owner holds it any more.
     Gone,
-    /// Nobody of those who hold it may be asked, or the call does not exist.
+    /// It may not be borrowed from any owner, or the kernel lacks the system call.
     Refused(Errno),
-    /// The socket itself refused.
+    /// It was borrowed, but a socket option failed.
     Failed(SocketOptionError),
 }
 
-/// Does `act` to each target through one of its owners, in the order of `targets`; on several threads if they are many.
+/// Borrows each target from one of its owners and does `act` to it, on several threads if they are many. Returns the
+/// outcomes in the order of `targets`.
 pub(super) fn each<T: Send>(
     targets: &[&Target],
     owners: &Owners,
     act: impl Fn(&BorrowedSocket) -> Result<T, SocketOptionError> + Sync,
-) -> Vec<Reached<T>> {
-    // Those of one process together, so that it is opened once.
+) -> Vec<Borrowed<T>> {
+    // Sorted by process, so that each process is opened once.
     let mut order: Vec<(Pid, usize)> = targets
         .iter()
         .enumerate()
-        .map(|(place, target)| {
+        .map(|(index, target)| {
             let first = target.owners(owners).first();
-            (first.map_or(Pid(0), |owner| owner.process.pid), place)
+            (first.map_or(Pid(0), |owner| owner.process.pid), index)
         })
         .collect();
     order.sort_unstable();
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = cores
         .min(THREADS_MAX)
-        .min(order.len().div_ceil(WORTH_A_THREAD))
+        .min(order.len().div_ceil(PER_THREAD_MIN))
         .max(1);
     let share = order.len().div_ceil(threads).max(1);
-    let work = |part: &[(Pid, usize)]| -> Vec<(usize, Reached<T>)> {
-        let mut holders = Holders::default();
+    let work = |part: &[(Pid, usize)]| -> Vec<(usize, Borrowed<T>)> {
+        let mut open_owners = OpenOwners::default();
         part.iter()
-            .map(|&(_, place)| {
-                let target = targets[place];
-                (place, through(&mut holders, target, target.owners(owners), &act))
+            .map(|&(_, index)| {
+                let target = targets[index];
+                (
+                    index,
+                    borrow_from_owners(&mut open_owners, target, target.owners(owners), &act),
+                )
             })
             .collect()
     };
@@ -65,69 +69,69 @@ pub(super) fn each<T: Send>(
             match thread.map(thread::ScopedJoinHandle::join) {
                 Ok(Ok(theirs)) => done.extend(theirs),
                 Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                // Without another thread this one does it.
+                // The thread could not be started.
                 Err(_) => done.extend(work(part)),
             }
         }
         done
     });
-    let mut all: Vec<Option<Reached<T>>> = targets.iter().map(|_| None).collect();
-    for (place, reached) in done {
-        all[place] = Some(reached);
+    let mut all: Vec<Option<Borrowed<T>>> = targets.iter().map(|_| None).collect();
+    for (index, borrowed) in done {
+        all[index] = Some(borrowed);
     }
-    all.into_iter().map(|one| one.unwrap_or(Reached::Gone)).collect()
+    all.into_iter().map(|one| one.unwrap_or(Borrowed::Gone)).collect()
 }
 
-/// Tries one owner after the other, until one lets us.
-fn through<T>(
-    holders: &mut Holders,
+/// Tries one owner after the other, until the socket can be borrowed.
+fn borrow_from_owners<T>(
+    open_owners: &mut OpenOwners,
     target: &Target,
     owners: &[Owner],
     act: &impl Fn(&BorrowedSocket) -> Result<T, SocketOptionError>,
-) -> Reached<T> {
+) -> Borrowed<T> {
     let (Some(inode), false) = (target.inode, owners.is_empty()) else {
-        return Reached::Ownerless;
+        return Borrowed::Ownerless;
     };
     let mut refusal = None;
     for owner in owners {
-        let holder = match holders.of(owner.process.pid) {
-            Ok(holder) => holder,
+        let owner_process = match open_owners.of(owner.process.pid) {
+            Ok(owner_process) => owner_process,
             Err(errno) => {
                 refusal = Some(errno);
                 continue;
             }
         };
-        match holder.borrow(owner.fd, inode) {
+        match owner_process.borrow(owner.fd, inode) {
             Ok(Some(borrowed)) => {
                 return match act(&borrowed) {
-                    Ok(done) => Reached::Done(done),
-                    Err(failure) => Reached::Failed(failure),
+                    Ok(done) => Borrowed::Done(done),
+                    Err(failure) => Borrowed::Failed(failure),
                 };
             }
             Ok(None) => {}
             Err(errno) => refusal = Some(errno),
         }
     }
-    refusal.map_or(Reached::Gone, Reached::Refused)
+    refusal.map_or(Borrowed::Gone, Borrowed::Refused)
 }
 
-/// Processes that were opened; few at a time, since each costs a descriptor.
+/// Open processes; few at a time, since each needs a descriptor.
 #[derive(Default)]
-struct Holders(HashMap<Pid, SocketOwner>);
+struct OpenOwners(HashMap<Pid, SocketOwner>);
 
-impl Holders {
+impl OpenOwners {
     fn of(&mut self, pid: Pid) -> Result<&SocketOwner, Errno> {
-        if self.0.len() >= HOLDERS_MAX && !self.0.contains_key(&pid) {
+        if self.0.len() >= OPEN_MAX && !self.0.contains_key(&pid) {
             self.0.clear();
         }
         match self.0.entry(pid) {
             std::collections::hash_map::Entry::Occupied(found) => Ok(found.into_mut()),
-            std::collections::hash_map::Entry::Vacant(place) => Ok(place.insert(SocketOwner::open(pid)?)),
+            std::collections::hash_map::Entry::Vacant(vacant) => Ok(vacant.insert(SocketOwner::open(pid)?)),
         }
     }
 }
 
-const HOLDERS_MAX: usize = 16;
+const OPEN_MAX: usize = 16;
 const THREADS_MAX: usize = 8;
-/// A thread costs as much as a dozen sockets; below this nobody would notice it.
-const WORTH_A_THREAD: usize = 2000;
+/// Least number of sockets per thread. Starting a thread takes as long as a dozen sockets.
+const PER_THREAD_MIN: usize = 2000;

@@ -1,9 +1,9 @@
-//! Times of keepalive, in words.
+//! Texts for keepalive settings.
 
 use sockeye_act::Keepalive;
 use sockeye_source::KeepaliveSettings;
 
-/// `time 60 s, interval 10 s, 6 probes`
+/// Formats the times: `time 60 s, interval 10 s, 6 probes`.
 pub(super) fn times(keepalive: &Keepalive) -> String {
     let Keepalive {
         time_s,
@@ -19,7 +19,7 @@ pub(super) fn times(keepalive: &Keepalive) -> String {
     text
 }
 
-/// `--time 60s --interval 10s --probes 6`, as one would type it.
+/// Formats the times as options: `--time 60s --interval 10s --probes 6`.
 pub(super) fn options(keepalive: &Keepalive) -> String {
     let Keepalive {
         time_s,
@@ -34,8 +34,8 @@ pub(super) fn options(keepalive: &Keepalive) -> String {
     text
 }
 
-/// How long a peer can be gone before the connection ends.
-pub(super) fn noticed_after(keepalive: &Keepalive) -> String {
+/// Formats the time after which a connection to a lost peer ends.
+pub(super) fn detection_time(keepalive: &Keepalive) -> String {
     let Keepalive {
         time_s,
         interval_s,
@@ -45,7 +45,7 @@ pub(super) fn noticed_after(keepalive: &Keepalive) -> String {
     let time = u64::from(time_s);
     let seconds = match user_timeout_ms.unwrap_or(0) {
         0 => time + u64::from(interval_s) * u64::from(probes),
-        // Of the probes the first that comes after the time ends it (`tcp_keepalive_timer()`).
+        // The first probe after the user timeout ends the connection (`tcp_keepalive_timer()`).
         ms => {
             let rest = u64::from(ms.div_ceil(1000)).saturating_sub(time);
             time + u64::from(interval_s) * rest.div_ceil(u64::from(interval_s)).max(1)
@@ -54,7 +54,7 @@ pub(super) fn noticed_after(keepalive: &Keepalive) -> String {
     span(seconds)
 }
 
-/// `45s`, `2m`, `2h11m15s`.
+/// Formats seconds: `45s`, `2m`, `2h11m15s`.
 pub(super) fn span(seconds: u64) -> String {
     let mut text = String::new();
     for (amount, unit) in [
@@ -70,8 +70,8 @@ pub(super) fn span(seconds: u64) -> String {
     if text.is_empty() { "0s".to_owned() } else { text }
 }
 
-/// The system's settings, in our own network namespace.
-pub(super) fn of_system() -> Option<String> {
+/// Formats the system's settings in our network namespace; `None` if they cannot be read.
+pub(super) fn system_line() -> Option<String> {
     let KeepaliveSettings {
         time_s,
         interval_s,
@@ -82,7 +82,7 @@ pub(super) fn of_system() -> Option<String> {
     ))
 }
 
-/// `1 connection`, `12 connections`
+/// Formats a number of connections: `1 connection`, `12 connections`.
 pub(super) fn connections(count: u64) -> String {
     format!("{count} connection{}", if count == 1 { "" } else { "s" })
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_for_times() {
+    fn times_and_detection_time_follow_the_user_timeout() {
         let mut keepalive = Keepalive {
             time_s: 60,
             interval_s: 10,
@@ -100,10 +100,10 @@ mod tests {
             user_timeout_ms: None,
         };
         assert_eq!(times(&keepalive), "time 60 s, interval 10 s, 6 probes");
-        assert_eq!(noticed_after(&keepalive), "2m");
+        assert_eq!(detection_time(&keepalive), "2m");
         for (ms, after) in [(0, "2m"), (75_000, "1m20s"), (30_000, "1m10s"), (1500, "1m10s")] {
             keepalive.user_timeout_ms = Some(ms);
-            assert_eq!(noticed_after(&keepalive), after, "{ms}");
+            assert_eq!(detection_time(&keepalive), after, "{ms}");
         }
         assert_eq!(
             times(&keepalive),

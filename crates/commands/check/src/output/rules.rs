@@ -1,23 +1,26 @@
-//! `check --list`: the rules, and from where on they find something.
+//! `check --list`: the rules with their thresholds.
 
-use super::rules::Judges;
-use sockeye_console::args::FormatArg;
-use sockeye_console::stdout;
-use sockeye_output::JsonObject;
-use sockeye_query::args::ListingArgs;
+use crate::selection::RuleSelection;
+use sockeye_output::{Format, JsonObject};
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;
 
-pub(super) fn print(judges: &Judges, common: &ListingArgs) -> anyhow::Result<()> {
-    let mut out = Vec::new();
-    match common.format {
-        FormatArg::Table => out = table(judges).into_bytes(),
-        FormatArg::Csv => {
-            if !common.no_header {
+/// Appends the rules of a selection; `width` is that of the terminal, if it is one.
+pub(crate) fn push_rules(
+    out: &mut Vec<u8>,
+    selection: &RuleSelection,
+    format: Format,
+    no_header: bool,
+    width: Option<usize>,
+) {
+    match format {
+        Format::Table => out.extend_from_slice(table(selection, width).as_bytes()),
+        Format::Csv => {
+            if !no_header {
                 out.extend_from_slice(b"rule,severity,scope,threshold,value,default,meaning\r\n");
             }
-            for rule in judges.rules() {
-                let limits: Vec<_> = of(rule).map(Some).collect();
+            for rule in selection.rules() {
+                let limits: Vec<_> = limits_of(rule).map(Some).collect();
                 let limits = if limits.is_empty() { vec![None] } else { limits };
                 for limit in limits {
                     let value = |number| limit.map_or_else(String::new, |limit| limit.show(number));
@@ -26,7 +29,7 @@ pub(super) fn print(judges: &Judges, common: &ListingArgs) -> anyhow::Result<()>
                         rule.severity(),
                         scope(rule),
                         limit.map_or_else(String::new, |limit| limit.to_string()),
-                        value(limit.map_or(0, |limit| judges.limits.of(limit))),
+                        value(limit.map_or(0, |limit| selection.limits.of(limit))),
                         value(limit.map_or(0, Limit::default)),
                         rule.meaning().replace('"', "\"\""),
                     );
@@ -34,35 +37,34 @@ pub(super) fn print(judges: &Judges, common: &ListingArgs) -> anyhow::Result<()>
                 }
             }
         }
-        FormatArg::Json => {
+        Format::Json => {
             out.extend_from_slice(b"{\"rules\":[");
-            for (nth, rule) in judges.rules().enumerate() {
+            for (nth, rule) in selection.rules().enumerate() {
                 if nth > 0 {
                     out.push(b',');
                 }
-                push_json(&mut out, rule, judges);
+                push_json(out, rule, selection);
             }
             out.extend_from_slice(b"]}\n");
         }
-        FormatArg::Jsonl => {
-            for rule in judges.rules() {
-                push_json(&mut out, rule, judges);
+        Format::Jsonl => {
+            for rule in selection.rules() {
+                push_json(out, rule, selection);
                 out.push(b'\n');
             }
         }
     }
-    stdout::write(&out)
 }
 
-fn table(judges: &Judges) -> String {
+fn table(selection: &RuleSelection, width: Option<usize>) -> String {
     let mut text = String::new();
-    let width = stdout::width().unwrap_or(usize::MAX);
-    for rule in judges.rules() {
+    let width = width.unwrap_or(usize::MAX);
+    for rule in selection.rules() {
         let _ = writeln!(text, "{rule}  ({})", rule.severity());
         push_wrapped(&mut text, "  ", rule.meaning(), width);
-        for limit in of(rule) {
-            let value = limit.show(judges.limits.of(limit));
-            let is_set = judges.limits.of(limit) != limit.default();
+        for limit in limits_of(rule) {
+            let value = limit.show(selection.limits.of(limit));
+            let is_set = selection.limits.of(limit) != limit.default();
             let note = if is_set {
                 format!("; {} if not set", limit.show(limit.default()))
             } else {
@@ -106,7 +108,7 @@ fn push_wrapped(text: &mut String, indent: &str, line: &str, width: usize) {
     text.push('\n');
 }
 
-fn push_json(out: &mut Vec<u8>, rule: Rule, judges: &Judges) {
+fn push_json(out: &mut Vec<u8>, rule: Rule, selection: &RuleSelection) {
     let mut object = JsonObject::begin(out);
     object.word("rule", rule.name());
     object.word("severity", rule.severity().name());
@@ -114,14 +116,14 @@ fn push_json(out: &mut Vec<u8>, rule: Rule, judges: &Judges) {
     object.text("meaning", Some(rule.meaning()));
     let list = object.key("thresholds");
     list.push(b'[');
-    for (nth, limit) in of(rule).enumerate() {
+    for (nth, limit) in limits_of(rule).enumerate() {
         if nth > 0 {
             list.push(b',');
         }
         let mut fields = JsonObject::begin(list);
         fields.text("name", Some(&limit.to_string()));
         fields.text("about", Some(limit.help()));
-        fields.text("value", Some(&limit.show(judges.limits.of(limit))));
+        fields.text("value", Some(&limit.show(selection.limits.of(limit))));
         fields.text("default", Some(&limit.show(limit.default())));
         fields.end();
     }
@@ -129,7 +131,7 @@ fn push_json(out: &mut Vec<u8>, rule: Rule, judges: &Judges) {
     object.end();
 }
 
-fn of(rule: Rule) -> impl Iterator<Item = Limit> {
+fn limits_of(rule: Rule) -> impl Iterator<Item = Limit> {
     Limit::ALL
         .iter()
         .copied()

@@ -1,0 +1,57 @@
+//! Arguments of `sockeye check`.
+
+use crate::selection::{self, RuleSet, Setting};
+use clap::Args;
+use sockeye_query::args::ListingArgs;
+use sockeye_verdict::Severity;
+use std::time::Duration;
+
+/// Find what is wrong with this host: findings with evidence, owner and remedy, the worst first
+///
+/// It checks all TCP and UDP sockets, counters, settings, devices, tables and limits once. With a filter, only the rules
+/// about sockets run, on the sockets that match. Counters cover the time since the host started, and give a finding if
+/// they are a large share of their total; with --watch they cover the time between two samples.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct CheckArgs {
+    /// Check again after this many seconds, and judge what changed in between
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
+    pub(crate) watch: Option<Duration>,
+    /// With --watch: number of samples
+    #[arg(long, value_name = "N", requires = "watch", default_value = "2", allow_negative_numbers = true,
+          value_parser = selection::samples)]
+    pub(crate) count: u64,
+    /// Exit with 1 if there is a finding of at least this severity: info, notice, warning or critical
+    #[arg(long, value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<Severity>,
+    /// Least severity that is shown
+    #[arg(long, value_name = "SEVERITY", default_value = "notice")]
+    pub(crate) severity: Severity,
+    /// Only these rules, separated by commas; 'check --list' shows them
+    #[arg(long, value_name = "RULES", value_parser = selection::rules)]
+    pub(crate) only: Option<RuleSet>,
+    /// All but these rules
+    #[arg(long, value_name = "RULES", value_parser = selection::rules)]
+    pub(crate) skip: Option<RuleSet>,
+    /// Set a threshold, as in no-keepalive.idle=10m; 'check --list' shows them
+    #[arg(long = "set", value_name = "THRESHOLD=VALUE", value_parser = selection::setting)]
+    pub(crate) settings: Vec<Setting>,
+    /// List all rules with their thresholds, and check nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    #[command(flatten)]
+    pub(crate) common: ListingArgs,
+    /// Filter in ss's language, for example: dport = :443 or owner = nginx
+    #[arg(value_name = "FILTER")]
+    pub(crate) filter: Vec<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sockeye check                              everything, once
+  sockeye check --watch 5                    what changes within five seconds
+  sockeye check --netns all --fail-on warning
+                                             every network namespace; for a script
+  sockeye check 'owner = nginx'              nginx's sockets only
+  sockeye check --list                       all rules with their thresholds
+  sockeye check --set no-keepalive.idle=10m --only no-keepalive";

@@ -1,0 +1,327 @@
+//! Reads the host, judges it and prints findings, once or repeatedly.
+
+use crate::args::CheckArgs;
+use crate::netns_access;
+use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
+use crate::selection::RuleSelection;
+use anyhow::Context;
+use rustix::io::Errno;
+use sockeye_console::notes;
+use sockeye_console::stdout;
+use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
+use sockeye_output::{Format, Summary};
+use sockeye_query::args::ListingArgs;
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_netns};
+use sockeye_query::namespaces::{Namespace, NetnsSelection};
+use sockeye_source::owners::Owners;
+use sockeye_source::{Detail, vitals};
+use sockeye_verdict::{Baseline, Coverage, Finding, Rule, Scope as Concerns, Severity, Snapshot};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Write as _};
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Checks the host and prints findings.
+///
+/// # Errors
+/// If an option is wrong, the host could not be read, or output failed.
+pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let rules = RuleSelection::new(
+        args.only.as_ref(),
+        args.skip.as_ref(),
+        &args.settings,
+        args.severity,
+    );
+    if args.list {
+        return print_rules(&rules, &args.common).map(|()| ExitCode::SUCCESS);
+    }
+    let context = QueryContext::new(&args.common, false, tests_netns(&args.filter))?;
+    let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
+    listing.require_owners();
+    let check = Check {
+        args,
+        rules,
+        listing: &listing,
+    };
+    check.run()
+}
+
+/// A check that can be run once or repeatedly.
+struct Check<'a> {
+    args: &'a CheckArgs,
+    rules: RuleSelection,
+    listing: &'a Listing<'a>,
+}
+
+/// Result of one check.
+struct Sample {
+    findings: Vec<Finding>,
+    /// Severity of the worst finding, shown or not; `None` without findings.
+    worst: Option<Severity>,
+    checked: CheckedScope,
+    baseline: Baseline,
+    taken: Instant,
+}
+
+impl Check<'_> {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let samples = self.args.watch.map_or(1, |_| self.args.count);
+        let mut before: Option<(Baseline, Instant)> = None;
+        let mut worst = None;
+        for sample in 1..=samples {
+            let mut report = self.listing.begin();
+            let result = self.take_sample(before.as_ref(), &mut report, samples > 1)?;
+            // The first of several has nothing to compare with.
+            if sample > 1 || samples == 1 {
+                worst = worst.max(result.worst);
+                match self.print(&result, &report, (samples > 2).then_some(sample - 1)) {
+                    // The reader ended; the exit status still tells the result.
+                    Err(error) if stdout::is_closed_pipe(&error) => break,
+                    printed => printed?,
+                }
+                self.listing.write_notes(&report, self.args.common.verbose);
+                self.note_gaps(&result.checked.seen, &report);
+            }
+            before = Some((result.baseline, result.taken));
+            let Some(interval) = self.args.watch.filter(|_| sample < samples) else {
+                break;
+            };
+            if !stdout::pause(interval) {
+                break;
+            }
+        }
+        let is_failure = self
+            .args
+            .fail_on
+            .is_some_and(|least| worst.is_some_and(|worst| worst >= least));
+        Ok(if is_failure {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+
+    fn take_sample(
+        &self,
+        before: Option<&(Baseline, Instant)>,
+        report: &mut ListingReport,
+        keep_counters: bool,
+    ) -> anyhow::Result<Sample> {
+        let begun = Instant::now();
+        // Owners first: a socket opened after this has none, one closed after this is not listed.
+        let owners = self.listing.owners(report)?;
+        let mut snapshot = Snapshot::new(&self.rules.limits);
+        if keep_counters {
+            snapshot = snapshot.keep_counters();
+        }
+        let taken = Instant::now();
+        let interval = before.map(|(_, at)| taken.duration_since(*at));
+        if let (Some((baseline, _)), Some(interval)) = (before, interval) {
+            snapshot = snapshot.after(baseline, interval);
+        }
+        self.read_namespaces(&mut snapshot, report)?;
+        let processes = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        if self.args.filter.is_empty() {
+            snapshot.host(self.read_host(&processes));
+        }
+        let mut findings = snapshot.findings();
+        findings.retain(|finding| self.is_selected(finding));
+        let worst = findings.iter().map(|finding| finding.severity).max();
+        let all = findings.len();
+        findings.retain(|finding| self.rules.shows(finding));
+        Ok(Sample {
+            checked: CheckedScope {
+                seen: snapshot.seen(),
+                rules: self.rules.count(|rule| self.can_judge(*rule)),
+                hidden: all - findings.len(),
+                took_ms: milliseconds(begun.elapsed()),
+                interval_ms: interval.map(milliseconds),
+            },
+            findings,
+            worst,
+            baseline: snapshot.into_baseline(),
+            taken,
+        })
+    }
+
+    /// Reads counters, settings and devices of each namespace.
+    fn read_namespaces(&self, snapshot: &mut Snapshot<'_>, report: &mut ListingReport) -> anyhow::Result<()> {
+        let selection = &self.listing.context.namespaces;
+        let targets = self.listing.targets.candidates();
+        let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
+        if namespaces.is_empty() {
+            snapshot.namespace(self.without_unjudged(vitals::namespace()));
+            return Ok(());
+        }
+        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
+            let namespace = namespaces
+                .get(number)
+                .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
+            selection.open(namespace, act)
+        };
+        for (namespace, found) in namespaces.iter().zip(vitals::namespaces(namespaces.len(), &open)) {
+            match found {
+                Ok(vitals) => snapshot.namespace(self.without_unjudged(vitals)),
+                // It no longer exists, so nothing is wrong with it.
+                Err(error) if selection.are_many() && error.kind() == ErrorKind::NotFound => {}
+                Err(_) if selection.are_many() => {
+                    let is_new = report.unreadable_netns.insert(namespace.inode());
+                    report.losses.unreadable_namespaces += u64::from(is_new);
+                }
+                Err(error) => {
+                    return Err(match Errno::from_io_error(&error) {
+                        Some(errno) => sockeye_source::Error::Namespace(namespace.inode(), errno).into(),
+                        None => anyhow::Error::from(error).context("look into the network namespace"),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the counters of devices if no rule judges them. Loss on a device hides the same loss of connections, which
+    /// must then be reported for the connections.
+    fn without_unjudged(&self, mut vitals: Vitals) -> Vitals {
+        if !self.concerns(Concerns::Namespace) {
+            for device in &mut vitals.devices {
+                device.traffic = None;
+                device.qdiscs.clear();
+            }
+        }
+        vitals
+    }
+
+    /// Adds all sockets to the snapshot; returns the processes that own them.
+    fn read_sockets(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        owners: Option<&Owners>,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<Vec<Process>> {
+        let filter = self.listing.filter();
+        let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
+        let options = QueryOptions {
+            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
+            families: self.listing.families(),
+            states: filter.states().unwrap_or(StateSet::ALL),
+            detail: Detail::QUEUES
+                | Detail::TIMER
+                | Detail::INODE
+                | Detail::USER
+                | Detail::TCP_INFO
+                | Detail::MEMORY,
+            scope: Scope::Matching,
+        };
+        let mut processes: HashMap<Pid, Process> = HashMap::new();
+        self.listing.run(&options, owners, report, &mut |entry, _| {
+            for owner in entry.owners.unwrap_or_default() {
+                processes.entry(owner.process.pid).or_insert(owner.process);
+            }
+            snapshot.socket(entry);
+            ControlFlow::Continue(())
+        })?;
+        Ok(processes.into_values().collect())
+    }
+
+    /// Reads what all namespaces share; with one selected namespace, only the open files of its processes.
+    fn read_host(&self, processes: &[Process]) -> HostVitals {
+        let mut host = if self.concerns(Concerns::Host) {
+            vitals::host()
+        } else {
+            HostVitals::default()
+        };
+        host.files = vitals::open_files(processes);
+        host
+    }
+
+    /// Returns whether this check covers a scope.
+    fn concerns(&self, scope: Concerns) -> bool {
+        match scope {
+            Concerns::Sockets => true,
+            Concerns::Namespace => self.args.filter.is_empty(),
+            Concerns::Host => {
+                self.args.filter.is_empty()
+                    && !matches!(self.listing.context.namespaces, NetnsSelection::One(_))
+            }
+        }
+    }
+
+    /// Returns whether a rule has anything to judge. Open files are read of every process with a listed socket.
+    fn can_judge(&self, rule: Rule) -> bool {
+        self.concerns(rule.scope()) || (rule == Rule::OpenFiles && self.args.filter.is_empty())
+    }
+
+    fn is_selected(&self, finding: &Finding) -> bool {
+        let is_in_scope = self.args.filter.is_empty() || finding.rule.scope() == Concerns::Sockets;
+        is_in_scope && self.rules.contains(finding)
+    }
+
+    fn print(&self, result: &Sample, report: &ListingReport, number: Option<u64>) -> anyhow::Result<()> {
+        let common = &self.args.common;
+        let layout = FindingsLayout {
+            format: Format::from(common.format),
+            style: stdout::style(common.color),
+            width: stdout::width(),
+            // One header is enough for a file of many samples.
+            no_header: common.no_header || number.is_some_and(|number| number > 1),
+            sample: number,
+            netns_access: netns_access::find(&result.findings, self.listing.context),
+        };
+        let sources = report.sources();
+        let summary: Summary<'_> = report.summary(&sources);
+        let mut out = Vec::new();
+        push_findings(
+            &mut out,
+            &result.findings,
+            &result.checked,
+            &summary,
+            &layout,
+            self.listing.context,
+        );
+        stdout::open()
+            .and_then(|mut stdout| stdout.write_all(&out))
+            .context(stdout::WRITING)
+    }
+
+    /// Notes on stderr what could not be judged.
+    fn note_gaps(&self, seen: &Coverage, report: &ListingReport) {
+        if seen.without_info > 0 {
+            notes::say(&format!(
+                "sockeye: {} TCP connections could not be judged: their source ({}) has no tcp_info\n",
+                seen.without_info,
+                report
+                    .sources()
+                    .iter()
+                    .filter(|(what, _)| *what == "tcp")
+                    .map(|(_, source)| *source)
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ));
+        }
+        if seen.left_out > 0 {
+            notes::say(&format!(
+                "sockeye: {} sockets were counted, but not judged by service: there are too many services\n",
+                seen.left_out
+            ));
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Writes the rules with their thresholds.
+fn print_rules(rules: &RuleSelection, common: &ListingArgs) -> anyhow::Result<()> {
+    let mut out = Vec::new();
+    push_rules(
+        &mut out,
+        rules,
+        common.format.into(),
+        common.no_header,
+        stdout::width(),
+    );
+    stdout::write(&out)
+}
