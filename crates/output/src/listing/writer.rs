@@ -29,6 +29,8 @@ pub struct Layout<R: Record> {
     pub no_header: bool,
     /// Whether each row of a table is followed by a line of details.
     pub has_details: bool,
+    /// Whether an absent value in the last column is shown as `-`, as in the others.
+    pub marks_last: bool,
     /// Number of this listing among repeated ones, from 1; JSON and CSV show it.
     pub sample: Option<u64>,
 }
@@ -45,6 +47,7 @@ impl<R: Record> Layout<R> {
             width: None,
             no_header: false,
             has_details: false,
+            marks_last: false,
             sample: None,
         }
     }
@@ -144,7 +147,12 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         }
         if self.layout.format == Format::Table {
             for column in &self.layout.columns {
-                let tint = column.push_cell(self.table.cell(), row);
+                let cell = self.table.cell();
+                let start = cell.len();
+                let tint = column.push_cell(cell, row);
+                if self.layout.marks_last && cell.len() == start {
+                    cell.push(b'-');
+                }
                 self.table.end_cell(tint);
             }
             if self.layout.has_details {

@@ -47,7 +47,7 @@ impl Composite<Namespaces> for Name {
             push_json(out, name.as_os_str().as_encoded_bytes());
         }
         out.push(b']');
-        object.text("label", namespace.label.as_deref());
+        object.text("called", namespace.label.as_deref());
     }
 
     fn sort_value(&self, namespace: &&Namespace) -> Option<SortValue> {
@@ -132,9 +132,6 @@ impl Composite<Namespaces> for Age {
                 AgeFrom::Process => out.push(b'~'),
             }
             push_age(out, age.seconds);
-        } else {
-            // A table leaves its last cell empty, which this usually is; an unknown age is worth showing.
-            out.push(b'-');
         }
         Tint::None
     }

@@ -114,7 +114,10 @@ impl NetnsLayout {
                 columns
             }
         };
+        // No holder is nothing to show; an unknown count or age is.
+        let marks_last = columns.last().is_some_and(|column| column.name != "kept_by");
         let mut layout = Layout::new(self.format, columns);
+        layout.marks_last = marks_last;
         layout.style = self.style;
         layout.width = self.width;
         layout.no_header = self.no_header;

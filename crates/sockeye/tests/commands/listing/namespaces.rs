@@ -308,7 +308,7 @@ fn names_are_taken_where_they_are_shown() {
     }
     let said = sockeye(&["sockets", "-tan", "--netns", &twins]);
     let error = said.failed(1);
-    assert!(error.contains("is ambiguous: 2 are called so"), "{said}");
+    assert!(error.contains("is ambiguous: 2 have this name"), "{said}");
     for twin in [&first, &second] {
         assert!(
             error.contains(&format!("net:[{}] of pid {}", twin.inode, twin.pid())),

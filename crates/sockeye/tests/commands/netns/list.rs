@@ -406,7 +406,7 @@ fn ns_alone_lists_and_mistakes_are_usage() {
     assert!(
         ns(&["ns", "list", "--columns", "help"])
             .ok()
-            .contains("kept_by\n")
+            .contains("\nkept_by ")
     );
     assert_eq!(ns(&["ns", "list", "-H", "name = nosuch"]).ok(), "");
 }
