@@ -62,7 +62,7 @@ impl Cgroup {
         Self::open(&mount, &folder)
     }
 
-    /// Opens every cgroup, sorted by path; also returns whether there are more than [`FOLDERS_MAX`].
+    /// Opens every cgroup, sorted by path; also returns whether there are more than `FOLDERS_MAX`.
     pub fn all() -> anyhow::Result<(Vec<Self>, bool)> {
         let mount = mount()?;
         let mut folders = vec![mount.point().to_owned()];

@@ -98,7 +98,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
     );
     assert!(
         said.error()
-            .contains("1 of them had keepalive on already, and has kept other times where none were given"),
+            .contains("1 of them had keepalive on already, and has kept other times that were not given"),
         "{said}"
     );
     let again = row(&here, client);
@@ -269,7 +269,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
         };
         let said = here.run(|| run(&mut command));
         assert!(
-            said.failed(2).contains("--yes says that they are meant"),
+            said.failed(2).contains("--yes confirms it"),
             "{said}"
         );
         assert!(said.error().contains("holder("), "{said}");

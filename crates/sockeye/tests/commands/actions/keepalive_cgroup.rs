@@ -400,7 +400,7 @@ fn a_cgroup_gives_it_from_attach_to_detach() {
     let said = site.act(&["attach", &path, "--time", "100s"]);
     assert!(
         said.ok()
-            .contains("time 100 s, interval 10 s, 6 probes; a peer that is gone is noticed after 2m40s"),
+            .contains("time 100 s, interval 10 s, 6 probes; a lost peer is detected after 2m40s"),
         "{said}"
     );
     assert!(said.ok().contains("\nSystem: tcp_keepalive_time "), "{said}");
@@ -508,7 +508,7 @@ fn of_several_the_innermost_counts() {
     let said = site.act(&["detach", &format!("{}/below", site.path())]);
     assert!(
         said.failed(1)
-            .contains(&format!("it is to {}, above it", site.path())),
+            .contains(&format!("its ancestor {} has it", site.path())),
         "{said}"
     );
 }
@@ -761,7 +761,7 @@ fn what_cannot_be_written_is_told_elsewhere() {
 fn counts_say_no_more_than_is_known() {
     let said = binary::sockeye(&["keepalive", "attached", "--help"]);
     let text = said.ok().split_whitespace().collect::<Vec<_>>().join(" ");
-    for words in ["at the end of its handshake", "or given by a cgroup below"] {
+    for words in ["at the end of the handshake", "attached to a cgroup below"] {
         assert!(text.contains(words), "{said}");
     }
 }

@@ -73,7 +73,7 @@ fn what_is_not_named_is_not_closed() {
         ("kill".to_owned(), "a FILTER has to say which"),
         ("kill -y -N all".to_owned(), "a FILTER has to say which"),
         ("kill -y -l".to_owned(), "a FILTER has to say which"),
-        (format!("kill sport = :{port}"), "--yes says that they are meant"),
+        (format!("kill sport = :{port}"), "--yes confirms it"),
         (format!("kill -y sport == == :{port}"), "expected"),
         (format!("kill --yess sport = :{port}"), "--yes"),
     ] {
@@ -318,7 +318,7 @@ fn other_protocols_when_they_are_named() {
     let said = words_in(&here, "kill -y -u sport = :7073");
     assert!(
         said.error()
-            .contains("it matches 1 socket that is not connected; -a takes those too"),
+            .contains("it matches 1 socket that is not connected; -a includes them"),
         "{said}"
     );
     assert!(words_in(&here, &udp(7073)).ok().ends_with("1 socket closed\n"));

@@ -173,7 +173,7 @@ fn rules_are_chosen_and_severities() {
     assert_eq!(found("state established"), none);
     let said = check(&here, "--severity critical");
     assert!(said.ok().starts_with(
-        "Nothing that bad found, 1 other less bad (--severity info tells all) in 0 sockets, 3 devices and 1 "
+        "Nothing of this severity found, 1 other less severe (--severity info shows all) in 0 sockets, 3 devices and 1 "
     ));
 }
 
@@ -212,8 +212,8 @@ fn formats() {
     )));
     assert!(table.contains("\n1 finding (1 notice) in 0 sockets, 3 devices and 1 network namespace by "));
     let json = check(&here, "--format json").json();
-    assert_eq!(json["looked_at"]["devices"], 3);
-    assert_eq!(json["looked_at"]["namespaces"], 1);
+    assert_eq!(json["checked"]["devices"], 3);
+    assert_eq!(json["checked"]["namespaces"], 1);
     let lines = check(&here, "--format jsonl");
     let lines: Vec<Value> = lines
         .ok()
@@ -254,7 +254,7 @@ fn one_sample_after_the_other() {
     assert_eq!(lines.len(), 6);
     for line in lines.iter().filter_map(|line| line.get("summary")) {
         assert!(
-            line["looked_at"]["interval_ms"].as_u64().unwrap() >= 100,
+            line["checked"]["interval_ms"].as_u64().unwrap() >= 100,
             "{line}"
         );
     }

@@ -89,7 +89,7 @@ fn diagnose(command: &mut Command) -> Diagnosis {
     let last = stdout.lines().last().expect("a document");
     let mut document: Value = serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {stdout}"));
     assert_eq!(
-        document["looked_at"]["sockets_without_info"], 0,
+        document["checked"]["sockets_without_info"], 0,
         "{document}\n{stderr}"
     );
     let Value::Array(mut findings) = document["findings"].take() else {
