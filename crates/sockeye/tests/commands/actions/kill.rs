@@ -70,9 +70,9 @@ fn what_is_not_named_is_not_closed() {
     };
     let port = client.port();
     for (line, why) in [
-        ("kill".to_owned(), "a FILTER has to say which"),
-        ("kill -y -N all".to_owned(), "a FILTER has to say which"),
-        ("kill -y -l".to_owned(), "a FILTER has to say which"),
+        ("kill".to_owned(), "a FILTER is required"),
+        ("kill -y -N all".to_owned(), "a FILTER is required"),
+        ("kill -y -l".to_owned(), "a FILTER is required"),
         (format!("kill sport = :{port}"), "--yes confirms it"),
         (format!("kill -y sport == == :{port}"), "expected"),
         (format!("kill --yess sport = :{port}"), "--yes"),
