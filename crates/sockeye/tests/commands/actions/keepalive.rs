@@ -286,7 +286,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
         assert!(
             words_in(&here, line)
                 .failed(2)
-                .contains("a FILTER has to say which"),
+                .contains("a FILTER is required"),
             "{line}"
         );
     }
