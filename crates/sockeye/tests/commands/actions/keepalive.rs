@@ -268,10 +268,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
             command
         };
         let said = here.run(|| run(&mut command));
-        assert!(
-            said.failed(2).contains("--yes confirms it"),
-            "{said}"
-        );
+        assert!(said.failed(2).contains("--yes confirms it"), "{said}");
         assert!(said.error().contains("holder("), "{said}");
     }
     assert_eq!(row(&here, client)["keepalive"], false);
@@ -284,9 +281,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
         "keepalive set -y -N all",
     ] {
         assert!(
-            words_in(&here, line)
-                .failed(2)
-                .contains("a FILTER is required"),
+            words_in(&here, line).failed(2).contains("a FILTER is required"),
             "{line}"
         );
     }

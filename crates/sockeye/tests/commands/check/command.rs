@@ -253,10 +253,7 @@ fn one_sample_after_the_other() {
     assert_eq!(samples, [1, 2, 3]);
     assert_eq!(lines.len(), 6);
     for line in lines.iter().filter_map(|line| line.get("summary")) {
-        assert!(
-            line["checked"]["interval_ms"].as_u64().unwrap() >= 100,
-            "{line}"
-        );
+        assert!(line["checked"]["interval_ms"].as_u64().unwrap() >= 100, "{line}");
     }
     // Two looks are one sample, which needs no number.
     let said = check(&here, "--watch 0.1 --format json").json();
