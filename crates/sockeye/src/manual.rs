@@ -15,7 +15,8 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
         std::iter::once(("sockeye-filter.7".to_owned(), filter_page().into_bytes())).chain(pages(&root));
     for (name, page) in pages {
         let path = folder.join(name);
-        std::fs::write(&path, page).with_context(|| format!("write {}", path.display()))?;
+        std::fs::write(&path, page)
+            .with_context(|| format!("write manual pages into {}", folder.display()))?;
     }
     Ok(())
 }

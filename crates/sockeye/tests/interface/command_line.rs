@@ -391,7 +391,11 @@ fn the_examples_in_the_help_work() {
 fn the_columns_that_help_lists_exist() {
     for command in ["sockets", "flows"] {
         let listed = words(&format!("{command} --columns help"));
-        let names: Vec<&str> = listed.quiet().lines().collect();
+        let names: Vec<&str> = listed
+            .quiet()
+            .lines()
+            .map(|line| line.split_whitespace().next().unwrap())
+            .collect();
         assert!(names.len() > 10, "{listed}");
         let said = sockeye(&[command, "-n", "--columns", &names.join(","), "--format", "csv"]);
         let header = said.ok().lines().next().unwrap_or_default().split(',').count();
@@ -402,6 +406,38 @@ fn the_columns_that_help_lists_exist() {
             .ok()
             .starts_with("State  ca_state")
     );
+}
+
+#[test]
+fn bash_completes_values_that_are_looked_up() {
+    let bash = need!(program("bash"));
+    let folder = std::path::Path::new(binary::SOCKEYE).parent().expect("a folder");
+    for (line, expected) in [
+        ("sockets --columns state,rtt_", "state,rtt_us"),
+        ("sockets --sort recv", "recv_q"),
+        ("flows --columns conn", "connections"),
+        ("flows --sort opened", "opened"),
+        ("ns list --columns inod", "inode"),
+        ("check --only accept-q", "accept-queue"),
+        ("capture -i l", "lo"),
+        ("sockets -N al", "all"),
+        ("sockets dpor", "dport"),
+        ("sockets state close-w", "close-wait"),
+        ("soc", "sockets"),
+    ] {
+        let script = format!(
+            "source <(sockeye completions bash); COMP_WORDS=(sockeye {line}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
+             _sockeye_with_values sockeye \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
+             printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        );
+        let path = format!(
+            "{}:{}",
+            folder.display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        let said = run(Command::new(&bash).args(["-c", &script]).env("PATH", path));
+        assert!(said.ok().lines().any(|word| word == expected), "{line}: {said}");
+    }
 }
 
 #[test]
@@ -450,15 +486,25 @@ fn manual_pages_are_written() {
         "sockeye-bench.1",
         "sockeye-bench-stream.1",
         "sockeye-bench-sources.1",
+        "sockeye-filter.7",
     ] {
         assert!(pages.iter().any(|page| page == expected), "{pages:?}");
     }
     let read = |page: &str| std::fs::read_to_string(folder.join(page)).expect("read");
     assert!(read("sockeye-sockets.1").contains("every field of tcp_info"));
     assert!(read("sockeye-flows.1").contains("group\\-by"));
+    // Examples are unfilled: a line each.
+    assert!(read("sockeye-sockets.1").contains(".SH EXAMPLES\n.nf\n  sockeye sockets \\-tlnp"));
     let groff = program("groff");
     for page in &pages {
-        assert!(read(page).contains(".SH NAME"), "{page}");
+        let text = read(page);
+        assert!(text.contains(".SH NAME"), "{page}");
+        assert!(text.contains(".SH \"SEE ALSO\""), "{page}");
+        if page.ends_with(".1") {
+            for section in ["FILES", "ENVIRONMENT", "\"EXIT STATUS\""] {
+                assert!(text.contains(&format!(".SH {section}\n")), "{page}: {section}");
+            }
+        }
         if let Ok(groff) = &groff {
             let said = run(Command::new(groff)
                 .args(["-man", "-ww", "-z", "-Tutf8"])
