@@ -122,7 +122,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
     let said = words_in(&here, &format!("keepalive unset -y sport = :{}", client.port()));
     assert!(
         said.error()
-            .contains("1 of them keeps its user timeout; the same with --user-timeout takes it away"),
+            .contains("1 of them keeps its user timeout; --user-timeout removes it too"),
         "{said}"
     );
     let said = words_in(&here, &format!("keepalive set -y sport = :{}", client.port()));

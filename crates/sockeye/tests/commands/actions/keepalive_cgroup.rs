@@ -440,8 +440,8 @@ fn a_cgroup_gives_it_from_attach_to_detach() {
     assert_eq!(
         said.ok(),
         format!(
-            "detached from {path}: new connections are as they were before; 4 connections got keepalive, and what is \
-             left of them keeps it\n"
+            "detached from {path}: new connections no longer get keepalive; 4 connections got keepalive, and \
+             those that still exist keep it\n"
         )
     );
     assert!(
