@@ -64,9 +64,13 @@ pub(crate) fn values(kind: Kind) -> anyhow::Result<()> {
 
 fn entries(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .collect();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    // A name may hold anything; one that a shell could take for more than a word is left out.
+    let is_plain = |name: &String| {
+        name.chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-@:".contains(c))
+    };
+    let mut names: Vec<String> = names.filter(is_plain).collect();
     names.sort_unstable();
     names
 }
@@ -74,9 +78,12 @@ fn entries(folder: &str) -> Vec<String> {
 const BASH: &str = r#"
 # Values that are looked up now; in a list with commas the last one.
 _sockeye_values() {
-    local kind=$1 word=$2 before=
+    local kind=$1 word=$2 before= value
     case $word in *,*) before=${word%,*},; word=${word##*,};; esac
-    COMPREPLY=($(compgen -P "$before" -W "$(sockeye complete "$kind" 2>/dev/null)" -- "$word"))
+    # Not by compgen -W, which would expand what a name from outside contains.
+    while IFS= read -r value; do
+        case $value in "$word"*) COMPREPLY+=("$before$value") ;; esac
+    done < <(sockeye complete "$kind" 2>/dev/null)
 }
 
 _sockeye_with_values() {
@@ -92,6 +99,7 @@ _sockeye_with_values() {
         ns:exec | ns:del | ns:pids | ns:set) kind=namespaces ;;
     esac
     if [ -n "$kind" ]; then
+        COMPREPLY=()
         _sockeye_values "$kind" "$word"
         return
     fi
@@ -99,7 +107,7 @@ _sockeye_with_values() {
     case $command:$word in
         *:-*) ;;
         flows:* | sockets:* | s:* | check:* | kill:* | keepalive:*)
-            [ "$COMP_CWORD" -gt 1 ] && COMPREPLY+=($(compgen -W "$(sockeye complete filter 2>/dev/null)" -- "$word"))
+            [ "$COMP_CWORD" -gt 1 ] && _sockeye_values filter "$word"
             ;;
     esac
 }

@@ -63,11 +63,14 @@ fn page(command: &Command) -> (String, Vec<u8>) {
 fn sections(name: &str, after: &str) -> String {
     let mut text = String::new();
     let mut notes = String::new();
+    let mut own_status = None;
     for block in after.split("\n\n") {
         let block = block.trim_matches('\n');
         if let Some(examples) = block.strip_prefix("Examples:\n") {
             unfilled(&mut text, "EXAMPLES", examples);
-        } else if !block.is_empty() && !block.starts_with("Exit status:") {
+        } else if let Some(status) = block.strip_prefix("Exit status:") {
+            own_status = Some(status.trim());
+        } else if !block.is_empty() {
             notes.push_str(block);
             notes.push_str("\n\n");
         }
@@ -83,7 +86,10 @@ fn sections(name: &str, after: &str) -> String {
         .unwrap_or(&ABOUT[0]);
     listed(&mut text, "FILES", about.files.iter().chain(COMMON_FILES));
     listed(&mut text, "ENVIRONMENT", ENVIRONMENT.iter());
-    listed(&mut text, "EXIT STATUS", EXIT_STATUS.iter());
+    match own_status {
+        Some(status) => section(&mut text, "EXIT STATUS", status),
+        None => listed(&mut text, "EXIT STATUS", EXIT_STATUS.iter()),
+    }
     let mut see = vec!["sockeye(1)", "sockeye-filter(7)"];
     see.extend(about.see_also);
     see.retain(|page| page.split('(').next() != Some(name));

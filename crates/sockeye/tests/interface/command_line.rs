@@ -441,6 +441,29 @@ fn bash_completes_values_that_are_looked_up() {
 }
 
 #[test]
+fn bash_completion_executes_no_name() {
+    let bash = need!(program("bash"));
+    let folder = folder("completion");
+    std::fs::create_dir_all(&folder).expect("create");
+    let fake = folder.join("sockeye");
+    let mark = folder.join("mark");
+    // A stand-in whose values a careless script would expand.
+    std::fs::write(&fake, format!("#!/bin/sh\necho '$(touch {})'\n", mark.display())).expect("write");
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+    let script = format!(
+        "source <({} completions bash); PATH={}:$PATH; COMP_WORDS=(sockeye capture -i ''); COMP_CWORD=3; \
+         _sockeye_with_values sockeye '' -i; COMP_WORDS=(sockeye sockets ''); COMP_CWORD=2; _sockeye_with_values sockeye '' sockets",
+        binary::SOCKEYE,
+        folder.display()
+    );
+    let said = run(Command::new(&bash).args(["-c", &script]));
+    said.ok();
+    let was_executed = mark.exists();
+    std::fs::remove_dir_all(&folder).expect("remove");
+    assert!(!was_executed, "{said}");
+}
+
+#[test]
 fn completion_scripts_are_valid() {
     for (shell, check) in [
         ("bash", &["-n"][..]),
