@@ -55,6 +55,8 @@ pub struct Column<R: Record> {
     pub index: u8,
     fields: &'static [&'static str],
     json: Option<&'static [&'static str]>,
+    /// Whether its JSON field is in an object that something else writes.
+    is_nested: bool,
 }
 
 /// Where the value of a column comes from.
@@ -128,6 +130,7 @@ impl<R: Record> Column<R> {
             index: 0,
             fields: &[],
             json: None,
+            is_nested: false,
         }
     }
 
@@ -164,6 +167,7 @@ impl<R: Record> Column<R> {
     #[must_use]
     pub const fn json(mut self, json: &'static [&'static str]) -> Self {
         self.json = Some(json);
+        self.is_nested = !json.is_empty() && has_dot(json[0]);
         self
     }
 
@@ -187,6 +191,11 @@ impl<R: Record> Column<R> {
         self.json.unwrap_or_else(|| self.csv_fields())
     }
 
+    /// Whether this column writes JSON itself, and no object of the record does it.
+    pub(super) const fn writes_json(&self) -> bool {
+        matches!(self.cells, Cells::Composite(_)) || !self.is_nested
+    }
+
     /// Appends the cell of a table; nothing if the value is absent.
     #[inline]
     pub(super) fn push_cell(&self, out: &mut Vec<u8>, row: &R::Row<'_>) -> Tint {
@@ -208,12 +217,10 @@ impl<R: Record> Column<R> {
     pub(super) fn push_json(&self, object: &mut Object<'_>, row: &R::Row<'_>) {
         match &self.cells {
             Cells::Composite(composite) => composite.push_json(object, row),
-            Cells::Value(value) => {
-                let keys = self.json_paths();
-                if keys.iter().all(|key| !key.contains('.')) {
-                    value(row, self.index).push_json(object, keys);
-                }
+            Cells::Value(value) if self.writes_json() => {
+                value(row, self.index).push_json(object, self.json_paths());
             }
+            Cells::Value(_) => {}
         }
     }
 
@@ -224,6 +231,18 @@ impl<R: Record> Column<R> {
             Cells::Value(value) => value(row, self.index).sort_value(),
         }
     }
+}
+
+const fn has_dot(path: &str) -> bool {
+    let bytes = path.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b'.' {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 impl<R: Record> fmt::Debug for Column<R> {

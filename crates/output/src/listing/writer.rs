@@ -60,6 +60,8 @@ impl<R: Record> Layout<R> {
 pub struct ListingWriter<W, R: Record> {
     output: Output<W>,
     layout: Layout<R>,
+    /// Columns that write JSON themselves: looked for once, not in each row.
+    json: Vec<&'static Column<R>>,
     table: Table,
     rows: usize,
     /// Sort values of the rows so far, if rows are sorted.
@@ -83,6 +85,10 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         Self {
             output: Output::new(writer),
             layout,
+            json: R::columns()
+                .iter()
+                .filter(|column| column.writes_json())
+                .collect(),
             table,
             rows: 0,
             values: Vec::new(),
@@ -162,14 +168,14 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             self.table.end_row(&mut self.output.bytes);
         } else if self.layout.sort.is_some() {
             self.line.clear();
-            push_row(&mut self.line, &self.layout, row);
+            push_row(&mut self.line, &self.layout, &self.json, row);
             self.buffered.push(&self.line);
         } else {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if self.rows == 0 { b"\n" } else { b",\n" };
                 self.output.bytes.extend_from_slice(between);
             }
-            push_row(&mut self.output.bytes, &self.layout, row);
+            push_row(&mut self.output.bytes, &self.layout, &self.json, row);
         }
         self.rows += 1;
         self.output.write_large()
@@ -251,7 +257,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
 
 /// Appends a record as JSON, a JSON line or CSV.
 #[inline]
-fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, row: &R::Row<'_>) {
+fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, json: &[&Column<R>], row: &R::Row<'_>) {
     if layout.format == Format::Csv {
         let mut line = Line::begin(out);
         if layout.sample.is_some() {
@@ -267,7 +273,10 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, row: &R::Row<'_>) 
     if layout.format == Format::Jsonl {
         object.number("sample", layout.sample);
     }
-    push_record::<R>(&mut object, row);
+    for column in json {
+        column.push_json(&mut object, row);
+    }
+    R::push_objects(&mut object, row);
     for column in &layout.more_json {
         column.push_json(&mut object, row);
     }
@@ -275,14 +284,6 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, row: &R::Row<'_>) 
     if layout.format == Format::Jsonl {
         out.push(b'\n');
     }
-}
-
-/// Appends every known field of a record.
-pub(crate) fn push_record<R: Record>(object: &mut Object<'_>, row: &R::Row<'_>) {
-    for column in R::columns() {
-        column.push_json(object, row);
-    }
-    R::push_objects(object, row);
 }
 
 /// Appends the fields that end a document: those that `fields` writes, then the summary.
