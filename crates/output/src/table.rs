@@ -12,7 +12,6 @@
 //! and no row costs an allocation.
 
 use crate::format::Style;
-use crate::listing::Align;
 use crate::number::push_padded;
 use crate::text::display_width;
 
@@ -52,6 +51,15 @@ struct Cell {
     end: usize,
     width: u32,
     tint: Tint,
+}
+
+/// Alignment of a column in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    /// For words and addresses.
+    Left,
+    /// For numbers.
+    Right,
 }
 
 /// Colour of a cell.

@@ -1,7 +1,9 @@
 //! Units of kernel fields, which the suffixes of their names give, and their text in tables.
 
-use crate::number::{push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_time_us};
-use crate::socket::state::push_ca_state;
+use crate::number::{
+    push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_short, push_time_us,
+};
+use sockeye_model::CaState;
 
 /// The unit of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,5 +68,17 @@ impl Unit {
             Self::Mark if value == 0 => {}
             Self::Hexadecimal | Self::Mark => push_hexadecimal(out, value),
         }
+    }
+}
+
+/// Appends the name of a state of congestion control; one without a name as its number.
+pub fn push_ca_state(out: &mut Vec<u8>, number: u64) {
+    let state = u8::try_from(number).map_or(CaState::Unknown(u8::MAX), CaState::from_number);
+    if let Some(name) = state.name() {
+        push_short(out, name.as_bytes());
+    } else {
+        out.extend_from_slice(b"unknown(");
+        push_decimal(out, number);
+        out.push(b')');
     }
 }

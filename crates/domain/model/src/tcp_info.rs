@@ -1,5 +1,4 @@
 use crate::State;
-use core::fmt;
 use sockeye_wire::tcp_info::TcpInfo as Wire;
 use sockeye_wire::walk::TcpRaw;
 
@@ -241,15 +240,17 @@ impl CaState {
     }
 }
 
-impl fmt::Display for CaState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl CaState {
+    /// Returns its name; `None` for an unknown number.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
             Self::Open => "open",
             Self::Disorder => "disorder",
             Self::Cwr => "cwr",
             Self::Recovery => "recovery",
             Self::Loss => "loss",
-            Self::Unknown(number) => return write!(f, "unknown({number})"),
+            Self::Unknown(_) => return None,
         })
     }
 }

@@ -6,11 +6,14 @@
 mod column;
 mod find;
 mod sort;
+mod sort_value;
 mod value;
 mod writer;
 
-pub use column::{Align, Cells, Column, Composite, Record};
+pub use crate::table::Align;
+pub use column::{Cells, Column, Composite, Record, Series};
 pub use find::{UnknownColumn, columns_help, find_column, named_columns, parse_columns, strip_unit};
-pub use sort::{SortKey, SortValue};
+pub use sort::SortKey;
+pub use sort_value::SortValue;
 pub use value::Value;
 pub use writer::{Layout, ListingWriter, push_document_end};

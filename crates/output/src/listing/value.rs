@@ -1,6 +1,6 @@
 //! Simple values, in every format.
 
-use super::sort::SortValue;
+use super::sort_value::SortValue;
 use crate::csv::Line;
 use crate::json::Object;
 use crate::number::push_decimal;
@@ -71,10 +71,9 @@ impl<'a> Value<'a> {
         Tint::None
     }
 
-    pub(super) fn push_csv(self, line: &mut Line<'_>, unit: Unit, fields: usize) {
+    pub(super) fn push_csv(self, line: &mut Line<'_>, fields: usize) {
         match self {
             Self::Absent => line.empty(fields),
-            Self::Number(number) if unit == Unit::CaState => unit.push(line.field(), number),
             Self::Number(number) => line.number(Some(number)),
             Self::Float(number) => line.float(Some(number)),
             Self::Bool(value) | Self::Switch(value) => line.boolean(Some(value)),

@@ -1,7 +1,8 @@
 //! The writer of all listings.
 
-use super::column::{Column, Record};
-use super::sort::{SortKey, SortValue};
+use super::column::{Column, Record, Series};
+use super::sort::SortKey;
+use super::sort_value::SortValue;
 use crate::csv::Line;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
@@ -10,6 +11,7 @@ use crate::rows::{Output, RowBuffer};
 use crate::table::{Heading, Table};
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// How records are listed.
 pub struct Layout<R: Record> {
@@ -60,8 +62,7 @@ impl<R: Record> Layout<R> {
 pub struct ListingWriter<W, R: Record> {
     output: Output<W>,
     layout: Layout<R>,
-    /// Columns that write JSON themselves: looked for once, not in each row.
-    json: Vec<&'static Column<R>>,
+    parts: Parts<R>,
     table: Table,
     rows: usize,
     /// Sort values of the rows so far, if rows are sorted.
@@ -69,6 +70,44 @@ pub struct ListingWriter<W, R: Record> {
     /// Rows so far, if rows are sorted and not in the table.
     buffered: RowBuffer,
     line: Vec<u8>,
+}
+
+/// What writes the rows of CSV and JSON: looked for once, not in each row.
+struct Parts<R: Record> {
+    csv: Vec<CsvPart<R>>,
+    /// Columns that write JSON themselves.
+    json: Vec<&'static Column<R>>,
+}
+
+enum CsvPart<R: Record> {
+    Column(&'static Column<R>),
+    /// Columns of one structure, by their indices.
+    Series(Series<R>, Range<u8>),
+}
+
+impl<R: Record> Parts<R> {
+    fn of(layout: &Layout<R>) -> Self {
+        let mut csv = Vec::new();
+        for &column in &layout.columns {
+            let Some(series) = column.series else {
+                csv.push(CsvPart::Column(column));
+                continue;
+            };
+            match csv.last_mut() {
+                Some(CsvPart::Series(last, indices))
+                    if std::ptr::fn_addr_eq(*last, series) && indices.end == column.index =>
+                {
+                    indices.end += 1;
+                }
+                _ => csv.push(CsvPart::Series(series, column.index..column.index + 1)),
+            }
+        }
+        let json = R::columns().iter().filter(|column| column.writes_json());
+        Self {
+            csv,
+            json: json.collect(),
+        }
+    }
 }
 
 impl<W: Write, R: Record> ListingWriter<W, R> {
@@ -84,11 +123,8 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         table.has_details = layout.has_details;
         Self {
             output: Output::new(writer),
+            parts: Parts::of(&layout),
             layout,
-            json: R::columns()
-                .iter()
-                .filter(|column| column.writes_json())
-                .collect(),
             table,
             rows: 0,
             values: Vec::new(),
@@ -168,14 +204,14 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             self.table.end_row(&mut self.output.bytes);
         } else if self.layout.sort.is_some() {
             self.line.clear();
-            push_row(&mut self.line, &self.layout, &self.json, row);
+            push_row(&mut self.line, &self.layout, &self.parts, row);
             self.buffered.push(&self.line);
         } else {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if self.rows == 0 { b"\n" } else { b",\n" };
                 self.output.bytes.extend_from_slice(between);
             }
-            push_row(&mut self.output.bytes, &self.layout, &self.json, row);
+            push_row(&mut self.output.bytes, &self.layout, &self.parts, row);
         }
         self.rows += 1;
         self.output.write_large()
@@ -257,14 +293,17 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
 
 /// Appends a record as JSON, a JSON line or CSV.
 #[inline]
-fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, json: &[&Column<R>], row: &R::Row<'_>) {
+fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, row: &R::Row<'_>) {
     if layout.format == Format::Csv {
         let mut line = Line::begin(out);
         if layout.sample.is_some() {
             line.number(layout.sample);
         }
-        for column in &layout.columns {
-            column.push_csv(&mut line, row);
+        for part in &parts.csv {
+            match part {
+                CsvPart::Column(column) => column.push_csv(&mut line, row),
+                CsvPart::Series(series, indices) => series(&mut line, row, indices.clone()),
+            }
         }
         line.end();
         return;
@@ -273,7 +312,7 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, json: &[&Column<R>
     if layout.format == Format::Jsonl {
         object.number("sample", layout.sample);
     }
-    for column in json {
+    for column in &parts.json {
         column.push_json(&mut object, row);
     }
     R::push_objects(&mut object, row);

@@ -2,7 +2,7 @@
 
 use super::{ReportLayout, figure, noise};
 use crate::format::Style;
-use crate::listing::Align;
+use crate::table::Align;
 use crate::table::{self, Heading, Tint};
 use crate::text::push_clean;
 use crate::wrap::push_wrapped;

@@ -5,11 +5,14 @@ use super::composites::{CongestionInfo, End, Family, Netid, Options, Queue, Shut
 use super::memory::Memory;
 use super::owners::Owners;
 use super::row::SocketRow;
-use super::tcp_field::{APP_LIMITED, MptcpField, TcpField};
+use super::tcp_field::{APP_LIMITED, CA_STATE, MptcpField, TcpField};
+use crate::csv::Line;
 use crate::listing::Align::{Left, Right};
 use crate::listing::{Column, Value};
-use crate::unit::Unit;
+use crate::number::push_decimal;
+use crate::unit::{Unit, push_ca_state};
 use sockeye_model::{Detail, ShortText};
+use std::ops::Range;
 use std::sync::LazyLock;
 
 type SocketColumn = Column<Sockets>;
@@ -326,6 +329,22 @@ fn tcp_column(field: TcpField) -> Column<Sockets> {
     .aliases(aliases)
     .json(leak(vec![leak_text(format!("tcp_info.{}", field.name()))]))
     .index(field.index() as u8)
+    .series(push_tcp_csv)
+}
+
+/// Appends fields of tcp_info as CSV.
+fn push_tcp_csv(line: &mut Line<'_>, row: &SocketRow<'_>, indices: Range<u8>) {
+    for index in indices.map(usize::from) {
+        let out = line.field();
+        match row.tcp.0[index] {
+            None => {}
+            Some(number) if index == CA_STATE.index() => push_ca_state(out, number),
+            Some(number) if index == APP_LIMITED.index() => {
+                out.extend_from_slice(if number != 0 { b"true" } else { b"false" });
+            }
+            Some(number) => push_decimal(out, number),
+        }
+    }
 }
 
 fn mptcp_column(field: MptcpField) -> Column<Sockets> {
@@ -339,6 +358,15 @@ fn mptcp_column(field: MptcpField) -> Column<Sockets> {
         .needs(CHEAP | Detail::TCP_INFO)
         .json(leak(vec![leak_text(format!("mptcp_info.{}", field.name()))]))
         .index(field.index())
+        .series(push_mptcp_csv)
+}
+
+/// Appends fields of MPTCP's info as CSV.
+fn push_mptcp_csv(line: &mut Line<'_>, row: &SocketRow<'_>, indices: Range<u8>) {
+    match &row.entry.socket.mptcp_info {
+        None => line.empty(indices.len()),
+        Some(info) => indices.for_each(|index| line.number(MptcpField::at(index).value(info))),
+    }
 }
 
 /// Keeps a text until the process ends: there is one table of columns.

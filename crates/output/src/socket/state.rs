@@ -2,17 +2,7 @@
 
 use crate::number::{push_decimal, push_short};
 use crate::table::Tint;
-use sockeye_model::{CaState, State};
-use std::io::Write;
-
-/// Appends the name of a state of congestion control; one without a name as its number.
-pub fn push_ca_state(out: &mut Vec<u8>, number: u64) {
-    // Writing into a Vec cannot fail.
-    let _ = match u8::try_from(number) {
-        Ok(number) => write!(out, "{}", CaState::from_number(number)),
-        Err(_) => write!(out, "{number}"),
-    };
-}
+use sockeye_model::State;
 
 /// Appends the name of a state; one without a name as its number.
 #[inline]

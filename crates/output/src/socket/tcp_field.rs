@@ -107,5 +107,7 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
+/// The field that is a state of congestion avoidance, shown as a word.
+pub(super) const CA_STATE: TcpField = TcpField::named("ca_state");
 /// The field that is a boolean.
 pub(super) const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");

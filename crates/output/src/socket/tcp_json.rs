@@ -1,8 +1,9 @@
 //! tcp_info and the state of congestion control as JSON objects.
 
-use super::tcp_field::TcpField;
+use super::tcp_field::{APP_LIMITED, CA_STATE, TcpField};
 use crate::json::Object;
 use crate::number::{push_decimal, push_padded};
+use crate::unit::push_ca_state;
 use sockeye_model::{CongestionInfo, TcpInfo};
 
 /// Appends `congestion_info`.
@@ -64,7 +65,7 @@ pub(super) fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
             push_padded(out, key, *len);
             if index == CA_STATE.index() {
                 out.push(b'"');
-                super::state::push_ca_state(out, value);
+                push_ca_state(out, value);
                 out.push(b'"');
             } else if index == APP_LIMITED.index() {
                 out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
@@ -81,9 +82,6 @@ pub(super) fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
     }
     out.push(b'}');
 }
-
-const CA_STATE: TcpField = TcpField::named("ca_state");
-const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");
 
 /// `,"name":` of each field of tcp_info, padded, and its length.
 static TCP_KEYS: [([u8; 32], usize); TcpField::COUNT] = {

@@ -3,12 +3,11 @@
 //! Every field that is present and not zero is shown once: first the most used fields, some of them together
 //! (`rtt 0.12/0.03ms`), then the others by their names, in the kernel's order.
 
-use super::state::push_ca_state;
-use super::tcp_field::TcpField;
+use super::tcp_field::{CA_STATE, TcpField};
 use crate::listing::strip_unit;
 use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
-use crate::unit::Unit;
+use crate::unit::{Unit, push_ca_state};
 use sockeye_model::{CongestionInfo, Socket, TcpInfo};
 use std::sync::LazyLock;
 
@@ -244,7 +243,6 @@ static LABELS: LazyLock<Vec<(String, Unit)>> = LazyLock::new(|| {
     TcpField::all().map(labelled).collect()
 });
 
-const CA_STATE: TcpField = TcpField::named("ca_state");
 const OPTIONS: TcpField = TcpField::named("options");
 const SND_WSCALE: TcpField = TcpField::named("snd_wscale");
 const RCV_WSCALE: TcpField = TcpField::named("rcv_wscale");
