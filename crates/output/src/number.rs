@@ -24,7 +24,14 @@ fn push_digits(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0; 2 * DIGITS_MAX];
     let mut at = DIGITS_MAX;
     let mut rest = number;
-    while rest >= 100 {
+    while rest >= 10_000 {
+        let four = rest % 10_000;
+        rest /= 10_000;
+        at -= 4;
+        digits[at..at + 2].copy_from_slice(pair(four / 100));
+        digits[at + 2..at + 4].copy_from_slice(pair(four % 100));
+    }
+    if rest >= 100 {
         at -= 2;
         digits[at..at + 2].copy_from_slice(pair(rest % 100));
         rest /= 100;
@@ -156,6 +163,15 @@ pub fn push_ms(out: &mut Vec<u8>, us: u64) {
     }
 }
 
+/// Appends a number of 256ths with two decimals: `2.89` for 739. A half is rounded to the even digit.
+pub fn push_256ths(out: &mut Vec<u8>, number: u32) {
+    let (whole, rest) = (u64::from(number) * 100 / 256, u64::from(number) * 100 % 256);
+    let hundredths = whole + u64::from(rest > 128 || rest == 128 && whole % 2 == 1);
+    push_decimal(out, hundredths / 100);
+    out.push(b'.');
+    out.extend_from_slice(pair(hundredths % 100));
+}
+
 fn push_tenths(out: &mut Vec<u8>, tenths: u64) {
     push_decimal(out, tenths / 10);
     out.push(b'.');
@@ -242,6 +258,16 @@ mod tests {
         }
         check(|out| push_bit_rate(out, u64::MAX), "148Ebit/s");
         check(|out| push_bit_rate(out, 1_540_000), "12.3Mbit/s");
+    }
+
+    #[test]
+    fn parts_of_256_equal_to_float_format() {
+        for number in (0..2_000).chain([u32::MAX - 1, u32::MAX]) {
+            check(
+                |out| push_256ths(out, number),
+                &format!("{:.2}", f64::from(number) / 256.0),
+            );
+        }
     }
 
     #[test]

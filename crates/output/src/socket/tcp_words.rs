@@ -5,7 +5,7 @@
 
 use super::tcp_field::{CA_STATE, TcpField};
 use crate::listing::strip_unit;
-use crate::number::{push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
+use crate::number::{push_256ths, push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
 use crate::unit::{Unit, push_ca_state};
 use sockeye_model::{CongestionInfo, Socket, TcpInfo};
@@ -167,7 +167,6 @@ fn push_limits(line: &mut Line<'_>, values: &mut [Option<u64>; TcpField::COUNT])
 
 /// Appends `bbr(bw 12.3Mbit/s min-rtt 0.123ms pacing-gain 2.88 cwnd-gain 2.88)`.
 pub fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
-    let gain = |gain: u32| f64::from(gain) / 256.0;
     let text = match *info {
         CongestionInfo::Vegas {
             enabled,
@@ -197,8 +196,12 @@ pub fn push_congestion_info(out: &mut Vec<u8>, info: &CongestionInfo) {
             push_bit_rate(out, bandwidth_bytes_per_s);
             out.extend_from_slice(b" min-rtt ");
             push_ms(out, min_rtt_us.into());
-            let (pacing, cwnd) = (gain(pacing_gain_256ths), gain(cwnd_gain_256ths));
-            format!("ms pacing-gain {pacing:.2} cwnd-gain {cwnd:.2})")
+            out.extend_from_slice(b"ms pacing-gain ");
+            push_256ths(out, pacing_gain_256ths);
+            out.extend_from_slice(b" cwnd-gain ");
+            push_256ths(out, cwnd_gain_256ths);
+            out.push(b')');
+            return;
         }
     };
     out.extend_from_slice(text.as_bytes());
