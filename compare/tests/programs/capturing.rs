@@ -1,4 +1,4 @@
-//! Captures beside each other, for a moment: it must not rot.
+//! A short run of the capture benchmark: it still works.
 
 use sockeye_compare::capturing::interleaved;
 use sockeye_compare::netns::enter_private;
@@ -7,7 +7,7 @@ use sockeye_compare::run::Installed;
 use std::path::Path;
 
 #[test]
-fn who_captures_is_measured_and_who_does_not_is_told() {
+fn tcpdump_is_measured_and_a_failed_capture_is_reported() {
     if !enter_private().expect("a namespace") || on_path("tcpdump").is_none() {
         eprintln!("skipped: needs root and tcpdump");
         return;
@@ -21,7 +21,7 @@ fn who_captures_is_measured_and_who_does_not_is_told() {
     };
     let blast = Path::new(env!("CARGO_BIN_EXE_bench-blast"));
     let captured = interleaved(&installed, blast, &folder, 0.1, 2, &mut |_| {});
-    std::fs::remove_dir(&folder).expect("nothing is left in it");
+    std::fs::remove_dir(&folder).expect("an empty folder");
     let [ours, theirs] = &captured.rows[..] else {
         panic!("{:?}", captured.rows);
     };

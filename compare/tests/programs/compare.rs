@@ -1,4 +1,4 @@
-//! The whole comparison, small and with a stand-in for the binary on trial: it must not rot, and must not lie.
+//! Short runs of the whole comparison with a script in the place of `sockeye`: it still works, and reports no false figure.
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 #[test]
-fn a_stand_in_is_measured_and_written_down() {
+fn results_are_printed_and_written_to_the_document() {
     let folder = Folder::new("measured");
     // As many lines as there are sockets, listeners included; and a graph, which is a file.
     let sockeye = folder.script(r#"[ "$1" = graph ] && echo > "$4"; exec seq 1000"#);
@@ -36,10 +36,10 @@ fn a_stand_in_is_measured_and_written_down() {
     ] {
         assert!(text.contains(expected), "{expected}:\n{text}");
     }
-    // Whatever stands in for it, it captures nothing.
+    // The script captures no packets.
     let others = text.replace("FAILED: it does not capture", "");
     assert!(!others.contains("FAILED:"), "{text}");
-    // 200 sockets say nothing about the memory for 100,000.
+    // The target for memory needs 100,000 sockets.
     assert_eq!(text.matches("200 sockets, 100000 needed").count(), 3, "{text}");
 
     let written = fs::read_to_string(&document).expect("read");
@@ -58,7 +58,7 @@ fn a_stand_in_is_measured_and_written_down() {
 }
 
 #[test]
-fn failures_and_silence_are_reported_not_timed() {
+fn failed_and_silent_commands_have_no_time() {
     let folder = Folder::new("failing");
     let sockeye = folder.script(r#"[ "$1" = flows ] || exit 0; echo 'no such thing' >&2; exit 7"#);
     let output = compare(&sockeye, &[]);
@@ -75,7 +75,7 @@ fn failures_and_silence_are_reported_not_timed() {
 }
 
 #[test]
-fn who_stands_in_for_a_profiler_has_no_figure() {
+fn a_program_without_a_profile_has_no_figure() {
     let folder = Folder::new("profiling");
     let sockeye = folder.script("exec seq 1000");
     let output = compare(&sockeye, &["--only-profiles", "--profiled", "1"]);
@@ -100,13 +100,13 @@ fn who_stands_in_for_a_profiler_has_no_figure() {
 }
 
 #[test]
-fn acts_are_judged_by_what_they_leave() {
+fn actions_without_effect_are_failures() {
     if fs::metadata("/proc/self").expect("/proc").uid() != 0 {
         eprintln!("skipped: not root");
         return;
     }
     let folder = Folder::new("acts");
-    // Says a lot, makes nothing, removes nothing, closes nothing.
+    // Prints lines, but creates, removes and closes nothing.
     let sockeye = folder.script("exec seq 1000");
     let output = compare(
         &sockeye,
@@ -134,7 +134,7 @@ fn acts_are_judged_by_what_they_leave() {
 }
 
 #[test]
-fn missing_peers_are_said() {
+fn missing_peers_are_listed() {
     let folder = Folder::new("missing");
     let sockeye = folder.script("while [ ${n:=0} -lt 300 ]; do echo; n=$((n + 1)); done");
     let output = command(&sockeye)
@@ -151,8 +151,8 @@ fn missing_peers_are_said() {
 }
 
 #[test]
-fn mistakes_are_known_before_the_work() {
-    let folder = Folder::new("mistakes");
+fn invalid_arguments_fail_before_the_measurement() {
+    let folder = Folder::new("invalid");
     let sockeye = folder.script("exit 0");
     let document = folder.0.join("plain.md");
     fs::write(&document, "no markers\n").expect("write");
@@ -171,19 +171,19 @@ fn mistakes_are_known_before_the_work() {
 }
 
 #[test]
-fn nothing_is_left_of_a_comparison_that_is_ended() {
-    // On a thread, whose mount namespace ends with it.
+fn no_process_and_no_name_is_left_after_a_signal() {
+    // On a thread of its own: its mount namespace ends with it.
     let permitted = thread::spawn(|| Names::isolate().map(drop)).join();
     if let Err(error) = permitted.expect("no panic") {
-        println!("SKIP: no named network namespaces without rights: {error:#}");
+        println!("SKIP: no permission to create named network namespaces: {error:#}");
         return;
     }
-    // The orphans become ours, so that they can be collected here: not every init does that.
+    // Makes this process the parent of the orphans, so that it can wait for them.
     set_child_subreaper(true).expect("prctl");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGKILL] {
         let folder = Folder::new("ended");
         let started = folder.0.join("started");
-        // Endless as soon as namespaces stand, and through a child of its own, as the loop over ss is.
+        // Runs without end once the namespaces exist, and in a child process, as the loop over ss does.
         let sockeye = folder.script(&format!(
             r#"[ "$2" = --netns ] || exec seq 1000; >'{}'; sleep 1000; exit 1"#,
             started.display()
@@ -196,9 +196,9 @@ fn nothing_is_left_of_a_comparison_that_is_ended() {
             .expect("bench-compare");
         let pid = i32::try_from(comparison.id()).expect("a pid");
         until(|| started.exists() && descendants(pid).iter().any(|pid| name_of(*pid) == "sleep"));
-        let family = descendants(pid);
-        // The process around the command, the shell, its child, and four holders at least.
-        assert!(family.len() >= 7, "{signal}: {family:?}");
+        let processes = descendants(pid);
+        // The process that runs the command, the shell, its child, and at least four that keep namespaces alive.
+        assert!(processes.len() >= 7, "{signal}: {processes:?}");
         let names: Vec<PathBuf> = fs::read_dir("/run/netns")
             .into_iter()
             .flatten()
@@ -210,16 +210,16 @@ fn nothing_is_left_of_a_comparison_that_is_ended() {
 
         kill(Pid::from_raw(pid), signal).expect("kill");
         assert!(!end_of(&mut comparison).success(), "{signal}");
-        for member in family {
-            until(|| is_gone(member));
+        for pid in processes {
+            until(|| is_gone(pid));
         }
     }
 }
 
-/// The same command, which a signal ends whatever this process was told to ignore: a shell starts what is to run
-/// in the background with SIGINT ignored, and that is inherited.
+/// Returns the command with default handlers of SIGINT and SIGTERM. A shell starts background jobs with SIGINT ignored, and
+/// child processes inherit that.
 fn with_default_signals(command: &Command) -> Command {
-    // env(1) of coreutils, since 8.31; it becomes the program, under the same pid.
+    // env(1) of coreutils 8.31 or later; it executes the program, so that the pid stays the same.
     let mut env = Command::new("env");
     env.arg("--default-signal=INT,TERM")
         .arg(command.get_program())
@@ -227,14 +227,14 @@ fn with_default_signals(command: &Command) -> Command {
     env
 }
 
-/// How it ended; it is killed, and we panic, if it does not.
+/// Waits for the process; kills it and panics if it does not end.
 fn end_of(process: &mut Child) -> ExitStatus {
     let start = Instant::now();
     loop {
         if let Some(status) = process.try_wait().expect("wait") {
             return status;
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             process.kill().expect("kill");
             panic!("it did not end");
         }
@@ -242,40 +242,40 @@ fn end_of(process: &mut Child) -> ExitStatus {
     }
 }
 
-/// Waits for it, and panics if it never comes.
+/// Waits for the condition; panics after [`TIMEOUT`].
 fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "in vain");
+        assert!(start.elapsed() < TIMEOUT, "the condition is still false");
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Its parent has collected it, or we have.
+/// Whether the process has ended and was reaped, by its parent or here.
 fn is_gone(pid: i32) -> bool {
-    // An error says that it is not, or not yet, our child.
+    // An error means that it is not, or not yet, a child of this process.
     let _ = waitpid(Pid::from_raw(pid), Some(WaitPidFlag::WNOHANG));
     kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
 }
 
 fn descendants(pid: i32) -> Vec<i32> {
-    let processes = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
-    let parents: Vec<(i32, i32)> = processes
+    let entries = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    let parents: Vec<(i32, i32)> = entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .filter_map(|pid| Some((pid, parent_of(pid)?)))
         .collect();
-    let mut family = vec![pid];
-    let mut asked = 0;
-    while let Some(parent) = family.get(asked).copied() {
-        family.extend(
+    let mut processes = vec![pid];
+    let mut index = 0;
+    while let Some(parent) = processes.get(index).copied() {
+        processes.extend(
             parents
                 .iter()
                 .filter(|(_, of)| *of == parent)
                 .map(|(pid, _)| *pid),
         );
-        asked += 1;
+        index += 1;
     }
-    family.split_off(1)
+    processes.split_off(1)
 }
 
 /// Fields after the parenthesised name in /proc/PID/stat: state, parent.
@@ -323,9 +323,9 @@ fn command(sockeye: &Path) -> Command {
     command
 }
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A folder that goes away with the test, also with a failed one.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! The load stands, is counted right by us and by `ss`, and leaves nothing behind, however it ends.
+//! `bench-load` opens all its sockets, `bench-floor` and `ss` count them, and no process is left however it ends.
 
 use nix::errno::Errno;
 use nix::sys::prctl::set_child_subreaper;
@@ -12,14 +12,16 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 const SOCKETS: u64 = 200;
-/// Four holders with eight listeners each.
+/// Four processes with eight listeners each.
 const LISTENERS: u64 = 32;
 
 #[test]
-fn every_socket_stands_and_none_is_left() {
+fn all_sockets_are_open_and_none_is_left() {
     let alone = netns::enter_private().expect("network namespace");
     if !alone {
-        println!("SKIP: no rights to make a network namespace: sockets are counted on the host, inexactly");
+        println!(
+            "SKIP: no permission to create a network namespace: the sockets of the host are counted too"
+        );
     }
     let before = floor_count(&[]);
     let mut load = Load::start(&["--sockets", "200"]);
@@ -45,7 +47,7 @@ fn every_socket_stands_and_none_is_left() {
     assert_eq!(holders.len(), 4, "{holders:?}");
     drop(load.child.stdin.take());
     assert!(load.child.wait().expect("wait").success());
-    // The parent has waited for its holders: they are gone at once, and their sockets, without TIME_WAIT.
+    // The parent has waited for its processes: they and their sockets are gone, without TIME_WAIT.
     assert!(holders.iter().all(|holder| is_gone(*holder)), "{holders:?}");
     if alone {
         assert_eq!(floor_count(&[]), 0);
@@ -53,13 +55,13 @@ fn every_socket_stands_and_none_is_left() {
 }
 
 #[test]
-fn sigterm_and_sigint_end_the_load_in_order() {
+fn sigterm_and_sigint_end_the_load_with_status_0() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut load = Load::start(&["--sockets", "40"]);
         let holders = load.holders();
         assert_eq!(holders.len(), 4, "{holders:?}");
         kill(Pid::from_raw(load.child.id() as i32), signal).expect("kill");
-        // stdin is still open: it was the signal.
+        // stdin is still open: the signal ended it.
         assert!(load.child.wait().expect("wait").success(), "{signal}");
         assert!(
             holders.iter().all(|holder| is_gone(*holder)),
@@ -69,8 +71,8 @@ fn sigterm_and_sigint_end_the_load_in_order() {
 }
 
 #[test]
-fn no_holder_survives_a_killed_parent() {
-    // The orphans become ours, so that they can be collected here: not every init does that.
+fn sigkill_of_the_parent_ends_its_processes() {
+    // Makes this process the parent of the orphans, so that it can wait for them.
     set_child_subreaper(true).expect("prctl");
     let mut load = Load::start(&["--sockets", "40"]);
     let holders = load.holders();
@@ -78,16 +80,16 @@ fn no_holder_survives_a_killed_parent() {
     load.child.kill().expect("kill");
     load.child.wait().expect("wait");
     for holder in holders {
-        // Killed by the death of its parent, or ended by the end of its stdin, whichever came first.
-        waitpid(Pid::from_raw(holder), None).expect("an orphan of ours");
+        // The death of its parent kills it, or the end of its stdin ends it.
+        waitpid(Pid::from_raw(holder), None).expect("an orphan");
         assert!(is_gone(holder), "{holder}");
     }
 }
 
 #[test]
-fn a_private_load_is_not_seen_outside() {
+fn sockets_of_private_netns_are_not_visible_outside() {
     if !netns::enter_private().expect("network namespace") {
-        println!("SKIP: no rights to make a network namespace");
+        println!("SKIP: no permission to create a network namespace");
         return;
     }
     let load = Load::start(&["--sockets", "40", "--private-netns"]);
@@ -96,11 +98,11 @@ fn a_private_load_is_not_seen_outside() {
 }
 
 #[test]
-fn named_namespaces_stand_are_seen_by_nobody_else_and_vanish() {
-    // On a thread, whose mount namespace ends with it.
+fn named_namespaces_are_visible_in_the_load_only() {
+    // On a thread of its own: its mount namespace ends with it.
     let permitted = std::thread::spawn(|| Names::isolate().map(drop)).join();
     if let Err(error) = permitted.expect("no panic") {
-        println!("SKIP: no named network namespaces without rights: {error:#}");
+        println!("SKIP: no permission to create named network namespaces: {error:#}");
         return;
     }
     let mut load = Load::start(&["--namespaces", "6", "--sockets", "48"]);

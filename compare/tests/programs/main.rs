@@ -1,4 +1,4 @@
-//! What the programs of the comparison do, run as `make bench` runs them.
+//! Tests of the comparison's programs, run as `make bench` runs them.
 
 mod capturing;
 mod compare;

@@ -1,4 +1,4 @@
-//! What goes through a network, for a moment: it must not rot, and nothing of it may stay.
+//! Short runs of the network benchmarks: they still work, and leave no process behind.
 
 use sockeye_compare::judgement::{Finding, Row};
 use sockeye_compare::network::Site;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
-fn peers_are_measured_and_who_serves_nothing_is_told() {
+fn peers_are_measured_and_a_failed_server_is_reported() {
     let Some(site) = site() else { return };
     let installed = installed(on_path("false"));
     let streamed = transfers::interleaved(&installed, &site, Extent::Mebibytes(8), 1, &mut |_| {});
@@ -59,24 +59,24 @@ fn peers_are_measured_and_who_serves_nothing_is_told() {
 }
 
 #[test]
-fn more_than_the_device_has_carried_is_not_believed() {
+fn more_bytes_than_the_device_carried_are_rejected() {
     let Some(site) = site() else { return };
-    let stand_in = std::env::temp_dir().join(format!("sockeye-compare-liar-{}", std::process::id()));
-    // Python listens as told behind -p; whoever asks is told of more than there is.
+    let fake_sockeye = std::env::temp_dir().join(format!("sockeye-compare-fake-{}", std::process::id()));
+    // The server only listens at the port after -p; the client reports more bytes than the device carried.
     let body = r#"[ "$2" = serve ] && exec python3 -c 'import socket,sys,time
 s = socket.create_server(("", int(sys.argv[1])))
 time.sleep(60)' "$4"
 echo '{"summary":[{"received_bytes":1000000000,"elapsed_us":1}]}'"#;
-    fs::write(&stand_in, format!("#!/bin/sh\n{body}\n")).expect("script");
-    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755)).expect("script");
+    fs::write(&fake_sockeye, format!("#!/bin/sh\n{body}\n")).expect("script");
+    fs::set_permissions(&fake_sockeye, fs::Permissions::from_mode(0o755)).expect("script");
     let streamed = transfers::interleaved(
-        &installed(Some(stand_in.clone())),
+        &installed(Some(fake_sockeye.clone())),
         &site,
         Extent::Mebibytes(1),
         1,
         &mut |_| {},
     );
-    fs::remove_file(&stand_in).expect("remove");
+    fs::remove_file(&fake_sockeye).expect("remove");
     let why = streamed.rows[0].absence.as_deref().unwrap_or_default();
     assert!(
         why.starts_with("FAILED: it says 1000000000 bytes, but lo has sent "),
@@ -85,7 +85,7 @@ echo '{"summary":[{"received_bytes":1000000000,"elapsed_us":1}]}'"#;
 }
 
 #[test]
-fn nothing_is_left_when_it_is_killed() {
+fn no_process_is_left_after_a_signal() {
     let Some(_) = site() else { return };
     for signal in ["INT", "TERM", "KILL"] {
         let mut comparison = Command::new("env")
@@ -98,11 +98,11 @@ fn nothing_is_left_when_it_is_killed() {
             .expect("bench-compare");
         let pid = comparison.id();
         let start = Instant::now();
-        let mut family = descendants(pid);
-        // Two that hold namespaces, one around a program, and the program.
-        while family.len() < 4 && start.elapsed() < PATIENCE {
+        let mut processes = descendants(pid);
+        // Two processes that keep namespaces alive, one that runs a program, and the program.
+        while processes.len() < 4 && start.elapsed() < TIMEOUT {
             std::thread::sleep(Duration::from_millis(2));
-            family = descendants(pid);
+            processes = descendants(pid);
         }
         let killed = Command::new("kill")
             .args([&format!("-{signal}"), &pid.to_string()])
@@ -110,14 +110,14 @@ fn nothing_is_left_when_it_is_killed() {
         assert!(killed.expect("kill").success());
         comparison.wait().expect("wait");
         let start = Instant::now();
-        while family.iter().any(|pid| is_alive(*pid)) {
-            assert!(start.elapsed() < PATIENCE, "{signal}: {family:?}");
+        while processes.iter().any(|pid| is_alive(*pid)) {
+            assert!(start.elapsed() < TIMEOUT, "{signal}: {processes:?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// All that these started, and what those started.
+/// Returns the child processes, and theirs.
 fn descendants(pid: u32) -> Vec<u32> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     let children: Vec<u32> = text
@@ -128,7 +128,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     children.into_iter().chain(further).collect()
 }
 
-/// A zombie is none: not every init collects them.
+/// A zombie counts as gone: not every init reaps it.
 fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
@@ -154,4 +154,4 @@ fn installed(sockeye: Option<PathBuf>) -> Installed {
 }
 
 const BENCH_COMPARE: &str = env!("CARGO_BIN_EXE_bench-compare");
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
