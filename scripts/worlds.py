@@ -217,8 +217,8 @@ def device(name, kind=IFF_TAP):
     return fd
 
 
-class Way:
-    """One direction of a path: what it does to each packet."""
+class Impairment:
+    """Delay, rate limit, queue and loss of one direction of a path."""
 
     def __init__(self, delay=0.0, rate=0, limit=1000, loss=0.0, seed=1):
         self.delay, self.rate, self.limit, self.loss = delay, rate, limit, loss
@@ -240,7 +240,7 @@ class Way:
         return self.free + self.delay
 
 
-def tunnel(name, far, near_way, far_way, addresses, queue=1000, inside=None, dev="tap0"):
+def tunnel(name, far, near_impairment, far_impairment, addresses, queue=1000, inside=None, dev="tap0"):
     """Starts a program that passes Ethernet frames between two TAP devices, one here and one in `far`."""
 
     def work(ready):
@@ -249,7 +249,7 @@ def tunnel(name, far, near_way, far_way, addresses, queue=1000, inside=None, dev
         enter(far)
         ends.append(device(dev))
         LIBC.setns(near_net, CLONE_NEWNET)
-        ways = [near_way, far_way]
+        impairments = [near_impairment, far_impairment]
         ready()
         due, number = [], 0
         while True:
@@ -260,7 +260,7 @@ def tunnel(name, far, near_way, far_way, addresses, queue=1000, inside=None, dev
                     frame = os.read(fd, 65536)
                 except BlockingIOError:
                     continue
-                at = ways[side].accept(time.monotonic(), len(frame))
+                at = impairments[side].accept(time.monotonic(), len(frame))
                 if at is not None:
                     number += 1
                     heapq.heappush(due, (at, number, ends[1 - side], frame))
@@ -384,7 +384,7 @@ def vpn(binary):
     """A VPN over a TAP device whose queue holds three packets; `bench serve` runs at its other end."""
     far = peer()
     run("ip link set lo up", far)
-    tunnel("vpnd", far, Way(0.002), Way(0.002), ("10.10.0.1/24", "10.10.0.2/24"), queue=3)
+    tunnel("vpnd", far, Impairment(0.002), Impairment(0.002), ("10.10.0.1/24", "10.10.0.2/24"), queue=3)
     run("ip link set tap0 txqueuelen 1000", far)
     serve(binary, far)
 
