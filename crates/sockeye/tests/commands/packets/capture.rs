@@ -454,7 +454,7 @@ fn owners_of_short_connections_are_known_for_ipv4_and_ipv6() {
         format!("il({})", server.pid()),
         format!("behind({})", other.pid()),
     );
-    // The owner is in the first packet already: when owners are looked up next, the client has closed the connection.
+    // In the first packet of each connection: at the next lookup, the client has already closed it.
     for (tcp, udp, is_v6, name) in [
         ("8080", "", false, &server),
         ("8080", "", true, &server),
