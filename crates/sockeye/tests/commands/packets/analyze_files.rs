@@ -1,8 +1,9 @@
-//! `sockeye analyze` on files: what it writes follows its schema and loses nothing, what the capture itself knows is told, and
-//! what is no capture, or a hostile one, gets an answer within bounds.
+//! `sockeye analyze` on capture files: the output follows its schema in each format, metadata of the capture is printed, and
+//! invalid or hostile files are reported within bounded memory.
 
-use crate::fixtures::binary::{SOCKEYE, clean, wait_for_sigint_handler};
-use jsonschema::{Draft, JSONSchema};
+use super::schema;
+use crate::fixtures::binary::{self, SOCKEYE, Said, clean, wait_for_sigint_handler};
+use jsonschema::JSONSchema;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -13,35 +14,23 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const SCHEMA: &str = include_str!("../../../../../docs/schema/analyze.schema.json");
+/// Limit of the address space, in KiB.
+const ADDRESS_SPACE_KIB: u32 = 500_000;
 
-#[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    out: String,
-    error: String,
+/// Runs `sockeye analyze` with limited memory.
+#[track_caller]
+fn analyze(arguments: &[&str]) -> Said {
+    let script = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" analyze \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, SOCKEYE]).args(arguments);
+    clean(&mut command);
+    binary::run(&mut command)
 }
 
-/// At most this much address space, in KiB.
-const ROOM: &str = "500000";
-
-/// Runs it with little memory.
+/// Returns the standard output of a successful `sockeye analyze`.
 #[track_caller]
-fn analyze(words: &[&str]) -> Said {
-    let mut command = Command::new("sh");
-    command.args([
-        "-c",
-        &format!("ulimit -v {ROOM}; exec \"$0\" analyze \"$@\""),
-        SOCKEYE,
-    ]);
-    clean(&mut command);
-    let out = command.args(words).stdin(Stdio::null()).output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Said {
-        code: out.status.code(),
-        out: text(&out.stdout),
-        error: text(&out.stderr),
-    }
+fn output_of(arguments: &[&str]) -> String {
+    analyze(arguments).ok().to_owned()
 }
 
 fn captures() -> Vec<PathBuf> {
@@ -56,7 +45,7 @@ fn captures() -> Vec<PathBuf> {
     files
 }
 
-/// A folder that goes with the test.
+/// A temporary folder, removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -81,82 +70,76 @@ impl Drop for Folder {
     }
 }
 
-fn compiled(schema: &Value) -> JSONSchema {
-    JSONSchema::options()
-        .with_draft(Draft::Draft202012)
-        .compile(schema)
-        .unwrap()
-}
-
+/// Parses a JSON text and validates it.
 #[track_caller]
-fn check(schema: &JSONSchema, text: &str) -> Value {
+fn parse(schema: &JSONSchema, text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap();
-    // A key that is there twice would be lost here.
+    // Parsing drops a duplicate key, which shortens the text.
     assert_eq!(
         value.to_string().len(),
         text.trim_end().len(),
-        "written twice: {text}"
+        "a duplicate key: {text}"
     );
-    if let Err(errors) = schema.validate(&value) {
-        let errors: Vec<_> = errors
-            .map(|error| format!("{error} at {}", error.instance_path))
-            .collect();
-        panic!("{}", errors.join("\n"));
-    }
+    schema::assert_valid(schema, &value);
     value
 }
 
 #[test]
-fn each_form_follows_its_schema() {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let of = |name: &str| compiled(&json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]}));
-    let (whole, connection, segment) = (compiled(&schema), of("connection"), of("segment"));
-    let (way, last) = (of("way"), of("summary_line"));
+fn each_format_follows_its_schema() {
+    let text: Value = serde_json::from_str(schema::ANALYZE).unwrap();
+    let definition =
+        |name: &str| schema::compile(&json!({"$ref": format!("#/$defs/{name}"), "$defs": text["$defs"]}));
+    let (document_schema, connection) = (schema::compile(&text), definition("connection"));
+    let (segment, direction, summary) = (
+        definition("segment"),
+        definition("way"),
+        definition("summary_line"),
+    );
     for file in captures() {
         let file = file.to_str().unwrap();
-        let document = check(&whole, &analyze(&[file, "--format", "json"]).out);
-        let rows = analyze(&[file, "--format", "jsonl"]).out;
-        let mut rows: Vec<&str> = rows.lines().collect();
-        let summary = check(&last, rows.pop().unwrap());
-        let rows: Vec<Value> = rows.into_iter().map(|row| check(&connection, row)).collect();
-        assert_eq!(document["connections"].as_array().unwrap(), &rows);
-        assert_eq!(document["packets"], summary["summary"]["packets"]);
-
-        let flagged = check(&whole, &analyze(&[file, "--flags", "--format", "json"]).out);
-        let lines = analyze(&[file, "--flags", "--format", "jsonl"]).out;
+        let document = parse(&document_schema, &output_of(&[file, "--format", "json"]));
+        let lines = output_of(&[file, "--format", "jsonl"]);
         let mut lines: Vec<&str> = lines.lines().collect();
-        check(&last, lines.pop().unwrap());
-        let lines: Vec<Value> = lines.into_iter().map(|line| check(&segment, line)).collect();
-        assert_eq!(flagged["flagged"].as_array().unwrap(), &lines);
-        assert_eq!(flagged["segments"], document["segments"]);
-        counts_agree(&rows, &lines);
+        let last_line = parse(&summary, lines.pop().unwrap());
+        let rows: Vec<Value> = lines.into_iter().map(|line| parse(&connection, line)).collect();
+        assert_eq!(document["connections"].as_array().unwrap(), &rows);
+        assert_eq!(document["packets"], last_line["summary"]["packets"]);
 
-        let both = check(&whole, &analyze(&[file, file, "--format", "json"]).out);
-        let ways = analyze(&[file, file, "--format", "jsonl"]).out;
-        let ways: Vec<Value> = ways.lines().map(|line| check(&way, line)).collect();
-        assert_eq!(both["comparisons"][0]["ways"].as_array().unwrap(), &ways);
-        for text in [
-            analyze(&[file, "--format", "csv"]).out,
-            analyze(&[file, "--flags", "--format", "csv"]).out,
-            analyze(&[file, file, "--format", "csv"]).out,
-        ] {
-            // Verdicts are in quotes, and have commas.
-            let columns = |line: &str| {
+        let flagged = parse(
+            &document_schema,
+            &output_of(&[file, "--flags", "--format", "json"]),
+        );
+        let lines = output_of(&[file, "--flags", "--format", "jsonl"]);
+        let mut lines: Vec<&str> = lines.lines().collect();
+        parse(&summary, lines.pop().unwrap());
+        let segments: Vec<Value> = lines.into_iter().map(|line| parse(&segment, line)).collect();
+        assert_eq!(flagged["flagged"].as_array().unwrap(), &segments);
+        assert_eq!(flagged["segments"], document["segments"]);
+        assert_counts_match(&rows, &segments);
+
+        let both = parse(&document_schema, &output_of(&[file, file, "--format", "json"]));
+        let lines = output_of(&[file, file, "--format", "jsonl"]);
+        let directions: Vec<Value> = lines.lines().map(|line| parse(&direction, line)).collect();
+        assert_eq!(both["comparisons"][0]["ways"].as_array().unwrap(), &directions);
+        for arguments in [&[file][..], &[file, "--flags"], &[file, file]] {
+            let text = output_of(&[arguments, &["--format", "csv"]].concat());
+            // Commas within quotes do not separate columns.
+            let separators = |line: &str| {
                 line.split('"')
                     .step_by(2)
                     .map(|part| part.matches(',').count())
                     .sum::<usize>()
             };
-            let mut counts: Vec<usize> = text.lines().map(columns).collect();
+            let mut counts: Vec<usize> = text.lines().map(separators).collect();
             counts.dedup();
-            assert_eq!(counts.len(), 1, "as many columns in each line: {text}");
+            assert_eq!(counts.len(), 1, "lines have different numbers of columns: {text}");
         }
     }
 }
 
-/// What is counted by connection is what is listed, and shares add up.
+/// Asserts that the flags of each connection are counted as often as segments have them, and that shares add up to 100 percent.
 #[track_caller]
-fn counts_agree(connections: &[Value], flagged: &[Value]) {
+fn assert_counts_match(connections: &[Value], flagged: &[Value]) {
     for connection in connections {
         let number = &connection["number"];
         let sides = [&connection["forward"], &connection["backward"]];
@@ -179,14 +162,12 @@ fn counts_agree(connections: &[Value], flagged: &[Value]) {
     }
 }
 
-/// Whatever the text says with -v is in the JSON: of a capture with everything in it, each key is somewhere.
 #[test]
-fn json_has_everything() {
+fn json_of_all_captures_has_each_key() {
     let mut keys: Vec<String> = Vec::new();
     for file in captures() {
-        let document: Value =
-            serde_json::from_str(&analyze(&[file.to_str().unwrap(), "--format", "json"]).out).unwrap();
-        collect(&document, "", &mut keys);
+        let document = analyze(&[file.to_str().unwrap(), "--format", "json"]).json();
+        collect_keys(&document, "", &mut keys);
     }
     let side = [
         "rtt/p50_ns",
@@ -212,30 +193,31 @@ fn json_has_everything() {
         "ending",
     ];
     let event = ["time_ns", "frame", "kind", "confidence", "evidence"];
-    let wanted = side
+    let expected = side
         .iter()
         .map(|key| format!("/connections/forward/{key}"))
         .chain(connection.iter().map(|key| format!("/connections/{key}")))
         .chain(event.iter().map(|key| format!("/connections/events/{key}")));
-    for key in wanted {
+    for key in expected {
         assert!(keys.contains(&key), "no {key} in {keys:?}");
     }
 }
 
-fn collect(value: &Value, at: &str, keys: &mut Vec<String>) {
+/// Adds the path of each value to `keys`, without the indexes of arrays.
+fn collect_keys(value: &Value, path: &str, keys: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                collect(value, &format!("{at}/{key}"), keys);
+                collect_keys(value, &format!("{path}/{key}"), keys);
             }
         }
-        Value::Array(list) => list.iter().for_each(|value| collect(value, at, keys)),
-        _ if keys.iter().any(|key| key == at) => {}
-        _ => keys.push(at.to_owned()),
+        Value::Array(list) => list.iter().for_each(|value| collect_keys(value, path, keys)),
+        _ if keys.iter().any(|key| key == path) => {}
+        _ => keys.push(path.to_owned()),
     }
 }
 
-/// A SYN from this port, answered by nobody.
+/// A SYN from this port.
 fn syn(port: u16) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     packet.extend(port.to_be_bytes());
@@ -244,7 +226,7 @@ fn syn(port: u16) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_capture_knows() {
+fn owners_interfaces_and_drops_of_a_pcapng_file_are_printed() {
     let folder = Folder::new("an_knows");
     let file = folder.join("knows.pcapng");
     let mut bytes = Vec::new();
@@ -282,57 +264,52 @@ fn what_the_capture_knows() {
     let file = file.to_str().unwrap();
 
     let said = analyze(&[file]);
+    let text = said.ok();
+    for expected in [
+        "captured on tun0, eth\\x1b[31m1",
+        "client: cu\\x1b[2Jrl(17)\n",
+        "client: a(1)  server: b(2), c(3)\n",
+    ] {
+        assert!(text.contains(expected), "{expected}: {said}");
+    }
+    assert_eq!(text.matches("client: ").count(), 2, "{said}");
     assert!(
-        said.out.contains("captured on tun0, eth\\x1b[31m1"),
-        "{}",
-        said.out
+        said.error().contains("7 packets were lost while it was captured"),
+        "{said}"
     );
-    assert!(said.out.contains("client: cu\\x1b[2Jrl(17)\n"), "{}", said.out);
-    assert!(
-        said.out.contains("client: a(1)  server: b(2), c(3)\n"),
-        "{}",
-        said.out
-    );
-    assert_eq!(said.out.matches("client: ").count(), 2, "{}", said.out);
-    assert!(
-        said.error.contains("7 packets were lost while it was captured"),
-        "{}",
-        said.error
-    );
-    assert!(!format!("{}{}", said.out, said.error).contains('\u{1b}'));
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let out = analyze(&[file, "--format", "json"]).out;
-    let document: Value = serde_json::from_str(&out).unwrap();
-    assert!(compiled(&schema).is_valid(&document), "{document}");
+    assert!(!format!("{text}{}", said.error()).contains('\u{1b}'));
+    let document = analyze(&[file, "--format", "json"]).json();
+    schema::assert_valid(&schema::load(schema::ANALYZE), &document);
     assert_eq!(document["dropped"], 7);
     assert_eq!(document["interfaces"][0], "tun0");
     let connections = document["connections"].as_array().unwrap();
     let owners: Vec<_> = connections
         .iter()
-        .map(|one| one["client"]["owner"].as_str())
+        .map(|connection| connection["client"]["owner"].as_str())
         .collect();
     assert_eq!(owners, [Some("cu\u{1b}[2Jrl(17)"), None, None, Some("a(1)")]);
     assert_eq!(connections[3]["server"]["owner"], "b(2), c(3)");
 }
 
 #[test]
-fn no_captures() {
+fn invalid_files_and_arguments_are_errors() {
     let folder = Folder::new("an_none");
     let file = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
         fs::write(&path, bytes).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let check = |words: &[&str], code: i32, says: &str| {
-        let said = analyze(words);
+    let check = |arguments: &[&str], code: i32, expected: &str| {
+        let said = analyze(arguments);
         assert!(
-            said.code == Some(code) && said.error.contains(says),
-            "{words:?}: {said:?}"
+            said.code == Some(code) && said.error().contains(expected),
+            "{arguments:?}: {said}"
         );
-        assert!(said.error.starts_with("sockeye: "), "{said:?}");
+        assert!(said.error().starts_with("sockeye: "), "{said}");
+        said.no_panic();
     };
-    let (empty, text) = (file("empty", b""), file("notes.txt", b"dear diary"));
-    let fine = file("one.pcap", &one_packet(40, 40));
+    let (empty, text) = (file("empty", b""), file("notes.txt", b"plain text"));
+    let valid = file("one.pcap", &one_packet(40, 40));
     check(
         &["/nonexistent.pcap"],
         1,
@@ -340,33 +317,33 @@ fn no_captures() {
     );
     check(&[folder.path().to_str().unwrap()], 1, "Is a directory");
     check(&[&empty], 1, "is empty: no capture");
-    check(&[&text], 1, "no capture: it begins with 64 65 61 72");
+    check(&[&text], 1, "no capture: it begins with 70 6c 61 69");
     check(&["/dev/zero"], 1, "no capture");
     check(&["/dev/null"], 1, "is empty");
     check(&["-"], 1, "the standard input is empty");
     check(&["-", "-"], 2, "only once");
     check(&["src", "10.0.0.1"], 2, "a capture is wanted before the filter");
-    check(&[&fine, "frobnicate"], 2, "there is no file \"frobnicate\"");
-    check(&[&fine, "dport"], 2, "^");
-    check(&[&fine, "other.pcapng"], 1, "cannot open other.pcapng");
-    check(&[&fine, "state", "established"], 2, "no capture tells");
-    check(&[&fine, &fine, "--flags"], 2, "for one capture");
-    check(&[&fine, "--top", "x"], 2, "--top");
+    check(&[&valid, "frobnicate"], 2, "there is no file \"frobnicate\"");
+    check(&[&valid, "dport"], 2, "^");
+    check(&[&valid, "other.pcapng"], 1, "cannot open other.pcapng");
+    check(&[&valid, "state", "established"], 2, "'state established'");
+    check(&[&valid, &valid, "--flags"], 2, "for one capture");
+    check(&[&valid, "--top", "x"], 2, "--top");
     check(
-        &[&fine, "-c", "7"],
+        &[&valid, "-c", "7"],
         1,
         "there is no connection 7: the capture has one, 0",
     );
     check(&[], 2, "required");
-    // A file that is called like a word of filters.
-    fs::copy(&fine, folder.join("src")).unwrap();
+    // A file with the name of a filter keyword.
+    fs::copy(&valid, folder.join("src")).unwrap();
     assert_eq!(analyze(&[folder.join("src").to_str().unwrap()]).code, Some(0));
-    let closed = format!("exec {SOCKEYE} analyze {fine} >&-");
+    let closed = format!("exec {SOCKEYE} analyze {valid} >&-");
     let status = Command::new("sh").args(["-c", &closed]).status().unwrap();
     assert!(status.code().is_some_and(|code| code < 2), "{status}");
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let status = Command::new(SOCKEYE)
-        .args(["analyze", &fine])
+        .args(["analyze", &valid])
         .stdout(full)
         .stderr(Stdio::null())
         .status()
@@ -374,11 +351,11 @@ fn no_captures() {
     assert_eq!(status.code(), Some(1));
 }
 
-/// A pcap file with a SYN of which so much is claimed.
-fn one_packet(captured: u32, original: u32) -> Vec<u8> {
+/// A pcap file with one SYN, and these lengths in its record header.
+fn one_packet(captured_len: u32, original_len: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     pcap::header(&mut bytes, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
-    for number in [1, 0, captured, original] {
+    for number in [1, 0, captured_len, original_len] {
         bytes.extend(u32::to_le_bytes(number));
     }
     bytes.extend(syn(4_000));
@@ -386,42 +363,39 @@ fn one_packet(captured: u32, original: u32) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_captures() {
+fn hostile_captures_are_reported_within_the_memory_limit() {
     let folder = Folder::new("an_evil");
     let path = folder.join("evil");
     let run = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
         analyze(&[path.to_str().unwrap()])
     };
-    let mut section = Vec::new();
-    pcapng::section(&mut section, &pcapng::Section::default());
-
     let said = run(&one_packet(u32::MAX, u32::MAX));
     assert!(
-        said.code == Some(1) && said.error.contains("is damaged"),
-        "{said:?}"
+        said.code == Some(1) && said.error().contains("is damaged"),
+        "{said}"
     );
     let said = run(&one_packet(300_000, 300_000));
     assert!(
-        said.code == Some(0) && said.error.contains("ends in the middle"),
-        "{said:?}"
+        said.code == Some(0) && said.error().contains("ends in the middle"),
+        "{said}"
     );
     let said = run(&one_packet(40, u32::MAX));
-    assert!(
-        said.code == Some(0) && said.out.contains("1 connection"),
-        "{said:?}"
-    );
-    // A block of 4 GiB: of packets, and of something that nobody knows.
-    for (kind, code) in [(6_u32, 1), (0x55, 0)] {
+    assert!(said.ok().contains("1 connection"), "{said}");
+
+    let mut section = Vec::new();
+    pcapng::section(&mut section, &pcapng::Section::default());
+    // A block of 4 GiB: with a packet, and of an unknown type.
+    for (block_type, code) in [(6_u32, 1), (0x55, 0)] {
         let mut bytes = section.clone();
         pcapng::interface(&mut bytes, &pcapng::Interface::new(LinkType::RAW, 0));
-        bytes.extend(kind.to_le_bytes());
+        bytes.extend(block_type.to_le_bytes());
         bytes.extend(0xffff_fffc_u32.to_le_bytes());
         bytes.extend([0; 100]);
         let said = run(&bytes);
-        assert!(said.code == Some(code) && !said.error.is_empty(), "{said:?}");
+        assert!(said.code == Some(code) && !said.error().is_empty(), "{said}");
     }
-    // So many interfaces, and a packet of the last one.
+    // More interfaces than are stored, and a packet of the last one.
     let mut bytes = section;
     for _ in 0..200_000 {
         pcapng::interface(&mut bytes, &pcapng::Interface::new(LinkType::RAW, 0));
@@ -429,10 +403,10 @@ fn hostile_captures() {
     pcapng::packet(&mut bytes, &pcapng::Packet::new(199_999, 1, &syn(1)));
     let said = run(&bytes);
     assert!(
-        said.error.contains("interface that the file does not describe"),
-        "{said:?}"
+        said.error().contains("interface that the file does not describe"),
+        "{said}"
     );
-    // Half a million connections of a SYN each.
+    // Half a million connections with one SYN each.
     let mut bytes = Vec::new();
     pcap::header(&mut bytes, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
     for number in 0..500_000_u32 {
@@ -442,46 +416,41 @@ fn hostile_captures() {
         pcap::packet(&mut bytes, pcap::Resolution::Nanoseconds, time_ns, &packet, 40);
     }
     let said = run(&bytes);
+    assert!(said.ok().contains("500000 connections"), "{said}");
     assert!(
-        said.code == Some(0) && said.out.contains("500000 connections"),
-        "{said:?}"
-    );
-    assert!(
-        said.error
+        said.error()
             .contains("concluded early, as there were too many at once"),
-        "{said:?}"
+        "{said}"
     );
 }
 
-/// What is packed so tightly that it would fill any memory.
+/// 20 MiB of zeros, compressed: as packets they would need much more memory.
 #[test]
-fn packed_bombs() {
+fn compression_bombs_are_reported_within_the_memory_limit() {
     let folder = Folder::new("an_bomb");
     let mut header = Vec::new();
     pcap::header(&mut header, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
-    for (packer, code, says) in [
+    for (compressor, code, expected) in [
         ("gzip -9", 0, "cut off before their TCP headers"),
         ("zstd -q -19", 0, "cut off before their TCP headers"),
         ("zstd -q --ultra -22 --long=31", 1, "zstd -dc --long=31"),
     ] {
         let path = folder.join("bomb");
-        let Some(program) = packer
-            .split(' ')
-            .next()
-            .filter(|name| sockeye_lab::program(name).is_ok())
-        else {
-            eprintln!("not tested: {packer}");
+        let mut words = compressor.split(' ');
+        let program = words.next().unwrap();
+        if sockeye_lab::program(program).is_err() {
+            eprintln!("not tested: {compressor}");
             continue;
-        };
+        }
         let mut child = Command::new(program)
-            .args(packer.split(' ').skip(1))
+            .args(words)
             .stdin(Stdio::piped())
             .stdout(fs::File::create(&path).unwrap())
             .spawn()
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(&header).unwrap();
-        // Packets of nothing; more than its window, or it would be cut to what there is.
+        // Empty packets: more bytes than the window, which zstd would otherwise reduce to the size of the input.
         let zeros = vec![0; 1 << 20];
         for _ in 0..20 {
             stdin.write_all(&zeros).unwrap();
@@ -490,20 +459,18 @@ fn packed_bombs() {
         child.wait().unwrap();
         let said = analyze(&[path.to_str().unwrap()]);
         assert!(
-            said.code == Some(code) && said.error.contains(says),
-            "{packer}: {said:?}"
+            said.code == Some(code) && said.error().contains(expected),
+            "{compressor}: {said}"
         );
     }
 }
 
-/// ^C in a pipeline ends all of it; what was read is told, and what is missing is told too.
+/// A terminal sends the SIGINT of ^C to each program of a pipeline.
 #[test]
-fn interrupted() {
+fn sigint_prints_what_was_read_and_whether_input_is_missing() {
     let bytes = one_packet(40, 40);
-    for (ends, code) in [(true, 0), (false, 130)] {
-        let mut command = Command::new(SOCKEYE);
-        clean(&mut command);
-        let mut child = command
+    for (writer_ends, code) in [(true, 0), (false, 130)] {
+        let mut child = binary::command()
             .args(["analyze", "-", "--format", "json"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -512,30 +479,30 @@ fn interrupted() {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(&bytes).unwrap();
-        // It is at work when it has the bytes; before that the signal would just end it.
+        // Earlier, the signal would end the program without output.
         wait_for_sigint_handler(child.id());
         wait_until("the program reads the bytes", || {
             ioctl_fionread(&stdin).unwrap() == 0
         });
         let pid = Pid::from_child(&child);
         kill_process(pid, Signal::INT).unwrap();
-        // The one before it writes its last packet and ends, or does not.
+        // The writer of the pipeline writes its last packet; then it ends, or does not.
         let last = one_packet(40, 40);
         stdin.write_all(&last[24..]).unwrap();
-        let kept = (!ends).then_some(stdin);
-        let (mut out, mut error) = (String::new(), String::new());
-        child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        let open_stdin = (!writer_ends).then_some(stdin);
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         let status = child.wait().unwrap();
-        drop(kept);
-        let document: Value = serde_json::from_str(&out).unwrap();
-        assert_eq!(status.code(), Some(code), "{error}");
+        drop(open_stdin);
+        let document: Value = serde_json::from_str(&stdout).unwrap();
+        assert_eq!(status.code(), Some(code), "{stderr}");
         assert_eq!(document["packets"], 2, "{document}");
-        assert_eq!(document["is_interrupted"], !ends, "{document}");
+        assert_eq!(document["is_interrupted"], !writer_ends, "{document}");
         assert_eq!(
-            error.contains("interrupted: only the first 2 packets"),
-            !ends,
-            "{error}"
+            stderr.contains("interrupted: only the first 2 packets"),
+            !writer_ends,
+            "{stderr}"
         );
     }
 }

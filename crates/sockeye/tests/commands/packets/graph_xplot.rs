@@ -1,58 +1,58 @@
-//! Graphs for xplot beside those that tcptrace draws of the same capture (`tcptrace -G -zxy`).
+//! `sockeye graph --format xpl` compared with the graphs of tcptrace (`tcptrace -G -zxy`) for the same capture.
 //!
-//! The same are: bars of data, the line of acknowledgements, the end of the window, SACK blocks, and which segments are marked.
-//! Known differences:
+//! Equal are the bars of data, the line of acknowledgements, the end of the window, the SACK blocks, and which segments are
+//! marked. Known differences:
 //!
-//! - tcptrace draws SYN and FIN in their own way; here they are bars of one sequence number.
-//! - Which of the marked segments are R and which O: here tshark's opinion, there tcptrace's.
-//! - tcptrace has a tick for every acknowledgement that says nothing new; here those are ticked that tshark calls duplicate.
-//! - tcptrace ticks the window where it stays as it was; here only changes are drawn.
-//! - tcptrace writes 2 or 3 instead of S above further SACK blocks of one segment.
+//! - tcptrace draws SYN and FIN with signs of their own; sockeye draws them as bars of one sequence number.
+//! - sockeye marks a segment with R (retransmission) or O (out of order) by tshark's rules, tcptrace by its own.
+//! - tcptrace draws a tick for each acknowledgement of no new data, sockeye only for those that tshark flags as duplicate.
+//! - tcptrace draws a tick for each unchanged window, sockeye only changes.
+//! - tcptrace writes 2 or 3 above further SACK blocks of a segment, sockeye S.
 
-use super::drawn::Folder;
+use super::graph_folder::GraphFolder;
 use sockeye_lab::{Skip, need, program};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn the_time_sequence_graph_is_that_of_tcptrace() {
-    let folder = need!(Folder::new());
+fn time_sequence_graph_matches_tcptrace() {
+    let folder = need!(GraphFolder::new());
     let theirs = need!(tcptrace(&folder, "c2d_tsg.xpl"));
-    let ours = Picture::read(&folder.text(&["a.pcap", "-c", "1", "--format", "xpl"]));
+    let ours = XplotFile::read(&folder.graph_text(&["a.pcap", "-c", "1", "--format", "xpl"]));
     assert!(ours.bars.len() > 1000 && ours.sacks.len() > 20 && ours.marked.len() > 5);
-    // SYN and FIN
+    // Without SYN and FIN.
     let data = |bars: &Lines| -> Lines {
-        let long = bars.iter().filter(|((_, from, to), _)| to - from > 1);
-        long.map(|(bar, count)| (bar.clone(), *count)).collect()
+        let longer = bars.iter().filter(|((_, from, to), _)| to - from > 1);
+        longer.map(|(bar, count)| (bar.clone(), *count)).collect()
     };
     assert_same("bars", &data(&ours.bars), &data(&theirs.bars));
     assert_same("acknowledgements", &ours.acks, &theirs.acks);
     assert_same("windows", &ours.windows, &theirs.windows);
     assert_same("SACK blocks", &ours.sacks, &theirs.sacks);
-    let is_data = |marks: &Marks| -> Marks {
-        let starts = |at: &(String, u64)| {
+    let of_data = |marks: &Marks| -> Marks {
+        let is_above_data = |at: &(String, u64)| {
             ours.bars
                 .keys()
                 .any(|(time, from, to)| *time == at.0 && *to == at.1 && to - from > 1)
         };
         marks
             .iter()
-            .filter(|(at, _)| starts(at))
+            .filter(|(at, _)| is_above_data(at))
             .map(|(at, count)| (at.clone(), *count))
             .collect()
     };
-    assert_same("marks", &is_data(&ours.marked), &is_data(&theirs.marked));
+    assert_same("marks", &of_data(&ours.marked), &of_data(&theirs.marked));
     assert_same("zero windows", &ours.zero_windows, &theirs.zero_windows);
     for at in ours.duplicates.keys() {
         assert!(theirs.duplicates.contains_key(at), "a duplicate at {at:?}");
     }
 }
 
-/// Each line is one that xplot knows.
+/// The commands are those that xplot(1) documents.
 #[test]
-fn every_panel_is_as_xplot_reads_it() {
-    let folder = need!(Folder::new());
+fn each_panel_consists_of_valid_xplot_commands() {
+    let folder = need!(GraphFolder::new());
     for panel in [
         "sequence",
         "in-flight",
@@ -61,18 +61,18 @@ fn every_panel_is_as_xplot_reads_it() {
         "window",
         "segment-size",
     ] {
-        let text = folder.text(&["a.pcap", "--format", "xpl", "--panels", panel]);
+        let text = folder.graph_text(&["a.pcap", "--format", "xpl", "--panels", panel]);
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("dtime signed"), "{panel}");
-        let (mut ended, mut drawn) = (false, 0);
+        let (mut has_ended, mut commands) = (false, 0);
         while let Some(line) = lines.next() {
-            assert!(!ended, "{panel}: behind its end: {line}");
+            assert!(!has_ended, "{panel}: after `go`: {line}");
             let words: Vec<&str> = line.split(' ').collect();
             let numbers = |words: &[&str]| words.iter().all(|word| word.parse::<f64>().is_ok());
-            drawn += 1;
+            commands += 1;
             match &words[..] {
                 ["title" | "xlabel" | "ylabel"] => assert!(lines.next().is_some()),
-                ["go"] => ended = true,
+                ["go"] => has_ended = true,
                 [color] => assert!(COLORS.contains(color), "{panel}: {line}"),
                 ["atext" | "btext" | "ltext" | "rtext", at @ ..] if at.len() == 2 && numbers(at) => {
                     assert!(lines.next().is_some_and(|text| !text.is_empty()));
@@ -84,30 +84,32 @@ fn every_panel_is_as_xplot_reads_it() {
                 _ => panic!("{panel}: {line}"),
             }
         }
-        assert!(ended && drawn > 50, "{panel}: {drawn}");
+        assert!(has_ended && commands > 50, "{panel}: {commands}");
     }
 }
 
-/// A picture of tcptrace's.
-fn tcptrace(folder: &Folder, name: &str) -> Result<Picture, Skip> {
+/// Runs tcptrace and reads one of the files that it writes.
+fn tcptrace(folder: &GraphFolder, name: &str) -> Result<XplotFile, Skip> {
     let tcptrace: PathBuf = program("tcptrace")?;
-    let out = Command::new(tcptrace)
+    let output = Command::new(tcptrace)
         .args(["-n", "-G", "-zxy", "a.pcap"])
         .current_dir(&folder.0)
         .output()
         .unwrap();
-    assert!(out.status.success());
-    Ok(Picture::read(
+    assert!(output.status.success());
+    Ok(XplotFile::read(
         &std::fs::read_to_string(folder.path(name)).unwrap(),
     ))
 }
 
+/// Vertical lines by time and both ends, with their number.
 type Lines = BTreeMap<(String, u64, u64), u32>;
+/// Marks by time and value, with their number.
 type Marks = BTreeMap<(String, u64), u32>;
 
-/// What is drawn where: times as they are written, each with how often.
+/// The contents of an xplot file. Times are kept as text.
 #[derive(Debug, Default)]
-struct Picture {
+struct XplotFile {
     bars: Lines,
     acks: Lines,
     windows: Lines,
@@ -117,9 +119,9 @@ struct Picture {
     duplicates: Marks,
 }
 
-impl Picture {
+impl XplotFile {
     fn read(text: &str) -> Self {
-        let mut picture = Self::default();
+        let mut file = Self::default();
         let mut color = "";
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
@@ -127,13 +129,13 @@ impl Picture {
             let number = |word: &str| word.parse::<u64>().unwrap();
             match &words[..] {
                 ["title" | "xlabel" | "ylabel"] => drop(lines.next()),
-                [one] if COLORS.contains(one) => color = one,
+                [word] if COLORS.contains(word) => color = word,
                 ["line", time, from, until, to] if time == until => {
                     let list = match color {
-                        "white" | "red" | "pink" => &mut picture.bars,
-                        "green" => &mut picture.acks,
-                        "yellow" => &mut picture.windows,
-                        "purple" => &mut picture.sacks,
+                        "white" | "red" | "pink" => &mut file.bars,
+                        "green" => &mut file.acks,
+                        "yellow" => &mut file.windows,
+                        "purple" => &mut file.sacks,
                         _ => continue,
                     };
                     let (from, to) = (number(from), number(to));
@@ -143,14 +145,14 @@ impl Picture {
                 }
                 ["atext", time, value, ..] => {
                     let list = match lines.next() {
-                        Some("R" | "O") => &mut picture.marked,
-                        Some("Z") => &mut picture.zero_windows,
+                        Some("R" | "O") => &mut file.marked,
+                        Some("Z") => &mut file.zero_windows,
                         _ => continue,
                     };
                     *list.entry(((*time).to_owned(), number(value))).or_default() += 1;
                 }
                 ["dtick", time, value] if color == "green" => {
-                    *picture
+                    *file
                         .duplicates
                         .entry(((*time).to_owned(), number(value)))
                         .or_default() += 1;
@@ -158,25 +160,25 @@ impl Picture {
                 _ => {}
             }
         }
-        picture
+        file
     }
 }
 
 #[track_caller]
 fn assert_same<K: Ord + std::fmt::Debug>(what: &str, ours: &BTreeMap<K, u32>, theirs: &BTreeMap<K, u32>) {
-    let lacking: Vec<_> = theirs
+    let missing: Vec<_> = theirs
         .iter()
         .filter(|(key, count)| ours.get(key) != Some(count))
         .take(5)
         .collect();
-    let more: Vec<_> = ours
+    let additional: Vec<_> = ours
         .iter()
         .filter(|(key, count)| theirs.get(key) != Some(count))
         .take(5)
         .collect();
     assert!(
-        lacking.is_empty() && more.is_empty(),
-        "{what}: {} here, {} there; only there {lacking:?}, only here {more:?}",
+        missing.is_empty() && additional.is_empty(),
+        "{what}: {} ours, {} theirs; only theirs {missing:?}, only ours {additional:?}",
         ours.len(),
         theirs.len()
     );

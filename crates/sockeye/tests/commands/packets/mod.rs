@@ -1,11 +1,14 @@
 //! Tests of `capture`, `analyze` and `graph`.
 
+mod analysis;
 mod analyze;
+mod analyze_capture_points;
 mod analyze_files;
-mod analyze_more;
 mod capture;
-mod drawn;
 mod graph;
+mod graph_folder;
 mod graph_xplot;
-mod road;
+mod impaired_path;
+mod schema;
+mod stdin;
 mod tshark_flags;

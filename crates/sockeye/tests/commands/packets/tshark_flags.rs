@@ -1,8 +1,9 @@
-//! What is said of each segment, beside what tshark says of it, frame by frame.
+//! Flags and values of each TCP segment, compared with tshark's.
 //!
-//! Captures are of the kernel's own TCP over a path that loses, delays and doubles, and of segments made up to be as odd as
-//! they come. Where times go backwards, tshark tells negative round trips, and this none; no other difference is known.
+//! The captures are of transfers over an impaired path, of random segments, and of real connections. With timestamps that go
+//! backwards, tshark prints negative round trip times and sockeye none; no other difference is known.
 
+use super::impaired_path::{MS, delay};
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Impairment, Lab, Skip, Toward, need, wait_until_steady, wait_within};
 use sockeye_source::capture::Capture;
@@ -16,96 +17,88 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
-fn of_a_plain_path() {
-    need!(compare_weather("plain", Impairment::default()));
+fn flags_match_on_an_unimpaired_path() {
+    need!(compare_transfer("plain", Impairment::default()));
 }
 
 #[test]
-fn of_losses() {
-    need!(compare_weather(
-        "losses",
-        Impairment {
-            loss_permille: 20,
-            ..DELAYED
-        }
-    ));
+fn flags_match_with_losses() {
+    let forward = Impairment {
+        loss_permille: 20,
+        ..delay(10)
+    };
+    need!(compare_transfer("losses", forward));
 }
 
 #[test]
-fn of_reordering() {
-    let late = Duration::from_millis(4);
-    need!(compare_weather(
-        "late",
-        Impairment {
-            late,
-            late_permille: 30,
-            ..DELAYED
-        }
-    ));
+fn flags_match_with_reordering() {
+    let forward = Impairment {
+        late: 4 * MS,
+        late_permille: 30,
+        ..delay(10)
+    };
+    need!(compare_transfer("late", forward));
 }
 
 #[test]
-fn of_duplicates() {
-    need!(compare_weather(
-        "twice",
-        Impairment {
-            duplicate_permille: 30,
-            ..DELAYED
-        }
-    ));
+fn flags_match_with_duplicates() {
+    let forward = Impairment {
+        duplicate_permille: 30,
+        ..delay(10)
+    };
+    need!(compare_transfer("twice", forward));
 }
 
 #[test]
-fn of_a_tiny_queue() {
-    need!(compare_weather(
-        "queue",
-        Impairment {
-            bytes_per_s: 2_000_000,
-            queue_bytes: 6_000,
-            ..DELAYED
-        }
-    ));
+fn flags_match_with_a_short_queue() {
+    let forward = Impairment {
+        bytes_per_s: 2_000_000,
+        queue_bytes: 6_000,
+        ..delay(10)
+    };
+    need!(compare_transfer("queue", forward));
 }
 
 #[test]
-fn of_oddities() {
+fn flags_match_for_random_segments() {
     let lab = need!(Lab::new("tshark_odd"));
     need!(tshark_version());
     for seed in 1..=3 {
-        let file = lab.directory().join(format!("odd{seed}.pcap"));
-        std::fs::write(&file, oddities(seed)).expect("write a capture");
-        compare(&file, &format!("oddities {seed}"));
+        let file = lab.directory().join(format!("random{seed}.pcap"));
+        std::fs::write(&file, random_segments(seed)).expect("write a capture");
+        compare(&file, &format!("random segments {seed}"));
     }
 }
 
-/// Those of the repository, and those that `SOCKEYE_CAPTURES` names: a file, or a directory of them.
+/// Compares the captures of the repository and of `SOCKEYE_CAPTURES`, a file or a directory.
 #[test]
-fn of_given_captures() {
+fn flags_match_for_existing_captures() {
     need!(tshark_version());
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/captures");
-    let given = std::env::var_os("SOCKEYE_CAPTURES").map(PathBuf::from);
-    let mut wrong = Vec::new();
+    let additional = std::env::var_os("SOCKEYE_CAPTURES").map(PathBuf::from);
+    let mut different = Vec::new();
     let (mut frames, mut files) = (0, 0);
-    for place in [Some(repository), given].into_iter().flatten() {
-        for file in captures_in(&place) {
+    for location in [Some(repository), additional].into_iter().flatten() {
+        for file in captures_in(&location) {
             let name = file
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned();
             match std::panic::catch_unwind(|| compare(&file, &name)) {
-                Ok((of_file, _)) => (frames, files) = (frames + of_file, files + 1),
-                Err(_) => wrong.push(name),
+                Ok(frames_of_file) => (frames, files) = (frames + frames_of_file, files + 1),
+                Err(_) => different.push(name),
             }
         }
     }
     eprintln!("{frames} frames of {files} captures agree");
-    assert!(wrong.is_empty(), "differ: {wrong:?}");
+    assert!(different.is_empty(), "differ: {different:?}");
 }
 
-fn captures_in(place: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(place) else {
-        return vec![place.to_owned()];
+/// The captures in a directory, or the file itself.
+fn captures_in(location: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(location) else {
+        return vec![location.to_owned()];
     };
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.expect("an entry of the directory").path())
@@ -115,109 +108,109 @@ fn captures_in(place: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Both captures of a transfer through this.
-fn compare_weather(name: &str, impairment: Impairment) -> Result<(), Skip> {
+/// Compares the captures of both ends of a transfer with this impairment toward the server.
+fn compare_transfer(name: &str, forward: Impairment) -> Result<(), Skip> {
     tshark_version()?;
     let lab = Lab::new(&format!("tshark_{name}"))?;
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let road = lab.middlebox(&client, &server, 7);
+    let middlebox = lab.middlebox(&client, &server, 7);
     let captures = [(&client, "near"), (&server, "far")].map(|(namespace, end)| {
         let file = lab.directory().join(format!("{end}.pcap"));
         let mut command = namespace.command(
             "tshark",
             &["-q", "-i", "any", "-s", "128", "-F", "pcap", "-f", "tcp", "-w"],
         );
-        let dumper = command
+        let tshark = command
             .arg(&file)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .expect("start tshark");
-        (file, dumper)
+        (file, tshark)
     });
-    wait_within(Duration::from_secs(20), "tshark to begin its captures", || {
-        let has_begun = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
-        captures.iter().all(|(file, _)| has_begun(file)).then_some(())
+    wait_within(Duration::from_secs(20), "tshark to start its captures", || {
+        let has_header = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() >= 24);
+        captures.iter().all(|(file, _)| has_header(file)).then_some(())
     });
-    road.set_both(Impairment {
-        delay: impairment.delay,
+    middlebox.set_both(Impairment {
+        delay: forward.delay,
         ..Impairment::default()
     });
-    road.set(Toward::Server, impairment);
-    let pair = road.net_path().established();
+    middlebox.set(Toward::Server, forward);
+    let pair = middlebox.net_path().established();
     let mut reader: TcpStream = pair.server.duplicate().into();
     let mut writer: TcpStream = pair.client.duplicate().into();
     std::thread::scope(|scope| {
-        scope.spawn(|| writer.write_all(&vec![b'x'; TRANSFER]).expect("send"));
-        reader.read_exact(&mut vec![0; TRANSFER]).expect("receive");
+        scope.spawn(|| writer.write_all(&vec![b'x'; TRANSFER_BYTES]).expect("send"));
+        reader.read_exact(&mut vec![0; TRANSFER_BYTES]).expect("receive");
     });
     drop((pair, reader, writer));
-    // What was received is written a moment later.
+    // tshark writes packets some time after they are received.
     wait_until_steady("tshark's files", Duration::from_millis(500), || {
         captures
             .each_ref()
             .map(|(file, _)| std::fs::metadata(file).map_or(0, |file| file.len()))
     });
-    for (file, mut dumper) in captures {
-        let pid = Pid::from_raw(i32::try_from(dumper.id()).expect("a pid")).expect("a pid");
+    for (file, mut tshark) in captures {
+        let pid = Pid::from_raw(i32::try_from(tshark.id()).expect("a pid")).expect("a pid");
         kill_process(pid, Signal::INT).expect("end tshark");
-        dumper.wait().expect("wait for tshark");
+        tshark.wait().expect("wait for tshark");
         compare(&file, name);
     }
     Ok(())
 }
 
-/// All frames of this file; at most one of a thousand may differ. Says how many there are, and how many differ.
+/// Compares all frames of a capture; at most one of a thousand may differ. Returns the number of compared frames.
 #[track_caller]
-fn compare(file: &Path, name: &str) -> (usize, usize) {
+fn compare(file: &Path, name: &str) -> usize {
     let theirs = theirs(file);
     let ours = ours(file);
+    // For each flag, the frames that have it, and those of them that are equal.
     let mut counts: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     let mut differences = Vec::new();
-    let told = theirs
+    let complete = theirs
         .iter()
-        .filter_map(|(frame, told)| Some((frame, told.as_ref()?)));
+        .filter_map(|(frame, columns)| Some((frame, columns.as_ref()?)));
     let mut frames = 0;
-    for (frame, told) in told {
+    for (frame, expected) in complete {
         frames += 1;
-        for flag in told[1].split(',').filter(|flag| !flag.is_empty()) {
-            counts.entry(flag.to_owned()).or_default()[0] += 1;
+        let found = ours.get(frame);
+        let is_equal = found == Some(expected);
+        for flag in expected[1].split(',').filter(|flag| !flag.is_empty()) {
+            let [all, equal] = counts.entry(flag.to_owned()).or_default();
+            *all += 1;
+            *equal += u64::from(is_equal);
         }
-        let here = ours.get(frame);
-        if here.is_some_and(|here| here == told) {
-            for flag in told[1].split(',').filter(|flag| !flag.is_empty()) {
-                counts.entry(flag.to_owned()).or_default()[1] += 1;
-            }
-        } else {
-            differences.push(format!("frame {frame}: tshark {told:?}, ours {here:?}"));
+        if !is_equal {
+            differences.push(format!("frame {frame}: tshark {expected:?}, ours {found:?}"));
         }
     }
     for frame in ours.keys().filter(|frame| !theirs.contains_key(frame)) {
-        differences.push(format!("frame {frame}: none of tshark's, ours {:?}", ours[frame]));
+        differences.push(format!("frame {frame}: not in tshark's, ours {:?}", ours[frame]));
     }
     let version = tshark_version().unwrap_or_default();
     eprintln!(
-        "{version}, {name}: {frames} frames, {} differ, {} cut off or broken; flags, and in how many frames all agrees: {counts:?}",
+        "{version}, {name}: {frames} frames, {} differ, {} truncated or malformed; frames by flag, all and equal: {counts:?}",
         differences.len(),
         theirs.len() - frames
     );
-    let few = &differences[..differences.len().min(10)];
+    let first = &differences[..differences.len().min(10)];
     assert!(
         differences.len() * 1_000 <= frames,
-        "{name}: {} of {frames} differ: {few:#?}",
+        "{name}: {} of {frames} differ: {first:#?}",
         differences.len()
     );
-    (frames, differences.len())
+    frames
 }
 
-/// Of each frame: connection, flags, values.
-type Told = BTreeMap<u64, Vec<String>>;
+/// Columns of each frame: connection, flags, values in the order of `VALUES`.
+type FrameColumns = BTreeMap<u64, Vec<String>>;
 
-fn ours(file: &Path) -> Told {
+fn ours(file: &Path) -> FrameColumns {
     let mut capture = Capture::open(file).expect("a capture");
     let mut trace = Trace::new(Options::default());
     let mut fragments = Fragments::default();
-    let mut told = Told::new();
+    let mut frames = FrameColumns::new();
     while let Some(packet) = capture.next().expect("a capture that can be read") {
         let segment = match packet.decode() {
             Ok(Decoded::Segment(segment)) => Some(segment),
@@ -226,10 +219,10 @@ fn ours(file: &Path) -> Told {
         };
         if let Some(segment) = segment {
             let notes = trace.segment(packet.frame, packet.time_ns, &segment);
-            told.insert(packet.frame, columns(&notes));
+            frames.insert(packet.frame, columns(&notes));
         }
     }
-    told
+    frames
 }
 
 fn columns(notes: &SegmentNotes) -> Vec<String> {
@@ -248,14 +241,14 @@ fn columns(notes: &SegmentNotes) -> Vec<String> {
     ]
 }
 
-/// `None`: a header is cut off or broken, and it tells nothing.
+/// tshark's columns; `None` for a frame with a truncated or malformed header, which tshark does not analyze.
 fn theirs(file: &Path) -> BTreeMap<u64, Option<Vec<String>>> {
     let mut command = Command::new("tshark");
     command
         .args([
             "-n",
             "-Y",
-            // What ICMP quotes is no segment.
+            // Without the segments that ICMP errors quote.
             "tcp && !icmp && !icmpv6",
             "-T",
             "fields",
@@ -282,20 +275,20 @@ fn theirs(file: &Path) -> BTreeMap<u64, Option<Vec<String>>> {
         .map(|line| {
             let fields: Vec<&str> = line.split('\t').collect();
             let frame = fields[0].parse().expect("a frame number");
-            // Without a number it has found no connection either.
+            // Without a stream number tshark did not decode the segment.
             if fields[1].is_empty() || fields[2].contains("TCP truncated") || fields[3].contains("TCP") {
                 return (frame, None);
             }
             let (flags, values) = fields[4..].split_at(Flag::ALL.len());
             let has = |flag: Flag| !flags[flag as usize].is_empty();
-            // It calls those retransmissions as well.
+            // tshark flags these as retransmissions too.
             let is_special = has(Flag::FastRetransmission) || has(Flag::SpuriousRetransmission);
-            let told = Flag::ALL
+            let flags = Flag::ALL
                 .into_iter()
                 .filter(|flag| has(*flag) && !(is_special && *flag == Flag::Retransmission));
             let mut columns = vec![
                 fields[1].to_owned(),
-                told.map(Flag::name).collect::<Vec<_>>().join(","),
+                flags.map(Flag::name).collect::<Vec<_>>().join(","),
             ];
             for (name, value) in VALUES.iter().zip(values) {
                 columns.push(if matches!(*name, "ack_rtt" | "rto") {
@@ -309,13 +302,13 @@ fn theirs(file: &Path) -> BTreeMap<u64, Option<Vec<String>>> {
         .collect()
 }
 
-/// Seconds with nine places behind the point.
+/// Converts seconds with decimal places to nanoseconds. Empty for a negative time, and for no time.
 fn nanoseconds(seconds: &str) -> String {
     let Some((whole, part)) = seconds.split_once('.') else {
         return String::new();
     };
     if whole.starts_with('-') {
-        // Where times go backwards: ours tells none.
+        // Timestamps go backwards: sockeye reports no time.
         return String::new();
     }
     let number: u64 = format!("{whole}{part:0<9}").parse().expect("seconds");
@@ -334,22 +327,22 @@ fn tshark_version() -> Result<String, Skip> {
         Ok(version)
     } else {
         Err(Skip::new(format!(
-            "the rules are those of tshark 4.0, this is: {version}"
+            "sockeye follows the rules of tshark 4.0; installed is: {version}"
         )))
     }
 }
 
-/// A capture of segments that hardly go together.
-fn oddities(seed: u64) -> Vec<u8> {
-    let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+/// A capture of three connections with random segments: most continue the sequence, others are close to it.
+fn random_segments(seed: u64) -> Vec<u8> {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut file = Vec::new();
     pcap::header(&mut file, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
     let mut time_ns = 1_700_000_000_000_000_000;
-    // Of three connections, both ways: what would come next.
+    // The next sequence number of each direction of three connections.
     let mut next = [[0, 1], [u32::MAX - 2_000, 77], [1 << 31, 5_000]];
     let mut windows = [500_u16; 6];
     for number in 0..6_000_u16 {
-        time_ns += chance.one_of(&[
+        time_ns += random.one_of(&[
             1_000,
             10_000,
             500_000,
@@ -359,36 +352,36 @@ fn oddities(seed: u64) -> Vec<u8> {
             20_000_001,
             300_000_000,
         ]);
-        let (connection, end) = (chance.below(3) as usize, chance.below(2) as usize);
+        let (connection, end) = (random.below(3) as usize, random.below(2) as usize);
         let (own, other) = (next[connection][end], next[connection][1 - end]);
-        let is_next = chance.below(5) < 3;
-        let sequence = if is_next { own } else { chance.near(own) };
-        let acknowledgement = match chance.below(100) {
-            0 => chance.0 as u32,
+        let is_next = random.below(5) < 3;
+        let sequence = if is_next { own } else { random.near(own) };
+        let acknowledgement = match random.below(100) {
+            0 => random.0 as u32,
             1..60 => other,
-            _ => chance.near(other),
+            _ => random.near(other),
         };
-        let flags = match chance.below(100) {
+        let flags = match random.below(100) {
             0 | 1 => 0x02,
             2 | 3 => 0x12,
             4 | 5 => 0x11,
             6 => 0x14,
-            7 => chance.one_of(&[0, 1]) as u8,
+            7 => random.one_of(&[0, 1]) as u8,
             _ => 0x10,
-        } | if chance.below(10) < 3 { 0x08 } else { 0 };
+        } | if random.below(10) < 3 { 0x08 } else { 0 };
         let window = &mut windows[connection * 2 + end];
-        if chance.below(10) < 3 {
-            *window = chance.one_of(&[0, 500, 501, 1_000, 2_000, 65_535]) as u16;
+        if random.below(10) < 3 {
+            *window = random.one_of(&[0, 500, 501, 1_000, 2_000, 65_535]) as u16;
         }
-        let len = chance.one_of(&[0, 0, 1, 100, 500, 1_000, 1_460]) as u32;
+        let len = random.one_of(&[0, 0, 1, 100, 500, 1_000, 1_460]) as u32;
         let mut options = Vec::new();
-        if flags & 0x02 != 0 && chance.below(2) == 0 {
-            options.extend([1, 3, 3, chance.below(16) as u8]);
-        } else if chance.below(7) == 0 {
-            let blocks = 1 + chance.below(3) as u8;
+        if flags & 0x02 != 0 && random.below(2) == 0 {
+            options.extend([1, 3, 3, random.below(16) as u8]);
+        } else if random.below(7) == 0 {
+            let blocks = 1 + random.below(3) as u8;
             options.extend([1, 1, 5, 2 + 8 * blocks]);
             for _ in 0..blocks * 2 {
-                options.extend(chance.near(other).to_be_bytes());
+                options.extend(random.near(other).to_be_bytes());
             }
         }
         let ports = if end == 0 {
@@ -416,17 +409,18 @@ fn oddities(seed: u64) -> Vec<u8> {
             &packet,
             header_len as u32 + len,
         );
-        if is_next || chance.below(5) == 0 {
-            let mark = u32::from(flags & 0x03 != 0);
-            next[connection][end] = sequence.wrapping_add(len).wrapping_add(mark);
+        if is_next || random.below(5) == 0 {
+            let syn_or_fin = u32::from(flags & 0x03 != 0);
+            next[connection][end] = sequence.wrapping_add(len).wrapping_add(syn_or_fin);
         }
     }
     file
 }
 
-struct Chance(u64);
+/// A generator of pseudorandom numbers (xorshift).
+struct Random(u64);
 
-impl Chance {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -438,12 +432,13 @@ impl Chance {
         all[self.below(all.len() as u64) as usize]
     }
 
-    fn near(&mut self, place: u32) -> u32 {
+    /// A sequence number at a typical distance from this one.
+    fn near(&mut self, number: u32) -> u32 {
         let distance = self.one_of(&[0, 0, 1, 100, 500, 1_000, 1_460]) as u32;
         if self.below(2) == 0 {
-            place.wrapping_add(distance)
+            number.wrapping_add(distance)
         } else {
-            place.wrapping_sub(distance)
+            number.wrapping_sub(distance)
         }
     }
 }
@@ -459,17 +454,4 @@ const VALUES: [&str; 8] = [
     "duplicate_ack_frame",
 ];
 
-const DELAYED: Impairment = Impairment {
-    delay: Duration::from_millis(10),
-    late: Duration::ZERO,
-    late_permille: 0,
-    loss_permille: 0,
-    duplicate_permille: 0,
-    bytes_per_s: 0,
-    queue_bytes: 0,
-    loss_run_packets: 0,
-    window_permille: 0,
-    window: 0,
-};
-
-const TRANSFER: usize = 2_000_000;
+const TRANSFER_BYTES: usize = 2_000_000;
