@@ -1,7 +1,7 @@
 //! Lookup by name in any spelling, and search for similar entries.
 
-use crate::dictionary::Messages;
-use crate::log::message_of;
+use crate::log_line::message_of;
+use crate::messages::Messages;
 use crate::{Entry, Kind, Placeholder};
 use std::collections::HashMap;
 
@@ -272,9 +272,9 @@ fn errno(text: &str) -> Option<String> {
     let is_number =
         !number.is_empty() && number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
     let before = text[..text.len() - number.len()].trim_end_matches([' ', '=', '-', ':']);
-    let is_told = ["errno", "error", "err", "rc", "ret"].contains(&before)
+    let is_error_word = ["errno", "error", "err", "rc", "ret"].contains(&before)
         || before.is_empty() && text.starts_with('-');
-    (is_number && is_told).then(|| normal(&format!("errno {number}")))
+    (is_number && is_error_word).then(|| normal(&format!("errno {number}")))
 }
 
 /// `net.ipv4.conf.eth0.rp_filter` -> `net.ipv4.conf.*.rp_filter`; an interface name may contain dots.

@@ -1,10 +1,8 @@
 //! Analysis of logs: entries, counts and values of their lines.
 
-mod prefix;
-
-use crate::dictionary::{MatchedLine, Messages};
+use crate::log_line::{self, message_of};
+use crate::messages::{MatchedLine, Messages};
 use crate::{Entry, Placeholder, Severity};
-pub(crate) use prefix::message_of;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -79,14 +77,14 @@ impl<'d> Log<'d> {
         let mut message = message_of(&line);
         let unescaped;
         if message.is_escaped {
-            unescaped = prefix::unescaped(message.text);
+            unescaped = log_line::unescaped(message.text);
             message.text = &unescaped;
         }
         if message.text.is_empty() {
             self.count.empty += 1;
             return;
         }
-        if let Some(times) = prefix::repeats(message.text) {
+        if let Some(times) = log_line::repeats(message.text) {
             self.count.empty += 1;
             if let Some(met) = self.latest.and_then(|latest| self.met.get_mut(&latest)) {
                 met.times = met.times.saturating_add(times);
@@ -94,13 +92,13 @@ impl<'d> Log<'d> {
             }
             return;
         }
-        let (text, times) = prefix::repeated(message.text);
+        let (text, times) = log_line::repeated(message.text);
         let Some(known) = self
             .messages
             .match_line(text)
             .filter(|known| message.may_match(known.entry))
         else {
-            if prefix::suppressed(text).is_none() {
+            if log_line::suppressed(text).is_none() {
                 self.latest = None;
             } else {
                 self.count.empty += 1;

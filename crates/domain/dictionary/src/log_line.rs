@@ -289,7 +289,7 @@ fn level(message: &mut Message<'_>) {
 }
 
 /// Repeats of the line before: `last message repeated 3 times`.
-pub(super) fn repeats(text: &str) -> Option<u64> {
+pub(crate) fn repeats(text: &str) -> Option<u64> {
     let rest = text.strip_prefix(REPEATED)?;
     rest.strip_suffix(" times")
         .or_else(|| rest.strip_suffix(" time"))
@@ -298,7 +298,7 @@ pub(super) fn repeats(text: &str) -> Option<u64> {
 }
 
 /// `message repeated 5 times: [ text]`: the text, and its number.
-pub(super) fn repeated(text: &str) -> (&str, u64) {
+pub(crate) fn repeated(text: &str) -> (&str, u64) {
     let found = text
         .strip_prefix("message repeated ")
         .and_then(|rest| rest.split_once(" times: ["))
@@ -310,7 +310,7 @@ pub(super) fn repeated(text: &str) -> (&str, u64) {
 }
 
 /// `net_ratelimit: 12 callbacks suppressed`: unknown messages of any kind.
-pub(super) fn suppressed(text: &str) -> Option<u64> {
+pub(crate) fn suppressed(text: &str) -> Option<u64> {
     let (head, rest) = text.split_once(": ")?;
     let number = rest.strip_suffix(" callbacks suppressed")?;
     head.ends_with("ratelimit").then(|| number.parse().ok())?
@@ -332,7 +332,7 @@ fn json_string<'l>(line: &'l str, key: &str) -> Option<&'l str> {
 }
 
 /// Resolves the escapes of `json_string`; invalid ones stay as they are.
-pub(super) fn unescaped(text: &str) -> String {
+pub(crate) fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
