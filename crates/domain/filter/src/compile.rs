@@ -12,7 +12,7 @@ use crate::expr::{Expr, Host, Net, Ports, Side, Test};
 use crate::peers::{
     LOOPBACK_V4, LOOPBACK_V6, PRIVATE_V4, PRIVATE_V6, PeerClass, UNSPECIFIED_V4, UNSPECIFIED_V6,
 };
-use crate::{KernelFeatures, Program};
+use crate::program::{KernelFeatures, Program};
 use sockeye_model::{Family, ProtocolSet};
 use sockeye_wire::bytecode::{Assembler, Condition, End, LEN_MAX, Label, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,6 @@
 //! The numeric fields of a socket and their names in filters.
 
-use crate::Needs;
+use crate::needs::Needs;
 use crate::units::Quantity;
 use sockeye_model::{Queues, Socket};
 

@@ -1,8 +1,8 @@
-use crate::Bounds;
-use crate::bounds;
-use crate::compile;
 use crate::expr::{Expr, Test, TextField};
 use crate::field::Field;
+use crate::needs::Needs;
+use crate::program::{KernelFeatures, Program};
+use crate::{Bounds, bounds, compile};
 use sockeye_model::{Entry, Family, NetnsInode, Protocol, StateSet};
 
 /// A parsed expression. The default one matches everything.
@@ -18,74 +18,6 @@ pub struct Filter {
     pub(crate) confined_to: Option<Family>,
     states: Option<StateSet>,
     needs: Needs,
-}
-
-/// The details that a filter needs. A detail that was not requested is absent, and a condition on it does not
-/// match.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Needs {
-    /// `INET_DIAG_INFO`: `rtt`, `idle`, ...
-    pub tcp_info: bool,
-    /// `INET_DIAG_SKMEMINFO`: `drops`, `rcvbuf`, ...
-    pub memory: bool,
-    /// `INET_DIAG_CONG`
-    pub congestion: bool,
-    /// [`Entry::owners`]: `owner`, `pid`, `pgid`
-    pub owners: bool,
-    /// `SO_MARK`, which the kernel reports only with CAP_NET_ADMIN. Without it `fwmark` compares with 0, as in `ss`.
-    pub mark: bool,
-    /// `INET_DIAG_CGROUP_ID` (Linux 5.9)
-    pub cgroup: bool,
-    /// [`sockeye_model::Socket::netns`]
-    pub netns: bool,
-    /// `autobound` of IP sockets: only the kernel knows whether it chose a port, and only
-    /// [`Filter::program`] tests it. [`Filter::matches`] uses the range of ephemeral ports.
-    pub kernel_only: bool,
-}
-
-/// The conditions that the kernel supports in a program.
-///
-/// One dump shows it: `EPERM` means that `net_admin` must be off; `EINVAL`, that the kernel lacks one of
-/// the conditions, so that [`KernelFeatures::OLDEST`] is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelFeatures {
-    /// We have CAP_NET_ADMIN, and Linux is 4.8 or later: `fwmark`.
-    pub net_admin: bool,
-    /// Linux 4.8: `dev`.
-    pub device_condition: bool,
-    /// Linux 5.9: `cgroup`.
-    pub cgroup_condition: bool,
-}
-
-impl KernelFeatures {
-    /// All conditions.
-    pub const FULL: Self = Self {
-        net_admin: true,
-        device_condition: true,
-        cgroup_condition: true,
-    };
-    /// All conditions that need no right, on a recent kernel.
-    pub const UNPRIVILEGED: Self = Self {
-        net_admin: false,
-        ..Self::FULL
-    };
-    /// The conditions of every kernel with `inet_diag`.
-    pub const OLDEST: Self = Self {
-        net_admin: false,
-        device_condition: false,
-        cgroup_condition: false,
-    };
-}
-
-/// The part of a filter that the kernel evaluates, for dumps of TCP, UDP, UDP-Lite, RAW and MPTCP.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Program {
-    /// For [`sockeye_wire::inet_diag::Query::bytecode`]. Empty if the kernel cannot evaluate any part, or the program
-    /// is too long.
-    pub bytecode: Vec<u8>,
-    /// Whether a dump with this program and [`Filter::states`] has exactly the matching sockets, so that
-    /// [`Filter::matches`] need not run.
-    pub exact: bool,
 }
 
 impl Filter {
@@ -207,23 +139,6 @@ impl Filter {
 impl Default for Filter {
     fn default() -> Self {
         Self::new(Expr::All)
-    }
-}
-
-impl Needs {
-    /// Returns what either needs.
-    #[must_use]
-    pub const fn or(self, other: Self) -> Self {
-        Self {
-            tcp_info: self.tcp_info || other.tcp_info,
-            memory: self.memory || other.memory,
-            congestion: self.congestion || other.congestion,
-            owners: self.owners || other.owners,
-            mark: self.mark || other.mark,
-            cgroup: self.cgroup || other.cgroup,
-            netns: self.netns || other.netns,
-            kernel_only: self.kernel_only || other.kernel_only,
-        }
     }
 }
 

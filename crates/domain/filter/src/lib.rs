@@ -117,10 +117,12 @@ mod filter;
 mod glob;
 mod host;
 mod lexer;
+mod needs;
 pub mod netns;
 mod parse;
 pub mod pcap;
 mod peers;
+mod program;
 mod resolve;
 pub mod ss;
 mod states;
@@ -131,8 +133,10 @@ pub mod words;
 
 pub use bounds::{Bounds, Prefix128};
 pub use error::{ParseError, nearest};
-pub use filter::{Filter, KernelFeatures, Needs, Program};
+pub use filter::Filter;
+pub use needs::Needs;
 pub use peers::PeerClass;
+pub use program::{KernelFeatures, Program};
 pub use resolve::{NoResolve, Resolve};
 pub use units::Quantity;
 

@@ -2,8 +2,8 @@
 
 use super::lexer::Token;
 use super::parse::{Parsed, Parser};
-use super::primitive::Proto;
-use super::tree::{Arithmetic, Base, Comparison, Node, Operation, Size};
+use super::qualifiers::Proto;
+use super::tree::{Arithmetic, Comparison, Node, Operation, Size};
 
 /// An arithmetic expression, and the condition under which it may be evaluated.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl Parser<'_> {
                     size = found.ok_or_else(|| self.unexpected(&token, span, &["1", "2", "4"]))?;
                 }
                 self.expect_symbol("]")?;
-                let (base, guard) = self.base(proto, index.guard).ok_or_else(|| {
+                let (base, guard) = self.headers.base(proto, index.guard).ok_or_else(|| {
                     self.unexpected(
                         &Token::Word(word),
                         span,
@@ -159,32 +159,6 @@ impl Parser<'_> {
             }
             token => Err(self.unexpected(&token, span, &["a number", "len", "PROTOCOL[...]", "'('"])),
         }
-    }
-
-    /// Returns the base of a protocol's offsets and the condition for it, in the order in which libpcap tests.
-    fn base(&self, proto: Proto, index: Node) -> Option<(Base, Node)> {
-        let payload = self.payload;
-        Some(match proto {
-            Proto::Link => (Base::At(self.link_start()?), index),
-            Proto::Ip | Proto::Arp | Proto::Rarp | Proto::Ip6 => {
-                (Base::At(payload), index.and(self.protocol(proto)?))
-            }
-            Proto::Icmp6 => (
-                Base::At(payload + 40),
-                self.guarded(Proto::Ip6, index)?.and(self.next_header(58)),
-            ),
-            proto => {
-                let guard = self.protocol(proto)?.and(self.has_transport_header());
-                (
-                    Base::AfterIp4Header(payload),
-                    self.protocol(Proto::Ip)?.and(index.and(guard)),
-                )
-            }
-        })
-    }
-
-    fn guarded(&self, proto: Proto, index: Node) -> Option<Node> {
-        Some(index.and(self.protocol(proto)?))
     }
 }
 

@@ -1,35 +1,29 @@
-//! The primitives of the language: which bytes each tests.
+//! The headers of a packet, as far as a filter knows them, and the tests of their fields.
 
 use super::Link;
-use super::parse::{Parsed, Parser};
-use super::tree::{Comparison, Load, Node, Size};
+use super::qualifiers::{Direction, Proto, Qualifiers};
+use super::tree::{Base, Comparison, Load, Node, Size};
 use std::net::Ipv6Addr;
-use std::ops::Range;
 
-/// A protocol by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proto {
-    Link,
-    Ip,
-    Ip6,
-    Arp,
-    Rarp,
-    Tcp,
-    Udp,
-    Sctp,
-    Icmp,
-    Icmp6,
-    Igmp,
-    Igrp,
-    Pim,
-    Vrrp,
-    Ah,
-    Esp,
+/// Where the headers are at this point of the text: `vlan`, `mpls` and `pppoes` move what is tested after them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Headers {
+    pub(super) link: Link,
+    /// Offset of the number of the next protocol; `None`: it is in the packet's metadata
+    type_at: Option<u32>,
+    /// Offset of the payload of the link layer
+    payload: u32,
+    /// Whether the next VLAN tag is in the packet's metadata
+    is_tag_offloaded: bool,
+    /// Whether there was a `vlan`
+    pub(super) looks_for_tags: bool,
+    /// The header before the payload
+    carrier: Carrier,
 }
 
 /// The header before the tested one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Carrier {
+enum Carrier {
     /// The link layer with VLAN tags
     Link,
     /// An MPLS label: the payload itself has its type
@@ -38,80 +32,28 @@ pub(super) enum Carrier {
     Ppp,
 }
 
-/// `src`, `dst`, and their combinations
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Direction {
-    Source,
-    Destination,
-    Either,
-    Both,
-}
+/// What is expected instead of a test that makes no sense for these headers.
+pub(super) type Refusal = &'static str;
 
-/// The kind of the name or number that follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// No kind, which means a host
-    Default,
-    Host,
-    Net,
-    Port,
-    PortRange,
-    Proto,
-}
-
-/// The words before a name or number, which following ones inherit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Qualifiers {
-    pub(super) proto: Option<Proto>,
-    pub(super) direction: Option<Direction>,
-    pub(super) kind: Kind,
-}
-
-impl Proto {
-    pub(super) fn of(word: &str) -> Option<Self> {
-        Some(match word {
-            "ether" | "link" | "ppp" | "slip" | "fddi" | "tr" | "wlan" => Self::Link,
-            "ip" => Self::Ip,
-            "ip6" => Self::Ip6,
-            "arp" => Self::Arp,
-            "rarp" => Self::Rarp,
-            "tcp" => Self::Tcp,
-            "udp" => Self::Udp,
-            "sctp" => Self::Sctp,
-            "icmp" => Self::Icmp,
-            "icmp6" => Self::Icmp6,
-            "igmp" => Self::Igmp,
-            "igrp" => Self::Igrp,
-            "pim" => Self::Pim,
-            "vrrp" | "carp" => Self::Vrrp,
-            "ah" => Self::Ah,
-            "esp" => Self::Esp,
-            _ => return None,
-        })
+impl Headers {
+    pub(super) const fn new(link: Link, is_tag_offloaded: bool) -> Self {
+        let (type_at, payload) = match link {
+            Link::Ethernet | Link::EthernetSocket => (Some(12), 14),
+            Link::Cooked => (Some(0), 20),
+            Link::Raw | Link::CookedSocket => (None, 0),
+        };
+        Self {
+            link,
+            type_at,
+            payload,
+            is_tag_offloaded,
+            looks_for_tags: false,
+            carrier: Carrier::Link,
+        }
     }
 
-    /// Returns its IP protocol number; `None` if it has none.
-    pub(super) const fn number(self) -> Option<u32> {
-        Some(match self {
-            Self::Tcp => 6,
-            Self::Udp => 17,
-            Self::Sctp => 132,
-            Self::Icmp => 1,
-            Self::Icmp6 => 58,
-            Self::Igmp => 2,
-            Self::Igrp => 9,
-            Self::Pim => 103,
-            Self::Vrrp => 112,
-            Self::Ah => 51,
-            Self::Esp => 50,
-            Self::Link | Self::Ip | Self::Ip6 | Self::Arp | Self::Rarp => return None,
-        })
-    }
-}
-
-impl Parser<'_> {
     /// Returns the offset of the link header; `None` if there is none.
-    pub(super) const fn link_start(&self) -> Option<u32> {
+    const fn link_start(&self) -> Option<u32> {
         match (self.link, self.carrier) {
             (Link::CookedSocket, _) | (_, Carrier::Ppp) => None,
             _ => Some(0),
@@ -135,8 +77,30 @@ impl Parser<'_> {
         })
     }
 
+    /// Returns the base of a protocol's offsets and the condition for it, in the order in which libpcap tests.
+    pub(super) fn base(&self, proto: Proto, index: Node) -> Option<(Base, Node)> {
+        let payload = self.payload;
+        Some(match proto {
+            Proto::Link => (Base::At(self.link_start()?), index),
+            Proto::Ip | Proto::Arp | Proto::Rarp | Proto::Ip6 => {
+                (Base::At(payload), index.and(self.protocol(proto)?))
+            }
+            Proto::Icmp6 => (
+                Base::At(payload + 40),
+                index.and(self.protocol(Proto::Ip6)?).and(self.next_header(58)),
+            ),
+            proto => {
+                let guard = self.protocol(proto)?.and(self.has_transport_header());
+                (
+                    Base::AfterIp4Header(payload),
+                    self.protocol(Proto::Ip)?.and(index.and(guard)),
+                )
+            }
+        })
+    }
+
     /// Tests the type of the link layer's payload.
-    pub(super) fn ether_type(&self, kind: u32) -> Node {
+    fn ether_type(&self, kind: u32) -> Node {
         let version = |number| Node::masked(Load::At(self.payload, Size::Byte), 0xf0, number);
         match (self.carrier, self.link, self.type_at) {
             (Carrier::Mpls, ..) => {
@@ -165,25 +129,25 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn over_ip(&self, number: u32) -> Node {
+    fn over_ip(&self, number: u32) -> Node {
         let is_it = Node::equal(Load::At(self.payload + 9, Size::Byte), number);
         self.ether_type(ETH_IP).and(is_it)
     }
 
     /// Tests the next header of IPv6, also after a fragment header.
-    pub(super) fn over_ip6(&self, number: u32) -> Node {
+    fn over_ip6(&self, number: u32) -> Node {
         let behind = Node::equal(Load::At(self.payload + 40, Size::Byte), number);
         let fragment = self.next_header(44).and(behind);
         self.ether_type(ETH_IP6)
             .and(self.next_header(number).or(fragment))
     }
 
-    pub(super) fn next_header(&self, number: u32) -> Node {
+    fn next_header(&self, number: u32) -> Node {
         Node::equal(Load::At(self.payload + 6, Size::Byte), number)
     }
 
     /// Tests that it is not a later fragment of an IPv4 packet.
-    pub(super) fn has_transport_header(&self) -> Node {
+    fn has_transport_header(&self) -> Node {
         Node::Test(
             Load::At(self.payload + 6, Size::Half),
             u32::MAX,
@@ -194,23 +158,21 @@ impl Parser<'_> {
     }
 
     /// Tests `proto N`.
-    pub(super) fn numbered(&self, proto: Option<Proto>, number: u32, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn numbered(&self, proto: Option<Proto>, number: u32) -> Result<Node, Refusal> {
         match proto {
             None => Ok(self.over_ip(number).or(self.over_ip6(number))),
             Some(Proto::Ip) => Ok(self.over_ip(number)),
             Some(Proto::Ip6) => Ok(self.over_ip6(number)),
-            Some(Proto::Link) if number > 0xffff => Err(self.expected_at(span, "a number up to 65535")),
+            Some(Proto::Link) if number > 0xffff => Err("a number up to 65535"),
             // Smaller numbers are lengths.
-            Some(Proto::Link) if number < 0x600 => {
-                Err(self.expected_at(span, "the number of an Ethernet protocol, 0x600 or more"))
-            }
+            Some(Proto::Link) if number < 0x600 => Err("the number of an Ethernet protocol, 0x600 or more"),
             Some(Proto::Link) => Ok(self.ether_type(number)),
-            Some(_) => Err(self.expected_at(span, "'proto' alone, or behind ip, ip6 or ether")),
+            Some(_) => Err("'proto' alone, or behind ip, ip6 or ether"),
         }
     }
 
     /// Tests `host` and `net`.
-    pub(super) fn network(&self, q: Qualifiers, address: u32, mask: u32, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn network(&self, q: Qualifiers, address: u32, mask: u32) -> Result<Node, Refusal> {
         let in_header = |kind, source: u32, destination: u32| {
             let at = |offset| Node::masked(Load::At(self.payload + offset, Size::Word), mask, address & mask);
             self.ether_type(kind)
@@ -224,24 +186,15 @@ impl Parser<'_> {
             Some(Proto::Ip) => Ok(ip()),
             Some(Proto::Arp) => Ok(arp()),
             Some(Proto::Rarp) => Ok(rarp()),
-            Some(Proto::Link) => {
-                Err(self.expected_at(span, "an Ethernet address, as in ether host 02:00:00:00:00:01"))
+            Some(Proto::Link) => Err("an Ethernet address, as in ether host 02:00:00:00:00:01"),
+            Some(Proto::Ip6) => Err("an IPv6 address"),
+            Some(_) => {
+                Err("a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host 10.0.0.1")
             }
-            Some(Proto::Ip6) => Err(self.expected_at(span, "an IPv6 address")),
-            Some(_) => Err(self.expected_at(
-                span,
-                "a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host 10.0.0.1",
-            )),
         }
     }
 
-    pub(super) fn network6(
-        &self,
-        q: Qualifiers,
-        address: Ipv6Addr,
-        bits: u32,
-        span: Range<usize>,
-    ) -> Parsed<Node> {
+    pub(super) fn network6(&self, q: Qualifiers, address: Ipv6Addr, bits: u32) -> Result<Node, Refusal> {
         let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
         let words = |value: u128| [96, 64, 32, 0].map(|shift| (value >> shift) as u32);
         let (address, mask) = (words(address.to_bits()), words(mask));
@@ -254,11 +207,10 @@ impl Parser<'_> {
         };
         match q.proto {
             None | Some(Proto::Ip6) => Ok(self.ether_type(ETH_IP6).and_directed(q.direction, at(8), at(24))),
-            Some(Proto::Ip | Proto::Arp | Proto::Rarp) => Err(self.expected_at(span, "an IPv4 address")),
-            Some(_) => Err(self.expected_at(
-                span,
-                "a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host fd00::1",
-            )),
+            Some(Proto::Ip | Proto::Arp | Proto::Rarp) => Err("an IPv4 address"),
+            Some(_) => {
+                Err("a port; hosts and nets come alone or behind ip, ip6 or arp: tcp and host fd00::1")
+            }
         }
     }
 
@@ -289,17 +241,9 @@ impl Parser<'_> {
     }
 
     /// Tests `ether host`.
-    pub(super) fn station(
-        &self,
-        direction: Option<Direction>,
-        mac: [u8; 6],
-        span: Range<usize>,
-    ) -> Parsed<Node> {
+    pub(super) fn station(&self, direction: Option<Direction>, mac: [u8; 6]) -> Result<Node, Refusal> {
         if !self.is_ethernet() {
-            return Err(self.expected_at(
-                span,
-                "something else: with 'any' and on tunnels packets have no Ethernet addresses",
-            ));
+            return Err("something else: with 'any' and on tunnels packets have no Ethernet addresses");
         }
         let [a, b, c, d, e, f] = mac;
         let at = |offset: u32| {
@@ -311,25 +255,22 @@ impl Parser<'_> {
         Ok(Node::Always(true).and_directed(direction, at(6), at(0)))
     }
 
-    pub(super) const fn is_ethernet(&self) -> bool {
+    const fn is_ethernet(&self) -> bool {
         matches!(self.link, Link::Ethernet | Link::EthernetSocket) && !matches!(self.carrier, Carrier::Ppp)
     }
 
-    pub(super) fn broadcast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn broadcast(&self, proto: Option<Proto>) -> Result<Node, Refusal> {
         match proto {
             None | Some(Proto::Link) => match self.packet_type() {
-                _ if self.is_ethernet() => self.station(Some(Direction::Destination), [0xff; 6], span),
+                _ if self.is_ethernet() => self.station(Some(Direction::Destination), [0xff; 6]),
                 Some(load) => Ok(Node::equal(load, 1)),
-                None => Err(self.expected_at(span, "something else: there is no broadcast on this link")),
+                None => Err("something else: there is no broadcast on this link"),
             },
-            _ => Err(self.expected_at(
-                span,
-                "'broadcast' alone or behind ether; of a network: ip dst host 10.0.0.255",
-            )),
+            _ => Err("'broadcast' alone or behind ether; of a network: ip dst host 10.0.0.255"),
         }
     }
 
-    pub(super) fn multicast(&self, proto: Option<Proto>, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn multicast(&self, proto: Option<Proto>) -> Result<Node, Refusal> {
         match proto {
             None | Some(Proto::Link) => match self.packet_type() {
                 _ if self.is_ethernet() => Ok(Node::Test(
@@ -339,7 +280,7 @@ impl Parser<'_> {
                     1,
                 )),
                 Some(load) => Ok(Node::equal(load, 2)),
-                None => Err(self.expected_at(span, "something else: there is no multicast on this link")),
+                None => Err("something else: there is no multicast on this link"),
             },
             Some(Proto::Ip) => {
                 let load = Load::At(self.payload + 16, Size::Byte);
@@ -350,7 +291,7 @@ impl Parser<'_> {
                 let is_it = Node::equal(Load::At(self.payload + 24, Size::Byte), 255);
                 Ok(self.ether_type(ETH_IP6).and(is_it))
             }
-            Some(_) => Err(self.expected_at(span, "'multicast' alone or behind ether, ip or ip6")),
+            Some(_) => Err("'multicast' alone or behind ether, ip or ip6"),
         }
     }
 
@@ -364,9 +305,9 @@ impl Parser<'_> {
     }
 
     /// Tests `vlan`; offsets after it are behind the tag.
-    pub(super) fn vlan(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn vlan(&mut self, id: Option<u32>) -> Result<Node, Refusal> {
         if self.link == Link::Raw || self.carrier != Carrier::Link {
-            return Err(self.expected_at(span, "something else: there are no VLANs here"));
+            return Err("something else: there are no VLANs here");
         }
         self.looks_for_tags = true;
         if std::mem::take(&mut self.is_tag_offloaded) {
@@ -390,12 +331,12 @@ impl Parser<'_> {
     }
 
     /// Tests `mpls`; offsets after it are behind the label.
-    pub(super) fn mpls(&mut self, label: Option<u32>, span: Range<usize>) -> Parsed<Node> {
+    pub(super) fn mpls(&mut self, label: Option<u32>) -> Result<Node, Refusal> {
         let is_it = match (self.carrier, self.type_at) {
             (Carrier::Mpls, _) => Node::masked(self.last_label(), 1, 0),
             (Carrier::Ppp, Some(at)) => Node::equal(Load::At(at, Size::Half), PPP_MPLS),
             _ if self.link == Link::Raw => {
-                return Err(self.expected_at(span, "something else: there are no labels on this link"));
+                return Err("something else: there are no labels on this link");
             }
             _ => self.ether_type(ETH_MPLS),
         };
@@ -413,14 +354,14 @@ impl Parser<'_> {
         Load::At(self.payload.saturating_sub(2), Size::Byte)
     }
 
-    pub(super) fn pppoe_discovery(&self, span: Range<usize>) -> Parsed<Node> {
-        self.carries_pppoe(span)?;
+    pub(super) fn pppoe_discovery(&self) -> Result<Node, Refusal> {
+        self.carries_pppoe()?;
         Ok(self.ether_type(ETH_PPPOE_DISCOVERY))
     }
 
     /// Tests `pppoes`; offsets after it are inside the session.
-    pub(super) fn pppoe_session(&mut self, id: Option<u32>, span: Range<usize>) -> Parsed<Node> {
-        self.carries_pppoe(span)?;
+    pub(super) fn pppoe_session(&mut self, id: Option<u32>) -> Result<Node, Refusal> {
+        self.carries_pppoe()?;
         let is_it = self.ether_type(ETH_PPPOE_SESSION);
         let numbered = match id {
             Some(id) => Node::masked(Load::At(self.payload, Size::Word), 0xffff, id),
@@ -432,9 +373,9 @@ impl Parser<'_> {
         Ok(is_it.and(numbered))
     }
 
-    fn carries_pppoe(&self, span: Range<usize>) -> Parsed<()> {
+    fn carries_pppoe(&self) -> Result<(), Refusal> {
         if self.link == Link::Raw || self.carrier != Carrier::Link {
-            return Err(self.expected_at(span, "something else: there is no PPPoE here"));
+            return Err("something else: there is no PPPoE here");
         }
         Ok(())
     }

@@ -10,8 +10,8 @@
 //! a hint what to write instead.
 //!
 //! Written here because the known compiler is libpcap, a C library: through the crate `pcap` it adds two packages, and libpcap
-//! itself to whoever builds or runs a static binary. It also looks names up itself, which a pure crate leaves to whoever calls it,
-//! and its mistakes have no place in the text.
+//! itself to the build or to the host. It also looks names up itself, which a pure crate leaves to its caller, and its errors have no
+//! position in the text.
 //!
 //! ```
 //! use sockeye_filter::NoResolve;
@@ -25,9 +25,12 @@
 
 mod arithmetic;
 mod emit;
+mod headers;
+mod keywords;
 mod lexer;
+mod names;
 mod parse;
-mod primitive;
+mod qualifiers;
 mod tree;
 
 pub use emit::{Instruction, TooLong};
