@@ -39,10 +39,17 @@ pub(crate) fn segments(bytes: &[u8]) {
             pairing.second(number, time_ns.wrapping_add(5), segment);
         }
     }
-    for way in pairing.finish().ways {
+    for direction in pairing.finish().directions {
         let first = segments.len() as u64;
-        assert!(way.both <= second && way.lost <= first.max(second) && way.unseen <= first.max(second));
-        assert!(way.delay.min_ns <= way.delay.p50_ns && way.delay.p50_ns <= way.delay.max_ns);
+        assert!(
+            direction.both <= second
+                && direction.lost <= first.max(second)
+                && direction.unseen <= first.max(second)
+        );
+        assert!(
+            direction.delay.min_ns <= direction.delay.p50_ns
+                && direction.delay.p50_ns <= direction.delay.max_ns
+        );
     }
 }
 

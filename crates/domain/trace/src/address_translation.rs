@@ -5,7 +5,7 @@
 //! too, except for the MSS, which routers lower. If the first capture has two such connections, neither is
 //! taken; nor is one with addresses that occur in the first capture.
 
-use crate::pairing::EndPair;
+use crate::end_pair::EndPair;
 use foldhash::{HashMap, HashSet};
 use sockeye_wire::packet::{Segment, TcpFlags};
 
@@ -19,8 +19,9 @@ pub(crate) struct TranslatedConnections {
     /// SYNs of the second capture without an answer yet
     waiting: HashMap<EndPair, Vec<HeldSegment>>,
     /// Ends in the second capture to ends in the first
-    names: HashMap<EndPair, EndPair>,
-    strangers: HashSet<EndPair>,
+    translations: HashMap<EndPair, EndPair>,
+    /// Ends of connections that the first capture does not have
+    unrelated: HashSet<EndPair>,
 }
 
 /// A segment of the second capture with a still unknown connection.
@@ -36,8 +37,8 @@ pub(crate) struct HeldSegment {
 pub(crate) enum Resolution {
     /// Its ends in the first capture; the kept segments come before it
     As(EndPair, Vec<HeldSegment>),
-    /// It is kept until its connection is known.
-    WaitTimes,
+    /// Kept until its connection is known.
+    Held,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,10 +93,10 @@ impl TranslatedConnections {
         time_ns: u64,
         segment: &Segment,
     ) -> Resolution {
-        if let Some(name) = self.names.get(&ends) {
+        if let Some(name) = self.translations.get(&ends) {
             return Resolution::As(*name, Vec::new());
         }
-        if self.handshakes.is_empty() || self.strangers.contains(&ends) {
+        if self.handshakes.is_empty() || self.unrelated.contains(&ends) {
             return Resolution::As(ends, Vec::new());
         }
         let has = |flag| segment.flags.has(flag);
@@ -107,7 +108,7 @@ impl TranslatedConnections {
                     time_ns,
                     segment: *segment,
                 });
-                return Resolution::WaitTimes;
+                return Resolution::Held;
             }
         }
         let client = if has(TcpFlags::SYN) && has(TcpFlags::ACK) {
@@ -124,13 +125,13 @@ impl TranslatedConnections {
             .and_then(|syn| self.name(syn, SynFingerprint::of(segment)));
         match name {
             Some(name) => {
-                self.names.insert(client, name);
-                self.names.insert(ends, name.reversed());
+                self.translations.insert(client, name);
+                self.translations.insert(ends, name.reversed());
                 Resolution::As(name.reversed(), held)
             }
             None => {
-                if self.strangers.len() < SYNS_MAX {
-                    self.strangers.extend([client, client.reversed()]);
+                if self.unrelated.len() < SYNS_MAX {
+                    self.unrelated.extend([client, client.reversed()]);
                 }
                 Resolution::As(ends, held)
             }
@@ -145,8 +146,8 @@ impl TranslatedConnections {
     }
 
     /// All translations: ends in the first capture and in the second.
-    pub(crate) fn names(&self) -> impl Iterator<Item = (EndPair, EndPair)> + '_ {
-        self.names.iter().map(|(second, first)| (*first, *second))
+    pub(crate) fn translations(&self) -> impl Iterator<Item = (EndPair, EndPair)> + '_ {
+        self.translations.iter().map(|(second, first)| (*first, *second))
     }
 
     fn name(&self, syn: SynFingerprint, answer: SynFingerprint) -> Option<EndPair> {

@@ -1,12 +1,15 @@
 //! The state of one connection during the analysis.
 
+use crate::budget::Budget;
+use crate::counters::Counters;
 use crate::ending::EndingEvidence;
 use crate::event_log::EventLog;
-use crate::rules::{Budget, Captured, Rules, Scale, end_of, is_syn};
+use crate::finished::Finished;
+use crate::rules::{Captured, Rules, Scale, end_of, is_syn};
 use crate::sender::{AckInfo, Sender};
 use crate::series_recorder::SeriesRecorder;
 use crate::timestamp_echo::is_far;
-use crate::trace::{Counters, Finished, Tuple};
+use crate::tuple::Tuple;
 use crate::{
     Completeness, Confidence, Connection, Endpoint, EventKind, Flag, Limit, Negotiated, SegmentNotes, Side,
     Vantage,
@@ -30,12 +33,12 @@ pub(crate) struct Flow {
     senders: [Sender; 2],
     fins: [Option<u32>; 2],
     is_closed: bool,
-    farewell: EndingEvidence,
+    ending: EndingEvidence,
     /// End that sent data last, and number of changes
     last_sender: Option<u8>,
     turns: u32,
     history: EventLog,
-    record: Option<Box<SeriesRecorder>>,
+    recorder: Option<Box<SeriesRecorder>>,
 }
 
 /// Times of the handshake's segments.
@@ -87,11 +90,11 @@ impl Flow {
             senders: [Sender::new(captured.time_ns), Sender::new(captured.time_ns)],
             fins: [None; 2],
             is_closed: false,
-            farewell: EndingEvidence::default(),
+            ending: EndingEvidence::default(),
             last_sender: None,
             turns: 0,
             history: EventLog::new(events_max),
-            record: keeps_series.then(Box::default),
+            recorder: keeps_series.then(Box::default),
         }
     }
 
@@ -102,13 +105,13 @@ impl Flow {
 
     /// Points of its graph, and events that count as points.
     pub(crate) fn points(&self) -> Option<usize> {
-        let record = self.record.as_ref()?;
-        Some(record.points() + self.history.len())
+        let recorder = self.recorder.as_ref()?;
+        Some(recorder.points() + self.history.len())
     }
 
     /// Drops the points of its graph.
     pub(crate) fn drop_points(&mut self) {
-        self.record = None;
+        self.recorder = None;
     }
 
     /// Transmissions that it keeps.
@@ -125,8 +128,8 @@ impl Flow {
             .map(|side| side.unacked.heap_bytes())
             .sum();
         let senders: usize = self.senders.iter().map(Sender::heap_bytes).sum();
-        let record = self.record.as_ref().map_or(0, |record| record.heap_bytes());
-        size_of::<Self>() + unacked + senders + self.history.heap_bytes() + record
+        let recorder = self.recorder.as_ref().map_or(0, |recorder| recorder.heap_bytes());
+        size_of::<Self>() + unacked + senders + self.history.heap_bytes() + recorder
     }
 
     /// Updates tshark's completeness: of the first segment, only a SYN counts.
@@ -168,7 +171,7 @@ impl Flow {
         from: usize,
         mut captured: Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Budget,
+        budget: &mut Budget,
         counters: &mut Counters,
     ) {
         let segment = captured.segment;
@@ -194,7 +197,7 @@ impl Flow {
         };
         let is_quiet = sender.in_flight() == 0;
         captured.train = sender.sends(now_ns, segment, &mut self.rules.sides[from], &mut self.history);
-        let acknowledged = self.rules.segment(from, &captured, notes, room);
+        let acknowledged = self.rules.segment(from, &captured, notes, budget);
         if has_ack && !sender.is_repeated() {
             let scale = self.rules.sides[from].scale;
             let window = match scale {
@@ -222,21 +225,21 @@ impl Flow {
             let is_answer = is_other && is_quiet && peer.in_flight() == 0;
             self.turns = self.turns.saturating_add(is_answer.into());
         }
-        if let Some(record) = &mut self.record {
+        if let Some(recorder) = &mut self.recorder {
             let relative_ns = captured.time_ns.saturating_sub(self.begin_ns);
-            record.segment(
+            recorder.segment(
                 from == self.client,
                 relative_ns,
                 &captured,
                 notes,
                 (sender, peer),
-                room,
+                budget,
             );
         }
         self.note_end(from, segment, notes);
-        if self.record.is_some() {
+        if self.recorder.is_some() {
             let more = self.history.len() - events_before;
-            room.points_left = room.points_left.saturating_sub(more);
+            budget.points_left = budget.points_left.saturating_sub(more);
         }
         self.last_ns = now_ns;
     }
@@ -277,7 +280,7 @@ impl Flow {
             begin_ns,
             end_ns: begin_ns + (end_ns - self.begin_ns),
             first_frame: self.first_frame,
-            ending: self.farewell.ending(client, self.is_closed),
+            ending: self.ending.ending(client, self.is_closed),
             completeness: self.completeness,
             negotiated: self.handshake.negotiated(),
             handshake_ns: self.handshake.round_trip_ns(),
@@ -290,8 +293,8 @@ impl Flow {
             events_left_out,
         };
         let series = self
-            .record
-            .map(|record| Box::new(record.series(connection.events.clone())));
+            .recorder
+            .map(|recorder| Box::new(recorder.series(connection.events.clone())));
         Finished { connection, series }
     }
 
@@ -431,7 +434,7 @@ impl Flow {
         ]
         .into_iter()
         .any(|flag| notes.flags.has(flag));
-        self.farewell
+        self.ending
             .segment(from, is_syn(segment), segment.flags.has(TcpFlags::RST), is_again);
         if segment.flags.has(TcpFlags::RST) {
             self.is_closed = true;

@@ -39,12 +39,16 @@
 extern crate self as sockeye_trace;
 
 mod address_translation;
+mod budget;
 mod bursts;
 mod connection;
+mod counters;
 mod duplicates;
+mod end_pair;
 mod ending;
 mod event;
 mod event_log;
+mod finished;
 mod flags;
 mod flow;
 mod histogram;
@@ -63,16 +67,19 @@ mod series_recorder;
 mod tests;
 mod timestamp_echo;
 mod trace;
+mod tuple;
 mod unacked;
 mod wait_times;
 
 pub use connection::{
     Completeness, Connection, Direction, Endpoint, Negotiated, Opinions, Percentiles, Side, Vantage,
 };
+pub use counters::Counters;
 pub use ending::Ending;
 pub use event::{Confidence, Event, EventKind};
+pub use finished::Finished;
 pub use flags::{Flag, Flags, SegmentNotes};
 pub use limit::{Limit, Shares, Verdict};
 pub use pairing::{Paired, PairedDirection, Pairing};
 pub use series::{AckPoint, Mark, MarkKind, SegmentPoint, Series, SideSeries, WindowPoint};
-pub use trace::{Counters, Finished, Keep, Options, Trace};
+pub use trace::{Keep, Options, Trace};

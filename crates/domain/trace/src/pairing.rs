@@ -8,11 +8,12 @@
 //!
 //! Both capture points have their own clocks. The shortest delays in both directions give the offset between
 //! them, if these are equal; otherwise half of their difference is the error of [`Paired::offset_ns`] and of
-//! the one-way delays, but not of their sum.
+//! the one-direction delays, but not of their sum.
 
 use crate::Percentiles;
 use crate::address_translation::{Resolution, TranslatedConnections};
 use crate::duplicates::Recent;
+use crate::end_pair::EndPair;
 use crate::histogram::Histogram;
 use crate::sequence::after;
 use foldhash::HashMap;
@@ -27,8 +28,8 @@ use std::net::IpAddr;
 #[derive(Debug, Default)]
 pub struct Pairing {
     numbers: HashMap<EndPair, u32>,
-    ways: Vec<DirectionState>,
-    sightings: Vec<Candidate>,
+    directions: Vec<DirectionState>,
+    candidates: Vec<Candidate>,
     /// Candidates by direction and sender's timestamp; without timestamps, by sequence number
     alike: HashMap<(u32, u32), Vec<u32>>,
     spans: [Option<(u64, u64)>; 2],
@@ -44,7 +45,7 @@ pub struct Paired {
     /// Whether the offset is measured (segments in both directions). If not, the shortest delay counts as 0
     pub is_offset_measured: bool,
     /// All directions of all connections, by descending number of segments
-    pub ways: Vec<PairedDirection>,
+    pub directions: Vec<PairedDirection>,
     /// Segments of the first capture that did not fit
     pub left_out: u64,
 }
@@ -73,14 +74,8 @@ pub struct PairedDirection {
     pub reordered: u64,
     /// Lost frames in the capture nearer to the sender; at most a few hundred
     pub lost_frames: Vec<u64>,
-    /// One-way delay between the captures after correction of the clocks, in nanoseconds
+    /// One-direction delay between the captures after correction of the clocks, in nanoseconds
     pub delay: Percentiles,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct EndPair {
-    pub(crate) source: (IpAddr, u16),
-    pub(crate) destination: (IpAddr, u16),
 }
 
 /// A segment of the first capture.
@@ -88,7 +83,7 @@ pub(crate) struct EndPair {
 struct Candidate {
     frame: u64,
     time_ns: u64,
-    way: u32,
+    direction: u32,
     sequence: u32,
     acknowledgement: u32,
     len: u32,
@@ -128,21 +123,21 @@ impl Pairing {
 
     /// Adds a segment of the first capture.
     pub fn first(&mut self, frame: u64, time_ns: u64, segment: &Segment) {
-        if self.sightings.len() >= CANDIDATES_MAX {
+        if self.candidates.len() >= CANDIDATES_MAX {
             self.left_out += 1;
             return;
         }
         widen(&mut self.spans[0], time_ns);
         let ends = EndPair::of(segment);
         self.translated.first(ends, segment);
-        let way = self.way(ends, true);
-        if self.ways[way as usize].is_twin(0, time_ns, segment) {
+        let direction = self.direction(ends, true);
+        if self.directions[direction as usize].is_twin(0, time_ns, segment) {
             return;
         }
-        let sighting = Candidate {
+        let candidate = Candidate {
             frame,
             time_ns,
-            way,
+            direction,
             sequence: segment.sequence,
             acknowledgement: segment.acknowledgement,
             len: segment.payload_len,
@@ -150,10 +145,10 @@ impl Pairing {
             flags: segment.flags.0 & KEPT_FLAGS,
             ip_id: segment.ip_id.unwrap_or(0),
         };
-        let place = self.sightings.len() as u32;
-        self.sightings.push(sighting);
+        let place = self.candidates.len() as u32;
+        self.candidates.push(candidate);
         self.alike
-            .entry((way, match_key(segment)))
+            .entry((direction, match_key(segment)))
             .or_default()
             .push(place);
     }
@@ -163,29 +158,29 @@ impl Pairing {
         widen(&mut self.spans[1], time_ns);
         let ends = EndPair::of(segment);
         if let Some(number) = self.numbers.get(&ends).copied()
-            && self.ways[number as usize].is_of_first
+            && self.directions[number as usize].is_of_first
         {
             return self.compare(number, frame, time_ns, segment);
         }
         match self.translated.second(ends, frame, time_ns, segment) {
-            Resolution::WaitTimes => {}
+            Resolution::Held => {}
             Resolution::As(name, held) => {
                 // The waiting SYN of a handshake belongs to the opposite direction.
                 for held in held {
                     let own = EndPair::of(&held.segment);
                     let name = if own == ends { name } else { name.reversed() };
-                    let number = self.way(name, false);
+                    let number = self.direction(name, false);
                     self.compare(number, held.frame, held.time_ns, &held.segment);
                 }
-                let number = self.way(name, false);
+                let number = self.direction(name, false);
                 self.compare(number, frame, time_ns, segment);
             }
         }
     }
 
     fn compare(&mut self, number: u32, frame: u64, time_ns: u64, segment: &Segment) {
-        let way = &mut self.ways[number as usize];
-        if way.is_twin(1, time_ns, segment) {
+        let direction = &mut self.directions[number as usize];
+        if direction.is_twin(1, time_ns, segment) {
             return;
         }
         let alike = self
@@ -194,23 +189,26 @@ impl Pairing {
             .map_or(&[][..], Vec::as_slice);
         let mut is_matched = false;
         for place in alike {
-            let sighting = &mut self.sightings[*place as usize];
-            if !sighting.cover(segment) {
+            let candidate = &mut self.candidates[*place as usize];
+            if !candidate.cover(segment) {
                 continue;
             }
             is_matched = true;
-            way.add(sighting.frame, i128::from(time_ns) - i128::from(sighting.time_ns));
+            direction.add(
+                candidate.frame,
+                i128::from(time_ns) - i128::from(candidate.time_ns),
+            );
             // A merged segment may cover several; a split one is part of one.
-            if sighting.len >= segment.payload_len {
+            if candidate.len >= segment.payload_len {
                 break;
             }
         }
         if is_matched {
-            way.both += 1;
-        } else if way.only_second.len() < FRAMES_MAX {
-            way.only_second.push((frame, time_ns));
+            direction.both += 1;
+        } else if direction.only_second.len() < FRAMES_MAX {
+            direction.only_second.push((frame, time_ns));
         } else {
-            way.only_second_more += 1;
+            direction.only_second_more += 1;
         }
     }
 
@@ -218,52 +216,54 @@ impl Pairing {
     #[must_use]
     pub fn finish(mut self) -> Paired {
         for held in self.translated.rest() {
-            let number = self.way(EndPair::of(&held.segment), false);
+            let number = self.direction(EndPair::of(&held.segment), false);
             self.compare(number, held.frame, held.time_ns, &held.segment);
         }
-        let names: HashMap<EndPair, EndPair> = self.translated.names().collect();
+        let names: HashMap<EndPair, EndPair> = self.translated.translations().collect();
         let (offset_ns, is_offset_measured) = self.offset_ns();
-        let mut only_first: Vec<Vec<(u64, u64)>> = self.ways.iter().map(|_| Vec::new()).collect();
-        for sighting in self
-            .sightings
+        let mut only_first: Vec<Vec<(u64, u64)>> = self.directions.iter().map(|_| Vec::new()).collect();
+        for candidate in self
+            .candidates
             .iter()
-            .filter(|sighting| sighting.covered < sighting.len.max(1))
+            .filter(|candidate| candidate.covered < candidate.len.max(1))
         {
-            only_first[sighting.way as usize].push((sighting.frame, sighting.time_ns));
+            only_first[candidate.direction as usize].push((candidate.frame, candidate.time_ns));
         }
         let spans = self.spans;
-        let mut ways: Vec<PairedDirection> = self
-            .ways
+        let mut directions: Vec<PairedDirection> = self
+            .directions
             .into_iter()
             .zip(only_first)
-            .map(|(way, only_first)| {
-                let name = names.get(&way.ends).map(|name| [name.source, name.destination]);
+            .map(|(direction, only_first)| {
+                let name = names
+                    .get(&direction.ends)
+                    .map(|name| [name.source, name.destination]);
                 PairedDirection {
                     translated: name,
-                    ..way.paired(only_first, spans, offset_ns)
+                    ..direction.paired(only_first, spans, offset_ns)
                 }
             })
             .collect();
-        ways.sort_by_key(|way| {
+        directions.sort_by_key(|direction| {
             (
-                std::cmp::Reverse(way.both + way.lost),
-                way.source,
-                way.destination,
+                std::cmp::Reverse(direction.both + direction.lost),
+                direction.source,
+                direction.destination,
             )
         });
         Paired {
             offset_ns,
             is_offset_measured,
-            ways,
+            directions,
             left_out: self.left_out,
         }
     }
 
-    fn way(&mut self, ends: EndPair, is_of_first: bool) -> u32 {
-        let next = self.ways.len() as u32;
+    fn direction(&mut self, ends: EndPair, is_of_first: bool) -> u32 {
+        let next = self.directions.len() as u32;
         let number = *self.numbers.entry(ends).or_insert(next);
         if number == next {
-            self.ways.push(DirectionState::new(ends, is_of_first));
+            self.directions.push(DirectionState::new(ends, is_of_first));
         }
         number
     }
@@ -272,22 +272,26 @@ impl Pairing {
     /// offset is in the middle of the least of one and the largest of the other.
     fn offset_ns(&self) -> (i64, bool) {
         let mut best: Option<(i64, i64)> = None;
-        for way in self
-            .ways
+        for direction in self
+            .directions
             .iter()
-            .filter(|way| way.ends.source <= way.ends.destination)
+            .filter(|direction| direction.ends.source <= direction.ends.destination)
         {
             let Some(back) = self
                 .numbers
-                .get(&way.ends.reversed())
-                .map(|number| &self.ways[*number as usize])
+                .get(&direction.ends.reversed())
+                .map(|number| &self.directions[*number as usize])
             else {
                 continue;
             };
-            let (Some(one), Some(other)) = (way.middle_ns(), back.middle_ns()) else {
+            let (Some(one), Some(other)) = (direction.middle_ns(), back.middle_ns()) else {
                 continue;
             };
-            let (there, back) = if one >= other { (way, back) } else { (back, way) };
+            let (there, back) = if one >= other {
+                (direction, back)
+            } else {
+                (back, direction)
+            };
             let round_trip_ns = there.lowest_ns.saturating_sub(back.highest_ns);
             let offset_ns = back.highest_ns.saturating_add(round_trip_ns / 2);
             // The connection with the shortest round trip is the most exact.
@@ -298,10 +302,10 @@ impl Pairing {
         match best {
             Some((_, offset_ns)) => (offset_ns, true),
             None => (
-                self.ways
+                self.directions
                     .iter()
-                    .filter(|way| way.both > 0)
-                    .map(|way| way.lowest_ns)
+                    .filter(|direction| direction.both > 0)
+                    .map(|direction| direction.lowest_ns)
                     .min()
                     .unwrap_or(0),
                 false,
@@ -343,23 +347,6 @@ impl Candidate {
         }
         self.covered = self.covered.saturating_add(end.wrapping_sub(start));
         true
-    }
-}
-
-impl EndPair {
-    fn of(segment: &Segment) -> Self {
-        Self {
-            source: (segment.source, segment.source_port),
-            destination: (segment.destination, segment.destination_port),
-        }
-    }
-
-    /// The opposite direction.
-    pub(crate) fn reversed(self) -> Self {
-        Self {
-            source: self.destination,
-            destination: self.source,
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! Where its manual and its code disagree, this follows the code. Not followed: MPTCP, where it tolerates
 //! some duplicate ACKs.
 
+use crate::budget::Budget;
 use crate::duplicates::takes_space;
 use crate::sequence::{after, before, not_after};
 use crate::unacked::{Acknowledged, Transmission, Unacked};
@@ -98,13 +99,13 @@ impl Rules {
         is_syn(segment) && self.sides[from].base.is_some_and(|base| base != segment.sequence)
     }
 
-    /// Judges one segment and updates the state. `room` is the budget of transmissions of all connections.
+    /// Judges one segment and updates the state. `budget` is that of all connections.
     pub(crate) fn segment(
         &mut self,
         from: usize,
         captured: &Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Budget,
+        budget: &mut Budget,
     ) -> Acknowledged {
         let segment = captured.segment;
         let [lower, higher] = &mut self.sides;
@@ -135,8 +136,8 @@ impl Rules {
         if takes_space(segment) {
             side.judge_repetition(peer, captured, self.first_round_trip_ns, notes);
         }
-        side.remember(captured, notes, room);
-        let acknowledged = peer.acknowledged(captured, notes, room);
+        side.remember(captured, notes, budget);
+        let acknowledged = peer.acknowledged(captured, notes, budget);
         side.measure_flight(peer, segment, notes);
         self.after(from, captured);
         acknowledged
@@ -317,13 +318,13 @@ impl Side {
         notes.rto_frame = since_ns.map(|_| oldest.0);
     }
 
-    fn remember(&mut self, captured: &Captured<'_>, notes: &SegmentNotes, room: &mut Budget) {
+    fn remember(&mut self, captured: &Captured<'_>, notes: &SegmentNotes, budget: &mut Budget) {
         let segment = captured.segment;
         let seq = segment.sequence;
         let mut next = seq.wrapping_add(segment.payload_len);
         if takes_space(segment) && self.unacked.len() < UNACKED_MAX {
             next = end_of(segment);
-            if room.take() {
+            if budget.take() {
                 let sent = Transmission {
                     time_ns: captured.time_ns,
                     frame: captured.frame,
@@ -356,12 +357,12 @@ impl Side {
         &mut self,
         captured: &Captured<'_>,
         notes: &mut SegmentNotes,
-        room: &mut Budget,
+        budget: &mut Budget,
     ) -> Acknowledged {
         let acknowledged = self
             .unacked
             .acknowledge(captured.segment.acknowledgement, self.base.unwrap_or(0));
-        room.release(acknowledged.removed);
+        budget.release(acknowledged.removed);
         if let Some((frame, sent_ns)) = acknowledged.exactly {
             notes.acks_frame = Some(frame);
             notes.ack_rtt_ns = captured.time_ns.checked_sub(sent_ns).filter(|rtt_ns| *rtt_ns > 0);
@@ -403,35 +404,6 @@ impl Side {
             self.last_ack
                 .wrapping_add(self.window.wrapping_shl(u32::from(shift))),
         )
-    }
-}
-
-/// Memory budget of all connections together.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    /// Transmissions that still fit
-    pub(crate) left: usize,
-    /// Transmissions that did not fit
-    pub(crate) refused: u64,
-    /// Points of graphs that still fit
-    pub(crate) points_left: usize,
-    /// Segments with points that did not fit
-    pub(crate) points_refused: u64,
-}
-
-impl Budget {
-    fn take(&mut self) -> bool {
-        let has_room = self.left > 0;
-        if has_room {
-            self.left -= 1;
-        } else {
-            self.refused += 1;
-        }
-        has_room
-    }
-
-    pub(crate) fn release(&mut self, count: usize) {
-        self.left += count;
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records the points of a time-sequence graph.
 
-use crate::rules::{Budget, Captured, end_of};
+use crate::budget::Budget;
+use crate::rules::{Captured, end_of};
 use crate::sender::Sender;
 use crate::{
     AckPoint, Event, Flag, Mark, MarkKind, SegmentNotes, SegmentPoint, Series, SideSeries, WindowPoint,
@@ -15,7 +16,7 @@ pub(crate) struct SeriesRecorder {
 }
 
 impl SeriesRecorder {
-    /// Adds a segment, after both sides processed it. `room` is the budget of points of all connections.
+    /// Adds a segment, after both sides processed it. `budget` is that of all connections.
     pub(crate) fn segment(
         &mut self,
         from_client: bool,
@@ -23,10 +24,10 @@ impl SeriesRecorder {
         captured: &Captured<'_>,
         notes: &SegmentNotes,
         (sender, peer): (&Sender, &Sender),
-        room: &mut Budget,
+        budget: &mut Budget,
     ) {
-        if room.points_left == 0 {
-            room.points_refused += 1;
+        if budget.points_left == 0 {
+            budget.points_refused += 1;
             self.series.segments_left_out += 1;
             return;
         }
@@ -131,7 +132,7 @@ impl SeriesRecorder {
         }
         let more = own.len() + other.len() - before;
         self.points += more;
-        room.points_left = room.points_left.saturating_sub(more);
+        budget.points_left = budget.points_left.saturating_sub(more);
     }
 
     /// Number of points.

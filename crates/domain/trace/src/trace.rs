@@ -1,21 +1,24 @@
 //! Distributes the segments of a capture to their connections.
 
+use crate::budget::Budget;
+use crate::counters::Counters;
+use crate::finished::Finished;
 use crate::flow::Flow;
-use crate::rules::{Budget, Captured};
-use crate::{Connection, SegmentNotes, Series};
+use crate::rules::Captured;
+use crate::tuple::Tuple;
+use crate::{Flag, SegmentNotes};
 use foldhash::{HashMap, HashMapExt};
 use sockeye_wire::packet::Segment;
 use std::collections::VecDeque;
-use std::net::IpAddr;
 
 /// Analyses segments in the order of their capture.
 ///
-/// Memory is bounded: finished connections are returned by [`Trace::finished`] and dropped, and at
+/// Memory is bounded: finished connections are returned by [`Trace::finished`] and dropped. At
 /// [`Options::connections_max`] the connections that were quiet for longest are returned early.
 #[derive(Debug)]
 pub struct Trace {
     options: Options,
-    numbers: HashMap<Tuple, u32>,
+    indices: HashMap<Tuple, u32>,
     /// By index; free indices are in `free`
     flows: Vec<Option<Box<Flow>>>,
     free: Vec<u32>,
@@ -25,8 +28,9 @@ pub struct Trace {
     last: Option<(Tuple, u32)>,
     next_number: u32,
     first_ns: Option<u64>,
-    hand: usize,
-    room: Budget,
+    /// Index where the search for a quiet connection continues
+    eviction_start: usize,
+    budget: Budget,
     /// No connection has points left that could be dropped for others
     is_full_of_points: bool,
     counters: Counters,
@@ -90,42 +94,11 @@ impl Keep {
     }
 }
 
-/// A finished connection.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finished {
-    /// Result of its analysis
-    pub connection: Connection,
-    /// Points of its graph, if selected and not dropped
-    pub series: Option<Box<Series>>,
-}
-
-/// Totals, and what did not fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Segments
-    pub segments: u64,
-    /// Connections
-    pub connections: u64,
-    /// Connections that were returned before their end, because there were too many
-    pub connections_cut_short: u64,
-    /// Segments that were not tracked, because too many were unacknowledged: their acknowledgements measure
-    /// nothing
-    pub unacked_left_out: u64,
-    /// Segments missing in graphs, because too many points were kept
-    pub points_left_out: u64,
-    /// Connections that lost their points in favour of others
-    pub series_forgotten: u64,
-    /// Segments with a time before that of the previous one
-    pub times_backwards: u64,
-    /// Approximate memory in use, in bytes
-    pub memory_bytes: u64,
-}
-
 impl Trace {
     /// An analysis without segments.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        let room = Budget {
+        let budget = Budget {
             left: options.unacked_max,
             refused: 0,
             points_left: options.series_points_max,
@@ -133,7 +106,7 @@ impl Trace {
         };
         Self {
             options,
-            numbers: HashMap::new(),
+            indices: HashMap::new(),
             flows: Vec::new(),
             free: Vec::new(),
             closed: VecDeque::new(),
@@ -141,8 +114,8 @@ impl Trace {
             last: None,
             next_number: 0,
             first_ns: None,
-            hand: 0,
-            room,
+            eviction_start: 0,
+            budget,
             is_full_of_points: false,
             counters: Counters::default(),
         }
@@ -165,31 +138,31 @@ impl Trace {
         };
         let mut notes = SegmentNotes::default();
 
-        let mut place = self.find(&tuple);
-        if let Some(old) = place {
+        let mut index = self.find(&tuple);
+        if let Some(old) = index {
             let is_reused = self
                 .flow(old)
                 .is_some_and(|flow| flow.rules.is_reused(from, segment));
             if is_reused {
-                self.give_out(old);
-                notes.flags = notes.flags.with(crate::Flag::ReusedPorts);
-                place = None;
+                self.retire(old);
+                notes.flags = notes.flags.with(Flag::ReusedPorts);
+                index = None;
             }
         }
-        let is_new = place.is_none();
-        let place = place.unwrap_or_else(|| self.open(tuple, from, &captured, first_ns));
+        let is_new = index.is_none();
+        let index = index.unwrap_or_else(|| self.open(tuple, from, &captured, first_ns));
         let is_reused = !notes.flags.is_empty();
-        let Some(Some(flow)) = self.flows.get_mut(place as usize) else {
+        let Some(Some(flow)) = self.flows.get_mut(index as usize) else {
             return notes;
         };
         notes.connection = flow.number;
         flow.count_completeness(segment, is_new && !is_reused, is_reused);
         let was_closed = flow.is_closed();
-        flow.segment(from, captured, &mut notes, &mut self.room, &mut self.counters);
+        flow.segment(from, captured, &mut notes, &mut self.budget, &mut self.counters);
         if flow.is_closed() && !was_closed {
-            self.closed.push_back((place, flow.number));
+            self.closed.push_back((index, flow.number));
         }
-        if self.room.points_left == 0 && !self.is_full_of_points {
+        if self.budget.points_left == 0 && !self.is_full_of_points {
             self.drop_points();
         }
         self.return_closed(time_ns);
@@ -203,19 +176,19 @@ impl Trace {
 
     /// Ends the capture: returns all remaining connections, in the order of their numbers.
     pub fn finish(&mut self) -> impl Iterator<Item = Finished> + use<'_> {
-        self.numbers.clear();
+        self.indices.clear();
         self.closed.clear();
         self.last = None;
-        let mut places: Vec<u32> = (0..self.flows.len() as u32).collect();
-        places.retain(|place| self.flows[*place as usize].is_some());
-        places.sort_unstable_by_key(|place| self.flow(*place).map(|flow| flow.number));
+        let mut indices: Vec<u32> = (0..self.flows.len() as u32).collect();
+        indices.retain(|index| self.flows[*index as usize].is_some());
+        indices.sort_unstable_by_key(|index| self.flow(*index).map(|flow| flow.number));
         let mut done: VecDeque<Finished> = std::mem::take(&mut self.finished);
-        let mut places = places.into_iter();
+        let mut indices = indices.into_iter();
         std::iter::from_fn(move || {
             if let Some(finished) = done.pop_front() {
                 return Some(finished);
             }
-            let flow = self.flows[places.next()? as usize].take()?;
+            let flow = self.flows[indices.next()? as usize].take()?;
             Some(self.finish_flow(*flow))
         })
     }
@@ -229,34 +202,34 @@ impl Trace {
             .flatten()
             .map(|flow| flow.memory_bytes())
             .sum::<usize>();
-        let tables = self.flows.capacity() * 8 + self.numbers.capacity() * (size_of::<Tuple>() + 8);
+        let tables = self.flows.capacity() * 8 + self.indices.capacity() * (size_of::<Tuple>() + 8);
         Counters {
             connections: u64::from(self.next_number),
-            unacked_left_out: self.room.refused,
-            points_left_out: self.room.points_refused,
+            unacked_left_out: self.budget.refused,
+            points_left_out: self.budget.points_refused,
             memory_bytes: (flows + tables) as u64,
             ..self.counters
         }
     }
 
     fn find(&mut self, tuple: &Tuple) -> Option<u32> {
-        if let Some((last, place)) = &self.last
+        if let Some((last, index)) = &self.last
             && last == tuple
         {
-            return Some(*place);
+            return Some(*index);
         }
-        let place = self.numbers.get(tuple).copied()?;
-        self.last = Some((*tuple, place));
-        Some(place)
+        let index = self.indices.get(tuple).copied()?;
+        self.last = Some((*tuple, index));
+        Some(index)
     }
 
-    fn flow(&self, place: u32) -> Option<&Flow> {
-        self.flows.get(place as usize)?.as_deref()
+    fn flow(&self, index: u32) -> Option<&Flow> {
+        self.flows.get(index as usize)?.as_deref()
     }
 
     fn open(&mut self, tuple: Tuple, from: usize, captured: &Captured<'_>, first_ns: u64) -> u32 {
-        if self.numbers.len() >= self.options.connections_max {
-            self.return_one();
+        if self.indices.len() >= self.options.connections_max {
+            self.evict_one();
         }
         let number = self.next_number;
         self.next_number += 1;
@@ -277,57 +250,57 @@ impl Trace {
             events_max,
             keeps_series,
         ));
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.flows[place as usize] = Some(flow);
-                place
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.flows[index as usize] = Some(flow);
+                index
             }
             None => {
                 self.flows.push(Some(flow));
                 (self.flows.len() - 1) as u32
             }
         };
-        self.numbers.insert(tuple, place);
-        self.last = Some((tuple, place));
-        place
+        self.indices.insert(tuple, index);
+        self.last = Some((tuple, index));
+        index
     }
 
     /// Returns one connection early: a closed one, or the quietest of some.
-    fn return_one(&mut self) {
-        while let Some((place, number)) = self.closed.pop_front() {
-            if self.flow(place).is_some_and(|flow| flow.number == number) {
-                return self.give_out(place);
+    fn evict_one(&mut self) {
+        while let Some((index, number)) = self.closed.pop_front() {
+            if self.flow(index).is_some_and(|flow| flow.number == number) {
+                return self.retire(index);
             }
         }
         let mut oldest: Option<(u64, u32)> = None;
         for _ in 0..EVICTION_SAMPLE.min(self.flows.len()) {
-            self.hand = (self.hand + 1) % self.flows.len();
-            if let Some(flow) = &self.flows[self.hand] {
-                let age = (flow.last_ns, self.hand as u32);
+            self.eviction_start = (self.eviction_start + 1) % self.flows.len();
+            if let Some(flow) = &self.flows[self.eviction_start] {
+                let age = (flow.last_ns, self.eviction_start as u32);
                 oldest = Some(oldest.map_or(age, |oldest| oldest.min(age)));
             }
         }
-        if let Some((_, place)) = oldest {
+        if let Some((_, index)) = oldest {
             self.counters.connections_cut_short += 1;
-            self.give_out(place);
+            self.retire(index);
         }
     }
 
     /// Returns connections that were closed for so long that no late segment will come.
     fn return_closed(&mut self, now_ns: u64) {
-        while let Some((place, number)) = self.closed.front().copied() {
-            let flow = self.flow(place).filter(|flow| flow.number == number);
+        while let Some((index, number)) = self.closed.front().copied() {
+            let flow = self.flow(index).filter(|flow| flow.number == number);
             let is_crowded = self.closed.len() > self.options.closed_max;
-            let long_pauses = flow.is_some_and(|flow| {
+            let may_continue = flow.is_some_and(|flow| {
                 !is_crowded && now_ns.saturating_sub(flow.last_ns) <= self.options.closed_ns_max
             });
-            if long_pauses {
+            if may_continue {
                 return;
             }
-            let is_there = flow.is_some();
+            let is_open = flow.is_some();
             self.closed.pop_front();
-            if is_there {
-                self.give_out(place);
+            if is_open {
+                self.retire(index);
             }
         }
     }
@@ -339,72 +312,44 @@ impl Trace {
             self.is_full_of_points = true;
             return;
         }
-        let points = |(place, flow): (usize, &Option<Box<Flow>>)| Some((flow.as_ref()?.points()?, place));
+        let points = |(index, flow): (usize, &Option<Box<Flow>>)| Some((flow.as_ref()?.points()?, index));
         let mut kept: Vec<_> = self.flows.iter().enumerate().filter_map(points).collect();
         kept.sort_unstable();
         kept.pop();
         let goal = self.options.series_points_max / 4;
-        for (points, place) in kept {
-            if self.room.points_left >= goal {
+        for (points, index) in kept {
+            if self.budget.points_left >= goal {
                 break;
             }
-            if let Some(flow) = self.flows[place].as_mut() {
+            if let Some(flow) = self.flows[index].as_mut() {
                 flow.drop_points();
-                self.room.points_left += points;
+                self.budget.points_left += points;
                 self.counters.series_forgotten += 1;
             }
         }
         // One connection needs all of the budget: a new search would find nothing.
-        self.is_full_of_points = self.room.points_left < goal;
+        self.is_full_of_points = self.budget.points_left < goal;
     }
 
-    fn give_out(&mut self, place: u32) {
-        let Some(flow) = self.flows[place as usize].take() else {
+    fn retire(&mut self, index: u32) {
+        let Some(flow) = self.flows[index as usize].take() else {
             return;
         };
-        self.free.push(place);
-        self.numbers.remove(&flow.tuple);
+        self.free.push(index);
+        self.indices.remove(&flow.tuple);
         self.last = None;
         let finished = self.finish_flow(*flow);
         self.finished.push_back(finished);
     }
 
     fn finish_flow(&mut self, flow: Flow) -> Finished {
-        self.room.release(flow.unacked());
+        self.budget.release(flow.unacked());
         if let Some(points) = flow.points() {
-            let left = self.room.points_left.saturating_add(points);
-            self.room.points_left = left.min(self.options.series_points_max);
-            self.is_full_of_points &= self.room.points_left < self.options.series_points_max / 4;
+            let left = self.budget.points_left.saturating_add(points);
+            self.budget.points_left = left.min(self.options.series_points_max);
+            self.is_full_of_points &= self.budget.points_left < self.options.series_points_max / 4;
         }
         flow.finish()
-    }
-}
-
-/// Both ends of a connection, in an order that does not depend on the sender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Tuple {
-    pub(crate) ips: [IpAddr; 2],
-    pub(crate) ports: [u16; 2],
-}
-
-impl Tuple {
-    /// The tuple of a segment, and the index of the sending end.
-    fn of(segment: &Segment) -> (Self, usize) {
-        let source = (segment.source, segment.source_port);
-        let destination = (segment.destination, segment.destination_port);
-        let is_higher = source > destination;
-        let (low, high) = if is_higher {
-            (destination, source)
-        } else {
-            (source, destination)
-        };
-        (
-            Self {
-                ips: [low.0, high.0],
-                ports: [low.1, high.1],
-            },
-            usize::from(is_higher),
-        )
     }
 }
 

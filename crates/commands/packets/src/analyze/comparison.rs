@@ -68,14 +68,14 @@ pub(super) fn run(
             offset_ns: paired.offset_ns,
             is_offset_measured: paired.is_offset_measured,
             left_out: paired.left_out,
-            have_common: paired.ways.iter().any(|pair| pair.both > 0),
+            have_common: paired.directions.iter().any(|pair| pair.both > 0),
             directions: paired
-                .ways
+                .directions
                 .iter()
                 .take(top)
                 .map(|pair| compared(pair, first, second))
                 .collect(),
-            more: paired.ways.len().saturating_sub(top),
+            more: paired.directions.len().saturating_sub(top),
         });
     }
     let captures: Vec<ComparedCapture> = captures.into_iter().map(|(capture, _)| capture).collect();

@@ -54,12 +54,12 @@ fn a_handshake_tells() {
         (paired.offset_ns, paired.is_offset_measured),
         (3_000_000_000, true)
     );
-    assert_eq!(paired.ways.len(), 2);
-    let there = &paired.ways[0];
+    assert_eq!(paired.directions.len(), 2);
+    let there = &paired.directions[0];
     assert_eq!((there.both, there.lost, there.unseen), (11, 1, 0));
     assert_eq!(there.translated.map(|[source, _]| source), Some(OUTSIDE));
-    assert_eq!(paired.ways[1].translated.map(|[_, to]| to), Some(OUTSIDE));
-    assert_eq!((paired.ways[1].both, paired.ways[1].lost), (11, 0));
+    assert_eq!(paired.directions[1].translated.map(|[_, to]| to), Some(OUTSIDE));
+    assert_eq!((paired.directions[1].both, paired.directions[1].lost), (11, 0));
 }
 
 #[test]
@@ -71,11 +71,15 @@ fn what_only_looks_like_it() {
         let paired = paired(&first, &second);
         assert!(
             paired
-                .ways
+                .directions
                 .iter()
-                .all(|way| way.both == 0 && way.translated.is_none())
+                .all(|direction| direction.both == 0 && direction.translated.is_none())
         );
-        let unseen: u64 = paired.ways.iter().map(|way| way.unseen + way.lost).sum();
+        let unseen: u64 = paired
+            .directions
+            .iter()
+            .map(|direction| direction.unseen + direction.lost)
+            .sum();
         assert!(unseen <= (first.len() + second.len()) as u64);
     };
     // Without the handshake.
@@ -116,9 +120,9 @@ fn two_that_are_alike() {
     let second: Vec<Hand> = first.iter().map(elsewhere).collect();
     assert!(
         paired(&both, &second)
-            .ways
+            .directions
             .iter()
-            .all(|way| way.translated.is_none())
+            .all(|direction| direction.translated.is_none())
     );
 }
 
@@ -129,5 +133,5 @@ fn a_syn_that_was_sent_twice() {
     let second: Vec<Hand> = first.iter().map(outside).collect();
     assert!(first[0].segment.flags.has(TcpFlags::SYN));
     let paired = paired(&first, &second);
-    assert_eq!((paired.ways[0].both, paired.ways[0].lost), (13, 0));
+    assert_eq!((paired.directions[0].both, paired.directions[0].lost), (13, 0));
 }

@@ -1,0 +1,29 @@
+/// Memory budget of all connections together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    /// Transmissions that still fit
+    pub(crate) left: usize,
+    /// Transmissions that did not fit
+    pub(crate) refused: u64,
+    /// Points of graphs that still fit
+    pub(crate) points_left: usize,
+    /// Segments with points that did not fit
+    pub(crate) points_refused: u64,
+}
+
+impl Budget {
+    /// Takes space for one transmission; returns whether there was any.
+    pub(crate) fn take(&mut self) -> bool {
+        let has_space = self.left > 0;
+        if has_space {
+            self.left -= 1;
+        } else {
+            self.refused += 1;
+        }
+        has_space
+    }
+
+    pub(crate) fn release(&mut self, count: usize) {
+        self.left += count;
+    }
+}

@@ -1,0 +1,21 @@
+/// Totals, and what did not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Segments
+    pub segments: u64,
+    /// Connections
+    pub connections: u64,
+    /// Connections that were returned before their end, because there were too many
+    pub connections_cut_short: u64,
+    /// Segments that were not tracked, because too many were unacknowledged: their acknowledgements measure
+    /// nothing
+    pub unacked_left_out: u64,
+    /// Segments missing in graphs, because too many points were kept
+    pub points_left_out: u64,
+    /// Connections that lost their points in favour of others
+    pub series_forgotten: u64,
+    /// Segments with a time before that of the previous one
+    pub times_backwards: u64,
+    /// Approximate memory in use, in bytes
+    pub memory_bytes: u64,
+}

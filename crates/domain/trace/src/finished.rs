@@ -1,0 +1,10 @@
+use crate::{Connection, Series};
+
+/// A finished connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finished {
+    /// Result of its analysis
+    pub connection: Connection,
+    /// Points of its graph, if selected and not dropped
+    pub series: Option<Box<Series>>,
+}

@@ -1,0 +1,30 @@
+use sockeye_wire::packet::Segment;
+use std::net::IpAddr;
+
+/// Both ends of a connection, in an order that does not depend on the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tuple {
+    pub(crate) ips: [IpAddr; 2],
+    pub(crate) ports: [u16; 2],
+}
+
+impl Tuple {
+    /// The tuple of a segment, and the index of the sending end.
+    pub(crate) fn of(segment: &Segment) -> (Self, usize) {
+        let source = (segment.source, segment.source_port);
+        let destination = (segment.destination, segment.destination_port);
+        let is_higher = source > destination;
+        let (low, high) = if is_higher {
+            (destination, source)
+        } else {
+            (source, destination)
+        };
+        (
+            Self {
+                ips: [low.0, high.0],
+                ports: [low.1, high.1],
+            },
+            usize::from(is_higher),
+        )
+    }
+}
