@@ -1,44 +1,21 @@
 //! Rules about one TCP connection: is the peer alive, does data get through, what limits the rate.
 
-use crate::counter_sample::CounterDelta;
-use crate::finding::Facts;
-use crate::snapshot::RecentPeers;
+use crate::recent_peers::RecentPeers;
+use crate::share::permille;
+use crate::socket_counters::SocketCounters;
+use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule, Severity};
 use sockeye_model::{Queues, Socket, State, TcpInfo, TimerKind};
-
-/// What is wrong with a socket.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Symptom {
-    pub(crate) rule: Rule,
-    pub(crate) severity: Severity,
-    /// Orders the sockets of a group: the largest weight is the worst.
-    pub(crate) weight: u64,
-    pub(crate) facts: Facts,
-}
-
-impl Symptom {
-    pub(crate) fn new(rule: Rule, weight: u64, facts: &[(&'static str, Option<u64>)]) -> Self {
-        Self {
-            rule,
-            severity: rule.severity(),
-            weight,
-            facts: Facts::new(facts),
-        }
-    }
-
-    pub(crate) const fn with(mut self, severity: Severity) -> Self {
-        self.severity = severity;
-        self
-    }
-}
 
 /// A connection with everything its rules need.
 pub(crate) struct ConnectionCheck<'a> {
     pub(crate) socket: &'a Socket,
     pub(crate) info: &'a TcpInfo,
     pub(crate) limits: &'a Limits,
-    /// CounterDelta of the counters since the earlier sample, or over the whole life of the socket.
-    pub(crate) change: CounterDelta,
+    /// Change of the counters since the earlier sample, or over the whole life of the socket.
+    pub(crate) change: SocketCounters,
+    /// Time since the earlier sample; `None` if there is none.
+    pub(crate) elapsed_us: Option<u64>,
     /// Peers that any connection recently received something from.
     pub(crate) recent_peers: &'a RecentPeers,
 }
@@ -69,51 +46,40 @@ impl ConnectionCheck<'_> {
         let tries = self.retransmits(TimerKind::Retransmission)?;
         let applies =
             self.socket.state == State::SynSent && tries >= self.limits.of(Limit::ConnectRetransmissions);
-        applies.then(|| {
-            Symptom::new(
-                Rule::ConnectUnanswered,
-                tries,
-                &[("retransmissions", Some(tries))],
-            )
-        })
+        applies.then(|| Symptom::new(Rule::ConnectUnanswered, tries).fact("retransmissions", tries))
     }
 
     fn retransmitting(&self) -> Option<Symptom> {
         let tries = self.retransmits(TimerKind::Retransmission)?;
-        let facts = |stalled_ms| {
-            [
-                ("retransmissions", Some(tries)),
-                ("stalled_ms", stalled_ms),
-                ("sendq_bytes", self.send_queue()),
-                ("last_ack_recv_ms", self.info.last_ack_recv_ms.map(u64::from)),
-                ("snd_mss_bytes", self.info.snd_mss_bytes.map(u64::from)),
-            ]
-        };
         if self.socket.state == State::SynSent {
             return None;
         }
         let stalled_ms = self.stalled_ms(tries);
+        let symptom = |rule| {
+            Symptom::new(rule, tries)
+                .fact("retransmissions", tries)
+                .fact("stalled_ms", stalled_ms)
+                .fact("sendq_bytes", self.send_queue())
+                .fact("last_ack_recv_ms", self.info.last_ack_recv_ms)
+        };
         if tries >= self.limits.of(Limit::MtuRetransmissions)
             && stalled_ms.is_some_and(|ms| self.received_within(ms))
             && self.sends_full_size()
         {
-            return Some(Symptom::new(Rule::MtuBlackHole, tries, &facts(stalled_ms)));
+            return Some(symptom(Rule::MtuBlackHole).fact("snd_mss_bytes", self.info.snd_mss_bytes));
+        }
+        if tries < self.limits.of(Limit::PeerSilentRetransmissions) {
+            return None;
+        }
+        let mut symptom = symptom(Rule::PeerSilent);
+        if self.sends_full_size() && self.carried_only_short_segments() {
+            symptom = symptom.fact("untried_pmtu_bytes", self.info.pmtu_bytes.unwrap_or(0));
         }
         // The kernel ends a connection that no descriptor refers to.
-        let severity = if self.socket.inode.is_some() {
-            Rule::PeerSilent.severity()
-        } else {
-            Severity::Notice
-        };
-        (tries >= self.limits.of(Limit::PeerSilentRetransmissions)).then(|| {
-            let mut symptom = Symptom::new(Rule::PeerSilent, tries, &facts(stalled_ms)[..4]);
-            if self.sends_full_size() && self.carried_only_short_segments() {
-                symptom
-                    .facts
-                    .push("untried_pmtu_bytes", self.info.pmtu_bytes.unwrap_or(0).into());
-            }
-            symptom.with(severity)
-        })
+        if self.socket.inode.is_none() {
+            symptom = symptom.with(Severity::Notice);
+        }
+        Some(symptom)
     }
 
     /// Time for which the segment at the head of the queue has been sent without an acknowledgement: the
@@ -182,16 +148,11 @@ impl ConnectionCheck<'_> {
         };
         let applies = stalled >= self.limits.of(Limit::ZeroWindowFor);
         applies.then(|| {
-            Symptom::new(
-                Rule::ZeroWindow,
-                stalled,
-                &[
-                    ("stalled_ms", Some(stalled)),
-                    ("sendq_bytes", Some(sendq)),
-                    ("snd_wnd_bytes", self.info.snd_wnd_bytes.map(u64::from)),
-                    ("unanswered_probes", Some(probes)),
-                ],
-            )
+            Symptom::new(Rule::ZeroWindow, stalled)
+                .fact("stalled_ms", stalled)
+                .fact("sendq_bytes", sendq)
+                .fact("snd_wnd_bytes", self.info.snd_wnd_bytes)
+                .fact("unanswered_probes", probes)
         })
     }
 
@@ -212,11 +173,9 @@ impl ConnectionCheck<'_> {
         let applies =
             self.socket.inode.is_some() && probes >= self.limits.of(Limit::KeepaliveUnansweredProbes);
         applies.then(|| {
-            Symptom::new(
-                Rule::KeepaliveUnanswered,
-                probes,
-                &[("unanswered_probes", Some(probes)), ("idle_ms", self.idle_ms())],
-            )
+            Symptom::new(Rule::KeepaliveUnanswered, probes)
+                .fact("unanswered_probes", probes)
+                .fact("idle_ms", self.idle_ms())
         })
     }
 
@@ -231,16 +190,11 @@ impl ConnectionCheck<'_> {
         let stalled = owing.map_or(silent, |owing| owing.min(silent));
         let applies = stalled >= self.limits.of(Limit::SendStuckFor) && self.socket.state != State::SynSent;
         applies.then(|| {
-            Symptom::new(
-                Rule::SendStuck,
-                stalled,
-                &[
-                    ("stalled_ms", Some(stalled)),
-                    ("last_ack_recv_ms", Some(silent)),
-                    ("sendq_bytes", self.send_queue()),
-                    ("unacked_segs", Some(unacked.into())),
-                ],
-            )
+            Symptom::new(Rule::SendStuck, stalled)
+                .fact("stalled_ms", stalled)
+                .fact("last_ack_recv_ms", silent)
+                .fact("sendq_bytes", self.send_queue())
+                .fact("unacked_segs", unacked)
         })
     }
 
@@ -258,8 +212,11 @@ impl ConnectionCheck<'_> {
                 } else {
                     Severity::Warning
                 };
-                applies
-                    .then(|| Symptom::new(Rule::NoKeepalive, idle, &[("idle_ms", Some(idle))]).with(severity))
+                applies.then(|| {
+                    Symptom::new(Rule::NoKeepalive, idle)
+                        .fact("idle_ms", idle)
+                        .with(severity)
+                })
             }
             Some(timer) if timer.kind == TimerKind::Keepalive && !self.is_local() => {
                 // The kernel restarts the timer with the full time after each sign of life: what is left is a
@@ -267,11 +224,9 @@ impl ConnectionCheck<'_> {
                 let left = u64::from(timer.expires_ms);
                 let applies = left > self.limits.of(Limit::KeepaliveLateAfter);
                 applies.then(|| {
-                    Symptom::new(
-                        Rule::KeepaliveLate,
-                        left,
-                        &[("next_probe_ms", Some(left)), ("idle_ms", self.idle_ms())],
-                    )
+                    Symptom::new(Rule::KeepaliveLate, left)
+                        .fact("next_probe_ms", left)
+                        .fact("idle_ms", self.idle_ms())
                 })
             }
             Some(_) => None,
@@ -286,45 +241,34 @@ impl ConnectionCheck<'_> {
             && u64::from(change.needless_segs) >= self.limits.of(Limit::SpuriousCount)
             && permille(change.needless_segs.into(), retransmitted) >= self.limits.of(Limit::SpuriousShare)
         {
-            return Some(Symptom::new(
-                Rule::SpuriousRetransmissions,
-                change.needless_segs.into(),
-                &[
-                    ("needless_segs", Some(change.needless_segs.into())),
-                    ("retransmitted_segs", Some(retransmitted)),
-                    ("sent_segs", Some(change.sent_segs.into())),
-                ],
-            ));
+            return Some(
+                Symptom::new(Rule::SpuriousRetransmissions, change.needless_segs.into())
+                    .fact("needless_segs", change.needless_segs)
+                    .fact("retransmitted_segs", retransmitted)
+                    .fact("sent_segs", change.sent_segs),
+            );
         }
         if retransmitted >= self.limits.of(Limit::RetransmissionsCount)
             && share >= self.limits.of(Limit::RetransmissionsShare)
         {
-            return Some(Symptom::new(
-                Rule::Retransmissions,
-                share,
-                &[
-                    ("share_permille", Some(share)),
-                    ("retransmitted_segs", Some(retransmitted)),
-                    ("sent_segs", Some(change.sent_segs.into())),
-                    ("rtt_us", self.info.rtt_us.map(u64::from)),
-                    ("snd_cwnd_segs", self.info.snd_cwnd_segs.map(u64::from)),
-                ],
-            ));
+            return Some(
+                Symptom::new(Rule::Retransmissions, share)
+                    .fact("share_permille", share)
+                    .fact("retransmitted_segs", retransmitted)
+                    .fact("sent_segs", change.sent_segs)
+                    .fact("rtt_us", self.info.rtt_us)
+                    .fact("snd_cwnd_segs", self.info.snd_cwnd_segs),
+            );
         }
         let seen = u64::from(change.reorderings);
         let ratio = permille(seen, change.sent_segs.into());
         let applies = seen >= self.limits.of(Limit::ReorderingEvents)
             && ratio >= self.limits.of(Limit::ReorderingRatio);
         applies.then(|| {
-            Symptom::new(
-                Rule::Reordering,
-                seen,
-                &[
-                    ("reorderings", Some(seen)),
-                    ("reordering_segs", self.info.reordering_segs.map(u64::from)),
-                    ("sent_segs", Some(change.sent_segs.into())),
-                ],
-            )
+            Symptom::new(Rule::Reordering, seen)
+                .fact("reorderings", seen)
+                .fact("reordering_segs", self.info.reordering_segs)
+                .fact("sent_segs", change.sent_segs)
         })
     }
 
@@ -344,32 +288,24 @@ impl ConnectionCheck<'_> {
             && in_flight >= cwnd
             && busy_ms >= self.limits.of(Limit::CwndFloorBusy)
         {
-            return Some(Symptom::new(
-                Rule::CwndFloor,
-                u64::MAX - cwnd,
-                &[
-                    ("snd_cwnd_segs", Some(cwnd)),
-                    ("notsent_bytes", Some(waiting.into())),
-                    ("rtt_us", self.info.rtt_us.map(u64::from)),
-                    ("retransmitted_segs", Some(self.change.retransmitted_segs.into())),
-                ],
-            ));
+            return Some(
+                Symptom::new(Rule::CwndFloor, u64::MAX - cwnd)
+                    .fact("snd_cwnd_segs", cwnd)
+                    .fact("notsent_bytes", waiting)
+                    .fact("rtt_us", self.info.rtt_us)
+                    .fact("retransmitted_segs", self.change.retransmitted_segs),
+            );
         }
         let pacing = self.info.pacing_rate_bytes_per_s?;
         let applies = pacing > 0 && pacing <= self.limits.of(Limit::PacingFloorRate) && in_flight < cwnd;
         applies.then(|| {
-            Symptom::new(
-                Rule::PacingFloor,
-                u64::MAX - pacing,
-                &[
-                    ("pacing_rate_bytes_per_s", Some(pacing)),
-                    (
-                        "max_pacing_rate_bytes_per_s",
-                        self.info.max_pacing_rate_bytes_per_s,
-                    ),
-                    ("notsent_bytes", Some(waiting.into())),
-                ],
-            )
+            Symptom::new(Rule::PacingFloor, u64::MAX - pacing)
+                .fact("pacing_rate_bytes_per_s", pacing)
+                .fact(
+                    "max_pacing_rate_bytes_per_s",
+                    self.info.max_pacing_rate_bytes_per_s,
+                )
+                .fact("notsent_bytes", waiting)
         })
     }
 
@@ -397,24 +333,16 @@ impl ConnectionCheck<'_> {
                 && change.busy_us / 1000 >= self.limits.of(busy)
                 && rate.is_some_and(|rate| rate < self.limits.of(below));
             applies.then(|| {
-                Symptom::new(
-                    rule,
-                    shared,
-                    &[
-                        ("share_permille", Some(shared)),
-                        ("busy_us", Some(change.busy_us)),
-                        ("delivery_rate_bytes_per_s", rate),
-                        ("snd_wnd_bytes", self.info.snd_wnd_bytes.map(u64::from)),
-                        (
-                            "sndbuf_bytes",
-                            self.socket
-                                .memory
-                                .and_then(|memory| memory.sndbuf_bytes)
-                                .map(u64::from),
-                        ),
-                        ("rtt_us", self.info.rtt_us.map(u64::from)),
-                    ],
-                )
+                Symptom::new(rule, shared)
+                    .fact("share_permille", shared)
+                    .fact("busy_us", change.busy_us)
+                    .fact("delivery_rate_bytes_per_s", rate)
+                    .fact("snd_wnd_bytes", self.info.snd_wnd_bytes)
+                    .fact(
+                        "sndbuf_bytes",
+                        self.socket.memory.and_then(|memory| memory.sndbuf_bytes),
+                    )
+                    .fact("rtt_us", self.info.rtt_us)
             })
         };
         judge(
@@ -442,20 +370,15 @@ impl ConnectionCheck<'_> {
 
     /// Needs two samples: the kernel does not report the age of a connection.
     fn application_limited(&self) -> Option<Symptom> {
-        let elapsed_us = self.change.elapsed_us?;
+        let elapsed_us = self.elapsed_us?;
         let resting_us = elapsed_us.saturating_sub(self.change.busy_us);
         let share = permille(resting_us, elapsed_us);
         let applies = share >= self.limits.of(Limit::ApplicationLimitedShare)
             && self.change.sent_bytes >= self.limits.of(Limit::ApplicationLimitedBytes);
         applies.then(|| {
-            Symptom::new(
-                Rule::ApplicationLimited,
-                share,
-                &[
-                    ("share_permille", Some(share)),
-                    ("sent_bytes", Some(self.change.sent_bytes)),
-                ],
-            )
+            Symptom::new(Rule::ApplicationLimited, share)
+                .fact("share_permille", share)
+                .fact("sent_bytes", self.change.sent_bytes)
         })
     }
 
@@ -466,15 +389,10 @@ impl ConnectionCheck<'_> {
             && now >= least.saturating_mul(self.limits.of(Limit::RttRatio))
             && now.saturating_sub(least) / 1000 >= self.limits.of(Limit::RttMore);
         applies.then(|| {
-            Symptom::new(
-                Rule::RttInflation,
-                now,
-                &[
-                    ("rtt_us", Some(now)),
-                    ("min_rtt_us", Some(least)),
-                    ("unacked_segs", self.info.unacked_segs.map(u64::from)),
-                ],
-            )
+            Symptom::new(Rule::RttInflation, now)
+                .fact("rtt_us", now)
+                .fact("min_rtt_us", least)
+                .fact("unacked_segs", self.info.unacked_segs)
         })
     }
 
@@ -505,12 +423,6 @@ impl ConnectionCheck<'_> {
             _ => false,
         }
     }
-}
-
-/// `part` in thousandths of `whole`; 0 if both are 0.
-pub(crate) fn permille(part: u64, whole: u64) -> u64 {
-    let thousandths = u128::from(part) * 1000 / u128::from(whole).max(1);
-    u64::try_from(thousandths).unwrap_or(u64::MAX)
 }
 
 /// Every IPv4 host accepts 576 bytes and every IPv6 link 1280; even with a tunnel or two around them every

@@ -1,9 +1,8 @@
 //! Rules about the kernel's counters: those that should not move, or should stay small in relation to others.
 
-use crate::connection::permille;
 use crate::finding::{Facts, Subject};
-use crate::judge::finding_about;
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use crate::share::permille;
+use crate::{Finding, Limit, Limits, Rule, Severity};
 use sockeye_model::{Counter, Counters, Vitals};
 use std::collections::BTreeSet;
 
@@ -34,33 +33,24 @@ pub(crate) fn findings(
     reported: &BTreeSet<Rule>,
     limits: &Limits,
 ) -> Vec<Finding> {
-    let of_meaning =
-        |meaning: &Meaning| judge(meaning, &vitals.counters, before.map(|v| &v.counters), limits);
-    MEANINGS
+    let before = before.map(|before| &before.counters);
+    let unreported = MEANINGS
         .iter()
-        .filter(|meaning| !meaning.reported_by.iter().any(|rule| reported.contains(rule)))
+        .filter(|meaning| !meaning.reported_by.iter().any(|rule| reported.contains(rule)));
+    unreported
         .filter_map(|meaning| {
-            let facts = of_meaning(meaning)?;
-            let remedies = meaning
-                .remedy
-                .map(|text| Remedy::Inside(text.into()))
-                .into_iter()
-                .collect();
-            let mut finding = finding_about(
-                Rule::Counters,
-                vitals.netns,
-                Subject::Counter(meaning.counter),
-                &[],
-                remedies,
-            );
+            let mut finding = Finding::about(Rule::Counters, vitals.netns, Subject::Counter(meaning.counter));
+            finding.facts = judge(meaning, &vitals.counters, before, limits)?;
+            finding.meaning = meaning.text;
             // Events since the host started may be long over.
             finding.severity = match before {
                 Some(_) => meaning.severity,
                 None => meaning.severity.min(Severity::Notice),
             };
-            finding.meaning = meaning.text;
-            finding.facts = facts;
-            Some(finding)
+            Some(match meaning.remedy {
+                Some(command) => finding.inside(command),
+                None => finding,
+            })
         })
         .collect()
 }
@@ -72,8 +62,8 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
         // A counter that is smaller than before was reset.
         Some(now.checked_sub(before).unwrap_or(now))
     };
-    let reported_counts = meaning.parts.iter().filter_map(|counter| since(*counter));
-    let count = since(meaning.counter)?.saturating_sub(reported_counts.fold(0, u64::saturating_add));
+    let more_precise = meaning.parts.iter().filter_map(|counter| since(*counter));
+    let count = since(meaning.counter)?.saturating_sub(more_precise.fold(0, u64::saturating_add));
     let whole = meaning
         .of
         .iter()
@@ -91,11 +81,10 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
         } else {
             "since_start"
         };
-        Facts::new(&[
-            (name, Some(count)),
-            ("of", Some(whole).filter(|whole| *whole > 0)),
-            ("share_permille", (whole > 0).then_some(share)),
-        ])
+        Facts::NONE
+            .with(name, count)
+            .with("of", Some(whole).filter(|whole| *whole > 0))
+            .with("share_permille", (whole > 0).then_some(share))
     })
 }
 

@@ -1,10 +1,10 @@
 //! Rules about network interfaces and their queues.
 
-use crate::connection::permille;
+use crate::device_counters::{earlier, is_policy};
 use crate::egress::EgressDevices;
 use crate::finding::Subject;
-use crate::judge::finding_about;
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity, shell_word};
+use crate::share::permille;
+use crate::{Finding, Limit, Limits, Rule, Severity, shell_word};
 use sockeye_model::{Device, Duplex, Qdisc, Traffic, Vitals};
 
 pub(crate) fn findings(
@@ -15,21 +15,21 @@ pub(crate) fn findings(
 ) -> Vec<Finding> {
     let mut found = Vec::new();
     for device in &vitals.devices {
-        let patient = DeviceCheck {
+        let check = DeviceCheck {
             device,
             earlier: earlier(device, before),
             vitals,
             limits,
         };
-        found.extend(patient.link());
-        found.extend(patient.bond());
-        let lost = patient.traffic();
-        let queues = patient.qdiscs();
+        found.extend(check.link());
+        found.extend(check.bond());
+        let lost = check.traffic();
+        let queues = check.qdiscs();
         let drops_sent = lost.iter().chain(&queues).any(|finding| {
             finding.facts.value("tx_dropped").is_some_and(|drops| drops > 0)
                 || finding.rule == Rule::QdiscDrops
         });
-        let queue = patient.queue(egress, drops_sent);
+        let queue = check.queue(egress, drops_sent);
         // A queue that is too short is the cause of the drops.
         if queue.is_some() {
             found.extend(lost.into_iter().filter(|finding| {
@@ -43,38 +43,6 @@ pub(crate) fn findings(
         found.extend(queue);
     }
     found
-}
-
-/// The earlier state of the same device; `None` if its counters restarted: another device may have taken its
-/// index and even its name.
-pub(crate) fn earlier<'a>(device: &Device, before: Option<&'a Vitals>) -> Option<&'a Device> {
-    let mut all = before?.devices.iter();
-    let earlier = all.find(|earlier| earlier.index == device.index && earlier.name == device.name)?;
-    let carried = |device: &Device| {
-        let traffic = device.traffic.unwrap_or_default();
-        [
-            traffic.rx_packets,
-            traffic.tx_packets,
-            traffic.rx_dropped,
-            traffic.tx_dropped,
-        ]
-    };
-    let mut both = carried(device).into_iter().zip(carried(earlier));
-    both.all(|(now, then)| now >= then).then_some(earlier)
-}
-
-/// Packets to be sent that were lost on this host, and packets sent.
-pub(crate) fn egress_losses(device: &Device, earlier: Option<&Device>) -> (u64, u64) {
-    let count = |device: &Device| {
-        let traffic = device.traffic.unwrap_or_default();
-        // A qdisc and its children count the same packets.
-        let queued = device.qdiscs.iter().filter(|qdisc| !is_policy(qdisc));
-        let drops = queued.map(|qdisc| qdisc.drops).max().unwrap_or(0);
-        (traffic.tx_dropped.saturating_add(drops), traffic.tx_packets)
-    };
-    let (lost, sent) = count(device);
-    let (lost_before, sent_before) = earlier.map_or((0, 0), count);
-    (lost.saturating_sub(lost_before), sent.saturating_sub(sent_before))
 }
 
 struct DeviceCheck<'a> {
@@ -101,14 +69,8 @@ impl DeviceCheck<'_> {
         finding
     }
 
-    fn about(&self, rule: Rule, facts: &[(&'static str, Option<u64>)], remedies: Vec<Remedy>) -> Finding {
-        finding_about(
-            rule,
-            self.vitals.netns,
-            Subject::Device(self.device.name),
-            facts,
-            remedies,
-        )
+    fn about(&self, rule: Rule) -> Finding {
+        Finding::about(rule, self.vitals.netns, Subject::Device(self.device.name))
     }
 
     /// The device's name, quoted for a shell.
@@ -137,53 +99,42 @@ impl DeviceCheck<'_> {
         let mut found = Vec::new();
         let (count, share) = (Limit::DeviceDropsCount, Limit::DeviceDropsShare);
         if is_much(rx_dropped, rx, count, share) || is_much(tx_dropped, tx, count, share) {
-            let mut remedies = vec![Remedy::Inside(format!("ip -s -s link show dev {name}"))];
+            let mut finding = self
+                .about(Rule::DeviceDrops)
+                .fact("tx_dropped", tx_dropped)
+                .fact("tx_packets", tx)
+                .fact("rx_dropped", rx_dropped)
+                .fact("rx_packets", rx)
+                .fact("queue_packets", self.device.queue_packets)
+                .inside(format!("ip -s -s link show dev {name}"));
             if self.is_tunnel() {
                 let length = u64::from(self.device.queue_packets.unwrap_or_default());
                 let better = length.saturating_mul(2).clamp(SUGGESTED_MIN, SUGGESTED_MAX);
                 if length < better {
-                    remedies.push(Remedy::Inside(format!(
-                        "ip link set dev {name} txqueuelen {better}"
-                    )));
+                    finding = finding.inside(format!("ip link set dev {name} txqueuelen {better}"));
                 }
-                remedies.push(Remedy::Advice(
+                finding = finding.advice(
                     "look at the program that reads the tunnel: a longer queue helps against bursts, not against a slow reader",
-                ));
+                );
             } else if self.device.is_physical {
-                remedies.push(Remedy::Inside(format!(
+                finding = finding.inside(format!(
                     "ethtool -S {name} | grep -iE 'drop|miss|fifo'; ethtool -g {name}"
-                )));
+                ));
             }
-            let finding = self.about(
-                Rule::DeviceDrops,
-                &[
-                    ("tx_dropped", Some(tx_dropped)),
-                    ("tx_packets", Some(tx)),
-                    ("rx_dropped", Some(rx_dropped)),
-                    ("rx_packets", Some(rx)),
-                    ("queue_packets", self.device.queue_packets.map(u64::from)),
-                ],
-                remedies,
-            );
             found.push(self.lower_if_old(finding, [(rx_dropped, rx), (tx_dropped, tx)], share));
         }
         let (count, share) = (Limit::DeviceErrorsCount, Limit::DeviceErrorsShare);
         if is_much(rx_errors, rx, count, share) || is_much(tx_errors, tx, count, share) {
-            let finding = self.about(
-                Rule::DeviceErrors,
-                &[
-                    ("rx_errors", Some(rx_errors)),
-                    ("tx_errors", Some(tx_errors)),
-                    ("rx_crc_errors", Some(since(|t| t.rx_crc_errors))),
-                    ("rx_fifo_errors", Some(since(|t| t.rx_fifo_errors))),
-                    ("rx_missed_errors", Some(since(|t| t.rx_missed_errors))),
-                    ("tx_carrier_errors", Some(since(|t| t.tx_carrier_errors))),
-                    ("collisions", Some(since(|t| t.collisions))),
-                ],
-                vec![Remedy::Inside(format!(
-                    "ip -s -s link show dev {name}; ethtool {name}"
-                ))],
-            );
+            let finding = self
+                .about(Rule::DeviceErrors)
+                .fact("rx_errors", rx_errors)
+                .fact("tx_errors", tx_errors)
+                .fact("rx_crc_errors", since(|t| t.rx_crc_errors))
+                .fact("rx_fifo_errors", since(|t| t.rx_fifo_errors))
+                .fact("rx_missed_errors", since(|t| t.rx_missed_errors))
+                .fact("tx_carrier_errors", since(|t| t.tx_carrier_errors))
+                .fact("collisions", since(|t| t.collisions))
+                .inside(format!("ip -s -s link show dev {name}; ethtool {name}"));
             found.push(self.lower_if_old(finding, [(rx_errors, rx), (tx_errors, tx)], share));
         }
         found
@@ -216,28 +167,22 @@ impl DeviceCheck<'_> {
         let traffic = device.traffic.unwrap_or_default();
         let earlier = self.earlier.and_then(|device| device.traffic).unwrap_or_default();
         let better = needed.saturating_mul(2).clamp(SUGGESTED_MIN, SUGGESTED_MAX);
-        let mut finding = self.about(
-            Rule::QueueLength,
-            &[
-                ("queue_packets", Some(length)),
-                // What a transfer has in flight is no evidence if this queue slowed it down.
-                ("needed_packets", Some(needed).filter(|packets| *packets > length)),
-                ("rate_bytes_per_s", need.map(|need| need.rate_bytes_per_s)),
-                ("rtt_us", need.map(|need| need.rtt_us)),
-                (
-                    "tx_dropped",
-                    Some(traffic.tx_dropped.saturating_sub(earlier.tx_dropped)),
-                ),
-                (
-                    "tx_packets",
-                    Some(traffic.tx_packets.saturating_sub(earlier.tx_packets)),
-                ),
-            ],
-            vec![Remedy::Inside(format!(
-                "ip link set dev {} txqueuelen {better}",
-                self.name()
-            ))],
-        );
+        let mut finding = self
+            .about(Rule::QueueLength)
+            .fact("queue_packets", length)
+            // What a transfer has in flight is no evidence if this queue slowed it down.
+            .fact("needed_packets", Some(needed).filter(|packets| *packets > length))
+            .fact("rate_bytes_per_s", need.map(|need| need.rate_bytes_per_s))
+            .fact("rtt_us", need.map(|need| need.rtt_us))
+            .fact(
+                "tx_dropped",
+                traffic.tx_dropped.saturating_sub(earlier.tx_dropped),
+            )
+            .fact(
+                "tx_packets",
+                traffic.tx_packets.saturating_sub(earlier.tx_packets),
+            )
+            .inside(format!("ip link set dev {} txqueuelen {better}", self.name()));
         if drops && self.earlier.is_some() {
             finding.severity = Severity::Critical;
         }
@@ -265,15 +210,6 @@ impl DeviceCheck<'_> {
                 device: device.name,
                 kind: qdisc.kind,
             };
-            let facts = [
-                ("drops", Some(drops)),
-                ("packets", Some(packets)),
-                ("waiting_packets", Some(qdisc.waiting_packets.into())),
-                ("waiting_bytes", Some(qdisc.waiting_bytes.into())),
-                ("overlimits", Some(qdisc.overlimits)),
-                ("requeues", Some(qdisc.requeues)),
-            ];
-            let remedies = vec![Remedy::Inside(format!("tc -s qdisc show dev {}", self.name()))];
             let mut parts = device.qdiscs.iter().filter(|part| is_part(part, qdisc));
             let usual = if drops_early(qdisc) || parts.any(drops_early) {
                 CLEAR_FACTOR
@@ -291,7 +227,14 @@ impl DeviceCheck<'_> {
             } else {
                 continue;
             };
-            let finding = finding_about(rule, self.vitals.netns, subject, &facts, remedies);
+            let finding = Finding::about(rule, self.vitals.netns, subject)
+                .fact("drops", drops)
+                .fact("packets", packets)
+                .fact("waiting_packets", qdisc.waiting_packets)
+                .fact("waiting_bytes", qdisc.waiting_bytes)
+                .fact("overlimits", qdisc.overlimits)
+                .fact("requeues", qdisc.requeues)
+                .inside(format!("tc -s qdisc show dev {}", self.name()));
             found.push((
                 qdisc,
                 self.lower_if_old(finding, [(drops, packets)], Limit::QdiscDropsShare),
@@ -309,18 +252,15 @@ impl DeviceCheck<'_> {
         let mut found = Vec::new();
         let has_ports = matches!(device.driver.as_bytes(), b"bridge");
         if device.is_up && device.has_carrier == Some(false) && !has_ports && device.bond_port.is_none() {
-            let mut finding = self.about(
-                Rule::NoCarrier,
-                &[
-                    ("carrier_changes", device.carrier_changes.map(u64::from)),
-                    ("addresses", Some(device.addresses.len() as u64)),
-                ],
-                vec![Remedy::Inside(if device.is_physical {
+            let mut finding = self
+                .about(Rule::NoCarrier)
+                .fact("carrier_changes", device.carrier_changes)
+                .fact("addresses", device.addresses.len() as u64)
+                .inside(if device.is_physical {
                     format!("ethtool {name}")
                 } else {
                     format!("ip -d link show dev {name}")
-                })],
-            );
+                });
             // An address shows that the device is meant to be used.
             if device.addresses.iter().any(|ip| !is_link_local(*ip)) {
                 finding.severity = Severity::Warning;
@@ -328,15 +268,11 @@ impl DeviceCheck<'_> {
             found.push(finding);
         }
         if device.is_up && device.duplex == Some(Duplex::Half) {
-            found.push(self.about(
-                Rule::HalfDuplex,
-                &[("speed_mbit_per_s", device.speed_mbit_per_s.map(u64::from))],
-                vec![
-                    Remedy::Inside(format!("ethtool {name}")),
-                    Remedy::Inside(format!("ethtool -s {name} autoneg on")),
-                    Remedy::Advice("set both ends to autonegotiation: one fixed end makes the other fall back to half duplex"),
-                ],
-            ));
+            found.push(self.about(Rule::HalfDuplex)
+.fact("speed_mbit_per_s", device.speed_mbit_per_s)
+.inside(format!("ethtool {name}"))
+.inside(format!("ethtool -s {name} autoneg on"))
+.advice("set both ends to autonegotiation: one fixed end makes the other fall back to half duplex"));
         }
         found
     }
@@ -348,33 +284,23 @@ impl DeviceCheck<'_> {
         if let Some(bond) = device.bond
             && (bond.miimon_ms, bond.arp_interval_ms) == (Some(0), Some(0))
         {
-            found.push(self.about(
-                Rule::BondUnmonitored,
-                &[
-                    ("miimon_ms", bond.miimon_ms.map(u64::from)),
-                    ("arp_interval_ms", bond.arp_interval_ms.map(u64::from)),
-                ],
-                vec![Remedy::Inside(format!(
-                    "ip link set dev {name} type bond miimon 100"
-                ))],
-            ));
+            found.push(
+                self.about(Rule::BondUnmonitored)
+                    .fact("miimon_ms", bond.miimon_ms)
+                    .fact("arp_interval_ms", bond.arp_interval_ms)
+                    .inside(format!("ip link set dev {name} type bond miimon 100")),
+            );
         }
         if let Some(port) = device.bond_port {
             if port.is_up == Some(false) {
-                found.push(self.about(
-                    Rule::BondPortDown,
-                    &[
-                        ("failures", port.failures.map(u64::from)),
-                        ("carrier_changes", device.carrier_changes.map(u64::from)),
-                    ],
-                    vec![Remedy::Inside(format!("cat /proc/net/bonding/*; ethtool {name}"))],
-                ));
+                found.push(
+                    self.about(Rule::BondPortDown)
+                        .fact("failures", port.failures)
+                        .fact("carrier_changes", device.carrier_changes)
+                        .inside(format!("cat /proc/net/bonding/*; ethtool {name}")),
+                );
             } else if device.is_up && device.has_carrier == Some(true) && device.speed_mbit_per_s.is_none() {
-                found.push(self.about(
-                    Rule::SpeedUnknown,
-                    &[],
-                    vec![Remedy::Inside(format!("ethtool {name}"))],
-                ));
+                found.push(self.about(Rule::SpeedUnknown).inside(format!("ethtool {name}")));
             }
         }
         found
@@ -415,11 +341,6 @@ fn drops_early(qdisc: &Qdisc) -> bool {
             | b"sfb"
             | b"choke"
     )
-}
-
-/// Whether it exists to drop packets (a policer).
-fn is_policy(qdisc: &Qdisc) -> bool {
-    matches!(qdisc.kind.as_bytes(), b"ingress" | b"clsact")
 }
 
 fn is_link_local(ip: std::net::IpAddr) -> bool {

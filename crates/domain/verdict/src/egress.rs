@@ -1,8 +1,9 @@
 //! Relates connections to the devices that they are sent through: packets in flight, which a queue should
 //! hold, and losses of the device.
 
-use crate::connection::{Symptom, permille};
-use crate::device::{earlier, egress_losses};
+use crate::device_counters::{earlier, egress_losses};
+use crate::share::permille;
+use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule, Severity};
 use foldhash::fast::FixedState;
 use sockeye_model::{InterfaceIndex, NetnsInode, Socket, State, TcpInfo, Vitals};
@@ -92,10 +93,7 @@ impl EgressDevices {
         );
         let is_lossy = |ip: IpAddr| self.lossy.contains(&(socket.netns, ip.to_canonical()));
         if follows && !self.lossy.is_empty() && socket.local.ip().is_some_and(is_lossy) {
-            return Symptom {
-                severity: Severity::Info,
-                ..symptom
-            };
+            return symptom.with(Severity::Info);
         }
         symptom
     }

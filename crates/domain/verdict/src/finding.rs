@@ -30,6 +30,59 @@ pub struct Finding {
     pub remedies: Vec<Remedy>,
 }
 
+impl Finding {
+    /// A finding without facts and remedies.
+    pub(crate) const fn about(rule: Rule, netns: Option<NetnsInode>, subject: Subject) -> Self {
+        Self {
+            rule,
+            severity: rule.severity(),
+            netns,
+            subject,
+            owner: None,
+            meaning: rule.meaning(),
+            facts: Facts::NONE,
+            sockets: 0,
+            examples: Vec::new(),
+            remedies: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with(self, severity: Severity) -> Self {
+        Self { severity, ..self }
+    }
+
+    /// Adds a fact, if its value is known.
+    pub(crate) fn fact(mut self, name: &'static str, value: impl FactValue) -> Self {
+        self.facts.push(name, value);
+        self
+    }
+
+    /// Adds a remedy: a sockeye command.
+    pub(crate) fn sockeye(self, command: impl Into<String>) -> Self {
+        self.remedy(Remedy::Sockeye(command.into()))
+    }
+
+    /// Adds a remedy: a command inside the network namespace.
+    pub(crate) fn inside(self, command: impl Into<String>) -> Self {
+        self.remedy(Remedy::Inside(command.into()))
+    }
+
+    /// Adds a remedy: a command anywhere on the host.
+    pub(crate) fn anywhere(self, command: impl Into<String>) -> Self {
+        self.remedy(Remedy::Anywhere(command.into()))
+    }
+
+    /// Adds a remedy that is no command.
+    pub(crate) fn advice(self, text: &'static str) -> Self {
+        self.remedy(Remedy::Advice(text))
+    }
+
+    fn remedy(mut self, remedy: Remedy) -> Self {
+        self.remedies.push(remedy);
+        self
+    }
+}
+
 /// What a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -76,7 +129,7 @@ pub struct Fact {
     pub value: u64,
 }
 
-/// A list of at most [`FACTS_MAX`] facts.
+/// A list of at most eight facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Facts {
     all: [Option<Fact>; FACTS_MAX],
@@ -84,27 +137,23 @@ pub struct Facts {
 
 impl Facts {
     /// The empty list.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         all: [None; FACTS_MAX],
     };
 
-    /// A list of the facts with a known value.
-    #[must_use]
-    pub fn new(facts: &[(&'static str, Option<u64>)]) -> Self {
-        let mut all = Self::NONE;
-        for &(name, value) in facts {
-            if let Some(value) = value {
-                all.push(name, value);
-            }
-        }
-        all
-    }
-
-    /// Adds a fact. Facts beyond [`FACTS_MAX`] are dropped.
-    pub fn push(&mut self, name: &'static str, value: u64) {
-        if let Some(free) = self.all.iter_mut().find(|fact| fact.is_none()) {
+    /// Adds a fact, if its value is known. Facts beyond [`FACTS_MAX`] are dropped.
+    pub(crate) fn push(&mut self, name: &'static str, value: impl FactValue) {
+        if let Some(value) = value.known()
+            && let Some(free) = self.all.iter_mut().find(|fact| fact.is_none())
+        {
             *free = Some(Fact { name, value });
         }
+    }
+
+    /// Returns the list with a further fact, if its value is known.
+    pub(crate) fn with(mut self, name: &'static str, value: impl FactValue) -> Self {
+        self.push(name, value);
+        self
     }
 
     /// All facts, in their order.
@@ -120,7 +169,31 @@ impl Facts {
 }
 
 /// Facts per finding at most.
-pub const FACTS_MAX: usize = 8;
+const FACTS_MAX: usize = 8;
+
+/// A number that may be unknown.
+pub(crate) trait FactValue {
+    /// The number; `None` if unknown.
+    fn known(self) -> Option<u64>;
+}
+
+impl FactValue for u64 {
+    fn known(self) -> Option<u64> {
+        Some(self)
+    }
+}
+
+impl FactValue for u32 {
+    fn known(self) -> Option<u64> {
+        Some(self.into())
+    }
+}
+
+impl<T: FactValue> FactValue for Option<T> {
+    fn known(self) -> Option<u64> {
+        self.and_then(T::known)
+    }
+}
 
 /// One of the sockets that a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,10 +1,8 @@
 //! Rules about what all namespaces share, and about limits of processes.
 
-use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::finding_about;
-use crate::namespace::{fill_above, severity_of_fill};
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use crate::share::{fill_above, permille, severity_of_fill};
+use crate::{Finding, Limit, Limits, Rule, Severity};
 use sockeye_model::{Fill, HostVitals, MemoryUse, NeighbourTable, OpenFiles, Softnet, Vitals};
 
 pub(crate) fn findings(
@@ -28,18 +26,9 @@ pub(crate) fn findings(
         });
         neighbours(table, earlier, namespaces, limits)
     }));
-    found.extend(memory(
-        Rule::TcpMemory,
-        "net.ipv4.tcp_mem",
-        host.tcp_memory,
-        limits.of(Limit::TcpMemoryShare),
-    ));
-    found.extend(memory(
-        Rule::UdpMemory,
-        "net.ipv4.udp_mem",
-        host.udp_memory,
-        limits.of(Limit::UdpMemoryShare),
-    ));
+    let (tcp, udp) = (limits.of(Limit::TcpMemoryShare), limits.of(Limit::UdpMemoryShare));
+    found.extend(memory(Rule::TcpMemory, "net.ipv4.tcp_mem", host.tcp_memory, tcp));
+    found.extend(memory(Rule::UdpMemory, "net.ipv4.udp_mem", host.udp_memory, udp));
     found.extend(orphans(host, limits));
     found.extend(host.files.iter().filter_map(|files| open_files(files, limits)));
     found
@@ -52,19 +41,17 @@ fn softnet(now: &Softnet, before: Option<&Softnet>, limits: &Limits) -> Option<F
     let processed = now.processed.saturating_sub(before.processed);
     let dropped = now.dropped.saturating_sub(before.dropped);
     let squeezed = now.squeezed.saturating_sub(before.squeezed);
-    let facts = [
-        ("processed", Some(processed)),
-        ("dropped", Some(dropped)),
-        ("squeezed", Some(squeezed)),
-    ];
-    let subject = Subject::Processor(now.processor);
+    let about = |rule| {
+        Finding::about(rule, None, Subject::Processor(now.processor))
+            .fact("processed", processed)
+            .fact("dropped", dropped)
+            .fact("squeezed", squeezed)
+    };
     let share = permille(dropped, processed.saturating_add(dropped));
     if dropped >= limits.of(Limit::SoftnetCount) && share >= limits.of(Limit::SoftnetShare) {
-        let remedies = vec![
-            Remedy::Anywhere("sysctl -w net.core.netdev_max_backlog=10000".into()),
-            Remedy::Advice("spread packets over processors (RSS, RPS), or let the device merge them (GRO)"),
-        ];
-        let mut finding = finding_about(Rule::Softnet, None, subject, &facts, remedies);
+        let mut finding = about(Rule::Softnet)
+            .anywhere("sysctl -w net.core.netdev_max_backlog=10000")
+            .advice("spread packets over processors (RSS, RPS), or let the device merge them (GRO)");
         // Events since the host started may be long over.
         if is_since_start {
             finding.severity = Severity::Notice;
@@ -74,11 +61,9 @@ fn softnet(now: &Softnet, before: Option<&Softnet>, limits: &Limits) -> Option<F
     let share = permille(squeezed, processed);
     let applies = squeezed >= limits.of(Limit::SqueezedCount) && share >= limits.of(Limit::SqueezedShare);
     applies.then(|| {
-        let remedies = vec![
-            Remedy::Anywhere("sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=8000".into()),
-            Remedy::Advice("spread packets over processors (RSS, RPS)"),
-        ];
-        finding_about(Rule::SoftnetSqueezed, None, subject, &facts, remedies)
+        about(Rule::SoftnetSqueezed)
+            .anywhere("sysctl -w net.core.netdev_budget=600 net.core.netdev_budget_usecs=8000")
+            .advice("spread packets over processors (RSS, RPS)")
     })
 }
 
@@ -108,25 +93,17 @@ fn neighbours(
     }
     let family = if is_v6 { "ipv6" } else { "ipv4" };
     let max = table.fill.max.max(1);
-    let mut finding = finding_about(
-        Rule::Neighbours,
-        None,
-        Subject::Table(table.name),
-        &[
-            ("entries", Some(fill.used)),
-            ("entries_max", Some(fill.max)),
-            ("share_permille", Some(permille(fill.used, fill.max))),
-            ("overflows", Some(overflows.unwrap_or(table.overflows))),
-        ],
-        vec![
-            Remedy::Inside("ip neigh | awk '{print $3, $NF}' | sort | uniq -c | sort -rn | head".into()),
-            Remedy::Anywhere(format!(
-                "sysctl -w net.{family}.neigh.default.gc_thresh3={} net.{family}.neigh.default.gc_thresh2={}",
-                max.saturating_mul(4),
-                max.saturating_mul(2),
-            )),
-        ],
-    );
+    let mut finding = Finding::about(Rule::Neighbours, None, Subject::Table(table.name))
+        .fact("entries", fill.used)
+        .fact("entries_max", fill.max)
+        .fact("share_permille", permille(fill.used, fill.max))
+        .fact("overflows", overflows.unwrap_or(table.overflows))
+        .inside("ip neigh | awk '{print $3, $NF}' | sort | uniq -c | sort -rn | head")
+        .anywhere(format!(
+            "sysctl -w net.{family}.neigh.default.gc_thresh3={} net.{family}.neigh.default.gc_thresh2={}",
+            max.saturating_mul(4),
+            max.saturating_mul(2),
+        ));
     if !overflowed {
         finding.severity = severity_of_fill(permille(fill.used, fill.max));
     }
@@ -142,50 +119,31 @@ fn memory(rule: Rule, setting: &str, memory: Option<MemoryUse>, least_share: u64
     if used_bytes == 0 || share < least_share {
         return None;
     }
-    let mut finding = finding_about(
-        rule,
-        None,
-        Subject::Host,
-        &[
-            ("used_bytes", Some(used_bytes)),
-            ("pressure_bytes", Some(pressure)),
-            ("max_bytes", Some(max)),
-        ],
-        vec![
-            Remedy::Sockeye("sockets -tump --sort=-memory --netns all".into()),
-            Remedy::Anywhere(format!("sysctl {setting}")),
-            Remedy::Advice(
-                "find the sockets that are not read or cannot send; more memory for sockets only delays it",
-            ),
-        ],
-    );
-    finding.severity = severity_of_fill(permille(used_bytes, max));
-    Some(finding)
+    let finding = Finding::about(rule, None, Subject::Host)
+        .fact("used_bytes", used_bytes)
+        .fact("pressure_bytes", pressure)
+        .fact("max_bytes", max)
+        .sockeye("sockets -tump --sort=-memory --netns all")
+        .anywhere(format!("sysctl {setting}"))
+        .advice("find the sockets that are not read or cannot send; more memory for sockets only delays it");
+    Some(finding.with(severity_of_fill(permille(used_bytes, max))))
 }
 
 fn orphans(host: &HostVitals, limits: &Limits) -> Option<Finding> {
     let fill = host.orphans?;
     let share = fill_above(fill, limits.of(Limit::OrphansShare))?;
-    Some(finding_about(
-        Rule::Orphans,
-        None,
-        Subject::Host,
-        &[
-            ("orphans", Some(fill.used)),
-            ("orphans_max", Some(fill.max)),
-            ("share_permille", Some(share)),
-        ],
-        vec![
-            Remedy::Sockeye(
-                "sockets -tno state closing or state fin-wait-1 or state last-ack --netns all".into(),
-            ),
-            Remedy::Anywhere("sysctl -w net.ipv4.tcp_orphan_retries=3".into()),
-            Remedy::Anywhere(format!(
+    Some(
+        Finding::about(Rule::Orphans, None, Subject::Host)
+            .fact("orphans", fill.used)
+            .fact("orphans_max", fill.max)
+            .fact("share_permille", share)
+            .sockeye("sockets -tno state closing or state fin-wait-1 or state last-ack --netns all")
+            .anywhere("sysctl -w net.ipv4.tcp_orphan_retries=3")
+            .anywhere(format!(
                 "sysctl -w net.ipv4.tcp_max_orphans={}",
                 fill.max.saturating_mul(2)
             )),
-        ],
-    ))
+    )
 }
 
 /// Twice the limit, as prlimit(1) takes it: only the soft limit, if the hard one allows it.
@@ -200,20 +158,12 @@ fn doubled_limit(files: &OpenFiles) -> String {
 fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
     let share = fill_above(files.fill, limits.of(Limit::OpenFilesShare))?;
     let pid = files.process.pid;
-    let mut finding = finding_about(
-        Rule::OpenFiles,
-        None,
-        Subject::Process,
-        &[
-            ("open_files", Some(files.fill.used)),
-            ("open_files_max", Some(files.fill.max)),
-            ("share_permille", Some(share)),
-        ],
-        vec![
-            Remedy::Sockeye(format!("sockets -ap 'pid = {pid}' --netns all")),
-            Remedy::Anywhere(format!("prlimit --pid {pid} --nofile={}", doubled_limit(files))),
-        ],
-    );
+    let mut finding = Finding::about(Rule::OpenFiles, None, Subject::Process)
+        .fact("open_files", files.fill.used)
+        .fact("open_files_max", files.fill.max)
+        .fact("share_permille", share)
+        .sockeye(format!("sockets -ap 'pid = {pid}' --netns all"))
+        .anywhere(format!("prlimit --pid {pid} --nofile={}", doubled_limit(files)));
     finding.owner = Some(files.process);
     finding.severity = severity_of_fill(share);
     Some(finding)
@@ -222,6 +172,7 @@ fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Remedy;
     use sockeye_model::{Comm, Fill, Pid, Process, ShortText};
 
     #[track_caller]

@@ -34,26 +34,30 @@ extern crate self as sockeye_verdict;
 
 mod connection;
 mod counter;
-mod counter_sample;
 mod device;
+mod device_counters;
 mod egress;
 mod finding;
 mod host;
-mod judge;
 mod limit;
 mod listener;
 mod namespace;
 mod ports;
+mod recent_peers;
 mod remedy;
 mod rule;
+mod share;
 mod shell;
 mod snapshot;
+mod socket;
+mod socket_counters;
+mod symptom;
 mod symptom_groups;
 #[cfg(test)]
 mod tests;
 
 pub use counter::{MEANINGS, Meaning};
-pub use finding::{Example, FACTS_MAX, Fact, Facts, Finding, Remedy, Subject};
+pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};
 pub use shell::shell_word;

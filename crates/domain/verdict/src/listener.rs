@@ -1,8 +1,9 @@
 //! Rules about listeners: full accept queues, rejected connections, half-open connections.
 
-use crate::connection::{Symptom, permille};
 use crate::finding::{Example, Facts, Subject};
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use crate::share::permille;
+use crate::symptom::Symptom;
+use crate::{Finding, Limit, Limits, Rule, Severity};
 use foldhash::fast::FixedState;
 use sockeye_model::{Counter, Endpoint, Entry, NetnsInode, Port, Process, Queues, Settings, Socket, Vitals};
 use std::collections::HashMap;
@@ -151,15 +152,10 @@ impl Listener {
         let half_open = self.half_open(limits, half_open, settings);
         // A full queue already explains the drops.
         let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
-            Symptom::new(
-                Rule::ListenerDrops,
-                self.drops,
-                &[
-                    ("drops", Some(self.drops)),
-                    ("waiting", Some(self.waiting)),
-                    ("backlog", self.backlog),
-                ],
-            )
+            Symptom::new(Rule::ListenerDrops, self.drops)
+                .fact("drops", self.drops)
+                .fact("waiting", self.waiting)
+                .fact("backlog", self.backlog)
         });
         let capped = self.capped(limits, settings, turned_away);
         [queue, drops, capped, half_open]
@@ -169,55 +165,40 @@ impl Listener {
     }
 
     fn finding(&self, symptom: &Symptom) -> Finding {
-        let somaxconn = "sysctl -w net.core.somaxconn=4096";
-        let look = format!("sockets -tlp 'sport = :{}'", self.port);
-        let remedies = match symptom.rule {
-            Rule::SynQueue => {
-                let mut list = vec![Remedy::Sockeye(format!(
-                    "sockets -tn state syn-recv 'sport = :{}'",
-                    self.port
-                ))];
-                // Only without SYN cookies another limit than the backlog exists.
-                if symptom.facts.value("half_open_max") < symptom.facts.value("backlog") {
-                    list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_syncookies=1".into()));
-                }
-                list.push(Remedy::Advice(
-                    "if they are real clients: give listen() a longer backlog (and net.core.somaxconn, which caps it)",
-                ));
-                list
-            }
-            Rule::BacklogCapped => vec![
-                Remedy::Inside(somaxconn.into()),
-                Remedy::Advice("restart the program afterwards: listen() takes the limit when it is called"),
-            ],
-            _ => {
-                let mut list = vec![Remedy::Sockeye(look)];
-                list.extend(self.owner.map(|owner| {
-                    Remedy::Anywhere(format!(
-                        "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
-                        owner.pid
-                    ))
-                }));
-                list.push(Remedy::Advice(
-                    "let the program accept faster (more workers), or give listen() a longer backlog",
-                ));
-                list
-            }
-        };
-        Finding {
-            rule: symptom.rule,
-            severity: symptom.severity,
-            netns: self.netns,
-            subject: Subject::Listener(self.socket.local),
+        let finding = Finding {
             owner: self.owner,
-            meaning: symptom.rule.meaning(),
             facts: symptom.facts,
             sockets: 1,
-            examples: vec![Example {
-                facts: Facts::NONE,
-                ..self.socket
-            }],
-            remedies,
+            examples: vec![self.socket],
+            ..Finding::about(symptom.rule, self.netns, Subject::Listener(self.socket.local))
+                .with(symptom.severity)
+        };
+        match symptom.rule {
+            Rule::SynQueue => {
+                let mut finding =
+                    finding.sockeye(format!("sockets -tn state syn-recv 'sport = :{}'", self.port));
+                // Only without SYN cookies another limit than the backlog exists.
+                if symptom.facts.value("half_open_max") < symptom.facts.value("backlog") {
+                    finding = finding.inside("sysctl -w net.ipv4.tcp_syncookies=1");
+                }
+                finding.advice(
+                    "if they are real clients: give listen() a longer backlog (and net.core.somaxconn, which caps it)",
+                )
+            }
+            Rule::BacklogCapped => finding
+                .inside("sysctl -w net.core.somaxconn=4096")
+                .advice("restart the program afterwards: listen() takes the limit when it is called"),
+            _ => {
+                let mut finding = finding.sockeye(format!("sockets -tlp 'sport = :{}'", self.port));
+                if let Some(owner) = self.owner {
+                    finding = finding.anywhere(format!(
+                        "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
+                        owner.pid
+                    ));
+                }
+                finding
+                    .advice("let the program accept faster (more workers), or give listen() a longer backlog")
+            }
         }
     }
 
@@ -230,20 +211,15 @@ impl Listener {
         let applies =
             is_full || is_near || (self.waiting > 0 && share >= limits.of(Limit::AcceptQueueShare).max(1001));
         applies.then(|| {
-            Symptom::new(
-                Rule::AcceptQueue,
-                share,
-                &[
-                    ("waiting", Some(self.waiting)),
-                    ("backlog", Some(backlog)),
-                    ("drops", Some(self.drops).filter(|drops| *drops > 0)),
-                ],
-            )
-            .with(if is_full {
-                Severity::Critical
-            } else {
-                Severity::Warning
-            })
+            Symptom::new(Rule::AcceptQueue, share)
+                .fact("waiting", self.waiting)
+                .fact("backlog", backlog)
+                .fact("drops", Some(self.drops).filter(|drops| *drops > 0))
+                .with(if is_full {
+                    Severity::Critical
+                } else {
+                    Severity::Warning
+                })
         })
     }
 
@@ -253,15 +229,10 @@ impl Listener {
         let under_pressure =
             permille(self.waiting, backlog.max(1)) >= limits.of(Limit::BacklogShare) && self.waiting > 0;
         (backlog == somaxconn && (under_pressure || turned_away)).then(|| {
-            Symptom::new(
-                Rule::BacklogCapped,
-                self.waiting,
-                &[
-                    ("somaxconn", Some(somaxconn)),
-                    ("waiting", Some(self.waiting)),
-                    ("drops", Some(self.drops).filter(|drops| *drops > 0)),
-                ],
-            )
+            Symptom::new(Rule::BacklogCapped, self.waiting)
+                .fact("somaxconn", somaxconn)
+                .fact("waiting", self.waiting)
+                .fact("drops", Some(self.drops).filter(|drops| *drops > 0))
         })
     }
 
@@ -277,15 +248,10 @@ impl Listener {
         let applies =
             half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
         applies.then(|| {
-            Symptom::new(
-                Rule::SynQueue,
-                half_open,
-                &[
-                    ("half_open", Some(half_open)),
-                    ("half_open_max", Some(max)),
-                    ("backlog", Some(backlog)),
-                ],
-            )
+            Symptom::new(Rule::SynQueue, half_open)
+                .fact("half_open", half_open)
+                .fact("half_open_max", max)
+                .fact("backlog", backlog)
         })
     }
 }

@@ -1,9 +1,8 @@
 //! Rules about limits of a network namespace as a whole.
 
-use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::finding_about;
-use crate::{Finding, Limit, Limits, Remedy, Rule, Severity};
+use crate::share::{fill_above, severity_of_fill};
+use crate::{Finding, Limit, Limits, Rule};
 use sockeye_model::{Fill, Vitals};
 
 pub(crate) fn findings(vitals: &Vitals, limits: &Limits) -> Vec<Finding> {
@@ -22,24 +21,18 @@ fn time_wait_max(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
         max: vitals.settings.time_wait_max?,
     };
     let share = fill_above(fill, limits.of(Limit::TimeWaitShare))?;
-    Some(finding_about(
-        Rule::TimeWaitMax,
-        vitals.netns,
-        Subject::Namespace,
-        &[
-            ("time_wait", Some(fill.used)),
-            ("time_wait_max", Some(fill.max)),
-            ("share_permille", Some(share)),
-        ],
-        vec![
-            Remedy::Sockeye("flows -s 'state time-wait'".into()),
-            Remedy::Inside(format!(
+    Some(
+        Finding::about(Rule::TimeWaitMax, vitals.netns, Subject::Namespace)
+            .fact("time_wait", fill.used)
+            .fact("time_wait_max", fill.max)
+            .fact("share_permille", share)
+            .sockeye("flows -s 'state time-wait'")
+            .inside(format!(
                 "sysctl -w net.ipv4.tcp_max_tw_buckets={}",
                 fill.max.saturating_mul(4)
-            )),
-            Remedy::Advice("keep connections open and use them again (HTTP keep-alive, connection pools)"),
-        ],
-    ))
+            ))
+            .advice("keep connections open and use them again (HTTP keep-alive, connection pools)"),
+    )
 }
 
 fn time_wait(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
@@ -48,60 +41,29 @@ fn time_wait(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
     let applies = time_wait >= limits.of(Limit::TimeWaitCount)
         && time_wait >= others.saturating_mul(limits.of(Limit::TimeWaitRatio));
     applies.then(|| {
-        finding_about(
-            Rule::TimeWait,
-            vitals.netns,
-            Subject::Namespace,
-            &[("time_wait", Some(time_wait)), ("other_tcp", Some(others))],
-            vec![
-                Remedy::Sockeye("flows -s 'state time-wait'".into()),
-                Remedy::Inside("sysctl -w net.ipv4.tcp_tw_reuse=1".into()),
-                Remedy::Advice(
-                    "keep connections open and use them again (HTTP keep-alive, connection pools)",
-                ),
-            ],
-        )
+        Finding::about(Rule::TimeWait, vitals.netns, Subject::Namespace)
+            .fact("time_wait", time_wait)
+            .fact("other_tcp", others)
+            .sockeye("flows -s 'state time-wait'")
+            .inside("sysctl -w net.ipv4.tcp_tw_reuse=1")
+            .advice("keep connections open and use them again (HTTP keep-alive, connection pools)")
     })
 }
 
 fn conntrack(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
     let fill = vitals.conntrack?;
     let share = fill_above(fill, limits.of(Limit::ConntrackShare))?;
-    let mut finding = finding_about(
-        Rule::Conntrack,
-        vitals.netns,
-        Subject::Namespace,
-        &[
-            ("entries", Some(fill.used)),
-            ("entries_max", Some(fill.max)),
-            ("share_permille", Some(share)),
-        ],
-        vec![
-            Remedy::Inside("conntrack -S".into()),
-            Remedy::Inside("conntrack -L | awk '{print $1, $4}' | sort | uniq -c | sort -rn | head".into()),
-            Remedy::Anywhere(format!(
-                "sysctl -w net.netfilter.nf_conntrack_max={}",
-                fill.max.saturating_mul(2)
-            )),
-        ],
-    );
-    finding.severity = severity_of_fill(share);
-    Some(finding)
-}
-
-/// The share in thousandths, if it is at least `least_share`.
-pub(crate) fn fill_above(fill: Fill, least_share: u64) -> Option<u64> {
-    let share = permille(fill.used, fill.max);
-    (fill.used > 0 && share >= least_share).then_some(share)
-}
-
-/// Nearly full is a warning; from here on a burst does not fit.
-pub(crate) const fn severity_of_fill(share: u64) -> Severity {
-    if share >= 950 {
-        Severity::Critical
-    } else {
-        Severity::Warning
-    }
+    let finding = Finding::about(Rule::Conntrack, vitals.netns, Subject::Namespace)
+        .fact("entries", fill.used)
+        .fact("entries_max", fill.max)
+        .fact("share_permille", share)
+        .inside("conntrack -S")
+        .inside("conntrack -L | awk '{print $1, $4}' | sort | uniq -c | sort -rn | head")
+        .anywhere(format!(
+            "sysctl -w net.netfilter.nf_conntrack_max={}",
+            fill.max.saturating_mul(2)
+        ));
+    Some(finding.with(severity_of_fill(share)))
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! Rules about ephemeral ports: how many are in use towards each service.
 
-use crate::connection::permille;
 use crate::finding::Subject;
-use crate::judge::finding_about;
-use crate::namespace::severity_of_fill;
 use crate::remedy::endpoint_filter;
-use crate::{Finding, Limit, Limits, Remedy, Rule};
+use crate::share::{permille, severity_of_fill};
+use crate::{Finding, Limit, Limits, Rule};
 use foldhash::fast::FixedState;
 use sockeye_model::{Endpoint, NetnsInode, Port, Protocol, Socket, State, Vitals};
 use std::collections::HashMap;
@@ -92,83 +90,49 @@ impl Ports {
     pub(crate) fn findings(&self, limits: &Limits) -> Vec<Finding> {
         let mut found = Vec::new();
         for (route, &used) in &self.connections {
-            let Some(range) = self.ranges.get(&route.netns) else {
-                continue;
-            };
             let subject = Subject::Service {
                 local: Endpoint::inet(route.local, Port(0)),
                 peer: Endpoint::inet(route.peer, route.peer_port),
             };
-            let least = limits.of(Limit::EphemeralShare);
-            found.extend(
-                range
-                    .finding(Rule::EphemeralPorts, route.netns, subject, used, least)
-                    .map(|finding| Finding {
-                        remedies: route.remedies(),
-                        ..finding
-                    }),
-            );
+            let finding = Finding::about(Rule::EphemeralPorts, route.netns, subject);
+            let finding = self.used_up(finding, used, limits.of(Limit::EphemeralShare));
+            found.extend(finding.map(|finding| {
+                let peer = endpoint_filter(&Endpoint::inet(route.peer, Port(0)));
+                finding
+                    .sockeye(format!(
+                        "flows -p 'dst = {peer} and dport = :{}'",
+                        route.peer_port
+                    ))
+                    .inside(WIDER_RANGE)
+                    .inside("sysctl -w net.ipv4.tcp_tw_reuse=1")
+                    .advice(
+                        "keep connections open and use them again, or connect to or from further addresses",
+                    )
+            }));
         }
         for (netns, &used) in &self.udp {
-            let Some(range) = self.ranges.get(netns) else {
-                continue;
-            };
-            let least = limits.of(Limit::UdpPortsShare);
-            found.extend(
-                range
-                    .finding(Rule::UdpPorts, *netns, Subject::Namespace, used, least)
-                    .map(|finding| Finding {
-                        remedies: vec![
-                            Remedy::Sockeye("sockets -uap".into()),
-                            Remedy::Inside(WIDER_RANGE.into()),
-                        ],
-                        ..finding
-                    }),
-            );
+            let finding = Finding::about(Rule::UdpPorts, *netns, Subject::Namespace);
+            let finding = self.used_up(finding, used, limits.of(Limit::UdpPortsShare));
+            found.extend(finding.map(|finding| finding.sockeye("sockets -uap").inside(WIDER_RANGE)));
         }
         found
     }
-}
 
-impl Route {
-    fn remedies(&self) -> Vec<Remedy> {
-        let peer = endpoint_filter(&Endpoint::inet(self.peer, Port(0)));
-        let filter = format!("dst = {peer} and dport = :{}", self.peer_port);
-        vec![
-            Remedy::Sockeye(format!("flows -p '{filter}'")),
-            Remedy::Inside(WIDER_RANGE.into()),
-            Remedy::Inside("sysctl -w net.ipv4.tcp_tw_reuse=1".into()),
-            Remedy::Advice(
-                "keep connections open and use them again, or connect to or from further addresses",
-            ),
-        ]
-    }
-}
-
-impl Range {
-    /// The finding that nearly all of these ports are in use.
-    fn finding(
-        &self,
-        rule: Rule,
-        netns: Option<NetnsInode>,
-        subject: Subject,
-        used: u32,
-        least_share: u64,
-    ) -> Option<Finding> {
-        let ports = (u64::from(self.last) + 1)
-            .saturating_sub(self.first.into())
-            .saturating_sub(self.reserved.into());
+    /// Returns the finding if nearly all ports of its namespace's range are in use.
+    fn used_up(&self, finding: Finding, used: u32, least_share: u64) -> Option<Finding> {
+        let range = self.ranges.get(&finding.netns)?;
+        let ports = (u64::from(range.last) + 1)
+            .saturating_sub(range.first.into())
+            .saturating_sub(range.reserved.into());
         let share = permille(used.into(), ports);
-        let facts = [
-            ("used", Some(used.into())),
-            ("ports", Some(ports)),
-            ("share_permille", Some(share)),
-        ];
         // One connection is not many, however narrow the range is.
         (used > 1 && share >= least_share).then(|| Finding {
-            severity: severity_of_fill(share),
             sockets: used.into(),
-            ..finding_about(rule, netns, subject, &facts, Vec::new())
+            ..finding
+                .with(severity_of_fill(share))
+                .fact("used", used)
+                .fact("ports", ports)
+                .fact("share_permille", share)
         })
     }
 }

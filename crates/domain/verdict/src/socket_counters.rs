@@ -1,28 +1,8 @@
-//! Counters of one socket, and their change between two samples.
-
 use sockeye_model::{Socket, TcpInfo};
 
-/// Counters of one socket at one moment.
+/// Counters of one socket: at one moment, or their change between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CounterSample {
-    sent_bytes: u64,
-    busy_us: u64,
-    receiver_limited_us: u64,
-    send_buffer_limited_us: u64,
-    sent_segs: u32,
-    retransmitted_segs: u32,
-    needless_segs: u32,
-    reorderings: u32,
-    received_segs: u32,
-    received_data_segs: u32,
-    drops: u32,
-}
-
-/// Change of a socket's counters between two samples, or over its whole life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CounterDelta {
-    /// Time between the samples; `None`: its whole life.
-    pub(crate) elapsed_us: Option<u64>,
+pub(crate) struct SocketCounters {
     pub(crate) sent_bytes: u64,
     pub(crate) busy_us: u64,
     pub(crate) receiver_limited_us: u64,
@@ -36,7 +16,7 @@ pub(crate) struct CounterDelta {
     pub(crate) drops: u32,
 }
 
-impl CounterSample {
+impl SocketCounters {
     pub(crate) fn of(socket: &Socket) -> Self {
         let nothing = TcpInfo::default();
         let info = socket.tcp_info.as_ref().unwrap_or(&nothing);
@@ -55,10 +35,9 @@ impl CounterSample {
         }
     }
 
-    /// CounterDelta since `earlier`, `elapsed_us` ago. The kernel's 32-bit counters wrap.
-    pub(crate) fn since(&self, earlier: &Self, elapsed_us: Option<u64>) -> CounterDelta {
-        CounterDelta {
-            elapsed_us,
+    /// Returns the change since `earlier`. The kernel's 32-bit counters wrap.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        Self {
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
             busy_us: self.busy_us.saturating_sub(earlier.busy_us),
             receiver_limited_us: self

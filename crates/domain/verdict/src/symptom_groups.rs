@@ -1,12 +1,11 @@
 //! Faulty sockets, grouped by rule, namespace and owner: the worst of each group are kept, the others
 //! counted.
 
-use crate::Rule;
-use crate::Severity;
-use crate::connection::Symptom;
-use crate::finding::{Example, Subject};
+use crate::finding::{Example, Facts, Subject};
+use crate::symptom::Symptom;
+use crate::{Finding, Limit, Limits, Rule, Severity, remedy};
 use foldhash::fast::FixedState;
-use sockeye_model::{Entry, NetnsInode, Process};
+use sockeye_model::{Entry, HostVitals, NetnsInode, Process, Settings, Vitals};
 use std::collections::HashMap;
 
 /// All groups so far.
@@ -19,24 +18,23 @@ pub(crate) struct SymptomGroups {
 
 /// What the sockets of a group have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
-    pub(crate) rule: Rule,
-    pub(crate) severity: Severity,
-    pub(crate) netns: Option<NetnsInode>,
-    pub(crate) owner: Option<Process>,
-    pub(crate) subject: Subject,
+struct Key {
+    rule: Rule,
+    severity: Severity,
+    netns: Option<NetnsInode>,
+    owner: Option<Process>,
 }
 
 /// The sockets of a group.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
-    pub(crate) sockets: u64,
+struct Group {
+    sockets: u64,
     /// The worst sockets with their weights, by descending weight.
-    pub(crate) worst: Vec<(u64, Example)>,
+    worst: Vec<(u64, Example)>,
 }
 
 impl SymptomGroups {
-    pub(crate) fn add(&mut self, entry: &Entry<'_>, subject: Subject, symptom: &Symptom) {
+    pub(crate) fn add(&mut self, entry: &Entry<'_>, symptom: &Symptom) {
         let key = Key {
             rule: symptom.rule,
             severity: symptom.severity,
@@ -45,7 +43,6 @@ impl SymptomGroups {
                 .owners
                 .and_then(|owners| owners.first())
                 .map(|owner| owner.process),
-            subject,
         };
         if self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key) {
             self.left_out += 1;
@@ -63,17 +60,64 @@ impl SymptomGroups {
         }
     }
 
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Key, &Group)> {
-        self.groups.iter()
+    /// Returns a finding for each group with enough sockets, or with an old one.
+    pub(crate) fn findings<'a>(
+        &'a self,
+        limits: &'a Limits,
+        vitals_of: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
+        host: &'a HostVitals,
+    ) -> impl Iterator<Item = Finding> + 'a {
+        let groups = self.groups.iter();
+        groups
+            .filter(|(key, group)| group.is_enough(key.rule, limits))
+            .map(|(key, group)| group.finding(key, vitals_of(key.netns), host))
     }
 }
 
 impl Group {
-    /// The weight of the worst socket.
-    pub(crate) fn worst_weight(&self) -> u64 {
-        self.worst.first().map_or(0, |(weight, _)| *weight)
+    /// Some rules require many sockets, or an old one.
+    fn is_enough(&self, rule: Rule, limits: &Limits) -> bool {
+        let (oldest, count) = match rule {
+            Rule::CloseWait => (Limit::CloseWaitAge, Limit::CloseWaitCount),
+            Rule::FinWait2 => (Limit::FinWait2Age, Limit::FinWait2Count),
+            _ => return true,
+        };
+        let worst_weight = self.worst.first().map_or(0, |(weight, _)| *weight);
+        worst_weight >= limits.of(oldest) || self.sockets >= limits.of(count)
+    }
+
+    fn finding(&self, key: &Key, vitals: Option<&Vitals>, host: &HostVitals) -> Finding {
+        let mut finding = Finding {
+            owner: key.owner,
+            facts: limits_of(key.rule, vitals.map(|vitals| &vitals.settings), host),
+            sockets: self.sockets,
+            examples: self.worst.iter().map(|(_, example)| *example).collect(),
+            ..Finding::about(key.rule, key.netns, Subject::Sockets).with(key.severity)
+        };
+        if (key.rule, key.severity) == (Rule::NoKeepalive, Severity::Notice) {
+            finding.meaning = NO_KEEPALIVE_LOCAL;
+        }
+        finding.remedies = remedy::remedies(&finding);
+        finding
     }
 }
+
+/// System limits that may be the cause.
+fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Facts {
+    let largest =
+        |sizes: fn(&Settings) -> Option<[u64; 3]>| settings.and_then(sizes).map(|[_, _, largest]| largest);
+    match rule {
+        Rule::SendBufferLimited => {
+            Facts::NONE.with("tcp_wmem_max_bytes", largest(|settings| settings.tcp_wmem_bytes))
+        }
+        Rule::Unread => Facts::NONE.with("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes)),
+        Rule::UdpUnread | Rule::SocketDrops => Facts::NONE.with("rmem_max_bytes", host.rmem_max_bytes),
+        _ => Facts::NONE,
+    }
+}
+
+/// A local peer cannot vanish, but its program can hang.
+const NO_KEEPALIVE_LOCAL: &str = "Nothing was sent for long and no keepalive is set: both ends are on this host, so none can vanish unnoticed, but nothing will show it if the other program hangs.";
 
 /// Groups that are kept at most; sockets of further groups are only counted.
 const GROUPS_MAX: usize = 20_000;

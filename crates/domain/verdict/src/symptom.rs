@@ -1,0 +1,34 @@
+use crate::finding::{FactValue, Facts};
+use crate::{Rule, Severity};
+
+/// What is wrong with a socket.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Symptom {
+    pub(crate) rule: Rule,
+    pub(crate) severity: Severity,
+    /// Orders the sockets of a group: the largest weight is the worst.
+    pub(crate) weight: u64,
+    pub(crate) facts: Facts,
+}
+
+impl Symptom {
+    pub(crate) const fn new(rule: Rule, weight: u64) -> Self {
+        Self {
+            rule,
+            severity: rule.severity(),
+            weight,
+            facts: Facts::NONE,
+        }
+    }
+
+    /// Adds a fact, if its value is known.
+    pub(crate) fn fact(mut self, name: &'static str, value: impl FactValue) -> Self {
+        self.facts.push(name, value);
+        self
+    }
+
+    pub(crate) const fn with(mut self, severity: Severity) -> Self {
+        self.severity = severity;
+        self
+    }
+}
