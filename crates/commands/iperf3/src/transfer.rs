@@ -56,7 +56,7 @@ impl Outcome {
         Transfer {
             local: Some(super::socket::canonical(self.setup.control.0)),
             peer: Some(super::socket::canonical(self.setup.control.1)),
-            lanes: self
+            streams: self
                 .streams
                 .iter()
                 .enumerate()

@@ -98,21 +98,18 @@ impl Latency {
 
     fn failures(&self) -> Option<Sentence> {
         (self.failed > 0).then(|| {
-            let mut sentence = sentence(
-                "connections-failed",
-                format!(
-                    "{} of {} connections were cut off before their answer was there; they are not in the percentiles.",
-                    self.failed, self.sent
-                ),
+            let text = format!(
+                "{} of {} connections were cut off before their answer was there; they are not in the percentiles.",
+                self.failed, self.sent
             );
-            sentence.remedy("sockeye check    # at the other end: full accept queues, resets");
-            sentence
+            let check = "sockeye check    # at the other end: full accept queues, resets";
+            Sentence::new("connections-failed", text).with([check.to_owned()])
         })
     }
 
     fn losses(&self) -> Option<Sentence> {
         (self.lost > 0).then(|| {
-            sentence(
+            Sentence::new(
                 "unanswered",
                 format!(
                     "{} of {} requests had no answer within a second; they are not in the percentiles.",
@@ -139,7 +136,7 @@ impl Latency {
         } else {
             "the path or the other end took no more"
         };
-        Some(sentence(
+        Some(Sentence::new(
             "rate-not-reached",
             format!(
                 "The requested rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
@@ -151,12 +148,11 @@ impl Latency {
 
     /// Without a schedule no request is late, but the rate shows the tester's limit.
     fn busy_tester(&self) -> Option<Sentence> {
-        let is_told = self.asked_rate.is_none() && !self.spins && self.is_busy(&self.here);
-        is_told.then(|| {
-            sentence(
+        let applies = self.asked_rate.is_none() && !self.spins && self.is_busy(&self.here);
+        applies.then(|| {
+            Sentence::new(
                 "tester-limited",
-                "A thread of this end was busy all the time: the tester itself was the limit, not the path."
-                    .to_owned(),
+                "A thread of this end was busy all the time: the tester itself was the limit, not the path.",
             )
         })
     }
@@ -165,7 +161,7 @@ impl Latency {
         let late = self.lateness.as_ref()?.percentile(Histogram::P99)?;
         let delay = self.delays.percentile(Histogram::P99)?;
         (late > 1000 && late * 2 >= delay).then(|| {
-            let mut sentence = sentence(
+            let mut sentence = Sentence::new(
                 "tester-late",
                 format!(
                     "One request in a hundred left this end {} or more after its time, which is in its delay of {}: this host \
@@ -184,7 +180,7 @@ impl Latency {
         let max = self.delays.max()?;
         let is_stalled = self.asked_rate.is_none() && max > STALLED_NS && max / STALLED_TIMES > median;
         is_stalled.then(|| {
-            let mut sentence = sentence(
+            let mut sentence = Sentence::new(
                 "stalls-counted-once",
                 format!(
                     "The longest took {}, {} times the median. Each connection waits for its answer, so that requests which \
@@ -214,7 +210,7 @@ impl Latency {
             } else {
                 &format!("were {count} answers")
             };
-            sentence(
+            Sentence::new(
                 "few-requests",
                 format!("There {were}: {how_few} only the longest of them; measure longer for more."),
             )
@@ -230,14 +226,6 @@ impl Load {
     fn add(&mut self, other: Self) {
         self.cpu_ns += other.cpu_ns;
         self.busiest_ns += other.busiest_ns;
-    }
-}
-
-fn sentence(code: &'static str, text: String) -> Sentence {
-    Sentence {
-        code,
-        text,
-        ..Sentence::default()
     }
 }
 

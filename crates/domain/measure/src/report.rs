@@ -50,11 +50,7 @@ impl Report {
 
     /// Adds a sentence.
     pub fn say(&mut self, code: &'static str, text: impl Into<String>) -> &mut Sentence {
-        self.sentences.push(Sentence {
-            code,
-            text: text.into(),
-            ..Sentence::default()
-        });
+        self.sentences.push(Sentence::new(code, text));
         self.sentences.last_mut().expect("it was pushed just now")
     }
 }
@@ -232,6 +228,23 @@ pub struct Sentence {
 }
 
 impl Sentence {
+    /// A sentence without remedies.
+    #[must_use]
+    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+            remedies: Vec::new(),
+        }
+    }
+
+    /// Returns the sentence with further commands.
+    #[must_use]
+    pub fn with(mut self, commands: impl IntoIterator<Item = String>) -> Self {
+        self.remedies.extend(commands);
+        self
+    }
+
     /// Adds a command.
     pub fn remedy(&mut self, command: impl Into<String>) -> &mut Self {
         self.remedies.push(command.into());

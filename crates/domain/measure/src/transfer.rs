@@ -11,7 +11,7 @@ pub struct Transfer {
     /// Remote address of the control connection
     pub peer: Option<SocketAddr>,
     /// Results per stream, sent ones first
-    pub lanes: Vec<StreamTransfer>,
+    pub streams: Vec<StreamTransfer>,
     /// Results per interval, as seen by this end
     pub intervals: Vec<Interval>,
     /// Work of this end
@@ -24,18 +24,23 @@ pub struct Transfer {
 
 impl Transfer {
     /// Streams of one direction.
-    pub fn lanes(&self, is_sent: bool) -> impl Iterator<Item = &StreamTransfer> {
-        self.lanes.iter().filter(move |lane| lane.is_sent == is_sent)
+    pub fn streams(&self, is_sent: bool) -> impl Iterator<Item = &StreamTransfer> {
+        self.streams
+            .iter()
+            .filter(move |stream| stream.is_sent == is_sent)
     }
 
     /// Bytes per second that arrived in this direction, summed over all streams.
     #[must_use]
     pub fn bytes_per_s(&self, is_sent: bool) -> Option<f64> {
         let bytes: u64 = self
-            .lanes(is_sent)
+            .streams(is_sent)
             .filter_map(StreamTransfer::carried_bytes)
             .sum();
-        let longest = self.lanes(is_sent).filter_map(StreamTransfer::carried_us).max()?;
+        let longest = self
+            .streams(is_sent)
+            .filter_map(StreamTransfer::carried_us)
+            .max()?;
         (longest > 0).then(|| bytes as f64 * 1e6 / longest as f64)
     }
 }
@@ -361,24 +366,24 @@ mod tests {
                 ..Side::default()
             })
         };
-        let lane = |sent, received| StreamTransfer {
+        let stream = |sent, received| StreamTransfer {
             is_sent: true,
             sent,
             received,
             ..StreamTransfer::default()
         };
         let transfer = Transfer {
-            lanes: vec![
-                lane(side(3000, 1_000_000), side(2000, 2_000_000)),
-                lane(side(500, 1_000_000), None),
+            streams: vec![
+                stream(side(3000, 1_000_000), side(2000, 2_000_000)),
+                stream(side(500, 1_000_000), None),
             ],
             ..Transfer::default()
         };
         assert_eq!(transfer.bytes_per_s(true), Some(1250.0));
         assert_eq!(transfer.bytes_per_s(false), None);
-        assert_eq!(transfer.lanes[0].bytes_per_s(), Some(1000.0));
-        assert_eq!(transfer.lanes[1].bytes_per_s(), Some(500.0));
-        assert_eq!(lane(None, side(1, 0)).bytes_per_s(), None);
+        assert_eq!(transfer.streams[0].bytes_per_s(), Some(1000.0));
+        assert_eq!(transfer.streams[1].bytes_per_s(), Some(500.0));
+        assert_eq!(stream(None, side(1, 0)).bytes_per_s(), None);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) fn fill(
     if outcomes.len() > 1 {
         report.tables.push(repeats(plan, outcomes));
     }
-    if !for_eyes || typical.lanes.len() > directions(plan).len() {
+    if !for_eyes || typical.streams.len() > directions(plan).len() {
         report.tables.push(streams(plan, typical));
     }
     report.tables.extend(limits(plan, typical));
@@ -48,7 +48,7 @@ pub(super) fn fill(
         report.sentences.extend(what_limited(typical, is_sent, asked));
     }
     let is_one_sided = |lane: &StreamTransfer| lane.received.is_none() && lane.sent.is_some();
-    if typical.lanes.iter().any(is_one_sided) {
+    if typical.streams.iter().any(is_one_sided) {
         report.say(
             "sent-only",
             "What arrived is not known: the figures are of what the kernel took from us.",
@@ -186,7 +186,7 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
         let rates: Repeats = complete
             .filter_map(|outcome| outcome.bytes_per_s(is_sent))
             .collect();
-        let lanes: Vec<&StreamTransfer> = typical.lanes(is_sent).collect();
+        let lanes: Vec<&StreamTransfer> = typical.streams(is_sent).collect();
         let sum = |of: fn(&StreamTransfer) -> Option<u64>| {
             lanes
                 .iter()
@@ -321,7 +321,7 @@ fn streams(plan: &Plan, outcome: &Outcome) -> Table {
     columns.push(Column::hidden("local", Unit::Text));
     columns.push(Column::hidden("peer", Unit::Text));
     let mut table = Table::new("streams", columns);
-    for lane in &outcome.lanes {
+    for lane in &outcome.streams {
         let address = |address: Option<std::net::SocketAddr>| {
             address.map_or(Value::Absent, |address| Value::Text(address.to_string()))
         };
@@ -353,7 +353,7 @@ fn limits(plan: &Plan, outcome: &Outcome) -> Option<Table> {
         ],
     );
     for is_sent in directions(plan) {
-        let senders = outcome.lanes(is_sent).filter_map(|lane| lane.sender.as_ref());
+        let senders = outcome.streams(is_sent).filter_map(|lane| lane.sender.as_ref());
         let Some(shares) = LimitShares::of(senders) else {
             continue;
         };

@@ -254,7 +254,7 @@ fn outcome(
     Outcome {
         local: Some(session.local),
         peer: Some(session.server),
-        lanes,
+        streams: lanes,
         intervals: report.intervals,
         ours: report.end,
         theirs: end,
