@@ -7,7 +7,7 @@ use sockeye_trace::{Connection, Endpoint, Options, Trace};
 use sockeye_wire::packet::{Decoded, Fragments, Segment};
 use std::io::Cursor;
 
-/// A capture file, packed or not: read, analysed, told in every form.
+/// Reads a capture file, compressed or not, analyses it, and prints it in every format.
 pub(crate) fn analyses(bytes: &[u8]) {
     for format in [Format::Table, Format::Json, Format::Jsonl, Format::Csv] {
         for lists in [Listed::Connections, Listed::Segments] {
@@ -18,15 +18,15 @@ pub(crate) fn analyses(bytes: &[u8]) {
                 is_detailed: bytes.len().is_multiple_of(3),
                 ..AnalysisLayout::default()
             };
-            let told = tell(bytes, layout);
-            let text = std::str::from_utf8(&told).expect("text");
+            let printed = print(bytes, layout);
+            let text = std::str::from_utf8(&printed).expect("text");
             let is_harmless = |c: char| !c.is_control() || c == '\n' || (format == Format::Csv && c == '\r');
             assert!(text.chars().all(is_harmless), "{text:?}");
         }
     }
 }
 
-fn tell(bytes: &[u8], layout: AnalysisLayout) -> Vec<u8> {
+fn print(bytes: &[u8], layout: AnalysisLayout) -> Vec<u8> {
     let mut out = Vec::new();
     let mut writer = AnalysisWriter::begin(&mut out, layout).expect("a vector takes it");
     let mut trace = Trace::new(Options::default());
@@ -75,7 +75,7 @@ fn tell(bytes: &[u8], layout: AnalysisLayout) -> Vec<u8> {
             }
         },
     }
-    let mut told = |connection: &Connection| {
+    let mut check_and_print = |connection: &Connection| {
         let Connection { begin_ns, end_ns, .. } = *connection;
         for side in [&connection.forward, &connection.backward] {
             let total = side.shares.total();
@@ -86,7 +86,7 @@ fn tell(bytes: &[u8], layout: AnalysisLayout) -> Vec<u8> {
         }
     };
     for over in trace.finish() {
-        told(&over.connection);
+        check_and_print(&over.connection);
         tally.connections += 1;
     }
     writer.finish(&tally, &interfaces).expect("a vector takes it");

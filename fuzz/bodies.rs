@@ -56,11 +56,11 @@ fn payload(bytes: &[u8]) {
         Protocol::PacketRaw,
         Protocol::Netlink,
     ] {
-        let told = DiagDetails::read(protocol, bytes);
-        let lists = told.waiting().map_or(0, Iterator::count)
-            + told.filter().map_or(0, |program| program.len())
-            + told.md5_keys().map_or(0, Iterator::count);
-        assert!(lists <= bytes.len(), "no more is told than there are bytes");
+        let details = DiagDetails::read(protocol, bytes);
+        let lists = details.waiting().map_or(0, Iterator::count)
+            + details.filter().map_or(0, |program| program.len())
+            + details.md5_keys().map_or(0, Iterator::count);
+        assert!(lists <= bytes.len(), "no list is longer than its bytes");
     }
     match InetDiag::parse(bytes) {
         Ok(wire) => {
@@ -411,9 +411,9 @@ pub(crate) fn walk(bytes: &[u8]) {
 
 /// What a ring of a perf event holds; and, as text, what a process has mapped.
 pub(crate) fn perf_records(bytes: &[u8]) {
-    let mut told = 0;
+    let mut records = 0;
     for record in Records::new(bytes) {
-        told += 1;
+        records += 1;
         let record = match record {
             Ok(record) => record,
             Err(error) => {
@@ -433,7 +433,7 @@ pub(crate) fn perf_records(bytes: &[u8]) {
             _ => {}
         }
     }
-    assert!(told <= bytes.len() / 8 + 1);
+    assert!(records <= bytes.len() / 8 + 1);
     for line in executable(bytes) {
         assert!(line.start < line.end);
         let path = line.path();
@@ -487,7 +487,7 @@ pub(crate) fn packets(bytes: &[u8]) {
         Ok(_) => {}
         Err(error) => check_error(error, captured.len()),
     }
-    // What the beginning tells is what all of it tells, but for options and the checksum.
+    // The beginning of a packet decodes to the same as all of it, except for options and the checksum.
     let shorter = captured.len() / 2;
     for len in [shorter, captured.len().saturating_sub(1)] {
         if let (Ok(Decoded::Segment(part)), Ok(Decoded::Segment(whole))) =
@@ -518,7 +518,7 @@ pub(crate) fn captures(bytes: &[u8]) {
     pcapng::section(&mut written, &pcapng::Section::default());
     pcap::header(&mut nanoseconds, LinkType::RAW, 0, pcap::Resolution::Nanoseconds);
     let mut links: Vec<LinkType> = vec![];
-    let (mut fragments, mut told) = (packet::Fragments::default(), 0);
+    let (mut fragments, mut fragmented) = (packet::Fragments::default(), 0);
     for (record, captured) in &packets {
         let known = links.iter().position(|link| *link == record.link_type);
         let interface = known.unwrap_or_else(|| {
@@ -547,9 +547,9 @@ pub(crate) fn captures(bytes: &[u8]) {
             assert!(
                 whole.is_none_or(|whole| !whole.source.is_unspecified() || fragment.source.is_unspecified())
             );
-            told += 1;
+            fragmented += 1;
         }
-        assert!(fragments.incomplete() <= told);
+        assert!(fragments.incomplete() <= fragmented);
     }
     for (file, keeps_links) in [(&written, true), (&nanoseconds, false)] {
         let (again, end) = read_capture(file, usize::MAX);
@@ -572,11 +572,11 @@ pub(crate) fn captures(bytes: &[u8]) {
 }
 
 /// Packets with their bytes
-type Told = Vec<(Record, Vec<u8>)>;
+type Packets = Vec<(Record, Vec<u8>)>;
 
 /// The packets of a file, which is brought whole, or at first as little of it as `piece` and then as much as is asked for;
 /// and how it ended. Ranges of options are of the file.
-fn read_capture(file: &[u8], piece: usize) -> (Told, Result<(), FileError>) {
+fn read_capture(file: &[u8], piece: usize) -> (Packets, Result<(), FileError>) {
     let mut packets = vec![];
     let mut reader = match Reader::new(file) {
         Ok(Some(reader)) => reader,
@@ -643,7 +643,7 @@ fn converted(socket: Result<Socket, Error>, len: usize) {
     }
 }
 
-/// What holds of every socket, whoever told of it.
+/// Checks the invariants of every socket, whatever its source.
 fn check_socket(socket: &Socket) {
     assert_ne!(socket.inode.map(|inode| inode.0), Some(0), "absent is None");
     assert_ne!(socket.interface.map(|index| index.0), Some(0), "absent is None");

@@ -20,9 +20,9 @@ pub(crate) fn segments(bytes: &[u8]) {
     let mut ends = Ends::default();
     let segments: Vec<_> = rest.as_chunks().0.iter().map(|word| ends.next(word)).collect();
 
-    let told = tell(&options, &segments);
-    assert!(told == tell(&options, &segments), "the same twice");
-    let (notes, finished, counters) = &told;
+    let analysis = analyse(&options, &segments);
+    assert!(analysis == analyse(&options, &segments), "the same twice");
+    let (notes, finished, counters) = &analysis;
     check(&options, notes, finished, counters);
 
     // Two captures of it, of which each lacks some.
@@ -53,10 +53,10 @@ pub(crate) fn segments(bytes: &[u8]) {
     }
 }
 
-/// Everything that is said of these segments.
-type Told = (Vec<SegmentNotes>, Vec<Finished>, Counters);
+/// Notes, finished connections and counters of these segments.
+type Analysis = (Vec<SegmentNotes>, Vec<Finished>, Counters);
 
-fn tell(options: &Options, segments: &[(u64, Segment)]) -> Told {
+fn analyse(options: &Options, segments: &[(u64, Segment)]) -> Analysis {
     let mut trace = Trace::new(options.clone());
     let (mut notes, mut finished) = (Vec::new(), Vec::new());
     for (frame, (time_ns, segment)) in (1..).zip(segments) {

@@ -1,7 +1,7 @@
 //! How often which delay was seen, in fixed memory.
 //!
-//! The buckets are those of the crate `hdrhistogram`. What it tells only as exactly as a bucket (shortest, longest, mean) is
-//! kept here to the nanosecond, and the rank of a percentile is computed in whole numbers, not in floating point.
+//! The buckets are those of the crate `hdrhistogram`. Values for which a bucket is too coarse (shortest, longest,
+//! mean) are kept here to the nanosecond, and the rank of a percentile is computed in whole numbers, not in floating point.
 
 use std::fmt;
 
@@ -94,8 +94,8 @@ impl Histogram {
         (self.count() > 0).then(|| self.sum as f64 / self.count() as f64)
     }
 
-    /// So many millionths of all took at most so long: the upper end of the bucket, so that it is never told too short, and
-    /// never longer than the longest.
+    /// Returns the delay in nanoseconds that `ppm` millionths of all did not exceed: the upper end of its bucket, and never more than
+    /// the longest; `None` if there is none.
     #[must_use]
     pub fn percentile(&self, ppm: u32) -> Option<u64> {
         let ppm = u128::from(ppm.min(1_000_000));
@@ -211,11 +211,11 @@ mod tests {
                 0, 1, 250_000, 500_000, 900_000, 990_000, 999_000, 999_900, 1_000_000,
             ] {
                 let rank = (count as u64 * u64::from(ppm)).div_ceil(1_000_000).max(1);
-                let wanted = exact[rank as usize - 1];
-                let told = histogram.percentile(ppm).unwrap();
+                let expected = exact[rank as usize - 1];
+                let found = histogram.percentile(ppm).unwrap();
                 assert!(
-                    told >= wanted && told - wanted <= wanted / 1000,
-                    "{ppm} of {count}: {told} instead of {wanted}"
+                    found >= expected && found - expected <= expected / 1000,
+                    "{ppm} of {count}: {found} instead of {expected}"
                 );
             }
         }

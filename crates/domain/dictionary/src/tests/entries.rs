@@ -43,7 +43,7 @@ fn mistakes(entry: &Entry<'_>) -> Vec<String> {
             || entry.default.is_some()
             || entry.unit.is_some()
             || !entry.values.is_empty(),
-        "what is it unless somebody sets it, or what may it be?",
+        "a setting needs its default, unit or values",
     );
     let texts = [
         &entry.causes,

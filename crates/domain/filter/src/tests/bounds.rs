@@ -189,7 +189,7 @@ fn expressions_have_their_bounds() {
         ("netns = 4294967296", "nothing"),
         ("not netns = 4294967296", ""),
         ("netns != 5", "~"),
-        ("not netns != 5", "~"), // a namespace that nobody told is not unequal to 5
+        ("not netns != 5", "~"), // an unknown namespace is not unequal to 5
         ("netns > 5", "~"),
         // States are asked for, where all of the expression is subject to them.
         ("state established", ""),

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::process::Command;
 
-/// What tells one socket from another, and a change of state during the test from a wrong answer.
+/// Identifies a socket, with its state: a change of state during the test is no wrong answer.
 type Key = (u64, String);
 
 fn keys<'a>(sockets: impl Iterator<Item = &'a Socket>) -> BTreeSet<Key> {

@@ -233,9 +233,9 @@ fn mistakes_are_shown_where_they_are() {
             "expected '=', '!=', '~' or '!~' after 'owner', found '>'",
         ),
         (
-            "uid = nobody",
+            "uid = alice",
             6,
-            "expected a user's number or name after '=', found 'nobody'",
+            "expected a user's number or name after '=', found 'alice'",
         ),
     ] {
         check(text, column, expected);
@@ -299,7 +299,7 @@ fn what_is_absent_equals_nothing_and_differs_from_nothing() {
     ] {
         check(word, &entry, expected);
     }
-    // Nobody holds it: as good as unknown.
+    // No process has a descriptor of it: as if unknown.
     let entry = Entry {
         socket: &socket,
         owners: Some(&[]),

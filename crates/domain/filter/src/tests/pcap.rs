@@ -548,7 +548,7 @@ fn has_tcpdump() -> bool {
 }
 
 #[test]
-fn the_same_verdicts_as_tcpdump() {
+fn verdicts_equal_those_of_tcpdump() {
     if !has_tcpdump() {
         return;
     }
@@ -556,16 +556,16 @@ fn the_same_verdicts_as_tcpdump() {
     for (link, number) in LINKS {
         let file = File::new(number);
         let packets = packets(link, &mut chance, 400);
-        let (mut told, count) = (0, 250);
+        let (mut compared, count) = (0, 250);
         for round in 0..count {
             let text = match link {
                 Link::Ethernet if round % 3 == 0 => of_ethernet(&mut chance),
                 _ => expression(&mut chance, 2),
             };
-            told += usize::from(compare(link, &file, &text, &packets));
+            compared += usize::from(compare(link, &file, &text, &packets));
         }
-        // tcpdump refuses some, such as those that can never hold.
-        assert!(told * 10 > count * 7, "{link:?}: {told} of {count}");
+        // tcpdump rejects some, such as expressions that are never true.
+        assert!(compared * 10 > count * 7, "{link:?}: {compared} of {count}");
     }
 }
 
@@ -691,7 +691,7 @@ fn long_filters() {
             .program(100)
             .unwrap();
         let len = packet.len() as u32;
-        // A cut packet is rejected by whoever looks behind its end.
+        // A filter that reads beyond the end of a truncated packet rejects it.
         if packet.len() > 60 {
             assert_eq!(verdict(&program, &packet, len), verdict(&short, &packet, len));
         }
@@ -730,7 +730,7 @@ fn with_beside(program: &[Instruction], beside: Beside) -> Vec<Instruction> {
         48 => Some(u32::from(beside.tag.is_some())),
         _ => None,
     };
-    let told = |one: &Instruction| match one.code {
+    let without_metadata = |one: &Instruction| match one.code {
         0x20 | 0x28 | 0x30 => match number(one.operand) {
             Some(operand) => Instruction {
                 code: 0,
@@ -741,7 +741,7 @@ fn with_beside(program: &[Instruction], beside: Beside) -> Vec<Instruction> {
         },
         _ => *one,
     };
-    program.iter().map(told).collect()
+    program.iter().map(without_metadata).collect()
 }
 
 #[test]

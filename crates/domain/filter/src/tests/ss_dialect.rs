@@ -735,9 +735,9 @@ fn random_tokens_never_panic() {
     assert!(good > 1000 && bad > 10_000, "{good} {bad}");
 }
 
-/// What the kernel is told is the same, run as a program and as our own filter.
+/// The kernel's part selects the same sockets, run as a program and as our own filter.
 #[test]
-fn the_program_is_what_kernel_says() {
+fn kernel_program_selects_the_same_as_its_filter() {
     let mut rng = Rng(14);
     let mut accepted = 0;
     for _ in 0..3000 {

@@ -216,7 +216,7 @@ fn every_socket_made_is_found_as_it_was_made() {
                 _ => or(socket.inode, "-") == inode,
             };
             let found: Vec<_> = sockets.iter().filter(is_it).collect();
-            // netlink_diag tells twice of a socket that joined groups.
+            // netlink_diag lists a socket that joined groups twice.
             let twice = *source == "diag netlink" && found.len() == 2 && found[0] == found[1];
             assert!(found.len() == 1 || twice, "{source}: {row}: {found:?}");
             let socket = found[0];

@@ -1,6 +1,6 @@
 //! Whatever comes, there is an answer, and memory is bounded.
 
-use super::hand::{Hand, from_client, from_server, handshake, told};
+use super::hand::{Hand, analysed, from_client, from_server, handshake};
 use sockeye_trace::{Confidence, Connection, EventKind, Keep, Options, Pairing, Trace};
 use sockeye_wire::packet::{SackBlocks, Segment, TcpFlags, Timestamps};
 
@@ -68,7 +68,7 @@ fn nothing_panics_and_shares_add_up() {
             begin_ns,
             end_ns,
             ..
-        } in told(&segments).1
+        } in analysed(&segments).1
         {
             for side in [forward, backward] {
                 let total = side.shares.total();
@@ -95,7 +95,7 @@ fn nothing_panics_and_shares_add_up() {
 fn the_same_segments_tell_the_same() {
     let mut chance = Chance(7);
     let segments: Vec<Hand> = (0..3_000).map(|_| chance.hand()).collect();
-    assert_eq!(told(&segments), told(&segments));
+    assert_eq!(analysed(&segments), analysed(&segments));
 }
 
 #[test]
@@ -233,13 +233,13 @@ fn one_way_captures_are_bounded() {
 #[track_caller]
 fn check_event(more: &[Hand], kind: EventKind, confidence: Confidence) {
     let segments = [handshake(), more.to_vec()].concat();
-    let connection = &told(&segments).1[0];
-    let told: Vec<_> = connection
+    let connection = &analysed(&segments).1[0];
+    let events: Vec<_> = connection
         .events
         .iter()
         .map(|event| (event.kind, event.confidence))
         .collect();
-    assert_eq!(told, [(kind, confidence)], "{:?}", connection.events);
+    assert_eq!(events, [(kind, confidence)], "{:?}", connection.events);
 }
 
 #[test]
@@ -260,18 +260,18 @@ fn delivered_twice() {
         ..data
     };
     check_event(&[data, twin], EventKind::DuplicatedByNetwork, Confidence::Likely);
-    let told = from_server(33_000, 5_001, 1_501, 0).sack(&[(1_001, 1_501)]);
+    let dsack = from_server(33_000, 5_001, 1_501, 0).sack(&[(1_001, 1_501)]);
     check_event(
-        &[data, twin, told],
+        &[data, twin, dsack],
         EventKind::DuplicatedByNetwork,
         Confidence::Proven,
     );
-    check_event(&[data, told], EventKind::DuplicatedByNetwork, Confidence::Proven);
+    check_event(&[data, dsack], EventKind::DuplicatedByNetwork, Confidence::Proven);
 }
 
 fn kinds(more: &[Hand]) -> Vec<EventKind> {
     let segments = [handshake(), more.to_vec()].concat();
-    let events = &told(&segments).1[0].events;
+    let events = &analysed(&segments).1[0].events;
     events.iter().map(|event| event.kind).collect()
 }
 

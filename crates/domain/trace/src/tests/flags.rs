@@ -1,6 +1,6 @@
 //! Each of tshark's flags, on segments made by hand.
 
-use super::hand::{Hand, check, from_client, from_server, handshake, told};
+use super::hand::{Hand, analysed, check, from_client, from_server, handshake};
 use sockeye_trace::{Completeness, Flag};
 use sockeye_wire::packet::TcpFlags;
 
@@ -143,7 +143,7 @@ fn sequence_numbers_go_round() {
     assert_eq!(notes.bytes_in_flight, Some(2_000));
     around.push(from_server(30_000, 5_001, begin.wrapping_add(2_000), 0));
     assert_eq!(check(&around, &[]).acks_frame, Some(7));
-    assert_eq!(told(&around).1[0].forward.bytes, 2_000);
+    assert_eq!(analysed(&around).1[0].forward.bytes, 2_000);
 }
 
 #[test]
@@ -166,12 +166,12 @@ fn completeness_is_tsharks() {
         from_server(50_000, 5_001, 1_502, 0).flags(fin),
         from_client(60_000, 1_502, 5_002, 0),
     ]);
-    assert_eq!(told(&all).1[0].completeness, Completeness(31));
+    assert_eq!(analysed(&all).1[0].completeness, Completeness(31));
     let middle = [
         from_client(0, 7, 9, 100),
         from_server(1, 9, 107, 0).flags(TcpFlags::RST),
     ];
-    assert_eq!(told(&middle).1[0].completeness, Completeness(Completeness::RST));
+    assert_eq!(analysed(&middle).1[0].completeness, Completeness(Completeness::RST));
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn both_open_at_once() {
         from_client(20_000, 1_001, 5_001, 100),
     ];
     check(&segments, &[]);
-    assert_eq!(told(&segments).1.len(), 1);
+    assert_eq!(analysed(&segments).1.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Transfers of which it is known what happened to them.
+//! Simulated transfers: what happened to them is known.
 
 use super::world::{Truth, World};
 use sockeye_trace::{Connection, EventKind, Limit, Vantage};
@@ -9,10 +9,10 @@ fn share(connection: &Connection, limit: Limit) -> u64 {
     shares.of(limit) * 100 / shares.total().max(1)
 }
 
-/// Both ends see the same: what is told of each capture.
+/// Checks the analysis of a capture at each end.
 fn at_both_ends(world: World, check: impl Fn(&Connection, Truth)) {
     for is_receiver in [false, true] {
-        let (finished, truth) = World { is_receiver, ..world }.told();
+        let (finished, truth) = World { is_receiver, ..world }.analysed();
         let vantage = if is_receiver {
             Vantage::Receiver
         } else {
@@ -24,14 +24,14 @@ fn at_both_ends(world: World, check: impl Fn(&Connection, Truth)) {
 }
 
 #[test]
-fn the_same_seed_tells_the_same() {
+fn same_seed_gives_the_same_analysis() {
     let world = World {
         loss_permille: 20,
         late_permille: 10,
         ..World::default()
     };
-    assert_eq!(world.told(), world.told());
-    assert_ne!(world.told().1, World { seed: 2, ..world }.told().1);
+    assert_eq!(world.analysed(), world.analysed());
+    assert_ne!(world.analysed().1, World { seed: 2, ..world }.analysed().1);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_queue_overflows_again_and_again() {
         queue: 4,
         ..World::default()
     };
-    let (finished, truth) = world.told();
+    let (finished, truth) = world.analysed();
     let verdict = finished.connection.forward.verdict;
     assert!(truth.lost > 10, "{truth:?}");
     assert_eq!(verdict.lost_segs, truth.lost, "{verdict:?}");
@@ -188,7 +188,7 @@ fn timeouts_take_their_time() {
         bytes: 200_000,
         ..World::default()
     };
-    let (finished, truth) = world.told();
+    let (finished, truth) = world.analysed();
     let connection = finished.connection;
     assert!(truth.timeouts > 2, "{truth:?}");
     assert!(

@@ -96,7 +96,7 @@ fn what_only_looks_like_it() {
     });
 }
 
-/// Both sides of the translator in one capture: it cannot be told which is meant.
+/// Both sides of the translator in one capture: it is ambiguous which one is meant.
 #[test]
 fn two_that_are_alike() {
     let first = transfer();

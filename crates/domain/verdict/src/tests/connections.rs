@@ -41,7 +41,7 @@ fn no_keepalive() {
         check(&[mapped], &[Rule::NoKeepalive])[0].severity,
         Severity::Notice
     );
-    // Whoever is closing has other timers.
+    // A closing socket has other timers.
     let mut closing = idle(Some(HOUR_MS), Some(HOUR_MS));
     closing.state = State::LastAck;
     check(&[closing], &[]);
@@ -114,7 +114,7 @@ fn mtu_black_hole() {
         (socket.timer, socket.queues) = (stalled.timer, stalled.queues);
     });
     check(&[sacked], &[Rule::MtuBlackHole]);
-    // Another connection hears of the same peer; also when it is told of only afterwards.
+    // Another connection receives from the same peer; also if it is listed later.
     let stalled = in_vain(4, u32::MAX, 9_000);
     check(&[stalled.clone(), connection(|_, _| {})], &[Rule::MtuBlackHole]);
     // But what carried long segments before is not held up by their length.
@@ -139,7 +139,7 @@ fn connect_unanswered() {
     check(&[calling(1)], &[]);
     check(&[calling(2)], &[Rule::ConnectUnanswered]);
     check(&[calling(u32::MAX)], &[Rule::ConnectUnanswered]);
-    // A full queue on this host is the cause, wherever it is told of.
+    // A full queue on this host is the cause, also if it is listed later.
     let mut full = listener(5, Some(4), 0);
     full.local = end([10, 0, 0, 2], 443);
     check(&[calling(2), full.clone()], &[Rule::AcceptQueue]);
@@ -275,10 +275,10 @@ fn losses() {
     check(&[sent(666, 20, 0, 0)], &[Rule::Retransmissions]);
     check(&[sent(100, 20, 0, 0)], &[Rule::Retransmissions]);
     check(&[sent(0, u32::MAX, 0, 0)], &[Rule::Retransmissions]);
-    // Needless ones are told as such ...
+    // Most retransmissions were needless ...
     check(&[sent(1000, 40, 20, 0)], &[Rule::SpuriousRetransmissions]);
     check(&[sent(1000, 40, 19, 0)], &[Rule::Retransmissions]);
-    // ... unless they are nothing beside what was sent.
+    // ... unless they are few compared with what was sent.
     check(&[sent(100_000, 40, 40, 0)], &[]);
     check(&[sent(20_000, 0, 0, 20)], &[Rule::Reordering]);
     check(&[sent(20_001, 0, 0, 20)], &[]);

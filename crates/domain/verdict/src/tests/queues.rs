@@ -16,7 +16,7 @@ fn accept_queue() {
     assert_eq!(findings[0].severity, Severity::Warning);
     assert_eq!(findings[0].subject, Subject::Listener(end([0, 0, 0, 0], 80)));
     check(&[listener(u32::MAX, Some(u32::MAX), 0)], &[Rule::AcceptQueue]);
-    // From /proc nobody knows the backlog.
+    // /proc does not show the backlog.
     check(&[listener(u32::MAX, None, 0)], &[]);
 }
 

@@ -395,7 +395,7 @@ pub(crate) fn subject(socket: &Socket) -> Option<SocketEntry> {
         interface: socket.interface.map_or(0, |interface| interface.0),
         mark: socket.mark.unwrap_or(0),
         cgroup: socket.cgroup.map_or(0, |cgroup| cgroup.0),
-        // Where nobody chose a port, `autobound` is what we say without the kernel.
+        // Without the kernel, `autobound` compares the port with the ephemeral range.
         port_was_chosen: false,
     })
 }

@@ -103,8 +103,8 @@ pub(crate) fn handshake() -> Vec<Hand> {
     ]
 }
 
-/// What is said of each, and what is known in the end.
-pub(crate) fn told(segments: &[Hand]) -> (Vec<SegmentNotes>, Vec<Connection>) {
+/// Returns the notes for each segment, and the connections.
+pub(crate) fn analysed(segments: &[Hand]) -> (Vec<SegmentNotes>, Vec<Connection>) {
     let mut trace = Trace::new(Options::default());
     let mut notes = Vec::new();
     let mut finished: Vec<Finished> = Vec::new();
@@ -122,7 +122,7 @@ pub(crate) fn told(segments: &[Hand]) -> (Vec<SegmentNotes>, Vec<Connection>) {
 /// Of these segments, the last has exactly these flags.
 #[track_caller]
 pub(crate) fn check(segments: &[Hand], flags: &[Flag]) -> SegmentNotes {
-    let (notes, connections) = told(segments);
+    let (notes, connections) = analysed(segments);
     for connection in &connections {
         for side in [&connection.forward, &connection.backward] {
             let total = side.shares.total();
@@ -133,7 +133,7 @@ pub(crate) fn check(segments: &[Hand], flags: &[Flag]) -> SegmentNotes {
         }
     }
     let last = *notes.last().expect("a segment");
-    let told: Vec<Flag> = last.flags.iter().collect();
-    assert_eq!(told, flags);
+    let found: Vec<Flag> = last.flags.iter().collect();
+    assert_eq!(found, flags);
     last
 }

@@ -106,8 +106,8 @@ impl World {
         (run.captured, run.truth)
     }
 
-    /// What is made of it.
-    pub(crate) fn told(self) -> (Finished, Truth) {
+    /// Runs it, and analyses its capture.
+    pub(crate) fn analysed(self) -> (Finished, Truth) {
         let (captured, truth) = self.run();
         let mut trace = Trace::new(Options::default());
         for (number, (time_ns, segment)) in captured.iter().enumerate() {
