@@ -79,7 +79,7 @@ fn mistakes(entry: &Entry<'_>) -> Vec<String> {
 }
 
 #[test]
-fn every_entry_is_whole() {
+fn every_entry_has_its_required_fields() {
     let mut wrong = Vec::new();
     for kind in Kind::ALL {
         let (name, text) = kind.file();
@@ -143,7 +143,7 @@ fn every_entry_is_found_by_its_names() {
 
 /// A text that a longer one begins with, or that takes anything, would hide others.
 #[test]
-fn every_example_is_its_own_entry() {
+fn every_example_finds_its_entry() {
     let dictionary = Dictionary::new();
     let mut wrong = Vec::new();
     let mut log = dictionary.log();
@@ -176,7 +176,7 @@ fn every_example_is_its_own_entry() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_names_an_entry() {
     let dictionary = Dictionary::new();
     let names: HashSet<&str> = dictionary
         .entries()
@@ -210,7 +210,7 @@ fn there_are_at_least_three_hundred_messages() {
 
 /// A text that says next to nothing of itself matches what it should not.
 #[test]
-fn texts_say_enough() {
+fn texts_have_a_minimum_length() {
     let dictionary = Dictionary::new();
     for entry in dictionary.entries() {
         for text in &entry.texts {

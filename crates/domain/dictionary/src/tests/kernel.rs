@@ -41,7 +41,7 @@ fn paired(path: &str) -> Vec<String> {
 }
 
 #[test]
-fn counters_of_snmp_and_netstat() {
+fn every_snmp_and_netstat_counter_has_an_entry() {
     let names = [paired("/proc/net/snmp"), paired("/proc/net/netstat")].concat();
     check(Kind::Counter, &names);
     if fs::metadata("/proc/net/mptcp").is_ok() {
@@ -54,7 +54,7 @@ fn counters_of_snmp_and_netstat() {
 }
 
 #[test]
-fn counters_of_ipv6() {
+fn every_ipv6_counter_has_an_entry() {
     let Ok(text) = fs::read_to_string("/proc/net/snmp6") else {
         println!("SKIP: no IPv6 here");
         return;
@@ -68,7 +68,7 @@ fn counters_of_ipv6() {
 }
 
 #[test]
-fn counters_of_sockstat() {
+fn every_sockstat_counter_has_an_entry() {
     let mut names = Vec::new();
     for file in ["sockstat", "sockstat6"] {
         let text = fs::read_to_string(format!("/proc/net/{file}")).unwrap_or_default();
@@ -86,7 +86,7 @@ fn counters_of_sockstat() {
 
 /// Its columns have no names in the file: there must be as many entries as columns.
 #[test]
-fn columns_of_softnet_stat() {
+fn every_softnet_column_has_an_entry() {
     let text = fs::read_to_string("/proc/net/softnet_stat").unwrap();
     let columns = text.lines().next().unwrap().split_whitespace().count();
     let dictionary = Dictionary::new();
@@ -99,7 +99,7 @@ fn columns_of_softnet_stat() {
 }
 
 #[test]
-fn drop_reasons_of_btf() {
+fn every_drop_reason_has_an_entry() {
     let marks = ["SKB_DROP_REASON_MAX", "SKB_DROP_REASON_SUBSYS_"];
     let names = btf_names(|name| {
         let is_reason = name.starts_with("SKB_DROP_REASON_") || name == "SKB_CONSUMED";
@@ -113,7 +113,7 @@ fn drop_reasons_of_btf() {
 }
 
 #[test]
-fn settings() {
+fn every_setting_has_an_entry() {
     let mut names = Vec::new();
     collect(Path::new("/proc/sys/net"), &mut names);
     names.retain(|name| {
@@ -151,7 +151,7 @@ const WANTED: [&str; 13] = [
 ];
 
 #[test]
-fn states_of_tcp() {
+fn every_tcp_state_has_an_entry() {
     // include/net/tcp_states.h
     let kernel = [
         "TCP_ESTABLISHED",
@@ -200,7 +200,7 @@ fn states_of_tcp() {
 }
 
 #[test]
-fn fields_of_tcp_info() {
+fn every_tcp_info_field_has_an_entry() {
     let mut names = btf_names(|name| name.starts_with("tcpi_"));
     names.sort();
     names.dedup();
@@ -222,7 +222,7 @@ fn btf_names(wanted: impl Fn(&str) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn columns_and_timers() {
+fn every_column_and_timer_has_an_entry() {
     let columns = [
         "Netid",
         "State",

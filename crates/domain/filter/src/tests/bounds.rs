@@ -247,7 +247,7 @@ fn expressions_have_their_bounds() {
 }
 
 #[test]
-fn namespaces_are_kept_up_to_a_number() {
+fn namespaces_beyond_the_maximum_are_unbounded() {
     let any_of = |count: usize| {
         let each: Vec<_> = (1..=count)
             .rev()

@@ -51,7 +51,7 @@ fn pool(sockets: &Sockets) -> Pool {
 }
 
 #[test]
-fn this_kernel_answers_as_we_do() {
+fn kernel_accepts_the_same_sockets() {
     let sockets = Sockets::make();
     let kernel = match dump(
         &filter("fwmark 0").program(KernelFeatures::FULL).bytecode,
@@ -181,7 +181,7 @@ fn sockets_are_found_by_their_cgroup() {
 
 /// Jumps as far as they can go.
 #[test]
-fn the_kernel_takes_a_program_of_60_kilobytes() {
+fn kernel_accepts_a_program_of_60_kilobytes() {
     let sockets = Sockets::make();
     let text = "sport 1 or ".repeat(4000) + &format!("dport {}", sockets.listening[0]);
     let program = filter(&text).program(KernelFeatures::OLDEST);
@@ -197,7 +197,7 @@ fn the_kernel_takes_a_program_of_60_kilobytes() {
 
 /// Only the kernel knows whether a port was asked for.
 #[test]
-fn autobound_is_what_nobody_asked_for() {
+fn autobound_matches_ports_chosen_by_the_kernel() {
     let sockets = Sockets::make();
     let chosen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     // The same number again, this time asked for.
@@ -224,7 +224,7 @@ fn autobound_is_what_nobody_asked_for() {
 
 /// What `ss` prints for the same words.
 #[test]
-fn ss_answers_as_we_do() {
+fn ss_lists_the_same_sockets() {
     if let Err(error) = Command::new("ss").arg("-V").output() {
         println!("SKIP: ss: {error}");
         return;

@@ -106,7 +106,7 @@ fn expressions_have_one_canonical_form() {
 }
 
 #[test]
-fn mistakes_are_shown_where_they_are() {
+fn errors_have_their_position() {
     let check = |text: &str, column: usize, expected: &str| {
         let error = parse(text, &NoResolve).expect_err(text);
         assert_eq!(
@@ -254,7 +254,7 @@ fn check(text: &str, entry: &Entry<'_>, expected: bool) {
 }
 
 #[test]
-fn what_is_absent_equals_nothing_and_differs_from_nothing() {
+fn absent_value_matches_no_comparison() {
     let mut socket = Socket::new(Protocol::Tcp, State::TimeWait);
     socket.family = Family::Inet;
     socket.local = Endpoint::inet([127, 0, 0, 1].into(), Port(80));
@@ -309,7 +309,7 @@ fn what_is_absent_equals_nothing_and_differs_from_nothing() {
 }
 
 #[test]
-fn words_of_ours_look_where_they_should() {
+fn each_word_compares_its_field() {
     let mut socket = Socket::new(Protocol::Tcp, State::Established);
     socket.peer = Endpoint::inet([10, 0, 0, 1].into(), Port(5432));
     socket.queues = Queues::Data {
@@ -384,7 +384,7 @@ fn words_of_ours_look_where_they_should() {
 }
 
 #[test]
-fn other_families_have_addresses_too() {
+fn other_families_match_by_address() {
     let mut socket = Socket::new(Protocol::UnixStream, State::Listen);
     socket.family = Family::Unix;
     socket.local = Endpoint::Unix {
@@ -461,7 +461,7 @@ fn other_families_have_addresses_too() {
 }
 
 #[test]
-fn a_filter_knows_what_to_ask_for() {
+fn filter_reports_its_needs() {
     let filter = |text: &str| parse(text, &Names).unwrap();
     let none = Needs::default();
     for (text, expected) in [
@@ -569,7 +569,7 @@ fn a_filter_knows_what_to_ask_for() {
 }
 
 #[test]
-fn namespaces_that_need_not_be_entered() {
+fn excluded_namespace_need_not_be_entered() {
     for (text, expected) in [
         ("", true),
         ("netns = web1", true),

@@ -570,7 +570,7 @@ fn verdicts_equal_those_of_tcpdump() {
 }
 
 #[test]
-fn every_way_to_say_it() {
+fn every_spelling_is_accepted() {
     if !has_tcpdump() {
         return;
     }
@@ -672,7 +672,7 @@ fn every_way_to_say_it() {
 }
 
 #[test]
-fn long_filters() {
+fn long_filter_compiles_or_is_an_error() {
     // Jumps across more than 255 instructions.
     let hosts: Vec<_> = (0..60)
         .map(|n| format!("10.1.{}.{}", n / 20, n % 20 + 1))
@@ -745,7 +745,7 @@ fn with_beside(program: &[Instruction], beside: Beside) -> Vec<Instruction> {
 }
 
 #[test]
-fn the_same_verdicts_at_a_socket_as_in_a_file() {
+fn socket_and_file_give_the_same_verdict() {
     let mut chance = Chance(0xf11e);
     let nothing = Beside {
         protocol: 0,
@@ -821,7 +821,7 @@ fn the_same_verdicts_at_a_socket_as_in_a_file() {
 }
 
 #[test]
-fn sockets_take_every_program() {
+fn kernel_accepts_every_program() {
     let mut chance = Chance(5);
     for link in [Link::EthernetSocket, Link::CookedSocket, Link::Raw] {
         for _ in 0..300 {
@@ -840,7 +840,7 @@ fn sockets_take_every_program() {
 }
 
 #[test]
-fn mistakes_are_shown_where_they_are() {
+fn errors_have_their_position() {
     let check = |text: &str, marked: &str| {
         let error = PacketFilter::parse(text, Link::Ethernet, &NoResolve).expect_err(text);
         assert_eq!(
@@ -892,7 +892,7 @@ fn mistakes_are_shown_where_they_are() {
 }
 
 #[test]
-fn nothing_panics() {
+fn arbitrary_text_does_not_panic() {
     let mut chance = Chance(9);
     let words = [
         "tcp",

@@ -16,7 +16,7 @@ fn filter(text: &str) -> Filter {
 }
 
 #[test]
-fn the_program_and_the_tree_agree() {
+fn program_accepts_what_the_tree_accepts() {
     let (mut rng, pool) = (Rng(1), Pool::default());
     let (mut exact, mut partial, mut accepted, mut rejected) = (0, 0, 0, 0);
     for _ in 0..4000 {
@@ -62,7 +62,7 @@ fn the_program_and_the_tree_agree() {
 }
 
 #[test]
-fn a_printed_filter_parses_to_the_same() {
+fn printed_filter_parses_back() {
     let (mut rng, pool) = (Rng(2), Pool::default());
     for _ in 0..20_000 {
         let text = pool.filter(&mut rng);
@@ -76,7 +76,7 @@ fn a_printed_filter_parses_to_the_same() {
 }
 
 #[test]
-fn states_and_protocols_to_ask_for_are_enough() {
+fn requested_states_and_protocols_suffice() {
     let (mut rng, pool) = (Rng(3), Pool::default());
     for _ in 0..5000 {
         let text = pool.filter(&mut rng);
@@ -98,7 +98,7 @@ fn states_and_protocols_to_ask_for_are_enough() {
 }
 
 #[test]
-fn both_match_where_each_does() {
+fn combined_filter_matches_the_intersection() {
     let (mut rng, pool) = (Rng(4), Pool::default());
     for _ in 0..3000 {
         let (a, b) = (filter(&pool.filter(&mut rng)), filter(&pool.filter(&mut rng)));
@@ -116,7 +116,7 @@ fn both_match_where_each_does() {
 }
 
 #[test]
-fn no_text_makes_the_parser_panic() {
+fn arbitrary_text_does_not_panic() {
     const PIECES: &[&str] = &[
         "state",
         "exclude",
@@ -213,7 +213,7 @@ fn no_text_makes_the_parser_panic() {
 }
 
 #[test]
-fn absurd_filters_are_refused_or_judged_here() {
+fn too_long_filter_is_an_error_or_evaluated_by_us() {
     // Deep: an error, not the end of the stack.
     for text in [
         "(".repeat(100_000),

@@ -106,7 +106,7 @@ fn may_be_inet(filter: &Filter) -> bool {
 }
 
 #[test]
-fn ss_takes_and_refuses_what_we_do() {
+fn ss_accepts_the_same_expressions() {
     for text in EXPRESSIONS {
         match ends_alike(text) {
             None => return,
@@ -224,7 +224,7 @@ const EXPRESSIONS: &[&str] = &[
 ];
 
 #[test]
-fn ss_takes_and_refuses_any_tokens_as_we_do() {
+fn ss_accepts_the_same_random_tokens() {
     const TOKENS: &[&str] = &[
         "src",
         "dst",
@@ -279,7 +279,7 @@ fn ss_takes_and_refuses_any_tokens_as_we_do() {
 
 /// Bison's stack, where it ends.
 #[test]
-fn ss_has_room_for_as_much_as_we_have() {
+fn ss_has_the_same_length_limit() {
     for (count, rest) in [
         (9995, "src = *"),
         (9996, "src = *"),
@@ -296,7 +296,7 @@ fn ss_has_room_for_as_much_as_we_have() {
 }
 
 #[test]
-fn ss_reads_files_as_we_do() {
+fn ss_reads_filter_files_the_same_way() {
     let path = std::env::temp_dir().join(format!("sockeye-filter-{}", std::process::id()));
     for file in [
         "",
@@ -330,7 +330,7 @@ fn ss_reads_files_as_we_do() {
 
 /// What the kernel listed and we accept is what `ss` lists.
 #[test]
-fn ss_lists_the_inet_sockets_that_both_accept() {
+fn ss_lists_the_same_inet_sockets() {
     if ask("-V", &[]).is_none() {
         return;
     }
@@ -477,7 +477,7 @@ fn random(rng: &mut Rng, ports: &[u16]) -> String {
 
 /// The listing without a filter is what the filter is then tried on.
 #[test]
-fn ss_lists_the_other_sockets_we_accept() {
+fn ss_lists_the_same_other_sockets() {
     for (options, of_line, expressions) in [
         ("-Hxan", unix as fn(&[&str]) -> Option<Socket>, UNIX),
         ("-HanAunix", unix, UNIX_NUMBERS),
@@ -629,7 +629,7 @@ const NETLINK: &[&str] = &[
 ];
 
 #[test]
-fn random_tokens_never_panic() {
+fn random_tokens_do_not_panic() {
     const PIECES: &[&str] = &[
         "src",
         "dst",

@@ -189,7 +189,7 @@ fn describe(socket: &Socket) -> String {
 }
 
 #[test]
-fn every_socket_made_is_found_as_it_was_made() {
+fn every_created_socket_is_read_back() {
     let made = String::from_utf8_lossy(captured!("made.tsv"));
     let everything = everything();
     let mut compared = 0;
@@ -246,7 +246,7 @@ fn every_socket_made_is_found_as_it_was_made() {
 }
 
 #[test]
-fn reads_as_expected() {
+fn captured_messages_read_as_expected() {
     let mut text = String::new();
     for (source, sockets) in everything() {
         writeln!(text, "{source}").unwrap();
@@ -267,7 +267,7 @@ fn reads_as_expected() {
 }
 
 #[test]
-fn a_process_whatever_it_calls_itself() {
+fn process_name_may_have_any_bytes() {
     let stat = Stat::parse(captured!("proc_pid_stat")).unwrap();
     let hostile = Stat::parse(captured!("proc_pid_stat_hostile")).unwrap();
     assert_eq!(stat.comm, b"python3");

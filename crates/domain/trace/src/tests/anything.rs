@@ -92,7 +92,7 @@ fn nothing_panics_and_shares_add_up() {
 }
 
 #[test]
-fn the_same_segments_tell_the_same() {
+fn same_segments_give_the_same_analysis() {
     let mut chance = Chance(7);
     let segments: Vec<Hand> = (0..3_000).map(|_| chance.hand()).collect();
     assert_eq!(analysed(&segments), analysed(&segments));
@@ -141,7 +141,7 @@ fn many_connections_take_bounded_memory() {
 
 /// One connection goes on while many come and go: where there is no room for points of all, it is not its own that are lost.
 #[test]
-fn the_biggest_keeps_its_points() {
+fn largest_connection_keeps_its_points() {
     let mut trace = Trace::new(Options {
         series: Keep::All,
         series_points_max: 4_000,
@@ -193,7 +193,7 @@ fn the_biggest_keeps_its_points() {
 
 /// What one alone has no room for is counted.
 #[test]
-fn points_without_room_are_counted() {
+fn points_beyond_the_maximum_are_counted() {
     for keep in [Keep::All, Keep::Numbers(vec![0])] {
         let mut trace = Trace::new(Options {
             series: keep,
@@ -243,7 +243,7 @@ fn check_event(more: &[Hand], kind: EventKind, confidence: Confidence) {
 }
 
 #[test]
-fn captured_twice() {
+fn segment_captured_twice_is_a_capture_duplicate() {
     let data = from_client(20_000, 1_001, 5_001, 500).id(7);
     let twin = Hand {
         time_us: 20_003,
@@ -253,7 +253,7 @@ fn captured_twice() {
 }
 
 #[test]
-fn delivered_twice() {
+fn segment_delivered_twice_is_a_network_duplicate() {
     let data = from_client(20_000, 1_001, 5_001, 500).id(7);
     let twin = Hand {
         time_us: 23_000,
@@ -276,7 +276,7 @@ fn kinds(more: &[Hand]) -> Vec<EventKind> {
 }
 
 #[test]
-fn lost_or_not() {
+fn retransmission_shows_a_loss_or_is_spurious() {
     let sent = [
         from_client(20_000, 1_001, 5_001, 500).clock(20, 1),
         from_client(20_100, 1_501, 5_001, 500).clock(20, 1),
@@ -303,7 +303,7 @@ fn lost_or_not() {
 }
 
 #[test]
-fn missing_in_the_capture() {
+fn acknowledged_gap_is_missing_in_the_capture() {
     let gap = [
         from_client(20_000, 1_001, 5_001, 500),
         from_client(20_100, 2_001, 5_001, 500),
@@ -318,7 +318,7 @@ fn missing_in_the_capture() {
 }
 
 #[test]
-fn came_late() {
+fn late_segment_is_reordered() {
     let late = [
         from_client(20_000, 1_001, 5_001, 500).id(10).clock(20, 1),
         from_client(20_100, 2_001, 5_001, 500).id(12).clock(20, 1),
@@ -334,7 +334,7 @@ fn came_late() {
 }
 
 #[test]
-fn a_closed_window_and_a_stall() {
+fn closed_window_and_stall_are_events() {
     let closed = [
         from_client(20_000, 1_001, 5_001, 500),
         from_server(30_000, 5_001, 1_501, 0).window(0),

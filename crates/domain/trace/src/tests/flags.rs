@@ -10,7 +10,7 @@ fn with(more: &[Hand]) -> Vec<Hand> {
 }
 
 #[test]
-fn nothing_is_said_of_a_plain_transfer() {
+fn plain_transfer_has_no_flags() {
     let notes = check(
         &with(&[
             from_client(20_000, 1_001, 5_001, 500),
@@ -34,7 +34,7 @@ fn nothing_is_said_of_a_plain_transfer() {
 }
 
 #[test]
-fn closed_windows() {
+fn closed_window_is_flagged() {
     let closed = [
         from_client(20_000, 1_001, 5_001, 500),
         from_server(30_000, 5_001, 1_501, 0).window(0),
@@ -49,7 +49,7 @@ fn closed_windows() {
 }
 
 #[test]
-fn a_full_window() {
+fn full_window_is_flagged() {
     let full = [
         from_server(15_000, 5_001, 1_001, 0).window(800),
         from_client(20_000, 1_001, 5_001, 800),
@@ -58,7 +58,7 @@ fn a_full_window() {
 }
 
 #[test]
-fn keep_alive_and_its_answer() {
+fn keep_alive_and_its_answer_are_flagged() {
     let alive = [
         from_client(20_000, 1_001, 5_001, 500),
         from_server(30_000, 5_001, 1_501, 0),
@@ -70,7 +70,7 @@ fn keep_alive_and_its_answer() {
 }
 
 #[test]
-fn lost_and_what_follows() {
+fn lost_segment_and_its_repetition_are_flagged() {
     let gap = [
         from_client(20_000, 1_001, 5_001, 500),
         from_client(20_100, 2_001, 5_001, 500),
@@ -107,7 +107,7 @@ fn duplicates_make_a_fast_retransmission() {
 }
 
 #[test]
-fn spurious_and_unseen() {
+fn spurious_and_unseen_segments_are_flagged() {
     let acked = [
         from_client(20_000, 1_001, 5_001, 500),
         from_server(30_000, 5_001, 1_501, 0),
@@ -119,7 +119,7 @@ fn spurious_and_unseen() {
 }
 
 #[test]
-fn reused_ports_are_another_connection() {
+fn reused_ports_begin_another_connection() {
     let again = with(&[from_client(9_000_000, 77_000, 0, 0).flags(TcpFlags::SYN)]);
     let notes = check(&again, &[Flag::ReusedPorts]);
     assert_eq!(notes.connection, 1);
@@ -128,7 +128,7 @@ fn reused_ports_are_another_connection() {
 }
 
 #[test]
-fn sequence_numbers_go_round() {
+fn sequence_numbers_may_wrap() {
     let begin = u32::MAX - 700;
     let mut around = vec![
         from_client(0, begin.wrapping_sub(1), 0, 0).flags(TcpFlags::SYN),
@@ -147,7 +147,7 @@ fn sequence_numbers_go_round() {
 }
 
 #[test]
-fn time_that_goes_backwards() {
+fn time_may_go_backwards() {
     let segments = with(&[
         from_client(5_000, 1_001, 5_001, 500),
         from_server(4_000, 5_001, 1_501, 0),
@@ -157,7 +157,7 @@ fn time_that_goes_backwards() {
 }
 
 #[test]
-fn completeness_is_tsharks() {
+fn completeness_has_the_bits_of_tshark() {
     let fin = TcpFlags::FIN.or(TcpFlags::ACK);
     let all = with(&[
         from_client(20_000, 1_001, 5_001, 500),
@@ -175,7 +175,7 @@ fn completeness_is_tsharks() {
 }
 
 #[test]
-fn both_open_at_once() {
+fn simultaneous_open_is_one_connection() {
     let both = TcpFlags::SYN.or(TcpFlags::ACK);
     let segments = [
         from_client(0, 1_000, 0, 0).flags(TcpFlags::SYN),

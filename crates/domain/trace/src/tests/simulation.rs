@@ -35,7 +35,7 @@ fn same_seed_gives_the_same_analysis() {
 }
 
 #[test]
-fn a_full_window_is_the_receivers() {
+fn full_window_counts_for_the_receiver() {
     let world = World {
         window: 20_000,
         delay_ns: 30_000_000,
@@ -53,7 +53,7 @@ fn a_full_window_is_the_receivers() {
 }
 
 #[test]
-fn a_slow_reader_closes_the_window() {
+fn slow_reader_closes_the_window() {
     let world = World {
         window: 20_000,
         reads_bytes_per_s: 200_000,
@@ -70,7 +70,7 @@ fn a_slow_reader_closes_the_window() {
 }
 
 #[test]
-fn pauses_are_the_applications() {
+fn pauses_count_for_the_application() {
     let world = World {
         writes: 15_500,
         bytes: 300_000,
@@ -88,7 +88,7 @@ fn pauses_are_the_applications() {
 }
 
 #[test]
-fn a_queue_overflows_again_and_again() {
+fn overflowing_queue_is_measured() {
     let world = World {
         bytes: 3_000_000,
         delay_ns: 40_000_000,
@@ -110,7 +110,7 @@ fn a_queue_overflows_again_and_again() {
 }
 
 #[test]
-fn losses_are_told_one_by_one() {
+fn each_loss_is_an_event() {
     for seed in 1..6 {
         let world = World {
             seed,
@@ -141,7 +141,7 @@ fn losses_are_told_one_by_one() {
 }
 
 #[test]
-fn late_is_not_lost() {
+fn late_segment_is_not_lost() {
     let world = World {
         late_permille: 10,
         bytes: 2_000_000,
@@ -164,7 +164,7 @@ fn late_is_not_lost() {
 }
 
 #[test]
-fn delivered_twice_is_not_sent_twice() {
+fn duplicate_is_no_retransmission() {
     let world = World {
         duplicate_permille: 20,
         bytes: 1_000_000,
@@ -182,7 +182,7 @@ fn delivered_twice_is_not_sent_twice() {
 }
 
 #[test]
-fn timeouts_take_their_time() {
+fn timeouts_have_their_share() {
     let world = World {
         loss_permille: 250,
         bytes: 200_000,

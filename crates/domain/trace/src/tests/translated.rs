@@ -42,7 +42,7 @@ fn paired(first: &[Hand], second: &[Hand]) -> Paired {
 }
 
 #[test]
-fn a_handshake_tells() {
+fn handshake_identifies_a_translated_connection() {
     let first = transfer();
     let mut second: Vec<Hand> = first.iter().map(outside).collect();
     // One is lost between them, and routers lower the MSS.
@@ -63,7 +63,7 @@ fn a_handshake_tells() {
 }
 
 #[test]
-fn what_only_looks_like_it() {
+fn similar_handshake_is_not_paired() {
     let first = transfer();
     let check = |change: fn(&mut Vec<Hand>)| {
         let mut second: Vec<Hand> = first.iter().map(outside).collect();
@@ -98,7 +98,7 @@ fn what_only_looks_like_it() {
 
 /// Both sides of the translator in one capture: it is ambiguous which one is meant.
 #[test]
-fn two_that_are_alike() {
+fn ambiguous_handshakes_are_not_paired() {
     let first = transfer();
     let elsewhere = |hand: &Hand| {
         let mut hand = outside(hand);
@@ -127,7 +127,7 @@ fn two_that_are_alike() {
 }
 
 #[test]
-fn a_syn_that_was_sent_twice() {
+fn repeated_syn_is_paired() {
     let mut first = transfer();
     first.insert(1, first[0]);
     let second: Vec<Hand> = first.iter().map(outside).collect();

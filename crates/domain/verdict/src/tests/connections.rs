@@ -8,7 +8,7 @@ use std::time::Duration;
 const HOUR_MS: u32 = 3_600_000;
 
 #[test]
-fn all_is_well() {
+fn healthy_connection_has_no_finding() {
     check(&[connection(|_, _| {})], &[]);
     check(&[Socket::new(Protocol::Tcp, State::Established)], &[]);
     check(&[Socket::new(Protocol::Udp, State::Close)], &[]);
@@ -16,7 +16,7 @@ fn all_is_well() {
 }
 
 #[test]
-fn no_keepalive() {
+fn missing_keepalive_is_found() {
     let idle = |sent, heard| {
         connection(move |_, info| {
             (info.last_data_sent_ms, info.last_data_recv_ms) = (sent, heard);
@@ -48,7 +48,7 @@ fn no_keepalive() {
 }
 
 #[test]
-fn keepalive() {
+fn late_and_unanswered_keepalive_are_found() {
     let with = |expires_ms, probes| {
         connection(move |socket, _| socket.timer = timer(TimerKind::Keepalive, expires_ms, probes))
     };
@@ -81,7 +81,7 @@ fn in_vain(tries: u8, heard_ms: u32, queued: u32) -> Socket {
 }
 
 #[test]
-fn peer_silent() {
+fn silent_peer_is_found() {
     check(&[in_vain(3, 1_500, 100)], &[]);
     let findings = check(&[in_vain(4, 6_500, 100)], &[Rule::PeerSilent]);
     // 200, 400, 800 and 1600 ms, and of 3200 all but 100
@@ -101,7 +101,7 @@ fn peer_silent() {
 }
 
 #[test]
-fn mtu_black_hole() {
+fn mtu_black_hole_is_found() {
     // Since the segment is sent in vain the peer acknowledged something else.
     check(&[in_vain(3, 100, 9_000)], &[Rule::MtuBlackHole]);
     check(&[in_vain(2, 100, 9_000)], &[]);
@@ -129,7 +129,7 @@ fn mtu_black_hole() {
 }
 
 #[test]
-fn connect_unanswered() {
+fn unanswered_connect_is_found() {
     let calling = |tries| {
         connection(move |socket, _| {
             socket.state = State::SynSent;
@@ -158,7 +158,7 @@ fn closed_window(sent_ms: u32, backoff: Option<u8>) -> Socket {
 }
 
 #[test]
-fn zero_window() {
+fn zero_window_is_found() {
     check(&[closed_window(9_999, Some(7))], &[]);
     check(&[closed_window(10_000, Some(7))], &[Rule::ZeroWindow]);
     check(&[closed_window(u32::MAX, None)], &[Rule::ZeroWindow]);
@@ -177,7 +177,7 @@ fn zero_window() {
 }
 
 #[test]
-fn zero_window_of_a_reader_on_this_host() {
+fn zero_window_of_a_local_reader_is_reported_once() {
     let writer = closed_window(20_000, Some(8));
     let reader = connection(|socket, info| {
         (socket.local, socket.peer) = (writer.peer, writer.local);
@@ -189,7 +189,7 @@ fn zero_window_of_a_reader_on_this_host() {
 }
 
 #[test]
-fn send_stuck() {
+fn stuck_data_is_found() {
     let waiting = |sent, heard, expires_ms| {
         connection(move |socket, info| {
             socket.timer = timer(TimerKind::Retransmission, expires_ms, 0);
@@ -214,7 +214,7 @@ fn send_stuck() {
 }
 
 #[test]
-fn close_wait_and_fin_wait2() {
+fn close_wait_and_fin_wait2_are_found() {
     let closing = |state, age: Option<u32>| {
         connection(move |socket, info| {
             socket.state = state;
@@ -243,7 +243,7 @@ fn close_wait_and_fin_wait2() {
 }
 
 #[test]
-fn unread() {
+fn unread_data_is_found() {
     let waiting = |bytes, since| {
         connection(move |socket, info| {
             socket.queues = received(bytes);
@@ -269,7 +269,7 @@ fn sent(segments: u32, again: u32, needless: u32, reorderings: u32) -> Socket {
 }
 
 #[test]
-fn losses() {
+fn losses_and_reordering_are_found() {
     check(&[sent(666, 19, 0, 0)], &[]);
     check(&[sent(667, 20, 0, 0)], &[]);
     check(&[sent(666, 20, 0, 0)], &[Rule::Retransmissions]);
@@ -286,7 +286,7 @@ fn losses() {
 }
 
 #[test]
-fn losses_between_two_samples() {
+fn losses_are_counted_between_two_samples() {
     let second = Duration::from_secs(1);
     let old = [sent(1000, 500, 0, 0)];
     check_after(&old, second, &old, &[]);
@@ -310,7 +310,7 @@ fn losses_between_two_samples() {
 }
 
 #[test]
-fn floors() {
+fn window_and_pacing_floors_are_found() {
     let waiting = |cwnd, unacked, pacing| {
         connection(move |_, info| {
             (info.notsent_bytes, info.snd_cwnd_segs) = (Some(50_000), Some(cwnd));
@@ -341,7 +341,7 @@ fn floors() {
 }
 
 #[test]
-fn limited() {
+fn receiver_and_buffer_limits_are_found() {
     let held = |busy, by_receiver, by_buffer, rate| {
         connection(move |_, info| {
             info.busy_time_us = Some(busy);
@@ -366,7 +366,7 @@ fn limited() {
 }
 
 #[test]
-fn application_limited() {
+fn application_limit_needs_two_samples() {
     let at = |sent, busy| {
         connection(move |_, info| (info.bytes_sent, info.busy_time_us) = (Some(sent), Some(busy)))
     };
@@ -387,7 +387,7 @@ fn application_limited() {
 }
 
 #[test]
-fn rtt_inflation() {
+fn rtt_inflation_is_found() {
     let slow = |now, least, heard| {
         connection(move |_, info| {
             (info.rtt_us, info.min_rtt_us) = (now, least);

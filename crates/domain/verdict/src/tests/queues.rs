@@ -6,7 +6,7 @@ use sockeye_verdict::{Rule, Severity, Subject};
 use std::time::Duration;
 
 #[test]
-fn accept_queue() {
+fn full_accept_queue_is_found() {
     check(&[listener(0, Some(0), 0)], &[]);
     check(&[listener(1, Some(0), 0)], &[Rule::AcceptQueue]);
     check(&[listener(5, Some(5), 0)], &[]);
@@ -21,7 +21,7 @@ fn accept_queue() {
 }
 
 #[test]
-fn listener_drops() {
+fn listener_drops_are_found() {
     check(&[listener(0, Some(128), 9)], &[]);
     check(&[listener(0, Some(128), 10)], &[Rule::ListenerDrops]);
     check(&[listener(129, Some(128), 10)], &[Rule::AcceptQueue]);
@@ -39,7 +39,7 @@ fn listener_drops() {
 }
 
 #[test]
-fn backlog_capped() {
+fn capped_backlog_is_found() {
     let small = set(|settings| settings.somaxconn = Some(8));
     check_in(&small, &[listener(3, Some(8), 0)], &[]);
     check_in(&small, &[listener(4, Some(8), 0)], &[Rule::BacklogCapped]);
@@ -54,7 +54,7 @@ fn backlog_capped() {
 }
 
 #[test]
-fn syn_queue() {
+fn full_syn_queue_is_found() {
     let half_open = |count: u16| {
         (0..count).map(|number| {
             let mut socket = Socket::new(Protocol::Tcp, State::SynRecv);
@@ -97,7 +97,7 @@ fn syn_queue() {
 }
 
 #[test]
-fn socket_drops() {
+fn socket_drops_are_found() {
     check(&[datagrams(0, 1000, 9)], &[]);
     check(&[datagrams(0, 1000, 10)], &[Rule::SocketDrops]);
     let stream = |drops, segments, with_data| {
@@ -134,7 +134,7 @@ fn socket_drops() {
 }
 
 #[test]
-fn udp_unread() {
+fn full_udp_buffer_is_found() {
     check(&[datagrams(799, 1000, 0)], &[]);
     check(&[datagrams(800, 1000, 0)], &[Rule::UdpUnread]);
     // Full, it is clear why datagrams are dropped.
@@ -147,7 +147,7 @@ fn udp_unread() {
 }
 
 #[test]
-fn ports() {
+fn used_up_ports_are_found() {
     let narrow = set(|settings| {
         (settings.ephemeral_ports, settings.reserved_ports) = (Some((40_000, 40_019)), Some(10));
     });
