@@ -1,4 +1,4 @@
-//! What is done with a whole capture: the fuzz target `analyses`, and the test that replays its corpus.
+//! Body of the fuzz target `analyses`, and of the test that replays its corpus.
 
 use super::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, FlaggedSegment, Listed};
 use sockeye_output::Format;

@@ -26,7 +26,7 @@ use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
 use sockeye_wire::walk::{self, KernelClock, Reply, detail, hz, nets, records};
 use sockeye_wire::{Error, ethtool, netlink, proc_sys, rtnetlink};
 
-/// A received buffer, each message taken for every kind there is, whatever family it claims.
+/// Parses a received buffer: each message as every kind, whatever family it has.
 pub(crate) fn netlink_messages(bytes: &[u8]) {
     let mut walked = 0;
     for message in Messages::new(bytes) {
@@ -159,7 +159,7 @@ pub(crate) fn proc_lines(bytes: &[u8]) {
                     assert_eq!(socket.local.port().map(|port| port.0), Some(inet.local.port));
                     check_socket(&socket);
                 }
-                // What a line says does not hang on the width of its columns.
+                // Wider columns parse to the same.
                 let mut wider = line.to_vec();
                 wider.insert(0, b' ');
                 wider.extend_from_slice(b"   \n");
@@ -228,7 +228,7 @@ pub(crate) fn proc_pid(bytes: &[u8]) {
     assert_eq!(Container::from_cgroup_file(bytes).is_some(), any);
 }
 
-/// A BTF blob, asked about the words in it.
+/// Parses a BTF blob, and queries the words in it.
 pub(crate) fn btf(bytes: &[u8]) {
     let parsed = match Btf::parse(bytes) {
         Ok(parsed) => parsed,
@@ -253,10 +253,10 @@ pub(crate) fn btf(bytes: &[u8]) {
             ]
         })
         .collect();
-    let mut questions = vec![];
+    let mut queries = vec![];
     for &structure in words {
-        questions.push(Query::Size { structure });
-        questions.extend(paths.iter().map(|path| Query::Field { structure, path }));
+        queries.push(Query::Size { structure });
+        queries.extend(paths.iter().map(|path| Query::Field { structure, path }));
         for kind in [
             TypeKind::Struct,
             TypeKind::Union,
@@ -264,28 +264,28 @@ pub(crate) fn btf(bytes: &[u8]) {
             TypeKind::Func,
             TypeKind::Typedef,
         ] {
-            questions.push(Query::Type {
+            queries.push(Query::Type {
                 kind,
                 name: structure,
             });
         }
         for enumeration in [None, Some(words[0])] {
-            questions.push(Query::Enumerator {
+            queries.push(Query::Enumerator {
                 enumeration,
                 name: structure,
             });
         }
     }
-    let answers = match parsed.answer(&questions) {
+    let answers = match parsed.answer(&queries) {
         Ok(answers) => answers,
         Err(error) => {
-            // Whether a blob can be read does not depend on what is asked.
+            // Whether a blob can be read does not depend on the queries.
             assert_eq!(parsed.answer(&[]), Err(error));
             return check_btf_error(&error, bytes.len());
         }
     };
-    assert_eq!(answers.iter().len(), questions.len());
-    for (question, answer) in questions.iter().zip(answers.iter()) {
+    assert_eq!(answers.iter().len(), queries.len());
+    for (question, answer) in queries.iter().zip(answers.iter()) {
         match (question, answer) {
             (_, None) | (Query::Size { .. }, Some(Answer::Size(_))) => {}
             (Query::Field { .. }, Some(Answer::Field(at))) => {
@@ -302,17 +302,17 @@ pub(crate) fn btf(bytes: &[u8]) {
             other => panic!("{other:?}"),
         }
     }
-    // Nor do the answers depend on the order of the questions.
-    questions.reverse();
-    let again = parsed.answer(&questions).expect("it was read before");
+    // The answers do not depend on the order of the queries.
+    queries.reverse();
+    let again = parsed.answer(&queries).expect("it was read before");
     assert!(
         answers
             .iter()
-            .eq((0..questions.len()).rev().map(|place| again.get(place)))
+            .eq((0..queries.len()).rev().map(|place| again.get(place)))
     );
 }
 
-/// The length of a `.BTF.ext` in two bytes, it, and the `.BTF` it belongs to.
+/// Parses the length of a `.BTF.ext` in two bytes, that section, and its `.BTF`.
 pub(crate) fn relocations(bytes: &[u8]) {
     let Some((len, rest)) = bytes.split_first_chunk() else {
         return;
@@ -324,9 +324,9 @@ pub(crate) fn relocations(bytes: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
     assert!(all.len() <= ext.len() / 16);
-    // They are put to the object's own types, as if those were the kernel's.
-    let questions: Vec<_> = all.iter().map(Relocation::query).collect();
-    let Ok(answers) = types.answer(&questions) else {
+    // Queries the object's own types, as if they were the kernel's.
+    let queries: Vec<_> = all.iter().map(Relocation::query).collect();
+    let Ok(answers) = types.answer(&queries) else {
         return;
     };
     for (relocation, answer) in all.iter().zip(answers.iter()) {
@@ -344,7 +344,7 @@ pub(crate) fn relocations(bytes: &[u8]) {
             }
             _ => assert_eq!(without, None),
         }
-        // Whatever was asked, an answer of another kind is none.
+        // An answer of another kind than the query gives no value.
         for other in [
             Answer::Enumerator(1),
             Answer::Size(1),
@@ -398,7 +398,7 @@ pub(crate) fn walk(bytes: &[u8]) {
                 check_socket(&socket);
                 assert_eq!(socket.protocol, Protocol::Tcp);
                 assert_eq!(socket.netns.is_some(), is_known);
-                // Read into another place it is the same: nothing of the one before stays.
+                // Read into a value that had another socket, it is the same.
                 let mut again = Socket::new(Protocol::Udp, State::Listen);
                 again.read_walk_record(&record, now, &kernel);
                 assert_eq!(again, socket);
@@ -409,7 +409,7 @@ pub(crate) fn walk(bytes: &[u8]) {
     }
 }
 
-/// What a ring of a perf event holds; and, as text, what a process has mapped.
+/// Parses the bytes as the ring of a perf event and, as text, as the mappings of a process.
 pub(crate) fn perf_records(bytes: &[u8]) {
     let mut records = 0;
     for record in Records::new(bytes) {
@@ -503,13 +503,13 @@ pub(crate) fn packets(bytes: &[u8]) {
     let _ = packet::Cooked::read(link_type, captured);
 }
 
-/// A capture file; and what was read of it, written and read again.
+/// Reads a capture file, writes its packets, and reads them again.
 pub(crate) fn captures(bytes: &[u8]) {
     let (packets, end) = read_capture(bytes, usize::MAX);
     if let Err(error) = &end {
         assert!(!error.to_string().is_empty());
     }
-    // Brought in pieces as small as it asks for, it reads the same.
+    // Read in the smallest pieces that the reader accepts, it gives the same.
     let (again, end_again) = read_capture(bytes, 0);
     assert_eq!(packets, again);
     assert_eq!(end.is_ok(), end_again.is_ok());
@@ -574,8 +574,8 @@ pub(crate) fn captures(bytes: &[u8]) {
 /// Packets with their bytes
 type Packets = Vec<(Record, Vec<u8>)>;
 
-/// The packets of a file, which is brought whole, or at first as little of it as `piece` and then as much as is asked for;
-/// and how it ended. Ranges of options are of the file.
+/// Returns the packets of a file, and how it ended. The reader gets `piece` bytes at first, then as many as it needs. Ranges of
+/// options are those in the file.
 fn read_capture(file: &[u8], piece: usize) -> (Packets, Result<(), FileError>) {
     let mut packets = vec![];
     let mut reader = match Reader::new(file) {

@@ -1,12 +1,12 @@
-//! What the target `filter_expressions` does with its bytes, and the test that replays its corpus too.
+//! Body of the fuzz target `filter_expressions`, and of the test that replays its corpus.
 
 use sockeye_filter::{KernelFeatures, NoResolve, parse};
 use sockeye_model::{Endpoint, Entry, Family, InterfaceIndex, Port, Protocol, Socket, State};
 use sockeye_wire::bytecode::{SocketEntry, audit, run};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An expression: refused with a message that can be printed, or printed, parsed again, compiled, judged as
-/// the kernel would judge it, and bounded.
+/// Parses an expression: the error can be printed; or the filter is printed, parsed again, compiled, evaluated as
+/// the kernel would, and bounded.
 pub(crate) fn filter_expressions(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let filter = match parse(&text, &NoResolve) {

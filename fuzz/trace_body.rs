@@ -1,9 +1,9 @@
-//! What is done with segments in an order that bytes choose: the fuzz target `segments`, and the test that replays its corpus.
+//! Body of the fuzz target `segments`, and of the test that replays its corpus: segments in an order that bytes choose.
 
 use sockeye_trace::{Connection, Counters, Finished, Flag, Keep, Options, Pairing, SegmentNotes, Trace};
 use sockeye_wire::packet::{SackBlocks, Segment, TcpFlags, TcpOptions, Timestamps};
 
-/// The first bytes say how much may be kept, each eight after them are a segment.
+/// The first two bytes are limits; each eight bytes after them are a segment.
 pub(crate) fn segments(bytes: &[u8]) {
     let Some(([kept, at_once], rest)) = bytes.split_first_chunk() else {
         return;
@@ -25,7 +25,7 @@ pub(crate) fn segments(bytes: &[u8]) {
     let (notes, finished, counters) = &analysis;
     check(&options, notes, finished, counters);
 
-    // Two captures of it, of which each lacks some.
+    // Two captures of the same segments, each incomplete.
     let mut pairing = Pairing::new();
     for (number, (time_ns, segment)) in (1..).zip(&segments) {
         if number % 5 != 0 {
@@ -65,9 +65,9 @@ fn analyse(options: &Options, segments: &[(u64, Segment)]) -> Analysis {
             finished.push(over);
         }
         let bytes = trace.counters().memory_bytes;
-        let room = 64 * 1024 + options.connections_max as u64 * 256 * 1024;
+        let max = 64 * 1024 + options.connections_max as u64 * 256 * 1024;
         assert!(
-            bytes < room,
+            bytes < max,
             "{bytes} bytes for {} connections",
             options.connections_max
         );
@@ -104,7 +104,7 @@ fn check(options: &Options, notes: &[SegmentNotes], finished: &[Finished], count
             Keep::All => true,
             Keep::Numbers(numbers) => numbers.contains(&connection.number),
         };
-        // Where there is too little room, the smallest lose theirs.
+        // Without enough memory, the smallest connections lose their points.
         let is_forgotten = is_kept && series.is_none() && counters.series_forgotten > 0;
         assert!(series.is_some() == is_kept || is_forgotten);
     }
@@ -114,7 +114,7 @@ fn check(options: &Options, notes: &[SegmentNotes], finished: &[Finished], count
 fn check_connection(options: &Options, connection: &Connection) {
     let Connection { begin_ns, end_ns, .. } = *connection;
     assert!(begin_ns <= end_ns);
-    // Those of which points are kept have more.
+    // Connections with points have more events.
     assert!(connection.events.len() <= options.events_max.max(options.series_events_max));
     for side in [&connection.forward, &connection.backward] {
         let total: u128 = side.shares.0.iter().map(|part| u128::from(*part)).sum();
@@ -141,7 +141,7 @@ fn check_connection(options: &Options, connection: &Connection) {
     }
 }
 
-/// What would come next, of both ends of each connection.
+/// The next sequence numbers of both ends of each connection.
 #[derive(Default)]
 struct Ends {
     time_ns: u64,
@@ -150,7 +150,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// Which connection and end; flags; place and length; acknowledgement; window; time; options; how odd they are.
+    /// Builds a segment of: connection and end, flags, position and length, acknowledgement, window, time, options, oddities.
     fn next(&mut self, word: &[u8; 8]) -> (u64, Segment) {
         let [who, flags, place, acked, window, time, options, odd] = *word;
         let connection = usize::from(who & 7);

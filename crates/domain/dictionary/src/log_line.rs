@@ -22,7 +22,8 @@ impl Message<'_> {
             None | Some("kernel" | "audit") => true,
             // The source of a program's entry names the program, of a kernel's entry a kernel file.
             Some(_) => {
-                let is_kernel = |source: &str| KERNEL_FOLDERS.iter().any(|folder| source.starts_with(folder));
+                let is_kernel =
+                    |source: &str| KERNEL_FOLDERS.split(' ').any(|folder| source.starts_with(folder));
                 entry.source.split("; ").any(|source| !is_kernel(source))
             }
         }
@@ -399,23 +400,9 @@ fn all_digits(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Folders of the kernel's source that print messages.
-const KERNEL_FOLDERS: [&str; 14] = [
-    "arch/",
-    "block/",
-    "drivers/",
-    "fs/",
-    "include/",
-    "init/",
-    "io_uring/",
-    "ipc/",
-    "kernel/",
-    "lib/",
-    "mm/",
-    "net/",
-    "security/",
-    "virt/",
-];
+/// Folders of the kernel's source that print messages, separated by blanks.
+const KERNEL_FOLDERS: &str =
+    "arch/ block/ drivers/ fs/ include/ init/ io_uring/ ipc/ kernel/ lib/ mm/ net/ security/ virt/";
 const REPEATED: &str = "last message repeated ";
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const MONTHS: [&str; 12] = [

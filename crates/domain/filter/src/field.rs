@@ -87,14 +87,6 @@ impl Field {
         let memory = socket.memory.as_ref();
         let us = |ms: u32| u64::from(ms) * 1000;
         let bits = |bytes: u64| bytes.saturating_mul(8);
-        let last_sent = || {
-            info.and_then(|info| info.last_data_sent_ms)
-                .or_else(|| mptcp?.last_data_sent_ms)
-        };
-        let last_received = || {
-            info.and_then(|info| info.last_data_recv_ms)
-                .or_else(|| mptcp?.last_data_recv_ms)
-        };
         match self {
             Self::Pid | Self::Pgid => None,
             Self::Uid => socket.uid.map(|uid| uid.0.into()),
@@ -122,8 +114,8 @@ impl Field {
             Self::Rmem => memory?.rmem_alloc_bytes.map(u64::from),
             Self::Wmem => memory?.wmem_alloc_bytes.map(u64::from),
             Self::Idle => socket.idle_ms().map(us),
-            Self::LastDataSent => last_sent().map(us),
-            Self::LastDataRecv => last_received().map(us),
+            Self::LastDataSent => socket.last_data_sent_ms().map(us),
+            Self::LastDataRecv => socket.last_data_recv_ms().map(us),
             Self::LastAckRecv => info
                 .and_then(|info| info.last_ack_recv_ms)
                 .or_else(|| mptcp?.last_ack_recv_ms)

@@ -224,6 +224,21 @@ fn word_len(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
+impl Operator {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Equal => "=",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::LessOrEqual => "<=",
+            Self::Greater => ">",
+            Self::GreaterOrEqual => ">=",
+            Self::Like => "~",
+            Self::NotLike => "!~",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

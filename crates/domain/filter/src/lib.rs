@@ -107,6 +107,7 @@ extern crate self as sockeye_filter;
 
 mod bounds;
 mod compile;
+mod condition;
 mod conversation;
 mod display;
 mod error;

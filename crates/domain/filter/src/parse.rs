@@ -7,54 +7,42 @@
 //! states  = ( "state" | "exclude" ) NAME { ( "state" | "exclude" ) NAME }
 //! ```
 
+use crate::condition::{COMPARISONS, DEPTH_MAX, EQUALITY, Head, PATTERNS, Reader};
 use crate::error::nearest;
-use crate::expr::{Compare, Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField};
+use crate::expr::{Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField};
 use crate::field::Field;
 use crate::host;
-use crate::lexer::{Lexer, Operator, Token, Value, ValueKind};
-use crate::units::Quantity;
+use crate::lexer::{Operator, Token, ValueKind};
 use crate::{ParseError, PeerClass, Resolve, states};
 use sockeye_model::{ProtocolSet, StateSet};
 use std::ops::Range;
 
-/// Maximum nesting of an expression; a change between `and` and `or` is a level too.
-pub(crate) const DEPTH_MAX: usize = 200;
-
 pub(crate) fn parse(text: &str, resolve: &dyn Resolve) -> Result<Expr, ParseError> {
-    let mut parser = Parser {
-        lexer: Lexer::new(text),
-        resolve,
-        depth: 0,
-    };
+    let reader = Reader::new(text);
+    let mut parser = Parser { reader, resolve };
     let expr = parser.filter()?;
-    match parser.lexer.next() {
+    match parser.reader.lexer.next() {
         (Token::End, _) => Ok(expr),
-        (_, span) => Err(parser.error(span, &["'and'", "'or'", "a condition", "the end"])),
+        (_, span) => Err(parser
+            .reader
+            .error(span, &["'and'", "'or'", "a condition", "the end"])),
     }
 }
 
 struct Parser<'a> {
-    lexer: Lexer<'a>,
+    reader: Reader<'a>,
     resolve: &'a dyn Resolve,
-    /// Number of open parentheses and `not`s
-    depth: usize,
-}
-
-/// The word of a condition and its operator, if there is one: the text before a value.
-struct Head<'a> {
-    word: &'a str,
-    operator: Option<(Operator, Range<usize>)>,
 }
 
 impl<'a> Parser<'a> {
     fn filter(&mut self) -> Result<Expr, ParseError> {
-        match self.lexer.peek().0 {
+        match self.reader.lexer.peek().0 {
             Token::End => return Ok(Expr::All),
             Token::Word("state" | "exclude" | "excl") => {}
             _ => return self.list(None),
         }
         let states = self.expr()?;
-        match self.lexer.peek().0 {
+        match self.reader.lexer.peek().0 {
             Token::End => Ok(states),
             Token::And | Token::Or => self.list(Some(states)),
             _ => Ok(states.and(self.list(None)?)),
@@ -68,15 +56,19 @@ impl<'a> Parser<'a> {
         };
         let mut depth = expr.depth();
         loop {
-            let (token, span) = self.lexer.peek();
+            let (token, span) = self.reader.lexer.peek();
             let is_and = match token {
                 Token::Or => false,
                 Token::And | Token::Word(_) | Token::Open | Token::Not => true,
                 Token::Close | Token::End => return Ok(expr),
-                Token::Stray(_) => return Err(self.error(span, &["'and'", "'or'", "a condition", "the end"])),
+                Token::Stray(_) => {
+                    return Err(self
+                        .reader
+                        .error(span, &["'and'", "'or'", "a condition", "the end"]));
+                }
             };
             if matches!(token, Token::And | Token::Or) {
-                self.lexer.next();
+                self.reader.lexer.next();
             }
             let right = self.expr()?;
             let level = |expr: &Expr| match (expr, is_and) {
@@ -84,33 +76,33 @@ impl<'a> Parser<'a> {
                 _ => 1,
             };
             depth = (depth + level(&expr)).max(right.depth() + level(&right));
-            if depth + self.depth > DEPTH_MAX {
-                return Err(self.too_deep(span));
+            if depth + self.reader.depth > DEPTH_MAX {
+                return Err(self.reader.too_deep(span));
             }
             expr = if is_and { expr.and(right) } else { expr.or(right) };
         }
     }
 
     fn expr(&mut self) -> Result<Expr, ParseError> {
-        let (token, span) = self.lexer.next();
+        let (token, span) = self.reader.lexer.next();
         match token {
             Token::Open => {
-                self.descend(&span)?;
+                self.reader.descend(&span)?;
                 let inner = self.list(None)?;
-                self.depth -= 1;
-                match self.lexer.next() {
+                self.reader.depth -= 1;
+                match self.reader.lexer.next() {
                     (Token::Close, _) => Ok(inner),
-                    (_, span) => Err(self.error(span, &["')'", "'and'", "'or'"])),
+                    (_, span) => Err(self.reader.error(span, &["')'", "'and'", "'or'"])),
                 }
             }
             Token::Not => {
-                self.descend(&span)?;
+                self.reader.descend(&span)?;
                 let inner = self.expr()?;
-                self.depth -= 1;
+                self.reader.depth -= 1;
                 Ok(inner.not())
             }
             Token::Word(word) => self.condition(word, span),
-            _ => Err(self.error(span, &["a condition", "'('", "'not'"])),
+            _ => Err(self.reader.error(span, &["a condition", "'('", "'not'"])),
         }
     }
 
@@ -188,15 +180,15 @@ impl<'a> Parser<'a> {
         let mut word = first;
         let mut set: Option<StateSet> = None;
         loop {
-            let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
+            let head = self.reader.head(word, &EQUALITY)?;
             let names = || states::NAMES.iter().map(|&(name, _)| name);
-            let value = self.value(&head, ValueKind::Host, "the name of a state")?;
+            let value = self.reader.value(&head, ValueKind::Host, "the name of a state")?;
             let named = states::named(&value.text).ok_or_else(|| {
-                let mut error = self.not_found(&head, &value, "the name of a state");
+                let mut error = self.reader.not_found(&head, &value, "the name of a state");
                 error.hint = nearest(&value.text.replace('_', "-"), names());
                 error
             })?;
-            let added = (word == "state") != head.is(Operator::NotEqual);
+            let added = (word == "state") != head.is_negated();
             set = Some(match set {
                 None if added => named,
                 Some(set) if added => set.or(named),
@@ -204,9 +196,9 @@ impl<'a> Parser<'a> {
                 None => StateSet::ALL.and(named.complement()),
                 Some(set) => set.and(named.complement()),
             });
-            match self.lexer.peek().0 {
+            match self.reader.lexer.peek().0 {
                 Token::Word(next @ ("state" | "exclude" | "excl")) => {
-                    self.lexer.next();
+                    self.reader.lexer.next();
                     word = next;
                 }
                 _ => return Ok(Expr::Test(Test::State(set.unwrap_or(StateSet::EMPTY)))),
@@ -215,37 +207,29 @@ impl<'a> Parser<'a> {
     }
 
     fn host(&mut self, word: &'a str, side: Side) -> Result<Expr, ParseError> {
-        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
-        let value = self.value(&head, ValueKind::Host, "an address")?;
+        let head = self.reader.head(word, &EQUALITY)?;
+        let value = self.reader.value(&head, ValueKind::Host, "an address")?;
         let condition = host::parse(&value.text, side, false, self.resolve)
-            .map_err(|expected| self.not_found(&head, &value, expected))?;
-        let expr = condition.into_expr(side);
-        Ok(if head.is(Operator::NotEqual) {
-            expr.not()
-        } else {
-            expr
-        })
+            .map_err(|expected| self.reader.not_found(&head, &value, expected))?;
+        Ok(negated_if(&head, condition.into_expr(side)))
     }
 
     fn port(&mut self, word: &'a str, side: Side) -> Result<Expr, ParseError> {
-        let head = self.head(word, &COMPARISONS)?;
-        let value = self.value(&head, ValueKind::Host, "a port")?;
+        let head = self.reader.head(word, &COMPARISONS)?;
+        let value = self.reader.value(&head, ValueKind::Host, "a port")?;
         let mut condition = host::parse(&value.text, side, true, self.resolve)
-            .map_err(|expected| self.not_found(&head, &value, expected))?;
-        let operator = head
-            .operator
-            .as_ref()
-            .map_or(Operator::Equal, |&(operator, _)| operator);
+            .map_err(|expected| self.reader.not_found(&head, &value, expected))?;
+        let operator = head.operator();
         if !matches!(operator, Operator::Equal | Operator::NotEqual) {
             // Only a single port can be compared by order, not "any port" or a range.
             let host::Condition::Inet {
                 ports: Some(ports), ..
             } = &mut condition
             else {
-                return Err(self.not_found(&head, &value, "a port"));
+                return Err(self.reader.not_found(&head, &value, "a port"));
             };
             if ports.low != ports.high {
-                return Err(self.not_found(&head, &value, "a single port"));
+                return Err(self.reader.not_found(&head, &value, "a single port"));
             }
             let port = ports.low;
             *ports = match operator {
@@ -262,12 +246,7 @@ impl<'a> Parser<'a> {
                     .map_or(Ports::NONE, |high| Ports { low: 0, high }),
             };
         }
-        let expr = condition.into_expr(side);
-        Ok(if operator == Operator::NotEqual {
-            expr.not()
-        } else {
-            expr
-        })
+        Ok(negated_if(&head, condition.into_expr(side)))
     }
 
     /// Parses a condition that allows `=` and `!=`, which is `not` `=`.
@@ -277,15 +256,11 @@ impl<'a> Parser<'a> {
         expected: &'static str,
         read: impl Fn(&dyn Resolve, &str) -> Option<Test>,
     ) -> Result<Expr, ParseError> {
-        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
-        let value = self.value(&head, ValueKind::Name, expected)?;
-        let test = read(self.resolve, &value.text).ok_or_else(|| self.not_found(&head, &value, expected))?;
-        let expr = Expr::Test(test);
-        Ok(if head.is(Operator::NotEqual) {
-            expr.not()
-        } else {
-            expr
-        })
+        let head = self.reader.head(word, &EQUALITY)?;
+        let value = self.reader.value(&head, ValueKind::Name, expected)?;
+        let test =
+            read(self.resolve, &value.text).ok_or_else(|| self.reader.not_found(&head, &value, expected))?;
+        Ok(negated_if(&head, Expr::Test(test)))
     }
 
     /// Parses a condition as [`Self::equal`] does, with suggestions from `names`.
@@ -296,7 +271,7 @@ impl<'a> Parser<'a> {
         names: impl Iterator<Item = &'static str>,
         read: impl Fn(&str) -> Option<Test>,
     ) -> Result<Expr, ParseError> {
-        let ahead = self.lexer.clone();
+        let ahead = self.reader.lexer.clone();
         self.equal(word, expected, |_, text| read(text))
             .map_err(|mut error| {
                 let name = ahead.slice(error.span.clone());
@@ -307,8 +282,8 @@ impl<'a> Parser<'a> {
 
     fn peers(&mut self, word: &'a str) -> Result<Expr, ParseError> {
         const EXPECTED: &str = "'public', 'private' or 'loopback'";
-        let head = self.head(word, &[Operator::Equal, Operator::NotEqual])?;
-        let value = self.value(&head, ValueKind::Name, EXPECTED)?;
+        let head = self.reader.head(word, &EQUALITY)?;
+        let value = self.reader.value(&head, ValueKind::Name, EXPECTED)?;
         let mut classes = match (
             &*value.text,
             PeerClass::ALL.iter().find(|class| class.name() == value.text),
@@ -316,22 +291,21 @@ impl<'a> Parser<'a> {
             (_, Some(class)) => class.bit(),
             ("all", None) => ALL_CLASSES,
             ("none", None) => 0,
-            _ => return Err(self.not_found(&head, &value, EXPECTED)),
+            _ => return Err(self.reader.not_found(&head, &value, EXPECTED)),
         };
-        if head.is(Operator::NotEqual) {
+        if head.is_negated() {
             classes ^= ALL_CLASSES;
         }
         Ok(Expr::Test(Test::Peers(classes)))
     }
 
     fn text(&mut self, word: &'a str, field: TextField) -> Result<Expr, ParseError> {
-        use Operator::{Equal, Like, NotEqual, NotLike};
-        let head = self.head(word, &[Equal, NotEqual, Like, NotLike])?;
-        let value = self.value(&head, ValueKind::Name, "a name")?;
+        let head = self.reader.head(word, &PATTERNS)?;
+        let value = self.reader.value(&head, ValueKind::Name, "a name")?;
         Ok(Expr::Test(Test::Text {
             field,
-            negated: head.is(NotEqual) || head.is(NotLike),
-            like: head.is(Like) || head.is(NotLike),
+            negated: head.is_negated(),
+            like: head.is_like(),
             value: value.text.into(),
         }))
     }
@@ -342,8 +316,8 @@ impl<'a> Parser<'a> {
             Field::Netns => "the inode or name of a network namespace",
             field => field.kind().description(),
         };
-        let head = self.head(word, &COMPARISONS)?;
-        let value = self.value(&head, ValueKind::Name, expected)?;
+        let head = self.reader.head(word, &COMPARISONS)?;
+        let value = self.reader.value(&head, ValueKind::Name, expected)?;
         let number = field.kind().parse(&value.text);
         let numbers: Vec<u64> = match field {
             Field::Netns if !number.is_some_and(|number| is_netns_inode(&value.text, number)) => {
@@ -361,129 +335,35 @@ impl<'a> Parser<'a> {
             }
             _ => number.into_iter().collect(),
         };
-        let compare = match head.operator {
-            None | Some((Operator::Equal | Operator::Like | Operator::NotLike, _)) => Compare::Equal,
-            Some((Operator::NotEqual, _)) => Compare::NotEqual,
-            Some((Operator::Less, _)) => Compare::Less,
-            Some((Operator::LessOrEqual, _)) => Compare::LessOrEqual,
-            Some((Operator::Greater, _)) => Compare::Greater,
-            Some((Operator::GreaterOrEqual, _)) => Compare::GreaterOrEqual,
-        };
+        let compare = head.compare();
         let tests = numbers
             .into_iter()
             .map(|number| Expr::Test(Test::Number(field, compare, number)));
         // `!=` several numbers means none of them.
-        let all = if head.is(Operator::NotEqual) {
-            Expr::and
-        } else {
-            Expr::or
-        };
-        tests.reduce(all).ok_or_else(|| {
-            let mut error = self.not_found(&head, &value, expected);
-            let lacks_unit = matches!(field.kind(), Quantity::Time | Quantity::Rate)
-                && Quantity::Count.parse(&value.text).is_some();
-            error.hint = lacks_unit.then(|| "which unit?".into());
-            error
-        })
-    }
-
-    /// Parses the operator after a condition's word, if there is one; it has to be one of `allowed`.
-    fn head(&mut self, word: &'a str, allowed: &[Operator]) -> Result<Head<'a>, ParseError> {
-        let operator = self.lexer.operator();
-        match operator {
-            Some((operator, span)) if !allowed.contains(&operator) => {
-                let mut error = self.error(span, &[]);
-                error.expected = allowed
-                    .iter()
-                    .map(|operator| format!("'{}'", operator.word()))
-                    .collect();
-                error.after = Some(word.to_owned());
-                Err(error)
-            }
-            operator => Ok(Head { word, operator }),
-        }
-    }
-
-    fn value(&mut self, head: &Head<'_>, kind: ValueKind, expected: &str) -> Result<Value, ParseError> {
-        if let Some(value) = self.lexer.value(kind) {
-            return Ok(value);
-        }
-        let mut error = self.error(self.lexer.rest_of_word(), &[expected]);
-        error.after = Some(self.after(head));
-        Err(error)
-    }
-
-    fn not_found(&self, head: &Head<'_>, value: &Value, expected: &str) -> ParseError {
-        let mut error = self.error(value.span.clone(), &[expected]);
-        error.after = Some(self.after(head));
-        error
-    }
-
-    fn after(&self, head: &Head<'_>) -> String {
-        let word = || head.word.to_owned();
-        head.operator
-            .as_ref()
-            .map_or_else(word, |(_, span)| self.lexer.slice(span.clone()).to_owned())
-    }
-
-    fn error(&self, span: Range<usize>, expected: &[&str]) -> ParseError {
-        let found = self.lexer.slice(span.clone());
-        ParseError {
-            span,
-            found: (!found.is_empty()).then(|| found.to_owned()),
-            expected: expected.iter().map(|&what| what.to_owned()).collect(),
-            after: None,
-            hint: None,
-        }
+        let all = if head.is_negated() { Expr::and } else { Expr::or };
+        tests
+            .reduce(all)
+            .ok_or_else(|| self.reader.no_number(&head, &value, field.kind(), expected))
     }
 
     fn unknown_word(&self, word: &str, span: Range<usize>) -> ParseError {
-        let mut error = self.error(span, &["a condition (state, src, dport, owner, ...)"]);
+        let mut error = self
+            .reader
+            .error(span, &["a condition (state, src, dport, owner, ...)"]);
         let fields = Field::NAMES.iter().map(|&(name, _)| name);
         error.hint = if host::looks_like_address(word) {
             Some(format!("did you mean 'dst {word}'?"))
         } else if states::named(word).is_some() {
             Some(format!("did you mean 'state {word}'?"))
         } else {
-            nearest(word, WORDS.iter().copied().chain(fields))
+            nearest(word, WORDS.split(' ').chain(fields))
         };
         error
     }
-
-    fn descend(&mut self, span: &Range<usize>) -> Result<(), ParseError> {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err(self.too_deep(span.clone()));
-        }
-        Ok(())
-    }
-
-    fn too_deep(&self, span: Range<usize>) -> ParseError {
-        let mut error = self.error(span, &[]);
-        error.expected = vec![format!("at most {DEPTH_MAX} levels of nesting")];
-        error
-    }
 }
 
-impl Head<'_> {
-    fn is(&self, expected: Operator) -> bool {
-        matches!(self.operator, Some((operator, _)) if operator == expected)
-    }
-}
-
-impl Operator {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Equal => "=",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-            Self::Like => "~",
-            Self::NotLike => "!~",
-        }
-    }
+fn negated_if(head: &Head<'_>, expr: Expr) -> Expr {
+    if head.is_negated() { expr.not() } else { expr }
 }
 
 /// Whether a number is certainly no name: a container may have the name `101`, and twelve digits of an id may all be decimal.
@@ -492,37 +372,8 @@ fn is_netns_inode(text: &str, number: u64) -> bool {
     text.len() < 12 && number >= 0xf000_0000
 }
 
-pub(crate) const COMPARISONS: [Operator; 6] = [
-    Operator::Equal,
-    Operator::NotEqual,
-    Operator::Less,
-    Operator::LessOrEqual,
-    Operator::Greater,
-    Operator::GreaterOrEqual,
-];
-
 const ALL_CLASSES: u8 = PeerClass::Public.bit() | PeerClass::Private.bit() | PeerClass::Loopback.bit();
 
-/// Words that begin a condition, apart from the names of [`Field`]s.
-pub(crate) const WORDS: &[&str] = &[
-    "state",
-    "exclude",
-    "src",
-    "dst",
-    "sport",
-    "dport",
-    "dev",
-    "interface",
-    "fwmark",
-    "cgroup",
-    "autobound",
-    "owner",
-    "congestion",
-    "timer",
-    "proto",
-    "family",
-    "peers",
-    "not",
-    "and",
-    "or",
-];
+/// Words that begin a condition, separated by blanks, apart from the names of [`Field`]s.
+pub(crate) const WORDS: &str = "state exclude src dst sport dport dev interface fwmark cgroup autobound owner congestion timer \
+    proto family peers not and or";

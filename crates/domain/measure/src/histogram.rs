@@ -1,4 +1,4 @@
-//! How often which delay was seen, in fixed memory.
+//! Counts of delays, in fixed memory.
 //!
 //! The buckets are those of the crate `hdrhistogram`. Values for which a bucket is too coarse (shortest, longest,
 //! mean) are kept here to the nanosecond, and the rank of a percentile is computed in whole numbers, not in floating point.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_never_wider_than_a_thousandth() {
+    fn bucket_is_at_most_a_thousandth_wide() {
         for ns in (0..45).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + (1_u64 << bits) / 3]) {
             let mut histogram = Histogram::new();
             histogram.record(ns);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_those_of_the_sorted_values() {
+    fn percentiles_equal_those_of_sorted_values() {
         for (seed, count, width) in [
             (1, 1, 64),
             (2, 2, 44),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_merged_are_the_whole() {
+    fn merged_halves_equal_the_whole() {
         let mut whole = Histogram::new();
         let mut halves = [Histogram::new(), Histogram::new()];
         for (index, ns) in numbers(9).take(5000).enumerate() {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentiles() {
+    fn empty_histogram_has_no_percentiles() {
         let empty = Histogram::new();
         assert_eq!(empty.percentile(Histogram::P50), None);
         assert_eq!((empty.min(), empty.max(), empty.mean()), (None, None, None));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_any_bucket_is_the_longest() {
+    fn delay_beyond_all_buckets_is_in_the_last() {
         let mut histogram = Histogram::new();
         histogram.record(5);
         histogram.record(u64::MAX);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_rises_to_what_was_seen_once() {
+    fn tail_rises_to_the_rarest_delay() {
         let mut histogram = Histogram::new();
         (1..=10_000).for_each(|ns| histogram.record(ns));
         let tail = histogram.tail();

@@ -125,6 +125,14 @@ impl Options {
 /// Name of an upper layer protocol (`tls`, `mptcp`, ...).
 pub type Ulp = ShortText<16>;
 
+/// Sets all fields but `protocol` and `state`. Destructures, so that a new field cannot be forgotten.
+macro_rules! set {
+    ($socket:expr, $($field:ident = $value:expr;)*) => {{
+        let Self { protocol: _, state: _, $($field),* } = $socket;
+        $(*$field = $value;)*
+    }};
+}
+
 impl Socket {
     /// Creates a socket of which nothing else is known.
     #[must_use]
@@ -169,61 +177,33 @@ impl Socket {
     pub const fn clear(&mut self, protocol: Protocol, state: State) {
         self.protocol = protocol;
         self.state = state;
-        // Destructured, so that a new field cannot be forgotten here.
-        let Self {
-            protocol: _,
-            state: _,
-            family,
-            local,
-            peer,
-            interface,
-            netns,
-            inode,
-            cookie,
-            uid,
-            queues,
-            timer,
-            mark,
-            cgroup,
-            class_id,
-            tos,
-            tclass,
-            shutdown,
-            v6only,
-            options,
-            memory,
-            congestion,
-            congestion_info,
-            ulp,
-            tcp_info,
-            mptcp_info,
-            references,
-        } = self;
-        *family = Family::Unknown(0);
-        *local = Endpoint::None;
-        *peer = Endpoint::None;
-        *interface = None;
-        *netns = None;
-        *inode = None;
-        *cookie = None;
-        *uid = None;
-        *queues = Queues::Unknown;
-        *timer = None;
-        *mark = None;
-        *cgroup = None;
-        *class_id = None;
-        *tos = None;
-        *tclass = None;
-        *shutdown = None;
-        *v6only = None;
-        *options = None;
-        *memory = None;
-        *congestion = None;
-        *congestion_info = None;
-        *ulp = None;
-        *tcp_info = None;
-        *mptcp_info = None;
-        *references = None;
+        set! { self,
+            family = Family::Unknown(0);
+            local = Endpoint::None;
+            peer = Endpoint::None;
+            interface = None;
+            netns = None;
+            inode = None;
+            cookie = None;
+            uid = None;
+            queues = Queues::Unknown;
+            timer = None;
+            mark = None;
+            cgroup = None;
+            class_id = None;
+            tos = None;
+            tclass = None;
+            shutdown = None;
+            v6only = None;
+            options = None;
+            memory = None;
+            congestion = None;
+            congestion_info = None;
+            ulp = None;
+            tcp_info = None;
+            mptcp_info = None;
+            references = None;
+        }
     }
 
     /// Milliseconds since data was last sent or received, whichever is later; keepalive probes are no data. `None` also if
@@ -236,17 +216,27 @@ impl Socket {
         ) {
             return None;
         }
-        let (info, mptcp) = (self.tcp_info.as_ref(), self.mptcp_info.as_ref());
-        let sent = info
-            .and_then(|info| info.last_data_sent_ms)
-            .or_else(|| mptcp?.last_data_sent_ms);
-        let received = info
-            .and_then(|info| info.last_data_recv_ms)
-            .or_else(|| mptcp?.last_data_recv_ms);
+        let (sent, received) = (self.last_data_sent_ms(), self.last_data_recv_ms());
         match (sent, received) {
             (Some(sent), Some(received)) => Some(sent.min(received)),
             (one, None) | (None, one) => one,
         }
+    }
+
+    /// Milliseconds since data was last sent, by TCP or MPTCP; `None` if unknown.
+    #[must_use]
+    #[inline]
+    pub fn last_data_sent_ms(&self) -> Option<u32> {
+        let of_tcp = self.tcp_info.as_ref().and_then(|info| info.last_data_sent_ms);
+        of_tcp.or_else(|| self.mptcp_info.as_ref()?.last_data_sent_ms)
+    }
+
+    /// Milliseconds since data was last received, by TCP or MPTCP; `None` if unknown.
+    #[must_use]
+    #[inline]
+    pub fn last_data_recv_ms(&self) -> Option<u32> {
+        let of_tcp = self.tcp_info.as_ref().and_then(|info| info.last_data_recv_ms);
+        of_tcp.or_else(|| self.mptcp_info.as_ref()?.last_data_recv_ms)
     }
 
     /// Whether it waits for connections or datagrams: a TCP or UNIX listener, or a bound UDP socket

@@ -70,7 +70,7 @@ impl Cause {
             };
         }
         // 2. A page fault: the page may come from a disk, but the program did not request disk I/O.
-        if stack.iter().any(|name| FAULTS.contains(name)) {
+        if stack.iter().any(|name| has(FAULTS, name)) {
             return Self::plain(Reason::Page);
         }
         // 3. The innermost known function.
@@ -102,29 +102,39 @@ impl Cause {
 
 /// Whether a function is part of every wait, or of very different ones.
 fn is_wait_machinery(name: &str) -> bool {
-    MACHINERY.iter().any(|start| name.starts_with(start))
+    has_prefix_of(MACHINERY, name)
 }
 
 /// Whether a function waits for a kernel lock.
 fn is_lock(name: &str) -> bool {
-    LOCKS.iter().any(|start| name.starts_with(start))
+    has_prefix_of(LOCKS, name)
 }
 
 fn meaning(name: &str) -> Option<(Reason, Option<&'static str>)> {
-    if let Some((_, words)) = OTHERS.iter().find(|(start, _)| name.starts_with(start)) {
+    if let Some((words, _)) = OTHERS.iter().find(|(_, starts)| has_prefix_of(starts, name)) {
         return Some((Reason::Other, Some(words)));
     }
-    if let Some((_, reason)) = WHOLE.iter().find(|(whole, _)| name == *whole) {
+    if let Some((reason, _)) = WHOLE.iter().find(|(_, names)| has(names, name)) {
         return Some((*reason, None));
     }
     let plain = name.trim_start_matches('_');
-    let (_, reason) = STARTS.iter().find(|(start, _)| plain.starts_with(start))?;
+    let (reason, _) = STARTS.iter().find(|(_, starts)| has_prefix_of(starts, plain))?;
     Some((*reason, None))
 }
 
 fn of_syscall(name: &str) -> Option<Reason> {
-    let (_, reason) = CALLS.iter().find(|(calls, _)| calls.contains(&name))?;
+    let (reason, _) = CALLS.iter().find(|(_, calls)| has(calls, name))?;
     Some(*reason)
+}
+
+/// Whether a list contains the name.
+fn has(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+/// Whether the name begins with one of a list.
+fn has_prefix_of(starts: &str, name: &str) -> bool {
+    starts.split(' ').any(|start| name.starts_with(start))
 }
 
 #[cfg(test)]

@@ -12,10 +12,8 @@ pub(crate) fn add_gaps(profile: &Profile, report: &mut Report) {
             .remedy
             .as_ref()
             .map_or(String::new(), |remedy| format!("; {remedy}"));
-        report.say(
-            "missing",
-            format!("Not looked at ({}): {}{remedy}.", missing.part, missing.text),
-        );
+        let text = format!("Not looked at ({}): {}{remedy}.", missing.part, missing.text);
+        report.say("missing", text);
     }
     losses(&profile.losses, report);
     estimates(profile, report);
@@ -27,24 +25,20 @@ pub(crate) fn add_gaps(profile: &Profile, report: &mut Report) {
             );
         }
         if (1..SAMPLES_FEW).contains(&cpu.samples) {
-            report.say(
-                "few-samples",
-                format!(
-                    "Only {}: shares of the computing are rough. Look longer (-d), or more often (--hz).",
-                    counted(cpu.samples, "sample"),
-                ),
+            let text = format!(
+                "Only {}: shares of the computing are rough. Look longer (-d), or more often (--hz).",
+                counted(cpu.samples, "sample"),
             );
+            report.say("few-samples", text);
         }
         if cpu.cut_stacks >= CUT_MIN && cpu.cut_stacks.saturating_mul(1000 / CUT_PERMILLE_MIN) >= cpu.samples
         {
-            report.say(
-                "cut-stacks",
-                format!(
-                    "{} of the stacks end after one frame: code without frame pointers. Built with -fno-omit-frame-pointer \
+            let text = format!(
+                "{} of the stacks end after one frame: code without frame pointers. Built with -fno-omit-frame-pointer \
                      (Rust: -C force-frame-pointers) it shows its callers.",
-                    percent(cpu.cut_stacks, cpu.samples),
-                ),
+                percent(cpu.cut_stacks, cpu.samples),
             );
+            report.say("cut-stacks", text);
         }
     }
     functions(profile, report);
@@ -65,16 +59,14 @@ fn estimates(profile: &Profile, report: &mut Report) {
     });
     let names: Vec<&str> = partly.iter().take(NAMES_MAX).map(|call| call.name).collect();
     if calls > 0 {
-        report.say(
-            "estimated-times",
-            format!(
-                "Times of {} are estimates: so many calls are not all timed, not to slow them ({} of {} were). Counts and \
+        let text = format!(
+            "Times of {} are estimates: so many calls are not all timed, not to slow them ({} of {} were). Counts and \
                  errors are exact.",
-                names.join(", "),
-                count(timed),
-                count(calls),
-            ),
+            names.join(", "),
+            count(timed),
+            count(calls),
         );
+        report.say("estimated-times", text);
     }
 }
 
@@ -143,48 +135,40 @@ fn functions(profile: &Profile, report: &mut Report) {
     // Calls that could not be followed are reported separately.
     let missed = sum(|one| one.missed_returns).saturating_sub(profile.losses.functions);
     if missed > 0 {
-        report.say(
-            "missed-returns",
-            format!(
-                "{} of watched functions never returned as far as was seen (longjmp, exceptions, exec, exit): their time is \
+        let text = format!(
+            "{} of watched functions never returned as far as was seen (longjmp, exceptions, exec, exit): their time is \
                  not counted.",
-                counted(missed, "call"),
-            ),
+            counted(missed, "call"),
         );
+        report.say("missed-returns", text);
     }
     if !functions.means.is_empty() {
-        report.say(
-            "means",
-            format!(
-                "Watched {} by {}.",
-                counted(functions.watched, "function"),
-                functions.means.join(" and ")
-            ),
+        let text = format!(
+            "Watched {} by {}.",
+            counted(functions.watched, "function"),
+            functions.means.join(" and ")
         );
+        report.say("means", text);
     }
     let calls = sum(|one| one.calls);
     let overhead = functions.overhead_ns_per_call;
     if let Some(overhead) = overhead.filter(|cost| cost.is_finite() && calls > 0) {
         let cost = (overhead * calls as f64) as u64;
-        report.say(
-            "overhead",
-            format!(
-                "Watching cost about {} a call (measured here): {} for the {} calls, by which the program was \
+        let text = format!(
+            "Watching cost about {} a call (measured here): {} for the {} calls, by which the program was \
                  slower; most of it is within their times.",
-                time(overhead as u64),
-                time(cost),
-                count(calls),
-            ),
+            time(overhead as u64),
+            time(cost),
+            count(calls),
         );
+        report.say("overhead", text);
     }
     if functions.calls_of_others > 0 {
-        report.say(
-            "others-slowed",
-            format!(
-                "{} of the same functions by processes that are not looked at were slowed as well.",
-                counted(functions.calls_of_others, "call"),
-            ),
+        let text = format!(
+            "{} of the same functions by processes that are not looked at were slowed as well.",
+            counted(functions.calls_of_others, "call"),
         );
+        report.say("others-slowed", text);
     }
 }
 

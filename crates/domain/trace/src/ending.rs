@@ -1,53 +1,28 @@
 //! How a connection ended, as far as the capture shows.
 
-/// How a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Ending {
-    /// Still open at the end of the capture
-    #[default]
-    Open,
-    /// Both ends closed it, and both FINs were acknowledged
-    Closed,
-    /// The SYN was answered by RST
-    Refused,
-    /// The SYN was not answered
-    Unanswered,
-    /// The client sent RST
-    ResetByClient,
-    /// The server sent RST
-    ResetByServer,
-    /// The client did not answer repeated retransmissions
-    ClientVanished,
-    /// The server did not answer repeated retransmissions
-    ServerVanished,
-}
+use crate::named::named;
 
-impl Ending {
-    /// All variants.
-    pub const ALL: [Self; 8] = [
-        Self::Open,
-        Self::Closed,
-        Self::Refused,
-        Self::Unanswered,
-        Self::ResetByClient,
-        Self::ResetByServer,
-        Self::ClientVanished,
-        Self::ServerVanished,
-    ];
-
-    /// Name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Closed => "closed",
-            Self::Refused => "refused",
-            Self::Unanswered => "unanswered",
-            Self::ResetByClient => "reset_by_client",
-            Self::ResetByServer => "reset_by_server",
-            Self::ClientVanished => "client_vanished",
-            Self::ServerVanished => "server_vanished",
-        }
+named! {
+    /// How a connection ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum Ending {
+        /// Still open at the end of the capture
+        #[default]
+        Open = "open",
+        /// Both ends closed it, and both FINs were acknowledged
+        Closed = "closed",
+        /// The SYN was answered by RST
+        Refused = "refused",
+        /// The SYN was not answered
+        Unanswered = "unanswered",
+        /// The client sent RST
+        ResetByClient = "reset_by_client",
+        /// The server sent RST
+        ResetByServer = "reset_by_server",
+        /// The client did not answer repeated retransmissions
+        ClientVanished = "client_vanished",
+        /// The server did not answer repeated retransmissions
+        ServerVanished = "server_vanished",
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{Confidence, Event, EventKind};
 
 /// Events in the order in which they were detected.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct EventLog {
     events: Vec<Event>,
     withdrawn: Vec<u32>,
@@ -21,13 +21,8 @@ pub(crate) struct EventNumber(u32);
 impl EventLog {
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            events: Vec::new(),
-            withdrawn: Vec::new(),
-            left_out: 0,
             max,
-            time_ns: 0,
-            frame: 0,
-            from_client: false,
+            ..Self::default()
         }
     }
 
@@ -48,26 +43,12 @@ impl EventLog {
         confidence: Confidence,
         evidence: &'static str,
     ) -> Option<EventNumber> {
-        self.add(
-            self.time_ns,
-            self.frame,
-            self.from_client,
-            kind,
-            confidence,
-            evidence,
-        )
+        self.add(self.now(), self.from_client, kind, confidence, evidence)
     }
 
     /// Adds an event of the other side's data, shown by the current segment.
     pub(crate) fn push_of_peer(&mut self, kind: EventKind, confidence: Confidence, evidence: &'static str) {
-        self.add(
-            self.time_ns,
-            self.frame,
-            !self.from_client,
-            kind,
-            confidence,
-            evidence,
-        );
+        self.push_of_peer_at(self.now(), kind, confidence, evidence);
     }
 
     /// Adds an event of the other side's data at another time.
@@ -78,7 +59,7 @@ impl EventLog {
         confidence: Confidence,
         evidence: &'static str,
     ) {
-        self.add(when.0, when.1, !self.from_client, kind, confidence, evidence);
+        self.add(when, !self.from_client, kind, confidence, evidence);
     }
 
     /// Adds an event that began at an earlier time and frame.
@@ -90,7 +71,7 @@ impl EventLog {
         evidence: &'static str,
     ) -> Option<EventNumber> {
         let from_client = self.from_client != of_peer;
-        self.add(when.0, when.1, from_client, kind, Confidence::Likely, evidence)
+        self.add(when, from_client, kind, Confidence::Likely, evidence)
     }
 
     /// Adds an event that ends with the current segment.
@@ -102,7 +83,7 @@ impl EventLog {
         confidence: Confidence,
         evidence: &'static str,
     ) {
-        self.add(time_ns, self.frame, from_client, kind, confidence, evidence);
+        self.add((time_ns, self.frame), from_client, kind, confidence, evidence);
     }
 
     /// Changes the kind of an event.
@@ -161,8 +142,7 @@ impl EventLog {
 
     fn add(
         &mut self,
-        time_ns: u64,
-        frame: u64,
+        (time_ns, frame): (u64, u64),
         from_client: bool,
         kind: EventKind,
         confidence: Confidence,

@@ -1,81 +1,42 @@
 //! Flags and values that tshark shows for a segment.
 
-/// One of tshark's `tcp.analysis` flags, with its condition in the order in which they are decided (Wireshark 4.0,
-/// `epan/dissectors/packet-tcp.c`, `tcp_analyze_sequence_number`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Flag {
-    /// One byte at the next sequence number, towards a closed window
-    ZeroWindowProbe,
-    /// Its window is 0
-    ZeroWindow,
-    /// Something before it was not captured
-    LostSegment,
-    /// At most one byte, just before the next sequence number
-    KeepAlive,
-    /// Changes only the window
-    WindowUpdate,
-    /// Its data fills the peer's window
-    WindowFull,
-    /// Answers a keep-alive
-    KeepAliveAck,
-    /// Answers a zero window probe
-    ZeroWindowProbeAck,
-    /// Repeats an acknowledgement
-    DuplicateAck,
-    /// Acknowledges what was not captured
-    AckLostSegment,
-    /// Retransmits data that was acknowledged before
-    SpuriousRetransmission,
-    /// Retransmits after duplicate acknowledgements
-    FastRetransmission,
-    /// Arrives later than data that follows it
-    OutOfOrder,
-    /// Retransmits data
-    Retransmission,
-    /// A SYN on ports that an earlier connection used
-    ReusedPorts,
-}
+use crate::named::named;
 
-impl Flag {
-    /// All flags, in the order in which they are decided.
-    pub const ALL: [Self; 15] = [
-        Self::ZeroWindowProbe,
-        Self::ZeroWindow,
-        Self::LostSegment,
-        Self::KeepAlive,
-        Self::WindowUpdate,
-        Self::WindowFull,
-        Self::KeepAliveAck,
-        Self::ZeroWindowProbeAck,
-        Self::DuplicateAck,
-        Self::AckLostSegment,
-        Self::SpuriousRetransmission,
-        Self::FastRetransmission,
-        Self::OutOfOrder,
-        Self::Retransmission,
-        Self::ReusedPorts,
-    ];
-
-    /// tshark's name, without `tcp.analysis.`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ZeroWindowProbe => "zero_window_probe",
-            Self::ZeroWindow => "zero_window",
-            Self::LostSegment => "lost_segment",
-            Self::KeepAlive => "keep_alive",
-            Self::WindowUpdate => "window_update",
-            Self::WindowFull => "window_full",
-            Self::KeepAliveAck => "keep_alive_ack",
-            Self::ZeroWindowProbeAck => "zero_window_probe_ack",
-            Self::DuplicateAck => "duplicate_ack",
-            Self::AckLostSegment => "ack_lost_segment",
-            Self::SpuriousRetransmission => "spurious_retransmission",
-            Self::FastRetransmission => "fast_retransmission",
-            Self::OutOfOrder => "out_of_order",
-            Self::Retransmission => "retransmission",
-            Self::ReusedPorts => "reused_ports",
-        }
+named! {
+    /// One of tshark's `tcp.analysis` flags, with its condition in the order in which they are decided (Wireshark 4.0,
+    /// `epan/dissectors/packet-tcp.c`, `tcp_analyze_sequence_number`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Flag {
+        /// One byte at the next sequence number, towards a closed window
+        ZeroWindowProbe = "zero_window_probe",
+        /// Its window is 0
+        ZeroWindow = "zero_window",
+        /// Something before it was not captured
+        LostSegment = "lost_segment",
+        /// At most one byte, just before the next sequence number
+        KeepAlive = "keep_alive",
+        /// Changes only the window
+        WindowUpdate = "window_update",
+        /// Its data fills the peer's window
+        WindowFull = "window_full",
+        /// Answers a keep-alive
+        KeepAliveAck = "keep_alive_ack",
+        /// Answers a zero window probe
+        ZeroWindowProbeAck = "zero_window_probe_ack",
+        /// Repeats an acknowledgement
+        DuplicateAck = "duplicate_ack",
+        /// Acknowledges what was not captured
+        AckLostSegment = "ack_lost_segment",
+        /// Retransmits data that was acknowledged before
+        SpuriousRetransmission = "spurious_retransmission",
+        /// Retransmits after duplicate acknowledgements
+        FastRetransmission = "fast_retransmission",
+        /// Arrives later than data that follows it
+        OutOfOrder = "out_of_order",
+        /// Retransmits data
+        Retransmission = "retransmission",
+        /// A SYN on ports that an earlier connection used
+        ReusedPorts = "reused_ports",
     }
 }
 

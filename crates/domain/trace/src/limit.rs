@@ -49,49 +49,26 @@
 //! timestamps measure, including queues on the way. Losses before the capture point show only when the gap is filled, or
 //! by IP identifications that are missing after a silence.
 
-/// What a sender was waiting for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Limit {
-    /// The handshake
-    Setup,
-    /// The sender had nothing to send
-    Application,
-    /// The receiver's window was full
-    ReceiverWindow,
-    /// The send buffer was full of unacknowledged data, below both windows
-    SendBuffer,
-    /// The congestion window, or the rate of the path
-    CongestionWindow,
-    /// Recovery after duplicate acknowledgements
-    FastRecovery,
-    /// Waiting for a retransmission timeout
-    Timeout,
-}
+use crate::named::named;
 
-impl Limit {
-    /// All limits.
-    pub const ALL: [Self; 7] = [
-        Self::Setup,
-        Self::Application,
-        Self::ReceiverWindow,
-        Self::SendBuffer,
-        Self::CongestionWindow,
-        Self::FastRecovery,
-        Self::Timeout,
-    ];
-
-    /// Name in JSON.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Setup => "setup",
-            Self::Application => "application",
-            Self::ReceiverWindow => "receiver_window",
-            Self::SendBuffer => "send_buffer",
-            Self::CongestionWindow => "congestion_window",
-            Self::FastRecovery => "fast_recovery",
-            Self::Timeout => "timeout",
-        }
+named! {
+    /// What a sender was waiting for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Limit {
+        /// The handshake
+        Setup = "setup",
+        /// The sender had nothing to send
+        Application = "application",
+        /// The receiver's window was full
+        ReceiverWindow = "receiver_window",
+        /// The send buffer was full of unacknowledged data, below both windows
+        SendBuffer = "send_buffer",
+        /// The congestion window, or the rate of the path
+        CongestionWindow = "congestion_window",
+        /// Recovery after duplicate acknowledgements
+        FastRecovery = "fast_recovery",
+        /// Waiting for a retransmission timeout
+        Timeout = "timeout",
     }
 }
 

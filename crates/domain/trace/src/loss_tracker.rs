@@ -5,6 +5,8 @@
 
 use crate::duplicates::{DuplicateOrigin, NEAR_IDS};
 use crate::event_log::{EventLog, EventNumber};
+use crate::loss_episodes::LossEpisodes;
+use crate::sacked_ranges::SackedRanges;
 use crate::unacked::Transmission;
 use crate::{Confidence, EventKind, Opinions};
 use sockeye_wire::packet::Segment;
@@ -12,21 +14,16 @@ use sockeye_wire::packet::Segment;
 /// Loss state of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct LossTracker {
-    /// SACKed ranges, in order, disjoint
-    sacked: Vec<(u64, u64)>,
+    sacked: SackedRanges,
     gaps: Vec<Gap>,
     resent: Vec<Resent>,
-    next_again: u16,
+    next_resent: u16,
     /// Highest end of the ranges that did not fit
     forgotten: u64,
-    episode: Option<Episode>,
-    /// The last finished episode, and its event
-    ended: Option<(Episode, Option<EventNumber>)>,
+    pub(crate) episodes: LossEpisodes,
     opinions: Opinions,
-    lost_after_growth: u64,
-    episodes: u64,
     /// Number of duplicates that may be made by the capture or the network
-    undecided_twins: u64,
+    undecided_duplicates: u64,
     /// Losses without a captured retransmission, and when
     presumed: (u64, u64),
     /// Segments that looked lost but were only late
@@ -55,7 +52,7 @@ struct Resent {
     clocks: Option<(u32, u32)>,
     segs: u32,
     event: Option<EventNumber>,
-    opinion: Diagnosis,
+    diagnosis: Diagnosis,
     /// The receiver reported that it lacked the segment and got later ones
     is_proven: bool,
     /// It fills a gap
@@ -76,18 +73,7 @@ enum Diagnosis {
     /// It was not retransmitted, it arrived late
     Late,
     /// It was not retransmitted, it was duplicated
-    Twice(DuplicateOrigin),
-}
-
-/// A loss episode: lasts until everything sent before its end is acknowledged.
-#[derive(Debug, Clone, Copy)]
-struct Episode {
-    /// When it began: time and frame of the capture, and the segments' clock
-    first: (u64, u64),
-    first_ns: u64,
-    until: u64,
-    segs: u32,
-    has_grown: bool,
+    Duplicated(DuplicateOrigin),
 }
 
 /// A segment that repeats sequence numbers.
@@ -112,48 +98,37 @@ impl LossTracker {
     pub(crate) fn note_duplicate(
         &mut self,
         now_ns: u64,
-        twin: DuplicateOrigin,
+        origin: DuplicateOrigin,
         range: (u64, u64),
         history: &mut EventLog,
     ) {
-        let (count, kind, evidence) = match twin {
-            DuplicateOrigin::Capture | DuplicateOrigin::Either => {
-                let evidence = if twin == DuplicateOrigin::Either {
-                    self.undecided_twins += 1;
-                    TWICE_AT_ONCE
+        let (count, kind, evidence) = match origin {
+            DuplicateOrigin::Capture | DuplicateOrigin::Either => (
+                &mut self.opinions.duplicated_by_capture,
+                EventKind::DuplicatedByCapture,
+                if origin == DuplicateOrigin::Either {
+                    self.undecided_duplicates += 1;
+                    DUPLICATE_AT_ONCE
                 } else {
                     "all the same but for the hops left, within 100 us"
-                };
-                (
-                    &mut self.opinions.duplicated_by_capture,
-                    EventKind::DuplicatedByCapture,
-                    evidence,
-                )
-            }
-            DuplicateOrigin::Network => {
-                let evidence = "all the same, also the IP identification";
-                (
-                    &mut self.opinions.duplicated_by_network,
-                    EventKind::DuplicatedByNetwork,
-                    evidence,
-                )
-            }
+                },
+            ),
+            DuplicateOrigin::Network => (
+                &mut self.opinions.duplicated_by_network,
+                EventKind::DuplicatedByNetwork,
+                "all the same, also the IP identification",
+            ),
         };
         *count += 1;
         let event = history.push(kind, Confidence::Likely, evidence);
         if range.0 < range.1 {
-            self.remember(Resent {
-                start: range.0,
-                end: range.1,
-                time_ns: now_ns,
-                clocks: None,
-                segs: 1,
+            self.remember(Resent::new(
+                range,
+                now_ns,
+                1,
                 event,
-                opinion: Diagnosis::Twice(twin),
-                is_proven: false,
-                is_filling: false,
-                is_counted_late: false,
-            });
+                Diagnosis::Duplicated(origin),
+            ));
         }
     }
 
@@ -210,22 +185,18 @@ impl LossTracker {
             .map(|stamps| stamps.value)
             .zip(original_clock)
             .filter(|(new, old)| new != old);
-        let is_sacked = self
-            .sacked
-            .iter()
-            .any(|(start, end)| *start <= resent.start && resent.end <= *end);
         let spurious = if resent.end <= resent.acked {
             Some("acknowledged before it was sent again")
-        } else if is_sacked {
+        } else if self.sacked.covers(resent.start, resent.end) {
             Some("SACKed before it was sent again")
         } else {
             None
         };
-        let is_beyond = self.sacked.last().is_some_and(|(_, end)| *end > resent.end);
+        let is_beyond = self.sacked.extend_beyond(resent.end);
         // After the FIN that ends the connection, the peer may not be able to report a duplicate.
         let is_fin_only = resent.segment.payload_len == 0;
         let segs = u64::from(resent.segs);
-        let (opinion, event) = if let Some(evidence) = spurious {
+        let (diagnosis, event) = if let Some(evidence) = spurious {
             self.opinions.spurious += segs;
             (
                 Diagnosis::Spurious,
@@ -244,47 +215,19 @@ impl LossTracker {
             } else {
                 (Confidence::Likely, SENT_AGAIN)
             };
-            let opinion = if resent.start <= resent.acked {
+            let diagnosis = if resent.start <= resent.acked {
                 Diagnosis::LostFirst
             } else {
                 Diagnosis::Lost
             };
-            (opinion, history.push(EventKind::Lost, confidence, evidence))
+            (diagnosis, history.push(EventKind::Lost, confidence, evidence))
         };
         self.remember(Resent {
-            start: resent.start,
-            end: resent.end,
-            time_ns: resent.now_ns,
             clocks,
-            segs: resent.segs,
-            event,
-            opinion,
             is_proven: is_beyond,
-            is_filling: false,
-            is_counted_late: false,
+            ..resent.recorded(event, diagnosis)
         });
-        matches!(opinion, Diagnosis::Lost | Diagnosis::LostFirst)
-    }
-
-    /// Counts retransmitted segments as lost.
-    pub(crate) fn lose(&mut self, now_ns: u64, segs: u32, has_grown: bool, until: u64, now: (u64, u64)) {
-        self.episodes += u64::from(self.episode.is_none());
-        let episode = self.episode.get_or_insert(Episode {
-            first: now,
-            first_ns: now_ns,
-            until,
-            segs: 0,
-            has_grown,
-        });
-        episode.segs = episode.segs.saturating_add(segs);
-        if episode.has_grown {
-            self.lost_after_growth += u64::from(segs);
-        }
-    }
-
-    /// Whether a loss now belongs to a running episode.
-    pub(crate) fn is_in_episode(&self) -> bool {
-        self.episode.is_some()
+        matches!(diagnosis, Diagnosis::Lost | Diagnosis::LostFirst)
     }
 
     /// Processes an acknowledgement from `before` up to `acked`.
@@ -297,9 +240,7 @@ impl LossTracker {
         round_trip_ns: u64,
         history: &mut EventLog,
     ) {
-        if !self.sacked.is_empty() {
-            self.note_reordering(before, acked, history);
-        }
+        self.note_reordering(before, acked, history);
         while let Some(place) = self.gaps.iter().position(|gap| gap.start < acked) {
             let gap = self.gaps.swap_remove(place);
             self.opinions.missing_in_capture += 1;
@@ -313,7 +254,7 @@ impl LossTracker {
         }
         for place in 0..self.resent.len() {
             let resent = self.resent[place];
-            if resent.end > acked || !matches!(resent.opinion, Diagnosis::Lost | Diagnosis::LostFirst) {
+            if resent.end > acked || !matches!(resent.diagnosis, Diagnosis::Lost | Diagnosis::LostFirst) {
                 continue;
             }
             // If the acknowledgement is too early for the retransmission, its timestamp shows the first copy.
@@ -323,8 +264,8 @@ impl LossTracker {
                 }
                 _ => false,
             };
-            if resent.opinion == Diagnosis::LostFirst && is_of_first {
-                self.resent[place].opinion = Diagnosis::Spurious;
+            if resent.diagnosis == Diagnosis::LostFirst && is_of_first {
+                self.resent[place].diagnosis = Diagnosis::Spurious;
                 self.revise_as_late(&resent, history);
                 self.opinions.spurious += u64::from(resent.segs);
                 let evidence = "the timestamp echoed is that of the first copy";
@@ -334,7 +275,7 @@ impl LossTracker {
                     self.was_late(&resent, evidence, history);
                 }
             } else {
-                self.resent[place].opinion = Diagnosis::Decided;
+                self.resent[place].diagnosis = Diagnosis::Decided;
             }
         }
         if !self.resent.is_empty() {
@@ -342,9 +283,7 @@ impl LossTracker {
             self.resent
                 .retain(|resent| resent.end > acked || now_ns.saturating_sub(resent.time_ns) <= wait_ns);
         }
-        if self.episode.is_some_and(|episode| acked >= episode.until) {
-            self.end_episode(history, true);
-        }
+        self.episodes.acknowledged(acked, history);
     }
 
     /// Processes SACK blocks; the first may be a DSACK.
@@ -362,8 +301,8 @@ impl LossTracker {
             let is_within = second.is_some_and(|second| second.0 <= start && end <= second.1);
             if number == 0 && (end <= acked || is_within) {
                 self.arrived_twice(start, end, history);
-            } else if end > acked {
-                self.sack(start.max(acked), end);
+            } else if end > acked && !self.sacked.add(start.max(acked), end) {
+                self.opinions.left_out += 1;
             }
         }
     }
@@ -377,7 +316,7 @@ impl LossTracker {
 
     /// Ends the analysis; `packets`: total of the direction.
     pub(crate) fn finish(&mut self, packets: u64, history: &mut EventLog) {
-        self.end_episode(history, false);
+        self.episodes.end(history, false);
         // Not every DSACK is sent, and not every one arrives.
         if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
             self.opinions.unclear += std::mem::take(&mut self.opinions.lost);
@@ -386,35 +325,29 @@ impl LossTracker {
                 history.change_all((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
             }
         }
-        if self.undecided_twins > 0 && TWINS_EVERY * self.undecided_twins < packets {
+        if self.undecided_duplicates > 0 && DUPLICATES_EVERY * self.undecided_duplicates < packets {
             self.opinions.duplicated_by_capture -=
-                self.undecided_twins.min(self.opinions.duplicated_by_capture);
-            self.opinions.duplicated_by_network += self.undecided_twins;
+                self.undecided_duplicates.min(self.opinions.duplicated_by_capture);
+            self.opinions.duplicated_by_network += self.undecided_duplicates;
             let kinds = (EventKind::DuplicatedByCapture, EventKind::DuplicatedByNetwork);
             history.change_all(
                 kinds,
-                TWICE_AT_ONCE,
+                DUPLICATE_AT_ONCE,
                 "all the same within 100 us, which few others are",
             );
         }
     }
 
     pub(crate) fn opinions(&self) -> Opinions {
-        self.opinions
-    }
-
-    /// Number of loss episodes.
-    pub(crate) fn episodes(&self) -> u64 {
-        self.episodes
-    }
-
-    pub(crate) fn lost_after_growth(&self) -> u64 {
-        self.lost_after_growth
+        Opinions {
+            loss_bursts: self.episodes.bursts(),
+            ..self.opinions
+        }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
         size_of::<Self>()
-            + self.sacked.capacity() * size_of::<(u64, u64)>()
+            + self.sacked.heap_bytes()
             + self.gaps.capacity() * size_of::<Gap>()
             + self.resent.capacity() * size_of::<Resent>()
     }
@@ -488,35 +421,26 @@ impl LossTracker {
             self.opinions.lost_before += new;
         }
         let event = history.push(kind, confidence, evidence);
+        let diagnosis = if is_late {
+            Diagnosis::Late
+        } else {
+            Diagnosis::Decided
+        };
         self.remember(Resent {
-            start: resent.start,
-            end: resent.end,
-            time_ns: resent.now_ns,
-            clocks: None,
-            segs: resent.segs,
-            event,
-            opinion: if is_late {
-                Diagnosis::Late
-            } else {
-                Diagnosis::Decided
-            },
             is_proven: true,
             is_filling: !is_late,
-            is_counted_late: false,
+            ..resent.recorded(event, diagnosis)
         });
         !is_late
     }
 
     /// A gap between SACKed ranges is acknowledged without a retransmission: the segment was only late.
     fn note_reordering(&mut self, from: u64, acked: u64, history: &mut EventLog) {
-        if let Some((start, _)) = self.sacked.first().copied()
+        if let Some(start) = self.sacked.first_start()
             && from < start
             && start <= acked
         {
-            let was_repeated = self
-                .resent
-                .iter()
-                .any(|resent| resent.start < start && from < resent.end);
+            let was_repeated = self.resent.iter().any(|resent| resent.overlaps(from, start));
             let was_captured = !self.gaps.iter().any(|gap| gap.start < start && from < gap.end);
             let is_remembered = from >= self.forgotten;
             if !was_repeated && was_captured && is_remembered && from > 0 {
@@ -525,10 +449,7 @@ impl LossTracker {
                 history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
             }
         }
-        self.sacked.retain_mut(|(start, end)| {
-            *start = acked.max(*start);
-            *end > acked
-        });
+        self.sacked.remove_up_to(acked);
     }
 
     /// The first transmission arrives after its retransmission; returns whether it is that.
@@ -540,9 +461,8 @@ impl LossTracker {
         let Some(copy) = copy else {
             // Or another retransmission that was late itself.
             let was_sent_again = self.resent.iter().any(|resent| {
-                resent.start < first.end
-                    && first.start < resent.end
-                    && matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Late)
+                resent.overlaps(first.start, first.end)
+                    && matches!(resent.diagnosis, Diagnosis::Spurious | Diagnosis::Late)
             });
             if was_sent_again {
                 self.opinions.reordered += u64::from(first.segs);
@@ -551,8 +471,8 @@ impl LossTracker {
             return was_sent_again;
         };
         copy.is_filling = false;
-        let was_blamed = copy.opinion != Diagnosis::Spurious;
-        copy.opinion = Diagnosis::Spurious;
+        let was_blamed = copy.diagnosis != Diagnosis::Spurious;
+        copy.diagnosis = Diagnosis::Spurious;
         let copy = *copy;
         self.opinions.reordered += u64::from(first.segs);
         history.push(EventKind::Reordered, Confidence::Proven, OLDER);
@@ -573,7 +493,7 @@ impl LossTracker {
         self.only_late += segs;
         let mut was_counted = false;
         for resent in &mut self.resent {
-            if resent.start < late.end && late.start < resent.end {
+            if resent.overlaps(late.start, late.end) {
                 was_counted |= std::mem::replace(&mut resent.is_counted_late, true);
             }
         }
@@ -584,8 +504,7 @@ impl LossTracker {
     }
 
     fn arrived_twice(&mut self, start: u64, end: u64, history: &mut EventLog) {
-        let overlaps =
-            |resent: &Resent| resent.start < end && start < resent.end && resent.opinion != Diagnosis::Late;
+        let overlaps = |resent: &Resent| resent.overlaps(start, end) && resent.diagnosis != Diagnosis::Late;
         // Keep-alives and window probes are repeated on purpose.
         if end - start <= 1
             && !self
@@ -596,7 +515,8 @@ impl LossTracker {
             return;
         }
         let evidence = "the receiver reported a duplicate (DSACK)";
-        let blamed = |resent: &Resent| !matches!(resent.opinion, Diagnosis::Spurious | Diagnosis::Twice(_));
+        let blamed =
+            |resent: &Resent| !matches!(resent.diagnosis, Diagnosis::Spurious | Diagnosis::Duplicated(_));
         let place = (self
             .resent
             .iter()
@@ -608,18 +528,18 @@ impl LossTracker {
             history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
             return;
         };
-        match resent.opinion {
+        match resent.diagnosis {
             Diagnosis::Spurious | Diagnosis::Late => {}
-            Diagnosis::Twice(twin) => {
-                if twin == DuplicateOrigin::Either {
-                    self.undecided_twins = self.undecided_twins.saturating_sub(1);
+            Diagnosis::Duplicated(origin) => {
+                if origin == DuplicateOrigin::Either {
+                    self.undecided_duplicates = self.undecided_duplicates.saturating_sub(1);
                 }
-                if twin != DuplicateOrigin::Network {
+                if origin != DuplicateOrigin::Network {
                     self.opinions.duplicated_by_capture =
                         self.opinions.duplicated_by_capture.saturating_sub(1);
                     self.opinions.duplicated_by_network += 1;
                 }
-                resent.opinion = Diagnosis::Twice(DuplicateOrigin::Network);
+                resent.diagnosis = Diagnosis::Duplicated(DuplicateOrigin::Network);
                 history.change(
                     resent.event,
                     EventKind::DuplicatedByNetwork,
@@ -628,7 +548,7 @@ impl LossTracker {
                 );
             }
             Diagnosis::Unclear => {
-                resent.opinion = Diagnosis::Spurious;
+                resent.diagnosis = Diagnosis::Spurious;
                 let resent = *resent;
                 let segs = u64::from(resent.segs);
                 self.opinions.unclear = self.opinions.unclear.saturating_sub(segs);
@@ -639,7 +559,8 @@ impl LossTracker {
             Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided if resent.is_filling => {
                 // Unless it is known which packet was the needless one.
                 let is_known = self.resent.iter().any(|resent| {
-                    overlaps(resent) && matches!(resent.opinion, Diagnosis::Twice(_) | Diagnosis::Spurious)
+                    overlaps(resent)
+                        && matches!(resent.diagnosis, Diagnosis::Duplicated(_) | Diagnosis::Spurious)
                 });
                 if !is_known {
                     self.opinions.duplicated_by_network += 1;
@@ -647,7 +568,7 @@ impl LossTracker {
                 }
             }
             Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided => {
-                resent.opinion = Diagnosis::Spurious;
+                resent.diagnosis = Diagnosis::Spurious;
                 let resent = *resent;
                 self.revise_as_late(&resent, history);
                 self.opinions.spurious += u64::from(resent.segs);
@@ -662,51 +583,15 @@ impl LossTracker {
         }
     }
 
-    fn sack(&mut self, start: u64, end: u64) {
-        // Most blocks extend a known one.
-        if self.sacked.iter().any(|range| range.0 <= start && end <= range.1) {
-            return;
-        }
-        let (mut low, mut high) = (start, end);
-        self.sacked.retain(|range| {
-            let is_apart = range.1 < low || high < range.0;
-            if !is_apart {
-                (low, high) = (low.min(range.0), high.max(range.1));
-            }
-            is_apart
-        });
-        if self.sacked.len() >= SACKED_MAX {
-            self.opinions.left_out += 1;
-            return;
-        }
-        let place = self.sacked.partition_point(|range| range.0 < low);
-        self.sacked.insert(place, (low, high));
-    }
-
     fn remember(&mut self, resent: Resent) {
-        if self.resent.len() < AGAIN_MAX {
+        if self.resent.len() < RESENT_MAX {
             self.resent.push(resent);
         } else {
-            let place = &mut self.resent[usize::from(self.next_again) % AGAIN_MAX];
+            let place = &mut self.resent[usize::from(self.next_resent) % RESENT_MAX];
             self.forgotten = self.forgotten.max(place.end);
             *place = resent;
-            self.next_again = (self.next_again + 1) % AGAIN_MAX as u16;
+            self.next_resent = (self.next_resent + 1) % RESENT_MAX as u16;
         }
-    }
-
-    fn end_episode(&mut self, history: &mut EventLog, of_peer: bool) {
-        let Some(episode) = self.episode.take() else {
-            return;
-        };
-        let mut event = None;
-        if episode.segs > 1 {
-            self.opinions.loss_bursts += 1;
-            let kind = EventKind::LossBurst {
-                segments: episode.segs,
-            };
-            event = history.push_at(episode.first, of_peer, kind, BURST);
-        }
-        self.ended = Some((episode, event));
     }
 
     /// A needless copy shows that acknowledgements are lost: for other retransmissions without further
@@ -714,12 +599,8 @@ impl LossTracker {
     fn mark_others_unclear(&mut self, history: &mut EventLog) {
         for place in 0..self.resent.len() {
             let resent = self.resent[place];
-            let is_lost = matches!(
-                resent.opinion,
-                Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided
-            );
-            if is_lost && !resent.is_proven {
-                self.resent[place].opinion = Diagnosis::Unclear;
+            if resent.is_lost() && !resent.is_proven {
+                self.resent[place].diagnosis = Diagnosis::Unclear;
                 self.revise_as_late(&resent, history);
                 self.opinions.unclear += u64::from(resent.segs);
                 history.change(resent.event, EventKind::Unclear, Confidence::Likely, UNCLEAR);
@@ -729,32 +610,51 @@ impl LossTracker {
 
     /// A segment that was taken as lost was not.
     fn revise_as_late(&mut self, resent: &Resent, history: &mut EventLog) {
-        let segs = u64::from(resent.segs);
-        self.opinions.lost = self.opinions.lost.saturating_sub(segs);
-        if let Some(episode) = self
-            .episode
-            .as_mut()
-            .filter(|episode| episode.first_ns <= resent.time_ns)
-        {
-            episode.segs = episode.segs.saturating_sub(resent.segs);
-        } else if let Some((episode, event)) = &mut self.ended {
-            let was_burst = episode.segs > 1;
-            episode.segs = episode.segs.saturating_sub(resent.segs);
-            if episode.segs > 1 {
-                let kind = EventKind::LossBurst {
-                    segments: episode.segs,
-                };
-                history.change(*event, kind, Confidence::Likely, BURST);
-            } else if was_burst {
-                self.opinions.loss_bursts -= 1;
-                history.remove(*event);
-            }
-        }
+        self.opinions.lost = self.opinions.lost.saturating_sub(resent.segs.into());
+        self.episodes.remove(resent.time_ns, resent.segs, history);
     }
 }
 
-/// Evidence of a loss burst.
-const BURST: &str = "sent again before any of what was in flight with it was acknowledged";
+impl Retransmission<'_> {
+    fn recorded(&self, event: Option<EventNumber>, diagnosis: Diagnosis) -> Resent {
+        Resent::new((self.start, self.end), self.now_ns, self.segs, event, diagnosis)
+    }
+}
+
+impl Resent {
+    const fn new(
+        (start, end): (u64, u64),
+        time_ns: u64,
+        segs: u32,
+        event: Option<EventNumber>,
+        diagnosis: Diagnosis,
+    ) -> Self {
+        Self {
+            start,
+            end,
+            time_ns,
+            clocks: None,
+            segs,
+            event,
+            diagnosis,
+            is_proven: false,
+            is_filling: false,
+            is_counted_late: false,
+        }
+    }
+
+    const fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+
+    /// Whether it is counted as lost.
+    const fn is_lost(&self) -> bool {
+        matches!(
+            self.diagnosis,
+            Diagnosis::Lost | Diagnosis::LostFirst | Diagnosis::Decided
+        )
+    }
+}
 
 /// Evidence of packets that arrived after their retransmission.
 const OLDER: &str = "its IP identification and timestamp are older than of its copy that came before it";
@@ -767,10 +667,10 @@ const SENT_AGAIN: &str = "sent again before it was acknowledged";
 const ONLY_LATE_EVERY: u64 = 3;
 
 /// Evidence of duplicated packets.
-const TWICE_AT_ONCE: &str = "all the same within 100 us";
+const DUPLICATE_AT_ONCE: &str = "all the same within 100 us";
 
 /// A capture with duplicates duplicates at least one packet in this many.
-const TWINS_EVERY: u64 = 4;
+const DUPLICATES_EVERY: u64 = 4;
 
 /// Evidence of unclear cases.
 const UNCLEAR: &str = "sent again without an answer; another one was sent again without need";
@@ -781,8 +681,7 @@ const UNCLEAR_END: &str = "FIN sent again: it was lost, or its acknowledgement";
 const PRESUMED_NS: u64 = 500_000_000;
 
 const GAPS_MAX: usize = 256;
-const AGAIN_MAX: usize = 256;
-const SACKED_MAX: usize = 128;
+const RESENT_MAX: usize = 256;
 
 /// A longer block is no SACK of data in flight.
 const ABSURD_BLOCK: u64 = 1 << 30;

@@ -28,7 +28,7 @@ use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
 
 /// The state of one direction.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sender {
     line: LinearSequence,
     /// The first captured segment is not its SYN: earlier ones are missing
@@ -130,53 +130,13 @@ pub(crate) struct AckInfo<'a> {
 impl Sender {
     pub(crate) fn new(begin_ns: u64) -> Self {
         Self {
-            line: LinearSequence::default(),
-            has_begun_unseen: false,
-            packets: 0,
-            bytes_sent: 0,
-            longest: 0,
-            flags: None,
-            in_flight_max: 0,
-            first_data_ns: None,
             last_data_ns: begin_ns,
             last_sent_ns: begin_ns,
-            mss: None,
-            rtt: Histogram::default(),
-            smooth_ns: 0,
-            handshake_ns: 0,
-            is_set_up: false,
-            is_repeated: false,
-            twins: DuplicateFinder::default(),
-            ids: IpIds::default(),
-            repeats: None,
-            bursts: Bursts::default(),
-            queue: None,
-            advertised: None,
-            window_closed: None,
-            shift_ns: 0,
-            echo: TimestampEcho::default(),
-            on_their_way: VecDeque::new(),
-            acked: 0,
-            window: None,
             last_ack_ns: begin_ns,
             window_grew_ns: begin_ns,
-            ack_was_pure: false,
-            had_several_in_flight: false,
-            filled: 0,
-            to_fill: None,
-            is_pushed: false,
             is_drained: true,
-            is_window_full: false,
-            sent_flight: 0,
-            recovery: None,
-            pacing: Pacing::default(),
             waits: WaitTimes::new(begin_ns),
-            busy_ns: 0,
-            timeouts: 0,
-            flights: Histogram::default(),
-            window_us: 0,
-            waited_us: 0,
-            blocking_windows: Histogram::default(),
+            ..Self::default()
         }
     }
 

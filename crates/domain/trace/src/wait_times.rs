@@ -6,7 +6,7 @@
 use crate::{Limit, Shares};
 
 /// Time of one direction by cause.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct WaitTimes {
     spent: Shares,
     /// Time since the last progress, not accounted yet
@@ -42,15 +42,8 @@ pub(crate) enum ApparentCause {
 impl WaitTimes {
     pub(crate) fn new(begin_ns: u64) -> Self {
         Self {
-            spent: Shares::default(),
-            pending: Shares::default(),
-            open_ns: 0,
-            open_pending_ns: 0,
-            shut_ns: (0, 0),
-            full_ns: 0,
-            full_pending_ns: 0,
-            doubtful_ns: 0,
             at_ns: begin_ns,
+            ..Self::default()
         }
     }
 

@@ -185,7 +185,7 @@ fn owner_filter(finding: &Finding) -> String {
 fn path_checks(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     let Some(ip) = peer else { return Vec::new() };
     let mut list = vec![Remedy::Inside(format!("ip route get {ip}"))];
-    let way = if finding.rule == Rule::ConnectUnanswered {
+    let probe = if finding.rule == Rule::ConnectUnanswered {
         let port = finding.examples.first().and_then(|example| example.peer.port());
         port.map_or_else(
             || format!("ping -c 3 {ip}"),
@@ -194,7 +194,7 @@ fn path_checks(peer: Option<IpAddr>, finding: &Finding) -> Vec<Remedy> {
     } else {
         format!("ping -c 3 {ip}")
     };
-    list.push(Remedy::Inside(way));
+    list.push(Remedy::Inside(probe));
     list
 }
 

@@ -355,7 +355,7 @@ fn cgroup(word: &str, resolve: &dyn Resolve) -> Option<Test> {
 const SYMBOLS_MAX: usize = 9_999;
 
 /// Maximum depth of a tree, for everything that recurses over it.
-pub(super) const DEPTH_MAX: usize = crate::parse::DEPTH_MAX;
+pub(super) const DEPTH_MAX: usize = crate::condition::DEPTH_MAX;
 
 #[cfg(test)]
 mod tests;

@@ -66,17 +66,7 @@ impl Socket {
         self.interface = (wire.interface() != 0).then_some(InterfaceIndex(wire.interface()));
         self.set_uid(wire.uid());
         self.timer = Timer::from_numbers(wire.timer(), wire.expires_ms(), u32::from(wire.retransmits()));
-        self.queues = if state == State::Listen {
-            Queues::Accept {
-                waiting: wire.receive_queue(),
-                backlog: Some(wire.send_queue()),
-            }
-        } else {
-            Queues::Data {
-                receive_bytes: wire.receive_queue(),
-                send_bytes: wire.send_queue(),
-            }
-        };
+        self.queues = Queues::of(state, wire.receive_queue(), wire.send_queue());
     }
 
     #[inline]

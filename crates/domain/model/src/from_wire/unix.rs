@@ -50,17 +50,7 @@ impl Socket {
             }
             attribute::RQLEN => {
                 if let Some(WireQueues { receive, send }) = WireQueues::parse(payload) {
-                    self.queues = if self.state == State::Listen {
-                        Queues::Accept {
-                            waiting: receive,
-                            backlog: Some(send),
-                        }
-                    } else {
-                        Queues::Data {
-                            receive_bytes: receive,
-                            send_bytes: send,
-                        }
-                    };
+                    self.queues = Queues::of(self.state, receive, send);
                 }
             }
             attribute::MEMINFO => self.memory = Some(Memory::from(SkMemInfo::new(payload))),

@@ -1,270 +1,115 @@
-//! Names of kernel functions and system calls, and what they wait for.
+//! Names of kernel functions and system calls, separated by blanks, and what they wait for.
 
 use crate::Reason;
 
 /// Functions that are part of every wait; tracing functions are innermost.
-pub(super) const MACHINERY: [&str; 17] = [
-    "schedule",
-    "__schedule",
-    "io_schedule",
-    "preempt_schedule",
-    "__cond_resched",
-    "__traceiter_",
-    "__bpf_trace_",
-    "bpf_trace_run",
-    "trace_call_bpf",
-    "bpf_prog_",
-    "bpf_get_stack",
-    "bpf_get_stackid",
-    "perf_trace_",
-    "bit_wait",
-    "wait_for_completion",
-    "__wait_for_common",
-    "do_wait_for_common",
-];
+pub(super) const MACHINERY: &str = "schedule __schedule io_schedule preempt_schedule __cond_resched __traceiter_ __bpf_trace_ \
+    bpf_trace_run trace_call_bpf bpf_prog_ bpf_get_stack bpf_get_stackid perf_trace_ bit_wait \
+    wait_for_completion __wait_for_common do_wait_for_common";
 
 /// `kernel/locking/`, and the socket lock (`net/core/sock.c`).
-pub(super) const LOCKS: [&str; 23] = [
-    "mutex_lock",
-    "__mutex_lock",
-    "ww_mutex_lock",
-    "__ww_mutex_lock",
-    "rt_mutex_",
-    "__rt_mutex_",
-    "rt_spin_lock",
-    "rtlock_",
-    "rwsem_down_",
-    "rwbase_",
-    "down_read",
-    "down_write",
-    "__down_read",
-    "__down_write",
-    "down_interruptible",
-    "down_killable",
-    "down_timeout",
-    "__down",
-    "percpu_down_",
-    "__percpu_down_read",
-    "percpu_rwsem_wait",
-    "__lock_sock",
-    "lock_sock_nested",
-];
+pub(super) const LOCKS: &str = "mutex_lock __mutex_lock ww_mutex_lock __ww_mutex_lock rt_mutex_ __rt_mutex_ rt_spin_lock rtlock_ \
+    rwsem_down_ rwbase_ down_read down_write __down_read __down_write down_interruptible \
+    down_killable down_timeout __down percpu_down_ __percpu_down_read percpu_rwsem_wait __lock_sock \
+    lock_sock_nested";
 
 /// Entries of page faults: x86, arm64, and common code.
-pub(super) const FAULTS: [&str; 9] = [
-    "exc_page_fault",
-    "asm_exc_page_fault",
-    "do_user_addr_fault",
-    "do_page_fault",
-    "do_translation_fault",
-    "do_mem_abort",
-    "handle_mm_fault",
-    "__handle_mm_fault",
-    "handle_page_fault",
-];
+pub(super) const FAULTS: &str = "exc_page_fault asm_exc_page_fault do_user_addr_fault do_page_fault do_translation_fault \
+    do_mem_abort handle_mm_fault __handle_mm_fault handle_page_fault";
 
 /// Waits inside the kernel that have no reason of their own.
-pub(super) const OTHERS: [(&str, &str); 12] = [
-    ("synchronize_rcu", "all processors pass a quiet point"),
-    ("synchronize_net", "all processors pass a quiet point"),
-    ("synchronize_srcu", "all readers leave"),
-    ("__synchronize_srcu", "all readers leave"),
-    ("__wait_rcu_gp", "all processors pass a quiet point"),
-    ("rcu_barrier", "what was put off until a quiet point is done"),
-    ("flush_work", "work of the kernel's is done"),
-    ("__flush_work", "work of the kernel's is done"),
-    ("worker_thread", "work for a thread of the kernel's"),
-    ("kthread_worker_fn", "work for a thread of the kernel's"),
-    ("smpboot_thread_fn", "work for a thread of the kernel's"),
-    ("msleep", "time, by the kernel's will"),
+pub(super) const OTHERS: [(&str, &str); 6] = [
+    (
+        "all processors pass a quiet point",
+        "synchronize_rcu synchronize_net __wait_rcu_gp",
+    ),
+    ("all readers leave", "synchronize_srcu __synchronize_srcu"),
+    ("what was put off until a quiet point is done", "rcu_barrier"),
+    ("work of the kernel's is done", "flush_work __flush_work"),
+    (
+        "work for a thread of the kernel's",
+        "worker_thread kthread_worker_fn smpboot_thread_fn",
+    ),
+    ("time, by the kernel's will", "msleep"),
 ];
 
 /// Functions with a name that is a prefix of another one's with a different meaning.
-pub(super) const WHOLE: [(&str, Reason); 8] = [
-    ("do_wait", Reason::Child),
-    ("__do_wait", Reason::Child),
-    ("kernel_wait4", Reason::Child),
-    ("kernel_waitid", Reason::Child),
-    ("wait_for_vfork_done", Reason::Child),
-    ("read_events", Reason::Events),
-    ("fifo_open", Reason::Peer),
-    ("wait_for_partner", Reason::Peer),
+pub(super) const WHOLE: [(Reason, &str); 3] = [
+    (
+        Reason::Child,
+        "do_wait __do_wait kernel_wait4 kernel_waitid wait_for_vfork_done",
+    ),
+    (Reason::Events, "read_events"),
+    (Reason::Peer, "fifo_open wait_for_partner"),
 ];
 
 /// Prefixes of function names with their reasons, without leading underscores; the first match counts.
-pub(super) const STARTS: [(&str, Reason); 124] = [
+pub(super) const STARTS: [(Reason, &str); 8] = [
     // kernel/futex, fs/locks.c, ipc/sem.c
-    ("futex_", Reason::Lock),
-    ("do_futex", Reason::Lock),
-    ("locks_lock_inode_wait", Reason::Lock),
-    ("flock_lock", Reason::Lock),
-    ("posix_lock", Reason::Lock),
-    ("fcntl_setlk", Reason::Lock),
-    ("do_sys_flock", Reason::Lock),
-    ("do_semtimedop", Reason::Lock),
+    (
+        Reason::Lock,
+        "futex_ do_futex locks_lock_inode_wait flock_lock posix_lock fcntl_setlk do_sys_flock \
+        do_semtimedop",
+    ),
     // fs/select.c, fs/eventpoll.c, and descriptors and signals that report events
-    ("poll_schedule_timeout", Reason::Events),
-    ("do_select", Reason::Events),
-    ("do_sys_poll", Reason::Events),
-    ("do_poll", Reason::Events),
-    ("ep_poll", Reason::Events),
-    ("do_epoll_", Reason::Events),
-    ("io_cqring_wait", Reason::Events),
-    ("do_io_getevents", Reason::Events),
-    ("eventfd_", Reason::Events),
-    ("signalfd_", Reason::Events),
-    ("inotify_read", Reason::Events),
-    ("fanotify_read", Reason::Events),
-    ("perf_read", Reason::Events),
-    ("do_sigtimedwait", Reason::Events),
-    ("sigsuspend", Reason::Events),
-    ("do_sys_pause", Reason::Events),
-    ("x64_sys_pause", Reason::Events),
+    (
+        Reason::Events,
+        "poll_schedule_timeout do_select do_sys_poll do_poll ep_poll do_epoll_ io_cqring_wait \
+        do_io_getevents eventfd_ signalfd_ inotify_read fanotify_read perf_read do_sigtimedwait \
+        sigsuspend do_sys_pause x64_sys_pause",
+    ),
     // kernel/time
-    ("hrtimer_nanosleep", Reason::Sleep),
-    ("do_nanosleep", Reason::Sleep),
-    ("timerfd_read", Reason::Sleep),
+    (Reason::Sleep, "hrtimer_nanosleep do_nanosleep timerfd_read"),
     // net/unix, fs/pipe.c, drivers/tty, ipc
-    ("unix_", Reason::Peer),
-    ("pipe_", Reason::Peer),
-    ("anon_pipe_", Reason::Peer),
-    ("n_tty_", Reason::Peer),
-    ("tty_", Reason::Peer),
-    ("iterate_tty_", Reason::Peer),
-    ("pty_", Reason::Peer),
-    ("do_msgrcv", Reason::Peer),
-    ("do_msgsnd", Reason::Peer),
-    ("do_mq_", Reason::Peer),
-    ("wq_sleep", Reason::Peer),
-    ("vsock_", Reason::Peer),
+    (
+        Reason::Peer,
+        "unix_ pipe_ anon_pipe_ n_tty_ tty_ iterate_tty_ pty_ do_msgrcv do_msgsnd do_mq_ wq_sleep \
+        vsock_",
+    ),
     // net
-    ("tcp_", Reason::Network),
-    ("udp", Reason::Network),
-    ("skb_recv_udp", Reason::Network),
-    ("inet_", Reason::Network),
-    ("inet6_", Reason::Network),
-    ("raw_recvmsg", Reason::Network),
-    ("raw_sendmsg", Reason::Network),
-    ("rawv6_", Reason::Network),
-    ("ping_", Reason::Network),
-    ("sk_wait_data", Reason::Network),
-    ("sk_stream_", Reason::Network),
-    ("packet_", Reason::Network),
-    ("tpacket_", Reason::Network),
-    ("netlink_", Reason::Network),
-    ("sctp_", Reason::Network),
-    ("mptcp_", Reason::Network),
-    ("smc_", Reason::Network),
-    ("tls_", Reason::Network),
-    ("xsk_", Reason::Network),
-    ("tun_", Reason::Network),
-    ("tap_do_read", Reason::Network),
-    ("l2tp_", Reason::Network),
-    ("sock_recvmsg", Reason::Network),
-    ("sock_sendmsg", Reason::Network),
+    (
+        Reason::Network,
+        "tcp_ udp skb_recv_udp inet_ inet6_ raw_recvmsg raw_sendmsg rawv6_ ping_ sk_wait_data \
+        sk_stream_ packet_ tpacket_ netlink_ sctp_ mptcp_ smc_ tls_ xsk_ tun_ tap_do_read l2tp_ \
+        sock_recvmsg sock_sendmsg",
+    ),
     // mm: waiting for a free page counts as waiting for a page
-    ("do_swap_page", Reason::Page),
-    ("swap_read", Reason::Page),
-    ("read_swap_cache", Reason::Page),
-    ("swapin_readahead", Reason::Page),
-    ("handle_userfault", Reason::Page),
-    ("migration_entry_wait", Reason::Page),
-    ("try_to_free_", Reason::Page),
-    ("do_try_to_free_pages", Reason::Page),
-    ("throttle_direct_reclaim", Reason::Page),
-    ("reclaim_throttle", Reason::Page),
-    ("mem_cgroup_handle_over_high", Reason::Page),
-    ("alloc_pages_slowpath", Reason::Page),
-    ("try_charge_memcg", Reason::Page),
+    (
+        Reason::Page,
+        "do_swap_page swap_read read_swap_cache swapin_readahead handle_userfault \
+        migration_entry_wait try_to_free_ do_try_to_free_pages throttle_direct_reclaim \
+        reclaim_throttle mem_cgroup_handle_over_high alloc_pages_slowpath try_charge_memcg",
+    ),
     // block, and file systems
-    ("folio_wait", Reason::Disk),
-    ("folio_lock", Reason::Disk),
-    ("wait_on_page", Reason::Disk),
-    ("lock_page", Reason::Disk),
-    ("wait_on_bit", Reason::Disk),
-    ("out_of_line_wait_on_bit", Reason::Disk),
-    ("wait_on_buffer", Reason::Disk),
-    ("submit_bio_wait", Reason::Disk),
-    ("blk_", Reason::Disk),
-    ("blkdev_", Reason::Disk),
-    ("rq_qos_", Reason::Disk),
-    ("wbt_", Reason::Disk),
-    ("iomap_", Reason::Disk),
-    ("dio_", Reason::Disk),
-    ("blockdev_direct_IO", Reason::Disk),
-    ("balance_dirty_pages", Reason::Disk),
-    ("wb_wait_for_completion", Reason::Disk),
-    ("sync_inodes", Reason::Disk),
-    ("file_write_and_wait", Reason::Disk),
-    ("filemap_", Reason::Disk),
-    ("nvme_", Reason::Disk),
-    ("scsi_", Reason::Disk),
-    ("dm_", Reason::Disk),
-    ("md_", Reason::Disk),
-    ("ext4_", Reason::Disk),
-    ("jbd2_", Reason::Disk),
-    ("xfs_", Reason::Disk),
-    ("xlog_", Reason::Disk),
-    ("btrfs_", Reason::Disk),
-    ("f2fs_", Reason::Disk),
-    ("ovl_", Reason::Disk),
-    ("fuse_", Reason::Disk),
-    ("request_wait_answer", Reason::Disk),
-    ("nfs_", Reason::Disk),
-    ("nfs4_", Reason::Disk),
-    ("rpc_", Reason::Disk),
-    ("netfs_", Reason::Disk),
-    ("cifs_", Reason::Disk),
-    ("smb2_", Reason::Disk),
-    ("ceph_", Reason::Disk),
-    ("p9_client_", Reason::Disk),
+    (
+        Reason::Disk,
+        "folio_wait folio_lock wait_on_page lock_page wait_on_bit out_of_line_wait_on_bit \
+        wait_on_buffer submit_bio_wait blk_ blkdev_ rq_qos_ wbt_ iomap_ dio_ blockdev_direct_IO \
+        balance_dirty_pages wb_wait_for_completion sync_inodes file_write_and_wait filemap_ nvme_ \
+        scsi_ dm_ md_ ext4_ jbd2_ xfs_ xlog_ btrfs_ f2fs_ ovl_ fuse_ request_wait_answer nfs_ nfs4_ \
+        rpc_ netfs_ cifs_ smb2_ ceph_ p9_client_",
+    ),
     // kernel/signal.c, kernel/freezer.c, kernel/ptrace.c
-    ("do_signal_stop", Reason::Stopped),
-    ("ptrace_stop", Reason::Stopped),
-    ("ptrace_notify", Reason::Stopped),
-    ("do_jobctl_trap", Reason::Stopped),
-    ("do_freezer_trap", Reason::Stopped),
-    ("refrigerator", Reason::Stopped),
+    (
+        Reason::Stopped,
+        "do_signal_stop ptrace_stop ptrace_notify do_jobctl_trap do_freezer_trap refrigerator",
+    ),
 ];
 
 /// System calls that wait for one thing only.
-pub(super) const CALLS: [(&[&str], Reason); 7] = [
-    (&["nanosleep", "clock_nanosleep"], Reason::Sleep),
+pub(super) const CALLS: [(Reason, &str); 7] = [
+    (Reason::Sleep, "nanosleep clock_nanosleep"),
     (
-        &[
-            "futex",
-            "futex_wait",
-            "futex_waitv",
-            "flock",
-            "semop",
-            "semtimedop",
-        ],
         Reason::Lock,
+        "futex futex_wait futex_waitv flock semop semtimedop",
     ),
     (
-        &[
-            "poll",
-            "ppoll",
-            "select",
-            "pselect6",
-            "epoll_wait",
-            "epoll_pwait",
-            "epoll_pwait2",
-            "pause",
-            "rt_sigtimedwait",
-            "rt_sigsuspend",
-            "io_getevents",
-        ],
         Reason::Events,
+        "poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2 pause rt_sigtimedwait \
+        rt_sigsuspend io_getevents",
     ),
-    (&["wait4", "waitid", "vfork"], Reason::Child),
-    (
-        &["fsync", "fdatasync", "sync", "syncfs", "msync", "sync_file_range"],
-        Reason::Disk,
-    ),
-    (
-        &["msgrcv", "msgsnd", "mq_timedreceive", "mq_timedsend"],
-        Reason::Peer,
-    ),
-    (&["ptrace"], Reason::Stopped),
+    (Reason::Child, "wait4 waitid vfork"),
+    (Reason::Disk, "fsync fdatasync sync syncfs msync sync_file_range"),
+    (Reason::Peer, "msgrcv msgsnd mq_timedreceive mq_timedsend"),
+    (Reason::Stopped, "ptrace"),
 ];

@@ -33,18 +33,16 @@ pub(super) fn repeated(profile: &Profile, report: &mut Report) {
     } else {
         String::new()
     };
-    report.say(
-        "repeated-calls",
-        format!(
-            "{prefix}{}: about {} times each, {} of all its system calls and {} of the time in them ({}): {}.",
-            round.words(),
-            count(rounded(round.times)),
-            percent(round.calls, round.calls_of_all),
-            percent(round.total_ns, round.total_ns_of_all),
-            time(round.total_ns),
-            round.meaning(),
-        ),
+    let text = format!(
+        "{prefix}{}: about {} times each, {} of all its system calls and {} of the time in them ({}): {}.",
+        round.words(),
+        count(rounded(round.times)),
+        percent(round.calls, round.calls_of_all),
+        percent(round.total_ns, round.total_ns_of_all),
+        time(round.total_ns),
+        round.meaning(),
     );
+    report.say("repeated-calls", text);
 }
 
 /// Calls that belong together, because their counts match.
@@ -187,23 +185,21 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
         }
         _ => "",
     };
-    report.say(
-        "dominating-call",
-        format!(
-            "{} takes {} of the time in system calls: {}, {}{works}.",
-            most.name,
-            percent(most.total_ns, whole),
-            counted(most.timed_base, "call"),
-            match most.timed_base {
-                1 => time(most.total_ns),
-                many => format!(
-                    "{} together, {} each on average",
-                    time(most.total_ns),
-                    time(most.total_ns / many)
-                ),
-            },
-        ),
+    let text = format!(
+        "{} takes {} of the time in system calls: {}, {}{works}.",
+        most.name,
+        percent(most.total_ns, whole),
+        counted(most.timed_base, "call"),
+        match most.timed_base {
+            1 => time(most.total_ns),
+            many => format!(
+                "{} together, {} each on average",
+                time(most.total_ns),
+                time(most.total_ns / many)
+            ),
+        },
     );
+    report.say("dominating-call", text);
 }
 
 /// Approximate time in the kernel; 0 with too few samples.
@@ -245,16 +241,14 @@ pub(super) fn errors(profile: &Profile, report: &mut Report) {
             "EMFILE" | "ENFILE" => ": there are no file descriptors left",
             _ => "",
         };
-        report.say(
-            "many-errors",
-            format!(
-                "{} failed with {} {} of {} times{meaning}.",
-                call.name,
-                errno.name,
-                count(errno.count),
-                count(call.calls),
-            ),
+        let text = format!(
+            "{} failed with {} {} of {} times{meaning}.",
+            call.name,
+            errno.name,
+            count(errno.count),
+            count(call.calls),
         );
+        report.say("many-errors", text);
     }
 }
 
@@ -269,15 +263,13 @@ pub(super) fn many(profile: &Profile, report: &mut Report) {
             && call.total_ns / call.timed_base <= SHORT_NS_MAX
     });
     if let Some(call) = short.max_by_key(|call| call.calls) {
-        report.say(
-            "many-short-calls",
-            format!(
-                "{} was called {} times a second, {} each: if each moves little, larger blocks need fewer calls.",
-                call.name,
-                count(per_s(call.calls) as u64),
-                time(call.total_ns / call.timed_base.max(1)),
-            ),
+        let text = format!(
+            "{} was called {} times a second, {} each: if each moves little, larger blocks need fewer calls.",
+            call.name,
+            count(per_s(call.calls) as u64),
+            time(call.total_ns / call.timed_base.max(1)),
         );
+        report.say("many-short-calls", text);
     }
     // Waiting time of threads is part of their calls' time.
     let (_, waited) = waited(profile);
@@ -291,15 +283,13 @@ pub(super) fn many(profile: &Profile, report: &mut Report) {
             KERNEL_PERMILLE_MIN,
         )
     {
-        report.say(
-            "call-bound",
-            format!(
-                "{} system calls a second; without waiting they took {}, {} processors on average.",
-                count(per_s(number) as u64),
-                time(in_calls.saturating_sub(waited)),
-                crate::format::threads(in_calls.saturating_sub(waited), profile.duration_ns),
-            ),
+        let text = format!(
+            "{} system calls a second; without waiting they took {}, {} processors on average.",
+            count(per_s(number) as u64),
+            time(in_calls.saturating_sub(waited)),
+            crate::format::threads(in_calls.saturating_sub(waited), profile.duration_ns),
         );
+        report.say("call-bound", text);
     }
 }
 

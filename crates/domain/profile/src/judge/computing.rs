@@ -16,18 +16,16 @@ pub(super) fn watched(profile: &Profile, report: &mut Report) {
         return;
     };
     if is_part(total, profile.duration_ns, WATCHED_PERMILLE_MIN) {
-        report.say(
-            "watched-function",
-            format!(
-                "{} ({}) was called {} times and took {} together: {} of the {} looked at.",
-                short(&most.name, 80),
-                most.module,
-                count(most.calls),
-                time(total),
-                of_duration(total, profile.duration_ns),
-                time(profile.duration_ns),
-            ),
+        let text = format!(
+            "{} ({}) was called {} times and took {} together: {} of the {} looked at.",
+            short(&most.name, 80),
+            most.module,
+            count(most.calls),
+            time(total),
+            of_duration(total, profile.duration_ns),
+            time(profile.duration_ns),
         );
+        report.say("watched-function", text);
     }
 }
 
@@ -61,16 +59,14 @@ pub(super) fn hot(profile: &Profile, report: &mut Report) {
         (Space::User, Some(module)) => format!(" ({module})"),
         (Space::User, None) => String::new(),
     };
-    report.say(
-        "hot-function",
-        format!(
-            "{} of the computing is in {}{location}: {} of {} samples.",
-            percent(most.own, cpu.samples),
-            short(function, 80),
-            count(most.own),
-            count(cpu.samples),
-        ),
+    let text = format!(
+        "{} of the computing is in {}{location}: {} of {} samples.",
+        percent(most.own, cpu.samples),
+        short(function, 80),
+        count(most.own),
+        count(cpu.samples),
     );
+    report.say("hot-function", text);
 }
 
 /// Processors that spin until another one releases a lock.
@@ -84,14 +80,12 @@ pub(super) fn spinning(profile: &Profile, report: &mut Report) {
         .filter(|one| one.space == Space::Kernel && one.function.is_some_and(is_spinning));
     let samples = tally::sum(spinning.map(|one| one.own));
     if samples >= SPINNING_SAMPLES_MIN && is_part(samples, cpu.samples, SPINNING_PERMILLE_MIN) {
-        report.say(
-            "spin-locks",
-            format!(
-                "{} of the computing ({} samples) was spinning on kernel locks that other processors held.",
-                percent(samples, cpu.samples),
-                count(samples),
-            ),
+        let text = format!(
+            "{} of the computing ({} samples) was spinning on kernel locks that other processors held.",
+            percent(samples, cpu.samples),
+            count(samples),
         );
+        report.say("spin-locks", text);
     }
 }
 

@@ -22,17 +22,15 @@ pub(super) fn dominating(profile: &Profile, report: &mut Report) {
     {
         return;
     }
-    report.say(
-        "dominating-wait",
-        format!(
-            "{} of all waiting was {}{}: {}, {} threads at a time.",
-            percent(most.total_ns, whole),
-            most.reason.words(),
-            most.places(),
-            most.how_often(),
-            threads(most.total_ns, profile.duration_ns),
-        ),
+    let text = format!(
+        "{} of all waiting was {}{}: {}, {} threads at a time.",
+        percent(most.total_ns, whole),
+        most.reason.words(),
+        most.places(),
+        most.how_often(),
+        threads(most.total_ns, profile.duration_ns),
     );
+    report.say("dominating-wait", text);
 }
 
 /// Runnable threads did not run.
@@ -79,15 +77,13 @@ pub(super) fn kernel_locks(profile: &Profile, report: &mut Report) {
     let whole = tally::sum(locks.map(|one| one.total_ns));
     let most = most(&waits, |one| one.reason == Reason::KernelLock);
     if let Some(most) = most.filter(|_| is_part(whole, profile.duration_ns, KERNEL_LOCK_PERMILLE_MIN)) {
-        report.say(
-            "kernel-lock",
-            format!(
-                "Threads waited {} for kernel locks, {} of it{}: other threads hold them meanwhile.",
-                time(whole),
-                percent(most.total_ns, whole),
-                most.places(),
-            ),
+        let text = format!(
+            "Threads waited {} for kernel locks, {} of it{}: other threads hold them meanwhile.",
+            time(whole),
+            percent(most.total_ns, whole),
+            most.places(),
         );
+        report.say("kernel-lock", text);
     }
 }
 
@@ -103,16 +99,14 @@ pub(super) fn contention(profile: &Profile, report: &mut Report) {
     };
     let per_s = most.count as f64 / (profile.duration_ns.max(1) as f64 / 1e9);
     if per_s >= CONTENDED_PER_S_MIN && is_part(most.total_ns, profile.duration_ns, CONTENDED_PERMILLE_MIN) {
-        report.say(
-            "lock-contention",
-            format!(
-                "Threads waited {}{} for locks or conditions of their program, {} each: so many short waits are threads that \
+        let text = format!(
+            "Threads waited {}{} for locks or conditions of their program, {} each: so many short waits are threads that \
                  hand a lock, or work, to each other.",
-                often(most.count),
-                most.places(),
-                time(most.total_ns / most.count.max(1)),
-            ),
+            often(most.count),
+            most.places(),
+            time(most.total_ns / most.count.max(1)),
         );
+        report.say("lock-contention", text);
     }
 }
 

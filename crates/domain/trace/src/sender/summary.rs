@@ -10,9 +10,11 @@ impl Sender {
         self.process_acks_until(end_ns);
         self.pass(end_ns);
         self.note_refill();
-        let has_full_buffer = self
-            .bursts
-            .has_plateau(self.repeats.as_ref().map_or(0, |repeats| repeats.episodes()));
+        let has_full_buffer = self.bursts.has_plateau(
+            self.repeats
+                .as_ref()
+                .map_or(0, |repeats| repeats.episodes.count()),
+        );
         self.waits.finish(has_full_buffer);
         if let Some((since_ns, frame)) = self.window_closed.take() {
             let kind = EventKind::WindowClosed {
@@ -96,7 +98,7 @@ impl Sender {
         let is_cut_up = u128::from(self.longest) > 2 * mss;
         let has_no_queue = !is_cut_up && self.queue.as_ref().is_some_and(|queue| queue.is_absent());
         let repeats = self.repeats.as_ref().filter(|_| queue_segs.is_some());
-        let after_growth = repeats.map_or(0, |repeats| repeats.lost_after_growth());
+        let after_growth = repeats.map_or(0, |repeats| repeats.episodes.lost_after_growth());
         let window = self.window_us.checked_div(u128::from(self.waited_us) * mss);
         Verdict {
             limit: most.filter(|_| shares.total() > 0),

@@ -190,7 +190,7 @@ impl Sender {
         let is_one_of_many = self
             .repeats
             .as_ref()
-            .is_some_and(|repeats| repeats.is_in_episode());
+            .is_some_and(|repeats| repeats.episodes.is_running());
         let original = again.original.as_ref();
         if let Some(queue) = self
             .queue
@@ -202,8 +202,8 @@ impl Sender {
         let has_grown =
             original.is_some_and(|original| self.bursts.lose(original, round_trip_ns, is_one_of_many));
         let until = self.line.high;
-        self.repeats_mut()
-            .lose(again.now_ns, again.segs, has_grown, until, history.now());
+        let episodes = &mut self.repeats_mut().episodes;
+        episodes.lose(again.now_ns, again.segs, has_grown, until, history.now());
     }
 
     pub(super) fn times_out(

@@ -171,7 +171,10 @@ fn completeness_has_the_bits_of_tshark() {
         from_client(0, 7, 9, 100),
         from_server(1, 9, 107, 0).flags(TcpFlags::RST),
     ];
-    assert_eq!(analysed(&middle).1[0].completeness, Completeness(Completeness::RST));
+    assert_eq!(
+        analysed(&middle).1[0].completeness,
+        Completeness(Completeness::RST)
+    );
 }
 
 #[test]
