@@ -1,6 +1,6 @@
-//! What each fuzz target does with its bytes, and the test that replays the corpus too.
+//! Bodies of the fuzz targets for parsers, and of the test that replays their corpus.
 //!
-//! Beyond "does not panic" each holds the parsers to what they promise.
+//! Each checks what the parser promises, in addition to the absence of panics.
 #![allow(dead_code)] // each target uses one of these
 
 use sockeye_model::{

@@ -1,4 +1,4 @@
-//! What the target `packet_filters` does with its bytes, and the test that replays its corpus too.
+//! Body of the fuzz target `packet_filters`, and of the test that replays its corpus.
 
 use sockeye_filter::NoResolve;
 use sockeye_filter::pcap::{Instruction, Link, PacketFilter};

@@ -65,14 +65,14 @@ impl<'d> Lookup<'d> {
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
             found.entries.extend(self.with_normal_name(&normal(text)));
         }
-        let ways: [&dyn Fn() -> Vec<&'d Entry<'static>>; 3] = [
+        let lookups: [&dyn Fn() -> Vec<&'d Entry<'static>>; 3] = [
             &|| self.named(text),
             &|| errno(text).map_or_else(Vec::new, |number| self.with_normal_name(&number)),
             &|| self.named_in_line(text),
         ];
-        for way in ways {
+        for lookup in lookups {
             if found.entries.is_empty() {
-                found.entries = way();
+                found.entries = lookup();
             }
         }
         if found.entries.is_empty() {
@@ -83,10 +83,10 @@ impl<'d> Lookup<'d> {
 
     /// Entries with this name. An exact match excludes others that differ in case (`rtt`, `RTT`).
     fn named(&self, text: &str) -> Vec<&'d Entry<'static>> {
-        let mut ways = candidate_names(text)
+        let mut lookups = candidate_names(text)
             .into_iter()
             .map(|name| self.with_normal_name(&name));
-        ways.find(|found| !found.is_empty()).unwrap_or_default()
+        lookups.find(|found| !found.is_empty()).unwrap_or_default()
     }
 
     /// Entries with this [`normal`] name.

@@ -10,7 +10,7 @@ pub struct FileTransfers {
     /// 4 or 6
     pub ip_version: u8,
     /// The method: `sendfile`
-    pub way: &'static str,
+    pub method: &'static str,
     /// Size of the file, which is sent repeatedly.
     pub size_bytes: u64,
     /// The measurements.
@@ -103,17 +103,18 @@ pub struct FileRanking {
 /// rates over several paths are compared as multiples of its rate there, measured at about the same time.
 #[must_use]
 pub fn rank_file_methods(all: &[&FileTransfers], plain: &str) -> Option<FileRanking> {
-    let mut ways: Vec<(&'static str, Repeats)> = Vec::new();
+    let mut methods: Vec<(&'static str, Repeats)> = Vec::new();
     for transfers in all {
         let base = all.iter().find(|other| {
-            other.way == plain && (other.device, other.ip_version) == (transfers.device, transfers.ip_version)
+            other.method == plain
+                && (other.device, other.ip_version) == (transfers.device, transfers.ip_version)
         });
         // Without the plain method, the rest is compared by rate.
         let base = base.map(|base| base.rates());
-        let place = ways.iter().position(|(way, _)| *way == transfers.way);
-        let place = place.unwrap_or_else(|| {
-            ways.push((transfers.way, Repeats::default()));
-            ways.len() - 1
+        let index = methods.iter().position(|(method, _)| *method == transfers.method);
+        let index = index.unwrap_or_else(|| {
+            methods.push((transfers.method, Repeats::default()));
+            methods.len() - 1
         });
         for (turn, rate) in transfers.rates().all().iter().enumerate() {
             let plain_rate = match &base {
@@ -121,28 +122,28 @@ pub fn rank_file_methods(all: &[&FileTransfers], plain: &str) -> Option<FileRank
                 None => Some(1.0),
             };
             if let Some(plain_rate) = plain_rate {
-                ways[place].1.push(rate / plain_rate);
+                methods[index].1.push(rate / plain_rate);
             }
         }
     }
     // The plain method compared with itself has no spread; its noise is in all the others.
-    ways.retain(|(_, ratios)| !ratios.is_empty());
+    methods.retain(|(_, ratios)| !ratios.is_empty());
     let median = |ratios: &Repeats| ratios.median().unwrap_or_default();
-    ways.sort_by(|one, other| median(&other.1).total_cmp(&median(&one.1)));
-    let (fastest, best) = ways.first()?;
+    methods.sort_by(|one, other| median(&other.1).total_cmp(&median(&one.1)));
+    let (fastest, best) = methods.first()?;
     let is_single = best.len() < 2;
     let low = best.middle()?.0;
-    let first: Vec<&'static str> = ways
+    let first: Vec<&'static str> = methods
         .iter()
-        .filter(|(way, ratios)| {
+        .filter(|(method, ratios)| {
             let high = ratios.middle().map_or(0.0, |(_, high)| high);
-            way == fastest || high >= low || median(ratios) * CLEAR_FACTOR > median(best)
+            method == fastest || high >= low || median(ratios) * CLEAR_FACTOR > median(best)
         })
-        .map(|(way, _)| *way)
+        .map(|(method, _)| *method)
         .collect();
-    let base = ways.iter().find(|(way, _)| *way == plain);
+    let base = methods.iter().find(|(method, _)| *method == plain);
     let gain = base
-        .filter(|(way, _)| !first.contains(way))
+        .filter(|(method, _)| !first.contains(method))
         .map(|(_, base)| median(best) / median(base));
     Some(FileRanking {
         first,
@@ -158,7 +159,7 @@ const CLEAR_FACTOR: f64 = 1.05;
 mod tests {
     use super::*;
 
-    fn transfers(way: &'static str, ip_version: u8, rates: &[f64]) -> FileTransfers {
+    fn transfers(method: &'static str, ip_version: u8, rates: &[f64]) -> FileTransfers {
         let run = |&rate: &f64| FileRun {
             bytes: 1000,
             files: 2,
@@ -171,7 +172,7 @@ mod tests {
         FileTransfers {
             device: "lo",
             ip_version,
-            way,
+            method,
             size_bytes: 500,
             runs: rates.iter().map(run).collect(),
         }

@@ -8,8 +8,8 @@ use std::fmt;
 /// Delays in nanoseconds, counted in buckets that are never wider than a thousandth of what they hold.
 ///
 /// Up to 2048 ns each nanosecond has a bucket; from there on each doubling is divided into 1024 of them (HdrHistogram with
-/// three significant figures). It reaches to nine hours; whatever is longer is counted
-/// in the last bucket. Memory does not grow, and taking one costs a shift and an addition.
+/// three significant figures). It reaches to nine hours; longer delays are counted
+/// in the last bucket. Memory does not grow, and recording a delay costs a shift and an addition.
 ///
 /// It corrects nothing. Where requests have a schedule, a delay has to be counted from the time at which the request should
 /// have been sent: then a stall is in the delays of all the requests that it held up (no "coordinated omission").

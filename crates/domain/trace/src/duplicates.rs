@@ -39,18 +39,18 @@ impl DuplicateFinder {
     /// Whether the identical packet was captured shortly before; if not, it is remembered.
     pub(crate) fn find(&mut self, now_ns: u64, segment: &Segment) -> Option<DuplicateOrigin> {
         let this = Recent::of(now_ns, segment);
-        let twin = self
+        let duplicate = self
             .last
             .iter()
             .chain(&self.recent)
             .find(|recent| recent.is_same(&this));
-        if let Some(twin) = twin {
-            let since_ns = now_ns.saturating_sub(twin.time_ns);
+        if let Some(duplicate) = duplicate {
+            let since_ns = now_ns.saturating_sub(duplicate.time_ns);
             let is_numbered = this.ip_id != 0;
             let is_distinct_by_clock = takes_space(segment) && this.clock != 0;
             if since_ns <= CAPTURED_TWICE_NS && (is_numbered || is_distinct_by_clock) {
                 // Only a capture before and behind a router shows two TTLs.
-                let is_passed_on = twin.ttl != this.ttl;
+                let is_passed_on = duplicate.ttl != this.ttl;
                 return Some(if is_passed_on {
                     DuplicateOrigin::Capture
                 } else {

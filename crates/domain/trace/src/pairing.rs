@@ -131,7 +131,7 @@ impl Pairing {
         let ends = EndPair::of(segment);
         self.translated.first(ends, segment);
         let direction = self.direction(ends, true);
-        if self.directions[direction as usize].is_twin(0, time_ns, segment) {
+        if self.directions[direction as usize].is_duplicate(0, time_ns, segment) {
             return;
         }
         let candidate = Candidate {
@@ -180,7 +180,7 @@ impl Pairing {
 
     fn compare(&mut self, number: u32, frame: u64, time_ns: u64, segment: &Segment) {
         let direction = &mut self.directions[number as usize];
-        if direction.is_twin(1, time_ns, segment) {
+        if direction.is_duplicate(1, time_ns, segment) {
             return;
         }
         let alike = self
@@ -371,14 +371,14 @@ impl DirectionState {
 
     /// Whether this capture had the identical packet shortly before, as captures on all interfaces of a
     /// router do; if not, remembers it.
-    fn is_twin(&mut self, capture: usize, time_ns: u64, segment: &Segment) -> bool {
+    fn is_duplicate(&mut self, capture: usize, time_ns: u64, segment: &Segment) -> bool {
         let this = Recent::of(time_ns, segment);
         let recent = &mut self.recent[capture];
         // Without identification or timestamp, a retransmission looks the same.
         if this.is_distinguishable()
             && recent
                 .iter()
-                .any(|other| other.is_same(&this) && other.is_within(TWIN_NS, &this))
+                .any(|other| other.is_same(&this) && other.is_within(DUPLICATE_NS, &this))
         {
             return true;
         }
@@ -495,7 +495,7 @@ const CANDIDATES_MAX: usize = 12 << 20;
 const RECENT: usize = 16;
 
 /// Routers forward faster than this; most retransmissions are slower.
-const TWIN_NS: u64 = 5_000_000;
+const DUPLICATE_NS: u64 = 5_000_000;
 
 /// Delays that are kept per direction.
 const DIFFERENCES_MAX: usize = 1 << 20;

@@ -49,10 +49,10 @@ pub(crate) struct Sender {
     is_set_up: bool,
     /// All of the current segment was a duplicate
     is_repeated: bool,
-    twins: DuplicateFinder,
+    duplicates: DuplicateFinder,
     ids: IpIds,
     /// Boxed: most connections have no losses
-    repeats: Option<Box<LossTracker>>,
+    losses: Option<Box<LossTracker>>,
     bursts: Bursts,
     /// Boxed: short connections say nothing about a queue
     queue: Option<Box<Queue>>,
@@ -63,7 +63,7 @@ pub(crate) struct Sender {
     // The sender's view:
     shift_ns: u64,
     echo: TimestampEcho,
-    on_their_way: VecDeque<DelayedAck>,
+    delayed_acks: VecDeque<DelayedAck>,
     acked: u64,
     window: Option<u32>,
     last_ack_ns: u64,
@@ -185,16 +185,17 @@ impl Sender {
         {
             self.limit_distance();
         }
-        let twin = self.twins.find(now_ns, segment);
-        self.is_repeated = twin.is_some();
-        if let Some(twin) = twin {
+        let duplicate = self.duplicates.find(now_ns, segment);
+        self.is_repeated = duplicate.is_some();
+        if let Some(duplicate) = duplicate {
             let end = if takes_space(segment) {
                 end_of(segment)
             } else {
                 segment.sequence
             };
             let range = (self.line.at(segment.sequence), self.line.at(end));
-            self.repeats_mut().note_duplicate(now_ns, twin, range, history);
+            self.losses_mut()
+                .note_duplicate(now_ns, duplicate, range, history);
             return Transmission::AGAIN;
         }
         let skipped = self.ids.next(segment.ip_id).unwrap_or(0);
@@ -232,11 +233,11 @@ impl Sender {
                 acked: self.line.acked,
                 original,
                 round_trip_ns,
-                is_old: self.twins.is_old(segment),
+                is_old: self.duplicates.is_old(segment),
             };
             let quiet_ns = now_ns.saturating_sub(self.last_sent_ns.max(self.last_ack_ns));
             let is_oldest = start <= self.acked;
-            let was_lost = self.repeats_mut().sent_again(&again, history);
+            let was_lost = self.losses_mut().sent_again(&again, history);
             if was_lost {
                 self.note_loss(&again, quiet_ns, is_oldest, history);
             } else if again.end <= again.acked && len > 0 && self.is_long(quiet_ns) && self.shift_ns > 0 {
@@ -248,7 +249,7 @@ impl Sender {
             self.line.advance(seq, start);
         } else if !is_first && after(seq, high_raw) {
             let gap = (self.line.high, start);
-            self.repeats_mut().skips(now_ns, gap, segment, history.now());
+            self.losses_mut().skips(now_ns, gap, segment, history.now());
         } else if skipped > 0 && len > 0 && !is_first {
             self.note_silence(now_ns, skipped, history);
         }
@@ -335,7 +336,7 @@ impl Sender {
         if acked > self.line.high {
             // In a capture that begins in the middle, the data was sent before.
             if self.first_data_ns.is_some() || !self.has_begun_unseen {
-                self.repeats_mut().note_missing_in_capture(history);
+                self.losses_mut().note_missing_in_capture(history);
             }
             self.line.advance(segment.acknowledgement, acked);
             self.line.data = self.line.data.max(acked);
@@ -343,7 +344,7 @@ impl Sender {
         let blocks = segment.options.sack.as_slice();
         if !blocks.is_empty() {
             let line = self.line;
-            self.repeats_mut().selectively(
+            self.losses_mut().selectively(
                 blocks.iter().map(|(start, end)| (line.at(*start), line.at(*end))),
                 acked,
                 history,
@@ -352,8 +353,8 @@ impl Sender {
         if acked > self.line.acked {
             let echo = segment.options.timestamps.map(|stamps| stamps.echo);
             let (before, round_trip_ns) = (self.line.acked, self.round_trip_ns());
-            if let Some(repeats) = &mut self.repeats {
-                repeats.acknowledged(now_ns, before, acked, echo, round_trip_ns, history);
+            if let Some(losses) = &mut self.losses {
+                losses.acknowledged(now_ns, before, acked, echo, round_trip_ns, history);
             }
             let mss = self.mss();
             if let Some(queue) = &mut self.queue {
@@ -377,9 +378,9 @@ impl Sender {
         if self.shift_ns == 0 {
             self.pass(now_ns);
             self.process_ack(&notice);
-        } else if self.on_their_way.len() < DELAYED_ACKS_MAX {
-            self.on_their_way.push_back(notice);
-        } else if let Some(last) = self.on_their_way.back_mut() {
+        } else if self.delayed_acks.len() < DELAYED_ACKS_MAX {
+            self.delayed_acks.push_back(notice);
+        } else if let Some(last) = self.delayed_acks.back_mut() {
             *last = DelayedAck {
                 known_ns: last.known_ns,
                 acked: acked.max(last.acked),
@@ -454,15 +455,15 @@ impl Sender {
             + self.flags.as_deref().map_or(0, size_of_val)
             + self.flights.heap_bytes()
             + self.blocking_windows.heap_bytes()
-            + self.repeats.as_ref().map_or(0, |repeats| repeats.heap_bytes())
-            + self.twins.heap_bytes()
+            + self.losses.as_ref().map_or(0, |losses| losses.heap_bytes())
+            + self.duplicates.heap_bytes()
             + self.bursts.heap_bytes()
             + self.queue.as_ref().map_or(0, |queue| queue.heap_bytes())
-            + self.on_their_way.capacity() * size_of::<DelayedAck>()
+            + self.delayed_acks.capacity() * size_of::<DelayedAck>()
     }
 
-    fn repeats_mut(&mut self) -> &mut LossTracker {
-        self.repeats.get_or_insert_default()
+    fn losses_mut(&mut self) -> &mut LossTracker {
+        self.losses.get_or_insert_default()
     }
 
     /// Data bytes of a full segment, as far as known.

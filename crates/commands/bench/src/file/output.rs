@@ -117,7 +117,7 @@ impl FileReport<'_> {
                 .outcome
                 .transfers
                 .iter()
-                .filter(|one| one.way == method.name() && one.size_bytes == size)
+                .filter(|one| one.method == method.name() && one.size_bytes == size)
                 .collect();
             if all.is_empty() {
                 continue;
@@ -171,7 +171,7 @@ impl FileReport<'_> {
             let mut row = vec![
                 one.device.into(),
                 Value::Whole(one.ip_version.into()),
-                one.way.into(),
+                one.method.into(),
                 Value::Whole(one.size_bytes),
             ];
             row.extend(rate_values(&one.rates()));
@@ -281,7 +281,7 @@ impl FileReport<'_> {
         let all: Vec<&FileTransfers> = all
             .filter(|one| one.device == device && one.size_bytes == size)
             .collect();
-        let is_choice = all.iter().any(|one| one.way != all[0].way);
+        let is_choice = all.iter().any(|one| one.method != all[0].method);
         rank_file_methods(&all, PLAIN).filter(|_| is_choice)
     }
 
@@ -298,7 +298,7 @@ impl FileReport<'_> {
             for device in ["lo", "veth"] {
                 let all = self.outcome.transfers.iter();
                 let reports: Vec<_> = all
-                    .filter(|one| one.way == method.name() && one.device == device)
+                    .filter(|one| one.method == method.name() && one.device == device)
                     .filter_map(FileTransfers::zero_copy)
                     .collect();
                 let sends: u64 = reports.iter().map(|zero_copy| zero_copy.sends).sum();

@@ -10,11 +10,9 @@ impl Sender {
         self.process_acks_until(end_ns);
         self.pass(end_ns);
         self.note_refill();
-        let has_full_buffer = self.bursts.has_plateau(
-            self.repeats
-                .as_ref()
-                .map_or(0, |repeats| repeats.episodes.count()),
-        );
+        let has_full_buffer = self
+            .bursts
+            .has_plateau(self.losses.as_ref().map_or(0, |losses| losses.episodes.count()));
         self.waits.finish(has_full_buffer);
         if let Some((since_ns, frame)) = self.window_closed.take() {
             let kind = EventKind::WindowClosed {
@@ -27,17 +25,17 @@ impl Sender {
                 "zero window, until the end of the capture",
             );
         }
-        if let Some(repeats) = &mut self.repeats {
-            repeats.finish(self.packets, history);
+        if let Some(losses) = &mut self.losses {
+            losses.finish(self.packets, history);
         }
     }
 
     /// The results.
     pub(crate) fn side(&self) -> Side {
         let opinions = self
-            .repeats
+            .losses
             .as_ref()
-            .map_or_else(Opinions::default, |repeats| repeats.opinions());
+            .map_or_else(Opinions::default, |losses| losses.opinions());
         let carried_data = self.first_data_ns.is_some();
         let shares = if carried_data {
             self.waits.spent()
@@ -97,8 +95,8 @@ impl Sender {
         // Large captured pieces reach a queue as bursts, which can overflow it before any wait is seen.
         let is_cut_up = u128::from(self.longest) > 2 * mss;
         let has_no_queue = !is_cut_up && self.queue.as_ref().is_some_and(|queue| queue.is_absent());
-        let repeats = self.repeats.as_ref().filter(|_| queue_segs.is_some());
-        let after_growth = repeats.map_or(0, |repeats| repeats.episodes.lost_after_growth());
+        let losses = self.losses.as_ref().filter(|_| queue_segs.is_some());
+        let after_growth = losses.map_or(0, |losses| losses.episodes.lost_after_growth());
         let window = self.window_us.checked_div(u128::from(self.waited_us) * mss);
         Verdict {
             limit: most.filter(|_| shares.total() > 0),

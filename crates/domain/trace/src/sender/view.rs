@@ -135,7 +135,7 @@ impl Sender {
             .rtt
             .min()
             .is_some_and(|min_ns| self.smooth_ns < min_ns + min_ns / 4);
-        flight < FIRST_WINDOW * u64::from(self.mss()) && self.repeats.is_none() && is_below_initial_window
+        flight < FIRST_WINDOW * u64::from(self.mss()) && self.losses.is_none() && is_below_initial_window
     }
 
     /// Whether such a silence is long enough for a timeout.
@@ -152,7 +152,7 @@ impl Sender {
             && self.ids.is_per_connection()
             && skipped <= SKIPPED_MAX
         {
-            self.repeats_mut().lost_before(now_ns, skipped.into(), history);
+            self.losses_mut().lost_before(now_ns, skipped.into(), history);
             self.times_out(
                 now_ns,
                 self.line.high,
@@ -188,9 +188,9 @@ impl Sender {
             recovery.is_probe &= is_probe;
         }
         let is_one_of_many = self
-            .repeats
+            .losses
             .as_ref()
-            .is_some_and(|repeats| repeats.episodes.is_running());
+            .is_some_and(|losses| losses.episodes.is_running());
         let original = again.original.as_ref();
         if let Some(queue) = self
             .queue
@@ -202,7 +202,7 @@ impl Sender {
         let has_grown =
             original.is_some_and(|original| self.bursts.lose(original, round_trip_ns, is_one_of_many));
         let until = self.line.high;
-        let episodes = &mut self.repeats_mut().episodes;
+        let episodes = &mut self.losses_mut().episodes;
         episodes.lose(again.now_ns, again.segs, has_grown, until, history.now());
     }
 
@@ -230,11 +230,11 @@ impl Sender {
 
     /// Processes all acknowledgements that have reached the sender by now.
     pub(super) fn process_acks_until(&mut self, now_ns: u64) {
-        while let Some(notice) = self.on_their_way.front().copied() {
+        while let Some(notice) = self.delayed_acks.front().copied() {
             if notice.known_ns > now_ns {
                 return;
             }
-            self.on_their_way.pop_front();
+            self.delayed_acks.pop_front();
             self.pass(notice.known_ns);
             self.process_ack(&notice);
         }

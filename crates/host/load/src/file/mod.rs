@@ -167,7 +167,7 @@ fn push(
     all.push(FileTransfers {
         device: route.device(),
         ip_version: route.ip_version(),
-        way: method.name(),
+        method: method.name(),
         size_bytes: size,
         runs: vec![run],
     });
