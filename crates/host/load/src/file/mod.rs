@@ -157,7 +157,7 @@ fn push(
 ) {
     let is_it = |one: &FileTransfers| {
         one.size_bytes == size
-            && one.way == method.name()
+            && one.method == method.name()
             && (one.device, one.ip_version) == (route.device(), route.ip_version())
     };
     if let Some(transfers) = all.iter_mut().find(|one| is_it(one)) {
