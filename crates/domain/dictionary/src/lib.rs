@@ -27,6 +27,7 @@ mod log_line;
 mod lookup;
 mod messages;
 mod pattern;
+mod replacements;
 mod severity;
 pub mod stanza;
 #[cfg(test)]
@@ -38,4 +39,5 @@ pub use kind::Kind;
 pub use log::{Count, EntryOccurrences, Log, Value};
 pub use lookup::Found;
 pub use pattern::Placeholder;
+pub use replacements::Replacements;
 pub use severity::Severity;

@@ -1,7 +1,7 @@
 //! Explanations as text: meaning, causes, checks, remedies.
 
 use super::{ExplainLayout, ExplainedLog};
-use sockeye_dictionary::{Entry, EntryOccurrences, Found, Placeholder, Severity};
+use sockeye_dictionary::{Entry, EntryOccurrences, Found, Placeholder, Replacements, Severity};
 use sockeye_output::number::push_decimal;
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
@@ -260,99 +260,5 @@ fn push_items(
     }
 }
 
-/// Values that replace `IFACE` and `PORT` in commands, where the messages have only one.
-#[derive(Default)]
-struct Replacements<'a>(Vec<(&'static str, &'a str)>);
-
-impl<'a> Replacements<'a> {
-    fn of(values: impl Iterator<Item = (Placeholder, &'a str)>) -> Self {
-        let mut replacements: Vec<(&'static str, &'a str)> = Vec::new();
-        let mut several = Vec::new();
-        for (place, value) in values {
-            let word = match place {
-                Placeholder::Interface => "IFACE",
-                Placeholder::Port => "PORT",
-                _ => continue,
-            };
-            match replacements.iter().find(|(known, _)| *known == word) {
-                Some((_, known)) if *known != value => several.push(word),
-                Some(_) => {}
-                None if is_plain(value) => replacements.push((word, value)),
-                None => several.push(word),
-            }
-        }
-        replacements.retain(|(word, _)| !several.contains(word));
-        Self(replacements)
-    }
-
-    /// Returns the text with these words replaced.
-    fn fill<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut text = Cow::Borrowed(text);
-        for (word, value) in &self.0 {
-            if text.contains(word) {
-                text = Cow::Owned(replace_word(&text, word, value));
-            }
-        }
-        text
-    }
-}
-
-/// Returns whether a value from outside is safe in a command without quotes.
-fn is_plain(value: &str) -> bool {
-    !value.starts_with('-')
-        && value.len() <= NAME_LEN_MAX
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._@:-".contains(&byte))
-}
-
-/// Limit for names of interfaces (`IFNAMSIZ`); ports are shorter.
-const NAME_LEN_MAX: usize = 15;
-
-fn replace_word(text: &str, word: &str, value: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(word) {
-        let (before, after) = (&rest[..at], &rest[at + word.len()..]);
-        let is_in_word =
-            |character: Option<char>| character.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
-        let is_word = !is_in_word(before.chars().next_back()) && !is_in_word(after.chars().next());
-        out.push_str(before);
-        out.push_str(if is_word { value } else { word });
-        rest = after;
-    }
-    out.push_str(rest);
-    out
-}
-
 /// Width of the first column; longer names shift the second.
 const LIST_NAME_MAX: usize = 44;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_have_single_safe_values_of_message() {
-        let values = [
-            (Placeholder::Interface, "eth0"),
-            (Placeholder::Port, "80"),
-            (Placeholder::Port, "80"),
-        ];
-        let replacements = Replacements::of(values.into_iter());
-        assert_eq!(
-            replacements.fill("`ethtool IFACE`, PORTS, :PORT"),
-            "`ethtool eth0`, PORTS, :80"
-        );
-        let several = [(Placeholder::Interface, "eth0"), (Placeholder::Interface, "eth1")];
-        assert_eq!(
-            Replacements::of(several.into_iter()).fill("`ethtool IFACE`"),
-            "`ethtool IFACE`"
-        );
-        let hostile = [(Placeholder::Interface, "x;reboot")];
-        assert_eq!(
-            Replacements::of(hostile.into_iter()).fill("`ethtool IFACE`"),
-            "`ethtool IFACE`"
-        );
-    }
-}
