@@ -53,11 +53,12 @@ pub(crate) enum Command {
         /// The shell to write it for
         shell: clap_complete::Shell,
     },
-    /// Print what a completion script looks up
-    #[command(hide = true)]
+    /// Print the words that a completion script offers
+    #[command(hide = true, disable_help_flag = true)]
     Complete {
-        /// The kind of values
-        kind: crate::completion::Kind,
+        /// The command line without `sockeye`, up to the word at the cursor
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
     },
     /// Write the manual pages into a folder
     Man {

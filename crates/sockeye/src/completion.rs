@@ -1,66 +1,229 @@
 //! Completion scripts: what clap knows of commands and options, and values that are looked up while completing.
+//!
+//! A script passes the words of the line to the hidden command `sockeye complete`, which finds out as clap would what the last one is. If
+//! it is a value of which there is a list, the command prints the words that may replace it; otherwise nothing, and the script completes what clap
+//! knows. So all shells know the same.
 
 use crate::args::Cli;
-use clap::{CommandFactory, ValueEnum};
+use clap::{Arg, Command, CommandFactory};
 use clap_complete::Shell;
 use sockeye_console::stdout;
+use std::fmt::Write as _;
 use std::fs;
-
-/// A kind of value that is looked up while completing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
-    /// Columns of `sockets`
-    SocketColumns,
-    /// Columns of `flows`
-    FlowColumns,
-    /// Sort keys of `flows`
-    FlowSort,
-    /// Columns of `ns list`
-    NamespaceColumns,
-    /// Rules of `check`
-    Rules,
-    /// Names of network namespaces
-    Namespaces,
-    /// Network interfaces
-    Interfaces,
-    /// Words of filters
-    Filter,
-}
 
 /// Prints a completion script.
 pub(crate) fn script(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "sockeye", &mut script);
-    script.extend_from_slice(match shell {
-        Shell::Bash => BASH.as_bytes(),
-        Shell::Zsh => ZSH.as_bytes(),
-        Shell::Fish => FISH.as_bytes(),
+    let script = String::from_utf8_lossy(&script).into_owned();
+    let script = match shell {
+        Shell::Bash => script + BASH,
+        Shell::Zsh => zsh(&script),
+        Shell::Fish => script + &fish(&Cli::command()),
         // Other shells complete commands and options only.
-        _ => b"",
-    });
-    stdout::write(&script)
+        _ => script,
+    };
+    stdout::write(script.as_bytes())
 }
 
-/// Prints the values of a kind, one a line; none where they cannot be looked up.
-pub(crate) fn values(kind: Kind) -> anyhow::Result<()> {
-    let owned = |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<Vec<_>>();
-    let words = match kind {
-        Kind::SocketColumns => owned(&mut sockeye_listing::socket_columns()),
-        Kind::FlowColumns => owned(&mut sockeye_listing::flow_columns()),
-        Kind::FlowSort => owned(&mut sockeye_listing::flow_sort_keys()),
-        Kind::NamespaceColumns => owned(&mut sockeye_netns::namespace_columns()),
-        Kind::Rules => owned(&mut sockeye_check::rule_names()),
-        Kind::Namespaces => [entries("/run/netns"), vec!["all".to_owned()]].concat(),
-        Kind::Interfaces => [entries("/sys/class/net"), vec!["any".to_owned()]].concat(),
-        Kind::Filter => {
-            let conditions = sockeye_filter::words::conditions().map(|word| word.name);
-            let states = sockeye_filter::words::states();
-            let operators = sockeye_filter::words::operators().iter().copied();
-            owned(&mut conditions.chain(states).chain(operators))
+/// Prints the words that may replace the last one of a command line, one a line; none if there is no list of them.
+pub(crate) fn words(line: &[String]) -> anyhow::Result<()> {
+    let mut root = Cli::command();
+    root.build();
+    stdout::write_lines(candidates(&root, line))
+}
+
+fn candidates(root: &Command, line: &[String]) -> Vec<String> {
+    let Some((current, before)) = line.split_last() else {
+        return Vec::new();
+    };
+    let mut command = root;
+    let (mut position, mut option, mut has_ended) = (0, None, false);
+    for word in before {
+        if option.take().is_some() {
+            // The value of the option before it.
+        } else if has_ended || !is_option(word) {
+            match command
+                .find_subcommand(word)
+                .filter(|_| position == 0 && !has_ended)
+            {
+                Some(subcommand) => command = subcommand,
+                None => position += 1,
+            }
+        } else if word == "--" {
+            has_ended = true;
+        } else {
+            option =
+                value_of_option(command, word).and_then(|(option, value)| value.is_none().then_some(option));
+        }
+    }
+    let (arg, value) = if let Some(option) = option {
+        (option, current.as_str())
+    } else if is_option(current) && !has_ended {
+        match value_of_option(command, current) {
+            Some((option, Some(value))) => (option, value),
+            _ => return Vec::new(),
+        }
+    } else {
+        let mut positional = command.get_positionals();
+        match positional
+            .nth(position)
+            .or_else(|| command.get_positionals().last())
+        {
+            Some(arg) => (arg, current.as_str()),
+            None => return Vec::new(),
         }
     };
-    stdout::write_lines(words)
+    let list = List::of(command, arg, position);
+    let known: Vec<String> = match list {
+        Some(list) => list.values(),
+        None if arg.get_action().takes_values() => {
+            let values = arg.get_possible_values();
+            values.iter().map(|value| value.get_name().to_owned()).collect()
+        }
+        None => return Vec::new(),
+    };
+    // In a list with commas the last one; after the '-' of a reversed order the rest.
+    let start = match list {
+        Some(list) if list.is_separated_by_commas() => value.rfind(',').map_or(0, |comma| comma + 1),
+        _ if arg.get_id() == "sort" && value.starts_with('-') => 1,
+        _ => 0,
+    };
+    let (first, last) = (&current[..current.len() - value.len() + start], &value[start..]);
+    let fitting = known.into_iter().filter(|known| known.starts_with(last));
+    fitting.map(|known| format!("{first}{known}")).collect()
 }
+
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-')
+}
+
+/// Returns the option with a value that a word has, and the value if it is in the same word: `--columns=VALUE`, `-tnNVALUE`. `None`
+/// if the word has flags only.
+fn value_of_option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a Arg, Option<&'w str>)> {
+    let takes_value = |arg: &&Arg| arg.get_action().takes_values() && !arg.is_positional();
+    if let Some(long) = word.strip_prefix("--") {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
+        };
+        let is_meant = |arg: &&Arg| {
+            arg.get_long() == Some(name) || arg.get_all_aliases().is_some_and(|all| all.contains(&name))
+        };
+        let option = command.get_arguments().filter(takes_value).find(is_meant)?;
+        return Some((option, value));
+    }
+    let mut letters = word.strip_prefix('-')?.chars();
+    while let Some(letter) = letters.next() {
+        let is_meant = |arg: &&Arg| {
+            arg.get_short() == Some(letter)
+                || arg
+                    .get_all_short_aliases()
+                    .is_some_and(|all| all.contains(&letter))
+        };
+        if let Some(option) = command.get_arguments().filter(takes_value).find(is_meant) {
+            let rest = letters.as_str();
+            let value = rest.strip_prefix('=').unwrap_or(rest);
+            return Some((option, (!rest.is_empty()).then_some(value)));
+        }
+    }
+    None
+}
+
+/// A list that values are looked up in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// Columns of `sockets`, which are its sort keys too
+    SocketColumns,
+    FlowColumns,
+    FlowSortKeys,
+    /// Columns of `ns list`, which are its sort keys too
+    NamespaceColumns,
+    /// Rules of `check`
+    Rules,
+    /// Thresholds of rules, with their default values
+    Thresholds,
+    /// Names of network namespaces
+    Namespaces,
+    /// Names of network namespaces, and `all`
+    NamespacesOrAll,
+    Interfaces,
+    /// Interfaces, and `any`
+    InterfacesOrAny,
+    /// Words of filters
+    Filter,
+}
+
+impl List {
+    /// Returns the list for an argument; `None` if there is none.
+    fn of(command: &Command, arg: &Arg, position: usize) -> Option<Self> {
+        let command = command.get_display_name().unwrap_or_default();
+        Some(
+            match (
+                command.trim_start_matches("sockeye").trim_start_matches('-'),
+                arg.get_id().as_str(),
+            ) {
+                ("sockets", "columns" | "sort") => Self::SocketColumns,
+                ("" | "flows", "columns") => Self::FlowColumns,
+                ("" | "flows", "sort") => Self::FlowSortKeys,
+                ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
+                ("check", "only" | "skip") => Self::Rules,
+                ("check", "settings") => Self::Thresholds,
+                ("capture", "netns") | ("ns-del", "names") | ("ns-pids" | "ns-set", "name") => {
+                    Self::Namespaces
+                }
+                ("ns-exec", "words") if position == 0 => Self::Namespaces,
+                (_, "netns") => Self::NamespacesOrAll,
+                ("capture", "interface") => Self::InterfacesOrAny,
+                ("bench-tun", "device") => Self::Interfaces,
+                ("flows" | "sockets" | "check" | "kill", "filter") => Self::Filter,
+                ("keepalive-list" | "keepalive-set" | "keepalive-unset", "filter") => Self::Filter,
+                // After the name of the capture.
+                ("analyze" | "graph", "words") if position > 0 => Self::Filter,
+                _ => return None,
+            },
+        )
+    }
+
+    /// Returns its values; none where they cannot be looked up.
+    fn values(self) -> Vec<String> {
+        let owned =
+            |names: &mut dyn Iterator<Item = &'static str>| names.map(str::to_owned).collect::<Vec<_>>();
+        let and = |mut names: Vec<String>, more: &str| {
+            names.push(more.to_owned());
+            names
+        };
+        match self {
+            Self::SocketColumns => owned(&mut sockeye_listing::socket_columns()),
+            Self::FlowColumns => owned(&mut sockeye_listing::flow_columns()),
+            Self::FlowSortKeys => owned(&mut sockeye_listing::flow_sort_keys()),
+            Self::NamespaceColumns => owned(&mut sockeye_netns::namespace_columns()),
+            Self::Rules => owned(&mut sockeye_check::rule_names()),
+            Self::Thresholds => sockeye_check::default_thresholds().collect(),
+            Self::Namespaces => entries(NETNS),
+            Self::NamespacesOrAll => and(entries(NETNS), "all"),
+            Self::Interfaces => entries(INTERFACES),
+            Self::InterfacesOrAny => and(entries(INTERFACES), "any"),
+            Self::Filter => {
+                let conditions = sockeye_filter::words::conditions().map(|word| word.name);
+                let states = sockeye_filter::words::states();
+                let operators = sockeye_filter::words::operators().iter().copied();
+                owned(&mut conditions.chain(states).chain(operators))
+            }
+        }
+    }
+
+    /// Returns whether an argument takes several values, with commas between them.
+    fn is_separated_by_commas(self) -> bool {
+        matches!(
+            self,
+            Self::SocketColumns | Self::FlowColumns | Self::NamespaceColumns | Self::Rules
+        )
+    }
+}
+
+const NETNS: &str = "/run/netns";
+const INTERFACES: &str = "/sys/class/net";
 
 fn entries(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -76,84 +239,100 @@ fn entries(folder: &str) -> Vec<String> {
 }
 
 const BASH: &str = r#"
-# Values that are looked up now; in a list with commas the last one.
-_sockeye_values() {
-    local kind=$1 word=$2 before= value
-    case $word in *,*) before=${word%,*},; word=${word##*,};; esac
+# Values that sockeye looks up now; otherwise what is above.
+_sockeye_with_values() {
+    local line=$COMP_LINE word part strip value i
+    local -a words=()
+    # Bash takes '=' and ':' for words: without a blank before it, a part belongs to the word before.
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        part=${COMP_WORDS[i]}
+        if ((i == 0)) || [[ $line == [[:blank:]]* ]]; then
+            words+=("$part")
+        else
+            words[${#words[@]}-1]+=$part
+        fi
+        line=${line#"${line%%[![:blank:]]*}"}
+        line=${line#"$part"}
+    done
+    # Bash replaces the last part only.
+    word=${words[${#words[@]}-1]}
+    [[ $part == [=:] ]] && part=
+    strip=${word%"$part"}
+    COMPREPLY=()
     # Not by compgen -W, which would expand what a name from outside contains.
     while IFS= read -r value; do
-        case $value in "$word"*) COMPREPLY+=("$before$value") ;; esac
-    done < <(sockeye complete "$kind" 2>/dev/null)
-}
-
-_sockeye_with_values() {
-    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} kind=
-    case $command:$previous in
-        ns:--columns | ns:--sort) kind=namespace-columns ;;
-        sockets:--columns | s:--columns | sockets:--sort | s:--sort) kind=socket-columns ;;
-        *:--columns) kind=flow-columns ;;
-        *:--sort) kind=flow-sort ;;
-        check:--only | check:--skip | check:--set) kind=rules ;;
-        *:-N | *:--netns) kind=namespaces ;;
-        capture:-i | capture:--interface) kind=interfaces ;;
-        ns:exec | ns:del | ns:pids | ns:set) kind=namespaces ;;
-    esac
-    if [ -n "$kind" ]; then
-        COMPREPLY=()
-        _sockeye_values "$kind" "$word"
-        return
-    fi
-    _sockeye "$@"
-    case $command:$word in
-        *:-*) ;;
-        flows:* | sockets:* | s:* | check:* | kill:* | keepalive:*)
-            [ "$COMP_CWORD" -gt 1 ] && _sockeye_values filter "$word"
-            ;;
-    esac
+        COMPREPLY+=("${value#"$strip"}")
+    done < <(sockeye complete -- "${words[@]:1}" 2>/dev/null)
+    ((${#COMPREPLY[@]} > 0)) || _sockeye "$@"
 }
 complete -F _sockeye_with_values -o nosort -o bashdefault -o default sockeye 2>/dev/null ||
     complete -F _sockeye_with_values -o bashdefault -o default sockeye
 "#;
 
-const ZSH: &str = r#"
-# Values that are looked up now; in a list with commas the last one.
-_sockeye_with_values() {
-    local kind= previous=${words[CURRENT-1]} command=${words[2]}
-    case $command:$previous in
-        ns:--columns | ns:--sort) kind=namespace-columns ;;
-        sockets:--columns | s:--columns | sockets:--sort | s:--sort) kind=socket-columns ;;
-        *:--columns) kind=flow-columns ;;
-        *:--sort) kind=flow-sort ;;
-        check:--only | check:--skip | check:--set) kind=rules ;;
-        *:-N | *:--netns) kind=namespaces ;;
-        capture:-i | capture:--interface) kind=interfaces ;;
-        ns:exec | ns:del | ns:pids | ns:set) kind=namespaces ;;
-    esac
-    if [[ -n $kind ]]; then
-        compset -P '*,'
-        compadd -- ${(f)"$(sockeye complete $kind 2>/dev/null)"}
-        return
-    fi
-    _sockeye "$@"
-    case $command in
-        flows | sockets | s | check | kill | keepalive)
-            (( CURRENT > 2 )) && compadd -- ${(f)"$(sockeye complete filter 2>/dev/null)"} ;;
-    esac
+/// Returns the generated script with its function `_sockeye` under another name and ours in its place: zsh loads the file for the name
+/// `_sockeye`, runs that function at once, and calls it ever after.
+fn zsh(generated: &str) -> String {
+    let renamed = generated.replacen("\n_sockeye() {\n", "\n_sockeye_options() {\n", 1);
+    let end = renamed.rfind("if [ \"$funcstack[1]\"").unwrap_or(renamed.len());
+    let (functions, call) = renamed.split_at(end);
+    format!("{functions}{ZSH}\n{call}")
 }
-(( $+functions[compdef] )) && compdef _sockeye_with_values sockeye
+
+const ZSH: &str = r#"# Values that sockeye looks up now; otherwise what is above.
+_sockeye() {
+    local -a found
+    # (Q) takes off quotes. Of the last word counts what is before the cursor.
+    found=(${(f)"$(sockeye complete -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"})
+    if (( $#found )); then
+        compadd -- "${found[@]}"
+    else
+        _sockeye_options "$@"
+    fi
+}
 "#;
 
+/// Returns what fish needs besides: the function that looks values up, and the options that have such values.
+fn fish(root: &Command) -> String {
+    let mut root = root.clone();
+    root.build();
+    let mut out = FISH.to_owned();
+    fish_options(&root, "__fish_sockeye_needs_command", &mut out);
+    for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let names: Vec<&str> = command.get_name_and_visible_aliases();
+        let condition = format!("__fish_sockeye_using_subcommand {}", names.join(" "));
+        fish_options(command, &condition, &mut out);
+        for inner in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let names = inner.get_name_and_visible_aliases().join(" ");
+            let condition = format!("{condition}; and __fish_seen_subcommand_from {names}");
+            fish_options(inner, &condition, &mut out);
+        }
+    }
+    out
+}
+
+fn fish_options(command: &Command, condition: &str, out: &mut String) {
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    for option in options.filter(|option| List::of(command, option, 0).is_some()) {
+        let _ = write!(out, "complete -c sockeye -n \"{condition}\"");
+        if let Some(letter) = option.get_short() {
+            let _ = write!(out, " -s {letter}");
+        }
+        if let Some(name) = option.get_long() {
+            let _ = write!(out, " -l {name}");
+        }
+        out.push_str(" -x -a \"(__sockeye_values)\"\n");
+    }
+}
+
 const FISH: &str = r#"
-# Values that are looked up now.
-complete -c sockeye -n "__fish_seen_subcommand_from sockets s" -l columns -xa "(__fish_complete_list , 'sockeye complete socket-columns')"
-complete -c sockeye -n "__fish_seen_subcommand_from sockets s" -l sort -xa "(sockeye complete socket-columns)"
-complete -c sockeye -n "__fish_seen_subcommand_from flows" -l columns -xa "(__fish_complete_list , 'sockeye complete flow-columns')"
-complete -c sockeye -n "__fish_seen_subcommand_from flows" -l sort -xa "(sockeye complete flow-sort)"
-complete -c sockeye -n "__fish_seen_subcommand_from ns" -l columns -xa "(__fish_complete_list , 'sockeye complete namespace-columns')"
-complete -c sockeye -n "__fish_seen_subcommand_from ns" -l sort -xa "(sockeye complete namespace-columns)"
-complete -c sockeye -n "__fish_seen_subcommand_from check" -l only -xa "(__fish_complete_list , 'sockeye complete rules')"
-complete -c sockeye -n "__fish_seen_subcommand_from check" -l skip -xa "(__fish_complete_list , 'sockeye complete rules')"
-complete -c sockeye -n "__fish_seen_subcommand_from capture" -s i -l interface -xa "(sockeye complete interfaces)"
-complete -c sockeye -s N -l netns -xa "(sockeye complete namespaces)"
-complete -c sockeye -n "__fish_seen_subcommand_from flows sockets s check kill keepalive" -a "(sockeye complete filter)"
+# Values that sockeye looks up now.
+function __sockeye_values
+    set -l words (commandline -opc) (commandline -ct)
+    # Of --option=value, fish completes the value only.
+    set -l option (string match -r -- '^--[^=]*=' $words[-1])
+    for word in (sockeye complete -- $words[2..] 2>/dev/null)
+        string sub -s (math 1 + (string length -- "$option")) -- $word
+    end
+end
+complete -c sockeye -n "count (__sockeye_values) >/dev/null" -f -a "(__sockeye_values)"
 "#;

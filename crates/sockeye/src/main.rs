@@ -45,7 +45,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
         Some(Command::Completions { shell }) => completion::script(shell),
-        Some(Command::Complete { kind }) => completion::values(kind),
+        Some(Command::Complete { words }) => completion::words(&words),
         Some(Command::Man { folder }) => manual::write(&folder),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -1,8 +1,11 @@
 //! Manual pages, from the definitions of `args.rs`: what clap knows, examples as they are, and what a page says besides.
 
+mod notes;
+
 use crate::args::Cli;
 use anyhow::Context;
 use clap::{Command, CommandFactory};
+use notes::{Item, Notes};
 use sockeye_filter::words;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -38,69 +41,90 @@ fn page(command: &Command) -> (String, Vec<u8>) {
         .or_else(|| command.get_after_help())
         .map(ToString::to_string)
         .unwrap_or_default();
-    // Without what comes after the options: this module lays it out.
-    let bare = command.clone().after_help("").after_long_help("").version("");
-    let man = clap_mangen::Man::new(bare)
-        .title(name.to_uppercase())
-        .source(concat!("sockeye ", env!("CARGO_PKG_VERSION")))
-        .manual("Sockeye");
-    let mut out = Vec::new();
+    let mut text = title(&name, 1);
+    let usage = command.clone().render_usage().to_string();
+    let man = clap_mangen::Man::new(command.clone());
+    let mut generated = Vec::new();
     // Writing into a Vec cannot fail.
+    let _ = man.render_name_section(&mut generated);
+    unfilled_after(&mut generated, "SYNOPSIS", usage.trim_start_matches("Usage:"));
     let _ = man
-        .render_title(&mut out)
-        .and_then(|()| man.render_name_section(&mut out))
-        .and_then(|()| man.render_synopsis_section(&mut out))
-        .and_then(|()| man.render_description_section(&mut out))
-        .and_then(|()| man.render_options_section(&mut out));
+        .render_description_section(&mut generated)
+        .and_then(|()| man.render_options_section(&mut generated));
     if command.get_subcommands().any(|command| !command.is_hide_set()) {
-        let _ = man.render_subcommands_section(&mut out);
+        let _ = man.render_subcommands_section(&mut generated);
     }
-    out.extend_from_slice(sections(&name, &after).as_bytes());
-    (format!("{name}.1"), out)
+    text.push_str(&tidy(&String::from_utf8_lossy(&generated)));
+    text.push_str(&tidy(&sections(command, &name, &after)));
+    (format!("{name}.1"), text.into_bytes())
+}
+
+fn title(name: &str, section: u8) -> String {
+    format!(
+        ".TH \"{}\" \"{section}\" \"{DATE}\" \"sockeye {}\" \"Sockeye\"\n",
+        escaped(&name.to_uppercase()),
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn unfilled_after(out: &mut Vec<u8>, heading: &str, text: &str) {
+    let mut section = String::new();
+    let lines: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    unfilled(&mut section, heading, &lines.join("\n"));
+    out.extend_from_slice(section.as_bytes());
 }
 
 /// The sections after the options.
-fn sections(name: &str, after: &str) -> String {
+fn sections(command: &Command, name: &str, after: &str) -> String {
+    let notes = Notes::of(name);
     let mut text = String::new();
-    let mut notes = String::new();
-    let mut own_status = None;
+    let mut remarks = String::new();
+    let (mut own_status, mut has_examples) = (None, false);
     for block in after.split("\n\n") {
         let block = block.trim_matches('\n');
         if let Some(examples) = block.strip_prefix("Examples:\n") {
             unfilled(&mut text, "EXAMPLES", examples);
+            has_examples = true;
         } else if let Some(status) = block.strip_prefix("Exit status:") {
             own_status = Some(status.trim());
         } else if !block.is_empty() {
-            notes.push_str(block);
-            notes.push_str("\n\n");
+            remarks.push_str(block);
+            remarks.push_str("\n\n");
         }
     }
-    if !notes.is_empty() {
-        section(&mut text, "NOTES", &notes);
+    if !has_examples && !notes.examples.is_empty() {
+        let indented: Vec<String> = notes.examples.lines().map(|line| format!("  {line}")).collect();
+        unfilled(&mut text, "EXAMPLES", &indented.join("\n"));
     }
-    let family = name.strip_prefix("sockeye-").unwrap_or_default();
-    let family = family.split('-').next().unwrap_or_default();
-    let about = ABOUT
-        .iter()
-        .find(|about| about.command == family)
-        .unwrap_or(&ABOUT[0]);
-    listed(&mut text, "FILES", about.files.iter().chain(COMMON_FILES));
-    listed(&mut text, "ENVIRONMENT", ENVIRONMENT.iter());
+    if !remarks.is_empty() {
+        section(&mut text, "NOTES", &remarks);
+    }
+    listed(&mut text, "FILES", &notes.files(command));
+    listed(&mut text, "ENVIRONMENT", &notes.environment(command));
     match own_status {
         Some(status) => section(&mut text, "EXIT STATUS", status),
-        None => listed(&mut text, "EXIT STATUS", EXIT_STATUS.iter()),
+        None => listed(&mut text, "EXIT STATUS", EXIT_STATUS),
     }
-    let mut see = vec!["sockeye(1)", "sockeye-filter(7)"];
-    see.extend(about.see_also);
-    see.retain(|page| page.split('(').next() != Some(name));
+    let mut see = if name == "sockeye" {
+        Vec::new()
+    } else {
+        vec!["sockeye(1)"]
+    };
+    see.extend(notes.see_also);
     section(&mut text, "SEE ALSO", &see.join(", "));
     text
 }
 
 fn section(out: &mut String, heading: &str, text: &str) {
     let _ = writeln!(out, ".SH {}", quoted(heading));
-    for paragraph in text.trim_end().split("\n\n") {
-        let _ = writeln!(out, ".PP");
+    for (place, paragraph) in text.trim_end().split("\n\n").enumerate() {
+        if place > 0 {
+            let _ = writeln!(out, ".PP");
+        }
         for line in paragraph.lines() {
             let _ = writeln!(out, "{}", escaped(line));
         }
@@ -115,8 +139,11 @@ fn unfilled(out: &mut String, heading: &str, text: &str) {
     let _ = writeln!(out, ".fi");
 }
 
-fn listed<'a>(out: &mut String, heading: &str, items: impl Iterator<Item = &'a (&'a str, &'a str)>) {
+fn listed(out: &mut String, heading: &str, items: &[Item]) {
     let _ = writeln!(out, ".SH {}", quoted(heading));
+    if items.is_empty() {
+        out.push_str("None.\n");
+    }
     for (term, text) in items {
         let _ = writeln!(out, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(text));
     }
@@ -147,10 +174,8 @@ fn escaped(line: &str) -> String {
 }
 
 fn filter_page() -> String {
-    let mut text = format!(
-        ".TH SOCKEYE\\-FILTER 7 \"\" \"sockeye {}\" \"Sockeye\"\n.SH NAME\nsockeye\\-filter \\- which sockets are meant\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let mut text = title("sockeye-filter", 7);
+    text.push_str(".SH NAME\nsockeye\\-filter \\- which sockets are meant\n");
     section(
         &mut text,
         "DESCRIPTION",
@@ -188,145 +213,66 @@ fn filter_page() -> String {
         "SEE ALSO",
         "sockeye(1), sockeye-sockets(1), sockeye-flows(1), ss(8)",
     );
-    text
+    tidy(&text)
 }
 
-/// What the page of a command says besides its options.
-struct About {
-    /// The command's name; its subcommands have the same.
-    command: &'static str,
-    /// Files that it reads or writes, besides [`COMMON_FILES`].
-    files: &'static [(&'static str, &'static str)],
-    see_also: &'static [&'static str],
+/// Makes of generated roff what man(7) asks for: no empty lines, no blanks at ends of lines, and lines of text that are not longer than
+/// [`LINE_BYTES_MAX`].
+fn tidy(roff: &str) -> String {
+    let mut out = String::new();
+    let (mut is_filled, mut is_tag) = (true, false);
+    for line in roff
+        .replace("\n.br\n\n.br\n", "\n.sp\n")
+        .lines()
+        .map(str::trim_end)
+    {
+        match line {
+            ".nf" => is_filled = false,
+            ".fi" => is_filled = true,
+            // Our text has none of the quotes that clap_mangen defines these for: `escaped` and `groff_char(7)` have \(aq.
+            "" | ".ie \\n(.g .ds Aq \\(aq" | ".el .ds Aq '" => continue,
+            _ => {}
+        }
+        if is_filled && !is_tag && !line.starts_with('.') {
+            wrap(&mut out, line);
+        } else {
+            out.push_str(line);
+            out.push('\n');
+        }
+        // The line after .TP is the tag, and has to be one.
+        is_tag = line == ".TP";
+    }
+    out.replace("\\*(Aq", "\\(aq")
 }
 
-const COMMON_FILES: &[(&str, &str)] = &[
-    (
-        "/sys/kernel/btf/vmlinux",
-        "The kernel's description of its types, for BPF programs.",
-    ),
-    (
-        "/proc",
-        "Processes, their descriptors, and sockets where no better source answers.",
-    ),
-];
-const ENVIRONMENT: &[(&str, &str)] = &[(
-    "NO_COLOR",
-    "If set and not empty, tables have no colours unless --color asks for them.",
-)];
-const EXIT_STATUS: &[(&str, &str)] = &[
+/// Appends a line of filled text in pieces.
+fn wrap(out: &mut String, line: &str) {
+    let mut length = 0;
+    for word in line.split(' ') {
+        if length > 0 && length + 1 + word.len() > LINE_BYTES_MAX {
+            out.push('\n');
+            // At the beginning of a line these would be requests.
+            out.push_str(if word.starts_with(['.', '\'']) { "\\&" } else { "" });
+            length = 0;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += word.len();
+    }
+    out.push('\n');
+}
+
+/// mandoc(1) asks for 80.
+const LINE_BYTES_MAX: usize = 78;
+/// Of the last release; before the first, of the last change. Not of the build, which is to be reproducible.
+const DATE: &str = "2026-11-23";
+const EXIT_STATUS: &[Item] = &[
     ("0", "Success; also if the reader of the output has gone."),
     (
         "1",
         "Something failed, or there is a finding that the options name.",
     ),
     ("2", "A mistake on the command line."),
-];
-const NETNS_FILES: &[(&str, &str)] = &[(
-    "/run/netns",
-    "Names of network namespaces, shared with ip-netns(8).",
-)];
-const CGROUP_FILES: &[(&str, &str)] = &[(
-    "/sys/fs/cgroup",
-    "Cgroups (v2), to which keepalive programs are attached.",
-)];
-const ABOUT: &[About] = &[
-    About {
-        command: "",
-        files: NETNS_FILES,
-        see_also: &[
-            "sockeye-flows(1)",
-            "sockeye-sockets(1)",
-            "sockeye-check(1)",
-            "ss(8)",
-        ],
-    },
-    About {
-        command: "flows",
-        files: NETNS_FILES,
-        see_also: &["sockeye-sockets(1)", "sockeye-lstf(1)"],
-    },
-    About {
-        command: "sockets",
-        files: NETNS_FILES,
-        see_also: &["sockeye-flows(1)", "sockeye-ss(1)", "ss(8)"],
-    },
-    About {
-        command: "check",
-        files: NETNS_FILES,
-        see_also: &["sockeye-explain(1)", "sockeye-keepalive(1)", "sockeye-kill(1)"],
-    },
-    About {
-        command: "capture",
-        files: &[],
-        see_also: &[
-            "sockeye-analyze(1)",
-            "sockeye-graph(1)",
-            "pcap-filter(7)",
-            "tcpdump(8)",
-        ],
-    },
-    About {
-        command: "analyze",
-        files: &[],
-        see_also: &["sockeye-capture(1)", "sockeye-graph(1)", "tshark(1)"],
-    },
-    About {
-        command: "graph",
-        files: &[],
-        see_also: &["sockeye-analyze(1)", "sockeye-capture(1)"],
-    },
-    About {
-        command: "bench",
-        files: &[("/dev/net/tun", "Devices of bench tun.")],
-        see_also: &["iperf3(1)"],
-    },
-    About {
-        command: "prof",
-        files: &[
-            ("/proc/kallsyms", "Names of the kernel's functions."),
-            ("/tmp/perf-PID.map", "Names of code that a process generated."),
-        ],
-        see_also: &["perf(1)", "strace(1)"],
-    },
-    About {
-        command: "explain",
-        files: &[],
-        see_also: &["sockeye-check(1)", "dmesg(1)", "nstat(8)"],
-    },
-    About {
-        command: "ns",
-        files: NETNS_FILES,
-        see_also: &["ip-netns(8)", "nsenter(1)"],
-    },
-    About {
-        command: "keepalive",
-        files: CGROUP_FILES,
-        see_also: &["sockeye-kill(1)", "tcp(7)"],
-    },
-    About {
-        command: "kill",
-        files: NETNS_FILES,
-        see_also: &["sockeye-keepalive(1)", "ss(8)"],
-    },
-    About {
-        command: "doctor",
-        files: NETNS_FILES,
-        see_also: &["capabilities(7)", "bpf(2)"],
-    },
-    About {
-        command: "ss",
-        files: NETNS_FILES,
-        see_also: &["ss(8)", "sockeye-sockets(1)"],
-    },
-    About {
-        command: "netstat",
-        files: &[("/proc/net", "Statistics, routes and interfaces.")],
-        see_also: &["netstat(8)", "sockeye-sockets(1)"],
-    },
-    About {
-        command: "lstf",
-        files: &[],
-        see_also: &["sockeye-flows(1)"],
-    },
 ];

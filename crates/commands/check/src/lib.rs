@@ -20,3 +20,15 @@ pub use run::run;
 pub fn rule_names() -> impl Iterator<Item = &'static str> {
     sockeye_verdict::Rule::ALL.iter().map(|rule| rule.name())
 }
+
+/// Thresholds of the rules with their default values, as `--set` takes them, for completion.
+pub fn default_thresholds() -> impl Iterator<Item = String> {
+    sockeye_verdict::Limit::ALL.iter().map(|&limit| {
+        format!(
+            "{}.{}={}",
+            limit.rule().name(),
+            limit.name(),
+            limit.show(limit.default())
+        )
+    })
+}

@@ -1,7 +1,8 @@
-//! What may be typed, and what is said to mistakes: help, exit statuses, filters, completions, manual pages.
+//! What may be typed, and what is said to mistakes: help, exit statuses, filters.
 
-use crate::fixtures::binary::{self, assert_harmless, command, run, sockeye, words, words_in};
-use sockeye_lab::{Lab, Skip, need, program};
+use super::folder;
+use crate::fixtures::binary::{self, assert_harmless, run, sockeye, words, words_in};
+use sockeye_lab::{Lab, need};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
@@ -406,146 +407,6 @@ fn the_columns_that_help_lists_exist() {
             .ok()
             .starts_with("State  ca_state")
     );
-}
-
-#[test]
-fn bash_completes_values_that_are_looked_up() {
-    let bash = need!(program("bash"));
-    let folder = std::path::Path::new(binary::SOCKEYE).parent().expect("a folder");
-    for (line, expected) in [
-        ("sockets --columns state,rtt_", "state,rtt_us"),
-        ("sockets --sort recv", "recv_q"),
-        ("flows --columns conn", "connections"),
-        ("flows --sort opened", "opened"),
-        ("ns list --columns inod", "inode"),
-        ("check --only accept-q", "accept-queue"),
-        ("capture -i l", "lo"),
-        ("sockets -N al", "all"),
-        ("sockets dpor", "dport"),
-        ("sockets state close-w", "close-wait"),
-        ("soc", "sockets"),
-    ] {
-        let script = format!(
-            "source <(sockeye completions bash); COMP_WORDS=(sockeye {line}); COMP_CWORD=$((${{#COMP_WORDS[@]}}-1)); \
-             _sockeye_with_values sockeye \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; \
-             printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        );
-        let path = format!(
-            "{}:{}",
-            folder.display(),
-            std::env::var("PATH").unwrap_or_default()
-        );
-        let said = run(Command::new(&bash).args(["-c", &script]).env("PATH", path));
-        assert!(said.ok().lines().any(|word| word == expected), "{line}: {said}");
-    }
-}
-
-#[test]
-fn bash_completion_executes_no_name() {
-    let bash = need!(program("bash"));
-    let folder = folder("completion");
-    std::fs::create_dir_all(&folder).expect("create");
-    let fake = folder.join("sockeye");
-    let mark = folder.join("mark");
-    // A stand-in whose values a careless script would expand.
-    std::fs::write(&fake, format!("#!/bin/sh\necho '$(touch {})'\n", mark.display())).expect("write");
-    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
-    let script = format!(
-        "source <({} completions bash); PATH={}:$PATH; COMP_WORDS=(sockeye capture -i ''); COMP_CWORD=3; \
-         _sockeye_with_values sockeye '' -i; COMP_WORDS=(sockeye sockets ''); COMP_CWORD=2; _sockeye_with_values sockeye '' sockets",
-        binary::SOCKEYE,
-        folder.display()
-    );
-    let said = run(Command::new(&bash).args(["-c", &script]));
-    said.ok();
-    let was_executed = mark.exists();
-    std::fs::remove_dir_all(&folder).expect("remove");
-    assert!(!was_executed, "{said}");
-}
-
-#[test]
-fn completion_scripts_are_valid() {
-    for (shell, check) in [
-        ("bash", &["-n"][..]),
-        ("zsh", &["-n"]),
-        ("fish", &["--no-execute"]),
-        ("elvish", &["-compileonly"]),
-        ("powershell", &[]),
-    ] {
-        let said = words(&format!("completions {shell}"));
-        let script = said.quiet();
-        for expected in ["sockeye", "sockets", "group-by", "names-timeout"] {
-            assert!(script.contains(expected), "{shell}: {expected}");
-        }
-        match program(shell) {
-            Err(_) => Skip::new(format!("no {shell} to check its completions with")).tell(),
-            Ok(program) => {
-                let folder = folder(shell);
-                let file = folder.join("script");
-                std::fs::write(&file, script).expect("write");
-                let said = run(Command::new(program).args(check).arg(&file));
-                std::fs::remove_dir_all(&folder).expect("remove");
-                said.quiet();
-            }
-        }
-    }
-}
-
-#[test]
-fn manual_pages_are_written() {
-    let folder = folder("man");
-    let said = run(command().arg("man").arg(&folder));
-    assert_eq!(said.quiet(), "");
-    let mut pages: Vec<_> = std::fs::read_dir(&folder)
-        .expect("list")
-        .map(|page| page.expect("page").file_name().into_string().expect("name"))
-        .collect();
-    pages.sort();
-    for expected in [
-        "sockeye.1",
-        "sockeye-flows.1",
-        "sockeye-sockets.1",
-        "sockeye-doctor.1",
-        "sockeye-bench.1",
-        "sockeye-bench-stream.1",
-        "sockeye-bench-sources.1",
-        "sockeye-filter.7",
-    ] {
-        assert!(pages.iter().any(|page| page == expected), "{pages:?}");
-    }
-    let read = |page: &str| std::fs::read_to_string(folder.join(page)).expect("read");
-    assert!(read("sockeye-sockets.1").contains("every field of tcp_info"));
-    assert!(read("sockeye-flows.1").contains("group\\-by"));
-    // Examples are unfilled: a line each.
-    assert!(read("sockeye-sockets.1").contains(".SH EXAMPLES\n.nf\n  sockeye sockets \\-tlnp"));
-    let groff = program("groff");
-    for page in &pages {
-        let text = read(page);
-        assert!(text.contains(".SH NAME"), "{page}");
-        assert!(text.contains(".SH \"SEE ALSO\""), "{page}");
-        if page.ends_with(".1") {
-            for section in ["FILES", "ENVIRONMENT", "\"EXIT STATUS\""] {
-                assert!(text.contains(&format!(".SH {section}\n")), "{page}: {section}");
-            }
-        }
-        if let Ok(groff) = &groff {
-            let said = run(Command::new(groff)
-                .args(["-man", "-ww", "-z", "-Tutf8"])
-                .arg(folder.join(page)));
-            said.quiet();
-        }
-    }
-    std::fs::remove_dir_all(&folder).expect("remove");
-    let said = run(command().arg("man").arg(&folder));
-    assert!(said.failed(1).contains("write manual pages into"), "{said}");
-    need!(groff);
-}
-
-/// A folder of this test's own.
-fn folder(name: &str) -> std::path::PathBuf {
-    let folder = std::env::temp_dir().join(format!("sockeye-{}-{name}", std::process::id()));
-    std::fs::create_dir(&folder).expect("create a folder");
-    folder
 }
 
 #[test]

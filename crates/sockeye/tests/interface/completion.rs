@@ -1,0 +1,269 @@
+//! Completion, as bash, zsh and fish do it with the scripts that the binary prints.
+
+use super::folder;
+use crate::fixtures::binary::{self, run, sockeye, words};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use sockeye_lab::{Skip, need, program};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Lines up to the cursor, and the last word after the Tab key. Each has one completion only.
+const CASES: &[(&str, &str)] = &[
+    // What clap knows.
+    ("soc", "sockets"),
+    ("flows --group-", "--group-by"),
+    // Values that are looked up: after a blank, after '=', in a list, after short flags in one word.
+    ("sockets --columns rtt_u", "rtt_us"),
+    ("sockets --columns=rtt_u", "--columns=rtt_us"),
+    ("sockets --columns state,rtt_u", "state,rtt_us"),
+    ("sockets --columns=state,rtt_u", "--columns=state,rtt_us"),
+    ("sockets -tnN al", "all"),
+    ("sockets -tnNal", "-tnNall"),
+    ("sockets --sort recv", "recv_q"),
+    ("s --columns rtt_u", "rtt_us"),
+    ("flows --columns conn", "connections"),
+    ("--columns conn", "connections"),
+    ("flows --sort opene", "opened"),
+    ("ns list --columns inod", "inode"),
+    ("ns ls --sort=inod", "--sort=inode"),
+    ("check --only accept-q", "accept-queue"),
+    ("check --skip close-wait,accept-q", "close-wait,accept-queue"),
+    ("check --set close-wait.ag", "close-wait.age=1m"),
+    ("check --set=close-wait.ag", "--set=close-wait.age=1m"),
+    ("capture -i an", "any"),
+    ("keepalive list --netns al", "all"),
+    // Words of filters, also behind other words.
+    ("sockets dpor", "dport"),
+    ("sockets -tn state close-w", "close-wait"),
+    ("kill -N all stat", "state"),
+    ("keepalive set own", "owner"),
+    ("analyze some.pcapng dpor", "dport"),
+];
+
+#[test]
+fn bash_completes() {
+    let bash = need!(program("bash"));
+    let mut shell = need!(Shell::start(&bash, &["--norc", "--noprofile", "-i"]));
+    shell.type_line("source <(sockeye completions bash)");
+    for (line, expected) in CASES {
+        shell.assert_completes(line, expected);
+    }
+    shell.exit();
+}
+
+/// zsh loads the script when it is needed first; the first line is as good as the others.
+#[test]
+fn zsh_completes_from_the_first_line_on() {
+    let zsh = need!(program("zsh"));
+    let folder = folder("zsh");
+    std::fs::write(folder.join("_sockeye"), words("completions zsh").quiet()).expect("write");
+    let mut shell = need!(Shell::start(&zsh, &["-f", "-i"]));
+    shell.type_line(&format!(
+        "fpath=({} $fpath); autoload -Uz compinit; compinit -D -u",
+        folder.display()
+    ));
+    // The first one is looked up.
+    for (line, expected) in CASES.iter().rev() {
+        shell.assert_completes(line, expected);
+    }
+    shell.exit();
+    std::fs::remove_dir_all(&folder).expect("remove");
+}
+
+#[test]
+fn fish_completes() {
+    let fish = need!(program("fish"));
+    let home = folder("fish");
+    let lines: Vec<String> = CASES
+        .iter()
+        .map(|(line, _)| format!("complete -C 'sockeye {line}'; echo DONE"))
+        .collect();
+    let script = format!("sockeye completions fish | source\n{}", lines.join("\n"));
+    let said = run(Command::new(fish)
+        .args(["--no-config", "-c", &script])
+        .env("PATH", path_with_sockeye())
+        .env("HOME", &home));
+    std::fs::remove_dir_all(&home).expect("remove");
+    let text = said.quiet();
+    let answers: Vec<&str> = text.split("DONE\n").collect();
+    for ((line, expected), answer) in CASES.iter().zip(answers) {
+        let words: Vec<&str> = answer
+            .lines()
+            .filter_map(|line| line.split('\t').next())
+            .collect();
+        assert_eq!(words, [*expected], "{line}");
+    }
+}
+
+#[test]
+fn values_of_other_commands_are_not_offered() {
+    for line in [
+        "kill --columns=sta",
+        "sockets --format json",
+        "ns exec web1 ip",
+        "keepalive attach sta",
+        "explain dpor",
+        "analyze dpor",
+        "nonsense",
+        "",
+    ] {
+        let mut arguments = vec!["complete", "--"];
+        arguments.extend(line.split_whitespace());
+        let said = sockeye(&arguments);
+        let offered = if line.contains("--format") {
+            "json\njsonl\n"
+        } else {
+            ""
+        };
+        assert_eq!(said.quiet(), offered, "{line}");
+    }
+    // Words that are not UTF-8 are not completed either, and nothing is printed over the line.
+    let odd: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff".to_vec());
+    assert!(sockeye(&["complete".into(), "--".into(), odd]).stdout.is_empty());
+}
+
+#[test]
+fn bash_completion_executes_no_name() {
+    let bash = need!(program("bash"));
+    let folder = folder("completion");
+    let fake = folder.join("sockeye");
+    let mark = folder.join("mark");
+    // A stand-in whose values a careless script would expand.
+    std::fs::write(&fake, format!("#!/bin/sh\necho '$(touch {})'\n", mark.display())).expect("write");
+    std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+    let script = format!(
+        "source <({} completions bash); PATH={}:$PATH; COMP_LINE='sockeye capture -i '; COMP_WORDS=(sockeye capture -i ''); COMP_CWORD=3; \
+         _sockeye_with_values sockeye '' -i; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        binary::SOCKEYE,
+        folder.display()
+    );
+    let said = run(Command::new(&bash).args(["-c", &script]));
+    let was_executed = mark.exists();
+    std::fs::remove_dir_all(&folder).expect("remove");
+    assert!(said.ok().starts_with("$(touch "), "{said}");
+    assert!(!was_executed, "{said}");
+}
+
+#[test]
+fn completion_scripts_are_valid() {
+    for (shell, check) in [
+        ("bash", &["-n"][..]),
+        ("zsh", &["-n"]),
+        ("fish", &["--no-execute"]),
+        ("elvish", &["-compileonly"]),
+        ("powershell", &[]),
+    ] {
+        let said = words(&format!("completions {shell}"));
+        let script = said.quiet();
+        for expected in ["sockeye", "sockets", "group-by", "names-timeout"] {
+            assert!(script.contains(expected), "{shell}: {expected}");
+        }
+        match program(shell) {
+            Err(_) => Skip::new(format!("no {shell} to check its completions with")).tell(),
+            Ok(program) => {
+                let folder = folder(shell);
+                let file = folder.join("script");
+                std::fs::write(&file, script).expect("write");
+                let said = run(Command::new(program).args(check).arg(&file));
+                std::fs::remove_dir_all(&folder).expect("remove");
+                said.quiet();
+            }
+        }
+    }
+}
+
+fn path_with_sockeye() -> OsString {
+    let folder = Path::new(binary::SOCKEYE).parent().expect("a folder");
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&others));
+    std::env::join_paths(all).expect("a path")
+}
+
+/// An interactive shell on a terminal of its own, with the keys of Emacs.
+struct Shell {
+    child: Child,
+    terminal: File,
+    /// Everything that it wrote.
+    written: Vec<u8>,
+}
+
+impl Shell {
+    fn start(shell: &Path, arguments: &[&str]) -> Result<Self, Skip> {
+        // A shell that waits for an answer is ended; a session of its own has the terminal for its own.
+        let mut command = Command::new(program("timeout")?);
+        command
+            .args(["-s", "KILL", "100"])
+            .arg(program("setsid")?)
+            .arg("-c");
+        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&main).expect("a terminal");
+        unlockpt(&main).expect("a terminal");
+        let name = ptsname(&main, Vec::new()).expect("a terminal has a name");
+        let end = || {
+            let file = File::options()
+                .read(true)
+                .write(true)
+                .open(name.to_str().expect("ASCII"));
+            Stdio::from(OwnedFd::from(file.expect("a terminal can be opened")))
+        };
+        command
+            .arg(shell)
+            .args(arguments)
+            .env("PATH", path_with_sockeye())
+            .env("TERM", "dumb")
+            .env("HOME", std::env::temp_dir())
+            .env("HISTFILE", "/dev/null")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end());
+        Ok(Self {
+            child: command.spawn().expect("the shell starts"),
+            terminal: File::from(main),
+            written: Vec::new(),
+        })
+    }
+
+    /// Types a line, and waits until it was run; returns what was written meanwhile.
+    fn type_line(&mut self, line: &str) -> String {
+        let before = self.written.len();
+        // In two parts, so that the echo of the line is not the mark.
+        self.type_text(&format!("{line}; printf 'DO''NE\\n'\r"));
+        let mut bytes = [0; 4096];
+        loop {
+            let new = String::from_utf8_lossy(&self.written[before..]).into_owned();
+            if new.contains("DONE\r\n") {
+                return new;
+            }
+            let read = self.terminal.read(&mut bytes).unwrap_or(0);
+            assert!(read > 0, "the shell ended or waits: {new}");
+            self.written.extend_from_slice(&bytes[..read]);
+        }
+    }
+
+    fn type_text(&mut self, text: &str) {
+        self.terminal
+            .write_all(text.as_bytes())
+            .expect("a terminal takes text");
+    }
+
+    /// Types the line, the Tab key, and a command before it (^A goes to the beginning, ^E to the end) that prints its words.
+    #[track_caller]
+    fn assert_completes(&mut self, line: &str, expected: &str) {
+        let written = self.type_line(&format!("sockeye {line}\t\u{1}printf 'WORD<%s>\\n' \u{5}"));
+        let mut words = written
+            .lines()
+            .filter_map(|line| line.strip_prefix("WORD<")?.strip_suffix('>'));
+        let last = words.next_back().unwrap_or_default();
+        assert_eq!(last, expected, "{line}: {written}");
+    }
+
+    fn exit(mut self) {
+        self.type_text("exit\r");
+        let _ = self.terminal.read_to_end(&mut self.written);
+        self.child.wait().expect("it ends");
+    }
+}
