@@ -1,8 +1,9 @@
-//! The binary as a whole: its command line, its help, completion, manual pages, what it prints on
+//! The binary as a whole: its command line, its help, completion, manual pages, the examples of its documents, what it prints on
 //! which terminal, its schemas, and what it does with few rights and with hostile input.
 
 mod command_line;
 mod completion;
+mod examples;
 mod hostile;
 mod manual;
 mod output;
