@@ -1,13 +1,14 @@
-use crate::namespace::{Namespace, ip_batch};
+use crate::child_handle::ChildHandle;
+use crate::namespace::{NETNS_DIRECTORY, Namespace};
 use crate::or_panic::OrPanic;
-use crate::process::{ChildHandle, ProcessPlan};
+use crate::program::{ip_batch, output_of, program};
 use crate::{Link, Middlebox, Skip, UnixName};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -133,11 +134,6 @@ impl Lab {
         Middlebox::create(client, server, number, seed)
     }
 
-    /// Plans a process with this `comm` (the kernel keeps 15 bytes; any byte but NUL).
-    pub fn process(&self, comm: impl AsRef<[u8]>) -> ProcessPlan<'_> {
-        ProcessPlan::new(self, OsString::from_vec(comm.as_ref().to_vec()))
-    }
-
     /// The holder binary, copied to where every user can execute it.
     pub(crate) fn holder(&self) -> &Path {
         self.holder.get_or_init(|| {
@@ -176,32 +172,6 @@ impl Drop for Lab {
             eprintln!("lab: remove {}: {error}", self.directory.display());
         }
     }
-}
-
-/// Finds a program that a test compares with (`ss`, `lsof`, ...), or skips.
-pub fn program(name: &str) -> Result<PathBuf, Skip> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
-        .ok_or_else(|| Skip::new(format!("the program {name} is not installed")))
-}
-
-/// Runs a command and returns its stdout; panics unless it exits with 0.
-#[track_caller]
-pub fn output_of(mut command: Command) -> String {
-    let output = command
-        .stdin(Stdio::null())
-        .output()
-        .or_panic(format_args!("run {command:?}"));
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "lab: {command:?}: {}: {stderr}",
-        output.status
-    );
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Removes the namespaces and directories of labs of dead processes.
@@ -319,4 +289,3 @@ fn plain(text: &str) -> String {
 
 const PREFIX: &str = "skl-";
 const EBUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
-pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";

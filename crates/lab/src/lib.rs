@@ -34,6 +34,7 @@
 extern crate self as sockeye_lab;
 
 mod alone;
+mod child_handle;
 mod datagram;
 mod lab;
 mod lab_socket;
@@ -47,16 +48,18 @@ mod options;
 mod or_panic;
 mod process;
 mod procnet;
+mod program;
 mod skip;
 mod tcp;
+mod tcp_state;
 #[cfg(test)]
 mod tests;
 mod unix;
 mod wait;
 
 pub use alone::{Alone, alone};
-pub use lab::{Lab, output_of, program};
-pub use lab_socket::{Family, LabSocket, Pair, Protocol, State, Timer, UnixName};
+pub use lab::Lab;
+pub use lab_socket::{Family, LabSocket, Pair, Protocol, UnixName};
 pub use link::Link;
 pub use middlebox::{Impairment, Middlebox, PathCounters};
 pub use mount_namespace::MountNamespace;
@@ -65,7 +68,9 @@ pub use net_path::{NetPath, Toward};
 pub use options::{SocketOptions, congestion_control};
 pub use process::{Process, ProcessPlan};
 pub use procnet::Row;
+pub use program::{output_of, program};
 pub use skip::Skip;
 pub use tcp::FullQueue;
+pub use tcp_state::{State, Timer};
 pub use unix::UnixKind;
 pub use wait::{DEADLINE, wait_for, wait_until, wait_until_steady, wait_within};

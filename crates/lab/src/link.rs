@@ -1,6 +1,6 @@
-use crate::namespace::ip_batch;
+use crate::Namespace;
 use crate::or_panic::OrPanic;
-use crate::{Namespace, NetPath, SocketOptions, Toward};
+use crate::program::ip_batch;
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -83,58 +83,14 @@ impl Link {
         (self.ip(2, false), self.ip(2, true))
     }
 
-    /// A path over IPv4 between two new addresses: cutting it affects no other path.
+    /// Adds an address per family to both ends, for one more path; returns the client's and the server's of one family.
     #[track_caller]
-    pub fn net_path(&self) -> NetPath {
-        self.net_path_between(false, false)
-    }
-
-    /// A path over IPv6, like [`net_path`](Self::net_path).
-    #[track_caller]
-    pub fn net_path6(&self) -> NetPath {
-        self.net_path_between(true, false)
-    }
-
-    /// A path over IPv4 where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
-    #[track_caller]
-    pub fn net_path_mapped(&self) -> NetPath {
-        self.net_path_between(false, true)
-    }
-
-    /// A path over IPv6 link-local addresses, which bind sockets to their device.
-    #[track_caller]
-    pub fn net_path_link_local(&self) -> NetPath {
-        let mut net_path = self.net_path_between(true, false);
-        let [client, server] = [net_path.client_ip, net_path.server_ip].map(link_local);
-        net_path.scopes = (self.0.client.index(), self.0.server.index());
-        let addresses = [(&self.0.client, client), (&self.0.server, server)];
-        for (end, own) in addresses {
-            let script = format!("addr add {own}/64 dev {} nodad\n", end.device);
-            ip_batch(Some(end.namespace.name()), &script).or_panic("give a link-local address");
-        }
-        (net_path.client_ip, net_path.server_ip) = (client, server);
-        net_path.mend(Toward::Client);
-        net_path.mend(Toward::Server);
-        net_path
-    }
-
-    #[track_caller]
-    fn net_path_between(&self, v6: bool, mapped: bool) -> NetPath {
+    pub(crate) fn next_addresses(&self, v6: bool) -> (IpAddr, IpAddr) {
         let net_path = self.0.net_paths.fetch_add(1, Ordering::Relaxed);
         assert!(net_path < 120, "lab: a link has room for 120 paths");
         let (client, server) = (2 * net_path + 1, 2 * net_path + 2);
         self.address(client, server);
-        NetPath {
-            client: self.0.client.namespace.clone(),
-            server: self.0.server.namespace.clone(),
-            client_ip: self.ip(client, v6),
-            server_ip: self.ip(server, v6),
-            mapped,
-            scopes: (0, 0),
-            link: Some(self.clone()),
-            client_options: SocketOptions::new(),
-            server_options: SocketOptions::new(),
-        }
+        (self.ip(client, v6), self.ip(server, v6))
     }
 
     /// Adds one more address per family to both ends, with neighbour entries for each other.
@@ -172,7 +128,7 @@ impl Link {
 impl End {
     /// The interface index.
     #[track_caller]
-    fn index(&self) -> u32 {
+    pub(crate) fn index(&self) -> u32 {
         let index = || {
             let any = Socket::new(Domain::IPV4, Type::DGRAM, None)?;
             Ok::<_, io::Error>(name_to_index(any, &self.device)?)
@@ -180,16 +136,5 @@ impl End {
         self.namespace
             .run(index)
             .or_panic(format_args!("the index of {}", self.device))
-    }
-}
-
-/// `fd77:0:0:N::H` as `fe80::N:H`.
-fn link_local(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V6(v6) => {
-            let [_, _, _, number, .., host] = v6.segments();
-            IpAddr::from([0xfe80, 0, 0, 0, 0, 0, number, host])
-        }
-        v4 @ IpAddr::V4(_) => v4,
     }
 }

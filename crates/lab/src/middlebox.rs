@@ -1,6 +1,6 @@
-use crate::namespace::ip_batch;
 use crate::or_panic::OrPanic;
-use crate::{Namespace, NetPath, SocketOptions, Toward};
+use crate::program::ip_batch;
+use crate::{Namespace, NetPath, Toward};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use std::cmp::Reverse;
@@ -146,17 +146,11 @@ impl Middlebox {
     }
 
     fn net_path_of(&self, v6: bool) -> NetPath {
-        NetPath {
-            client: self.client.clone(),
-            server: self.server.clone(),
-            client_ip: self.ip(1, v6),
-            server_ip: self.ip(2, v6),
-            mapped: false,
-            scopes: (0, 0),
-            link: None,
-            client_options: SocketOptions::new(),
-            server_options: SocketOptions::new(),
-        }
+        NetPath::new(
+            [&self.client, &self.server],
+            [self.ip(1, v6), self.ip(2, v6)],
+            false,
+        )
     }
 
     fn ip(&self, host: u8, v6: bool) -> IpAddr {

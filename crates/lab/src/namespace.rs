@@ -1,14 +1,13 @@
 use crate::or_panic::OrPanic;
 use crate::procnet::{self, Row};
-use crate::{lab, output_of, program};
+use crate::program::{ip_batch, output_of};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::{self, File};
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A network namespace of a [`Lab`](crate::Lab). Cheap to clone; the lab deletes it.
@@ -41,7 +40,7 @@ impl Namespace {
 
     #[track_caller]
     fn opened(name: &str, label: &str) -> Self {
-        let path = Path::new(lab::NETNS_DIRECTORY).join(name);
+        let path = Path::new(NETNS_DIRECTORY).join(name);
         let file = File::open(&path).or_panic(format_args!("open {}", path.display()));
         let inode = file
             .metadata()
@@ -173,32 +172,4 @@ impl Namespace {
     }
 }
 
-/// Passes lines to one `ip -force -batch -`, in a named namespace or the current one; all lines are tried.
-pub(crate) fn ip_batch(namespace: Option<&str>, script: &str) -> Result<(), String> {
-    let program = program("ip").map_err(|skip| skip.reason().to_owned())?;
-    let mut command = Command::new(program);
-    if let Some(name) = namespace {
-        command.args(["-n", name]);
-    }
-    command
-        .args(["-force", "-batch", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    let mut run = || -> std::io::Result<_> {
-        let mut child = command.spawn()?;
-        if let Some(mut stdin) = child.stdin.take() {
-            stdin.write_all(script.as_bytes())?;
-        }
-        child.wait_with_output()
-    };
-    let output = run().map_err(|error| format!("ip: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!(
-        "ip {}: {}\n{script}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr).trim()
-    ))
-}
+pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";

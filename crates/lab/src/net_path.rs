@@ -1,7 +1,7 @@
 use crate::lab_socket::mapped;
 use crate::link::End;
-use crate::namespace::ip_batch;
 use crate::or_panic::OrPanic;
+use crate::program::ip_batch;
 use crate::{Link, Namespace, SocketOptions};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -47,11 +47,73 @@ impl Namespace {
     }
 
     fn loopback_path(&self, ip: IpAddr, mapped: bool) -> NetPath {
+        NetPath::new([self, self], [ip, ip], mapped)
+    }
+}
+
+impl Link {
+    /// A path over IPv4 between two new addresses: cutting it affects no other path.
+    #[track_caller]
+    pub fn net_path(&self) -> NetPath {
+        self.net_path_between(false, false)
+    }
+
+    /// A path over IPv6, like [`net_path`](Self::net_path).
+    #[track_caller]
+    pub fn net_path6(&self) -> NetPath {
+        self.net_path_between(true, false)
+    }
+
+    /// A path over IPv4 where the server listens on the IPv6 wildcard and sees v4-mapped addresses.
+    #[track_caller]
+    pub fn net_path_mapped(&self) -> NetPath {
+        self.net_path_between(false, true)
+    }
+
+    /// A path over IPv6 link-local addresses, which bind sockets to their device.
+    #[track_caller]
+    pub fn net_path_link_local(&self) -> NetPath {
+        let mut net_path = self.net_path_between(true, false);
+        let [client, server] = [net_path.client_ip, net_path.server_ip].map(link_local);
+        net_path.scopes = (self.0.client.index(), self.0.server.index());
+        let addresses = [(&self.0.client, client), (&self.0.server, server)];
+        for (end, own) in addresses {
+            let script = format!("addr add {own}/64 dev {} nodad\n", end.device);
+            ip_batch(Some(end.namespace.name()), &script).or_panic("give a link-local address");
+        }
+        (net_path.client_ip, net_path.server_ip) = (client, server);
+        net_path.mend(Toward::Client);
+        net_path.mend(Toward::Server);
+        net_path
+    }
+
+    #[track_caller]
+    fn net_path_between(&self, v6: bool, mapped: bool) -> NetPath {
+        let (client, server) = self.next_addresses(v6);
         NetPath {
-            client: self.clone(),
-            server: self.clone(),
-            client_ip: ip,
-            server_ip: ip,
+            link: Some(self.clone()),
+            ..NetPath::new(
+                [&self.0.client.namespace, &self.0.server.namespace],
+                [client, server],
+                mapped,
+            )
+        }
+    }
+}
+
+impl NetPath {
+    /// A path from client to server, without a link and socket options.
+    pub(crate) fn new(
+        namespaces: [&Namespace; 2],
+        [client_ip, server_ip]: [IpAddr; 2],
+        mapped: bool,
+    ) -> Self {
+        let [client, server] = namespaces.map(Namespace::clone);
+        Self {
+            client,
+            server,
+            client_ip,
+            server_ip,
             mapped,
             scopes: (0, 0),
             link: None,
@@ -59,9 +121,7 @@ impl Namespace {
             server_options: SocketOptions::new(),
         }
     }
-}
 
-impl NetPath {
     /// The namespace of clients.
     pub fn client(&self) -> &Namespace {
         &self.client
@@ -100,7 +160,7 @@ impl NetPath {
         }
     }
 
-    /// Drops packets in this direction from now on, silently. Panics on loopback, which cannot be cut.
+    /// Starts to drop packets in this direction, silently. Panics on loopback, which cannot be cut.
     ///
     /// Sets the sender's neighbour entry to a hardware address that the other end does not have.
     #[track_caller]
@@ -146,6 +206,17 @@ fn scoped(ip: IpAddr, port: u16, scope: u32) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) => SocketAddrV6::new(v6, port, 0, scope).into(),
         v4 @ IpAddr::V4(_) => SocketAddr::new(v4, port),
+    }
+}
+
+/// `fd77:0:0:N::H` as `fe80::N:H`.
+fn link_local(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => {
+            let [_, _, _, number, .., host] = v6.segments();
+            IpAddr::from([0xfe80, 0, 0, 0, 0, 0, number, host])
+        }
+        v4 @ IpAddr::V4(_) => v4,
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::child_handle::ChildHandle;
 use crate::lab_socket::Family;
 use crate::or_panic::OrPanic;
 use crate::{Lab, LabSocket, Namespace, Protocol, State, Timer, UnixName, wait_for};
@@ -9,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The plan of a process: name, namespace, user, sockets. From [`Lab::process`].
 #[derive(Debug)]
@@ -34,15 +35,12 @@ pub struct Process {
     living: Arc<ChildHandle>,
 }
 
-/// The child, which both its [`Process`] and its lab may end.
-#[derive(Debug)]
-pub(crate) struct ChildHandle(Mutex<Child>);
-
-impl<'lab> ProcessPlan<'lab> {
-    pub(crate) fn new(lab: &'lab Lab, comm: OsString) -> Self {
-        Self {
-            lab,
-            comm,
+impl Lab {
+    /// Plans a process with this `comm` (the kernel keeps 15 bytes; any byte but NUL).
+    pub fn process(&self, comm: impl AsRef<[u8]>) -> ProcessPlan<'_> {
+        ProcessPlan {
+            lab: self,
+            comm: OsString::from_vec(comm.as_ref().to_vec()),
             namespace: None,
             user: None,
             own_group: false,
@@ -51,7 +49,9 @@ impl<'lab> ProcessPlan<'lab> {
             taken: None,
         }
     }
+}
 
+impl ProcessPlan<'_> {
     /// Runs it in this network namespace; required before it opens sockets.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &Namespace) -> Self {
@@ -178,7 +178,7 @@ impl<'lab> ProcessPlan<'lab> {
         drop(command);
         let pid = child.id();
         let stdout = child.stdout.take();
-        let living = Arc::new(ChildHandle(Mutex::new(child)));
+        let living = Arc::new(ChildHandle::new(child));
         self.lab.adopt(Arc::clone(&living));
         let uid = self
             .user
@@ -261,15 +261,6 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.living.end();
-    }
-}
-
-impl ChildHandle {
-    pub(crate) fn end(&self) {
-        let mut child = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Neither affects a child that was reaped before.
-        let _ = child.kill();
-        let _ = child.wait();
     }
 }
 
