@@ -24,6 +24,12 @@ read! {
     be_u32: u32, from_be_bytes;
 }
 
+/// Reads one byte.
+#[inline]
+pub(crate) fn byte(bytes: &[u8], at: usize) -> Option<u8> {
+    bytes.get(at).copied()
+}
+
 /// Reads a 64-bit number stored as two 32-bit ones, the low half first.
 #[inline]
 pub(crate) fn ne_halves(bytes: &[u8], at: usize) -> Option<u64> {

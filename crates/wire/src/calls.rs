@@ -17,49 +17,53 @@ pub const NONE: u32 = u32::MAX;
 /// Flag next to the number of a 32-bit call on a 64-bit kernel.
 pub const COMPAT: u32 = 1 << 31;
 
-/// Counts of one system call by one process: `struct cell`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CallCounts {
-    /// Process id (high half) and number of the call (low half); 0 for an empty entry.
-    pub process_and_call: u64,
-    /// Number of calls that returned.
-    pub count: u64,
-    /// Number of calls that returned an error.
-    pub errors: u64,
-    /// Number of calls that were timed.
-    pub timed: u64,
-    /// Total time on a processor of the timed calls.
-    pub on_ns: u64,
-    /// Total time off the processors of all calls.
-    pub off_ns: u64,
-    /// Duration of the longest call, as far as it was observed.
-    pub max_ns: u64,
+record! {
+    /// Counts of one system call by one process: `struct cell`.
+    #[derive(Default)]
+    pub struct CallCounts {
+        /// Process id (high half) and number of the call (low half); 0 for an empty entry.
+        process_and_call: u64 = ne_u64 @ 0;
+        /// Number of calls that returned.
+        count: u64 = ne_u64 @ 8;
+        /// Number of calls that returned an error.
+        errors: u64 = ne_u64 @ 16;
+        /// Number of calls that were timed.
+        timed: u64 = ne_u64 @ 24;
+        /// Total time on a processor of the timed calls.
+        on_ns: u64 = ne_u64 @ 32;
+        /// Total time off the processors of all calls.
+        off_ns: u64 = ne_u64 @ 40;
+        /// Duration of the longest call, as far as it was observed.
+        max_ns: u64 = ne_u64 @ 48;
+    }
 }
 
-/// An error of a system call: `struct error`, a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ErrorKey {
-    /// Process id (high half) and number of the call (low half).
-    pub process_and_call: u64,
-    /// The errno.
-    pub errno: u64,
+record! {
+    /// An error of a system call: `struct error`, a key.
+    pub struct ErrorKey {
+        /// Process id (high half) and number of the call (low half).
+        process_and_call: u64 = ne_u64 @ 0;
+        /// The errno.
+        errno: u64 = ne_u64 @ 8;
+    }
 }
 
-/// The thread that runs on a processor: `struct running`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Running {
-    /// Start time of its call; 0 if it is in no call, or in one that is not timed.
-    pub start_ns: u64,
-    /// Number of calls that have returned on this processor.
-    pub calls: u64,
-    /// The thread.
-    pub tid: u32,
-    /// Its process.
-    pub tgid: u32,
-    /// The number of its call, if it is timed.
-    pub nr: u32,
-    /// Whether it is in scope.
-    pub is_in_scope: bool,
+record! {
+    /// The thread that runs on a processor: `struct running`.
+    pub struct Running {
+        /// Start time of its call; 0 if it is in no call, or in one that is not timed.
+        start_ns: u64 = ne_u64 @ 8;
+        /// Number of calls that have returned on this processor.
+        calls: u64 = ne_u64 @ 24;
+        /// The thread.
+        tid: u32 = ne_u32 @ 32;
+        /// Its process.
+        tgid: u32 = ne_u32 @ 36;
+        /// The number of its call, if it is timed.
+        nr: u32 = ne_u32 @ 52;
+        /// Whether it is in scope.
+        is_in_scope: bool = in_scope @ 48;
+    }
 }
 
 /// A thread in scope: `struct thread`.
@@ -73,47 +77,53 @@ pub struct Thread {
     pub wait: Wait,
 }
 
-/// A wait of a thread: `struct wait`, a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Wait {
-    /// The first argument of the call, if it identifies what the thread waits for; else 0.
-    pub argument: u64,
-    /// The process.
-    pub tgid: u32,
-    /// Number of `execve` calls of the process before.
-    pub execs: u32,
-    /// The number of the call, or [`NONE`].
-    pub nr: u32,
-    /// `task_struct.__state`; 0: it can run.
-    pub state: u32,
-    /// Id of a stack; -1 for none; below -1, -2 minus the index of a [`Sleeper`].
-    pub kernel_stack: i32,
-    /// Id of a stack; -1 for none.
-    pub user_stack: i32,
+record! {
+    /// A wait of a thread: `struct wait`, a key.
+    #[derive(Hash)]
+    pub struct Wait {
+        /// The first argument of the call, if it identifies what the thread waits for; else 0.
+        argument: u64 = ne_u64 @ 0;
+        /// The process.
+        tgid: u32 = ne_u32 @ 8;
+        /// Number of `execve` calls of the process before.
+        execs: u32 = ne_u32 @ 12;
+        /// The number of the call, or [`NONE`].
+        nr: u32 = ne_u32 @ 16;
+        /// `task_struct.__state`; 0: it can run.
+        state: u32 = ne_u32 @ 20;
+        /// Id of a stack; -1 for none; below -1, -2 minus the index of a [`Sleeper`].
+        kernel_stack: i32 = ne_i32 @ 24;
+        /// Id of a stack; -1 for none.
+        user_stack: i32 = ne_i32 @ 28;
+    }
 }
 
-/// Duration of waits: `struct time`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Time {
-    /// Number of waits.
-    pub count: u64,
-    /// Total duration.
-    pub total_ns: u64,
-    /// Duration of the longest wait.
-    pub max_ns: u64,
+record! {
+    /// Duration of waits: `struct time`.
+    #[derive(Default)]
+    pub struct Time {
+        /// Number of waits.
+        count: u64 = ne_u64 @ 0;
+        /// Total duration.
+        total_ns: u64 = ne_u64 @ 8;
+        /// Duration of the longest wait.
+        max_ns: u64 = ne_u64 @ 16;
+    }
 }
 
-/// Losses because a table was full: `struct lost`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lost {
-    /// Calls that were not counted.
-    pub calls: u64,
-    /// Waits that were not counted.
-    pub waits: u64,
-    /// Stacks that were not stored.
-    pub stacks: u64,
-    /// Threads or processes that could not be tracked.
-    pub threads: u64,
+record! {
+    /// Losses because a table was full: `struct lost`.
+    #[derive(Default)]
+    pub struct Lost {
+        /// Calls that were not counted.
+        calls: u64 = ne_u64 @ 0;
+        /// Waits that were not counted.
+        waits: u64 = ne_u64 @ 8;
+        /// Stacks that were not stored.
+        stacks: u64 = ne_u64 @ 16;
+        /// Threads or processes that could not be tracked.
+        threads: u64 = ne_u64 @ 24;
+    }
 }
 
 /// A thread that was already asleep at the start: `struct sleeper`.
@@ -137,20 +147,6 @@ impl CallCounts {
     /// The size of the map's value.
     pub const BYTES: usize = 56;
 
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            process_and_call: ne_u64(bytes, 0)?,
-            count: ne_u64(bytes, 8)?,
-            errors: ne_u64(bytes, 16)?,
-            timed: ne_u64(bytes, 24)?,
-            on_ns: ne_u64(bytes, 32)?,
-            off_ns: ne_u64(bytes, 40)?,
-            max_ns: ne_u64(bytes, 48)?,
-        })
-    }
-
     /// The process.
     #[must_use]
     pub const fn tgid(&self) -> u32 {
@@ -164,32 +160,6 @@ impl CallCounts {
     }
 }
 
-impl ErrorKey {
-    /// Parses the map's key; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            process_and_call: ne_u64(bytes, 0)?,
-            errno: ne_u64(bytes, 8)?,
-        })
-    }
-}
-
-impl Running {
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            start_ns: ne_u64(bytes, 8)?,
-            calls: ne_u64(bytes, 24)?,
-            tid: ne_u32(bytes, 32)?,
-            tgid: ne_u32(bytes, 36)?,
-            is_in_scope: ne_u32(bytes, 48)? == IN,
-            nr: ne_u32(bytes, 52)?,
-        })
-    }
-}
-
 impl Thread {
     /// Parses the map's value; `None` if it is too short.
     #[must_use]
@@ -198,47 +168,6 @@ impl Thread {
             since_ns: ne_u64(bytes, 24)?,
             start_ns: ne_u64(bytes, 8)?,
             wait: Wait::read(bytes.get(40..)?)?,
-        })
-    }
-}
-
-impl Wait {
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            argument: ne_u64(bytes, 0)?,
-            tgid: ne_u32(bytes, 8)?,
-            execs: ne_u32(bytes, 12)?,
-            nr: ne_u32(bytes, 16)?,
-            state: ne_u32(bytes, 20)?,
-            kernel_stack: ne_i32(bytes, 24)?,
-            user_stack: ne_i32(bytes, 28)?,
-        })
-    }
-}
-
-impl Time {
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            count: ne_u64(bytes, 0)?,
-            total_ns: ne_u64(bytes, 8)?,
-            max_ns: ne_u64(bytes, 16)?,
-        })
-    }
-}
-
-impl Lost {
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            calls: ne_u64(bytes, 0)?,
-            waits: ne_u64(bytes, 8)?,
-            stacks: ne_u64(bytes, 16)?,
-            threads: ne_u64(bytes, 24)?,
         })
     }
 }
@@ -266,6 +195,10 @@ impl Sleeper {
 
 /// Most frames of a stack: `FRAMES`.
 pub const FRAMES_MAX: usize = 127;
+
+fn in_scope(bytes: &[u8], at: usize) -> Option<bool> {
+    Some(ne_u32(bytes, at)? == IN)
+}
 
 /// `IN` of `enum verdict`.
 const IN: u32 = 2;

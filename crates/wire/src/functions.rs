@@ -78,30 +78,34 @@ pub enum Scope {
     Cgroup = 2,
 }
 
-/// A function in a process: `struct key`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
-    /// The process.
-    pub pid: u32,
-    /// The function's number.
-    pub function: u32,
+record! {
+    /// A function in a process: `struct key`.
+    #[derive(Hash)]
+    pub struct Key {
+        /// The process.
+        pid: u32 = ne_u32 @ 0;
+        /// The function's number.
+        function: u32 = ne_u32 @ 4;
+    }
 }
 
-/// Counts of a function: `struct counts`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Number of calls.
-    pub calls: u64,
-    /// Number of calls with a known duration.
-    pub timed: u64,
-    /// Total duration of the outermost calls.
-    pub total_ns: u64,
-    /// Total duration of all calls, without the time in other traced functions.
-    pub self_ns: u64,
-    /// Duration of the longest call.
-    pub max_ns: u64,
-    /// Number of calls whose return was not seen.
-    pub missed_returns: u64,
+record! {
+    /// Counts of a function: `struct counts`.
+    #[derive(Default)]
+    pub struct Counts {
+        /// Number of calls.
+        calls: u64 = ne_u64 @ 0;
+        /// Number of calls with a known duration.
+        timed: u64 = ne_u64 @ 8;
+        /// Total duration of the outermost calls.
+        total_ns: u64 = ne_u64 @ 16;
+        /// Total duration of all calls, without the time in other traced functions.
+        self_ns: u64 = ne_u64 @ 24;
+        /// Duration of the longest call.
+        max_ns: u64 = ne_u64 @ 32;
+        /// Number of calls whose return was not seen.
+        missed_returns: u64 = ne_u64 @ 40;
+    }
 }
 
 /// The running calls of a thread: `struct thread`.
@@ -113,21 +117,23 @@ pub struct Thread {
     pub functions: Vec<u32>,
 }
 
-/// Losses because a table was full: `struct losses`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Losses {
-    /// Calls nested deeper than 64 traced functions.
-    pub too_deep: u64,
-    /// Calls of threads that could not be tracked.
-    pub threads: u64,
-    /// Calls whose function and process could not be added to the counts.
-    pub counts: u64,
-    /// Processes started in scope that could not be tracked.
-    pub members: u64,
-    /// Not a loss: processes started by processes in scope.
-    pub started: u64,
-    /// Not a loss: calls of processes out of scope.
-    pub others: u64,
+record! {
+    /// Losses because a table was full: `struct losses`.
+    #[derive(Default)]
+    pub struct Losses {
+        /// Calls nested deeper than 64 traced functions.
+        too_deep: u64 = ne_u64 @ 0;
+        /// Calls of threads that could not be tracked.
+        threads: u64 = ne_u64 @ 8;
+        /// Calls whose function and process could not be added to the counts.
+        counts: u64 = ne_u64 @ 16;
+        /// Processes started in scope that could not be tracked.
+        members: u64 = ne_u64 @ 24;
+        /// Not a loss: processes started by processes in scope.
+        started: u64 = ne_u64 @ 32;
+        /// Not a loss: calls of processes out of scope.
+        others: u64 = ne_u64 @ 40;
+    }
 }
 
 impl Settings {
@@ -156,33 +162,11 @@ impl Settings {
 impl Key {
     /// The size of the map's key.
     pub const BYTES: usize = 8;
-
-    /// Parses the map's key; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            pid: ne_u32(bytes, 0)?,
-            function: ne_u32(bytes, 4)?,
-        })
-    }
 }
 
 impl Counts {
     /// The size of the map's value.
     pub const BYTES: usize = 48;
-
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            calls: ne_u64(bytes, 0)?,
-            timed: ne_u64(bytes, 8)?,
-            total_ns: ne_u64(bytes, 16)?,
-            self_ns: ne_u64(bytes, 24)?,
-            max_ns: ne_u64(bytes, 32)?,
-            missed_returns: ne_u64(bytes, 40)?,
-        })
-    }
 }
 
 impl Thread {
@@ -204,19 +188,6 @@ impl Thread {
 impl Losses {
     /// The size of the map's value.
     pub const BYTES: usize = 48;
-
-    /// Parses the map's value; `None` if it is too short.
-    #[must_use]
-    pub fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            too_deep: ne_u64(bytes, 0)?,
-            threads: ne_u64(bytes, 8)?,
-            counts: ne_u64(bytes, 16)?,
-            members: ne_u64(bytes, 24)?,
-            started: ne_u64(bytes, 32)?,
-            others: ne_u64(bytes, 40)?,
-        })
-    }
 }
 
 /// `DEPTH_MAX` of the program, the kernel's `MAX_URETPROBE_DEPTH`.

@@ -9,141 +9,45 @@
 //! ```
 //! Source: `include/uapi/linux/inet_diag.h`, `net/ipv4/inet_diag.c`.
 
-use crate::bytes::{array, be_u16, ne_halves, ne_u16, ne_u32, ne_u64, split_fixed};
-use crate::netlink::{Attributes, Request};
-use crate::{Error, Layer};
+use crate::bytes::{array, be_u16, byte, ne_halves, ne_u16, ne_u32, ne_u64};
+use crate::netlink::Request;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
-#[derive(Debug, Clone, Copy)]
-pub struct InetDiag<'a> {
-    fixed: &'a [u8; MESSAGE_LEN],
-    attributes: &'a [u8],
-}
-
-impl<'a> InetDiag<'a> {
-    /// Parses the payload of one netlink message.
-    ///
-    /// # Errors
-    /// When it is shorter than `struct inet_diag_msg`.
-    #[inline]
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = split_fixed(payload, Layer::InetDiag)?;
-        Ok(Self { fixed, attributes })
-    }
-
-    /// `idiag_family`: `AF_INET` or `AF_INET6`
-    #[must_use]
-    pub const fn family(&self) -> u8 {
-        self.fixed[0]
-    }
-
-    /// `idiag_state`: the kernel's TCP state number, also for UDP (1 connected, 7 not)
-    #[must_use]
-    pub const fn state(&self) -> u8 {
-        self.fixed[1]
-    }
-
-    /// `idiag_timer`: 0 none, 1 retransmission, 2 keepalive (or another of `sk_timer`), 3 TIME_WAIT, 4 zero window
-    /// probe
-    #[must_use]
-    pub const fn timer(&self) -> u8 {
-        self.fixed[2]
-    }
-
-    /// `idiag_retrans`: retransmissions or probes of the running timer
-    #[must_use]
-    pub const fn retransmits(&self) -> u8 {
-        self.fixed[3]
-    }
-
-    /// `idiag_sport`: local port
-    #[must_use]
-    #[inline]
-    pub fn source_port(&self) -> u16 {
-        be_u16(self.fixed, 4).unwrap_or_default()
-    }
-
-    /// `idiag_dport`: peer's port
-    #[must_use]
-    #[inline]
-    pub fn destination_port(&self) -> u16 {
-        be_u16(self.fixed, 6).unwrap_or_default()
-    }
-
-    /// `idiag_src`: 16 bytes in network order, of which IPv4 uses the first four
-    #[must_use]
-    #[inline]
-    pub fn source(&self) -> [u8; 16] {
-        array(self.fixed, 8).unwrap_or_default()
-    }
-
-    /// `idiag_dst`: 16 bytes in network order, of which IPv4 uses the first four
-    #[must_use]
-    #[inline]
-    pub fn destination(&self) -> [u8; 16] {
-        array(self.fixed, 24).unwrap_or_default()
-    }
-
-    /// `idiag_if`: index of the interface the socket is bound to, 0 for none
-    #[must_use]
-    #[inline]
-    pub fn interface(&self) -> u32 {
-        self.field(40)
-    }
-
-    /// `idiag_cookie`, the low half first: identifies the socket until the host is restarted
-    #[must_use]
-    #[inline]
-    pub fn cookie(&self) -> u64 {
-        ne_halves(self.fixed, 44).unwrap_or_default()
-    }
-
-    /// `idiag_expires`: milliseconds until the timer fires; a timer just overdue wraps around
-    #[must_use]
-    #[inline]
-    pub fn expires_ms(&self) -> u32 {
-        self.field(52)
-    }
-
-    /// `idiag_rqueue`: bytes to read, or of a listener the connections waiting in its accept queue
-    #[must_use]
-    #[inline]
-    pub fn receive_queue(&self) -> u32 {
-        self.field(56)
-    }
-
-    /// `idiag_wqueue`: bytes not acknowledged, or of a listener its backlog
-    #[must_use]
-    #[inline]
-    pub fn send_queue(&self) -> u32 {
-        self.field(60)
-    }
-
-    /// `idiag_uid`, in the reader's user namespace
-    #[must_use]
-    #[inline]
-    pub fn uid(&self) -> u32 {
-        self.field(64)
-    }
-
-    /// `idiag_inode`: 0 where no file refers to the socket
-    #[must_use]
-    #[inline]
-    pub fn inode(&self) -> u32 {
-        self.field(68)
-    }
-
-    /// The attributes after the fixed part; the types are the constants of [`attribute`].
-    #[must_use]
-    pub const fn attributes(&self) -> Attributes<'a> {
-        Attributes::new(self.attributes)
-    }
-
-    #[inline]
-    fn field(&self, at: usize) -> u32 {
-        ne_u32(self.fixed, at).unwrap_or_default()
+sock_diag! {
+    /// An internet socket: `struct inet_diag_msg`.
+    pub struct InetDiag: 72, InetDiag {
+        /// `idiag_family`: `AF_INET` or `AF_INET6`
+        family: u8 = byte @ 0;
+        /// `idiag_state`: the kernel's TCP state number, also for UDP (1 connected, 7 not)
+        state: u8 = byte @ 1;
+        /// `idiag_timer`: 0 none, 1 retransmission, 2 keepalive (or another of `sk_timer`), 3 TIME_WAIT, 4 zero window
+        /// probe
+        timer: u8 = byte @ 2;
+        /// `idiag_retrans`: retransmissions or probes of the running timer
+        retransmits: u8 = byte @ 3;
+        /// `idiag_sport`: local port
+        source_port: u16 = be_u16 @ 4;
+        /// `idiag_dport`: peer's port
+        destination_port: u16 = be_u16 @ 6;
+        /// `idiag_src`: 16 bytes in network order, of which IPv4 uses the first four
+        source: [u8; 16] = array @ 8;
+        /// `idiag_dst`: 16 bytes in network order, of which IPv4 uses the first four
+        destination: [u8; 16] = array @ 24;
+        /// `idiag_if`: index of the interface the socket is bound to, 0 for none
+        interface: u32 = ne_u32 @ 40;
+        /// `idiag_cookie`, the low half first: identifies the socket until the host is restarted
+        cookie: u64 = ne_halves @ 44;
+        /// `idiag_expires`: milliseconds until the timer fires; a timer just overdue wraps around
+        expires_ms: u32 = ne_u32 @ 52;
+        /// `idiag_rqueue`: bytes to read, or of a listener the connections waiting in its accept queue
+        receive_queue: u32 = ne_u32 @ 56;
+        /// `idiag_wqueue`: bytes not acknowledged, or of a listener its backlog
+        send_queue: u32 = ne_u32 @ 60;
+        /// `idiag_uid`, in the reader's user namespace
+        uid: u32 = ne_u32 @ 64;
+        /// `idiag_inode`: 0 where no file refers to the socket
+        inode: u32 = ne_u32 @ 68;
     }
 }
 
@@ -318,29 +222,17 @@ impl SocketOptions {
     }
 }
 
-/// `struct inet_diag_meminfo`: bytes of socket memory, the older and shorter form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryInfo {
-    /// `idiag_rmem`: receive memory in use
-    pub rmem: u32,
-    /// `idiag_wmem`: send memory queued
-    pub wmem: u32,
-    /// `idiag_fmem`: forward allocation
-    pub fmem: u32,
-    /// `idiag_tmem`: send memory in use by the layers below
-    pub tmem: u32,
-}
-
-impl MemoryInfo {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            rmem: ne_u32(payload, 0)?,
-            wmem: ne_u32(payload, 4)?,
-            fmem: ne_u32(payload, 8)?,
-            tmem: ne_u32(payload, 12)?,
-        })
+attribute! {
+    /// `struct inet_diag_meminfo`: bytes of socket memory, the older and shorter form.
+    pub struct MemoryInfo {
+        /// `idiag_rmem`: receive memory in use
+        rmem: u32 = ne_u32 @ 0;
+        /// `idiag_wmem`: send memory queued
+        wmem: u32 = ne_u32 @ 4;
+        /// `idiag_fmem`: forward allocation
+        fmem: u32 = ne_u32 @ 8;
+        /// `idiag_tmem`: send memory in use by the layers below
+        tmem: u32 = ne_u32 @ 12;
     }
 }
 
@@ -362,162 +254,109 @@ impl<'a> SkMemInfo<'a> {
     }
 }
 
-/// `struct tcpvegas_info`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct VegasInfo {
-    /// `tcpv_enabled`
-    pub enabled: u32,
-    /// `tcpv_rttcnt`
-    pub rtt_count: u32,
-    /// `tcpv_rtt`, microseconds
-    pub rtt: u32,
-    /// `tcpv_minrtt`, microseconds
-    pub min_rtt: u32,
-}
-
-impl VegasInfo {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            enabled: ne_u32(payload, 0)?,
-            rtt_count: ne_u32(payload, 4)?,
-            rtt: ne_u32(payload, 8)?,
-            min_rtt: ne_u32(payload, 12)?,
-        })
+attribute! {
+    /// `struct tcpvegas_info`
+    pub struct VegasInfo {
+        /// `tcpv_enabled`
+        enabled: u32 = ne_u32 @ 0;
+        /// `tcpv_rttcnt`
+        rtt_count: u32 = ne_u32 @ 4;
+        /// `tcpv_rtt`, microseconds
+        rtt: u32 = ne_u32 @ 8;
+        /// `tcpv_minrtt`, microseconds
+        min_rtt: u32 = ne_u32 @ 12;
     }
 }
 
-/// `struct tcp_dctcp_info`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DctcpInfo {
-    /// `dctcp_enabled`
-    pub enabled: u16,
-    /// `dctcp_ce_state`
-    pub ce_state: u16,
-    /// `dctcp_alpha`, in 1/1024
-    pub alpha: u32,
-    /// `dctcp_ab_ecn`, bytes
-    pub ab_ecn: u32,
-    /// `dctcp_ab_tot`, bytes
-    pub ab_tot: u32,
-}
-
-impl DctcpInfo {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            enabled: ne_u16(payload, 0)?,
-            ce_state: ne_u16(payload, 2)?,
-            alpha: ne_u32(payload, 4)?,
-            ab_ecn: ne_u32(payload, 8)?,
-            ab_tot: ne_u32(payload, 12)?,
-        })
+attribute! {
+    /// `struct tcp_dctcp_info`
+    pub struct DctcpInfo {
+        /// `dctcp_enabled`
+        enabled: u16 = ne_u16 @ 0;
+        /// `dctcp_ce_state`
+        ce_state: u16 = ne_u16 @ 2;
+        /// `dctcp_alpha`, in 1/1024
+        alpha: u32 = ne_u32 @ 4;
+        /// `dctcp_ab_ecn`, bytes
+        ab_ecn: u32 = ne_u32 @ 8;
+        /// `dctcp_ab_tot`, bytes
+        ab_tot: u32 = ne_u32 @ 12;
     }
 }
 
-/// `struct tcp_bbr_info`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BbrInfo {
-    /// `bbr_bw_lo` and `bbr_bw_hi`: bytes per second
-    pub bandwidth: u64,
-    /// `bbr_min_rtt`, microseconds
-    pub min_rtt: u32,
-    /// `bbr_pacing_gain`, in 1/256
-    pub pacing_gain: u32,
-    /// `bbr_cwnd_gain`, in 1/256
-    pub cwnd_gain: u32,
-}
-
-impl BbrInfo {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            bandwidth: ne_halves(payload, 0)?,
-            min_rtt: ne_u32(payload, 8)?,
-            pacing_gain: ne_u32(payload, 12)?,
-            cwnd_gain: ne_u32(payload, 16)?,
-        })
+attribute! {
+    /// `struct tcp_bbr_info`
+    pub struct BbrInfo {
+        /// `bbr_bw_lo` and `bbr_bw_hi`: bytes per second
+        bandwidth: u64 = ne_halves @ 0;
+        /// `bbr_min_rtt`, microseconds
+        min_rtt: u32 = ne_u32 @ 8;
+        /// `bbr_pacing_gain`, in 1/256
+        pacing_gain: u32 = ne_u32 @ 12;
+        /// `bbr_cwnd_gain`, in 1/256
+        cwnd_gain: u32 = ne_u32 @ 16;
     }
 }
 
-macro_rules! mptcp_info {
-    ($($(#[$doc:meta])* $name:ident: $type:ident @ $offset:literal;)*) => {
-        /// `struct mptcp_info`, with the length of this kernel's. Source: `include/uapi/linux/mptcp.h`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub struct MptcpInfo<'a>(&'a [u8]);
+/// `struct mptcp_info`, with the length of this kernel's. Source: `include/uapi/linux/mptcp.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MptcpInfo<'a>(&'a [u8]);
 
-        impl<'a> MptcpInfo<'a> {
-            /// Wraps the attribute's payload.
-            #[must_use]
-            pub const fn new(payload: &'a [u8]) -> Self {
-                Self(payload)
-            }
+impl<'a> MptcpInfo<'a> {
+    /// Wraps the attribute's payload.
+    #[must_use]
+    pub const fn new(payload: &'a [u8]) -> Self {
+        Self(payload)
+    }
 
-            $($(#[$doc])*
-            #[must_use]
-            pub fn $name(&self) -> Option<mptcp_info!(@int $type)> {
-                mptcp_info!(@read $type)(self.0, $offset)
-            })*
-        }
-    };
-    (@int ne_u8) => { u8 };
-    (@int ne_u32) => { u32 };
-    (@int ne_u64) => { u64 };
-    (@read ne_u8) => { |bytes: &[u8], at: usize| bytes.get(at).copied() };
-    (@read ne_u32) => { ne_u32 };
-    (@read ne_u64) => { ne_u64 };
-}
-
-mptcp_info! {
-    /// `mptcpi_subflows`: additional subflows
-    subflows: ne_u8 @ 0;
-    /// `mptcpi_add_addr_signal`
-    add_addr_signal: ne_u8 @ 1;
-    /// `mptcpi_add_addr_accepted`
-    add_addr_accepted: ne_u8 @ 2;
-    /// `mptcpi_subflows_max`
-    subflows_max: ne_u8 @ 3;
-    /// `mptcpi_add_addr_signal_max`
-    add_addr_signal_max: ne_u8 @ 4;
-    /// `mptcpi_add_addr_accepted_max`
-    add_addr_accepted_max: ne_u8 @ 5;
-    /// `mptcpi_flags`: bit 0 fallback to TCP, bit 1 remote key received
-    flags: ne_u32 @ 8;
-    /// `mptcpi_token`
-    token: ne_u32 @ 12;
-    /// `mptcpi_write_seq`
-    write_seq: ne_u64 @ 16;
-    /// `mptcpi_snd_una`
-    snd_una: ne_u64 @ 24;
-    /// `mptcpi_rcv_nxt`
-    rcv_nxt: ne_u64 @ 32;
-    /// `mptcpi_local_addr_used` (5.16)
-    local_addr_used: ne_u8 @ 40;
-    /// `mptcpi_local_addr_max` (5.16)
-    local_addr_max: ne_u8 @ 41;
-    /// `mptcpi_csum_enabled` (5.16)
-    csum_enabled: ne_u8 @ 42;
-    /// `mptcpi_retransmits` (6.5)
-    retransmits: ne_u32 @ 44;
-    /// `mptcpi_bytes_retrans` (6.5)
-    bytes_retrans: ne_u64 @ 48;
-    /// `mptcpi_bytes_sent` (6.5)
-    bytes_sent: ne_u64 @ 56;
-    /// `mptcpi_bytes_received` (6.5)
-    bytes_received: ne_u64 @ 64;
-    /// `mptcpi_bytes_acked` (6.5)
-    bytes_acked: ne_u64 @ 72;
-    /// `mptcpi_subflows_total` (6.7)
-    subflows_total: ne_u8 @ 80;
-    /// `mptcpi_last_data_sent`, milliseconds ago (6.10)
-    last_data_sent: ne_u32 @ 84;
-    /// `mptcpi_last_data_recv`, milliseconds ago (6.10)
-    last_data_recv: ne_u32 @ 88;
-    /// `mptcpi_last_ack_recv`, milliseconds ago (6.10)
-    last_ack_recv: ne_u32 @ 92;
+    optional_accessors! {
+        /// `mptcpi_subflows`: additional subflows
+        subflows: u8 = byte @ 0;
+        /// `mptcpi_add_addr_signal`
+        add_addr_signal: u8 = byte @ 1;
+        /// `mptcpi_add_addr_accepted`
+        add_addr_accepted: u8 = byte @ 2;
+        /// `mptcpi_subflows_max`
+        subflows_max: u8 = byte @ 3;
+        /// `mptcpi_add_addr_signal_max`
+        add_addr_signal_max: u8 = byte @ 4;
+        /// `mptcpi_add_addr_accepted_max`
+        add_addr_accepted_max: u8 = byte @ 5;
+        /// `mptcpi_flags`: bit 0 fallback to TCP, bit 1 remote key received
+        flags: u32 = ne_u32 @ 8;
+        /// `mptcpi_token`
+        token: u32 = ne_u32 @ 12;
+        /// `mptcpi_write_seq`
+        write_seq: u64 = ne_u64 @ 16;
+        /// `mptcpi_snd_una`
+        snd_una: u64 = ne_u64 @ 24;
+        /// `mptcpi_rcv_nxt`
+        rcv_nxt: u64 = ne_u64 @ 32;
+        /// `mptcpi_local_addr_used` (5.16)
+        local_addr_used: u8 = byte @ 40;
+        /// `mptcpi_local_addr_max` (5.16)
+        local_addr_max: u8 = byte @ 41;
+        /// `mptcpi_csum_enabled` (5.16)
+        csum_enabled: u8 = byte @ 42;
+        /// `mptcpi_retransmits` (6.5)
+        retransmits: u32 = ne_u32 @ 44;
+        /// `mptcpi_bytes_retrans` (6.5)
+        bytes_retrans: u64 = ne_u64 @ 48;
+        /// `mptcpi_bytes_sent` (6.5)
+        bytes_sent: u64 = ne_u64 @ 56;
+        /// `mptcpi_bytes_received` (6.5)
+        bytes_received: u64 = ne_u64 @ 64;
+        /// `mptcpi_bytes_acked` (6.5)
+        bytes_acked: u64 = ne_u64 @ 72;
+        /// `mptcpi_subflows_total` (6.7)
+        subflows_total: u8 = byte @ 80;
+        /// `mptcpi_last_data_sent`, milliseconds ago (6.10)
+        last_data_sent: u32 = ne_u32 @ 84;
+        /// `mptcpi_last_data_recv`, milliseconds ago (6.10)
+        last_data_recv: u32 = ne_u32 @ 88;
+        /// `mptcpi_last_ack_recv`, milliseconds ago (6.10)
+        last_ack_recv: u32 = ne_u32 @ 92;
+    }
 }
 
 /// Types of the attributes that follow `struct inet_diag_msg`.
@@ -587,12 +426,12 @@ const SOCK_DESTROY: u16 = 21;
 /// `INET_DIAG_REQ_BYTECODE`
 pub const INET_DIAG_REQ_BYTECODE: u16 = 1;
 const INET_DIAG_REQ_PROTOCOL: u16 = 3;
-const MESSAGE_LEN: usize = 72;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::netlink::Messages;
+    use crate::Layer;
+    use crate::netlink::{Attributes, Messages};
 
     #[test]
     fn destroy_request_has_addresses_and_cookie() {

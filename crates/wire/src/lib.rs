@@ -26,6 +26,9 @@ extern crate self as sockeye_wire;
 
 extern crate alloc;
 
+#[macro_use]
+mod layout;
+
 pub mod btf;
 pub mod bytecode;
 mod bytes;

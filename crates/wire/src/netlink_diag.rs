@@ -10,99 +10,32 @@
 //! and its test for duplicates has not worked since the table became an `rhashtable` (seen with
 //! 6.18). Duplicates have the same cookie.
 
-use crate::bytes::{ne_halves, ne_u32, split_fixed};
+use crate::bytes::{byte, ne_halves, ne_u32};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
-use crate::netlink::{Attributes, Request};
-use crate::{Error, Layer};
+use crate::netlink::Request;
 use alloc::vec::Vec;
 
-/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
-#[derive(Debug, Clone, Copy)]
-pub struct NetlinkDiag<'a> {
-    fixed: &'a [u8; MESSAGE_LEN],
-    attributes: &'a [u8],
-}
-
-impl<'a> NetlinkDiag<'a> {
-    /// Parses the payload of one netlink message.
-    ///
-    /// # Errors
-    /// When it is shorter than `struct netlink_diag_msg`.
-    #[inline]
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = split_fixed(payload, Layer::NetlinkDiag)?;
-        Ok(Self { fixed, attributes })
-    }
-
-    /// `ndiag_family`: `AF_NETLINK`
-    #[must_use]
-    pub const fn family(&self) -> u8 {
-        self.fixed[0]
-    }
-
-    /// `ndiag_type`: `SOCK_DGRAM` (2) or `SOCK_RAW` (3), which netlink treats alike
-    #[must_use]
-    pub const fn kind(&self) -> u8 {
-        self.fixed[1]
-    }
-
-    /// `ndiag_protocol`: `NETLINK_ROUTE` is 0
-    #[must_use]
-    pub const fn protocol(&self) -> u8 {
-        self.fixed[2]
-    }
-
-    /// `ndiag_state`: netlink's numbers: 1 connected, 0 disconnected; 7 (`TCP_CLOSE`) if never connected
-    #[must_use]
-    pub const fn state(&self) -> u8 {
-        self.fixed[3]
-    }
-
-    /// `ndiag_portid`: 0 for the kernel's own sockets, and for ones not bound yet
-    #[must_use]
-    #[inline]
-    pub fn port(&self) -> u32 {
-        self.field(4)
-    }
-
-    /// `ndiag_dst_portid`: port id that it is connected to, 0 for the kernel
-    #[must_use]
-    #[inline]
-    pub fn destination_port(&self) -> u32 {
-        self.field(8)
-    }
-
-    /// `ndiag_dst_group`: the group it sends to, 0 for none
-    #[must_use]
-    #[inline]
-    pub fn destination_group(&self) -> u32 {
-        self.field(12)
-    }
-
-    /// `ndiag_ino`; the kernel's own sockets have one too, although no process owns them
-    #[must_use]
-    #[inline]
-    pub fn inode(&self) -> u32 {
-        self.field(16)
-    }
-
-    /// `ndiag_cookie`, the low half first
-    #[must_use]
-    #[inline]
-    pub fn cookie(&self) -> u64 {
-        ne_halves(self.fixed, 20).unwrap_or_default()
-    }
-
-    /// The attributes after the fixed part: [`attribute`].
-    #[must_use]
-    #[inline]
-    pub const fn attributes(&self) -> Attributes<'a> {
-        Attributes::new(self.attributes)
-    }
-
-    #[inline]
-    fn field(&self, at: usize) -> u32 {
-        ne_u32(self.fixed, at).unwrap_or_default()
+sock_diag! {
+    /// A NETLINK socket: `struct netlink_diag_msg`.
+    pub struct NetlinkDiag: 28, NetlinkDiag {
+        /// `ndiag_family`: `AF_NETLINK`
+        family: u8 = byte @ 0;
+        /// `ndiag_type`: `SOCK_DGRAM` (2) or `SOCK_RAW` (3), which netlink treats alike
+        kind: u8 = byte @ 1;
+        /// `ndiag_protocol`: `NETLINK_ROUTE` is 0
+        protocol: u8 = byte @ 2;
+        /// `ndiag_state`: netlink's numbers: 1 connected, 0 disconnected; 7 (`TCP_CLOSE`) if never connected
+        state: u8 = byte @ 3;
+        /// `ndiag_portid`: 0 for the kernel's own sockets, and for ones not bound yet
+        port: u32 = ne_u32 @ 4;
+        /// `ndiag_dst_portid`: port id that it is connected to, 0 for the kernel
+        destination_port: u32 = ne_u32 @ 8;
+        /// `ndiag_dst_group`: the group it sends to, 0 for none
+        destination_group: u32 = ne_u32 @ 12;
+        /// `ndiag_ino`; the kernel's own sockets have one too, although no process owns them
+        inode: u32 = ne_u32 @ 16;
+        /// `ndiag_cookie`, the low half first
+        cookie: u64 = ne_halves @ 20;
     }
 }
 
@@ -165,11 +98,11 @@ impl<'a> Groups<'a> {
 /// `NDIAG_PROTO_ALL`
 pub const PROTOCOL_ALL: u8 = u8::MAX;
 const AF_NETLINK: u8 = 16;
-const MESSAGE_LEN: usize = 28;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Layer;
     use crate::netlink::Messages;
 
     fn message() -> Vec<u8> {

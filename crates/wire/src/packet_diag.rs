@@ -6,68 +6,24 @@
 //! ```
 //! Source: `include/uapi/linux/packet_diag.h`, `net/packet/diag.c`.
 
-use crate::bytes::{array, ne_halves, ne_u16, ne_u32, split_fixed};
+use crate::bytes::{array, byte, ne_halves, ne_u16, ne_u32};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
-use crate::netlink::{Attributes, Request};
-use crate::{Error, Layer};
+use crate::netlink::Request;
 use alloc::vec::Vec;
 
-/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
-#[derive(Debug, Clone, Copy)]
-pub struct PacketDiag<'a> {
-    fixed: &'a [u8; MESSAGE_LEN],
-    attributes: &'a [u8],
-}
-
-impl<'a> PacketDiag<'a> {
-    /// Parses the payload of one netlink message.
-    ///
-    /// # Errors
-    /// When it is shorter than `struct packet_diag_msg`.
-    #[inline]
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = split_fixed(payload, Layer::PacketDiag)?;
-        Ok(Self { fixed, attributes })
-    }
-
-    /// `pdiag_family`: `AF_PACKET`
-    #[must_use]
-    pub const fn family(&self) -> u8 {
-        self.fixed[0]
-    }
-
-    /// `pdiag_type`: `SOCK_DGRAM` (2), `SOCK_RAW` (3) or the ancient `SOCK_PACKET` (10)
-    #[must_use]
-    pub const fn kind(&self) -> u8 {
-        self.fixed[1]
-    }
-
-    /// `pdiag_num`: the EtherType it listens to, in host order; 3 is all, 0 none
-    #[must_use]
-    #[inline]
-    pub fn ethertype(&self) -> u16 {
-        ne_u16(self.fixed, 2).unwrap_or_default()
-    }
-
-    /// `pdiag_ino`: 0 where no file refers to the socket
-    #[must_use]
-    #[inline]
-    pub fn inode(&self) -> u32 {
-        ne_u32(self.fixed, 4).unwrap_or_default()
-    }
-
-    /// `pdiag_cookie`, the low half first
-    #[must_use]
-    #[inline]
-    pub fn cookie(&self) -> u64 {
-        ne_halves(self.fixed, 8).unwrap_or_default()
-    }
-
-    /// The attributes after the fixed part: [`attribute`].
-    #[must_use]
-    #[inline]
-    pub const fn attributes(&self) -> Attributes<'a> {
-        Attributes::new(self.attributes)
+sock_diag! {
+    /// A PACKET socket: `struct packet_diag_msg`.
+    pub struct PacketDiag: 16, PacketDiag {
+        /// `pdiag_family`: `AF_PACKET`
+        family: u8 = byte @ 0;
+        /// `pdiag_type`: `SOCK_DGRAM` (2), `SOCK_RAW` (3) or the ancient `SOCK_PACKET` (10)
+        kind: u8 = byte @ 1;
+        /// `pdiag_num`: the EtherType it listens to, in host order; 3 is all, 0 none
+        ethertype: u16 = ne_u16 @ 2;
+        /// `pdiag_ino`: 0 where no file refers to the socket
+        inode: u32 = ne_u32 @ 4;
+        /// `pdiag_cookie`, the low half first
+        cookie: u64 = ne_halves @ 8;
     }
 }
 
@@ -118,35 +74,21 @@ pub mod attribute {
     pub const FILTER: u16 = 7;
 }
 
-/// `struct packet_diag_info`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Info {
-    /// `pdi_index`: index of the interface it is bound to, 0 for every one
-    pub interface: u32,
-    /// `pdi_version`: 0, 1 or 2 for TPACKET_V1 to V3
-    pub version: u32,
-    /// `pdi_reserve`: bytes kept free before each packet in the ring
-    pub reserve: u32,
-    /// `pdi_copy_thresh`
-    pub copy_threshold: u32,
-    /// `pdi_tstamp`: source of timestamps
-    pub timestamp: u32,
-    /// `pdi_flags`: bits 0 running, 1 auxdata, 2 origdev, 3 vnethdr, 4 loss
-    pub flags: u32,
-}
-
-impl Info {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            interface: ne_u32(payload, 0)?,
-            version: ne_u32(payload, 4)?,
-            reserve: ne_u32(payload, 8)?,
-            copy_threshold: ne_u32(payload, 12)?,
-            timestamp: ne_u32(payload, 16)?,
-            flags: ne_u32(payload, 20)?,
-        })
+attribute! {
+    /// `struct packet_diag_info`
+    pub struct Info {
+        /// `pdi_index`: index of the interface it is bound to, 0 for every one
+        interface: u32 = ne_u32 @ 0;
+        /// `pdi_version`: 0, 1 or 2 for TPACKET_V1 to V3
+        version: u32 = ne_u32 @ 4;
+        /// `pdi_reserve`: bytes kept free before each packet in the ring
+        reserve: u32 = ne_u32 @ 8;
+        /// `pdi_copy_thresh`
+        copy_threshold: u32 = ne_u32 @ 12;
+        /// `pdi_tstamp`: source of timestamps
+        timestamp: u32 = ne_u32 @ 16;
+        /// `pdi_flags`: bits 0 running, 1 auxdata, 2 origdev, 3 vnethdr, 4 loss
+        flags: u32 = ne_u32 @ 20;
     }
 }
 
@@ -178,38 +120,23 @@ pub fn memberships(payload: &[u8]) -> impl Iterator<Item = Membership> + '_ {
     })
 }
 
-/// `struct packet_diag_ring`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ring {
-    /// `pdr_block_size`, bytes
-    pub block_size: u32,
-    /// `pdr_block_nr`
-    pub blocks: u32,
-    /// `pdr_frame_size`, bytes
-    pub frame_size: u32,
-    /// `pdr_frame_nr`
-    pub frames: u32,
-    /// `pdr_retire_tmo`, milliseconds; TPACKET_V3
-    pub retire_timeout: u32,
-    /// `pdr_sizeof_priv`, bytes; TPACKET_V3
-    pub private_size: u32,
-    /// `pdr_features`; TPACKET_V3
-    pub features: u32,
-}
-
-impl Ring {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            block_size: ne_u32(payload, 0)?,
-            blocks: ne_u32(payload, 4)?,
-            frame_size: ne_u32(payload, 8)?,
-            frames: ne_u32(payload, 12)?,
-            retire_timeout: ne_u32(payload, 16)?,
-            private_size: ne_u32(payload, 20)?,
-            features: ne_u32(payload, 24)?,
-        })
+attribute! {
+    /// `struct packet_diag_ring`
+    pub struct Ring {
+        /// `pdr_block_size`, bytes
+        block_size: u32 = ne_u32 @ 0;
+        /// `pdr_block_nr`
+        blocks: u32 = ne_u32 @ 4;
+        /// `pdr_frame_size`, bytes
+        frame_size: u32 = ne_u32 @ 8;
+        /// `pdr_frame_nr`
+        frames: u32 = ne_u32 @ 12;
+        /// `pdr_retire_tmo`, milliseconds; TPACKET_V3
+        retire_timeout: u32 = ne_u32 @ 16;
+        /// `pdr_sizeof_priv`, bytes; TPACKET_V3
+        private_size: u32 = ne_u32 @ 20;
+        /// `pdr_features`; TPACKET_V3
+        features: u32 = ne_u32 @ 24;
     }
 }
 
@@ -234,11 +161,11 @@ impl Fanout {
 }
 
 const AF_PACKET: u8 = 17;
-const MESSAGE_LEN: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Layer;
     use crate::netlink::Messages;
 
     fn message() -> Vec<u8> {

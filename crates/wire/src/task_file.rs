@@ -14,42 +14,27 @@
 
 use crate::bytes::{array, ne_u32, ne_u64};
 
-/// A descriptor of a socket, with its owner: `struct record`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Record {
-    /// Id of the task's cgroup v2.
-    pub cgroup: u64,
-    /// Process id in our pid namespace; 0 if the process is not visible there.
-    pub pid: u32,
-    /// Process group id, likewise.
-    pub pgid: u32,
-    /// Process id in the initial pid namespace.
-    pub tgid: u32,
-    /// The descriptor.
-    pub descriptor: u32,
-    /// The inode of the socket.
-    pub inode: u32,
-    /// User id.
-    pub uid: u32,
-    /// The inode of its network namespace; 0 if the task is exiting.
-    pub netns: u32,
-    /// The process's name, padded with NULs.
-    pub comm: [u8; 16],
-}
-
-impl Record {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        Some(Self {
-            cgroup: ne_u64(bytes, 0)?,
-            pid: ne_u32(bytes, 8)?,
-            pgid: ne_u32(bytes, 12)?,
-            tgid: ne_u32(bytes, 16)?,
-            descriptor: ne_u32(bytes, 20)?,
-            inode: ne_u32(bytes, 24)?,
-            uid: ne_u32(bytes, 28)?,
-            netns: ne_u32(bytes, 32)?,
-            comm: array(bytes, 40)?,
-        })
+record! {
+    /// A descriptor of a socket, with its owner: `struct record`.
+    pub struct Record {
+        /// Id of the task's cgroup v2.
+        cgroup: u64 = ne_u64 @ 0;
+        /// Process id in our pid namespace; 0 if the process is not visible there.
+        pid: u32 = ne_u32 @ 8;
+        /// Process group id, likewise.
+        pgid: u32 = ne_u32 @ 12;
+        /// Process id in the initial pid namespace.
+        tgid: u32 = ne_u32 @ 16;
+        /// The descriptor.
+        descriptor: u32 = ne_u32 @ 20;
+        /// The inode of the socket.
+        inode: u32 = ne_u32 @ 24;
+        /// User id.
+        uid: u32 = ne_u32 @ 28;
+        /// The inode of its network namespace; 0 if the task is exiting.
+        netns: u32 = ne_u32 @ 32;
+        /// The process's name, padded with NULs.
+        comm: [u8; 16] = array @ 40;
     }
 }
 

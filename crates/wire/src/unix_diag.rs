@@ -7,70 +7,27 @@
 //! Source: `include/uapi/linux/unix_diag.h`, `net/unix/diag.c`. The kernel reports only sockets with a
 //! file: a connection that is not accepted yet is missing here, although `/proc/net/unix` has it.
 
-use crate::bytes::{ne_halves, ne_u32, split_fixed};
+use crate::bytes::{byte, ne_halves, ne_u32};
 use crate::inet_diag::SOCK_DIAG_BY_FAMILY;
-use crate::netlink::{Attributes, Request};
-use crate::{Error, Layer};
+use crate::netlink::Request;
 use alloc::vec::Vec;
 
-/// A socket as the kernel describes it: the fixed part checked, attributes not parsed yet.
-#[derive(Debug, Clone, Copy)]
-pub struct UnixDiag<'a> {
-    fixed: &'a [u8; MESSAGE_LEN],
-    attributes: &'a [u8],
-}
-
-impl<'a> UnixDiag<'a> {
-    /// Parses the payload of one netlink message.
-    ///
-    /// # Errors
-    /// When it is shorter than `struct unix_diag_msg`.
-    #[inline]
-    pub fn parse(payload: &'a [u8]) -> Result<Self, Error> {
-        let (fixed, attributes) = split_fixed(payload, Layer::UnixDiag)?;
-        Ok(Self { fixed, attributes })
-    }
-
-    /// `udiag_family`: `AF_UNIX`
-    #[must_use]
-    pub const fn family(&self) -> u8 {
-        self.fixed[0]
-    }
-
-    /// `udiag_type`: `SOCK_STREAM` (1), `SOCK_DGRAM` (2) or `SOCK_SEQPACKET` (5)
-    #[must_use]
-    pub const fn kind(&self) -> u8 {
-        self.fixed[1]
-    }
-
-    /// `udiag_state`: the kernel's TCP state number, 1 connected, 7 not, 10 listening.
-    ///
-    /// A datagram socket that another one is connected *to* is 1 as well; only [`attribute::PEER`] shows the
-    /// difference.
-    #[must_use]
-    pub const fn state(&self) -> u8 {
-        self.fixed[2]
-    }
-
-    /// `udiag_ino`
-    #[must_use]
-    #[inline]
-    pub fn inode(&self) -> u32 {
-        ne_u32(self.fixed, 4).unwrap_or_default()
-    }
-
-    /// `udiag_cookie`, the low half first
-    #[must_use]
-    #[inline]
-    pub fn cookie(&self) -> u64 {
-        ne_halves(self.fixed, 8).unwrap_or_default()
-    }
-
-    /// The attributes after the fixed part: [`attribute`].
-    #[must_use]
-    #[inline]
-    pub const fn attributes(&self) -> Attributes<'a> {
-        Attributes::new(self.attributes)
+sock_diag! {
+    /// A UNIX socket: `struct unix_diag_msg`.
+    pub struct UnixDiag: 16, UnixDiag {
+        /// `udiag_family`: `AF_UNIX`
+        family: u8 = byte @ 0;
+        /// `udiag_type`: `SOCK_STREAM` (1), `SOCK_DGRAM` (2) or `SOCK_SEQPACKET` (5)
+        kind: u8 = byte @ 1;
+        /// `udiag_state`: the kernel's TCP state number, 1 connected, 7 not, 10 listening.
+        ///
+        /// A datagram socket that another one is connected *to* is 1 as well; only [`attribute::PEER`] shows the
+        /// difference.
+        state: u8 = byte @ 2;
+        /// `udiag_ino`
+        inode: u32 = ne_u32 @ 4;
+        /// `udiag_cookie`, the low half first
+        cookie: u64 = ne_halves @ 8;
     }
 }
 
@@ -156,44 +113,24 @@ impl<'a> Name<'a> {
     }
 }
 
-/// `struct unix_diag_vfs`: the file of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Vfs {
-    /// `udiag_vfs_ino`: the lower half of the inode number
-    pub inode: u32,
-    /// `udiag_vfs_dev`: the file system's device, in the kernel's own form (12 bits major, 20 minor)
-    pub device: u32,
-}
-
-impl Vfs {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            inode: ne_u32(payload, 0)?,
-            device: ne_u32(payload, 4)?,
-        })
+attribute! {
+    /// `struct unix_diag_vfs`: the file of a path.
+    pub struct Vfs {
+        /// `udiag_vfs_ino`: the lower half of the inode number
+        inode: u32 = ne_u32 @ 0;
+        /// `udiag_vfs_dev`: the file system's device, in the kernel's own form (12 bits major, 20 minor)
+        device: u32 = ne_u32 @ 4;
     }
 }
 
-/// `struct unix_diag_rqlen`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Queues {
-    /// `udiag_rqueue`: bytes to read (of a datagram socket those of the first datagram), or of a
-    /// listener the connections waiting to be accepted
-    pub receive: u32,
-    /// `udiag_wqueue`: memory of data sent and not read yet, or of a listener its backlog
-    pub send: u32,
-}
-
-impl Queues {
-    /// Parses the attribute's payload; `None` if it is too short.
-    #[must_use]
-    pub fn parse(payload: &[u8]) -> Option<Self> {
-        Some(Self {
-            receive: ne_u32(payload, 0)?,
-            send: ne_u32(payload, 4)?,
-        })
+attribute! {
+    /// `struct unix_diag_rqlen`
+    pub struct Queues {
+        /// `udiag_rqueue`: bytes to read (of a datagram socket those of the first datagram), or of a
+        /// listener the connections waiting to be accepted
+        receive: u32 = ne_u32 @ 0;
+        /// `udiag_wqueue`: memory of data sent and not read yet, or of a listener its backlog
+        send: u32 = ne_u32 @ 4;
     }
 }
 
@@ -204,11 +141,11 @@ pub fn waiting(payload: &[u8]) -> impl Iterator<Item = u32> + '_ {
 }
 
 const AF_UNIX: u8 = 1;
-const MESSAGE_LEN: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Layer;
     use crate::netlink::Messages;
 
     fn message() -> Vec<u8> {

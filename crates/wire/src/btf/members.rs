@@ -5,7 +5,6 @@ use super::kind::{
     RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION, VOLATILE,
 };
 use super::name::Name;
-use super::scan::{CHECKPOINT_TYPES, enumerator_value};
 use super::{Bits, Btf, FieldAt};
 use alloc::vec::Vec;
 
@@ -251,6 +250,21 @@ fn bit_field(offset_bits: u64, size_bits: u32, little_endian: bool) -> Option<Fi
     })
 }
 
+/// Returns the value of the enumerator at `at`. Negative values need the flag of their enum, which kernels before 6.0
+/// never set.
+pub(super) fn enumerator_value(btf: &Btf<'_>, info: u32, at: usize) -> Option<i64> {
+    let low = btf.type_word(at + 4)?;
+    Some(if info >> 24 & KIND_MASK == ENUM64 {
+        (u64::from(low) | u64::from(btf.type_word(at + 8)?) << 32) as i64
+    } else if info >> 31 == 1 {
+        i64::from(low as i32)
+    } else {
+        i64::from(low)
+    })
+}
+
+/// Number of types per stored offset: 32 KB for a kernel instead of 500, and a few steps to the others.
+pub(super) const CHECKPOINT_TYPES: usize = 16;
 /// `struct btf_member`
 const MEMBER_BYTES: usize = 12;
 /// Typedefs of typedefs, unnamed structs in unnamed structs, arrays of arrays. The kernel's verifier allows 32.

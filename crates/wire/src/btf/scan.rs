@@ -3,7 +3,7 @@
 use super::kind::{
     COUNT_MASK, ENUM, ENUM64, FUNC, HEAD_BYTES, INT, KIND_MASK, STRUCT, TYPEDEF, UNION, lengths,
 };
-use super::members::Members;
+use super::members::{CHECKPOINT_TYPES, Members, enumerator_value};
 use super::name::Name;
 use super::name_index::{NameIndex, Space};
 use super::{Answer, Answers, Btf, Error, Query, TypeId, TypeKind};
@@ -198,20 +198,5 @@ fn push(candidates: &mut [Vec<Candidate>], group: usize, candidate: Candidate) {
     }
 }
 
-/// Returns the value of the enumerator at `at`. Negative values need the flag of their enum, which kernels before 6.0
-/// never set.
-pub(super) fn enumerator_value(btf: &Btf<'_>, info: u32, at: usize) -> Option<i64> {
-    let low = btf.type_word(at + 4)?;
-    Some(if info >> 24 & KIND_MASK == ENUM64 {
-        (u64::from(low) | u64::from(btf.type_word(at + 8)?) << 32) as i64
-    } else if info >> 31 == 1 {
-        i64::from(low as i32)
-    } else {
-        i64::from(low)
-    })
-}
-
-/// Number of types per stored offset: 32 KB for a kernel instead of 500, and a few steps to the others.
-pub(super) const CHECKPOINT_TYPES: usize = 16;
 /// Most types of one name that are considered.
 const CANDIDATES_MAX: usize = 16;

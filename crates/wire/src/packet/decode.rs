@@ -1,65 +1,8 @@
 //! Decoding a captured packet, from its link header to TCP.
 
-use super::{LinkType, Segment, link, network, transport, tunnel};
-use crate::bytes::{be_u16, be_u32};
-use crate::{Error, Layer};
-use core::net::IpAddr;
-
-/// A decoded packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant)] // most packets are segments, and values are short-lived
-pub enum Decoded {
-    /// A TCP segment.
-    Segment(Segment),
-    /// A fragment of an IP packet.
-    Fragment(Fragment),
-    /// UDP.
-    Datagram {
-        /// Source address
-        source: IpAddr,
-        /// Its port
-        source_port: u16,
-        /// Destination address
-        destination: IpAddr,
-        /// Its port
-        destination_port: u16,
-    },
-    /// Another IP protocol.
-    Ip {
-        /// Source address
-        source: IpAddr,
-        /// Destination address
-        destination: IpAddr,
-        /// Protocol number (`IPPROTO_ICMP`, ...)
-        protocol: u8,
-    },
-    /// A packet without IP: ARP, spanning tree, ...
-    Other {
-        /// Ethertype (`ETH_P_ARP`, ...); `None` if unknown
-        ethertype: Option<u16>,
-    },
-}
-
-/// A fragment of an IP packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fragment {
-    /// Source address
-    pub source: IpAddr,
-    /// Destination address
-    pub destination: IpAddr,
-    /// Protocol of the whole packet (`IPPROTO_TCP`, ...)
-    pub protocol: u8,
-    /// Identification of the whole packet, for the same addresses and protocol
-    pub id: u32,
-    /// Offset in the whole packet's payload in bytes
-    pub offset: u32,
-    /// Length in bytes, without the IP header
-    pub len: u32,
-    /// Whether more fragments follow
-    pub has_more: bool,
-    /// In the first fragment of a TCP segment, its header; `payload_len` counts this fragment's payload
-    pub segment: Option<Segment>,
-}
+use super::cursor::{Cursor, Next, protocol};
+use super::{Decoded, LinkType, link, network, transport, tunnel};
+use crate::Error;
 
 /// Decodes a packet of `original_len` bytes, of which `bytes` were captured, down to TCP.
 ///
@@ -71,23 +14,18 @@ pub struct Fragment {
 /// If a header is truncated by the capture, or invalid. The offset is in `bytes`.
 #[inline]
 pub fn decode(link_type: LinkType, bytes: &[u8], original_len: u32) -> Result<Decoded, Error> {
-    let mut walk = Walk {
-        bytes,
-        at: 0,
-        end: (original_len as usize).max(bytes.len()),
-        tunnels: 0,
-    };
-    let mut next = link::first(&mut walk, link_type)?;
+    let mut cursor = Cursor::new(bytes, original_len);
+    let mut next = link::first(&mut cursor, link_type)?;
     for _ in 0..LAYERS_MAX {
         next = match next {
-            Next::Ethernet => link::ethernet(&mut walk)?,
-            Next::Ethertype(ethertype) => link::ethertype(&mut walk, ethertype)?,
-            Next::Ppp => link::ppp(&mut walk)?,
-            Next::Ip => network::ip(&mut walk)?,
+            Next::Ethernet => link::ethernet(&mut cursor)?,
+            Next::Ethertype(ethertype) => link::ethertype(&mut cursor, ethertype)?,
+            Next::Ppp => link::ppp(&mut cursor)?,
+            Next::Ip => network::ip(&mut cursor)?,
             Next::Protocol(ip) => match ip.protocol {
-                protocol::TCP => return transport::tcp(&walk, &ip),
-                protocol::UDP => transport::udp(&mut walk, &ip)?,
-                _ => tunnel::by_protocol(&mut walk, &ip)?,
+                protocol::TCP => return transport::tcp(&cursor, &ip),
+                protocol::UDP => transport::udp(&mut cursor, &ip)?,
+                _ => tunnel::by_protocol(&mut cursor, &ip)?,
             },
             Next::Done(decoded) => return Ok(decoded),
         };
@@ -102,134 +40,8 @@ pub fn decode(link_type: LinkType, bytes: &[u8], original_len: u32) -> Result<De
     })
 }
 
-/// The next header of a packet.
-#[allow(clippy::large_enum_variant)] // one value at a time, on the stack
-pub(super) enum Next {
-    /// An Ethernet header
-    Ethernet,
-    /// The payload of this ethertype
-    Ethertype(u16),
-    /// A protocol number of PPP
-    Ppp,
-    /// IPv4 or IPv6, according to its first four bits
-    Ip,
-    /// The payload of this IP header
-    Protocol(Ip),
-    /// The end of decoding
-    Done(Decoded),
-}
-
-/// The fields of an IP header.
-#[derive(Clone, Copy)]
-pub(super) struct Ip {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
-    pub(super) protocol: u8,
-    pub(super) id: Option<u16>,
-    pub(super) ttl: u8,
-    pub(super) ecn: u8,
-    /// Whether `destination` is not the final one, so that the checksum includes another address.
-    pub(super) is_routed: bool,
-    /// For a first fragment: identification, and start and end of its payload
-    pub(super) first_of: Option<(u32, usize, usize)>,
-}
-
-impl Ip {
-    pub(super) const fn other(&self) -> Decoded {
-        Decoded::Ip {
-            source: self.source,
-            destination: self.destination,
-            protocol: self.protocol,
-        }
-    }
-}
-
-/// A position in a packet.
-pub(super) struct Walk<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) at: usize,
-    /// End of the current layer, whether captured or not
-    pub(super) end: usize,
-    pub(super) tunnels: u8,
-}
-
-impl<'a> Walk<'a> {
-    /// Returns the next `N` bytes without consuming them.
-    #[inline]
-    pub(super) fn peek<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], Error> {
-        self.bytes
-            .get(self.at..)
-            .and_then(<[u8]>::first_chunk)
-            .ok_or_else(|| self.short(layer, N))
-    }
-
-    /// Returns the captured bytes from here.
-    #[inline]
-    pub(super) fn rest(&self) -> &'a [u8] {
-        self.bytes.get(self.at..).unwrap_or_default()
-    }
-
-    #[inline]
-    pub(super) fn u8(&self, ahead: usize, layer: Layer) -> Result<u8, Error> {
-        let byte = self.bytes.get(self.at + ahead).copied();
-        byte.ok_or_else(|| self.short(layer, ahead + 1))
-    }
-
-    #[inline]
-    pub(super) fn u16(&self, ahead: usize, layer: Layer) -> Result<u16, Error> {
-        be_u16(self.bytes, self.at + ahead).ok_or_else(|| self.short(layer, ahead + 2))
-    }
-
-    #[inline]
-    pub(super) fn u32(&self, ahead: usize, layer: Layer) -> Result<u32, Error> {
-        be_u32(self.bytes, self.at + ahead).ok_or_else(|| self.short(layer, ahead + 4))
-    }
-
-    /// Enters a tunnel, in which `next` is the first header. A tunnel that is nested too deep is returned as its outer
-    /// packet.
-    pub(super) fn enter(&mut self, header_len: usize, next: Next, outer: &Ip) -> Next {
-        if self.tunnels >= TUNNELS_MAX {
-            return Next::Done(outer.other());
-        }
-        self.tunnels += 1;
-        self.at += header_len;
-        if outer.first_of.is_some() {
-            // The outer packet continues in other fragments: only the inner header has the inner length.
-            self.end = usize::MAX / 2;
-        }
-        next
-    }
-
-    #[cold]
-    pub(super) fn short(&self, layer: Layer, needed: usize) -> Error {
-        Error {
-            layer,
-            offset: self.at.min(self.bytes.len()),
-            needed,
-            got: self.bytes.len().saturating_sub(self.at),
-        }
-    }
-}
-
-/// Numbers of `/etc/protocols`
-pub(super) mod protocol {
-    pub(in crate::packet) const HOP_BY_HOP: u8 = 0;
-    pub(in crate::packet) const IPV4: u8 = 4;
-    pub(in crate::packet) const TCP: u8 = 6;
-    pub(in crate::packet) const UDP: u8 = 17;
-    pub(in crate::packet) const IPV6: u8 = 41;
-    pub(in crate::packet) const ROUTING: u8 = 43;
-    pub(in crate::packet) const FRAGMENT: u8 = 44;
-    pub(in crate::packet) const GRE: u8 = 47;
-    pub(in crate::packet) const AUTHENTICATION: u8 = 51;
-    pub(in crate::packet) const DESTINATION: u8 = 60;
-    pub(in crate::packet) const MOBILITY: u8 = 135;
-}
-
 /// Most headers of one packet, without IPv6 extensions.
 const LAYERS_MAX: usize = 64;
-/// Most nested tunnels
-const TUNNELS_MAX: u8 = 8;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Link headers, and headers between them and IP.
 
-use super::decode::{Decoded, Next, Walk};
+use super::Decoded;
+use super::cursor::{Cursor, Next};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 
@@ -101,57 +102,57 @@ impl Cooked {
 
 /// Returns the first header of a packet.
 #[inline]
-pub(super) fn first(walk: &mut Walk<'_>, link_type: LinkType) -> Result<Next, Error> {
+pub(super) fn first(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Next, Error> {
     match link_type {
         LinkType::ETHERNET => Ok(Next::Ethernet),
         LinkType::RAW | LinkType::RAW_DLT | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             Ok(Next::Ip)
         }
-        LinkType::LINUX_SLL => cooked(walk, 14, 2, 16),
-        LinkType::LINUX_SLL2 => cooked(walk, 0, 8, 20),
-        LinkType::NULL | LinkType::LOOP => family(walk),
-        LinkType::PPP | LinkType::PPP_HDLC => hdlc(walk),
-        LinkType::C_HDLC => cisco(walk),
+        LinkType::LINUX_SLL => cooked(cursor, 14, 2, 16),
+        LinkType::LINUX_SLL2 => cooked(cursor, 0, 8, 20),
+        LinkType::NULL | LinkType::LOOP => family(cursor),
+        LinkType::PPP | LinkType::PPP_HDLC => hdlc(cursor),
+        LinkType::C_HDLC => cisco(cursor),
         _ => Ok(Next::Done(Decoded::Other { ethertype: None })),
     }
 }
 
 /// Parses a `struct ethhdr`; a number below 1536 is a length instead of an ethertype.
 #[inline]
-pub(super) fn ethernet(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let header: &[u8; 14] = walk.peek(Layer::Ethernet)?;
+pub(super) fn ethernet(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let header: &[u8; 14] = cursor.peek(Layer::Ethernet)?;
     let number = u16::from_be_bytes([header[12], header[13]]);
-    walk.at += header.len();
+    cursor.at += header.len();
     if number < ETHERTYPE_MIN {
-        walk.end = walk.end.min(walk.at + usize::from(number));
+        cursor.end = cursor.end.min(cursor.at + usize::from(number));
     }
     Ok(Next::Ethertype(number))
 }
 
 /// Parses the payload of an ethertype: IP, or a header before it.
 #[inline]
-pub(super) fn ethertype(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
+pub(super) fn ethertype(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next, Error> {
     match ethertype {
         ETHERTYPE_IPV4 | ETHERTYPE_IPV6 => Ok(Next::Ip),
         // Two bytes of tag, then the next number
         0x8100 | 0x88a8 | 0x9100 | 0x9200 => {
-            let number = walk.u16(2, Layer::Ethernet)?;
-            walk.at += 4;
+            let number = cursor.u16(2, Layer::Ethernet)?;
+            cursor.at += 4;
             if number < ETHERTYPE_MIN {
-                walk.end = walk.end.min(walk.at + usize::from(number));
+                cursor.end = cursor.end.min(cursor.at + usize::from(number));
             }
             Ok(Next::Ethertype(number))
         }
-        0x8847 | 0x8848 => mpls(walk, ethertype),
+        0x8847 | 0x8848 => mpls(cursor, ethertype),
         // PPPoE: version and type, code, session, length
         0x8864 => {
-            walk.peek::<6>(Layer::Shim)?;
-            walk.at += 6;
+            cursor.peek::<6>(Layer::Shim)?;
+            cursor.at += 6;
             Ok(Next::Ppp)
         }
         0x6558 => Ok(Next::Ethernet),
         // 4 is what Linux calls 802.2 in cooked headers.
-        0..ETHERTYPE_MIN => Ok(llc(walk)),
+        0..ETHERTYPE_MIN => Ok(llc(cursor)),
         _ => Ok(Next::Done(Decoded::Other {
             ethertype: Some(ethertype),
         })),
@@ -159,14 +160,14 @@ pub(super) fn ethertype(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Err
 }
 
 /// Parses a PPP protocol number, which may be compressed to one byte.
-pub(super) fn ppp(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let first = walk.u8(0, Layer::Shim)?;
+pub(super) fn ppp(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let first = cursor.u8(0, Layer::Shim)?;
     let protocol = if first & 1 != 0 {
-        walk.at += 1;
+        cursor.at += 1;
         u16::from(first)
     } else {
-        let protocol = walk.u16(0, Layer::Shim)?;
-        walk.at += 2;
+        let protocol = cursor.u16(0, Layer::Shim)?;
+        cursor.at += 2;
         protocol
     };
     match protocol {
@@ -177,10 +178,15 @@ pub(super) fn ppp(walk: &mut Walk<'_>) -> Result<Next, Error> {
 }
 
 /// Parses a cooked header.
-fn cooked(walk: &mut Walk<'_>, protocol_at: usize, hardware_at: usize, len: usize) -> Result<Next, Error> {
-    let ethertype = walk.u16(protocol_at, Layer::Link)?;
-    let hardware = walk.u16(hardware_at, Layer::Link)?;
-    walk.at += len;
+fn cooked(
+    cursor: &mut Cursor<'_>,
+    protocol_at: usize,
+    hardware_at: usize,
+    len: usize,
+) -> Result<Next, Error> {
+    let ethertype = cursor.u16(protocol_at, Layer::Link)?;
+    let hardware = cursor.u16(hardware_at, Layer::Link)?;
+    cursor.at += len;
     if hardware == ARPHRD_NETLINK {
         return Ok(Next::Done(Decoded::Other { ethertype: None })); // the protocol is a netlink family
     }
@@ -189,9 +195,9 @@ fn cooked(walk: &mut Walk<'_>, protocol_at: usize, hardware_at: usize, len: usiz
 
 /// Parses a protocol family. IPv6 has another number on each system; the byte order is the capturing host's, or the
 /// network's.
-fn family(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let family = walk.u32(0, Layer::Link)?;
-    walk.at += 4;
+fn family(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let family = cursor.u32(0, Layer::Link)?;
+    cursor.at += 4;
     let family = if family > 0xffff {
         family.swap_bytes()
     } else {
@@ -204,28 +210,28 @@ fn family(walk: &mut Walk<'_>) -> Result<Next, Error> {
 }
 
 /// Parses PPP with or without its address and control bytes, or Cisco's framing, which starts differently.
-fn hdlc(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    match *walk.peek::<2>(Layer::Link)? {
-        [0xff, 0x03] => walk.at += 2,
-        [0x0f | 0x8f, 0x00] => return cisco(walk),
+fn hdlc(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    match *cursor.peek::<2>(Layer::Link)? {
+        [0xff, 0x03] => cursor.at += 2,
+        [0x0f | 0x8f, 0x00] => return cisco(cursor),
         _ => {}
     }
     Ok(Next::Ppp)
 }
 
-fn cisco(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let ethertype = walk.u16(2, Layer::Link)?;
-    walk.at += 4;
+fn cisco(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let ethertype = cursor.u16(2, Layer::Link)?;
+    cursor.at += 4;
     Ok(Next::Ethertype(ethertype))
 }
 
 /// Parses MPLS labels, of which the last one is marked; only the first four bits of the payload show its protocol.
-fn mpls(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
+fn mpls(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next, Error> {
     for _ in 0..LABELS_MAX {
-        let label: &[u8; 4] = walk.peek(Layer::Shim)?;
-        walk.at += 4;
+        let label: &[u8; 4] = cursor.peek(Layer::Shim)?;
+        cursor.at += 4;
         if label[2] & 1 != 0 {
-            return Ok(match walk.u8(0, Layer::Shim)? >> 4 {
+            return Ok(match cursor.u8(0, Layer::Shim)? >> 4 {
                 4 | 6 => Next::Ip,
                 _ => Next::Done(Decoded::Other {
                     ethertype: Some(ethertype),
@@ -239,10 +245,10 @@ fn mpls(walk: &mut Walk<'_>, ethertype: u16) -> Result<Next, Error> {
 }
 
 /// Parses 802.2; with SNAP, an ethertype follows.
-fn llc(walk: &mut Walk<'_>) -> Next {
-    match walk.rest() {
+fn llc(cursor: &mut Cursor<'_>) -> Next {
+    match cursor.rest() {
         [0xaa, 0xaa, 0x03, 0, 0, 0, high, low, ..] => {
-            walk.at += 8;
+            cursor.at += 8;
             match u16::from_be_bytes([*high, *low]) {
                 number @ ETHERTYPE_MIN.. => Next::Ethertype(number),
                 _ => Next::Done(Decoded::Other { ethertype: None }),

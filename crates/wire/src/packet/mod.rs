@@ -3,14 +3,16 @@
 //! [`Reader`] parses a pcap or pcapng file, [`pcap`] and [`pcapng`] write such files; [`decode`](fn@decode) finds the
 //! TCP segment in a packet, inside tags and tunnels.
 //!
-//! What it deliberately does not do: decrypt, reassemble what is in segments, or trust a length. Of a packet of which only
-//! the beginning was captured as much is told as that beginning tells.
+//! What it deliberately does not do: decrypt, reassemble what is in segments, or trust a length. A packet of which only
+//! the beginning was captured is decoded as far as these bytes reach.
 //!
 //! Written here although `pcap-file` (three packages more) and `pcap-parser` (four) exist: both need the standard library, which
 //! this crate does without. `pcap-file` does not know the headers of the patched libpcap, and `pcap-parser` writes only with a
 //! fifth package.
 
+mod cursor;
 mod decode;
+mod decoded;
 mod file;
 mod fragments;
 mod link;
@@ -19,11 +21,14 @@ mod order;
 pub mod pcap;
 pub mod pcapng;
 mod segment;
+mod step;
 mod transport;
 mod tunnel;
 
-pub use decode::{Decoded, Fragment, decode};
-pub use file::{FileError, PACKET_LEN_MAX, Reader, Record, SkippedPackets, Step};
+pub use decode::decode;
+pub use decoded::{Decoded, Fragment};
+pub use file::Reader;
 pub use fragments::Fragments;
 pub use link::{Cooked, CookedKind, LinkType};
 pub use segment::{SackBlocks, Segment, TcpFlags, TcpOptions, Timestamps};
+pub use step::{FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step};

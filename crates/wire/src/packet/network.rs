@@ -1,17 +1,18 @@
 //! IPv4 and IPv6.
 
-use super::decode::{Decoded, Fragment, Ip, Next, Walk, protocol};
+use super::cursor::{Cursor, Ip, Next, protocol};
+use super::{Decoded, Fragment};
 use crate::bytes::be_u32;
 use crate::{Error, Layer};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Parses IP of either version.
 #[inline]
-pub(super) fn ip(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    match walk.u8(0, Layer::Ipv4)? >> 4 {
-        4 => ipv4(walk),
-        6 => ipv6(walk),
-        _ => Err(walk.short(Layer::Ipv4, 20)),
+pub(super) fn ip(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    match cursor.u8(0, Layer::Ipv4)? >> 4 {
+        4 => ipv4(cursor),
+        6 => ipv6(cursor),
+        _ => Err(cursor.short(Layer::Ipv4, 20)),
     }
 }
 
@@ -19,19 +20,19 @@ pub(super) fn ip(walk: &mut Walk<'_>) -> Result<Next, Error> {
 /// u8 version_ihl; u8 tos; u16 total_len; u16 id; u16 fragment; u8 ttl; u8 protocol; u16 checksum; u32 source; u32 destination;
 /// ```
 #[inline]
-fn ipv4(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let header: &[u8; 20] = walk.peek(Layer::Ipv4)?;
+fn ipv4(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let header: &[u8; 20] = cursor.peek(Layer::Ipv4)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let header_len = usize::from(header[0] & 15) * 4;
     let total_len = usize::from(half(2));
     if header_len < header.len() || (total_len != 0 && total_len < header_len) {
-        return Err(walk.short(Layer::Ipv4, header_len.max(header.len())));
+        return Err(cursor.short(Layer::Ipv4, header_len.max(header.len())));
     }
     if total_len != 0 {
-        walk.end = walk.end.min(walk.at + total_len);
+        cursor.end = cursor.end.min(cursor.at + total_len);
     } // else it was captured before segmentation, and is longer than the 16-bit field
-    let is_routed = header_len > header.len() && is_source_routed(walk, header_len);
-    walk.at += header_len;
+    let is_routed = header_len > header.len() && is_source_routed(cursor, header_len);
+    cursor.at += header_len;
     let id = half(4);
     let mut ip = Ip {
         source: IpAddr::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15])),
@@ -47,19 +48,19 @@ fn ipv4(walk: &mut Walk<'_>) -> Result<Next, Error> {
     let offset = u32::from(fragment & 0x1fff) * 8;
     let has_more = fragment & 0x2000 != 0;
     if offset != 0 {
-        return Ok(later_fragment(walk, &ip, u32::from(id), offset, has_more));
+        return Ok(later_fragment(cursor, &ip, u32::from(id), offset, has_more));
     }
     if has_more {
-        ip.first_of = Some((u32::from(id), walk.at, walk.end));
+        ip.first_of = Some((u32::from(id), cursor.at, cursor.end));
     }
     Ok(Next::Protocol(ip))
 }
 
 /// Whether options (RFC 791) contain a source route, so that the final destination is in them.
-fn is_source_routed(walk: &Walk<'_>, header_len: usize) -> bool {
+fn is_source_routed(cursor: &Cursor<'_>, header_len: usize) -> bool {
     const LOOSE: u8 = 131;
     const STRICT: u8 = 137;
-    let captured = walk.rest();
+    let captured = cursor.rest();
     let mut options = captured
         .get(20..header_len.min(captured.len()))
         .unwrap_or_default();
@@ -78,8 +79,8 @@ fn is_source_routed(walk: &Walk<'_>, header_len: usize) -> bool {
 /// u32 version_class_label; u16 payload_len; u8 next; u8 hop_limit; u8 source[16]; u8 destination[16];
 /// ```
 #[inline]
-fn ipv6(walk: &mut Walk<'_>) -> Result<Next, Error> {
-    let header: &[u8; 40] = walk.peek(Layer::Ipv6)?;
+fn ipv6(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let header: &[u8; 40] = cursor.peek(Layer::Ipv6)?;
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
     let (mut source, mut destination) = ([0; 16], [0; 16]);
     source.copy_from_slice(&header[8..24]);
@@ -94,54 +95,54 @@ fn ipv6(walk: &mut Walk<'_>) -> Result<Next, Error> {
         is_routed: false,
         first_of: None,
     };
-    walk.at += header.len();
-    let begin = walk.at;
+    cursor.at += header.len();
+    let begin = cursor.at;
     if payload_len != 0 {
-        walk.end = walk.end.min(begin + payload_len);
+        cursor.end = cursor.end.min(begin + payload_len);
     }
     for _ in 0..EXTENSIONS_MAX {
         let next = ip.protocol;
         let len = match next {
             protocol::TCP | protocol::UDP => break,
             protocol::HOP_BY_HOP | protocol::ROUTING | protocol::DESTINATION | protocol::MOBILITY => {
-                let [_, units] = *walk.peek::<2>(Layer::Ipv6)?;
+                let [_, units] = *cursor.peek::<2>(Layer::Ipv6)?;
                 let len = (usize::from(units) + 1) * 8;
                 if next == protocol::HOP_BY_HOP && payload_len == 0 {
-                    if let Some(jumbo_len) = jumbo_len(walk, len) {
-                        walk.end = walk.end.min(begin.saturating_add(jumbo_len));
+                    if let Some(jumbo_len) = jumbo_len(cursor, len) {
+                        cursor.end = cursor.end.min(begin.saturating_add(jumbo_len));
                     }
                 } else if next == protocol::ROUTING {
-                    ip.is_routed |= walk.u8(3, Layer::Ipv6)? != 0; // segments left
+                    ip.is_routed |= cursor.u8(3, Layer::Ipv6)? != 0; // segments left
                 }
                 len
             }
-            protocol::AUTHENTICATION => (usize::from(walk.u8(1, Layer::Ipv6)?) + 2) * 4,
+            protocol::AUTHENTICATION => (usize::from(cursor.u8(1, Layer::Ipv6)?) + 2) * 4,
             protocol::FRAGMENT => {
-                let part: &[u8; 8] = walk.peek(Layer::Ipv6)?;
+                let part: &[u8; 8] = cursor.peek(Layer::Ipv6)?;
                 ip.protocol = part[0];
                 let place = u16::from_be_bytes([part[2], part[3]]);
                 let id = u32::from_be_bytes([part[4], part[5], part[6], part[7]]);
-                walk.at += part.len();
+                cursor.at += part.len();
                 let (offset, has_more) = (u32::from(place & 0xfff8), place & 1 != 0);
                 if offset != 0 {
-                    return Ok(later_fragment(walk, &ip, id, offset, has_more));
+                    return Ok(later_fragment(cursor, &ip, id, offset, has_more));
                 }
                 if has_more {
-                    ip.first_of = Some((id, walk.at, walk.end));
+                    ip.first_of = Some((id, cursor.at, cursor.end));
                 } // else the whole, marked as its own only fragment (RFC 6946)
                 continue;
             }
             _ => break,
         };
-        ip.protocol = walk.u8(0, Layer::Ipv6)?;
-        walk.at += len;
+        ip.protocol = cursor.u8(0, Layer::Ipv6)?;
+        cursor.at += len;
     }
     Ok(Next::Protocol(ip))
 }
 
 /// Returns the length of a packet of more than 65,535 bytes (RFC 2675) from the hop-by-hop options here.
-fn jumbo_len(walk: &Walk<'_>, len: usize) -> Option<usize> {
-    let options = walk.rest().get(..len).unwrap_or(walk.rest());
+fn jumbo_len(cursor: &Cursor<'_>, len: usize) -> Option<usize> {
+    let options = cursor.rest().get(..len).unwrap_or(cursor.rest());
     let mut at = 2;
     loop {
         match *options.get(at)? {
@@ -156,14 +157,14 @@ fn jumbo_len(walk: &Walk<'_>, len: usize) -> Option<usize> {
     }
 }
 
-fn later_fragment(walk: &Walk<'_>, ip: &Ip, id: u32, offset: u32, has_more: bool) -> Next {
+fn later_fragment(cursor: &Cursor<'_>, ip: &Ip, id: u32, offset: u32, has_more: bool) -> Next {
     Next::Done(Decoded::Fragment(Fragment {
         source: ip.source,
         destination: ip.destination,
         protocol: ip.protocol,
         id,
         offset,
-        len: u32::try_from(walk.end.saturating_sub(walk.at)).unwrap_or(u32::MAX),
+        len: u32::try_from(cursor.end.saturating_sub(cursor.at)).unwrap_or(u32::MAX),
         has_more,
         segment: None,
     }))

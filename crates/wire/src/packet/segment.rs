@@ -51,7 +51,6 @@ impl TcpFlags {
     pub const URG: Self = Self(0x020);
     pub const ECE: Self = Self(0x040);
     pub const CWR: Self = Self(0x080);
-    pub const AE: Self = Self(0x100);
 
     /// Whether any of these is set.
     #[must_use]
@@ -112,14 +111,5 @@ impl SackBlocks {
     #[must_use]
     pub fn as_slice(&self) -> &[(u32, u32)] {
         &self.blocks[..usize::from(self.len)]
-    }
-}
-
-impl Segment {
-    /// Returns its length in sequence space: its data, and one each for SYN and FIN.
-    #[must_use]
-    pub const fn sequence_len(&self) -> u32 {
-        let marks = self.flags.has(TcpFlags::SYN) as u32 + self.flags.has(TcpFlags::FIN) as u32;
-        self.payload_len.wrapping_add(marks)
     }
 }

@@ -1,7 +1,7 @@
 //! TCP and UDP.
 
-use super::decode::{Decoded, Fragment, Ip, Next, Walk, protocol};
-use super::{Segment, TcpFlags, TcpOptions, Timestamps, tunnel};
+use super::cursor::{Cursor, Ip, Next, protocol};
+use super::{Decoded, Fragment, Segment, TcpFlags, TcpOptions, Timestamps, tunnel};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 use core::net::IpAddr;
@@ -10,24 +10,24 @@ use core::net::IpAddr;
 /// u16 source; u16 destination; u32 seq; u32 ack; u16 offset_flags; u16 window; u16 checksum; u16 urgent;
 /// ```
 #[inline]
-pub(super) fn tcp(walk: &Walk<'_>, ip: &Ip) -> Result<Decoded, Error> {
+pub(super) fn tcp(cursor: &Cursor<'_>, ip: &Ip) -> Result<Decoded, Error> {
     // The fields after the window are not needed.
-    let header: &[u8; 16] = walk.peek(Layer::Tcp)?;
+    let header: &[u8; 16] = cursor.peek(Layer::Tcp)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let header_len = usize::from(header[12] >> 4) * 4;
-    let len = walk.end.saturating_sub(walk.at);
+    let len = cursor.end.saturating_sub(cursor.at);
     if header_len < FIXED_LEN || header_len > len {
         return Err(Error {
             got: len,
-            ..walk.short(Layer::Tcp, header_len.max(FIXED_LEN))
+            ..cursor.short(Layer::Tcp, header_len.max(FIXED_LEN))
         });
     }
     let flags = TcpFlags(half(12) & 0x0fff);
     let options = if header_len == FIXED_LEN {
         TcpOptions::default()
     } else {
-        let rest = walk.rest();
+        let rest = cursor.rest();
         let captured = rest
             .get(FIXED_LEN..rest.len().min(header_len))
             .unwrap_or_default();
@@ -47,8 +47,8 @@ pub(super) fn tcp(walk: &Walk<'_>, ip: &Ip) -> Result<Decoded, Error> {
         ip_id: ip.id,
         ttl: ip.ttl,
         ecn: ip.ecn,
-        bad_checksum: bad_checksum(walk, ip),
-        tunnels: walk.tunnels,
+        bad_checksum: bad_checksum(cursor, ip),
+        tunnels: cursor.tunnels,
     };
     Ok(match ip.first_of {
         None => Decoded::Segment(segment),
@@ -68,11 +68,11 @@ pub(super) fn tcp(walk: &Walk<'_>, ip: &Ip) -> Result<Decoded, Error> {
 /// ```text
 /// u16 source; u16 destination; u16 len; u16 checksum;
 /// ```
-pub(super) fn udp(walk: &mut Walk<'_>, ip: &Ip) -> Result<Next, Error> {
-    let header: &[u8; 4] = walk.peek(Layer::Udp)?;
+pub(super) fn udp(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
+    let header: &[u8; 4] = cursor.peek(Layer::Udp)?;
     let source_port = u16::from_be_bytes([header[0], header[1]]);
     let destination_port = u16::from_be_bytes([header[2], header[3]]);
-    if let Some(next) = tunnel::by_port(walk, ip, destination_port) {
+    if let Some(next) = tunnel::by_port(cursor, ip, destination_port) {
         return Ok(next);
     }
     Ok(Next::Done(Decoded::Datagram {
@@ -150,11 +150,11 @@ fn timestamps(value: &[u8]) -> Option<Timestamps> {
 ///
 /// A packet that was captured on the sending host, or after segments were merged, has no final checksum: Linux (and
 /// others) store the sum of the pseudo header, which the hardware completes. Some store 0.
-fn bad_checksum(walk: &Walk<'_>, ip: &Ip) -> Option<bool> {
+fn bad_checksum(cursor: &Cursor<'_>, ip: &Ip) -> Option<bool> {
     if ip.first_of.is_some() || ip.is_routed {
         return None;
     }
-    let segment = walk.bytes.get(walk.at..walk.end)?;
+    let segment = cursor.bytes.get(cursor.at..cursor.end)?;
     let stored = be_u16(segment, 16)?;
     let addresses = match (ip.source, ip.destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => sum(&source.octets()) + sum(&destination.octets()),

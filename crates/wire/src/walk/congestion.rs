@@ -1,4 +1,3 @@
-use super::{Record, detail};
 use crate::bytes::{array, ne_u32};
 use crate::inet_diag::BbrInfo;
 
@@ -36,31 +35,6 @@ impl<'a> Congestion<'a> {
             pacing_gain: word(4),
             cwnd_gain: word(5),
         })
-    }
-}
-
-impl<'a> Record<'a> {
-    /// Its congestion control, if requested ([`detail::CONGESTION`]).
-    #[must_use]
-    #[inline]
-    pub fn congestion(&self) -> Option<Congestion<'a>> {
-        Congestion::new(self.section(detail::CONGESTION)?)
-    }
-
-    /// Whether an upper-layer protocol (TLS, MPTCP) is attached, which only `sock_diag` reports. Known if one of
-    /// [`detail::TCP_INFO`] and [`detail::CONGESTION`] was requested.
-    #[must_use]
-    #[inline]
-    pub fn has_upper_layer(&self) -> bool {
-        self.needs_diag_bits() & 1 != 0
-    }
-
-    /// Whether its algorithm has information that only `sock_diag` reports. Known if [`detail::CONGESTION`] was
-    /// requested.
-    #[must_use]
-    #[inline]
-    pub fn has_congestion_info(&self) -> bool {
-        self.needs_diag_bits() & 2 != 0
     }
 }
 

@@ -1,5 +1,5 @@
-use super::{RECORDS_AT, RECORDS_BYTES, Reply, detail};
-use crate::bytes::{array, ne_i32, ne_u16, ne_u32, ne_u64};
+use super::{Congestion, KernelClock, RECORDS_AT, RECORDS_BYTES, Reply, TcpRaw, detail};
+use crate::bytes::{array, byte, ne_i32, ne_u16, ne_u32, ne_u64};
 use core::net::Ipv6Addr;
 
 /// The program's record of one socket: `struct record` and its sections.
@@ -50,16 +50,10 @@ impl<'a> Record<'a> {
 
     /// Returns the bytes from the start of a section; `None` if it is missing.
     #[inline]
-    pub(super) fn section(&self, section: u32) -> Option<&'a [u8]> {
+    fn section(&self, section: u32) -> Option<&'a [u8]> {
         let before = SECTIONS.iter().take_while(|&&(other, _)| other != section);
         let start = before.map(|&(other, bytes)| self.size(other, bytes)).sum();
         self.sections.get(start..).filter(|_| self.has(section))
-    }
-
-    /// `enum needs_diag`
-    #[inline]
-    pub(super) fn needs_diag_bits(&self) -> u8 {
-        self.head[124]
     }
 
     /// Whether a section of [`detail`] was written.
@@ -81,46 +75,19 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// State, with `sock_diag`'s numbers.
-    #[must_use]
-    #[inline]
-    pub fn state(&self) -> u8 {
-        self.head[3]
-    }
-
-    /// `AF_INET`, `AF_INET6`
-    #[must_use]
-    #[inline]
-    pub fn family(&self) -> u16 {
-        self.u16(4)
-    }
-
-    /// Identifies the socket within one walk.
-    #[must_use]
-    #[inline]
-    pub fn identity(&self) -> u64 {
-        self.u64(8)
-    }
-
-    /// The socket cookie; 0 if none was generated yet.
-    #[must_use]
-    #[inline]
-    pub fn cookie(&self) -> u64 {
-        self.u64(16)
-    }
-
-    /// Inode of its network namespace.
-    #[must_use]
-    #[inline]
-    pub fn netns(&self) -> u32 {
-        self.u32(24)
-    }
-
-    /// The bucket of its table.
-    #[must_use]
-    #[inline]
-    pub fn bucket(&self) -> u32 {
-        self.u32(28)
+    accessors! { head:
+        /// State, with `sock_diag`'s numbers.
+        state: u8 = byte @ 3;
+        /// `AF_INET`, `AF_INET6`
+        family: u16 = ne_u16 @ 4;
+        /// Identifies the socket within one walk.
+        identity: u64 = ne_u64 @ 8;
+        /// The socket cookie; 0 if none was generated yet.
+        cookie: u64 = ne_u64 @ 16;
+        /// Inode of its network namespace.
+        netns: u32 = ne_u32 @ 24;
+        /// The bucket of its table.
+        bucket: u32 = ne_u32 @ 28;
     }
 
     /// Our address, IPv4 mapped into IPv6.
@@ -137,11 +104,9 @@ impl<'a> Record<'a> {
         self.address(48)
     }
 
-    /// Our port.
-    #[must_use]
-    #[inline]
-    pub fn local_port(&self) -> u16 {
-        self.u16(64)
+    accessors! { head:
+        /// Our port.
+        local_port: u16 = ne_u16 @ 64;
     }
 
     /// The peer's port.
@@ -151,39 +116,17 @@ impl<'a> Record<'a> {
         u16::from_be_bytes([self.head[66], self.head[67]])
     }
 
-    /// Index of the interface that it is bound to; 0 for none.
-    #[must_use]
-    #[inline]
-    pub fn interface(&self) -> u32 {
-        self.u32(68)
-    }
-
-    /// Bytes received and not read, or of a listener the connections waiting for `accept` ([`detail::QUEUES`]).
-    #[must_use]
-    #[inline]
-    pub fn receive_queue(&self) -> u32 {
-        self.u32(72)
-    }
-
-    /// Bytes not acknowledged, or of a listener the backlog ([`detail::QUEUES`]).
-    #[must_use]
-    #[inline]
-    pub fn send_queue(&self) -> u32 {
-        self.u32(76)
-    }
-
-    /// The running timer, with the numbers of `idiag_timer` ([`detail::TIMER`]).
-    #[must_use]
-    #[inline]
-    pub fn timer(&self) -> u8 {
-        self.head[80]
-    }
-
-    /// Number of times that the timer expired ([`detail::TIMER`]).
-    #[must_use]
-    #[inline]
-    pub fn retransmits(&self) -> u8 {
-        self.head[81]
+    accessors! { head:
+        /// Index of the interface that it is bound to; 0 for none.
+        interface: u32 = ne_u32 @ 68;
+        /// Bytes received and not read, or of a listener the connections waiting for `accept` ([`detail::QUEUES`]).
+        receive_queue: u32 = ne_u32 @ 72;
+        /// Bytes not acknowledged, or of a listener the backlog ([`detail::QUEUES`]).
+        send_queue: u32 = ne_u32 @ 76;
+        /// The running timer, with the numbers of `idiag_timer` ([`detail::TIMER`]).
+        timer: u8 = byte @ 80;
+        /// Number of times that the timer expired ([`detail::TIMER`]).
+        retransmits: u8 = byte @ 81;
     }
 
     /// Jiffies until the timer expires; 0 if it is due ([`detail::TIMER`]).
@@ -193,53 +136,21 @@ impl<'a> Record<'a> {
         self.i32(84).max(0).cast_unsigned()
     }
 
-    /// The inode of its file; 0 if it has none ([`detail::INODE`]).
-    #[must_use]
-    #[inline]
-    pub fn inode(&self) -> u32 {
-        self.u32(88)
-    }
-
-    /// User id ([`detail::USER`]).
-    #[must_use]
-    #[inline]
-    pub fn uid(&self) -> u32 {
-        self.u32(92)
-    }
-
-    /// Firewall mark ([`detail::OPTIONS`]; always known of sockets that are not full).
-    #[must_use]
-    #[inline]
-    pub fn mark(&self) -> u32 {
-        self.u32(96)
-    }
-
-    /// net_cls class, or the priority without one ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn class_id(&self) -> u32 {
-        self.u32(100)
-    }
-
-    /// Id of its cgroup v2; 0 if unknown ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn cgroup(&self) -> u64 {
-        self.u64(104)
-    }
-
-    /// `inet_sock.inet_flags` ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn inet_flags(&self) -> u64 {
-        self.u64(112)
-    }
-
-    /// Directions that are shut down: bits 1 receive, 2 send ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn shutdown(&self) -> u8 {
-        self.head[120]
+    accessors! { head:
+        /// The inode of its file; 0 if it has none ([`detail::INODE`]).
+        inode: u32 = ne_u32 @ 88;
+        /// User id ([`detail::USER`]).
+        uid: u32 = ne_u32 @ 92;
+        /// Firewall mark ([`detail::OPTIONS`]; always known of sockets that are not full).
+        mark: u32 = ne_u32 @ 96;
+        /// net_cls class, or the priority without one ([`detail::OPTIONS`]).
+        class_id: u32 = ne_u32 @ 100;
+        /// Id of its cgroup v2; 0 if unknown ([`detail::OPTIONS`]).
+        cgroup: u64 = ne_u64 @ 104;
+        /// `inet_sock.inet_flags` ([`detail::OPTIONS`]).
+        inet_flags: u64 = ne_u64 @ 112;
+        /// Directions that are shut down: bits 1 receive, 2 send ([`detail::OPTIONS`]).
+        shutdown: u8 = byte @ 120;
     }
 
     /// `IPV6_V6ONLY` ([`detail::OPTIONS`]).
@@ -249,18 +160,11 @@ impl<'a> Record<'a> {
         self.head[121] != 0
     }
 
-    /// IPv4 type of service ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn tos(&self) -> u8 {
-        self.head[122]
-    }
-
-    /// IPv6 traffic class ([`detail::OPTIONS`]).
-    #[must_use]
-    #[inline]
-    pub fn tclass(&self) -> u8 {
-        self.head[123]
+    accessors! { head:
+        /// IPv4 type of service ([`detail::OPTIONS`]).
+        tos: u8 = byte @ 122;
+        /// IPv6 traffic class ([`detail::OPTIONS`]).
+        tclass: u8 = byte @ 123;
     }
 
     /// Whether it has information that only `sock_diag` reports.
@@ -270,18 +174,11 @@ impl<'a> Record<'a> {
         self.head[124] != 0
     }
 
-    /// `SOCK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
-    #[must_use]
-    #[inline]
-    pub fn socket_type(&self) -> u8 {
-        self.head[125]
-    }
-
-    /// `IPPROTO_*` or `NETLINK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
-    #[must_use]
-    #[inline]
-    pub fn protocol(&self) -> u16 {
-        self.u16(126)
+    accessors! { head:
+        /// `SOCK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
+        socket_type: u8 = byte @ 125;
+        /// `IPPROTO_*` or `NETLINK_*`, of sockets found through descriptors ([`crate::fd_sockets`]).
+        protocol: u16 = ne_u16 @ 126;
     }
 
     /// The bytes after head and memory: a part that only some families have ([`crate::fd_sockets`]).
@@ -303,6 +200,36 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// The source fields of `struct tcp_info`, if requested ([`detail::TCP_INFO`]).
+    #[must_use]
+    #[inline]
+    pub fn tcp_raw(&self, now: KernelClock) -> Option<TcpRaw<'a>> {
+        TcpRaw::new(self.section(detail::TCP_INFO)?, now)
+    }
+
+    /// Its congestion control, if requested ([`detail::CONGESTION`]).
+    #[must_use]
+    #[inline]
+    pub fn congestion(&self) -> Option<Congestion<'a>> {
+        Congestion::new(self.section(detail::CONGESTION)?)
+    }
+
+    /// Whether an upper-layer protocol (TLS, MPTCP) is attached, which only `sock_diag` reports. Known if one of
+    /// [`detail::TCP_INFO`] and [`detail::CONGESTION`] was requested.
+    #[must_use]
+    #[inline]
+    pub fn has_upper_layer(&self) -> bool {
+        self.head[124] & 1 != 0
+    }
+
+    /// Whether its algorithm has information that only `sock_diag` reports. Known if [`detail::CONGESTION`] was
+    /// requested.
+    #[must_use]
+    #[inline]
+    pub fn has_congestion_info(&self) -> bool {
+        self.head[124] & 2 != 0
+    }
+
     #[inline]
     fn address(&self, at: usize) -> Ipv6Addr {
         Ipv6Addr::from(array::<16>(self.head, at).unwrap_or_default())
@@ -313,16 +240,6 @@ impl<'a> Record<'a> {
     #[inline]
     fn u16(&self, at: usize) -> u16 {
         ne_u16(self.head, at).unwrap_or_default()
-    }
-
-    #[inline]
-    fn u32(&self, at: usize) -> u32 {
-        ne_u32(self.head, at).unwrap_or_default()
-    }
-
-    #[inline]
-    fn u64(&self, at: usize) -> u64 {
-        ne_u64(self.head, at).unwrap_or_default()
     }
 
     #[inline]

@@ -1,4 +1,4 @@
-use super::{KernelClock, Record, detail};
+use super::KernelClock;
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 
 /// The fields of a socket from which the kernel calculates `struct tcp_info`: `struct tcp_raw` of bpf/tables.h.
@@ -465,15 +465,6 @@ unchanged! {
     received_ce_bytes: u32 = raw_received_ce_bytes, HAS_ACCECN;
     accecn_fail_mode: u16 = raw_accecn_fail_mode, HAS_ACCECN;
     accecn_opt_seen: u16 = raw_accecn_opt_seen, HAS_ACCECN;
-}
-
-impl<'a> Record<'a> {
-    /// The source fields of `struct tcp_info`, if requested ([`detail::TCP_INFO`]).
-    #[must_use]
-    #[inline]
-    pub fn tcp_raw(&self, now: KernelClock) -> Option<TcpRaw<'a>> {
-        TcpRaw::new(self.section(detail::TCP_INFO)?, now)
-    }
 }
 
 // enum groups of bpf/tables.h

@@ -11,8 +11,8 @@ mod write;
 pub use write::{header, packet};
 
 use super::LinkType;
-use super::file::{CLAIM_MAX, FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step, broken, needs};
 use super::order::Order;
+use super::step::{CLAIM_MAX, FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step, broken, needs};
 use crate::Layer;
 
 /// A reader of a pcap file; see [`super::Reader`].

@@ -3,10 +3,10 @@
 use super::{BYTE_ORDER_MAGIC, Options, block, option};
 use crate::Layer;
 use crate::packet::LinkType;
-use crate::packet::file::{
+use crate::packet::order::Order;
+use crate::packet::step::{
     CLAIM_MAX, FileError, PACKET_LEN_MAX, Record, SkippedPackets, Step, broken, needs,
 };
-use crate::packet::order::Order;
 use alloc::string::String;
 use alloc::vec::Vec;
 

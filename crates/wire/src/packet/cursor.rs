@@ -1,0 +1,143 @@
+//! A position in a packet that is decoded, and what comes next.
+
+use super::Decoded;
+use crate::bytes::{be_u16, be_u32};
+use crate::{Error, Layer};
+use core::net::IpAddr;
+
+/// The next header of a packet.
+#[allow(clippy::large_enum_variant)] // one value at a time, on the stack
+pub(super) enum Next {
+    /// An Ethernet header
+    Ethernet,
+    /// The payload of this ethertype
+    Ethertype(u16),
+    /// A protocol number of PPP
+    Ppp,
+    /// IPv4 or IPv6, according to its first four bits
+    Ip,
+    /// The payload of this IP header
+    Protocol(Ip),
+    /// The end of decoding
+    Done(Decoded),
+}
+
+/// The fields of an IP header.
+#[derive(Clone, Copy)]
+pub(super) struct Ip {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    pub(super) protocol: u8,
+    pub(super) id: Option<u16>,
+    pub(super) ttl: u8,
+    pub(super) ecn: u8,
+    /// Whether `destination` is not the final one, so that the checksum includes another address.
+    pub(super) is_routed: bool,
+    /// For a first fragment: identification, and start and end of its payload
+    pub(super) first_of: Option<(u32, usize, usize)>,
+}
+
+impl Ip {
+    pub(super) const fn other(&self) -> Decoded {
+        Decoded::Ip {
+            source: self.source,
+            destination: self.destination,
+            protocol: self.protocol,
+        }
+    }
+}
+
+/// A position in a packet.
+pub(super) struct Cursor<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
+    /// End of the current layer, whether captured or not
+    pub(super) end: usize,
+    pub(super) tunnels: u8,
+}
+
+impl<'a> Cursor<'a> {
+    /// Starts at the first byte of a packet of `original_len` bytes.
+    pub(super) fn new(bytes: &'a [u8], original_len: u32) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            end: (original_len as usize).max(bytes.len()),
+            tunnels: 0,
+        }
+    }
+
+    /// Returns the next `N` bytes without consuming them.
+    #[inline]
+    pub(super) fn peek<const N: usize>(&self, layer: Layer) -> Result<&'a [u8; N], Error> {
+        self.bytes
+            .get(self.at..)
+            .and_then(<[u8]>::first_chunk)
+            .ok_or_else(|| self.short(layer, N))
+    }
+
+    /// Returns the captured bytes from here.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn u8(&self, ahead: usize, layer: Layer) -> Result<u8, Error> {
+        let byte = self.bytes.get(self.at + ahead).copied();
+        byte.ok_or_else(|| self.short(layer, ahead + 1))
+    }
+
+    #[inline]
+    pub(super) fn u16(&self, ahead: usize, layer: Layer) -> Result<u16, Error> {
+        be_u16(self.bytes, self.at + ahead).ok_or_else(|| self.short(layer, ahead + 2))
+    }
+
+    #[inline]
+    pub(super) fn u32(&self, ahead: usize, layer: Layer) -> Result<u32, Error> {
+        be_u32(self.bytes, self.at + ahead).ok_or_else(|| self.short(layer, ahead + 4))
+    }
+
+    /// Enters a tunnel, in which `next` is the first header. A tunnel that is nested too deep is returned as its outer
+    /// packet.
+    pub(super) fn enter(&mut self, header_len: usize, next: Next, outer: &Ip) -> Next {
+        if self.tunnels >= TUNNELS_MAX {
+            return Next::Done(outer.other());
+        }
+        self.tunnels += 1;
+        self.at += header_len;
+        if outer.first_of.is_some() {
+            // The outer packet continues in other fragments: only the inner header has the inner length.
+            self.end = usize::MAX / 2;
+        }
+        next
+    }
+
+    #[cold]
+    pub(super) fn short(&self, layer: Layer, needed: usize) -> Error {
+        Error {
+            layer,
+            offset: self.at.min(self.bytes.len()),
+            needed,
+            got: self.bytes.len().saturating_sub(self.at),
+        }
+    }
+}
+
+/// Numbers of `/etc/protocols`
+pub(super) mod protocol {
+    pub(in crate::packet) const HOP_BY_HOP: u8 = 0;
+    pub(in crate::packet) const IPV4: u8 = 4;
+    pub(in crate::packet) const TCP: u8 = 6;
+    pub(in crate::packet) const UDP: u8 = 17;
+    pub(in crate::packet) const IPV6: u8 = 41;
+    pub(in crate::packet) const ROUTING: u8 = 43;
+    pub(in crate::packet) const FRAGMENT: u8 = 44;
+    pub(in crate::packet) const GRE: u8 = 47;
+    pub(in crate::packet) const AUTHENTICATION: u8 = 51;
+    pub(in crate::packet) const DESTINATION: u8 = 60;
+    pub(in crate::packet) const MOBILITY: u8 = 135;
+}
+
+/// Most nested tunnels
+pub(super) const TUNNELS_MAX: u8 = 8;
