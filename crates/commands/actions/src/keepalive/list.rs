@@ -1,6 +1,7 @@
 //! `sockeye keepalive list`.
 
 use super::borrow::{self, Borrowed};
+use super::state::KeepaliveState;
 use super::system;
 use crate::output::TargetLayout;
 use crate::targets::{Target, Targets};
@@ -10,10 +11,9 @@ use sockeye_act::{BorrowedSocket, EffectiveKeepalive};
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_model::{State, TimerKind};
 use sockeye_output::SocketWriter;
 use sockeye_output::listing::Align::{Left, Right};
-use sockeye_output::listing::{Column, Value};
+use sockeye_output::listing::Column;
 use sockeye_output::socket::{Sockets, further_value};
 use sockeye_output::unit::Unit;
 use sockeye_query::args::ListingArgs;
@@ -40,14 +40,6 @@ pub(crate) struct ListArgs {
     filter: Vec<String>,
 }
 
-/// Keepalive of a socket, as far as it is known.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Known {
-    pub(super) is_on: Option<bool>,
-    effective: Option<EffectiveKeepalive>,
-    next_probe_ms: Option<u32>,
-}
-
 pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let context = QueryContext::new(common, false, listing::tests_netns(&args.filter))?;
@@ -57,17 +49,17 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let targets = Targets::find(&listing, &options)?;
     let all: Vec<&Target> = targets.all.iter().collect();
     let borrowed = borrow::each(&all, &targets.owners, BorrowedSocket::keepalive);
-    let known: Vec<Known> = targets
+    let states: Vec<KeepaliveState> = targets
         .all
         .iter()
         .zip(&borrowed)
-        .map(|(target, borrowed)| Known::of(target, borrowed))
+        .map(|(target, borrowed)| KeepaliveState::of(target, borrowed))
         .collect();
     let settings = system::of(&targets, &context);
     if args.summary {
-        super::summary::write(common, &listing, &targets, &known, &settings)?;
+        super::summary::write(common, &listing, &targets, &states, &settings)?;
     } else {
-        write(common, &listing, &targets, &known, &settings)?;
+        write(common, &listing, &targets, &states, &settings)?;
     }
     note_unknown(&targets, &borrowed);
     listing.write_notes(&targets.report, common.verbose);
@@ -78,7 +70,7 @@ fn write(
     common: &ListingArgs,
     listing: &Listing<'_>,
     targets: &Targets,
-    known: &[Known],
+    states: &[KeepaliveState],
     settings: &system::Settings,
 ) -> anyhow::Result<()> {
     let layout = TargetLayout {
@@ -97,8 +89,8 @@ fn write(
     let sources = targets.report.sources();
     let mut write = || -> io::Result<()> {
         writer.begin()?;
-        for (target, known) in targets.all.iter().zip(known) {
-            let values = known.values(target);
+        for (target, state) in targets.all.iter().zip(states) {
+            let values = state.values(target);
             targets.with_entry(target, |entry| writer.row_with(entry, listing.context, &values))?;
         }
         writer.finish_with(&targets.report.summary(&sources), |object| {
@@ -106,57 +98,6 @@ fn write(
         })
     };
     write().context(stdout::WRITING)
-}
-
-impl Known {
-    fn of(target: &Target, borrowed: &Borrowed<EffectiveKeepalive>) -> Self {
-        let effective = match borrowed {
-            Borrowed::Done(effective) => Some(*effective),
-            _ => None,
-        };
-        let is_on = effective
-            .map(|effective| effective.is_on)
-            .or_else(|| from_timer(target));
-        let timer = target.timer.filter(|timer| timer.kind == TimerKind::Keepalive);
-        let next_probe_ms = timer.filter(|_| is_on == Some(true)).map(|timer| {
-            // The timer was set when data last came, or earlier: when it fires, the kernel compares the time since then
-            // with the keepalive time, and sets it again for the rest.
-            let rest = effective
-                .zip(target.silence_ms)
-                .map(|(effective, silence)| (effective.times.time_s * 1000).saturating_sub(silence));
-            timer.expires_ms.max(rest.unwrap_or(0))
-        });
-        Self {
-            is_on,
-            effective,
-            next_probe_ms,
-        }
-    }
-
-    fn values(&self, target: &Target) -> [Value<'static>; 7] {
-        let times = self.effective.map(|effective| effective.times);
-        [
-            self.is_on.map_or(Value::Absent, Value::Switch),
-            Value::number(times.map(|times| times.time_s)),
-            Value::number(times.map(|times| times.interval_s)),
-            Value::number(times.map(|times| times.probes)),
-            Value::number(times.and_then(|times| times.user_timeout_ms)),
-            Value::number(target.idle_ms),
-            Value::number(self.next_probe_ms),
-        ]
-    }
-}
-
-/// Returns whether keepalive is on, by the timer of the socket: the keepalive timer runs as long as the connection exists,
-/// but the kernel reports another timer instead if one runs. `None` if unknown.
-fn from_timer(target: &Target) -> Option<bool> {
-    match (target.state, target.timer.map(|timer| timer.kind)) {
-        // In FIN_WAIT2 without an owner the same timer waits for the FIN.
-        (State::FinWait2, _) => None,
-        (_, Some(TimerKind::Keepalive)) => Some(true),
-        (State::Established | State::CloseWait, None) => Some(false),
-        _ => None,
-    }
 }
 
 /// Notes on stderr how many sockets could not be read, with the remedy.
@@ -204,7 +145,7 @@ fn note_unknown(targets: &Targets, borrowed: &[Borrowed<EffectiveKeepalive>]) {
     }
 }
 
-/// The columns after those of the sockets, in the order of [`Known::values`].
+/// The columns after those of the sockets, in the order of [`KeepaliveState::values`].
 static COLUMNS: &[Column<Sockets>] = &[
     Column::<Sockets>::value(
         "keepalive",

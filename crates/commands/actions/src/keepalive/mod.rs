@@ -11,6 +11,7 @@ mod list;
 mod query;
 mod run;
 mod set;
+mod state;
 mod summary;
 mod system;
 mod text;

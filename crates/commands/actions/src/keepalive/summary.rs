@@ -1,6 +1,6 @@
 //! Counts the connections of each program with and without keepalive.
 
-use super::list::Known;
+use super::state::KeepaliveState;
 use super::system::Settings;
 use crate::output::{KeepaliveOwner, KeepaliveOwners};
 use crate::targets::Targets;
@@ -29,16 +29,16 @@ pub(super) fn write(
     common: &ListingArgs,
     listing: &Listing<'_>,
     targets: &Targets,
-    known: &[Known],
+    states: &[KeepaliveState],
     settings: &Settings,
 ) -> anyhow::Result<()> {
     let mut all: BTreeMap<Option<Comm>, Counts> = BTreeMap::new();
-    for (target, known) in targets.all.iter().zip(known) {
+    for (target, state) in targets.all.iter().zip(states) {
         let owner = targets.owners_of(target).first();
         let counts = all.entry(owner.map(|owner| owner.process.comm)).or_default();
         counts.pids.extend(owner.map(|owner| owner.process.pid));
         counts.connections += 1;
-        match known.is_on {
+        match state.is_on {
             Some(true) => counts.on += 1,
             Some(false) => {
                 counts.off += 1;

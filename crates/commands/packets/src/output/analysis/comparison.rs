@@ -1,6 +1,6 @@
 //! Several captures of one transfer: where segments were lost, and where the delay is.
 
-use super::text::{number_of, time};
+use super::quantity::{number_of, time};
 use super::{AnalysisLayout, CaptureTally};
 use crate::output::endpoint;
 use sockeye_output::csv::Line;

@@ -1,7 +1,7 @@
 //! Connections as CSV, one line each.
 
 use super::EndOwners;
-use super::json::opinions_of;
+use super::counts::opinions_of;
 use super::sentence::sentences;
 use super::shares::percent;
 use sockeye_output::address::push_ip;

@@ -1,12 +1,13 @@
 //! A connection as a JSON object: `docs/schema/analyze.schema.json`.
 
 use super::EndOwners;
+use super::counts::{completeness_words, opinions_of};
 use super::sentence::sentences;
 use super::shares::percent;
 use crate::output::event_json::push_event_fields;
 use sockeye_output::address::push_ip;
 use sockeye_output::json::{Object, json_string};
-use sockeye_trace::{Completeness, Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
+use sockeye_trace::{Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
     let mut object = Object::begin(out);
@@ -71,21 +72,6 @@ pub(super) fn push_endpoint(fields: &mut Object<'_>, end: Endpoint) {
     fields.number("port", Some(end.port));
 }
 
-/// Returns the parts of a connection that were captured: `syn`, `data`, `fin`.
-pub(super) fn completeness_words(completeness: Completeness) -> impl Iterator<Item = &'static str> {
-    [
-        (Completeness::SYN, "syn"),
-        (Completeness::SYN_ACK, "syn_ack"),
-        (Completeness::ACK, "ack"),
-        (Completeness::DATA, "data"),
-        (Completeness::FIN, "fin"),
-        (Completeness::RST, "rst"),
-    ]
-    .into_iter()
-    .filter(move |(bit, _)| completeness.0 & bit != 0)
-    .map(|(_, word)| word)
-}
-
 fn push_words(out: &mut Vec<u8>, words: impl Iterator<Item = &'static str>) {
     let words: Vec<_> = words.map(|word| format!("\"{word}\"")).collect();
     out.extend_from_slice(format!("[{}]", words.join(",")).as_bytes());
@@ -126,24 +112,6 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
         opinions.number(name, Some(count));
     }
     opinions.end();
-}
-
-/// Returns our own counts of losses and others, with their names in JSON.
-pub(super) fn opinions_of(side: &Side) -> [(&'static str, u64); 11] {
-    let opinions = &side.opinions;
-    [
-        ("lost", opinions.lost),
-        ("lost_before", opinions.lost_before),
-        ("reordered", opinions.reordered),
-        ("spurious", opinions.spurious),
-        ("unclear", opinions.unclear),
-        ("duplicated_by_network", opinions.duplicated_by_network),
-        ("duplicated_by_capture", opinions.duplicated_by_capture),
-        ("missing_in_capture", opinions.missing_in_capture),
-        ("timeouts", opinions.timeouts),
-        ("loss_bursts", opinions.loss_bursts),
-        ("left_out", opinions.left_out),
-    ]
 }
 
 pub(super) fn push_percentiles(fields: &mut Object<'_>, name: &str, rtt: &Percentiles) {

@@ -1,9 +1,11 @@
 //! Analyses of captured connections: as text, JSON and CSV.
 
 mod comparison;
+mod counts;
 mod csv;
 mod flagged;
 mod json;
+mod quantity;
 mod sentence;
 mod shares;
 mod tally;

@@ -1,7 +1,7 @@
 //! What limited a connection, in one or two sentences.
 
+use super::quantity::{number_of, time};
 use super::shares::percent;
-use super::text::{number_of, time};
 use crate::output::endpoint;
 use sockeye_trace::{Completeness, Connection, Ending, EventKind, Flag, Limit, Side, Vantage};
 

@@ -1,6 +1,6 @@
 //! Counts of a capture: packets, connections, and what was skipped.
 
-use super::text::time;
+use super::quantity::time;
 use sockeye_output::json::{Object, json_string};
 use sockeye_output::number::push_decimal;
 use sockeye_output::text::harmless;

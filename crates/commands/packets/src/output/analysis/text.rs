@@ -1,12 +1,12 @@
 //! A connection as text: its ends and figures, what limited it, and on request every detail.
 
-use super::json::{completeness_words, opinions_of};
+use super::counts::{completeness_words, opinions_of};
+use super::quantity::{bytes, human, number_of, time};
 use super::sentence::{is_forward_main, sentences};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
 use crate::output::endpoint;
 use sockeye_output::format::Style;
-use sockeye_output::number::{push_human, push_time_us};
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{Confidence, Connection, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage};
@@ -247,32 +247,7 @@ fn event_text(event: &Event) -> String {
     text
 }
 
-/// Returns `31 segments`; only for nouns with a plural in `s`.
-pub(super) fn number_of(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-/// Returns a duration with a unit: `12.3ms`.
-pub(super) fn time(ns: u64) -> String {
-    if ns > 0 && ns < 1000 {
-        return format!("{ns}ns");
-    }
-    let mut out = Vec::new();
-    push_time_us(&mut out, ns / 1000);
-    String::from_utf8_lossy(&out).into_owned()
-}
-
 /// Returns a time since the beginning of the capture, in seconds.
 fn seconds(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns / 1000 % 1_000_000)
-}
-
-fn human(number: u64) -> String {
-    let mut out = Vec::new();
-    push_human(&mut out, number.into());
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn bytes(number: u64) -> String {
-    format!("{}B", human(number))
 }

@@ -6,7 +6,7 @@
 //! count as in flight). A capture near the receiver has no estimates at all, because it shows hardly anything in flight.
 
 use super::derived::windows;
-use super::sequence::is_repeated;
+use super::shapes::is_repeated;
 use super::view::DirectionView;
 use sockeye_trace::{Flag, MarkKind, SegmentPoint};
 

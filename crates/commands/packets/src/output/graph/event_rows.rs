@@ -1,7 +1,7 @@
 //! The rows of events below a time-sequence graph, one for each kind of event.
 
 use super::axis::{Axis, counted};
-use super::sequence::is_repeated;
+use super::shapes::is_repeated;
 use super::view::{DirectionView, span};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape};

@@ -2,7 +2,8 @@
 
 use super::GraphPanel;
 use super::estimate::estimates;
-use super::sequence::{PUSHED_MAX, paint_of};
+use super::sequence::PUSHED_MAX;
+use super::shapes::paint_of;
 use super::view::View;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape, Sign};

@@ -23,6 +23,7 @@ mod marks;
 mod panels;
 mod plot;
 mod sequence;
+mod shapes;
 mod sixel;
 mod terminal;
 mod view;

@@ -5,7 +5,8 @@ use super::axis::{Axis, Quantity, counted};
 use super::derived::{Rates, windows};
 use super::downsample::{Cover, Envelope};
 use super::estimate::{Estimate, estimates};
-use super::sequence::{self, Range, line_of, paint_of, strokes_of};
+use super::sequence::{self, Range};
+use super::shapes::{FEW, line_of, paint_of, strokes_of};
 use super::view::DirectionView;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::Shape;
@@ -280,7 +281,5 @@ fn highest(points: &[(u64, f64)]) -> f64 {
 
 /// Thickness of estimates.
 const DASH: f32 = 1.8;
-/// Number of points below which they are drawn larger.
-pub(super) const FEW: usize = 400;
 /// A window of more than this many times the data in flight is in the note and not drawn.
 const WINDOW_IN_FLIGHT_MAX: f64 = 3.0;

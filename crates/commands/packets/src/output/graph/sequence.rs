@@ -3,11 +3,11 @@
 use super::axis::Axis;
 use super::downsample::{Cover, Envelope};
 use super::marks::Marks;
-use super::panels::FEW;
+use super::shapes::{FEW, line_of, paint_of, sign_of, strokes_of};
 use super::view::DirectionView;
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Shape, Sign};
-use sockeye_trace::{Flag, Flags, MarkKind, SegmentPoint};
+use sockeye_trace::MarkKind;
 
 /// The sequence numbers of a graph, and whether the window's end is above them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,39 +38,6 @@ impl Range {
             high: high.max(window.min(limit)),
             is_window_above: window > limit,
         }
-    }
-}
-
-/// Returns the paint of a segment.
-pub(super) const fn paint_of(flags: Flags) -> Paint {
-    if flags.has(Flag::SpuriousRetransmission) {
-        Paint::Spurious
-    } else if flags.has(Flag::FastRetransmission) || flags.has(Flag::Retransmission) {
-        Paint::Retransmitted
-    } else if flags.has(Flag::OutOfOrder) {
-        Paint::Reordered
-    } else if flags.has(Flag::ZeroWindowProbe) || flags.has(Flag::KeepAlive) {
-        Paint::Probe
-    } else {
-        Paint::Data
-    }
-}
-
-/// Returns whether the flags of a segment are those of a retransmission.
-pub(super) const fn is_repeated(segment: &SegmentPoint) -> bool {
-    matches!(paint_of(segment.flags), Paint::Spurious | Paint::Retransmitted)
-}
-
-/// Returns the paint and the sign of a mark.
-pub(super) const fn sign_of(kind: MarkKind) -> (Paint, Sign) {
-    match kind {
-        MarkKind::Syn => (Paint::Sign, Sign::Letter("SYN")),
-        MarkKind::Fin => (Paint::Sign, Sign::Letter("FIN")),
-        MarkKind::Reset => (Paint::Retransmitted, Sign::Letter("RST")),
-        MarkKind::Urgent => (Paint::Sign, Sign::Letter("U")),
-        MarkKind::Sack => (Paint::Sack, Sign::Bar),
-        MarkKind::ZeroWindow => (Paint::Window, Sign::Letter("Z")),
-        MarkKind::CongestionExperienced => (Paint::Reordered, Sign::Letter("CE")),
     }
 }
 
@@ -187,25 +154,6 @@ pub(super) fn draw(
         _ => true,
     });
     shapes
-}
-
-/// Returns a stepped line.
-pub(super) const fn line_of(paint: Paint, points: Vec<[f32; 2]>) -> Shape {
-    Shape::Line {
-        paint,
-        width: 1.2,
-        stairs: true,
-        points,
-    }
-}
-
-/// Returns vertical strokes.
-pub(super) const fn strokes_of(paint: Paint, width: f32, strokes: Vec<[f32; 3]>) -> Shape {
-    Shape::Strokes {
-        paint,
-        width,
-        strokes,
-    }
 }
 
 /// Length of ticks at lines, in pixels.

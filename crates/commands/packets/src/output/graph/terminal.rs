@@ -129,7 +129,7 @@ fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static st
             .directions
             .iter()
             .flat_map(|direction| &direction.side.segments);
-        segments.any(|segment| super::sequence::paint_of(segment.flags) == paint)
+        segments.any(|segment| super::shapes::paint_of(segment.flags) == paint)
     };
     let mut legend = vec![
         (escape(Paint::Data), "━ sent"),

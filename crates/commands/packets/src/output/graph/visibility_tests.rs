@@ -5,7 +5,7 @@ use super::axis::Axis;
 use super::event_rows::EventRow;
 use super::panels::PanelContent;
 use super::plot::{LEFT, RIGHT, lay_out};
-use super::sequence::is_repeated;
+use super::shapes::is_repeated;
 use super::view::{View, span};
 use super::{GraphLayout, GraphPanel};
 use crate::tests::transfers::Transfer;

@@ -8,7 +8,7 @@ use super::GraphPanel;
 use super::caption::left_out;
 use super::derived::{Rates, windows};
 use super::estimate::estimates;
-use super::sequence::{is_repeated, paint_of, sign_of};
+use super::shapes::{is_repeated, paint_of, sign_of};
 use super::view::{DirectionView, View};
 use crate::output::endpoint;
 use sockeye_output::picture::paint::Paint;

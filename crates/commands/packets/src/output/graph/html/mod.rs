@@ -9,7 +9,7 @@ use super::derived::round_trip;
 use super::estimate::estimates;
 use super::event_rows::EventRow;
 use super::legend;
-use super::sequence::sign_of;
+use super::shapes::sign_of;
 use super::view::{DirectionView, View, span};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
